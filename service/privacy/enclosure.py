@@ -1,0 +1,102 @@
+"""Enclosures: numbers that come with a proved lower and upper end.
+
+`Bounds` holds arrays (what curves return), `Enclosure` one number with its evidence (what questions return).
+Both keep natural logarithms of their ends when a truth may lie below the smallest double.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.privacy.errors import NumericalFailure
+
+FloatArray = NDArray[np.float64]
+
+
+class Evidence(StrEnum):
+    """What stands behind `lower <= truth <= upper`, strongest first."""
+
+    EXACT = "exact"
+    """A closed form, a few units in the last place."""
+    CERTIFIED = "certified"
+    """Every truncation, aliasing, quadrature and rounding error has a bound that is inside the enclosure."""
+
+    @staticmethod
+    def weakest(*parts: Evidence) -> Evidence:
+        """The evidence of a number made of `parts`."""
+        return Evidence.CERTIFIED if Evidence.CERTIFIED in parts else Evidence.EXACT
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Element-wise enclosures: `lower <= truth <= upper`, two float64 arrays of one shape.
+
+    `log_lower` and `log_upper` are natural logarithms of the same ends, present where the truth may be smaller than the
+    smallest double (then `lower` is 0 or subnormal and the logarithms carry the number).
+    """
+
+    lower: FloatArray
+    upper: FloatArray
+    log_lower: FloatArray | None = None
+    log_upper: FloatArray | None = None
+
+    @staticmethod
+    def from_logs(log_lower: FloatArray, log_upper: FloatArray) -> Bounds:
+        """Bounds from the natural logarithms of their ends, rounded outwards (2 ulp cover exp)."""
+        lower = np.exp(log_lower) * (1 - 2.0**-51)
+        upper = np.nextafter(np.exp(log_upper) * (1 + 2.0**-51), np.inf)
+        return Bounds(lower, upper, log_lower, log_upper)
+
+    def clip(self, low: float, high: float) -> Bounds:
+        """The same enclosures, knowing that the truth lies in [low, high]."""
+        log_upper = self.log_upper
+        if log_upper is not None and high > 0:
+            log_upper = np.minimum(log_upper, math.log(high))
+        return Bounds(np.clip(self.lower, low, high), np.clip(self.upper, low, high), self.log_lower, log_upper)
+
+    def at(self, index: int, evidence: Evidence) -> Enclosure:
+        """Element `index` as a single enclosure."""
+        return Enclosure(
+            float(self.lower[index]),
+            float(self.upper[index]),
+            evidence,
+            None if self.log_lower is None else float(self.log_lower[index]),
+            None if self.log_upper is None else float(self.log_upper[index]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Enclosure:
+    """One number, `lower <= truth <= upper`, with its evidence.
+
+    `log_lower`, `log_upper`: natural logarithms of the same ends, where the truth may underflow.
+    Raises NumericalFailure when the ends are out of order or not numbers.
+    """
+
+    lower: float
+    upper: float
+    evidence: Evidence
+    log_lower: float | None = None
+    log_upper: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.lower <= self.upper:
+            raise NumericalFailure(f"enclosure out of order: [{self.lower!r}, {self.upper!r}]")
+
+    @staticmethod
+    def point(value: float) -> Enclosure:
+        """A number that is known exactly."""
+        return Enclosure(value, value, Evidence.EXACT)
+
+    def relative_width(self) -> float:
+        """(upper - lower)/|upper|, in logarithms where the ends underflow; 0 for a point."""
+        if self.log_lower is not None and self.log_upper is not None and self.upper < 1e-290:
+            return 0.0 if self.log_upper == self.log_lower else -math.expm1(self.log_lower - self.log_upper)
+        if self.lower == self.upper:
+            return 0.0
+        return (self.upper - self.lower) / max(abs(self.lower), abs(self.upper))

@@ -1,0 +1,111 @@
+"""What a trade-off curve is, and what can be read off every one of them.
+
+H0 and H1 are the two hypotheses of an attacker, L = ln dH1/dH0 the log-likelihood ratio in nats. The curve is
+f(alpha) = smallest type II error at false positive rate alpha: convex, non-increasing, f(alpha) <= 1 - alpha.
+Its conjugate is the profile delta(eps) = sup_alpha power(alpha) - e^eps alpha = E_H0 (e^L - e^eps)_+ for every real eps.
+
+Public methods validate, settle edge values, call one `_..._formula` hook and return enclosures; only hooks vary.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from service.privacy.enclosure import Bounds, Enclosure, Evidence, FloatArray
+from service.privacy.errors import OutOfDomain
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoints:
+    """Enclosures of both readings at given false positive rates; neither is computed as one minus the other.
+
+    `log_slope`: enclosure of ln(-f'(alpha)), the log-likelihood ratio at the threshold of the best test (at a kink any
+    value of the subdifferential lies inside; ends may be infinite).
+    """
+
+    type_two_error: Bounds
+    power: Bounds
+    log_slope: Bounds
+
+
+class AbstractTradeOff(ABC):
+    """A trade-off curve between H0 (record absent, in the add direction) and H1.
+
+    Arrays in, arrays out: every method takes a one-dimensional float64 array and returns arrays of its shape.
+    """
+
+    evidence: Evidence
+    method: str
+    """Name of the engine behind the numbers, as on the wire: `closed_form`, `contour`, ..."""
+
+    @final
+    def points(self, false_positive_rates: FloatArray) -> CurvePoints:
+        """Type II error, power and slope at each false positive rate in [0, 1]."""
+        alpha = _checked("false_positive_rates", false_positive_rates, 0.0, 1.0)
+        return self._points_formula(alpha)
+
+    @final
+    def power(self, false_positive_rates: FloatArray) -> Bounds:
+        """Largest true positive rate 1 - f(alpha) at each false positive rate in [0, 1]."""
+        return self.points(false_positive_rates).power
+
+    @final
+    def type_two_error(self, false_positive_rates: FloatArray) -> Bounds:
+        """Smallest type II error f(alpha) at each false positive rate in [0, 1]."""
+        return self.points(false_positive_rates).type_two_error
+
+    @final
+    def profile(self, epsilons: FloatArray) -> Bounds:
+        """delta(eps) = sup_alpha power(alpha) - e^eps alpha for each real eps (nats); negative eps are allowed."""
+        return self._profile_formula(_checked("epsilons", epsilons, -np.inf, np.inf))
+
+    @final
+    def epsilon(self, delta: float) -> Enclosure:
+        """Smallest eps >= 0 with delta(eps) <= delta, for delta in [0, 1]; +inf where no finite eps will do."""
+        if not 0 <= delta <= 1:
+            raise OutOfDomain("delta", delta, "in [0, 1]")
+        return self._epsilon_formula(delta)
+
+    @property
+    @abstractmethod
+    def largest_log_ratio(self) -> Enclosure:
+        """Essential supremum of L under H1: ln of the slope at alpha -> 0; +inf when unbounded or H1 has mass outside H0."""
+
+    @property
+    @abstractmethod
+    def smallest_log_ratio(self) -> Enclosure:
+        """Essential infimum of L under H0: ln of the slope at alpha -> 1; -inf when unbounded or H0 has mass outside H1."""
+
+    @property
+    @abstractmethod
+    def singular_power(self) -> Enclosure:
+        """H1-mass of the set where H0 vanishes: power at alpha = 0, delta(+inf)."""
+
+    @property
+    @abstractmethod
+    def global_gdp_mu(self) -> Enclosure | None:
+        """Smallest mu with f >= g_mu on all of [0, 1] when it is known in closed form, else None."""
+
+    @abstractmethod
+    def reversed(self) -> AbstractTradeOff:
+        """The curve with H0 and H1 exchanged: the inverse function of f (add <-> remove)."""
+
+    @abstractmethod
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints: ...
+
+    @abstractmethod
+    def _profile_formula(self, epsilon: FloatArray) -> Bounds: ...
+
+    @abstractmethod
+    def _epsilon_formula(self, delta: float) -> Enclosure: ...
+
+
+def _checked(name: str, values: FloatArray, low: float, high: float) -> FloatArray:
+    array = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    if array.ndim != 1 or np.isnan(array).any() or (array < low).any() or (array > high).any():
+        raise OutOfDomain(name, values, f"a list of numbers in [{low:g}, {high:g}]")
+    return array
