@@ -1,0 +1,72 @@
+# Needs Python 3.11 or newer with venv and pip, and make. Every installed package is checked against a hash.
+PYTHON ?= python3
+HOST ?= 127.0.0.1
+PORT ?= 8000
+WORKERS ?= 2
+
+VENV := .venv
+RUN := $(VENV)/bin/python
+PIP := $(RUN) -m pip --disable-pip-version-check --quiet
+INSTALL := $(PIP) install --require-hashes --only-binary :all: --requirement
+PROJECT := $(PIP) install --no-deps --no-build-isolation --no-index --editable .
+COMPILE := $(RUN) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-annotate --no-header --no-emit-index-url pyproject.toml
+
+# An environment whose interpreter is gone, or that was made for another folder, is made again.
+ifneq ($(shell $(RUN) -c 'import sys; print(sys.version_info >= (3, 11))' 2>/dev/null):$(shell cat $(VENV)/folder 2>/dev/null),True:$(CURDIR))
+.PHONY: $(VENV)/folder
+endif
+
+.PHONY: help serve test check format lock bench clean
+
+help: ## show what there is
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
+
+serve: $(VENV)/runtime ## install what is missing and serve on HOST=127.0.0.1 PORT=8000
+	$(RUN) -m service.cli serve --host $(HOST) --port $(PORT)
+
+test: $(VENV)/development ## run every test (WORKERS=2 processes)
+	$(RUN) -m pytest --numprocesses $(WORKERS) --dist worksteal
+
+check: $(VENV)/development ## format, lint, types, contract
+	$(RUN) -m ruff format --check
+	$(RUN) -m ruff check
+	$(RUN) -m pyright
+	$(RUN) -m pytest tests/contract
+
+format: $(VENV)/development ## write what `check` asks for, as far as it can be written
+	$(RUN) -m ruff format
+	$(RUN) -m ruff check --fix
+
+bench: $(VENV)/bench/installed ## measure beside the peers; writes benchmarks/RESULTS.md
+	$(VENV)/bench/bin/python -m benchmarks
+
+lock: $(VENV)/development ## resolve the lock files anew (UPGRADE=--upgrade takes newer versions)
+	$(COMPILE) $(UPGRADE) --group build --output-file requirements.lock
+	$(COMPILE) $(UPGRADE) --group build --group dev --constraint requirements.lock --output-file requirements-dev.lock
+	$(COMPILE) $(UPGRADE) --group build --group bench --constraint requirements.lock --output-file requirements-bench.lock
+
+clean: ## remove the environment and what tools left behind
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .schemathesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/folder:
+	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv --clear $(VENV)
+	@echo "$(CURDIR)" > $@
+
+$(VENV)/runtime: $(VENV)/folder requirements.lock pyproject.toml
+	$(INSTALL) requirements.lock
+	$(PROJECT)
+	@touch $@
+
+$(VENV)/development: $(VENV)/folder requirements-dev.lock pyproject.toml
+	$(INSTALL) requirements-dev.lock
+	$(PROJECT)
+	@touch $@ $(VENV)/runtime
+
+$(VENV)/bench/installed: $(VENV)/folder requirements-bench.lock pyproject.toml
+	$(PYTHON) -m venv --clear $(VENV)/bench
+	$(VENV)/bench/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes --requirement requirements-bench.lock
+	$(VENV)/bench/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --no-build-isolation --no-index --editable .
+	@touch $@
