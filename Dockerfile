@@ -1,0 +1,35 @@
+# The first stage installs what requirements.lock names into /opt/venv; the second holds the interpreter and that folder.
+FROM python:3.11-slim AS build
+# A mirror of the package index can be named: docker build --build-arg PIP_INDEX_URL=...
+ARG PIP_INDEX_URL
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
+    PIP_NO_CACHE_DIR=1 \
+    PIP_ROOT_USER_ACTION=ignore
+WORKDIR /source
+RUN python -m venv /opt/venv
+COPY requirements.lock ./
+RUN /opt/venv/bin/python -m pip install --quiet --require-hashes --only-binary :all: --requirement requirements.lock
+COPY pyproject.toml README.md LICENSE ./
+COPY api_schemas api_schemas
+COPY service service
+# What only installing needs does not go into the image: neither setuptools nor pip.
+RUN /opt/venv/bin/python -m pip install --quiet --no-deps --no-build-isolation --no-index . \
+ && /opt/venv/bin/python -m pip uninstall --quiet --yes setuptools pip \
+ && /opt/venv/bin/python -m compileall -q /opt/venv/lib
+
+FROM python:3.11-slim
+LABEL org.opencontainers.image.title="privacy-bounds" \
+      org.opencontainers.image.description="Certified bounds on what an attacker can learn from a private release" \
+      org.opencontainers.image.licenses="Apache-2.0"
+# One thread per process: workers are processes, and a linear algebra library that starts more only slows its neighbours.
+ENV PATH=/opt/venv/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    OMP_NUM_THREADS=1 \
+    OPENBLAS_NUM_THREADS=1
+COPY --from=build /opt/venv /opt/venv
+USER 10001:10001
+EXPOSE 8000
+HEALTHCHECK --interval=10s --timeout=5s --start-period=20s --retries=3 \
+    CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8000/readyz', timeout=4)"]
+CMD ["privacy-bounds", "serve", "--host", "0.0.0.0", "--port", "8000"]
