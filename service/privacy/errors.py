@@ -10,7 +10,12 @@ from __future__ import annotations
 
 
 class PrivacyComputationError(Exception):
-    """Base of all errors of the numeric core."""
+    """Base of all errors of the numeric core.
+
+    `pointer` is left empty by the core; who knows the request writes into it which part is meant (a JSON pointer).
+    """
+
+    pointer: str = ""
 
 
 class OutOfDomain(PrivacyComputationError):

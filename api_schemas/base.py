@@ -1,0 +1,34 @@
+"""Base classes of everything on the wire."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, WithJsonSchema
+
+
+class Request(BaseModel):
+    """Something a client sends: frozen, strict JSON types, no unknown fields, no NaN or infinity."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Response(BaseModel):
+    """Something the service sends. Every field is always there, save those that say they may be absent (`exclude_if`).
+
+    Unknown fields are ignored on reading, so that a client of today can read the answers of tomorrow.
+    """
+
+    model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings")
+
+
+def is_none(value: object) -> bool:
+    """For `exclude_if`: a field that holds None is left out of the JSON."""
+    return value is None
+
+
+ExtendedReal = Annotated[
+    float,
+    WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string", "enum": ["Infinity", "-Infinity"]}]}),
+]
+"""A real number or an infinity. JSON has no infinity, so it travels as a string."""

@@ -1,0 +1,98 @@
+"""`GET /v1/catalogue`: every mechanism, threat model, question and method, read off the schemas themselves."""
+
+from __future__ import annotations
+
+import inspect
+from functools import cache
+from typing import Annotated, Any
+
+from pydantic import Field
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from api_schemas.base import Request, Response, is_none
+from api_schemas.bounds import BoundsRequest
+from api_schemas.fields import shape_of, shape_of_field, spellings, type_of, unit_of
+from api_schemas.mechanisms import MechanismSpec
+from api_schemas.questions import QuestionSpec
+from api_schemas.threat_models import ThreatModelSpec
+
+
+class Parameter(Response):
+    """One field of an entry."""
+
+    name: str
+    aliases: Annotated[tuple[str, ...], Field(description="Other spellings that are accepted on input.")]
+    kind: Annotated[str, Field(description="number, integer, choice, list or object.", examples=["number"])]
+    allowed: Annotated[str, Field(description="What is allowed, in words.")]
+    required: bool
+    description: str
+    minimum: Annotated[float | None, Field(exclude_if=is_none)] = None
+    maximum: Annotated[float | None, Field(exclude_if=is_none)] = None
+    minimum_excluded: Annotated[bool, Field(description="The minimum itself is not allowed.")]
+    unit: Annotated[str | None, Field(exclude_if=is_none, examples=["nats"])] = None
+    default: Annotated[str | float | None, Field(exclude_if=is_none)] = None
+    example: Annotated[Any, Field(exclude_if=is_none)] = None
+
+
+class CatalogueEntry(Response):
+    """One member of a union: the value of its `type`, what it is, and its fields."""
+
+    type: str
+    description: str
+    parameters: tuple[Parameter, ...]
+
+
+class CatalogueResponse(Response):
+    """Everything that a bounds request can be made of."""
+
+    engine_version: str
+    mechanisms: tuple[CatalogueEntry, ...]
+    threat_models: tuple[CatalogueEntry, ...]
+    questions: tuple[CatalogueEntry, ...]
+    methods: tuple[str, ...]
+
+
+@cache
+def catalogue(engine_version: str) -> CatalogueResponse:
+    """The catalogue of this version of the contract."""
+    return CatalogueResponse(
+        engine_version=engine_version,
+        mechanisms=_entries(MechanismSpec),
+        threat_models=_entries(ThreatModelSpec),
+        questions=_entries(QuestionSpec),
+        methods=shape_of_field(BoundsRequest.model_fields["method"]).choices,
+    )
+
+
+def type_names(union: Any) -> tuple[str, ...]:
+    """The values of `type` of a union, in the order of its members."""
+    return tuple(type_of(model) for model in shape_of(union).models)
+
+
+def _entries(union: Any) -> tuple[CatalogueEntry, ...]:
+    return tuple(_entry(model) for model in shape_of(union).models)
+
+
+def _entry(model: type[Request]) -> CatalogueEntry:
+    parameters = tuple(_parameter(name, field) for name, field in model.model_fields.items() if name != "type")
+    return CatalogueEntry(type=type_of(model), description=inspect.getdoc(model) or "", parameters=parameters)
+
+
+def _parameter(name: str, field: FieldInfo) -> Parameter:
+    shape = shape_of_field(field)
+    range_of = shape_of(shape.item) if shape.item is not None else shape
+    return Parameter(
+        name=name,
+        aliases=spellings(name, field)[1:],
+        kind=shape.kind,
+        allowed=shape.sentence(),
+        required=field.is_required(),
+        description=field.description or "",
+        minimum=range_of.minimum,
+        maximum=range_of.maximum,
+        minimum_excluded=range_of.minimum_excluded,
+        unit=unit_of(field),
+        default=None if field.default is PydanticUndefined else field.default,
+        example=next(iter(field.examples or ()), None),
+    )

@@ -1,0 +1,30 @@
+"""Named examples for the published document: requests that people really have."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+BOUNDS_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
+    "dpsgd_run": {
+        "summary": "A DP-SGD training run: reconstruction robustness and epsilon",
+        "value": {
+            "mechanism": {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000},
+            "questions": [
+                {"type": "reconstruction", "baseline_success": 0.001},
+                {"type": "epsilon", "delta": 1e-5},
+            ],
+        },
+    },
+    "laplace_release": {
+        "summary": "One statistic with Laplace noise: who can tell membership?",
+        "value": {
+            "mechanism": {"type": "laplace", "noise_multiplier": 2.0},
+            "threat_model": {"type": "worst_case", "neighboring_relation": "add_or_remove_one"},
+            "questions": [
+                {"type": "advantage"},
+                {"type": "positive_predictive_value", "prior": 0.1, "false_positive_rate": 0.001},
+                {"type": "trade_off", "false_positive_rates": [0.001, 0.01, 0.1], "direction": "both"},
+            ],
+        },
+    },
+}

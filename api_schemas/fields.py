@@ -1,0 +1,162 @@
+"""What the schemas say about a field, in words and numbers: one reading serves error messages and the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
+
+from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
+from pydantic import AliasChoices
+from pydantic.fields import FieldInfo
+
+from api_schemas.base import Request
+
+Annotation = Any
+"""A type expression; Python has no better name for one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """A type expression taken apart.
+
+    Bounds and lengths are None where there is none; `models` are the members of a union, or the one model.
+    """
+
+    kind: Literal["number", "integer", "choice", "list", "object", "other"]
+    choices: tuple[str, ...] = ()
+    models: tuple[type[Request], ...] = ()
+    item: Annotation = None
+    minimum: float | None = None
+    maximum: float | None = None
+    minimum_excluded: bool = False
+    maximum_excluded: bool = False
+    shortest: int | None = None
+    longest: int | None = None
+
+    def sentence(self) -> str:
+        """What is allowed, to follow the words 'must be'."""
+        if self.kind in ("number", "integer"):
+            noun = "a finite number" if self.kind == "number" else "an integer (written without fraction or exponent)"
+            return f"{noun} in {self.interval()}" if self.interval() else noun
+        if self.kind == "choice":
+            quoted = [f'"{choice}"' for choice in self.choices]
+            return quoted[0] if len(quoted) == 1 else f"one of {', '.join(quoted)}"
+        if self.kind == "list":
+            return f"a list of {self.shortest or 0} to {self.longest} items" if self.longest else "a list"
+        if len(self.models) > 1:
+            return f"an object whose `type` is one of {', '.join(map(type_of, self.models))}"
+        return "a JSON object" if self.kind == "object" else "a value of the documented type"
+
+    def interval(self) -> str:
+        """The range in interval notation, empty when there is none."""
+        if self.minimum is None or self.maximum is None:
+            return ""
+        left, right = "(" if self.minimum_excluded else "[", ")" if self.maximum_excluded else "]"
+        return f"{left}{_short(self.minimum)}, {_short(self.maximum)}{right}"
+
+
+def _short(number: float) -> str:
+    return f"{number:.12g}"
+
+
+def shape_of(annotation: Annotation, metadata: tuple[Any, ...] = ()) -> Shape:
+    """Take a type expression apart; `metadata` holds what was annotated outside it."""
+    annotation, inner = _unwrap(annotation)
+    metadata = (*inner, *metadata)
+    origin = get_origin(annotation)
+    if origin is Literal:
+        return Shape(kind="choice", choices=tuple(str(choice) for choice in get_args(annotation)))
+    models = tuple(_request_models(annotation))
+    if models:
+        return Shape(kind="object", models=models)
+    lengths = _first(metadata, MinLen, "min_length"), _first(metadata, MaxLen, "max_length")
+    if origin is tuple:
+        return Shape(kind="list", item=get_args(annotation)[0], shortest=lengths[0], longest=lengths[1])
+    if annotation not in (int, float):
+        return Shape(kind="other")
+    above, below = _first(metadata, Gt, "gt"), _first(metadata, Lt, "lt")
+    return Shape(
+        kind="integer" if annotation is int else "number",
+        minimum=_first(metadata, Ge, "ge") if above is None else above,
+        maximum=_first(metadata, Le, "le") if below is None else below,
+        minimum_excluded=above is not None,
+        maximum_excluded=below is not None,
+    )
+
+
+def shape_of_field(field: FieldInfo) -> Shape:
+    """The shape of a model's field."""
+    return shape_of(field.annotation, tuple(field.metadata))
+
+
+def spellings(name: str, field: FieldInfo) -> tuple[str, ...]:
+    """All accepted spellings of a field, ours first."""
+    alias = field.validation_alias
+    if isinstance(alias, AliasChoices):
+        return tuple(choice for choice in alias.choices if isinstance(choice, str))
+    return (name,)
+
+
+def unit_of(field: FieldInfo) -> str | None:
+    """The unit of a field, where it has one."""
+    extra = cast("object", field.json_schema_extra)
+    return str(cast("dict[str, object]", extra)["x-unit"]) if isinstance(extra, dict) else None
+
+
+def find_field(model: type[Request], spelling: str) -> tuple[str, FieldInfo] | None:
+    """The field that a spelling means, with its name."""
+    for name, field in model.model_fields.items():
+        if spelling in spellings(name, field):
+            return name, field
+    return None
+
+
+def type_of(model: type[Request]) -> str:
+    """The value of `type` that selects a member of a union."""
+    return str(get_args(model.model_fields["type"].annotation)[0])
+
+
+def request_model(name: str) -> type[Request] | None:
+    """The request model with a class name."""
+    return next((model for model in _descendants(Request) if model.__name__ == name), None)
+
+
+def _descendants(model: type[Request]) -> Iterator[type[Request]]:
+    for child in model.__subclasses__():
+        yield child
+        yield from _descendants(child)
+
+
+def _unwrap(annotation: Annotation) -> tuple[Annotation, tuple[Any, ...]]:
+    """Peel `Annotated` and `| None` off; collect the metadata on the way, innermost first."""
+    metadata: tuple[Any, ...] = ()
+    while True:
+        origin, arguments = get_origin(annotation), get_args(annotation)
+        if origin is Annotated:
+            annotation, metadata = arguments[0], (*arguments[1:], *metadata)
+        elif origin in (Union, UnionType) and type(None) in arguments and len(arguments) == 2:
+            annotation = next(argument for argument in arguments if argument is not type(None))
+        else:
+            return annotation, tuple(_flattened(metadata))
+
+
+def _flattened(metadata: tuple[Any, ...]) -> Iterator[Any]:
+    for item in metadata:
+        if isinstance(item, FieldInfo):
+            yield from item.metadata
+        else:
+            yield item
+
+
+def _first(metadata: tuple[Any, ...], kind: type, attribute: str) -> Any:
+    return next((getattr(item, attribute) for item in metadata if isinstance(item, kind)), None)
+
+
+def _request_models(annotation: Annotation) -> Iterator[type[Request]]:
+    if isinstance(annotation, type) and issubclass(annotation, Request):
+        yield annotation
+    elif get_origin(annotation) in (Union, UnionType):
+        for member in get_args(annotation):
+            yield from _request_models(_unwrap(member)[0])

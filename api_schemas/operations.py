@@ -1,0 +1,73 @@
+"""`GET /v1/limits`, `/v1/version`, `/livez` and `/readyz`: what the service is and how it feels."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from api_schemas.base import Response
+from api_schemas.mechanisms import LARGEST_COMPONENTS, LARGEST_DEPTH
+from api_schemas.quantities import LARGEST_LIST, LARGEST_STEPS, LARGEST_TOTAL_STEPS
+from api_schemas.questions import LARGEST_QUESTIONS
+
+
+class RequestLimits(Response):
+    """Limits of the contract: the same on every installation."""
+
+    questions: int
+    components: Annotated[int, Field(description="Leaves of a tree of mechanisms.")]
+    depth: Annotated[int, Field(description="Levels of a tree of mechanisms.")]
+    listed_numbers: Annotated[int, Field(description="Numbers in the lists of all questions of a request together.")]
+    steps: Annotated[int, Field(description="Steps of one mechanism.")]
+    total_steps: Annotated[int, Field(description="Steps of all mechanisms together; nested repetitions multiply.")]
+
+
+class LimitsResponse(Response):
+    """What a request may cost, and how large it may be."""
+
+    request: RequestLimits
+    body_bytes: Annotated[int, Field(description="Longest body.")]
+    cost: Annotated[int, Field(description="Largest estimated cost of a request, in microseconds of CPU time.")]
+    inline_cost: Annotated[int, Field(description="Above this estimate a request is computed in a worker process.")]
+    time_limit_seconds: Annotated[float, Field(description="A computation is ended after this long.")]
+    queued_computations: Annotated[int, Field(description="Computations that may wait for a worker.")]
+
+
+REQUEST_LIMITS = RequestLimits(
+    questions=LARGEST_QUESTIONS,
+    components=LARGEST_COMPONENTS,
+    depth=LARGEST_DEPTH,
+    listed_numbers=LARGEST_LIST,
+    steps=LARGEST_STEPS,
+    total_steps=LARGEST_TOTAL_STEPS,
+)
+
+
+class VersionResponse(Response):
+    """Which service this is."""
+
+    service: Annotated[str, Field(examples=["privacy-bounds"])]
+    version: Annotated[str, Field(description="Version of the software.", examples=["0.1.0"])]
+    engine_version: Annotated[str, Field(description="Version of the numbers; part of every digest.")]
+
+
+class LiveResponse(Response):
+    """The process answers."""
+
+    status: Literal["live"]
+
+
+class Check(Response):
+    """One thing the service looked at."""
+
+    name: Annotated[str, Field(examples=["known_answer"])]
+    status: Literal["ok", "degraded", "failed"]
+    detail: str
+
+
+class ReadyResponse(Response):
+    """Whether the service can answer: `degraded` means slower, `unready` means not."""
+
+    status: Literal["ready", "degraded", "unready"]
+    checks: tuple[Check, ...]

@@ -1,0 +1,119 @@
+"""Problems (RFC 9457), and how a failed validation becomes one: JSON pointers into the body as it was sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+from pydantic import Field, ValidationError
+
+from api_schemas.base import Request, Response, is_none
+from api_schemas.fields import Shape, find_field, request_model, shape_of, shape_of_field, spellings, type_of
+
+LARGEST_ERROR_COUNT: Final = 1000
+
+
+class FieldError(Response):
+    """What is wrong in one place of the body. The offending value is never repeated."""
+
+    pointer: Annotated[
+        str, Field(description="JSON pointer (RFC 6901) into the body as it was sent.", examples=["/mechanism/steps"])
+    ]
+    detail: Annotated[
+        str, Field(description="What is allowed there.", examples=["Must be a finite number in [0.0001, 1e+15]."])
+    ]
+
+
+class Problem(Response):
+    """Why a request was not answered."""
+
+    type: Annotated[str, Field(description="Names the kind of problem.", examples=["/problems/invalid-request"])]
+    title: Annotated[str, Field(description="The kind of problem in words.", examples=["Invalid request"])]
+    status: Annotated[int, Field(description="The HTTP status.", examples=[422])]
+    detail: Annotated[str, Field(description="What happened this time.")]
+    instance: Annotated[str, Field(description="The path of the request.", examples=["/v1/bounds"])]
+    request_id: Annotated[str, Field(description="The X-Request-ID of the request.")]
+    errors: Annotated[tuple[FieldError, ...], Field(description="The places in the body that are wrong.")]
+    supported: Annotated[
+        tuple[str, ...] | None, Field(description="What is supported instead.", exclude_if=is_none)
+    ] = None
+    estimated_cost: Annotated[
+        int | None, Field(description="Estimated cost in microseconds of CPU time.", exclude_if=is_none)
+    ] = None
+    limit: Annotated[int | None, Field(description="The limit that the request exceeds.", exclude_if=is_none)] = None
+
+
+def field_errors(error: ValidationError) -> list[FieldError]:
+    """One entry per wrong place, in the order of the schema.
+
+    The tags that pydantic puts into its locations are dropped, aliases stay as they were sent.
+    """
+    if error.error_count() > LARGEST_ERROR_COUNT:
+        return [FieldError(pointer="", detail=f"More than {LARGEST_ERROR_COUNT} places in the body are wrong.")]
+    details = error.errors(include_url=False, include_input=False)
+    # A list all of whose items are wrong is also reported as too short: say only what is wrong with the items.
+    inside = {detail["loc"][:end] for detail in details for end in range(len(detail["loc"]))}
+    return [
+        _field_error(error.title, detail["type"], detail["loc"], detail.get("ctx", {}))
+        for detail in details
+        if detail["type"] != "too_short" or detail["loc"] not in inside
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a location leads: its pointer, what is expected there, and the model whose field it is."""
+
+    pointer: str
+    shape: Shape
+    model: type[Request] | None
+
+
+_ANYTHING: Final = Shape(kind="other")
+
+
+def _field_error(title: str, kind: str, location: tuple[int | str, ...], context: dict[str, Any]) -> FieldError:
+    place = _find(title, location)
+    if "sentence" in context:  # our own checks: they say what is allowed, and where if it is not the whole object
+        return FieldError(pointer=context.get("pointer", place.pointer), detail=context["sentence"])
+    if kind == "json_invalid":
+        return FieldError(pointer="", detail=f"The body must be valid JSON in UTF-8: {context['error']}.")
+    if kind in ("union_tag_invalid", "union_tag_not_found"):
+        choices = Shape(kind="choice", choices=tuple(map(type_of, place.shape.models)))
+        return FieldError(pointer=f"{place.pointer}/type", detail=f"Must be {choices.sentence()}.")
+    if kind == "missing":
+        return FieldError(pointer=place.pointer, detail=f"Required: {place.shape.sentence()}.")
+    if kind == "extra_forbidden":
+        return FieldError(pointer=place.pointer, detail=_why_forbidden(place.model, str(location[-1])))
+    return FieldError(pointer=place.pointer, detail=f"Must be {place.shape.sentence()}.")
+
+
+def _find(title: str, location: tuple[int | str, ...]) -> _Place:
+    """Follow a location of pydantic through the schema."""
+    root = request_model(title)
+    shape = Shape(kind="object", models=(root,)) if root else _ANYTHING
+    pointer, owner = "", root
+    for step in location:
+        tagged = {type_of(model): model for model in shape.models} if len(shape.models) > 1 else {}
+        if step in tagged:
+            owner = tagged[str(step)]
+            shape = Shape(kind="object", models=(owner,))
+            continue
+        pointer += "/" + str(step).replace("~", "~0").replace("/", "~1")
+        if isinstance(step, int):
+            shape = _ANYTHING if shape.item is None else shape_of(shape.item)
+            continue
+        owner = shape.models[0] if len(shape.models) == 1 else None
+        found = find_field(owner, step) if owner else None
+        shape = shape_of_field(found[1]) if found else _ANYTHING
+    return _Place(pointer, shape, owner)
+
+
+def _why_forbidden(model: type[Request] | None, spelling: str) -> str:
+    if model is None:
+        return "Not a field here."
+    found = find_field(model, spelling)
+    if found:
+        return f"Another spelling of `{found[0]}`, which is given as well: send only one of them."
+    names = ", ".join(spellings(name, field)[0] for name, field in model.model_fields.items())
+    return f"Not a field here. The fields are: {names}."

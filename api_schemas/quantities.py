@@ -1,0 +1,228 @@
+"""Every quantity of the wire: range, unit, meaning, example, and the spellings that peers use for it.
+
+The first spelling of a quantity is ours and the only one that is written; the others are accepted on input.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, AliasChoices, FailFast, Field
+
+from api_schemas.base import is_none
+
+LARGEST_STEPS: Final = 10**12
+LARGEST_TOTAL_STEPS: Final = 10**15
+LARGEST_LIST: Final = 10_000
+
+# 0.0 + -0.0 is 0.0: equal requests must have equal bytes, whatever the sign of their zero.
+POSITIVE_ZERO: Final = AfterValidator((0.0).__add__)
+
+UnitInterval = Annotated[float, Field(ge=0, le=1), POSITIVE_ZERO]
+"""A number in [0, 1]."""
+
+NoiseMultiplier = Annotated[
+    float,
+    Field(
+        ge=1e-4,
+        le=1e15,
+        validation_alias=AliasChoices("noise_multiplier", "sigma", "noise"),
+        description="Standard deviation of the Gaussian noise divided by the add/remove sensitivity.",
+        examples=[1.0],
+    ),
+]
+# No alias `sigma` here: for Laplace noise it is read as the standard deviation, which is sqrt(2) times the scale.
+LaplaceNoiseMultiplier = Annotated[
+    float,
+    Field(
+        ge=1e-4,
+        le=1e15,
+        validation_alias=AliasChoices("noise_multiplier", "noise", "scale"),
+        description="Scale b of the Laplace noise divided by the add/remove sensitivity.",
+        examples=[2.0],
+    ),
+]
+SampleRate = Annotated[
+    float,
+    Field(
+        gt=0,
+        le=1,
+        validation_alias=AliasChoices("sample_rate", "sampling_probability", "sampling_prob", "sampling_rate", "q"),
+        description="Probability that a record enters a batch, independently of all others (Poisson sampling).",
+        examples=[0.01],
+    ),
+]
+Steps = Annotated[
+    int,
+    Field(
+        ge=1,
+        le=LARGEST_STEPS,
+        validation_alias=AliasChoices("steps", "num_steps", "count", "iterations", "num_compositions", "ncomp"),
+        description="How often the mechanism is applied to the same data.",
+        examples=[1000],
+    ),
+]
+Epsilon = Annotated[
+    float,
+    Field(
+        ge=0,
+        le=1e6,
+        validation_alias=AliasChoices("epsilon", "eps", "target_epsilon"),
+        description="Privacy parameter epsilon of (epsilon, delta)-differential privacy.",
+        examples=[2.0],
+        json_schema_extra={"x-unit": "nats"},
+    ),
+    POSITIVE_ZERO,
+]
+Delta = Annotated[
+    float,
+    Field(
+        ge=0,
+        le=1,
+        validation_alias=AliasChoices("delta", "target_delta"),
+        description="Privacy parameter delta of (epsilon, delta)-differential privacy.",
+        examples=[1e-5],
+    ),
+    POSITIVE_ZERO,
+]
+Mu = Annotated[
+    float,
+    Field(
+        ge=0,
+        le=1e6,
+        validation_alias=AliasChoices("mu", "gdp_mu"),
+        description="Parameter mu of mu-Gaussian differential privacy.",
+        examples=[1.0],
+    ),
+    POSITIVE_ZERO,
+]
+FalsePositiveRates = Annotated[
+    tuple[UnitInterval, ...],
+    FailFast(),
+    Field(
+        min_length=1,
+        max_length=LARGEST_LIST,
+        validation_alias=AliasChoices("false_positive_rates", "fpr", "fprs", "alpha", "alphas"),
+        description="False positive rates alpha of the attack, P(attacker says member | not a member).",
+        examples=[[1e-3, 1e-2]],
+    ),
+]
+OptionalFalsePositiveRate = Annotated[
+    UnitInterval | None,
+    Field(
+        validation_alias=AliasChoices("false_positive_rate", "fpr", "alpha"),
+        description="False positive rate of the attack; absent: the most extreme value over all rates.",
+        examples=[1e-3],
+        exclude_if=is_none,
+    ),
+]
+FalsePositiveRateMin = Annotated[
+    float,
+    Field(
+        ge=0,
+        le=1,
+        validation_alias=AliasChoices("false_positive_rate_min", "fpr_min", "alpha_min"),
+        description="Smallest false positive rate at which the Gaussian curve must lie below the true one.",
+        examples=[1e-9],
+    ),
+    POSITIVE_ZERO,
+]
+TypeTwoErrorMin = Annotated[
+    float,
+    Field(
+        ge=0,
+        le=1,
+        validation_alias=AliasChoices("type_two_error_min", "fnr_min", "beta_min"),
+        description="Smallest type II error at which the Gaussian curve must lie below the true one.",
+        examples=[1e-9],
+    ),
+    POSITIVE_ZERO,
+]
+OptionalBaselineSuccess = Annotated[
+    UnitInterval | None,
+    Field(
+        validation_alias=AliasChoices("baseline_success", "kappa"),
+        description="Chance to reconstruct the record without seeing the release.",
+        examples=[1e-3],
+        exclude_if=is_none,
+    ),
+]
+OptionalCandidates = Annotated[
+    Annotated[int, Field(ge=1, le=LARGEST_TOTAL_STEPS)] | None,
+    Field(
+        validation_alias=AliasChoices("candidates", "num_candidates"),
+        description="Number of equally likely candidates n; the baseline success is 1/n.",
+        examples=[1000],
+        exclude_if=is_none,
+    ),
+]
+OptionalPriorProbabilities = Annotated[
+    Annotated[tuple[UnitInterval, ...], Field(min_length=1, max_length=LARGEST_LIST)] | None,
+    Field(
+        validation_alias=AliasChoices("prior_probabilities", "priors"),
+        description="Probability of each candidate before the release, summing to 1; the largest is the baseline.",
+        examples=[[0.5, 0.3, 0.2]],
+        exclude_if=is_none,
+    ),
+]
+Prior = Annotated[
+    float,
+    Field(
+        ge=0,
+        le=1,
+        validation_alias=AliasChoices("prior", "prior_probability"),
+        description="P(the record is a member) before the attack.",
+        examples=[0.5],
+    ),
+    POSITIVE_ZERO,
+]
+Confidence = Annotated[
+    float,
+    Field(
+        ge=0,
+        le=1,
+        validation_alias=AliasChoices("confidence", "confidence_bound"),
+        description="Confidence B that 'not a member' must keep for every deleted record together.",
+        examples=[0.8],
+    ),
+    POSITIVE_ZERO,
+]
+RelativeTolerance = Annotated[
+    float,
+    Field(
+        ge=1e-16,
+        le=1,
+        validation_alias=AliasChoices("relative_tolerance", "rtol"),
+        description="Relative width of the enclosure that is asked for; a wider answer says tolerance_met: false.",
+        examples=[1e-9],
+    ),
+]
+Direction = Annotated[
+    Literal["add", "remove", "both"],
+    Field(
+        description="Which of the two neighbouring data sets is the null hypothesis. add: H0 is the data without the "
+        "record; remove: H0 is the data with it; both: the worse of the two.",
+        examples=["add"],
+    ),
+]
+Side = Annotated[
+    Literal["at_most", "at_least"],
+    Field(
+        description="Which end of the range over all attacks: the largest or the smallest value.", examples=["at_most"]
+    ),
+]
+NeighboringRelation = Annotated[
+    Literal["add_or_remove_one", "replace_one"],
+    Field(
+        validation_alias=AliasChoices("neighboring_relation", "neighbouring_relation"),
+        description="Which data sets count as neighbours. replace_one doubles the sensitivity of Gaussian and Laplace.",
+        examples=["add_or_remove_one"],
+    ),
+]
+Method = Annotated[
+    Literal["auto", "closed_form", "contour"],
+    Field(
+        description="Engine that computes the curve; auto takes the tightest that covers the mechanism.",
+        examples=["auto"],
+    ),
+]

@@ -1,0 +1,182 @@
+"""Questions: what to read off the trade-off curve. Each answers in the `direction` that it names."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from api_schemas.base import Request
+from api_schemas.quantities import (
+    Confidence,
+    Delta,
+    Direction,
+    Epsilon,
+    FalsePositiveRateMin,
+    FalsePositiveRates,
+    OptionalBaselineSuccess,
+    OptionalCandidates,
+    OptionalFalsePositiveRate,
+    OptionalPriorProbabilities,
+    Prior,
+    Side,
+    TypeTwoErrorMin,
+)
+
+LARGEST_QUESTIONS: Final = 256
+PROBABILITY_SUM_TOLERANCE: Final = 1e-6
+
+
+class TradeOffQuestion(Request):
+    """The curve itself: smallest type II error and largest power at each false positive rate."""
+
+    type: Literal["trade_off"]
+    false_positive_rates: FalsePositiveRates
+    direction: Direction = "add"
+
+
+class EpsilonQuestion(Request):
+    """Smallest epsilon for which the mechanism is (epsilon, delta)-differentially private."""
+
+    type: Literal["epsilon"]
+    delta: Delta
+    direction: Direction = "both"
+
+
+class DeltaQuestion(Request):
+    """Smallest delta for which the mechanism is (epsilon, delta)-differentially private."""
+
+    type: Literal["delta"]
+    epsilon: Epsilon
+    direction: Direction = "both"
+
+
+class AdvantageQuestion(Request):
+    """Largest power minus false positive rate: the total variation distance. The same in every direction."""
+
+    type: Literal["advantage"]
+    direction: Direction = "add"
+
+
+class GdpMuQuestion(Request):
+    """Smallest mu such that the Gaussian curve lies below wherever both errors are at least the given ones."""
+
+    type: Literal["gdp_mu"]
+    false_positive_rate_min: FalsePositiveRateMin = 1e-9
+    type_two_error_min: TypeTwoErrorMin = 1e-9
+    direction: Direction = "both"
+
+
+class ReconstructionQuestion(Request):
+    """Largest chance gamma to reconstruct the record, given the chance without the release.
+
+    That chance is `baseline_success`, or 1/`candidates`, or the largest of `prior_probabilities`: send exactly one.
+    """
+
+    type: Literal["reconstruction"]
+    baseline_success: OptionalBaselineSuccess = None
+    candidates: OptionalCandidates = None
+    prior_probabilities: OptionalPriorProbabilities = None
+    direction: Direction = "add"
+
+    @model_validator(mode="after")
+    def _one_baseline(self) -> Self:
+        given = (self.baseline_success, self.candidates, self.prior_probabilities)
+        if given.count(None) != 2:
+            raise PydanticCustomError(
+                "one_baseline",
+                "{sentence}",
+                {"sentence": "Send exactly one of baseline_success, candidates and prior_probabilities."},
+            )
+        probabilities = self.prior_probabilities
+        if probabilities is not None and abs(math.fsum(probabilities) - 1) > PROBABILITY_SUM_TOLERANCE:
+            raise PydanticCustomError(
+                "probability_sum", "{sentence}", {"sentence": "prior_probabilities must sum to 1 (within 1e-6)."}
+            )
+        return self
+
+
+class AttackAccuracyQuestion(Request):
+    """Largest accuracy of an attacker who knows the prior; at a given rate: of the best attack at that rate."""
+
+    type: Literal["attack_accuracy"]
+    prior: Prior
+    false_positive_rate: OptionalFalsePositiveRate = None
+    direction: Direction = "add"
+
+
+class PositivePredictiveValueQuestion(Request):
+    """P(the record is a member | the attacker says 'member')."""
+
+    type: Literal["positive_predictive_value"]
+    prior: Prior
+    false_positive_rate: OptionalFalsePositiveRate = None
+    side: Side = "at_most"
+    direction: Direction = "add"
+
+
+class NegativePredictiveValueQuestion(Request):
+    """P(the record is not a member | the attacker says 'not a member')."""
+
+    type: Literal["negative_predictive_value"]
+    prior: Prior
+    false_positive_rate: OptionalFalsePositiveRate = None
+    side: Side = "at_most"
+    direction: Direction = "add"
+
+
+class AdvantageOverPriorQuestion(Request):
+    """2 (largest positive predictive value - prior)."""
+
+    type: Literal["advantage_over_prior"]
+    prior: Prior
+    direction: Direction = "add"
+
+
+class DeletionCapacityQuestion(Request):
+    """How many records may be 'deleted' by doing nothing while 'none was a member' keeps the given confidence."""
+
+    type: Literal["deletion_capacity"]
+    prior: Prior
+    confidence: Confidence
+    direction: Direction = "add"
+
+
+QuestionSpec = Annotated[
+    TradeOffQuestion
+    | EpsilonQuestion
+    | DeltaQuestion
+    | AdvantageQuestion
+    | GdpMuQuestion
+    | ReconstructionQuestion
+    | AttackAccuracyQuestion
+    | PositivePredictiveValueQuestion
+    | NegativePredictiveValueQuestion
+    | AdvantageOverPriorQuestion
+    | DeletionCapacityQuestion,
+    Field(discriminator="type", description="One reading of the trade-off curve."),
+]
+
+NumberQuestion = (
+    EpsilonQuestion
+    | DeltaQuestion
+    | AdvantageQuestion
+    | ReconstructionQuestion
+    | AttackAccuracyQuestion
+    | PositivePredictiveValueQuestion
+    | NegativePredictiveValueQuestion
+    | AdvantageOverPriorQuestion
+    | DeletionCapacityQuestion
+)
+"""The questions whose answer is one number and nothing else."""
+
+
+def listed_numbers(question: QuestionSpec) -> int:
+    """How many numbers the lists of a question hold."""
+    if isinstance(question, TradeOffQuestion):
+        return len(question.false_positive_rates)
+    if isinstance(question, ReconstructionQuestion) and question.prior_probabilities is not None:
+        return len(question.prior_probabilities)
+    return 0
