@@ -8,7 +8,8 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 PIP := $(RUN) -m pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --require-hashes --only-binary :all: --requirement
-PROJECT := $(PIP) install --no-deps --no-build-isolation --no-index --editable .
+# setuptools warns of editable installations as such.
+PROJECT := PYTHONWARNINGS=ignore $(PIP) install --no-deps --no-build-isolation --no-index --editable .
 COMPILE := $(RUN) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --no-header --no-emit-index-url pyproject.toml
 
@@ -68,5 +69,5 @@ $(VENV)/development: $(VENV)/folder requirements-dev.lock pyproject.toml
 $(VENV)/bench/installed: $(VENV)/folder requirements-bench.lock pyproject.toml
 	$(PYTHON) -m venv --clear $(VENV)/bench
 	$(VENV)/bench/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes --requirement requirements-bench.lock
-	$(VENV)/bench/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --no-build-isolation --no-index --editable .
+	PYTHONWARNINGS=ignore $(VENV)/bench/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --no-build-isolation --no-index --editable .
 	@touch $@
