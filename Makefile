@@ -24,7 +24,7 @@ help: ## show what there is
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
 
 serve: $(VENV)/runtime ## install what is missing and serve on HOST=127.0.0.1 PORT=8000
-	$(RUN) -m service.cli serve --host $(HOST) --port $(PORT)
+	@exec $(VENV)/bin/privacy-bounds serve --host $(HOST) --port $(PORT)
 
 test: $(VENV)/development ## run every test (WORKERS=2 processes)
 	$(RUN) -m pytest --numprocesses $(WORKERS) --dist worksteal
