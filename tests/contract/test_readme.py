@@ -1,0 +1,110 @@
+"""What the README says is so: its requests are answered, its answer is the one that comes, its tables are complete."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.parser import text_string_to_metric_families
+from starlette.testclient import TestClient
+
+from api_schemas.fields import shape_of, type_of
+from api_schemas.mechanisms import MechanismSpec
+from api_schemas.questions import QuestionSpec
+from service.main import create_app
+from service.settings import Settings
+from service.telemetry.metrics import Metrics
+
+README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+DP_SGD = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
+
+
+def tags(union: object) -> set[str]:
+    """The values of `type` in a union of the contract."""
+    return {type_of(model) for model in shape_of(union).models}
+
+
+def section(heading: str) -> str:
+    """The text below a heading, up to the next one of its level."""
+    return README.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
+
+
+def table_objects(kind: str) -> list[dict[str, Any]]:
+    """The JSON objects in the second column of the table that maps to `kind`."""
+    rows = [line for line in section("From question to request").splitlines() if line.startswith("|")]
+    objects = [json.loads(code) for row in rows for code in re.findall(r"`(\{.*?\})`", row)]
+    known = tags(QuestionSpec if kind == "question" else MechanismSpec)
+    return [value for value in objects if value["type"] in known]
+
+
+def first_column(heading: str) -> set[str]:
+    """The code spans that open the rows of a section's table."""
+    return set(re.findall(r"(?m)^\| `([^`]+)` \|", section(heading)))
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[TestClient]:
+    with TestClient(create_app(Settings())) as client:
+        yield client
+
+
+def test_the_first_answer_is_the_one_that_comes(client: TestClient) -> None:
+    body = re.search(r"-d '\n(.*?)'\n", section("A first answer"), re.DOTALL)
+    printed = re.search(r"```json\n(.*?)```", section("A first answer"), re.DOTALL)
+    assert body
+    assert printed
+    response = client.post("/v1/bounds", content=body[1].encode(), headers={"content-type": "application/json"})
+    assert response.status_code == 200
+    assert_same(response.json(), json.loads(printed[1]))
+
+
+def assert_same(answer: object, printed: object, place: str = "") -> None:
+    """Equal, but for what another platform's last digits may change."""
+    if isinstance(answer, dict) and isinstance(printed, dict):
+        answer, printed = cast("dict[str, object]", answer), cast("dict[str, object]", printed)
+        assert answer.keys() == printed.keys(), place
+        for key, value in answer.items():
+            assert_same(value, printed[key], f"{place}/{key}")
+    elif isinstance(answer, list) and isinstance(printed, list):
+        assert len(answer) == len(printed), place
+        for index, (left, right) in enumerate(zip(answer, printed, strict=True)):
+            assert_same(left, right, f"{place}/{index}")
+    elif isinstance(answer, float) and isinstance(printed, float):
+        assert math.isclose(answer, printed, rel_tol=1e-9), place
+    else:
+        assert answer == printed, place
+
+
+@pytest.mark.parametrize("question", table_objects("question"), ids=json.dumps)
+def test_every_question_of_the_table_is_answered(client: TestClient, question: dict[str, Any]) -> None:
+    response = client.post("/v1/bounds", json={"mechanism": DP_SGD, "questions": [question]})
+    assert response.status_code == 200, response.text
+
+
+@pytest.mark.parametrize("mechanism", table_objects("mechanism"), ids=json.dumps)
+def test_every_mechanism_of_the_table_is_answered(client: TestClient, mechanism: dict[str, Any]) -> None:
+    response = client.post("/v1/bounds", json={"mechanism": mechanism, "questions": [{"type": "advantage"}]})
+    assert response.status_code == 200, response.text
+
+
+def test_the_tables_name_every_question_and_mechanism() -> None:
+    assert {question["type"] for question in table_objects("question")} == tags(QuestionSpec)
+    assert {mechanism["type"] for mechanism in table_objects("mechanism")} == tags(MechanismSpec)
+
+
+def test_the_settings_table_is_complete() -> None:
+    assert first_column("Settings") == {f"PRIVACY_BOUNDS_{name.upper()}" for name in Settings.model_fields}
+
+
+def test_the_metrics_table_is_complete() -> None:
+    metrics = Metrics(CollectorRegistry(), engine_version="any")
+    families = text_string_to_metric_families(metrics.exposition().decode())
+    names = {family.name + ("_total" if family.type == "counter" else "") for family in families}
+    ours = {name for name in names if not name.startswith("process_") and not name.endswith("_created")}
+    assert ours == first_column("Metrics") - {"process_*"}
