@@ -17,6 +17,7 @@ from starlette.testclient import TestClient
 from api_schemas.fields import shape_of, type_of
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.questions import QuestionSpec
+from service.api.problems import HTTP_KINDS, INVALID_PARAMETER, KINDS, UNKNOWN
 from service.main import create_app
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
@@ -108,3 +109,14 @@ def test_the_metrics_table_is_complete() -> None:
     names = {family.name + ("_total" if family.type == "counter" else "") for family in families}
     ours = {name for name in names if not name.startswith("process_") and not name.endswith("_created")}
     assert ours == first_column("Metrics") - {"process_*"}
+
+
+def test_the_problems_table_is_complete() -> None:
+    kinds = {*KINDS.values(), *HTTP_KINDS.values(), INVALID_PARAMETER, UNKNOWN}
+    rows = re.findall(r"(?m)^\| (`/problems/.*?) \| ([0-9, ]+) \|", section("Problems"))
+    listed = [
+        pair
+        for types, statuses in rows
+        for pair in zip(re.findall(r"`(.*?)`", types), map(int, statuses.split(",")), strict=True)
+    ]
+    assert sorted(listed) == sorted((kind.type, kind.status) for kind in kinds)
