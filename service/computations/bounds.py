@@ -1,0 +1,183 @@
+"""`POST /v1/bounds`: mechanism -> trade-off curves -> readings -> answers."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, Final, cast
+
+import numpy as np
+
+from api_schemas.base import Request
+from api_schemas.bounds import (
+    Answer,
+    BoundsRequest,
+    BoundsResponse,
+    GdpMuAnswer,
+    NumberAnswer,
+    TradeOffAnswer,
+    TradeOffPoint,
+)
+from api_schemas.mechanisms import MechanismSpec
+from api_schemas.questions import GdpMuQuestion, QuestionSpec, TradeOffQuestion
+from api_schemas.threat_models import ThreatModelSpec
+from service.computations.abstract import Computation
+from service.computations.caveats import assumptions, hazards
+from service.computations.numbers import enclosed_number, enclosed_numbers, narrow
+from service.computations.readings import READINGS
+from service.privacy.composition.choose import estimate_cost
+from service.privacy.enclosure import Evidence
+from service.privacy.errors import PrivacyComputationError, UnsupportedCombination
+from service.privacy.mechanisms.abstract import AbstractMechanism
+from service.privacy.mechanisms.catalogue import MECHANISMS
+from service.privacy.questions import gaussian_dp
+from service.privacy.threat_models.worst_case import WorstCase
+from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.pair import TradeOffPair
+
+GDP_MU_READINGS: Final = 32
+"""A regularised mu searches the curve: it costs about this many readings."""
+
+
+def compute_bounds(request: BoundsRequest, digest: str, engine_version: str) -> BoundsResponse:
+    """Answer all questions of a request, or raise with the pointer of the first part that cannot be served."""
+    mechanism = mechanism_of(request.mechanism)
+    with blaming("/threat_model"):
+        curves = threat_model_of(request.threat_model).curves(mechanism, method=request.method)
+    answers: list[Answer] = []
+    for index, question in enumerate(request.questions):
+        with blaming(f"/questions/{index}"):
+            answers.append(_answer(curves, question, request.relative_tolerance))
+    return BoundsResponse(
+        digest=digest,
+        engine_version=engine_version,
+        mechanism=request.mechanism,
+        threat_model=request.threat_model,
+        answers=tuple(answers),
+        worst_case=None,
+        assumptions=assumptions(request.mechanism),
+        hazards=hazards(request.mechanism),
+    )
+
+
+def bounds_cost(request: BoundsRequest) -> int:
+    """Estimated work in units of about one microsecond of CPU time."""
+    return estimate_cost(mechanism_of(request.mechanism), sum(map(_readings, request.questions)))
+
+
+def mechanism_of(spec: MechanismSpec) -> AbstractMechanism:
+    """The mechanism of the core that a specification describes. Raises with the pointer `/mechanism`."""
+    with blaming("/mechanism"):
+        return _mechanism(spec)
+
+
+def threat_model_of(spec: ThreatModelSpec) -> WorstCase:
+    """The threat model of the core that a specification describes."""
+    return WorstCase(neighboring_relation=spec.neighboring_relation)
+
+
+@contextmanager
+def blaming(pointer: str) -> Generator[None]:
+    """Write into errors of the core which part of the request they are about."""
+    try:
+        yield
+    except PrivacyComputationError as error:
+        if not error.pointer:
+            error.pointer = pointer
+            if isinstance(error, UnsupportedCombination) and error.field in BoundsRequest.model_fields:
+                error.pointer = f"/{error.field}"
+        raise
+
+
+def _mechanism(spec: MechanismSpec) -> AbstractMechanism:
+    fields = {name: _part(value) for name, value in spec if name != "type"}
+    return MECHANISMS[spec.type](**fields)
+
+
+def _part(value: Any) -> Any:
+    if isinstance(value, Request):
+        return _mechanism(cast("MechanismSpec", value))
+    return tuple(map(_part, cast("tuple[Any, ...]", value))) if isinstance(value, tuple) else value
+
+
+def _readings(question: QuestionSpec) -> int:
+    if isinstance(question, TradeOffQuestion):
+        return len(question.false_positive_rates)
+    return GDP_MU_READINGS if isinstance(question, GdpMuQuestion) else 1
+
+
+def _answer(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> Answer:
+    curve: AbstractTradeOff = getattr(curves, question.direction)
+    if isinstance(question, TradeOffQuestion):
+        return _trade_off(curves, curve, question, tolerance)
+    if isinstance(question, GdpMuQuestion):
+        return _gdp_mu(curves, curve, question, tolerance)
+    reading = READINGS[type(question)](curve, question)
+    return NumberAnswer(
+        question=question,
+        **enclosed_number(reading.value, reading.safe_end),
+        evidence=reading.value.evidence,
+        conditional=False,
+        method=curve.method,
+        tolerance_met=reading.value.relative_width() <= tolerance,
+        source=_source(reading.source, curves),
+        notes=reading.notes + curves.notes,
+    )
+
+
+def _trade_off(
+    curves: TradeOffPair, curve: AbstractTradeOff, question: TradeOffQuestion, tolerance: float
+) -> TradeOffAnswer:
+    read = curve.points(np.array(question.false_positive_rates))
+    points: tuple[TradeOffPoint, ...] = tuple(
+        {"false_positive_rate": rate, "type_two_error": error, "power": power}
+        for rate, error, power in zip(
+            question.false_positive_rates,
+            enclosed_numbers(read.type_two_error, "lower"),
+            enclosed_numbers(read.power, "upper"),
+            strict=True,
+        )
+    )
+    # Not validated again: a curve of ten thousand points would pay more for that than for being computed.
+    return TradeOffAnswer.model_construct(
+        question=question,
+        points=points,
+        evidence=curve.evidence.value,
+        conditional=False,
+        method=curve.method,
+        tolerance_met=narrow(read.type_two_error, tolerance) and narrow(read.power, tolerance),
+        source=curves.source,
+        notes=curves.notes,
+    )
+
+
+def _gdp_mu(curves: TradeOffPair, curve: AbstractTradeOff, question: GdpMuQuestion, tolerance: float) -> GdpMuAnswer:
+    reading = gaussian_dp.mu(curve, question.false_positive_rate_min, question.type_two_error_min)
+    parts = (reading.value, reading.global_mu)
+    return GdpMuAnswer(
+        question=question,
+        value=reading.value.upper,
+        lower=reading.value.lower,
+        upper=reading.value.upper,
+        global_mu=enclosed_number(reading.global_mu, "upper"),
+        evidence=Evidence.weakest(*(part.evidence for part in parts)).value,
+        conditional=False,
+        method=curve.method,
+        tolerance_met=all(part.relative_width() <= tolerance for part in parts),
+        source=_source(reading.source, curves),
+        notes=reading.notes + curves.notes,
+    )
+
+
+def _source(theorem: str, curves: TradeOffPair) -> str:
+    """The theorem of the reading and the one of the curve."""
+    return theorem if theorem == curves.source else f"{theorem}; {curves.source}"
+
+
+BOUNDS: Final = Computation(
+    name="bounds",
+    request_type=BoundsRequest,
+    response_type=BoundsResponse,
+    function=compute_bounds,
+    cost=bounds_cost,
+)
