@@ -21,6 +21,10 @@ class Response(BaseModel):
 
     model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings")
 
+    def json_bytes(self) -> bytes:
+        """The body: UTF-8 JSON, infinities as the strings "Infinity" and "-Infinity"."""
+        return self.__pydantic_serializer__.to_json(self)
+
 
 def is_none(value: object) -> bool:
     """For `exclude_if`: a field that holds None is left out of the JSON."""
