@@ -1,0 +1,83 @@
+"""What is declared is what is used: dependencies, lock files, the contents of the distribution."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+LOCK_FILES = sorted(ROOT.glob("requirements*.lock"))
+NAMED_AND_NOT_IMPORTED = {"httptools", "uvloop"}
+"""uvicorn imports these when its settings name them."""
+
+
+def normalised(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def declared() -> set[str]:
+    return {normalised(re.split(r"[^\w.-]", requirement)[0]) for requirement in PROJECT["dependencies"]}
+
+
+def imported() -> set[str]:
+    """The distributions that the packages import, as declared names; what comes with another is that other's matter."""
+    modules: set[str] = set()
+    for path in [*ROOT.glob("service/**/*.py"), *ROOT.glob("api_schemas/**/*.py")]:
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                modules |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                modules.add(node.module.split(".")[0])
+    third_party = modules - sys.stdlib_module_names - {"service", "api_schemas"}
+    providers = packages_distributions()
+    return {normalised(providers[module][0]) for module in third_party}
+
+
+def test_every_import_is_declared() -> None:
+    # Starlette and pydantic-core are the ground of FastAPI and pydantic, which pin them.
+    assert imported() - {"starlette", "pydantic-core"} <= declared()
+
+
+def test_every_dependency_is_used() -> None:
+    assert declared() - NAMED_AND_NOT_IMPORTED <= imported()
+
+
+@pytest.mark.parametrize("lock", LOCK_FILES, ids=lambda path: path.name)
+def test_lock_files_have_hashes_and_name_no_place(lock: Path) -> None:
+    text = lock.read_text("utf-8")
+    requirements = re.split(r"(?m)^(?=\S)", text.strip())[1:]
+    assert requirements
+    for requirement in requirements:
+        assert re.match(r"[\w.-]+==\S+ (;[^\\\n]+ )?\\\n( +--hash=sha256:[0-9a-f]{64}( \\)?\n?)+$", requirement)
+
+
+def test_the_lock_holds_every_dependency() -> None:
+    for lock in LOCK_FILES:
+        assert declared() <= set(re.findall(r"(?m)^([\w.-]+)==", lock.read_text("utf-8")))
+
+
+def test_the_distribution_holds_the_contract(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    for package in ("api_schemas", "service"):
+        shutil.copytree(ROOT / package, source / package, ignore=shutil.ignore_patterns("__pycache__"))
+    build = "from setuptools.build_meta import build_wheel; print(build_wheel('..'))"
+    subprocess.run([sys.executable, "-c", build], cwd=source, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {"api_schemas/openapi.json", "api_schemas/py.typed", "service/py.typed", "service/cli.py"} <= names
+    assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"api_schemas", "service"}
+    (metadata,) = (name for name in names if name.endswith("entry_points.txt"))
+    assert b"privacy-bounds = service.cli:main" in zipfile.ZipFile(wheel).read(metadata)
