@@ -1,0 +1,144 @@
+"""Digests: the canonical form is the one of RFC 8785, and equal requests have equal names."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from typing import Any
+
+import pytest
+import rfc8785
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+
+from api_schemas.bounds import BoundsRequest
+from service.computations.digest import canonical_bytes, canonical_text, digest
+
+REQUEST = TypeAdapter(BoundsRequest)
+LARGEST_INTEGER = 2**53 - 1
+
+SCALARS = (
+    st.floats(allow_nan=False, allow_infinity=False)
+    | st.integers(-LARGEST_INTEGER, LARGEST_INTEGER)
+    | st.text()
+    | st.booleans()
+    | st.none()
+)
+KEYS = st.text(st.characters(max_codepoint=127))
+PLAIN_DATA = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.lists(inner, max_size=4).map(tuple) | st.dictionaries(KEYS, inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@given(PLAIN_DATA)
+def test_the_canonical_form_is_that_of_rfc_8785(value: Any) -> None:
+    assert canonical_text(value).encode() == rfc8785.dumps(value)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_numbers_as_in_rfc_8785(value: float) -> None:
+    assert canonical_text(value).encode() == rfc8785.dumps(value)
+
+
+# RFC 8785, appendix B: numbers by their IEEE 754 bits, and their canonical form.
+@pytest.mark.parametrize(
+    ("bits", "text"),
+    [
+        ("0000000000000000", "0"),
+        ("8000000000000000", "0"),
+        ("0000000000000001", "5e-324"),
+        ("8000000000000001", "-5e-324"),
+        ("7fefffffffffffff", "1.7976931348623157e+308"),
+        ("4340000000000000", "9007199254740992"),
+        ("c340000000000000", "-9007199254740992"),
+        ("4430000000000000", "295147905179352830000"),
+        ("44b52d02c7e14af5", "9.999999999999997e+22"),
+        ("44b52d02c7e14af6", "1e+23"),
+        ("44b52d02c7e14af7", "1.0000000000000001e+23"),
+        ("444b1ae4d6e2ef4e", "999999999999999700000"),
+        ("444b1ae4d6e2ef4f", "999999999999999900000"),
+        ("444b1ae4d6e2ef50", "1e+21"),
+        ("3eb0c6f7a0b5ed8c", "9.999999999999997e-7"),
+        ("3eb0c6f7a0b5ed8d", "0.000001"),
+        ("41b3de4355555553", "333333333.3333332"),
+        ("41b3de4355555557", "333333333.33333343"),
+        ("becbf647612f3696", "-0.0000033333333333333333"),
+        ("43143ff3c1cb0959", "1424953923781206.2"),
+    ],
+)
+def test_published_numbers(bits: str, text: str) -> None:
+    assert canonical_text(struct.unpack(">d", bytes.fromhex(bits))[0]) == text
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 2**53, -(2**53), object()])
+def test_what_has_no_canonical_form_is_refused(value: Any) -> None:
+    with pytest.raises(rfc8785.CanonicalizationError):
+        canonical_text(value)
+
+
+def request(text: str) -> BoundsRequest:
+    return REQUEST.validate_json(text)
+
+
+OURS = """{"mechanism": {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000},
+           "questions": [{"type": "epsilon", "delta": 1e-5}, {"type": "attack_accuracy", "prior": 0.5}]}"""
+
+
+def test_the_digest_is_sha_256_of_the_documented_form() -> None:
+    material = {
+        "resource": "bounds",
+        "engine_version": "2026.01.01",
+        "request": {
+            "mechanism": {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000},
+            "threat_model": {"type": "worst_case", "neighboring_relation": "add_or_remove_one"},
+            "questions": [
+                {"type": "epsilon", "delta": 1e-5, "direction": "both"},
+                {"type": "attack_accuracy", "prior": 0.5, "direction": "add"},
+            ],
+            "method": "auto",
+            "relative_tolerance": 1e-9,
+        },
+    }
+    assert canonical_bytes("bounds", "2026.01.01", request(OURS)) == rfc8785.dumps(material)
+    assert digest("bounds", "2026.01.01", request(OURS)) == (
+        "sha256:" + hashlib.sha256(rfc8785.dumps(material)).hexdigest()
+    )
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        OURS.replace("noise_multiplier", "sigma").replace("sample_rate", "q").replace("steps", "num_steps"),
+        OURS.replace("1e-5", "0.00001").replace(": 1.0", ": 1").replace("0.01", "1e-2"),
+        OURS.replace('"prior": 0.5', '"prior": 0.5, "false_positive_rate": null, "direction": "add"'),
+        json.dumps(dict(reversed(json.loads(OURS).items())) | {"method": "auto", "rtol": 1e-9}),
+    ],
+)
+def test_equal_requests_have_one_digest(same: str) -> None:
+    assert digest("bounds", "v", request(same)) == digest("bounds", "v", request(OURS))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        OURS.replace("1e-5", "1.0000000000000002e-5"),
+        OURS.replace("1000", "1001"),
+        OURS.replace('"prior": 0.5', '"prior": 0.5, "false_positive_rate": 0'),
+        OURS.replace('"prior": 0.5', '"prior": 0.5, "direction": "both"'),
+        OURS.replace('"questions"', '"relative_tolerance": 1e-8, "questions"'),
+        OURS.replace('"questions"', '"method": "contour", "questions"'),
+    ],
+)
+def test_different_requests_have_different_digests(other: str) -> None:
+    assert digest("bounds", "v", request(other)) != digest("bounds", "v", request(OURS))
+
+
+def test_the_engine_version_and_the_resource_are_in_the_digest() -> None:
+    assert digest("bounds", "v", request(OURS)) != digest("bounds", "w", request(OURS))
+    assert digest("bounds", "v", request(OURS)) != digest("curves", "v", request(OURS))

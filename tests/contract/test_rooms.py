@@ -1,0 +1,153 @@
+"""Rooms import only downward. Read from the source, so that imports inside functions count as well."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+# What a room may import of the project, beside itself. The most specific room that a module lies in decides.
+MAY_IMPORT: dict[str, set[str]] = {
+    "api_schemas": set(),
+    "service.privacy.numerics": set(),
+    "service.privacy": {"service.privacy.numerics"},
+    "service.computations": {"api_schemas", "service.privacy"},
+    "service.telemetry": set(),
+    "service.execution": {
+        "api_schemas",
+        "service.telemetry",
+        "service.computations.abstract",
+        "service.computations.digest",
+    },
+    "service.api": {
+        "api_schemas",
+        "service.computations",
+        "service.engine_version",
+        "service.execution",
+        "service.privacy.errors",
+        "service.settings",
+        "service.telemetry",
+    },
+    "service.engine_version": set(),
+    "service.settings": set(),
+    "service.main": {"api_schemas", "service"},
+    "service.cli": {"api_schemas", "service"},
+    "service": set(),
+}
+
+# What a room may import of the world, where that is less than everything.
+FOREIGN: dict[str, set[str]] = {
+    "api_schemas": {"annotated_types", "pydantic", "pydantic_core", "typing_extensions"},
+    "service.privacy": {"mpmath", "numpy", "scipy"},
+    "service.privacy.numerics": {"mpmath", "numpy", "scipy"},
+    "service.computations": {"numpy", "pydantic", "rfc8785"},
+}
+STANDARD_LIBRARY_OF_THE_CORE = {
+    "__future__",
+    "abc",
+    "bisect",
+    "collections",
+    "dataclasses",
+    "enum",
+    "fractions",
+    "functools",
+    "heapq",
+    "itertools",
+    "math",
+    "numbers",
+    "operator",
+    "types",
+    "typing",
+}
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {
+    module_name(path): path for room in ("api_schemas", "service") for path in sorted((ROOT / room).rglob("*.py"))
+}
+
+
+def within(module: str, room: str) -> bool:
+    return module == room or module.startswith(room + ".")
+
+
+def room_of(module: str) -> str:
+    return max((room for room in MAY_IMPORT if within(module, room)), key=len)
+
+
+def imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            assert node.module
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                yield whole if whole in MODULES else node.module
+
+
+def ours(module: str) -> bool:
+    return module.split(".", maxsplit=1)[0] in ("api_schemas", "service", "tests", "benchmarks")
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_point_downward(module: str) -> None:
+    room = room_of(module)
+    allowed = {room, *MAY_IMPORT[room]}
+    wrong = [
+        name for name in imports(MODULES[module]) if ours(name) and not any(within(name, other) for other in allowed)
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if room_of(name) in FOREIGN])
+def test_rooms_know_only_their_own_part_of_the_world(module: str) -> None:
+    room = room_of(module)
+    foreign = {name.split(".")[0] for name in imports(MODULES[module]) if not ours(name)}
+    standard = set(sys.stdlib_module_names)
+    assert foreign - standard <= FOREIGN[room]
+    if within(room, "service.privacy"):
+        assert foreign & standard <= STANDARD_LIBRARY_OF_THE_CORE
+
+
+def test_every_package_of_the_tree_is_a_room() -> None:
+    packages = {module for module, path in MODULES.items() if path.name == "__init__.py" and module.count(".") == 1}
+    assert packages <= set(MAY_IMPORT)
+
+
+def test_nothing_is_unpickled() -> None:
+    for module, path in MODULES.items():
+        assert "pickle" not in set(imports(path)), module
+
+
+@pytest.mark.parametrize(
+    ("statement", "absent"),
+    [
+        ("import api_schemas.bounds, api_schemas.catalogue, api_schemas.problems", {"numpy", "fastapi", "service"}),
+        (
+            "import service.privacy.threat_models.worst_case",
+            {"pydantic", "fastapi", "structlog", "redis", "api_schemas"},
+        ),
+        ("import service.computations.bounds", {"fastapi", "starlette", "structlog", "redis"}),
+    ],
+)
+def test_what_an_import_does_not_load(statement: str, absent: set[str]) -> None:
+    loaded = subprocess.run(
+        [sys.executable, "-c", f"{statement}; import sys; print(*sys.modules)"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert absent.isdisjoint(loaded.stdout.split())
