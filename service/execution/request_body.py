@@ -1,0 +1,88 @@
+"""From the bytes of a request to its validated value, without a detour through Python objects."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any, TypeVar, cast
+
+from pydantic import BaseModel, ValidationError
+
+RequestModel = TypeVar("RequestModel", bound=BaseModel)
+
+
+class RequestBodyError(Exception):
+    """Base of what can be wrong with a body."""
+
+
+class MalformedJson(RequestBodyError):
+    """The body is not JSON in UTF-8, or nested deeper than any request."""
+
+    def __init__(self, validation: ValidationError) -> None:
+        self.validation = validation
+        super().__init__("the body is not JSON")
+
+
+class InvalidRequest(RequestBodyError):
+    """The body is JSON, but not a request of the contract."""
+
+    def __init__(self, validation: ValidationError) -> None:
+        self.validation = validation
+        super().__init__("the body is not a request")
+
+
+class DuplicateKeys(RequestBodyError):
+    """JSON objects that give a key twice: readers disagree about which of the two counts, so neither does.
+
+    `pointers` are JSON pointers to the keys.
+    """
+
+    def __init__(self, pointers: tuple[str, ...]) -> None:
+        self.pointers = pointers
+        super().__init__(f"keys given more than once: {', '.join(pointers)}")
+
+
+class _KeyTwice(Exception):
+    pass
+
+
+def parse_request(request_type: type[RequestModel], body: bytes) -> RequestModel:
+    """The request in a body of UTF-8 JSON. Raises RequestBodyError."""
+    try:
+        request = request_type.model_validate_json(body)
+    except ValidationError as error:
+        malformed = error.error_count() == 1 and error.errors(include_input=False)[0]["type"] == "json_invalid"
+        raise (MalformedJson if malformed else InvalidRequest)(error) from None
+    # The validator of pydantic keeps the last of equal keys. What it accepted is known to be small in depth, so that
+    # reading it once more is safe; numbers are left as text.
+    try:
+        json.loads(body, object_pairs_hook=_refuse_key_twice, parse_float=str, parse_int=str)
+    except _KeyTwice:
+        pairs = json.loads(body, object_pairs_hook=_Pairs, parse_float=str, parse_int=str)
+        raise DuplicateKeys(tuple(_keys_twice("", pairs))) from None
+    return request
+
+
+def _refuse_key_twice(pairs: list[tuple[str, Any]]) -> None:
+    if len(dict(pairs)) != len(pairs):
+        raise _KeyTwice
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """A JSON object with all its keys."""
+
+
+def _keys_twice(pointer: str, value: object) -> list[str]:
+    if isinstance(value, _Pairs):
+        found = [f"{pointer}/{_escaped(key)}" for key, count in Counter(key for key, _ in value).items() if count > 1]
+        for key, item in value:
+            found += _keys_twice(f"{pointer}/{_escaped(key)}", item)
+        return found
+    if isinstance(value, list):
+        items = cast("list[object]", value)
+        return [place for index, item in enumerate(items) for place in _keys_twice(f"{pointer}/{index}", item)]
+    return []
+
+
+def _escaped(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")

@@ -1,0 +1,171 @@
+"""Where results are kept: response bodies as JSON bytes, found by computation and digest.
+
+The digest covers the resource, the engine version and the whole request, so an entry never goes stale: it is only ever
+missing. What comes from outside this process is checked before it is believed; what fails the check is missing too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Protocol, final
+
+from redis.asyncio import Redis
+
+from service.execution.redis_link import RedisAway, RedisLink
+from service.telemetry.metrics import Metrics
+
+KEY_PREFIX = "privacy_bounds"
+Validator = Callable[[str, str, bytes], bool]
+"""(computation name, digest, body) -> whether the body is that result."""
+
+
+class ResultCache(Protocol):
+    """A store of results that may forget."""
+
+    async def get(self, computation: str, digest: str) -> bytes | None:
+        """The body, or None when it is not there."""
+        ...
+
+    def put(self, computation: str, digest: str, body: bytes) -> None:
+        """Keep a body, now or soon. Never fails: what cannot be kept is forgotten."""
+        ...
+
+    async def settle(self) -> None:
+        """Wait until everything put so far is kept or forgotten."""
+        ...
+
+
+@final
+class InMemoryResultCache:
+    """Least recently used results go first; bounded in entries and in bytes."""
+
+    def __init__(self, max_entries: int, max_bytes: int) -> None:
+        self._max_entries = max_entries
+        self._max_bytes = max_bytes
+        self._bodies: OrderedDict[tuple[str, str], bytes] = OrderedDict()
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._bodies)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all bodies kept."""
+        return self._bytes
+
+    def lookup(self, computation: str, digest: str) -> bytes | None:
+        """`get` without a detour through the event loop."""
+        key = computation, digest
+        body = self._bodies.get(key)
+        if body is not None:
+            self._bodies.move_to_end(key)
+        return body
+
+    async def get(self, computation: str, digest: str) -> bytes | None:
+        """The body, or None when it is not there."""
+        return self.lookup(computation, digest)
+
+    def put(self, computation: str, digest: str, body: bytes) -> None:
+        """Keep a body; one that is larger than the whole cache is not kept."""
+        if len(body) > self._max_bytes:
+            return
+        key = computation, digest
+        previous = self._bodies.pop(key, None)
+        self._bytes += len(body) - (0 if previous is None else len(previous))
+        self._bodies[key] = body
+        while self._bytes > self._max_bytes or len(self._bodies) > self._max_entries:
+            self._bytes -= len(self._bodies.popitem(last=False)[1])
+
+    async def settle(self) -> None:
+        """Nothing is ever under way."""
+
+
+@final
+class RedisResultCache:
+    """Results shared by all processes. No method fails or waits longer than the link allows.
+
+    Writes go through a queue that one task empties in pipelines, so that no request waits for a write, and commands
+    arrive in the order they were given: a result is there before the lease of its computation ends.
+    """
+
+    MAX_QUEUED = 4_096
+    MAX_QUEUED_BYTES = 32 * 2**20
+    PIPELINE_LENGTH = 128
+
+    def __init__(self, link: RedisLink, *, ttl_seconds: int, is_result: Validator, metrics: Metrics) -> None:
+        self._link = link
+        self._ttl_seconds = ttl_seconds
+        self._is_result = is_result
+        self._metrics = metrics
+        self._queue: deque[tuple[str | bytes | int, ...]] = deque()
+        self._queued_bytes = 0
+        self._writer: asyncio.Task[None] | None = None
+
+    async def get(self, computation: str, digest: str) -> bytes | None:
+        """The body, or None when it is not there, not a result of this digest, or Redis is away."""
+        key = _result_key(computation, digest)
+        try:
+            body = await self._link.attempt("get", lambda client: client.get(key))
+        except RedisAway:
+            return None
+        if body is None:
+            return None
+        if not isinstance(body, bytes) or not self._is_result(computation, digest, body):
+            self._metrics.bad_entry()
+            return None
+        return body
+
+    def put(self, computation: str, digest: str, body: bytes) -> None:
+        """Write a body soon."""
+        self.write("SET", _result_key(computation, digest), body, "EX", self._ttl_seconds)
+
+    def write(self, *command: str | bytes | int) -> None:
+        """Send a command soon, after all commands given before."""
+        if not self._link.available:
+            return
+        size = _size(command)
+        if len(self._queue) >= self.MAX_QUEUED or self._queued_bytes + size > self.MAX_QUEUED_BYTES:
+            self._metrics.redis_failed("write")
+            return
+        self._queue.append(command)
+        self._queued_bytes += size
+        if self._writer is None or self._writer.done():
+            self._writer = asyncio.get_running_loop().create_task(self._empty_queue())
+
+    async def settle(self) -> None:
+        """Wait until the queue is empty."""
+        if self._writer is not None:
+            await self._writer
+
+    async def _empty_queue(self) -> None:
+        while self._queue:
+            commands = [self._queue.popleft() for _ in range(min(len(self._queue), self.PIPELINE_LENGTH))]
+            self._queued_bytes -= sum(map(_size, commands))
+            try:
+                # Nobody waits for a write, so it may take longer than what a request would wait.
+                refused = await self._link.attempt("write", partial(_send, commands), timeout_seconds=1.0)
+            except RedisAway:
+                self._queue.clear()
+                self._queued_bytes = 0
+            else:
+                for _ in range(refused):
+                    self._metrics.redis_failed("write")
+
+
+async def _send(commands: Sequence[tuple[str | bytes | int, ...]], client: Redis) -> int:
+    """Send commands in one pipeline; how many of them Redis refused."""
+    pipeline: Any = client.pipeline(transaction=False)  # the stubs of redis do not know this method's types
+    for command in commands:
+        pipeline.execute_command(*command)
+    return sum(isinstance(answer, Exception) for answer in await pipeline.execute(raise_on_error=False))
+
+
+def _size(command: tuple[str | bytes | int, ...]) -> int:
+    return sum(len(part) for part in command if isinstance(part, bytes))
+
+
+def _result_key(computation: str, digest: str) -> str:
+    return f"{KEY_PREFIX}:result:{computation}:{digest}"

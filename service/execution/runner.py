@@ -1,0 +1,227 @@
+"""The one path of every computation: key, cache, admission, compute, store, count."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from dataclasses import dataclass
+from typing import Any, Literal, final
+
+from pydantic import BaseModel
+
+from service.computations.abstract import Computation
+from service.computations.digest import digest as request_digest
+from service.execution.admission import COST_UNITS_PER_SECOND, Admission
+from service.execution.errors import ComputeBudgetExceeded, QueueFull
+from service.execution.leases import Lease, RedisLeases
+from service.execution.redis_link import RedisAway
+from service.execution.request_body import parse_request
+from service.execution.result_cache import InMemoryResultCache, RedisResultCache
+from service.execution.worker import Computed, compute_body
+from service.execution.worker_pool import WorkerPool
+from service.telemetry.metrics import CacheOutcome, Metrics
+
+AnyComputation = Computation[Any, Any]
+
+FIRST_POLL_SECONDS = 0.005
+LONGEST_POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A response body, where it came from, and how long it took to compute (None when it was there already)."""
+
+    digest: str
+    body: bytes
+    cache: CacheOutcome
+    compute_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SharedResults:
+    """What processes share through Redis. Computations below `cost_floor` are stored there, but not looked up."""
+
+    cache: RedisResultCache
+    leases: RedisLeases
+    cost_floor: int
+    longest_lease_seconds: float
+
+
+@final
+class ComputationRunner:
+    """Runs computations for one event loop."""
+
+    def __init__(
+        self,
+        *,
+        engine_version: str,
+        memory: InMemoryResultCache,
+        shared: SharedResults | None,
+        pool: WorkerPool,
+        admission: Admission,
+        metrics: Metrics,
+        known_bodies: int,
+    ) -> None:
+        self._engine_version = engine_version
+        self._memory = memory
+        self._shared = shared
+        self._pool = pool
+        self._admission = admission
+        self._metrics = metrics
+        self._largest_known_bodies = known_bodies
+        self._known_bodies: dict[tuple[str, bytes], str] = {}
+        self._flights: dict[str, asyncio.Task[Answer]] = {}
+
+    async def answer(self, computation: AnyComputation, raw: bytes) -> Answer:
+        """The answer to a request as it was sent.
+
+        A body that was answered before is known by its hash, so that a hit costs neither validation nor
+        canonicalisation. Raises RequestBodyError, and what `run` raises.
+        """
+        key = computation.name, hashlib.sha256(raw).digest()
+        digest = self._known_bodies.get(key)
+        if digest is not None:
+            body = self._memory.lookup(computation.name, digest)
+            if body is not None:
+                self._metrics.result(computation.name, "memory")
+                return Answer(digest, body, "memory")
+        answer = await self.run(computation, parse_request(computation.request_type, raw))
+        self._know(key, answer.digest)
+        return answer
+
+    async def run(self, computation: AnyComputation, request: BaseModel) -> Answer:
+        """The answer to a validated request. Raises PrivacyComputationError or ExecutionError."""
+        digest = request_digest(computation.name, self._engine_version, request)
+        body = self._memory.lookup(computation.name, digest)
+        if body is not None:
+            answer = Answer(digest, body, "memory")
+        elif self._is_cheap(cost := computation.cost(request)):
+            # No await between lookup and store: equal requests cannot overlap.
+            answer = self._computed(computation, digest, self._compute_inline(computation, request, digest))
+        else:
+            answer = await self._join_flight(computation, request, digest, cost)
+        self._metrics.result(computation.name, answer.cache)
+        return answer
+
+    async def find(self, names: tuple[str, ...], digest: str) -> bytes | None:
+        """A stored result of any of these computations."""
+        for name in names:
+            body = self._memory.lookup(name, digest)
+            if body is None and self._shared is not None:
+                body = await self._shared.cache.get(name, digest)
+            if body is not None:
+                return body
+        return None
+
+    def _is_cheap(self, cost: int) -> bool:
+        try:
+            inline = self._admission.runs_inline(cost)
+        except ComputeBudgetExceeded:
+            self._metrics.rejected("budget")
+            raise
+        return inline and (self._shared is None or cost < self._shared.cost_floor)
+
+    async def _join_flight(self, computation: AnyComputation, request: BaseModel, digest: str, cost: int) -> Answer:
+        """Of equal requests under way, the first computes; all get its answer or its error."""
+        flight = self._flights.get(digest)
+        if flight is not None:
+            answer = await asyncio.shield(flight)
+            return Answer(digest, answer.body, "collapsed")
+        # A task of its own: a client that goes away does not take the others' answer with it.
+        flight = asyncio.get_running_loop().create_task(self._fly(computation, request, digest, cost))
+        self._flights[digest] = flight
+        flight.add_done_callback(lambda task: self._land(digest, task))
+        return await asyncio.shield(flight)
+
+    def _land(self, digest: str, flight: asyncio.Task[Answer]) -> None:
+        del self._flights[digest]
+        if not flight.cancelled():
+            flight.exception()  # retrieved, also when every client has gone
+
+    async def _fly(self, computation: AnyComputation, request: BaseModel, digest: str, cost: int) -> Answer:
+        lease: Lease | None = None
+        if self._shared is not None:
+            found = await self._ask_others(self._shared, computation, digest, cost)
+            if isinstance(found, bytes):
+                self._memory.put(computation.name, digest, found)
+                return Answer(digest, found, "redis")
+            lease = found
+        try:
+            if self._admission.runs_inline(cost):
+                computed = self._compute_inline(computation, request, digest)
+            else:
+                computed = await self._compute_in_worker(computation, request, digest, cost)
+            return self._computed(computation, digest, computed)
+        finally:
+            if self._shared is not None and lease is not None:
+                self._shared.leases.release(lease)
+
+    async def _ask_others(
+        self, shared: SharedResults, computation: AnyComputation, digest: str, cost: int
+    ) -> bytes | Lease | None:
+        """The result from Redis; else the lease to compute it; None when Redis is away or the wait was too long."""
+        body = await shared.cache.get(computation.name, digest)
+        if body is not None:
+            return body
+        seconds = min(2 + 4 * cost / COST_UNITS_PER_SECOND, shared.longest_lease_seconds)
+        loop = asyncio.get_running_loop()
+        give_up, pause = loop.time() + seconds, FIRST_POLL_SECONDS
+        try:
+            while loop.time() < give_up:
+                lease = await shared.leases.acquire(digest, seconds)
+                # Asked after the lease: a holder stores its result before it gives the lease back.
+                body = await shared.cache.get(computation.name, digest)
+                if body is not None:
+                    if lease is not None:
+                        shared.leases.release(lease)
+                    return body
+                if lease is not None:
+                    return lease
+                await asyncio.sleep(pause)
+                pause = min(1.6 * pause, LONGEST_POLL_SECONDS)
+        except RedisAway:
+            pass
+        return None
+
+    def _compute_inline(self, computation: AnyComputation, request: BaseModel, digest: str) -> Computed:
+        try:
+            computed = compute_body(computation, request, digest, self._engine_version)
+        except Exception as error:
+            self._metrics.failed(computation.name, error)
+            raise
+        self._count(computation, request, "inline", computed)
+        return computed
+
+    async def _compute_in_worker(
+        self, computation: AnyComputation, request: BaseModel, digest: str, cost: int
+    ) -> Computed:
+        try:
+            with self._admission.place(cost):
+                self._metrics.queue_depth.set(self._admission.admitted)
+                computed = await self._pool.compute(computation, request, digest, self._engine_version)
+        except QueueFull:
+            self._metrics.rejected("queue")
+            raise
+        except Exception as error:
+            self._metrics.failed(computation.name, error)
+            raise
+        finally:
+            self._metrics.queue_depth.set(self._admission.admitted)
+        self._count(computation, request, "worker", computed)
+        return computed
+
+    def _count(
+        self, computation: AnyComputation, request: Any, place: Literal["inline", "worker"], computed: Computed
+    ) -> None:
+        self._metrics.computed(computation.name, request.mechanism.type, place, computed.seconds)
+
+    def _computed(self, computation: AnyComputation, digest: str, computed: Computed) -> Answer:
+        self._memory.put(computation.name, digest, computed.body)
+        if self._shared is not None:
+            self._shared.cache.put(computation.name, digest, computed.body)
+        return Answer(digest, computed.body, "computed", computed.seconds)
+
+    def _know(self, key: tuple[str, bytes], digest: str) -> None:
+        if len(self._known_bodies) >= self._largest_known_bodies:
+            del self._known_bodies[next(iter(self._known_bodies))]
+        self._known_bodies[key] = digest

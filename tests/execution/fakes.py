@@ -1,0 +1,140 @@
+"""A computation that does as it is told, and the parts to run it with. Importable by worker processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any, Literal
+
+from prometheus_client import CollectorRegistry
+from pydantic import ValidationError
+
+from api_schemas.base import Request, Response
+from service.computations.abstract import Computation
+from service.execution.admission import Admission
+from service.execution.leases import RedisLeases
+from service.execution.redis_link import RedisLink
+from service.execution.result_cache import InMemoryResultCache, RedisResultCache
+from service.execution.runner import ComputationRunner, SharedResults
+from service.execution.worker_pool import WorkerPool
+from service.privacy.errors import OutOfDomain
+from service.telemetry.metrics import Metrics
+
+ENGINE_VERSION = "1"
+INLINE, DEAR = 100, 50_000
+
+
+class FakeMechanism(Request):
+    type: Literal["fake"] = "fake"
+
+
+class FakeRequest(Request):
+    """`log` is a file to which every computation adds its process id."""
+
+    mechanism: FakeMechanism = FakeMechanism()
+    action: Literal["echo", "sleep", "fail", "die", "allocate", "defect"] = "echo"
+    amount: float = 0.0
+    cost: int = INLINE
+    log: str = ""
+
+
+class FakeResponse(Response):
+    digest: str
+    engine_version: str
+    value: float
+
+
+def compute_fake(request: FakeRequest, digest: str, engine_version: str) -> FakeResponse:
+    if request.log:
+        with Path(request.log).open("a") as log:
+            log.write(f"{os.getpid()}\n")
+    match request.action:
+        case "sleep":
+            time.sleep(request.amount)
+        case "fail":
+            error = OutOfDomain("amount", request.amount, "in [0, 1]")
+            error.pointer = "/amount"  # type: ignore[attr-defined]
+            raise error
+        case "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "allocate":
+            bytearray(int(request.amount))
+        case "defect":
+            raise KeyError("defect")
+        case _:
+            pass
+    return FakeResponse(digest=digest, engine_version=engine_version, value=request.amount)
+
+
+def cost_of_fake(request: FakeRequest) -> int:
+    return request.cost
+
+
+FAKE = Computation(
+    name="fake", request_type=FakeRequest, response_type=FakeResponse, function=compute_fake, cost=cost_of_fake
+)
+
+
+def is_fake_result(computation: str, digest: str, body: bytes) -> bool:
+    try:
+        return computation == FAKE.name and FakeResponse.model_validate_json(body).digest == digest
+    except ValidationError:
+        return False
+
+
+def make_metrics() -> Metrics:
+    return Metrics(CollectorRegistry(), ENGINE_VERSION)
+
+
+def make_pool(metrics: Metrics, **changes: Any) -> WorkerPool:
+    arguments: dict[str, Any] = {
+        "worker_count": 1,
+        "time_limit_seconds": 20.0,
+        "memory_limit_bytes": 2**30,
+        "niceness": 0,
+        "preloaded_modules": (),
+        "metrics": metrics,
+    }
+    return WorkerPool(**(arguments | changes))
+
+
+def make_shared(link: RedisLink, metrics: Metrics, cost_floor: int = 0) -> SharedResults:
+    cache = RedisResultCache(link, ttl_seconds=60, is_result=is_fake_result, metrics=metrics)
+    return SharedResults(
+        cache=cache, leases=RedisLeases(link, cache), cost_floor=cost_floor, longest_lease_seconds=25.0
+    )
+
+
+def make_runner(
+    metrics: Metrics, pool: WorkerPool, shared: SharedResults | None = None, **limits: Any
+) -> ComputationRunner:
+    arguments: dict[str, Any] = {
+        "inline_cost_limit": 8_000,
+        "max_cost": 1_000_000,
+        "worker_count": pool.worker_count,
+        "queue_limit": 2,
+        "queue_wait_limit_seconds": 10.0,
+    }
+    return ComputationRunner(
+        engine_version=ENGINE_VERSION,
+        memory=InMemoryResultCache(100, 100_000),
+        shared=shared,
+        pool=pool,
+        admission=Admission(**(arguments | limits)),
+        metrics=metrics,
+        known_bodies=100,
+    )
+
+
+def counted(metrics: Metrics, sample: str) -> float:
+    """The value of one sample line of the exposition, 0 where it is absent."""
+    for line in metrics.exposition().decode().splitlines():
+        if line.startswith(sample + " "):
+            return float(line.rpartition(" ")[2])
+    return 0.0
+
+
+def computations_logged(log: Path) -> int:
+    return len(log.read_text().splitlines()) if log.exists() else 0

@@ -1,0 +1,201 @@
+"""One protocol, two stores, the same promises; then what only bytes from outside can do wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+
+import pytest
+import redis
+
+from service.execution.redis_link import RedisAway, RedisLink
+from service.execution.result_cache import InMemoryResultCache, RedisResultCache, ResultCache
+from tests.conftest import RedisServer
+from tests.execution.fakes import FAKE, FakeResponse, counted, is_fake_result, make_metrics
+
+DIGEST = "sha256:" + "a" * 64
+OTHER = "sha256:" + "b" * 64
+
+
+def body_of(digest: str, value: float = 1.0) -> bytes:
+    return FakeResponse(digest=digest, engine_version="1", value=value).json_bytes()
+
+
+@pytest.fixture(params=["memory", "redis"])
+async def cache(request: pytest.FixtureRequest) -> AsyncIterator[ResultCache]:
+    if request.param == "memory":
+        yield InMemoryResultCache(10, 10_000)
+        return
+    metrics = make_metrics()
+    link = RedisLink(request.getfixturevalue("redis_url"), 1.0, metrics)
+    await link.start()
+    yield RedisResultCache(link, ttl_seconds=60, is_result=is_fake_result, metrics=metrics)
+    await link.stop()
+
+
+async def test_what_was_put_is_there(cache: ResultCache) -> None:
+    cache.put(FAKE.name, DIGEST, body_of(DIGEST))
+    await cache.settle()
+    assert await cache.get(FAKE.name, DIGEST) == body_of(DIGEST)
+
+
+async def test_what_was_not_put_is_missing(cache: ResultCache) -> None:
+    cache.put(FAKE.name, DIGEST, body_of(DIGEST))
+    await cache.settle()
+    assert await cache.get(FAKE.name, OTHER) is None
+    assert await cache.get("other", DIGEST) is None
+
+
+async def test_the_last_put_counts(cache: ResultCache) -> None:
+    cache.put(FAKE.name, DIGEST, body_of(DIGEST, 1.0))
+    cache.put(FAKE.name, DIGEST, body_of(DIGEST, 2.0))
+    await cache.settle()
+    assert await cache.get(FAKE.name, DIGEST) == body_of(DIGEST, 2.0)
+
+
+def test_memory_is_bounded_in_entries_and_forgets_the_least_recently_used() -> None:
+    cache = InMemoryResultCache(2, 1_000)
+    cache.put("c", "1", b"one")
+    cache.put("c", "2", b"two")
+    assert cache.lookup("c", "1") == b"one"
+    cache.put("c", "3", b"three")
+    assert cache.lookup("c", "2") is None
+    assert (cache.lookup("c", "1"), cache.lookup("c", "3")) == (b"one", b"three")
+    assert cache.size_bytes == 8
+
+
+def test_memory_is_bounded_in_bytes() -> None:
+    cache = InMemoryResultCache(100, 10)
+    for name in "abcdef":
+        cache.put("c", name, b"1234")
+    assert len(cache) == 2
+    assert cache.size_bytes == 8
+    cache.put("c", "large", bytes(11))
+    assert cache.lookup("c", "large") is None
+    cache.put("c", "f", b"12")
+    assert cache.size_bytes == 6
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        b"",
+        b"\x80\x04\x95not json",
+        body_of(DIGEST)[:-3],
+        body_of(OTHER),
+        b"{}",
+        b"null",
+        b"[" * 3000,
+        '{"digest": "ü"}'.encode("latin-1"),
+    ],
+    ids=["empty", "bytes", "truncated", "foreign digest", "other object", "null", "deep", "encoding"],
+)
+async def test_entries_that_are_not_the_result_are_missing(redis_url: str, entry: bytes) -> None:
+    metrics = make_metrics()
+    link = RedisLink(redis_url, 1.0, metrics)
+    await link.start()
+    cache = RedisResultCache(link, ttl_seconds=60, is_result=is_fake_result, metrics=metrics)
+    with redis.Redis.from_url(redis_url) as client:
+        client.set(f"privacy_bounds:result:fake:{DIGEST}", entry)
+    assert await cache.get(FAKE.name, DIGEST) is None
+    assert counted(metrics, "privacy_bounds_redis_bad_entries_total") == 1
+    await link.stop()
+
+
+async def test_a_key_of_another_type_is_missing_and_redis_stays_in_use(redis_url: str) -> None:
+    metrics = make_metrics()
+    link = RedisLink(redis_url, 1.0, metrics)
+    await link.start()
+    cache = RedisResultCache(link, ttl_seconds=60, is_result=is_fake_result, metrics=metrics)
+    with redis.Redis.from_url(redis_url) as client:
+        client.rpush(f"privacy_bounds:result:fake:{DIGEST}", "list")
+    assert await cache.get(FAKE.name, DIGEST) is None
+    assert link.available
+    cache.put(FAKE.name, DIGEST, body_of(DIGEST))
+    await cache.settle()
+    assert await cache.get(FAKE.name, DIGEST) == body_of(DIGEST)
+    await link.stop()
+
+
+async def test_entries_expire(redis_url: str) -> None:
+    metrics = make_metrics()
+    link = RedisLink(redis_url, 1.0, metrics)
+    await link.start()
+    cache = RedisResultCache(link, ttl_seconds=60, is_result=is_fake_result, metrics=metrics)
+    cache.put(FAKE.name, DIGEST, body_of(DIGEST))
+    await cache.settle()
+    with redis.Redis.from_url(redis_url) as client:
+        assert 0 < client.ttl(f"privacy_bounds:result:fake:{DIGEST}") <= 60
+    await link.stop()
+
+
+async def test_a_killed_redis_is_a_miss_and_a_metric_and_is_used_again_when_it_is_back(own_redis: RedisServer) -> None:
+    metrics = make_metrics()
+    link = RedisLink(own_redis.url, 0.5, metrics)
+    await link.start()
+    cache = RedisResultCache(link, ttl_seconds=60, is_result=is_fake_result, metrics=metrics)
+    cache.put(FAKE.name, DIGEST, body_of(DIGEST))
+    await cache.settle()
+    assert await cache.get(FAKE.name, DIGEST) is not None
+
+    own_redis.kill()
+    assert await cache.get(FAKE.name, DIGEST) is None
+    assert not link.available
+    assert counted(metrics, 'privacy_bounds_redis_failures_total{operation="get"}') == 1
+    assert counted(metrics, "privacy_bounds_redis_available") == 0
+    cache.put(FAKE.name, DIGEST, body_of(DIGEST))
+    assert await cache.get(FAKE.name, DIGEST) is None
+    assert counted(metrics, 'privacy_bounds_redis_failures_total{operation="get"}') == 1, "nobody asks while it is away"
+
+    own_redis.start()
+    async with asyncio.timeout(20):
+        while not link.available:
+            await asyncio.sleep(0.05)
+    cache.put(FAKE.name, DIGEST, body_of(DIGEST))
+    await cache.settle()
+    assert await cache.get(FAKE.name, DIGEST) == body_of(DIGEST)
+    await link.stop()
+
+
+async def test_a_redis_that_hangs_is_left_alone_after_three_late_answers(own_redis: RedisServer) -> None:
+    metrics = make_metrics()
+    link = RedisLink(own_redis.url, 0.05, metrics)
+    await link.start()
+    assert own_redis.process is not None
+    os.kill(own_redis.process.pid, signal.SIGSTOP)
+    try:
+        for _ in range(3):
+            with pytest.raises(RedisAway):
+                await link.attempt("get", lambda client: client.get("x"))
+        assert not link.available
+    finally:
+        os.kill(own_redis.process.pid, signal.SIGCONT)
+    async with asyncio.timeout(20):
+        while not link.available:
+            await asyncio.sleep(0.05)
+    await link.stop()
+
+
+async def test_a_redis_that_was_never_there_stops_nothing(own_redis: RedisServer) -> None:
+    own_redis.kill()
+    metrics = make_metrics()
+    link = RedisLink(own_redis.url, 0.5, metrics)
+    await link.start()
+    assert not link.available
+    with pytest.raises(RedisAway):
+        await link.attempt("get", lambda client: client.get("x"))
+    await link.stop()
+
+
+async def test_a_write_queue_that_is_full_forgets_and_counts(redis_url: str) -> None:
+    metrics = make_metrics()
+    link = RedisLink(redis_url, 1.0, metrics)
+    await link.start()
+    cache = RedisResultCache(link, ttl_seconds=60, is_result=is_fake_result, metrics=metrics)
+    for _ in range(RedisResultCache.MAX_QUEUED + 7):
+        cache.put(FAKE.name, DIGEST, body_of(DIGEST))
+    assert counted(metrics, 'privacy_bounds_redis_failures_total{operation="write"}') == 7
+    await cache.settle()
+    await link.stop()

@@ -1,0 +1,362 @@
+"""One path: known or computed, here or in a worker, once for equal requests, also across processes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from service.execution.errors import ComputeBudgetExceeded, OutOfTime, QueueFull
+from service.execution.redis_link import RedisLink
+from service.execution.request_body import DuplicateKeys, InvalidRequest, MalformedJson
+from service.execution.runner import ComputationRunner
+from service.privacy.errors import OutOfDomain
+from service.telemetry.metrics import Metrics
+from tests.conftest import RedisServer
+from tests.execution.fakes import (
+    DEAR,
+    FAKE,
+    INLINE,
+    FakeRequest,
+    FakeResponse,
+    computations_logged,
+    counted,
+    make_metrics,
+    make_pool,
+    make_runner,
+    make_shared,
+)
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    return make_metrics()
+
+
+@pytest.fixture
+async def runner(metrics: Metrics) -> AsyncIterator[ComputationRunner]:
+    pool = make_pool(metrics)
+    yield make_runner(metrics, pool)
+    await pool.close()
+
+
+@pytest.fixture
+async def link(redis_url: str, metrics: Metrics) -> AsyncIterator[RedisLink]:
+    link = RedisLink(redis_url, 1.0, metrics)
+    await link.start()
+    yield link
+    await link.stop()
+
+
+def sent(**fields: object) -> bytes:
+    return json.dumps({"mechanism": {"type": "fake"}, **fields}).encode()
+
+
+@pytest.mark.parametrize("cost", [INLINE, DEAR])
+async def test_computed_once_then_known(runner: ComputationRunner, metrics: Metrics, tmp_path: Path, cost: int) -> None:
+    log = tmp_path / "log"
+    body = sent(cost=cost, log=str(log), amount=3.0)
+    first = await runner.answer(FAKE, body)
+    again = await runner.answer(FAKE, body)
+    spaced = await runner.answer(FAKE, b"  " + body)
+    assert (first.cache, again.cache, spaced.cache) == ("computed", "memory", "memory")
+    assert first.body == again.body == spaced.body
+    assert first.digest == again.digest == spaced.digest == FakeResponse.model_validate_json(first.body).digest
+    assert computations_logged(log) == 1
+    assert counted(metrics, 'privacy_bounds_results_total{cache="computed",computation="fake"}') == 1
+    assert counted(metrics, 'privacy_bounds_results_total{cache="memory",computation="fake"}') == 2
+
+
+async def test_cheap_work_stays_and_dear_work_leaves(runner: ComputationRunner, tmp_path: Path) -> None:
+    for cost, here in ((8_000, True), (8_001, False)):
+        log = tmp_path / str(cost)
+        await runner.run(FAKE, FakeRequest(cost=cost, log=str(log)))
+        assert (int(log.read_text()) == os.getpid()) is here
+
+
+async def test_the_event_loop_goes_on_while_a_worker_computes(runner: ComputationRunner) -> None:
+    await runner.run(FAKE, FakeRequest(cost=DEAR))
+    dear = asyncio.create_task(runner.run(FAKE, FakeRequest(action="sleep", amount=0.5, cost=DEAR)))
+    turns = 0
+    while not dear.done():
+        await runner.run(FAKE, FakeRequest(amount=float(turns)))
+        await asyncio.sleep(0.005)
+        turns += 1
+    assert turns > 20
+
+
+async def test_too_dear_is_refused_before_it_runs(runner: ComputationRunner, metrics: Metrics, tmp_path: Path) -> None:
+    with pytest.raises(ComputeBudgetExceeded):
+        await runner.run(FAKE, FakeRequest(cost=1_000_001, log=str(tmp_path / "log")))
+    assert computations_logged(tmp_path / "log") == 0
+    assert counted(metrics, 'privacy_bounds_rejected_total{reason="budget"}') == 1
+
+
+async def test_a_full_queue_refuses_and_empties(runner: ComputationRunner, metrics: Metrics) -> None:
+    held = [
+        asyncio.create_task(runner.run(FAKE, FakeRequest(action="sleep", amount=0.2 + 0.01 * n, cost=DEAR)))
+        for n in range(3)
+    ]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    with pytest.raises(QueueFull):
+        await runner.run(FAKE, FakeRequest(amount=9.0, cost=DEAR))
+    assert counted(metrics, 'privacy_bounds_rejected_total{reason="queue"}') == 1
+    assert len(await asyncio.gather(*held)) == 3
+    assert (await runner.run(FAKE, FakeRequest(amount=9.0, cost=DEAR))).body
+    assert counted(metrics, "privacy_bounds_queue_depth") == 0
+
+
+async def test_equal_requests_in_flight_compute_once(runner: ComputationRunner, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    request = FakeRequest(action="sleep", amount=0.3, cost=DEAR, log=str(log))
+    answers = await asyncio.gather(*(runner.run(FAKE, request) for _ in range(20)))
+    assert computations_logged(log) == 1
+    assert len({answer.body for answer in answers}) == 1
+    assert sorted(answer.cache for answer in answers) == ["collapsed"] * 19 + ["computed"]
+
+
+async def test_a_client_that_leaves_does_not_take_the_answer_along(runner: ComputationRunner, tmp_path: Path) -> None:
+    request = FakeRequest(action="sleep", amount=0.3, cost=DEAR, log=str(tmp_path / "log"))
+    leaving = asyncio.create_task(runner.run(FAKE, request))
+    await asyncio.sleep(0.05)
+    staying = asyncio.create_task(runner.run(FAKE, request))
+    await asyncio.sleep(0.05)
+    leaving.cancel()
+    assert (await staying).body
+    assert computations_logged(tmp_path / "log") == 1
+
+
+@pytest.mark.parametrize("cost", [INLINE, DEAR])
+async def test_failures_are_not_kept(runner: ComputationRunner, metrics: Metrics, tmp_path: Path, cost: int) -> None:
+    log = tmp_path / "log"
+    for _ in range(2):
+        with pytest.raises(OutOfDomain):
+            await runner.answer(FAKE, sent(action="fail", cost=cost, log=str(log)))
+    assert computations_logged(log) == 2
+    assert counted(metrics, 'privacy_bounds_computation_failures_total{computation="fake",error="OutOfDomain"}') == 2
+
+
+async def test_a_time_limit_is_a_failure_like_any(metrics: Metrics) -> None:
+    pool = make_pool(metrics, time_limit_seconds=0.2)
+    runner = make_runner(metrics, pool)
+    with pytest.raises(OutOfTime):
+        await runner.run(FAKE, FakeRequest(action="sleep", amount=60.0, cost=DEAR))
+    assert (await runner.run(FAKE, FakeRequest(cost=DEAR))).cache == "computed"
+    await pool.close()
+
+
+async def test_the_order_of_fields_and_spelled_out_defaults_change_nothing(runner: ComputationRunner) -> None:
+    first = await runner.answer(FAKE, b'{"amount": 1.0, "mechanism": {"type": "fake"}}')
+    second = await runner.answer(FAKE, b'{"mechanism": {"type": "fake"}, "action": "echo", "amount": 1}')
+    assert (second.digest, second.cache) == (first.digest, "memory")
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        (b"", MalformedJson),
+        (b"{", MalformedJson),
+        (b"\xff\xfe", MalformedJson),
+        (b"[" * 3000, MalformedJson),
+        (b"[]", InvalidRequest),
+        (sent(amount="1.0"), InvalidRequest),
+        (sent(amount=False), InvalidRequest),
+        (b'{"amount": NaN}', InvalidRequest),
+        (b'{"amount": 1e999}', InvalidRequest),
+        (b'{"amount": 1.0, "amount": 2.0}', DuplicateKeys),
+    ],
+)
+async def test_bodies_that_are_no_requests(runner: ComputationRunner, body: bytes, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        await runner.answer(FAKE, body)
+
+
+async def test_duplicate_keys_are_pointed_at(runner: ComputationRunner) -> None:
+    body = b'{"mechanism": {"type": "fake", "type": "fake"}, "cost": 1, "cost": 2, "cost": 3}'
+    with pytest.raises(DuplicateKeys) as raised:
+        await runner.answer(FAKE, body)
+    assert raised.value.pointers == ("/cost", "/mechanism/type")
+
+
+async def test_results_are_found_by_digest(runner: ComputationRunner) -> None:
+    answer = await runner.answer(FAKE, sent(amount=4.0))
+    assert await runner.find(("other", FAKE.name), answer.digest) == answer.body
+    assert await runner.find((FAKE.name,), "sha256:" + "0" * 64) is None
+
+
+async def test_a_result_of_another_process_is_used(metrics: Metrics, link: RedisLink, tmp_path: Path) -> None:
+    pool = make_pool(metrics)
+    log = tmp_path / "log"
+    for expected in ("computed", "redis"):
+        shared = make_shared(link, metrics)
+        answer = await make_runner(metrics, pool, shared).answer(FAKE, sent(cost=DEAR, log=str(log)))
+        assert answer.cache == expected
+        await shared.cache.settle()
+    assert computations_logged(log) == 1
+    await pool.close()
+
+
+async def test_cheap_results_are_stored_but_not_looked_up(metrics: Metrics, link: RedisLink) -> None:
+    pool = make_pool(metrics)
+    for _ in range(2):
+        shared = make_shared(link, metrics, cost_floor=INLINE + 1)
+        answer = await make_runner(metrics, pool, shared).answer(FAKE, sent())
+        assert answer.cache == "computed"
+        await shared.cache.settle()
+    elsewhere = make_runner(metrics, pool, make_shared(link, metrics))
+    assert await elsewhere.find((FAKE.name,), answer.digest) == answer.body
+    await pool.close()
+
+
+async def test_a_corrupt_entry_is_computed_anew_and_replaced(
+    metrics: Metrics, link: RedisLink, redis_url: str, tmp_path: Path
+) -> None:
+    pool, log = make_pool(metrics), tmp_path / "log"
+    shared = make_shared(link, metrics)
+    first = await make_runner(metrics, pool, shared).answer(FAKE, sent(cost=DEAR, log=str(log)))
+    await shared.cache.settle()
+    with redis.Redis.from_url(redis_url) as client:
+        client.set(f"privacy_bounds:result:fake:{first.digest}", first.body[:-1])
+        again = await make_runner(metrics, pool, shared).answer(FAKE, sent(cost=DEAR, log=str(log)))
+        await shared.cache.settle()
+        assert client.get(f"privacy_bounds:result:fake:{first.digest}") == first.body
+    assert (again.cache, again.body) == ("computed", first.body)
+    assert computations_logged(log) == 2
+    await pool.close()
+
+
+async def test_a_lease_is_given_back_also_after_a_failure(metrics: Metrics, link: RedisLink, redis_url: str) -> None:
+    pool = make_pool(metrics)
+    shared = make_shared(link, metrics)
+    runner = make_runner(metrics, pool, shared)
+    with pytest.raises(OutOfDomain):
+        await runner.answer(FAKE, sent(action="fail", cost=DEAR))
+    await shared.cache.settle()
+    with redis.Redis.from_url(redis_url) as client:
+        assert list(client.scan_iter("privacy_bounds:lease:*")) == []
+    await pool.close()
+
+
+async def test_a_lease_of_someone_else_is_not_given_back(metrics: Metrics, link: RedisLink, redis_url: str) -> None:
+    shared = make_shared(link, metrics)
+    lease = await shared.leases.acquire("sha256:0", 30.0)
+    assert lease is not None
+    assert await shared.leases.acquire("sha256:0", 30.0) is None
+    with redis.Redis.from_url(redis_url) as client:
+        client.set(lease.key, "another holder")
+        shared.leases.release(lease)
+        await shared.cache.settle()
+        assert client.get(lease.key) == b"another holder"
+
+
+async def test_a_killed_holder_blocks_nobody_beyond_its_lease(
+    metrics: Metrics, link: RedisLink, redis_url: str
+) -> None:
+    pool = make_pool(metrics)
+    shared = make_shared(link, metrics)
+    runner = make_runner(metrics, pool, shared)
+    digest = (await runner.run(FAKE, FakeRequest(amount=5.0, cost=DEAR))).digest
+    await shared.cache.settle()
+    with redis.Redis.from_url(redis_url) as client:
+        client.delete(f"privacy_bounds:result:fake:{digest}")
+    # The lease of a process that is gone: nobody will store a result or give the lease back.
+    assert await shared.leases.acquire(digest, 0.5) is not None
+    answer = await make_runner(metrics, pool, shared).run(FAKE, FakeRequest(amount=5.0, cost=DEAR))
+    assert answer.cache == "computed"
+    await pool.close()
+
+
+async def test_a_redis_that_dies_under_way_changes_no_answer(own_redis: RedisServer, metrics: Metrics) -> None:
+    link = RedisLink(own_redis.url, 0.5, metrics)
+    await link.start()
+    pool = make_pool(metrics)
+    shared = make_shared(link, metrics)
+    runner = make_runner(metrics, pool, shared)
+    under_way = asyncio.create_task(runner.run(FAKE, FakeRequest(action="sleep", amount=0.5, cost=DEAR)))
+    await asyncio.sleep(0.2)
+    own_redis.kill()
+    assert (await under_way).cache == "computed"
+    assert (await runner.run(FAKE, FakeRequest(amount=1.0, cost=DEAR))).cache == "computed"
+    assert (await runner.run(FAKE, FakeRequest(amount=1.0, cost=DEAR))).cache == "memory"
+    await pool.close()
+    await link.stop()
+
+
+OTHER_PROCESS = """
+import asyncio, sys
+from service.execution.redis_link import RedisLink
+from tests.execution.fakes import *
+
+async def main(url, request):
+    metrics = make_metrics()
+    link = RedisLink(url, 1.0, metrics)
+    await link.start()
+    pool, shared = make_pool(metrics), make_shared(link, metrics)
+    runner = make_runner(metrics, pool, shared)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    answers = await asyncio.gather(*(runner.run(FAKE, FakeRequest.model_validate_json(request)) for _ in range(5)))
+    print(answers[0].cache, answers[0].body.decode(), flush=True)
+    await shared.cache.settle()
+    await pool.close()
+    await link.stop()
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+async def start_other_process(directory: Path, url: str, request: FakeRequest) -> asyncio.subprocess.Process:
+    script = directory / "other_process.py"
+    script.write_text(OTHER_PROCESS)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        str(script),
+        url,
+        request.model_dump_json(),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert process.stdout is not None
+    assert await process.stdout.readline() == b"ready\n"
+    return process
+
+
+async def test_equal_requests_in_two_processes_compute_once(redis_url: str, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    request = FakeRequest(action="sleep", amount=0.6, cost=DEAR, log=str(log))
+    processes = [await start_other_process(tmp_path, redis_url, request) for _ in range(2)]
+    outputs = await asyncio.gather(*(process.communicate(b"go\n") for process in processes))
+    outcomes = [output.decode().split(" ", 1) for output, _ in outputs]
+    assert sorted(cache for cache, _ in outcomes) == ["computed", "redis"]
+    assert outcomes[0][1] == outcomes[1][1]
+    assert computations_logged(log) == 1
+
+
+async def test_a_holder_killed_for_real_is_replaced(redis_url: str, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    request = FakeRequest(action="sleep", amount=0.6, cost=DEAR, log=str(log))
+    holder = await start_other_process(tmp_path, redis_url, request)
+    waiter = await start_other_process(tmp_path, redis_url, request)
+    assert holder.stdin is not None
+    holder.stdin.write(b"go\n")
+    deadline = time.monotonic() + 20
+    while computations_logged(log) == 0:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+    os.kill(int(log.read_text()), signal.SIGKILL)
+    holder.kill()
+    await holder.wait()
+    output, _ = await waiter.communicate(b"go\n")
+    assert output.startswith(b"computed ")
+    assert computations_logged(log) == 2

@@ -1,0 +1,153 @@
+"""Worker processes end when they must, and only their own computation notices. Every death here is a real one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from service.execution.errors import OutOfMemory, OutOfTime, WorkerDied
+from service.execution.worker import Computed
+from service.execution.worker_pool import WorkerPool
+from service.privacy.errors import OutOfDomain
+from service.telemetry.metrics import Metrics
+from tests.execution.fakes import (
+    DEAR,
+    ENGINE_VERSION,
+    FAKE,
+    FakeRequest,
+    FakeResponse,
+    counted,
+    make_metrics,
+    make_pool,
+)
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    return make_metrics()
+
+
+@pytest.fixture
+async def pool(metrics: Metrics) -> AsyncIterator[WorkerPool]:
+    pool = make_pool(metrics)
+    yield pool
+    await pool.close()
+
+
+async def compute(pool: WorkerPool, **fields: object) -> Computed:
+    return await pool.compute(FAKE, FakeRequest.model_validate({"cost": DEAR, **fields}), "sha256:0", ENGINE_VERSION)
+
+
+async def process_of(pool: WorkerPool, log: Path) -> int:
+    await compute(pool, log=str(log))
+    return int(log.read_text().splitlines()[-1])
+
+
+async def wait_for_process(log: Path) -> int:
+    async with asyncio.timeout(20):
+        while not log.exists() or not log.read_text().endswith("\n"):
+            await asyncio.sleep(0.01)
+    return int(log.read_text().splitlines()[-1])
+
+
+async def test_the_body_comes_back_from_another_process(pool: WorkerPool, tmp_path: Path) -> None:
+    assert pool.started == 0, "no process before it is needed"
+    computed = await compute(pool, amount=2.5)
+    assert FakeResponse.model_validate_json(computed.body).value == 2.5
+    assert computed.seconds >= 0
+    assert await process_of(pool, tmp_path / "log") != os.getpid()
+    assert pool.started == 1
+
+
+async def test_errors_arrive_as_they_were_raised(pool: WorkerPool) -> None:
+    with pytest.raises(OutOfDomain) as raised:
+        await compute(pool, action="fail", amount=7.0)
+    error = raised.value
+    assert (error.name, error.value, error.domain) == ("amount", 7.0, "in [0, 1]")
+    assert vars(error)["pointer"] == "/amount"
+    assert str(error) == str(OutOfDomain("amount", 7.0, "in [0, 1]"))
+    with pytest.raises(KeyError):
+        await compute(pool, action="defect")
+
+
+async def test_a_process_is_killed_at_its_time_limit(metrics: Metrics, tmp_path: Path) -> None:
+    pool = make_pool(metrics, time_limit_seconds=0.3)
+    with pytest.raises(OutOfTime):
+        await compute(pool, action="sleep", amount=60.0, log=str(tmp_path / "log"))
+    process = int((tmp_path / "log").read_text())
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
+    assert counted(metrics, 'privacy_bounds_worker_losses_total{reason="time_limit"}') == 1
+    assert (await compute(pool)).body
+    await pool.close()
+
+
+async def test_a_process_may_not_take_all_memory(metrics: Metrics) -> None:
+    pool = make_pool(metrics, memory_limit_bytes=300 * 2**20)
+    with pytest.raises(OutOfMemory):
+        await compute(pool, action="allocate", amount=400.0 * 2**20)
+    assert counted(metrics, 'privacy_bounds_worker_losses_total{reason="memory_limit"}') == 1
+    assert (await compute(pool, action="allocate", amount=2.0**20)).body
+    await pool.close()
+
+
+async def test_a_process_killed_at_work_fails_its_computation_only(metrics: Metrics, tmp_path: Path) -> None:
+    pool = make_pool(metrics, worker_count=2)
+    victim_log, other_log = tmp_path / "victim", tmp_path / "other"
+    victim = asyncio.create_task(compute(pool, action="sleep", amount=30.0, log=str(victim_log)))
+    other = asyncio.create_task(compute(pool, action="sleep", amount=1.0, log=str(other_log)))
+    process = await wait_for_process(victim_log)
+    await wait_for_process(other_log)
+    os.kill(process, signal.SIGKILL)
+    with pytest.raises(WorkerDied):
+        await victim
+    assert (await other).body
+    assert counted(metrics, 'privacy_bounds_worker_losses_total{reason="died"}') == 1
+    for _ in range(3):
+        assert (await compute(pool)).body
+    await pool.close()
+
+
+async def test_a_process_that_kills_itself_fails_its_computation_only(pool: WorkerPool) -> None:
+    with pytest.raises(WorkerDied):
+        await compute(pool, action="die")
+    assert (await compute(pool)).body
+
+
+@pytest.mark.parametrize("noticed", [False, True])
+async def test_a_process_killed_while_idle_is_replaced_unnoticed(
+    pool: WorkerPool, tmp_path: Path, noticed: bool
+) -> None:
+    process = await process_of(pool, tmp_path / "log")
+    os.kill(process, signal.SIGKILL)
+    if noticed:
+        await asyncio.sleep(0.5)
+    assert await process_of(pool, tmp_path / "log") != process
+    assert (await compute(pool)).body
+
+
+async def test_a_cancelled_computation_stops_its_process(pool: WorkerPool, tmp_path: Path) -> None:
+    task = asyncio.create_task(compute(pool, action="sleep", amount=60.0, log=str(tmp_path / "log")))
+    process = await wait_for_process(tmp_path / "log")
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (await compute(pool)).body
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
+
+
+async def test_a_closed_pool_takes_nothing(metrics: Metrics, tmp_path: Path) -> None:
+    pool = make_pool(metrics)
+    process = await process_of(pool, tmp_path / "log")
+    await pool.close()
+    assert not pool.alive
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
+    with pytest.raises(WorkerDied):
+        await compute(pool)
