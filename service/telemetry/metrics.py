@@ -1,0 +1,136 @@
+"""Every metric of the service, in one file. Labels come from closed sets only: no ids, digests or paths as sent."""
+
+from __future__ import annotations
+
+from typing import Literal, final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+
+PREFIX = "privacy_bounds_"
+HTTP_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+COMPUTATION_BUCKETS = (0.0001, 0.00025, *HTTP_BUCKETS)
+
+CacheOutcome = Literal["memory", "redis", "collapsed", "computed"]
+WorkerLoss = Literal["time_limit", "memory_limit", "died", "idle"]
+RedisOperation = Literal["connect", "get", "write", "lease"]
+Rejection = Literal["budget", "queue"]
+
+
+@final
+class Metrics:
+    """The metrics of one application, on the registry that is passed in: two applications in a process do not meet."""
+
+    def __init__(self, registry: CollectorRegistry, engine_version: str) -> None:
+        self._registry = registry
+        ProcessCollector(registry=registry)
+        self._requests = Counter(
+            PREFIX + "http_requests_total",
+            "HTTP requests by route template, method and status.",
+            ("route", "method", "status"),
+            registry=registry,
+        )
+        self._request_seconds = Histogram(
+            PREFIX + "http_request_duration_seconds",
+            "Time from the first byte of a request to the last of its response.",
+            ("route",),
+            buckets=HTTP_BUCKETS,
+            registry=registry,
+        )
+        self._results = Counter(
+            PREFIX + "results_total",
+            "Results given out, by computation and where they came from.",
+            ("computation", "cache"),
+            registry=registry,
+        )
+        self._computation_seconds = Histogram(
+            PREFIX + "computation_duration_seconds",
+            "Time that a computation took, without waiting for a worker.",
+            ("computation", "mechanism", "place"),
+            buckets=COMPUTATION_BUCKETS,
+            registry=registry,
+        )
+        self._failures = Counter(
+            PREFIX + "computation_failures_total",
+            "Computations that raised, by kind of error.",
+            ("computation", "error"),
+            registry=registry,
+        )
+        self._rejections = Counter(
+            PREFIX + "rejected_total", "Requests refused before computing.", ("reason",), registry=registry
+        )
+        self._worker_losses = Counter(
+            PREFIX + "worker_losses_total",
+            "Worker processes that ended before their time.",
+            ("reason",),
+            registry=registry,
+        )
+        self._redis_failures = Counter(
+            PREFIX + "redis_failures_total",
+            "Redis operations that failed or came too late.",
+            ("operation",),
+            registry=registry,
+        )
+        self._bad_entries = Counter(
+            PREFIX + "redis_bad_entries_total",
+            "Entries of Redis that were not the result they should be.",
+            registry=registry,
+        )
+        self.redis_available = Gauge(
+            PREFIX + "redis_available", "1 while Redis answers, 0 while it does not or none is set.", registry=registry
+        )
+        self.queue_depth = Gauge(
+            PREFIX + "queue_depth", "Computations that run in a worker process or wait for one.", registry=registry
+        )
+        Gauge(PREFIX + "build_info", "Always 1.", ("engine_version",), registry=registry).labels(engine_version).set(1)
+        self._request_counters: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+        self._result_counters: dict[tuple[str, str], Counter] = {}
+        self._computation_histograms: dict[tuple[str, str, str], Histogram] = {}
+
+    def request(self, route: str, method: str, status: int, seconds: float) -> None:
+        """One HTTP request was answered. `route` is a template, `method` a known one."""
+        # Children are looked up here, not by labels(), which costs more than counting.
+        children = self._request_counters.get((route, method, status))
+        if children is None:
+            children = self._requests.labels(route, method, str(status)), self._request_seconds.labels(route)
+            self._request_counters[route, method, status] = children
+        children[0].inc()
+        children[1].observe(seconds)
+
+    def result(self, computation: str, cache: CacheOutcome) -> None:
+        """One result was given out."""
+        child = self._result_counters.get((computation, cache))
+        if child is None:
+            child = self._result_counters[computation, cache] = self._results.labels(computation, cache)
+        child.inc()
+
+    def computed(self, computation: str, mechanism: str, place: Literal["inline", "worker"], seconds: float) -> None:
+        """One computation was done. `mechanism` is a tag of the contract."""
+        child = self._computation_histograms.get((computation, mechanism, place))
+        if child is None:
+            child = self._computation_seconds.labels(computation, mechanism, place)
+            self._computation_histograms[computation, mechanism, place] = child
+        child.observe(seconds)
+
+    def failed(self, computation: str, error: Exception) -> None:
+        """One computation raised. The label is the class of the error: a closed set, as classes are."""
+        self._failures.labels(computation, type(error).__name__).inc()
+
+    def rejected(self, reason: Rejection) -> None:
+        """One request was refused by admission."""
+        self._rejections.labels(reason).inc()
+
+    def worker_lost(self, reason: WorkerLoss) -> None:
+        """One worker process ended early, or a computation met its memory limit."""
+        self._worker_losses.labels(reason).inc()
+
+    def redis_failed(self, operation: RedisOperation) -> None:
+        """One operation on Redis failed or came too late."""
+        self._redis_failures.labels(operation).inc()
+
+    def bad_entry(self) -> None:
+        """An entry of Redis was corrupt or foreign."""
+        self._bad_entries.inc()
+
+    def exposition(self) -> bytes:
+        """All metrics in the Prometheus text format."""
+        return generate_latest(self._registry)
