@@ -1,0 +1,157 @@
+"""Responses: the bytes are the contract's, and reading them back loses nothing."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from pydantic import ValidationError
+
+from api_schemas.bounds import (
+    Assumption,
+    BoundsRequest,
+    BoundsResponse,
+    GdpMuAnswer,
+    Hazard,
+    NumberAnswer,
+    TradeOffAnswer,
+)
+from api_schemas.catalogue import catalogue
+from api_schemas.examples import BOUNDS_EXAMPLES
+from api_schemas.fields import shape_of, type_of
+from api_schemas.mechanisms import MechanismSpec
+from api_schemas.problems import FieldError, Problem
+from api_schemas.questions import QuestionSpec
+
+DIGEST = "sha256:" + "0123456789abcdef" * 4
+SMALL = {"value_log10": -1000.0, "lower_log10": -1000.5, "upper_log10": -1000.0}
+COMMON: dict[str, Any] = {
+    "evidence": "certified",
+    "conditional": False,
+    "method": "contour",
+    "tolerance_met": True,
+    "source": "a theorem",
+    "notes": ("a note",),
+}
+
+
+def response() -> BoundsResponse:
+    """One answer of each kind, with infinities and numbers that are too small."""
+    request = BoundsRequest.model_validate_json(
+        json.dumps(
+            {
+                "mechanism": {
+                    "type": "repeated",
+                    "count": 3,
+                    "event": {"type": "dpsgd", "sigma": 1, "q": 1e-7, "steps": 10},
+                },
+                "questions": [
+                    {"type": "epsilon", "delta": 0},
+                    {"type": "delta", "epsilon": 1e6},
+                    {"type": "gdp_mu"},
+                    {"type": "trade_off", "fpr": [0, 1e-300, 0.1]},
+                    {"type": "attack_accuracy", "prior": 0.5, "fpr": None},
+                    {"type": "reconstruction", "candidates": 7},
+                ],
+            }
+        )
+    )
+    epsilon, delta, gdp_mu, trade_off, accuracy, reconstruction = request.questions
+    infinite = {"value": math.inf, "lower": math.inf, "upper": math.inf}
+    plain = {"value": 0.5, "lower": 0.25, "upper": 0.5}
+    tiny = {"value": 0.0, "lower": 0.0, "upper": 5e-324, **SMALL, "lower_log10": -math.inf}
+    points = [
+        {"false_positive_rate": rate, "type_two_error": plain, "power": power}
+        for rate, power in zip(trade_off.false_positive_rates, (tiny, tiny, plain), strict=True)
+    ]
+    return BoundsResponse(
+        digest=DIGEST,
+        engine_version="2026.01.01",
+        mechanism=request.mechanism,
+        threat_model=request.threat_model,
+        answers=(
+            NumberAnswer(question=epsilon, **infinite, **COMMON),
+            NumberAnswer(question=delta, **tiny, **COMMON),
+            GdpMuAnswer(question=gdp_mu, **plain, global_mu=infinite, **COMMON),
+            TradeOffAnswer(question=trade_off, points=points, **COMMON),
+            NumberAnswer(question=accuracy, **plain, **COMMON),
+            NumberAnswer(question=reconstruction, **plain, **COMMON),
+        ),
+        worst_case=None,
+        assumptions=(Assumption(text="a text", holds="unknown"),),
+        hazards=(Hazard(code="a_code", text="a text"),),
+    )
+
+
+def test_what_is_written_is_read_and_written_again_to_the_byte() -> None:
+    written = response().json_bytes()
+    assert BoundsResponse.model_validate_json(written) == response()
+    assert BoundsResponse.model_validate_json(written).json_bytes() == written
+
+
+def test_the_body_keeps_the_published_schema() -> None:
+    schema = BoundsResponse.model_json_schema(mode="serialization")
+    assert jsonschema_rs.validator_for(schema).is_valid(json.loads(response().json_bytes()))
+
+
+def test_infinity_is_a_string_and_no_number_is_null() -> None:
+    written = json.loads(response().json_bytes())
+    epsilon, delta, gdp_mu, trade_off, accuracy, reconstruction = written["answers"]
+    assert epsilon["value"] == "Infinity"
+    assert gdp_mu["global_mu"]["upper"] == "Infinity"
+    assert delta["lower_log10"] == "-Infinity"
+    assert trade_off["points"][0]["power"]["value_log10"] == -1000.0
+    assert "value_log10" not in accuracy
+    assert "value" not in trade_off
+    assert accuracy["question"] == {"type": "attack_accuracy", "prior": 0.5, "direction": "add"}
+    assert reconstruction["question"] == {"type": "reconstruction", "candidates": 7, "direction": "add"}
+    assert written["worst_case"] is None
+
+
+def test_only_our_spellings_are_written() -> None:
+    mechanism = json.loads(response().json_bytes())["mechanism"]
+    inner = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 1e-7, "steps": 10}
+    assert mechanism == {"type": "repeated", "mechanism": inner, "steps": 3}
+
+
+@pytest.mark.parametrize("cut", [0, 1, 100, -1])
+def test_a_truncated_body_is_not_a_response(cut: int) -> None:
+    with pytest.raises(ValidationError):
+        BoundsResponse.model_validate_json(response().json_bytes()[:cut])
+
+
+def test_a_problem_names_only_what_there_is() -> None:
+    problem = Problem(
+        type="/problems/invalid-request",
+        title="Invalid request",
+        status=422,
+        detail="One place in the body is wrong.",
+        instance="/v1/bounds",
+        request_id="an-id",
+        errors=(FieldError(pointer="/mechanism", detail="Required."),),
+    )
+    written = json.loads(problem.json_bytes())
+    assert set(written) == {"type", "title", "status", "detail", "instance", "request_id", "errors"}
+
+
+def test_the_catalogue_lists_everything() -> None:
+    listed = json.loads(catalogue("2026.01.01").json_bytes())
+    assert [entry["type"] for entry in listed["mechanisms"]] == [type_of(m) for m in shape_of(MechanismSpec).models]
+    assert [entry["type"] for entry in listed["questions"]] == [type_of(m) for m in shape_of(QuestionSpec).models]
+    assert [entry["type"] for entry in listed["threat_models"]] == ["worst_case"]
+    assert listed["methods"] == ["auto", "closed_form", "contour"]
+    [dpsgd] = [entry for entry in listed["mechanisms"] if entry["type"] == "dpsgd"]
+    rate = dpsgd["parameters"][1]
+    assert rate["name"] == "sample_rate"
+    assert "q" in rate["aliases"]
+    assert (rate["minimum"], rate["maximum"], rate["minimum_excluded"]) == (0, 1, True)
+    [epsilon] = [entry for entry in listed["questions"] if entry["type"] == "delta"]
+    assert epsilon["parameters"][0]["unit"] == "nats"
+
+
+@pytest.mark.parametrize("name", BOUNDS_EXAMPLES)
+def test_examples_are_valid_requests(name: str) -> None:
+    BoundsRequest.model_validate_json(json.dumps(BOUNDS_EXAMPLES[name]["value"]))
