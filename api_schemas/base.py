@@ -31,8 +31,11 @@ def is_none(value: object) -> bool:
     return value is None
 
 
-ExtendedReal = Annotated[
-    float,
-    WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string", "enum": ["Infinity", "-Infinity"]}]}),
+# `const`, not a one-value `enum`: generated clients then read a literal instead of inventing a class for every field.
+NonNegative = Annotated[
+    float, WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "const": "Infinity"}]})
 ]
-"""A real number or an infinity. JSON has no infinity, so it travels as a string."""
+"""A number that is not negative and may be infinite. JSON has no infinity, so it travels as a string."""
+
+Log10 = Annotated[float, WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string", "const": "-Infinity"}]})]
+"""A decimal logarithm; the one of zero is "-Infinity"."""

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
-from api_schemas.base import ExtendedReal, Request, Response, is_none
+from api_schemas.base import Log10, NonNegative, Request, Response, is_none
 from api_schemas.mechanisms import LARGEST_COMPONENTS, LARGEST_DEPTH, MechanismSpec, tree_size
 from api_schemas.quantities import LARGEST_LIST, LARGEST_TOTAL_STEPS, Method, RelativeTolerance
 from api_schemas.questions import (
@@ -64,13 +64,13 @@ def _beyond(pointer: str, sentence: str) -> PydanticCustomError:
     return PydanticCustomError("beyond_limit", "{sentence}", {"sentence": sentence, "pointer": pointer})
 
 
-Value = Annotated[ExtendedReal, Field(description="The safe end of the enclosure.")]
-Lower = Annotated[ExtendedReal, Field(description="The truth is at least this.")]
-Upper = Annotated[ExtendedReal, Field(description="The truth is at most this.")]
-Log10 = Annotated[
-    ExtendedReal, Field(description="Decimal logarithm; present when the truth is positive and below 1e-290.")
+Value = Annotated[NonNegative, Field(description="The safe end of the enclosure.")]
+Lower = Annotated[NonNegative, Field(description="The truth is at least this.")]
+Upper = Annotated[NonNegative, Field(description="The truth is at most this.")]
+Log10IfSmall = Annotated[
+    Log10 | None,
+    Field(exclude_if=is_none, description="Decimal logarithm; present when the truth is positive and below 1e-290."),
 ]
-Log10IfSmall = Annotated[Log10 | None, Field(exclude_if=is_none)]
 
 Evidence = Annotated[
     Literal["exact", "certified"],
