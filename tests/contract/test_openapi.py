@@ -1,0 +1,168 @@
+"""The published document: it changes only on purpose, says what clients need, and a generated client works."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+import uvicorn
+
+from service.main import create_app
+from service.settings import Settings
+from tests.contract.published_document import PATH, published_text
+
+DOCUMENT: dict[str, Any] = json.loads(PATH.read_text("utf-8"))
+OPERATIONS = {
+    f"{method} {path}": operation for path, item in DOCUMENT["paths"].items() for method, operation in item.items()
+}
+CLIENT = "privacy_bounds_client"
+
+
+def test_the_committed_document_is_the_one_that_is_published() -> None:
+    changed = "the published document has changed; if that is meant, run python -m tests.contract.published_document"
+    assert PATH.read_text("utf-8") == published_text(), changed
+
+
+def test_operations_are_named_after_their_functions() -> None:
+    names = {operation["operationId"] for operation in OPERATIONS.values()}
+    assert names == {"bounds", "result", "catalogue", "limits", "version", "livez", "readyz", "metrics"}
+    assert all(len(operation["tags"]) == 1 for operation in OPERATIONS.values())
+    assert all(operation.get("description") for operation in OPERATIONS.values())
+
+
+@pytest.mark.parametrize("name", [name for name, operation in OPERATIONS.items() if "requestBody" in operation])
+def test_bodies_have_two_named_examples_that_are_valid(name: str) -> None:
+    content = OPERATIONS[name]["requestBody"]["content"]["application/json"]
+    assert len(content["examples"]) >= 2
+    validator = jsonschema_rs.validator_for(content["schema"] | {"components": DOCUMENT["components"]})
+    for example in content["examples"].values():
+        assert example["summary"]
+        assert validator.is_valid(example["value"])
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_every_refusal_is_a_problem(name: str) -> None:
+    for status, answer in OPERATIONS[name]["responses"].items():
+        if int(status) >= 400 and (name, status) != ("get /readyz", "503"):  # says what is wrong in its own words
+            assert answer["content"] == {
+                "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}
+            }, status
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_every_answer_has_a_schema(name: str) -> None:
+    [content] = OPERATIONS[name]["responses"]["200"]["content"].values()
+    assert "metrics" in name or content["schema"]["$ref"].startswith("#/components/schemas/")
+
+
+def test_unions_are_told_apart_by_a_required_type() -> None:
+    schemas = DOCUMENT["components"]["schemas"]
+    discriminated = [node for node in _nodes(schemas) if "discriminator" in node]
+    assert len(discriminated) >= 3
+    for node in discriminated:
+        assert node["discriminator"]["propertyName"] == "type"
+        for reference in node["discriminator"]["mapping"].values():
+            assert "type" in schemas[reference.rpartition("/")[2]]["required"]
+
+
+def test_no_schema_comes_twice() -> None:
+    """One name for what is sent and what is echoed: `-Input` and `-Output` twins confuse generated clients."""
+    assert not [name for name in DOCUMENT["components"]["schemas"] if name.endswith(("-Input", "-Output"))]
+
+
+def _nodes(node: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(node, dict):
+        yield node
+        for inner in node.values():
+            yield from _nodes(inner)
+    elif isinstance(node, list):
+        for inner in node:
+            yield from _nodes(inner)
+
+
+@pytest.fixture(scope="module")
+def client_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Python client, generated from the committed document."""
+    folder = tmp_path_factory.mktemp("generated")
+    scripts = Path(sys.executable).parent
+    subprocess.run(
+        [scripts / "openapi-python-client", "generate", "--path", PATH, "--output-path", CLIENT, "--meta", "none"],
+        cwd=folder,
+        env=os.environ | {"PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"},
+        check=True,
+        capture_output=True,
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def live_address() -> Iterator[str]:
+    """The service, listening on a free port of this machine."""
+    server = uvicorn.Server(uvicorn.Config(create_app(Settings()), host="127.0.0.1", port=0, log_config=None))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive()
+            time.sleep(0.01)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def test_a_generated_client_is_well_typed(client_folder: Path) -> None:
+    # The generator's own template passes `*args: object` on to `__exit__`: not a matter of our document.
+    (client_folder / "mypy.ini").write_text(f"[mypy]\n[mypy-{CLIENT}.client]\ndisable_error_code = arg-type\n")
+    command = [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--cache-dir", "cache", CLIENT]
+    checked = subprocess.run(command, cwd=client_folder, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_a_generated_client_asks_and_understands(
+    client_folder: Path, live_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(client_folder)
+    models = importlib.import_module(f"{CLIENT}.models")
+    bounds = importlib.import_module(f"{CLIENT}.api.bounds.bounds")
+    client = importlib.import_module(f"{CLIENT}.client").Client(base_url=live_address)
+    request = models.BoundsRequest(
+        mechanism=models.RepeatedMechanism(
+            type_="repeated", steps=100, mechanism=models.GaussianMechanism(type_="gaussian", noise_multiplier=10.0)
+        ),
+        questions=[
+            models.EpsilonQuestion(type_="epsilon", delta=1e-5),
+            models.EpsilonQuestion(type_="epsilon", delta=0.0),
+            models.TradeOffQuestion(type_="trade_off", false_positive_rates=[0.001, 0.1]),
+            models.GdpMuQuestion(type_="gdp_mu"),
+        ],
+    )
+    answer = bounds.sync(client=client, body=request)
+    assert isinstance(answer, models.BoundsResponse)
+    epsilon, infinite, curve, mu = answer.answers
+    # One hundred steps at sigma = 10 are a Gaussian mechanism with mu = 1 (peers' case G1, closed form).
+    assert isinstance(epsilon, models.NumberAnswer)
+    assert epsilon.lower - 1e-9 <= 4.3771780957 <= epsilon.upper + 1e-9
+    assert infinite.value == "Infinity"
+    assert isinstance(curve, models.TradeOffAnswer)
+    assert curve.points[0].power.lower - 1e-15 <= 1.82984684056566e-2 <= curve.points[0].power.upper + 1e-15
+    assert isinstance(mu, models.GdpMuAnswer)
+    assert mu.lower <= 1.0 <= mu.upper
+    refused = bounds.sync(
+        client=client,
+        body=models.BoundsRequest(mechanism=models.GdpMechanism(type_="gdp", mu=-1.0), questions=request.questions),
+    )
+    assert isinstance(refused, models.Problem)
+    assert refused.status == 422
+    assert refused.errors[0].pointer == "/mechanism/mu"
