@@ -11,6 +11,9 @@ from api_schemas.base import Request, Response, is_none
 from api_schemas.fields import Shape, find_field, request_model, shape_of, shape_of_field, spellings, type_of
 
 LARGEST_ERROR_COUNT: Final = 1000
+"""Above this many wrong places nobody reads a list, and making it would cost more than the request."""
+LISTED_ERRORS: Final = 64
+"""So many places are listed one by one."""
 
 
 class FieldError(Response):
@@ -44,7 +47,7 @@ class Problem(Response):
 
 
 def field_errors(error: ValidationError) -> list[FieldError]:
-    """One entry per wrong place, in the order of the schema.
+    """One entry per wrong place, in the order of the schema; of very many, the first few and how many more there are.
 
     The tags that pydantic puts into its locations are dropped, aliases stay as they were sent.
     """
@@ -53,11 +56,13 @@ def field_errors(error: ValidationError) -> list[FieldError]:
     details = error.errors(include_url=False, include_input=False)
     # A list all of whose items are wrong is also reported as too short: say only what is wrong with the items.
     inside = {detail["loc"][:end] for detail in details for end in range(len(detail["loc"]))}
-    return [
+    details = [detail for detail in details if detail["type"] != "too_short" or detail["loc"] not in inside]
+    listed = [
         _field_error(error.title, detail["type"], detail["loc"], detail.get("ctx", {}))
-        for detail in details
-        if detail["type"] != "too_short" or detail["loc"] not in inside
+        for detail in details[:LISTED_ERRORS]
     ]
+    more = len(details) - len(listed)
+    return [*listed, FieldError(pointer="", detail=f"{more} more places in the body are wrong.")] if more else listed
 
 
 @dataclass(frozen=True, slots=True)
