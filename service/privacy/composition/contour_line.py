@@ -1,0 +1,187 @@
+"""One vertical line Re z = theta: tails and profile of the loss S near one threshold, with every error bounded.
+
+With kernels 1/z, 1/(z-1), 1/(z(z-1)) the inversion integrals are
+
+    I0(c) = (1/2 pi i) int e^{K(z) - z c} dz/z                 = P0(S > c),  or  -P0(S <= c) for theta < 0
+    I1(c) = (1/2 pi i) int e^{K(z) - (z-1) c} dz/(z-1)         = P1(S > c),  or  -P1(S <= c) for theta < 1
+    ID(c) = (1/2 pi i) int e^{K(z) - (z-1) c} dz/(z(z-1))      = delta(c)  (theta > 1),  delta(c) - 1  (0 < theta < 1),
+                                                                 delta(c) - 1 + e^c  (theta < 0)
+
+The trapezoid sum with nodes t_k = k h is, exactly, sum_m e^{theta m T} I(c + m T) with T = 2 pi/h (Poisson). The alias terms m != 0 are
+moved to a tilt s further out, where |I_s(x)| <= e^{K(s) - s x} (Chernoff); the poles passed on the way are known and subtracted.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.privacy.composition.loss_transform import LossTransform, TransformLine
+from service.privacy.enclosure import FloatArray
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+
+POLES = ((0.0,), (1.0,), (0.0, 1.0))
+"""The poles of the three kernels, in the order tail under H0, tail under H1, profile."""
+
+_SCALE_POLES = np.array([[0.0], [1.0], [1.0], [0.0]])
+"""Integrals q carry the scale e^{K - (theta - pole) c}."""
+
+_ALIAS_DISTANCES = np.array([0.4, 0.9, 1.6, 2.6, 4.0, 5.5, 7.5, 10.0, 13.0])
+"""Distances s - theta of the Chernoff tilts in standard deviations of the tilted loss."""
+
+_BLOCK_RATIO = 8.0
+_LARGEST_BLOCKS = 10
+_LARGEST_NODES = 20_000
+_LARGEST_WORK = 6_000_000
+_MAX = 700.0
+
+
+@dataclass(frozen=True, slots=True)
+class Integrals:
+    """Enclosures of I0, I1, ID at thresholds c: `e^{log_scale} [lower, upper]`, arrays of shape (3, C)."""
+
+    log_scale: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+
+
+class ContourLine:
+    """The nodes of one line and the bounds of what they leave out; `integrals` evaluates it at any thresholds."""
+
+    def __init__(self, transform: LossTransform, theta: float, center: float, deviation: float, reach: float) -> None:
+        """A line at `theta`, laid out for thresholds center +- reach (it stays valid, if wider, beyond).
+
+        `center` = K'(theta) and `deviation` = sqrt K''(theta) steer the layout; nothing is proved from them.
+        """
+        self.theta, self.center, self.deviation = theta, center, deviation
+        run = TransformLine(transform, theta)
+        self._lay_out(transform, run, center - reach, center + reach)
+        line = run.values(self.step, self.nodes)
+        z = theta + 1j * self.t
+        kernels = np.stack([1 / z, 1 / (z - 1), 1 / (z * (z - 1))])
+        factor = np.full(self.nodes + 1, self.step / math.pi)
+        factor[0] *= 0.5
+        log_size = line.difference.real
+        value = np.exp(line.difference - 1j * self.t * self.center)
+        self._weighted = kernels * (value * factor)
+        self._steering = np.concatenate([self._weighted, [value * factor]])
+        size = np.abs(kernels) * (np.exp(np.maximum(log_size, -745.0)) * factor)
+        uncertain = np.exp(np.minimum(log_size + line.error, _MAX)) - np.exp(log_size)
+        self._node_error = np.sum(np.abs(kernels) * (uncertain * factor), axis=1) * (1 + 1e-9)
+        self._size = size.sum(axis=1)
+        self._phase_size = (size * self.t).sum(axis=1)
+        self._truncation = _truncation(run, transform.gaussian_mu_squared, self.step, (self.nodes + 1) * self.step)
+
+    def _lay_out(self, transform: LossTransform, run: TransformLine, low: float, high: float) -> None:
+        """Choose the step h (aliases below e^-goal over [low, high]) and the number of nodes (majorant below e^-goal)."""
+        theta, sd = self.theta, self.deviation
+        self._tilts = theta + np.concatenate([-_ALIAS_DISTANCES[::-1], [0.0], _ALIAS_DISTANCES]) / sd
+        cumulants = transform.cumulants(self._tilts)
+        middle = len(_ALIAS_DISTANCES)
+        self.value, self.value_error = float(cumulants.value[middle]), float(cumulants.error[middle])
+        self._log_bound = np.where(np.isfinite(cumulants.error), cumulants.value + cumulants.error, np.inf)
+        goal = 44.0 + math.log1p(abs(theta) * sd) + math.log1p(abs(theta - 1) * sd)
+        excess = self._log_bound - self.value
+        distance = np.abs(self._tilts - theta)
+        right, left = slice(middle + 1, None), slice(0, middle)
+        period_right = np.min((excess[right] - distance[right] * low + goal) / distance[right])
+        period_left = np.min((excess[left] + distance[left] * high + goal) / distance[left])
+        self.step = 2 * math.pi / max(float(period_right), float(period_left), 8.0 * sd)
+        allowed = max(16, min(_LARGEST_NODES, _LARGEST_WORK // transform.work))
+        self.nodes = max(4, min(math.ceil(_height(run, sd, goal) / self.step), allowed))
+        self.t = np.arange(self.nodes + 1) * self.step
+
+    def integrals(self, thresholds: FloatArray) -> Integrals:
+        """Enclosures of I0(c), I1(c), ID(c) for each threshold c, shape (C,)."""
+        c = thresholds
+        shift = c - self.center
+        phase = np.exp(-1j * shift[:, None] * self.t)
+        sums = np.real(phase @ self._weighted.T).T
+        pole = _SCALE_POLES[:3]
+        log_scale = self.value - (self.theta - pole) * c
+        alias, known = self._aliases(c, log_scale)
+        arithmetic = (2 * self.nodes + 40) * UNIT_ROUNDOFF * self._size
+        phases = 4 * UNIT_ROUNDOFF * (abs(self.center) + 2 * np.abs(shift)) * self._phase_size[:, None]
+        error = (self._node_error + arithmetic + self._truncation)[:, None] + phases + alias
+        error = error + 1e-14 * np.abs(known)
+        scale_error = self.value_error + 4 * UNIT_ROUNDOFF * (abs(self.value) + np.abs((self.theta - pole) * c)) + 1e-15
+        value = sums - known
+        lower, upper = value - error, value + error
+        lower, upper = lower - np.abs(lower) * np.expm1(scale_error), upper + np.abs(upper) * np.expm1(scale_error)
+        return Integrals(log_scale, np.where(np.isnan(lower), -np.inf, lower), np.where(np.isnan(upper), np.inf, upper))
+
+    def approximate(self, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """I0, I1, ID and the P0-density of S without error bounds, shape (4, C), and ln of their scales: to steer root finding."""
+        c = thresholds
+        phase = np.exp(-1j * (c - self.center)[:, None] * self.t)
+        sums = np.real(phase @ self._steering.T).T
+        log_scale = self.value - (self.theta - _SCALE_POLES) * c
+        period = 2 * math.pi / self.step
+        for q, poles in enumerate(POLES):
+            for pole in poles:
+                gap = self.theta - pole
+                carried = c if q == 2 and pole == 0.0 else 0.0
+                residue = -1.0 if q == 2 and pole == 0.0 else 1.0
+                known = np.exp(np.minimum(carried - log_scale[q], _MAX)) / math.expm1(min(abs(gap) * period, _MAX))
+                sums[q] -= math.copysign(residue, residue * gap) * known
+        return sums, log_scale
+
+    def _aliases(self, c: FloatArray, log_scale: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Bound of the alias terms that remain, and the known pole terms among them, both relative to e^{log_scale}, shape (3, C)."""
+        period = 2 * math.pi / self.step
+        bound, known = np.zeros_like(log_scale), np.zeros_like(log_scale)
+        for sign in (1.0, -1.0):
+            side = sign * (self._tilts - self.theta) > 0
+            s, excess = self._tilts[side], self._log_bound[side] - self.value
+            distance = np.abs(s - self.theta)
+            exponent = excess - distance * (sign * c[:, None] + period) - np.log(-np.expm1(-distance * period))
+            best = np.argmin(exponent, axis=1)
+            bound += np.exp(np.minimum(exponent[np.arange(len(c)), best], _MAX)) * (1 + 1e-9)
+            for q, poles in enumerate(POLES):
+                for pole in poles:
+                    gap = sign * (pole - self.theta)
+                    crossed = (gap > 0) & (sign * (s[best] - pole) > 0)
+                    if crossed.any():
+                        residue = -1.0 if q == 2 and pole == 0.0 else 1.0
+                        carried = c if q == 2 and pole == 0.0 else 0.0
+                        term = np.exp(np.minimum(carried - log_scale[q], _MAX)) / math.expm1(min(gap * period, _MAX))
+                        known[q] += np.where(crossed, -sign * residue * term, 0.0)
+        return bound, known
+
+
+def _height(run: TransformLine, deviation: float, goal: float) -> float:
+    """A height above which the majorant is below e^-goal."""
+    height = math.sqrt(2 * goal) / deviation
+    for _ in range(8):
+        reached = -run.log_majorant(height)[0]
+        if reached > goal:
+            break
+        height *= min(max(1.03 * math.sqrt(goal / max(reached, 1.0)), 1.05), 2.5)
+    return height
+
+
+def _truncation(run: TransformLine, gaussian_mu_squared: float, step: float, first: float) -> NDArray[np.float64]:
+    """Bound of the nodes from height `first` on, relative to e^{K(theta) - ...}, for the three kernels.
+
+    |F| is below a majorant that decreases, so blocks [t, 8t] contribute (1/pi) e^{U(t)} (ln 8 + h/t); beyond the last block one
+    step's decay V/t, or the Gaussian part's, closes the sum. The third kernel gains a factor 1/t.
+    """
+    log_variation = run.log_variation()
+    height, plain, profile = first, 0.0, 0.0
+    whole, single = run.log_majorant(height)
+    for _ in range(_LARGEST_BLOCKS):
+        block = math.exp(min(whole, _MAX)) * (math.log(_BLOCK_RATIO) + step / height) / math.pi
+        plain, profile = plain + block, profile + block / height
+        height *= _BLOCK_RATIO
+        whole, single = run.log_majorant(height)
+        closing = whole - single + log_variation - math.log(height)
+        if gaussian_mu_squared > 0:
+            closing = min(closing, whole - math.log(min(gaussian_mu_squared * height**2, 1.0)))
+        if closing < -100:
+            break
+    tail = math.exp(min(closing, _MAX)) * (1 + step / height) / math.pi
+    plain, profile = plain + tail, profile + tail / height
+    return np.array([plain, plain, profile]) * (1 + 1e-9)

@@ -1,0 +1,189 @@
+"""What a line says about points of the curve and about the profile, as proved enclosures of natural logarithms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.privacy.composition.contour_line import ContourLine
+from service.privacy.enclosure import FloatArray
+from service.privacy.errors import NumericalFailure
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+
+IndexArray = NDArray[np.intp]
+
+_NEWTON_STEPS = 60
+_MARGINS = (4.0, 400.0, 1e5)
+"""A root found on a line is proved from thresholds this many times its uncertainty to either side; the next is tried if one fails."""
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """Enclosures of several quantities at n places: `lower <= truth <= upper`, arrays of shape (quantities, n).
+
+    Points: ln power, ln type II error, ln slope. Profile: ln delta. All ends are intersections, so they only ever tighten.
+    """
+
+    lower: FloatArray
+    upper: FloatArray
+
+    def tighten(self, at: IndexArray, other: Readings) -> None:
+        """Intersect the enclosures at the places `at` with others of the same quantities."""
+        lower = np.maximum(self.lower[:, at], other.lower)
+        upper = np.minimum(self.upper[:, at], other.upper)
+        if not (lower <= upper).all():
+            raise NumericalFailure("two certified enclosures of one number do not meet")
+        self.lower[:, at], self.upper[:, at] = lower, upper
+
+    def width(self) -> FloatArray:
+        """Largest relative width at each place, of power and type II error, or of delta; shape (n,)."""
+        rows = min(len(self.lower), 2)
+        with np.errstate(invalid="ignore"):
+            gap = self.lower[:rows] - self.upper[:rows]
+        return -np.expm1(np.where(np.isnan(gap), 0.0, gap)).min(axis=0) if rows == 0 else np.max(-np.expm1(np.where(np.isnan(gap), 0.0, gap)), axis=0)
+
+
+def read_points(line: ContourLine, alpha: FloatArray) -> Readings:
+    """ln power, ln type II error and ln slope at rates strictly between 0 and 1 (the inequalities are in `contour.py`)."""
+    c = _solve_tail(line, alpha)
+    result = Readings(np.full((3, len(alpha)), -np.inf), np.full((3, len(alpha)), np.inf))
+    result.upper[:2] = 0.0
+    good = np.isfinite(c)
+    if not good.any():
+        return result
+    at = np.flatnonzero(good)
+    for margin in _MARGINS:
+        proved = _points_around(line, alpha[at], c[at], margin)
+        result.tighten(at, proved)
+        at = at[~(np.isfinite(proved.lower[2]) & np.isfinite(proved.upper[2]))]
+        if len(at) == 0:
+            break
+    return result
+
+
+def _points_around(line: ContourLine, alpha: FloatArray, c: FloatArray, margin: float) -> Readings:
+    """Readings from the threshold c and two more, `margin` times its uncertainty to either side."""
+    integrals = line.integrals(c)
+    lower, upper, log_scale = integrals.lower, integrals.upper, integrals.log_scale
+    sums, _ = line.approximate(c)
+    spread = np.abs(upper[0] - lower[0]) / np.maximum(np.abs(sums[3]), 1e-300) + 4e-16 * np.abs(c)
+    step = np.minimum(margin * spread, 5.0 / line.deviation)
+    left, right = line.integrals(c - step), line.integrals(c + step)
+    log_alpha, log_rest = np.log(alpha), np.log1p(-alpha)
+    # The rate on the scale of I0, with the rounding of its exponent and of 1 - alpha.
+    level = log_alpha if line.theta > 0 else log_rest
+    target = np.exp(level - log_scale[0])
+    slack = target * (4 * UNIT_ROUNDOFF * (np.abs(level) + np.abs(log_scale[0])) + 1e-15)
+    sign = 1.0 if line.theta > 0 else -1.0
+    alpha_excess_low = sign * 0 + lower[0] - sign * target - slack  # (alpha(c) - alpha) / scale from below
+    alpha_excess_high = upper[0] - sign * target + slack
+    moved = np.exp(level - right.log_scale[0])
+    right_proved = right.upper[0] - sign * moved * (1 - sign * 1e-12) <= 0
+    moved = np.exp(level - left.log_scale[0])
+    left_proved = left.lower[0] - sign * moved * (1 + sign * 1e-12) >= 0
+    slope_low = np.where(left_proved, c - step, -np.inf)
+    slope_high = np.where(right_proved, c + step, np.inf)
+    steepest = np.where(right_proved, np.exp(np.where(right_proved, step, 0.0)) * (1 + 1e-15), np.inf)
+    with np.errstate(invalid="ignore"):
+        chord = np.where(alpha_excess_high > 0, alpha_excess_high * steepest, 0.0)
+    if line.theta > 1:
+        low = lower[1] - chord
+        high = np.minimum(upper[1] - alpha_excess_low, upper[2] + target + slack)
+        return _with_complement(low, high, log_scale[1], slope_low, slope_high, power_first=True)
+    low = -upper[1] + alpha_excess_low
+    direct = -upper[2] - target - slack if line.theta > 0 else target - slack - upper[2]
+    high = -lower[1] + chord
+    return _with_complement(np.maximum(low, direct), high, log_scale[1], slope_low, slope_high, power_first=False)
+
+
+def _with_complement(
+    low: FloatArray, high: FloatArray, log_scale: FloatArray, slope_low: FloatArray, slope_high: FloatArray, *, power_first: bool
+) -> Readings:
+    """Rows ln power, ln beta, ln slope from the one of power and beta that the line gives directly, on its scale."""
+    log_low, log_high = _logs(low, high, log_scale)
+    with np.errstate(divide="ignore"):
+        other_low = np.log1p(-np.exp(log_high)) * (1 + 1e-15) - 4e-16
+        other_high = np.minimum(np.log1p(-np.exp(log_low)) * (1 - 1e-15) + 4e-16, 0.0)
+    order = (0, 1) if power_first else (1, 0)
+    lower, upper = np.empty((3, len(low))), np.empty((3, len(low)))
+    lower[order[0]], upper[order[0]], lower[2] = log_low, log_high, slope_low
+    lower[order[1]], upper[order[1]], upper[2] = other_low, other_high, slope_high
+    return Readings(lower, upper)
+
+
+def _logs(low: FloatArray, high: FloatArray, log_scale: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """ln of a probability's ends given on the scale e^{log_scale}; what is not positive is unknown below, at most 1 above."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_low, log_high = np.log(np.maximum(low, 0.0)) + log_scale, np.log(np.maximum(high, 1e-300)) + log_scale
+    log_low = np.where(np.isnan(log_low), -np.inf, log_low - 4 * UNIT_ROUNDOFF * (1 + np.abs(log_scale)))
+    log_high = np.where(np.isnan(log_high), 0.0, log_high + 4 * UNIT_ROUNDOFF * (1 + np.abs(log_scale)))
+    return np.minimum(log_low, 0.0), np.minimum(log_high, 0.0)
+
+
+def read_profile(line: ContourLine, epsilon: FloatArray) -> Readings:
+    """ln delta at finite epsilons, from ID: delta itself, or 1 - delta, or delta - 1 + e^eps, by the side of the line."""
+    integrals = line.integrals(epsilon)
+    low, high = integrals.lower[2], integrals.upper[2]
+    if line.theta > 1:
+        log_low, log_high = _logs(low, high, integrals.log_scale[2])
+        return Readings(log_low[None], log_high[None])
+    if line.theta > 0:
+        log_low, log_high = _logs(-high, -low, integrals.log_scale[2])
+        with np.errstate(divide="ignore"):
+            lower, upper = np.log1p(-np.exp(log_high)), np.log1p(-np.exp(log_low))
+        return Readings((lower * (1 + 1e-15) - 4e-16)[None], np.minimum(upper * (1 - 1e-15) + 4e-16, 0.0)[None])
+    # delta - 1 + e^eps may exceed 1, and its scale may overflow far above the line's range: then nothing is known.
+    scale = np.exp(np.minimum(integrals.log_scale[2], 600.0))
+    base = -np.expm1(np.minimum(epsilon, 700.0))
+    slack = 16 * UNIT_ROUNDOFF * (1 + np.abs(base) + np.abs(scale * low) + np.abs(scale * high)) * (1 + np.abs(integrals.log_scale[2]))
+    known = integrals.log_scale[2] < 600.0
+    lower = np.where(known, np.log(np.clip(base + scale * low - slack, 0.0, 1.0)), -np.inf)
+    upper = np.where(known, np.log(np.clip(base + scale * high + slack, 1e-300, 1.0)), 0.0)
+    return Readings(lower[None] - 4e-16, np.minimum(upper + 4e-16, 0.0)[None])
+
+
+def _solve_tail(line: ContourLine, alpha: FloatArray) -> FloatArray:
+    """Thresholds c with P0(S > c) about alpha, by Newton's method on the logarithm of the tail; NaN where it fails."""
+    upper = line.theta > 0
+    level = np.log(alpha) if upper else np.log1p(-alpha)
+    sign = 1.0 if upper else -1.0
+    c = np.full(len(alpha), line.center)
+    return _newton(line, c, 0, sign, level)
+
+
+def solve_profile(line: ContourLine, delta: float) -> float:
+    """Threshold c with delta(c) about delta on a line with theta > 0; NaN where the search fails."""
+    level = math.log(delta) if line.theta > 1 else math.log1p(-delta)
+    sign = 1.0 if line.theta > 1 else -1.0
+    return float(_newton(line, np.array([line.center]), 2, sign, np.array([level]))[0])
+
+
+def _newton(line: ContourLine, c: FloatArray, row: int, sign: float, level: FloatArray) -> FloatArray:
+    """Solve ln(sign I_row(c)) = level; the derivative of I0 is minus the density, that of ID is -I0 on its own scale."""
+    slope_row = 3 if row == 0 else 0
+    largest = 4 * line.deviation
+    with np.errstate(all="ignore"):
+        for _ in range(_NEWTON_STEPS):
+            sums, log_scale = line.approximate(c)
+            value = sign * sums[row]
+            difference = np.log(value) + log_scale[row] - level
+            hazard = sign * sums[slope_row] / value
+            move = np.where(value > 0, difference / hazard, -sign * largest)
+            move = np.clip(np.where(np.isnan(move), np.nan, move), -largest, largest)
+            c = c + move
+            if not (np.abs(move * hazard) > 1e-14 * (1 + np.abs(level))).any():
+                return c
+        return np.where(np.abs(move * hazard) < 1e-6, c, np.nan)
+
+
+def root_margins(line: ContourLine, threshold: float) -> Iterator[float]:
+    """Distances from an approximate root of the profile within which its true root should lie, smallest first."""
+    integrals = line.integrals(np.array([threshold]))
+    sums, _ = line.approximate(np.array([threshold]))
+    spread = float(integrals.upper[2, 0] - integrals.lower[2, 0]) / max(abs(float(sums[0, 0])), 1e-300) + 4e-16 * abs(threshold)
+    for margin in _MARGINS:
+        yield margin * spread

@@ -1,0 +1,112 @@
+"""Bounds of a run that need no contour line: always valid, seldom tight.
+
+With q = prod (1 - p_i)^{N_i}, the chance that no step samples the record, and g the curve of the run's Gaussian steps alone
+(g = identity without any): H1 = q G1 + (1 - q) R for some law R, and forgetting the sampled steps is data processing. So
+
+    power_g(alpha) <= power_add(alpha) <= q power_g(alpha) + 1 - q,         delta_g <= delta_add <= q delta_g + 1 - q  (eps >= 0)
+    power_g(alpha) <= power_remove(alpha) <= power_g(alpha / q),            delta_g <= delta_remove(eps) <= delta_g(eps + ln q).
+
+Chernoff and Hoelder add, for tilts s > 1: power <= alpha^{1-1/s} e^{K(s)/s}, delta(eps) <= e^{K(s) - (s-1) eps} (1/s)(1-1/s)^{s-1},
+and for 0 < s < 1, by Markov at the threshold ln(1/alpha): beta(alpha) <= e^{K(s)} alpha^{-(1-s)}.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+
+import numpy as np
+
+from service.privacy.composition.contour_readings import Readings
+from service.privacy.composition.loss_transform import LossTransform
+from service.privacy.enclosure import Enclosure, Evidence, FloatArray
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.trade_off.gaussian import gaussian_curve
+
+_SLACK = 1e-12
+"""Relative slack of these closed expressions: far above their rounding, far below their looseness."""
+
+
+class FallbackBounds:
+    """See the module; `log_unsampled` is ln q and `transform` may be None where the moments cannot be evaluated."""
+
+    def __init__(self, gaussian_mu_squared: float, log_unsampled: float, reflected: bool, transform: LossTransform | None) -> None:
+        mu = math.sqrt(gaussian_mu_squared)
+        slack = 400 * UNIT_ROUNDOFF
+        self._gaussian = gaussian_curve(Enclosure(mu * (1 - slack), mu * (1 + slack), Evidence.CERTIFIED))
+        self._log_unsampled, self._reflected, self._transform = log_unsampled, reflected, transform
+
+    @cached_property
+    def _tilts(self) -> tuple[FloatArray, FloatArray]:
+        """Tilts inside (0, 1) and beyond 1, and upper bounds of K there."""
+        inside = np.array([0.03, 0.1, 0.25, 0.5, 0.75, 0.9, 0.97])
+        if self._transform is None:
+            return np.array([]), np.array([])
+        deviation = math.sqrt(float(self._transform.cumulants(np.array([0.5])).second[0]))
+        beyond = 1 + np.geomspace(0.1, 40.0, 16) / max(deviation, 1e-12)
+        tilts = np.concatenate([inside, beyond])
+        cumulants = self._transform.cumulants(tilts)
+        return tilts, np.where(np.isfinite(cumulants.error), cumulants.value + cumulants.error, np.inf)
+
+    def points(self, alpha: FloatArray) -> Readings:
+        """ln power, ln type II error and ln slope (unknown) at rates strictly between 0 and 1."""
+        with np.errstate(divide="ignore"):
+            (power_low, power_high), (beta_low, beta_high) = (np.log(ends) for ends in (self._power(alpha), self._type_two_error(alpha)))
+        infinite = np.full(len(alpha), np.inf)
+        return Readings(np.stack([power_low, beta_low, -infinite]), np.stack([power_high, beta_high, infinite]))
+
+    def _power(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper bound of the power at rates strictly between 0 and 1."""
+        points = self._gaussian.points(alpha)
+        lower = np.maximum(points.power.lower, -np.expm1(self._log_missed(alpha)) * (1 - _SLACK))
+        unsampled = math.exp(self._log_unsampled)
+        if self._reflected:
+            upper = self._gaussian.points(np.minimum(alpha / max(unsampled, 1e-300) * (1 + _SLACK), 1.0)).power.upper
+        else:
+            upper = unsampled * points.power.upper - math.expm1(self._log_unsampled)
+        tilts, log_moment = self._tilts
+        beyond = tilts > 1
+        if beyond.any():
+            s = tilts[beyond]
+            exponent = (1 - 1 / s) * np.log(alpha)[:, None] + log_moment[beyond] / s
+            upper = np.minimum(upper, np.exp(np.minimum(exponent.min(axis=1), 1.0)))
+        return lower, np.minimum(upper * (1 + _SLACK), 1.0)
+
+    def _type_two_error(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper bound of the smallest type II error at rates strictly between 0 and 1."""
+        points = self._gaussian.points(alpha)
+        upper = np.minimum(points.type_two_error.upper, np.exp(self._log_missed(alpha)) * (1 + _SLACK))
+        unsampled = math.exp(self._log_unsampled)
+        if self._reflected:
+            lower = self._gaussian.points(np.minimum(alpha / max(unsampled, 1e-300) * (1 + _SLACK), 1.0)).type_two_error.lower
+        else:
+            lower = unsampled * points.type_two_error.lower
+        return lower * (1 - _SLACK), upper
+
+    def _log_missed(self, alpha: FloatArray) -> FloatArray:
+        tilts, log_moment = self._tilts
+        inside = tilts < 1
+        if not inside.any():
+            return np.zeros_like(alpha)
+        return np.minimum((log_moment[inside] - (1 - tilts[inside]) * np.log(alpha)[:, None]).min(axis=1), 0.0)
+
+    def profile(self, epsilon: FloatArray) -> Readings:
+        """Lower and upper bound of ln delta(eps) for finite eps."""
+        gaussian = self._gaussian.profile(epsilon)
+        with np.errstate(divide="ignore"):
+            lower = np.log(gaussian.lower) if gaussian.log_lower is None else gaussian.log_lower
+            if self._reflected:
+                moved = self._gaussian.profile(np.maximum(epsilon + self._log_unsampled - _SLACK * (1 + np.abs(epsilon)), -1e300))
+                upper = np.log(moved.upper)
+            else:
+                sampled = -math.expm1(self._log_unsampled)
+                upper = np.log(np.minimum(math.exp(self._log_unsampled) * gaussian.upper + sampled, 1.0))
+        upper = np.minimum(upper + _SLACK, 0.0)
+        tilts, log_moment = self._tilts
+        beyond = tilts > 1
+        if beyond.any():
+            s = tilts[beyond]
+            chernoff = log_moment[beyond] - (s - 1) * epsilon[:, None] - np.log(s) + (s - 1) * np.log1p(-1 / s)
+            upper = np.minimum(upper, chernoff.min(axis=1) + _SLACK * (1 + np.abs(epsilon)))
+        lower = np.where(np.isfinite(lower), lower - _SLACK * (1 + np.abs(lower)), lower)
+        return Readings(lower[None], upper[None])

@@ -1,0 +1,78 @@
+"""K(z) = ln E0 e^{zS} of a whole run: Gaussian steps in closed form plus Poisson-sampled Gaussian parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from service.privacy.composition.sampled_gaussian import RealCumulants, SampledGaussianParts
+from service.privacy.composition.sampled_gaussian_line import LineValues, SampledGaussianLine
+from service.privacy.enclosure import FloatArray
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+
+
+@dataclass(frozen=True)
+class LossTransform:
+    """The loss S of a run under H0: Gaussian with mean -mu^2/2 and variance mu^2, plus the sampled parts.
+
+    `reflected` exchanges the hypotheses: the loss of H1 against H0 is -S under H1, and its transform is K(1 - z).
+    """
+
+    gaussian_mu_squared: float
+    parts: tuple[SampledGaussianParts, ...]
+    reflected: bool = False
+
+    def exchange(self) -> LossTransform:
+        """The same run with H0 and H1 exchanged (add <-> remove)."""
+        return LossTransform(self.gaussian_mu_squared, self.parts, not self.reflected)
+
+    def cumulants(self, tilts: FloatArray) -> RealCumulants:
+        """K, K', K'' at real tilts (shape (S,)) and a bound of the error of K."""
+        s = 1 - tilts if self.reflected else tilts
+        mu2 = self.gaussian_mu_squared
+        value, first, second = 0.5 * mu2 * (s * s - s), mu2 * (s - 0.5), np.full_like(s, mu2)
+        error = 0.5 * mu2 * (s * s + np.abs(s)) * 600 * UNIT_ROUNDOFF  # mu^2 itself is a rounded sum of at most 256 parts
+        for part in self.parts:
+            sampled = part.cumulants(s)
+            value, first, second = value + sampled.value, first + sampled.first, second + sampled.second
+            error = error + sampled.error + 4 * UNIT_ROUNDOFF * np.abs(value)
+        return RealCumulants(value, -first if self.reflected else first, second, error)
+
+    @property
+    def work(self) -> int:
+        """Array elements of one evaluation of K."""
+        return 1 + sum(part.size for part in self.parts)
+
+
+class TransformLine:
+    """A run's K on the vertical line Re z = theta, relative to K(theta)."""
+
+    def __init__(self, transform: LossTransform, theta: float) -> None:
+        self._transform = transform
+        self._theta = 1 - theta if transform.reflected else theta
+        self._parts = tuple(SampledGaussianLine(part, self._theta) for part in transform.parts)
+
+    def values(self, step: float, nodes: int) -> LineValues:
+        """K(theta + i k step) - K(theta), k = 0..nodes, and a bound of the absolute error of each."""
+        t = np.arange(nodes + 1) * step
+        difference = self._transform.gaussian_mu_squared * (-0.5 * t * t + 1j * t * (self._theta - 0.5))
+        error = 600 * UNIT_ROUNDOFF * np.abs(difference)
+        for part in self._parts:
+            sampled = part.values(step, nodes)
+            difference, error = difference + sampled.difference, error + sampled.error
+        error = error + 4 * UNIT_ROUNDOFF * np.abs(difference)
+        return LineValues(np.conj(difference) if self._transform.reflected else difference, error)
+
+    def log_majorant(self, height: float) -> tuple[float, float]:
+        """Upper bound of Re K(theta + it) - K(theta) for all t >= height, and the most that one sampled step adds to it."""
+        total = -0.5 * self._transform.gaussian_mu_squared * height**2 * (1 - 600 * UNIT_ROUNDOFF)
+        strongest = 0.0
+        for part in self._parts:
+            whole, single = part.log_majorant(height)
+            total, strongest = total + whole, min(strongest, single)
+        return total, strongest
+
+    def log_variation(self) -> float:
+        """ln V with |M(theta + it)/M(theta)| <= V/t for one of the sampled steps; +inf without any."""
+        return min((part.log_variation() for part in self._parts), default=np.inf)

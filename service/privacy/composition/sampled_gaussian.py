@@ -1,0 +1,211 @@
+"""Moment generating functions of Poisson-sampled Gaussian steps, with every error bounded.
+
+One step with noise multiplier sigma and rate p has likelihood ratio w(y) = 1 - p + p e^v, v = y/sigma - 1/(2 sigma^2),
+y ~ N(0, 1) under H0, L = ln w. M(z) = E0 e^{zL} is entire, M(0) = M(1) = 1. A run adds K = sum of N_i ln M_i.
+
+All parts of a heterogeneous run are handled together: arrays have shape (parts, nodes). M is a trapezoid sum in y, whose
+error is bounded on the strip |Im y| <= a < pi sigma where L is analytic. Three facts carry the bounds, with
+r = p e^v / w in (0, 1) and phi = a/sigma:
+
+    w(y + ia) = w(y) (1 - r + r e^{i phi})            |w(y + ia)| <= w(y)
+    |w(y + ia)| >= w(y) cos(phi/2)                    |d ln w(y + ia)/dy| <= r / (sigma cos(phi/2))
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from service.privacy.enclosure import FloatArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_ROUNDOFF, sum_error
+
+_LARGEST_CHUNK = 1_000_000
+"""Array elements of one vectorised evaluation at several tilts: bounds the memory."""
+
+_LARGEST_EXPONENT = 300.0
+"""Moment sums whose largest exponent exceeds this are scaled, so that nothing overflows."""
+
+
+@dataclass(frozen=True, slots=True)
+class RealCumulants:
+    """K, K', K'' of the whole run at real tilts, and a bound of |computed K - true K|; arrays of the tilts' shape."""
+
+    value: FloatArray
+    first: FloatArray
+    second: FloatArray
+    error: FloatArray
+
+
+class SampledGaussianParts:
+    """N_i steps each of Poisson-sampled Gaussians (sigma_i, p_i), 0 < p_i < 1, as one summand of the run's K."""
+
+    def __init__(self, noise_multiplier: FloatArray, sample_rate: FloatArray, count: FloatArray) -> None:
+        self.sigma, self.rate, self.count = noise_multiplier, sample_rate, count
+        steps = float(count.sum())
+        self._need = math.log(steps) + 42.0
+        smooth_step = 0.9 * 2 * math.pi / math.sqrt(2 * self._need)
+        deviation = math.sqrt(float(np.sum(count * np.minimum(sample_rate / self.sigma, 1.0) ** 2)))
+        highest = 9.0 / max(deviation, 1e-3)  # the line is followed to about this height, where arg w makes the integrand grow
+        strip_step = 2 * math.pi * 0.7 * math.pi * self.sigma / (self._need + 15.0 + min(1.7 * highest, 220.0))
+        self.step = np.maximum(np.floor(np.minimum(smooth_step, strip_step) * 2.0**20), 1.0) * 2.0**-20
+        reach = np.clip(14.0 + 40.0 / np.maximum(deviation * self.sigma, 1e-3), 24.0, 48.0)
+        self._first = -math.ceil((math.sqrt(2 * self._need) + 2.0) / float(self.step.min()))
+        last = int(np.ceil((reach / self.step).max()))
+        self.nodes = last - self._first + 1
+        self.nodes += -self.nodes % SUM_BLOCK
+
+    @property
+    def size(self) -> int:
+        """Number of array elements of one (parts, nodes) array: the unit of this engine's cost."""
+        return self.nodes * len(self.sigma)
+
+    @cached_property
+    def grid(self) -> Grid:
+        """Nodes, losses and weights; built on first use."""
+        return Grid.build(self.sigma, self.rate, self.step, self._first, self.nodes)
+
+    def cumulants(self, tilts: FloatArray) -> RealCumulants:
+        """K, K', K'' at real tilts, shape (S,), with a bound of the error of K (infinite where the grid does not reach)."""
+        chunk = max(1, _LARGEST_CHUNK // self.size)
+        pieces = [self._cumulants(tilts[i : i + chunk]) for i in range(0, len(tilts), chunk)]
+        if len(pieces) == 1:
+            return pieces[0]
+        return RealCumulants(
+            np.concatenate([piece.value for piece in pieces]),
+            np.concatenate([piece.first for piece in pieces]),
+            np.concatenate([piece.second for piece in pieces]),
+            np.concatenate([piece.error for piece in pieces]),
+        )
+
+    def _cumulants(self, tilts: FloatArray) -> RealCumulants:
+        grid = self.grid
+        moments = TiltedMoments.at(grid, tilts)
+        quadrature = self._quadrature_error(tilts) + moments.cut
+        # M(s) - 1 is summed as E0(e^{sL} - 1 - s(e^L - 1)): the sums at tilts 0 and 1 have trapezoid errors too.
+        quadrature += 2 * (1 + np.abs(tilts)[:, None]) * self._plain_quadrature_error / moments.scaled_total
+        relative = moments.rounding + quadrature
+        error = np.where(relative < 0.1, -np.log1p(-np.minimum(relative, 0.5)), np.inf)
+        error = error + 8 * FUNCTION_ERROR * np.abs(moments.log_total)
+        value = moments.log_total @ self.count
+        return RealCumulants(
+            value, moments.mean @ self.count, moments.variance @ self.count, error @ self.count * 1.001
+        )
+
+    @cached_property
+    def _strip_constants(self) -> tuple[FloatArray, FloatArray]:
+        """a^2/2 - 2 pi a/h and ln cos(a/(2 sigma)) for four strips half-width a, shape (4, parts)."""
+        fractions = np.array([0.45, 0.65, 0.8, 0.95])[:, None]
+        a = fractions * np.minimum(2 * math.pi / self.step, math.pi * self.sigma)
+        return 0.5 * a**2 - 2 * math.pi * a / self.step, np.log(np.cos(0.5 * a / self.sigma))
+
+    @cached_property
+    def _plain_quadrature_error(self) -> FloatArray:
+        return self._quadrature_error(np.zeros(1))
+
+    def _quadrature_error(self, tilts: FloatArray) -> FloatArray:
+        """Trapezoid error of M(s), relative to M(s), shape (S, parts).
+
+        |M_h - M| <= 2 sup_{|Im y| = a} int |phi w^s| / (e^{2 pi a/h} - 1) and |phi(y+ia)| = e^{a^2/2} phi(y),
+        |w(y+ia)|^s <= w^s for s >= 0, <= w^s cos(a/(2 sigma))^s for s < 0; any a < pi sigma serves, the best of four is taken.
+        """
+        exponent, log_cos = self._strip_constants
+        best = (exponent + np.minimum(tilts, 0.0)[:, None, None] * log_cos).min(axis=1)
+        return 2.1 * np.exp(np.minimum(best, 50.0))
+
+def _loss(v: FloatArray, rate: FloatArray) -> FloatArray:
+    """L = ln(1 - p + p e^v), accurate for tiny p, small v and v beyond the range of exp."""
+    moderate = np.log1p(rate * np.expm1(np.minimum(v, 600.0)))
+    return np.where(v > 600.0, np.logaddexp(np.log1p(-rate), np.log(rate) + v), moderate)
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Trapezoid nodes in y with everything that does not depend on the tilt; arrays of shape (parts, nodes)."""
+
+    y: FloatArray
+    loss: FloatArray
+    log_weight: FloatArray
+    weight: FloatArray
+    responsibility: FloatArray
+    loss_error: FloatArray
+    relative_error: FloatArray
+    step: FloatArray
+    sigma: FloatArray
+
+    @staticmethod
+    def build(sigma: FloatArray, rate: FloatArray, step: FloatArray, first: int, nodes: int) -> Grid:
+        y = np.arange(first, first + nodes, dtype=np.float64) * step[:, None]  # exact: small integers times dyadic steps
+        column, p = sigma[:, None], rate[:, None]
+        v = y / column - 0.5 / column**2
+        loss = _loss(v, p)
+        log_weight = -0.5 * y**2 + np.log(step[:, None] / math.sqrt(2 * math.pi))
+        responsibility = np.exp(np.minimum(np.log(p) + v - loss, 0.0))
+        v_error = 3 * UNIT_ROUNDOFF * (np.abs(y) / column + 0.5 / column**2)
+        loss_error = responsibility * v_error + 2 * FUNCTION_ERROR * np.abs(loss)
+        relative = UNIT_ROUNDOFF * (y**2 + 8) + 4 * FUNCTION_ERROR + sum_error(nodes)
+        return Grid(y, loss, log_weight, np.exp(log_weight), responsibility, loss_error, relative, step, sigma)
+
+
+@dataclass(frozen=True, slots=True)
+class TiltedMoments:
+    """Moments of the loss under the law tilted by e^{sL}; `scaled_total` is M(s) e^{-shift}, shapes (S, parts[, nodes])."""
+
+    weights: FloatArray
+    shift: FloatArray
+    scaled_total: FloatArray
+    log_total: FloatArray
+    mean: FloatArray
+    variance: FloatArray
+    rounding: FloatArray
+    cut: FloatArray
+
+    @staticmethod
+    def at(grid: Grid, tilts: FloatArray) -> TiltedMoments:
+        exponent = tilts[:, None, None] * grid.loss
+        joint = exponent + grid.log_weight
+        top = joint.max(axis=-1)
+        shift = np.where(top > _LARGEST_EXPONENT, top, 0.0)
+        weights = np.exp(joint - shift[:, :, None])
+        excess = _excess(grid, tilts, exponent, weights)
+        total = np.where(shift == 0, 1 + excess.sum(axis=-1), weights.sum(axis=-1))
+        log_total = shift + np.where(shift == 0, np.log1p(np.maximum(excess.sum(axis=-1), -1 + 1e-300)), np.log(total))
+        mean = np.sum(weights * grid.loss, axis=-1) / total
+        variance = np.sum(weights * grid.loss**2, axis=-1) / total - mean**2
+        absolute = np.where(shift[:, :, None] == 0, np.abs(excess), weights)
+        rounding = np.sum(absolute * grid.relative_error, axis=-1)
+        size = np.abs(tilts)[:, None] * np.sum(weights * grid.loss_error * np.minimum(1.0, (1 + np.abs(tilts)[:, None, None]) * np.abs(grid.loss)), axis=-1)
+        rounding += 2 * size
+        rounding += UNIT_ROUNDOFF * np.sum(weights * np.abs(joint), axis=-1) * (shift > 0)
+        cut = _cut_error(grid, tilts, weights)
+        return TiltedMoments(weights, shift, total, log_total, mean, variance, rounding / total, cut / total)
+
+
+def _excess(grid: Grid, tilts: FloatArray, exponent: FloatArray, weights: FloatArray) -> FloatArray:
+    """Summands of M(s) - 1 = E0(e^{sL} - 1 - s(e^L - 1)), second order in L because E0(w - 1) = 0; shape (S, parts, nodes)."""
+    direct = weights - grid.weight - tilts[:, None, None] * (grid.weight * np.expm1(np.minimum(grid.loss, 600.0)))
+    largest = np.maximum(np.abs(exponent), np.abs(grid.loss))
+    loss = np.where(largest < 0.4, grid.loss, 0.0)
+    s = tilts[:, None, None]
+    series = np.zeros_like(exponent)
+    for n in range(13, 1, -1):
+        series = series * loss + (s**n - s) / math.factorial(n)
+    return np.where(largest < 0.4, grid.weight * loss**2 * series, direct)
+
+
+def _cut_error(grid: Grid, tilts: FloatArray, weights: FloatArray) -> FloatArray:
+    """Bound of the trapezoid terms left out beyond both ends of the grid, shape (S, parts); infinite where it may be large.
+
+    Beyond an end the terms phi w^s fall at least geometrically, by the rate |y| - |s| r/sigma there (r <= 1 on the right).
+    """
+    pull = np.abs(tilts)[:, None] / grid.sigma
+    right = grid.y[:, -1] - np.where(tilts[:, None] > 0, pull, 0.0)
+    left = -grid.y[:, 0] - np.where(tilts[:, None] < 0, pull * grid.responsibility[:, 0], 0.0)
+    ends = weights[:, :, -1] / -np.expm1(-grid.step * np.maximum(right, 1e-9))
+    ends += weights[:, :, 0] / -np.expm1(-grid.step * np.maximum(left, 1e-9))
+    ends += 2 * (grid.weight[:, 0] + grid.weight[:, -1]) / -np.expm1(-grid.step * 5.0)
+    return np.where((right > 1) & (left > 1), ends * 1.001, np.inf)
+
+

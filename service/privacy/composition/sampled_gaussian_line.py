@@ -1,0 +1,237 @@
+"""Poisson-sampled Gaussian steps on a vertical line Re z = theta: values of K, their errors, and majorants of |M|.
+
+Notation of `sampled_gaussian.py`. E_theta is the expectation under the law tilted by e^{theta L}; M(theta + it)/M(theta) = E_theta e^{itL}.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.privacy.composition.sampled_gaussian import SampledGaussianParts, TiltedMoments
+from service.privacy.enclosure import FloatArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_ROUNDOFF
+
+ComplexArray = NDArray[np.complex128]
+
+_ROUNDING_FLOOR = 1e-15
+"""|M|^2/M(theta)^2 is not resolved below this; moduli are raised to its root, and the raise is part of the error."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineValues:
+    """K(theta + i t_k) - K(theta) at the nodes t_k = k h, and a bound of the absolute error of each."""
+
+    difference: ComplexArray
+    error: FloatArray
+
+
+class SampledGaussianLine:
+    """The sampled parts of a run, tilted by theta."""
+
+    def __init__(self, parts: SampledGaussianParts, theta: float) -> None:
+        self.parts, self.theta, self.grid = parts, theta, parts.grid
+        self._moments = TiltedMoments.at(self.grid, np.array([theta]))
+        self._weights = self._moments.weights[0] / self._moments.scaled_total[0][:, None]
+        self._cut = self._moments.cut[0]
+        self._window = _significant(self._weights)
+        self._omitted = _outside(self._weights, self._window) + 1e-30
+        self._total = np.exp(np.minimum(self._moments.log_total[0], 700.0))
+        self._majorant_eta = np.zeros(0)
+
+    def values(self, step: float, nodes: int) -> LineValues:
+        """K(theta + i t_k) - K(theta) = sum N ln(1 + d_k) with d_k = E_theta(e^{i t_k L} - 1), and its error bound.
+
+        N is an integer, so the branch of the logarithm does not matter to e^K.
+        """
+        count = self.parts.count[:, None]
+        t = np.arange(nodes + 1) * step
+        d = self._tilted_differences(step, nodes)
+        log_modulus = 0.5 * np.log1p(np.maximum(2 * d.real + (d.real**2 + d.imag**2), _ROUNDING_FLOOR - 1))
+        angle = np.arctan2(d.imag, 1 + d.real)
+        size = np.abs(d)
+        error = self._rounding_error(t) + 6 * UNIT_ROUNDOFF * size * (2 + size) + self._quadrature_error(t)
+        error = error + 2 * math.sqrt(_ROUNDING_FLOOR) * (log_modulus <= 0.49 * math.log(_ROUNDING_FLOOR))
+        relative = np.log1p(error / np.exp(log_modulus))
+        relative += 2 * FUNCTION_ERROR * (np.abs(log_modulus) + np.abs(angle))
+        summation = (2 + len(count)) * UNIT_ROUNDOFF * (count * (np.abs(log_modulus) + np.abs(angle))).sum(axis=0)
+        difference = (count * (log_modulus + 1j * angle)).sum(axis=0)
+        return LineValues(difference, (count * relative).sum(axis=0) * 1.001 + summation)
+
+    def _tilted_differences(self, step: float, nodes: int) -> ComplexArray:
+        """d_k for all parts, shape (parts, nodes + 1), as sums of second-order terms only.
+
+        E0(w - 1) = 0, so d = E_theta(e^{itL} - 1 - itL) + it E_theta(L - e^{-theta L}(e^L - 1)): every summand is O(L^2), and rounding
+        does not grow with the number of steps. With k = a columns + b and E(x) = e^{ix} - 1 = ix + E'(x),
+        E(x+y) - i(x+y) = E(x) E(y) + E'(x) + E'(y): the sums over nodes become one matrix product.
+        """
+        rows = max(1, math.isqrt(nodes + 1))
+        columns = -(-(nodes + 1) // rows)
+        weights, loss = self._weights[:, self._window], self.grid.loss[:, self._window]
+        blocks = (len(weights), weights.shape[1] // SUM_BLOCK, 1, SUM_BLOCK)
+        weights, loss = weights.reshape(blocks), loss.reshape(blocks)
+        outer, outer_rest = _unit_circle(loss * (np.arange(rows) * (columns * step))[:, None])
+        inner, inner_rest = _unit_circle(loss * (np.arange(columns) * step)[:, None])
+        total = np.matmul(weights * outer, inner.swapaxes(-1, -2)).sum(axis=1)
+        total += (weights * outer_rest).sum(axis=-1).sum(axis=1)[:, :, None]
+        total += (weights * inner_rest).sum(axis=-1).sum(axis=1)[:, None, :]
+        t = np.arange(nodes + 1) * step
+        return total.reshape(len(weights), -1)[:, : nodes + 1] + 1j * t * self._mean_excess()[0][:, None]
+
+    def _mean_excess(self) -> tuple[FloatArray, FloatArray]:
+        """E_theta(L) = E_theta(L - e^{-theta L}(e^L - 1)) per part, and the sum of the absolute values of its terms."""
+        grid, theta = self.grid, self.theta
+        loss = grid.loss
+        small = np.abs(loss) * (1 + abs(theta)) < 0.5
+        coefficients = [((1 - theta) ** n - (-theta) ** n) / math.factorial(n) for n in range(2, 16)]
+        series = -(loss**2) * np.polynomial.polynomial.polyval(np.where(small, loss, 0.0), np.array(coefficients))
+        large = self._weights * loss - grid.weight * np.expm1(np.minimum(loss, 600.0)) / self._total[:, None]
+        terms = np.where(small, self._weights * series, large)
+        return terms.sum(axis=-1), np.abs(terms).sum(axis=-1)
+
+    def _rounding_error(self, t: FloatArray) -> FloatArray:
+        """Bound of the rounding error of d_k, shape (parts, nodes + 1).
+
+        Relative errors of weights and products act on |E(x)E(y)| + |E'(x)| + |E'(y)| <= min(x^2 + y^2 + xy, 2(x + y)) with x + y = t|L|;
+        errors of L act through derivatives, which are O(t (t + 1 + |theta|) |L|) and at most 2t.
+        """
+        grid, theta, weights = self.grid, self.theta, self._weights
+        relative = grid.relative_error + abs(theta) * grid.loss_error + UNIT_ROUNDOFF * np.abs(theta * grid.loss)
+        size = np.abs(grid.loss)
+        quadratic = np.sum(weights * relative * size**2, axis=-1)[:, None]
+        linear = np.sum(weights * relative * size, axis=-1)[:, None]
+        loss_error = grid.loss_error + 4 * UNIT_ROUNDOFF * size
+        slope_small = np.sum(weights * loss_error * size, axis=-1)[:, None]
+        slope_large = np.sum(weights * loss_error, axis=-1)[:, None]
+        through_loss = np.minimum(t * (t + 1 + abs(theta)) * slope_small, 2 * t * slope_large)
+        mean = float(grid.relative_error.max()) * self._mean_excess()[1][:, None]
+        return 1.5 * np.minimum(t**2 * quadratic, 2 * t * linear) + 2 * through_loss + t * mean
+
+    def _quadrature_error(self, t: FloatArray) -> FloatArray:
+        """Bound of the trapezoid and cut errors of d_k, shape (parts, nodes + 1).
+
+        |M_h - M| <= (I(a) + I(-a))/(e^{2 pi a/h} - 1), I(-+a) = e^{a^2/2} int phi |w(y + ia)|^theta e^{+-t arg w(y + ia)}. The growing
+        side increases in t: it is bounded at a few heights by an upper Riemann sum, |d ln(integrand)| <= |y| + (|theta| + t) r/(sigma cos).
+        """
+        h, sigma = self.parts.step, self.parts.sigma
+        heights = np.array([0.15, 0.3, 0.5, 0.7, 1.0]) * t[-1]
+        best = np.full((len(heights), len(sigma)), np.inf)
+        for fraction in (0.3, 0.7):
+            a = np.minimum(fraction * math.pi * sigma, 0.9 * 2 * math.pi / h)
+            best = np.minimum(best, self._strip_error(heights, a))
+        best = best + 4 * (self._cut + self._omitted)
+        return best[np.searchsorted(heights * (1 + 1e-12), t)].T
+
+    def _strip_error(self, heights: FloatArray, a: FloatArray) -> FloatArray:
+        """The bound of `_quadrature_error` for one strip half-width a per part, at each height, shape (T, parts)."""
+        grid, h, sigma = self.grid, self.parts.step, self.parts.sigma
+        phi, cosine = a / sigma, np.cos(0.5 * a / sigma)
+        r = grid.responsibility
+        sine_squared = np.sin(0.5 * phi)[:, None] ** 2
+        log_modulus = 0.5 * np.log1p(-4 * r * (1 - r) * sine_squared)
+        argument = np.arctan2(r * np.sin(phi)[:, None], 1 - 2 * r * sine_squared)
+        near = np.minimum(1.0, r * np.exp(0.5 * h / sigma)[:, None]) / (sigma * cosine)[:, None]
+        half = 0.5 * h[:, None]
+        static = self.theta * log_modulus + half * (np.abs(grid.y) + half + abs(self.theta) * near)
+        rate = argument + half * near
+        kernel = np.exp(0.5 * a**2 - 2 * math.pi * a / h) * 1.001
+        base = np.exp(min(self.theta, 0.0) * np.log(cosine))
+        exponent = np.minimum(static + heights[:, None, None] * rate, 600.0)
+        growing = np.sum(self._weights * np.exp(exponent), axis=-1) + self._cut * np.exp(np.minimum(heights[:, None] * phi, 600.0))
+        return 2 * kernel * (growing + base + 2 * heights[:, None] / self._total)
+
+    def log_variation(self) -> float:
+        """ln V with |M(theta + it)/M(theta)| <= V/t for every t > 0, for the part where V is smallest.
+
+        Integration by parts in y, t |M| <= int |d(phi w^theta / L')|, L' = r/sigma, w^{theta+1} <= 1 + e^{(theta+1)v} (theta >= -1) or
+        <= (1-p)^{theta+1}, |y| replaced by its mean under the shifted Gaussians; all in closed form.
+        """
+        theta, rate, sigma = self.theta, self.parts.rate, self.parts.sigma
+        a = abs(theta)
+        linear = (a + 1) / sigma
+        low = 1 / sigma**2 + np.log1p(1 / sigma + linear)
+        high = np.where(theta >= -1, (theta**2 - theta) / (2 * sigma**2) + np.log1p(a / sigma + linear), -np.inf)
+        low = low + min(theta + 1, 0.0) * np.log1p(-rate)
+        return float(np.min(np.log(sigma / rate) + np.logaddexp(low, high) - self._moments.log_total[0])) + 1e-6
+
+    def log_majorant(self, height: float) -> tuple[float, float]:
+        """Upper bound U(t) of ln |M(theta + it)/M(theta)| summed over the run, for all heights >= t, and the most one step adds to it.
+
+        For every eta in (0, pi sigma), |M(theta + it)| <= B_eta(t) = e^{eta^2/2} int phi |w(y + i eta)|^theta e^{-t arg w(y + i eta)},
+        which decreases in t because arg w >= 0. Calls with growing heights start their search of eta where the last one ended.
+        """
+        sigma, step = self.parts.sigma, self.parts.step
+        responsibility = self.grid.responsibility[:, self._window]
+        weights = self._weights[:, self._window]
+        if len(self._majorant_eta) == 0:
+            self._majorant_eta = 0.8 * height * np.sum(weights * responsibility, axis=-1) / sigma
+        stride = self._majorant_stride()
+        weights, responsibility = weights[:, ::stride] * stride, responsibility[:, ::stride]
+        best, center = np.zeros(len(sigma)), self._majorant_eta
+        chosen = center
+        for factor in (0.62, 0.8, 1.0, 1.25, 1.6, 2.2, 3.5):
+            eta = np.minimum(np.minimum(center * factor, 0.9 * math.pi * sigma), 0.8 * math.pi / step)
+            bound = self._log_strip_majorant(height, eta, weights, responsibility, stride * step)
+            chosen = np.where(bound < best, eta, chosen)
+            best = np.minimum(best, bound)
+        self._majorant_eta = chosen
+        return float(best @ self.parts.count), float(best.min())
+
+    def _majorant_stride(self) -> int:
+        """How many nodes may be skipped in the sums for majorants, which need few digits: the strip error shows when too many."""
+        strip = np.minimum(2 * math.pi / self.parts.step, 0.5 * math.pi * self.parts.sigma)
+        for stride in (4, 2):
+            h = stride * self.parts.step
+            s = np.minimum(strip, 2 * math.pi / h)
+            if float(np.max(0.5 * s**2 - 2 * math.pi * s / h + np.log(self.parts.count))) < -6:
+                return stride
+        return 1
+
+    def _log_strip_majorant(
+        self, height: float, eta: FloatArray, weights: FloatArray, r: FloatArray, step: FloatArray
+    ) -> FloatArray:
+        """ln(B_eta(t)/M(theta)) from above, shape (parts,): its trapezoid sum plus the strip bound of that sum's error.
+
+        The integrand of B continues to |Im y| <= s with modulus <= e^{s^2/2} phi w^theta (cos factor for theta < 0), for
+        s <= pi sigma/2 and s + eta < pi sigma: the two halves w(y + i(s + eta)) and w(y + i(s - eta)) have
+        arg w(y + i(s + eta)) >= arg w(y + i(s - eta)) there, so the e^{-t arg} factors never grow.
+        """
+        theta, sigma = self.theta, self.parts.sigma
+        half = (0.5 * eta / sigma)[:, None]
+        sine_squared = np.sin(half) ** 2
+        argument = np.arctan2(r * np.sin(2 * half), 1 - 2 * r * sine_squared)
+        exponent = (0.5 * theta) * np.log1p(-4 * r * (1 - r) * sine_squared) - height * argument
+        tilted = np.sum(np.exp(exponent) * weights, axis=-1)
+        s = np.minimum(np.minimum(2 * math.pi / step, 0.5 * math.pi * sigma), 0.9 * (math.pi * sigma - eta))
+        strip = 0.5 * s**2 - 2 * math.pi * s / step
+        if theta < 0:
+            strip = strip + theta * np.log(np.cos(0.5 * (s + eta) / sigma))
+        error = 2.1 * np.exp(strip) + 4 * self._omitted + 2 * self._cut
+        return 0.5 * eta**2 + np.log(tilted * (1 + 1e-13) + error) + 1e-13
+
+
+def _significant(weights: FloatArray) -> slice:
+    """The range of nodes (in whole blocks) outside which all tilted weights of all parts vanish in double precision."""
+    alive = np.flatnonzero((weights > weights.max(axis=-1, keepdims=True) * 1e-30).any(axis=0))
+    first = int(alive[0]) // SUM_BLOCK * SUM_BLOCK
+    return slice(first, -(-(int(alive[-1]) + 1) // SUM_BLOCK) * SUM_BLOCK)
+
+
+def _outside(weights: FloatArray, window: slice) -> FloatArray:
+    """Sum of the weights left out by a window, per part."""
+    return weights[:, : window.start].sum(axis=-1) + weights[:, window.stop :].sum(axis=-1)
+
+
+def _unit_circle(phase: FloatArray) -> tuple[ComplexArray, ComplexArray]:
+    """E(x) = e^{ix} - 1 and E'(x) = e^{ix} - 1 - ix, neither with cancellation for small x."""
+    full = np.empty(phase.shape, dtype=np.complex128)
+    full.real = -2 * np.sin(0.5 * phase) ** 2
+    full.imag = np.sin(phase)
+    square = np.where(np.abs(phase) < 0.8, phase, 0.0) ** 2
+    series = -phase * square / 6 * (1 - square / 20 * (1 - square / 42 * (1 - square / 72 * (1 - square / 110 * (1 - square / 156)))))
+    rest = full.copy()
+    rest.imag = np.where(np.abs(phase) < 0.8, series, full.imag - phase)
+    return full, rest
