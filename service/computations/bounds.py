@@ -38,6 +38,9 @@ from service.privacy.trade_off.pair import TradeOffPair
 GDP_MU_READINGS: Final = 32
 """A regularised mu searches the curve: it costs about this many readings."""
 
+POINTS_PER_READING: Final = 30
+"""The points of a list are computed together: so many cost about as much as one reading by itself."""
+
 
 def compute_bounds(request: BoundsRequest, digest: str, engine_version: str) -> BoundsResponse:
     """Answer all questions of a request, or raise with the pointer of the first part that cannot be served."""
@@ -102,7 +105,7 @@ def _part(value: Any) -> Any:
 
 def _readings(question: QuestionSpec) -> int:
     if isinstance(question, TradeOffQuestion):
-        return len(question.false_positive_rates)
+        return 1 + len(question.false_positive_rates) // POINTS_PER_READING
     return GDP_MU_READINGS if isinstance(question, GdpMuQuestion) else 1
 
 
@@ -116,7 +119,7 @@ def _answer(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> A
     return NumberAnswer(
         question=question,
         **enclosed_number(reading.value, reading.safe_end),
-        evidence=reading.value.evidence,
+        evidence=reading.value.evidence.value,
         conditional=False,
         method=curve.method,
         tolerance_met=reading.value.relative_width() <= tolerance,

@@ -32,7 +32,7 @@ def canonical_text(value: Any) -> str:
     Only the plain cases are written here: rfc8785 writes numbers with an exponent and strings that need escapes, and
     refuses what has no canonical form. A test holds the two together.
     """
-    kind = type(value)
+    kind = cast("type[object]", type(value))
     if kind is str:
         return _string(value)
     if kind is float:

@@ -62,6 +62,7 @@ STANDARD_LIBRARY_OF_THE_CORE = {
     "math",
     "numbers",
     "operator",
+    "sys",
     "types",
     "typing",
 }
