@@ -17,6 +17,9 @@ from service.privacy.errors import NumericalFailure
 
 FloatArray = NDArray[np.float64]
 
+SMALLEST = 5e-324
+"""The smallest positive double."""
+
 
 class Evidence(StrEnum):
     """What stands behind `lower <= truth <= upper`, strongest first."""
@@ -47,9 +50,11 @@ class Bounds:
 
     @staticmethod
     def from_logs(log_lower: FloatArray, log_upper: FloatArray) -> Bounds:
-        """Bounds from the natural logarithms of their ends, rounded outwards (2 ulp cover exp)."""
-        lower = np.exp(log_lower) * (1 - 2.0**-51)
-        upper = np.nextafter(np.exp(log_upper) * (1 + 2.0**-51), np.inf)
+        """Bounds from the natural logarithms (<= 0) of their ends, rounded outwards (4 ulp cover exp); 0 and 1 stay exact."""
+        lower, upper = np.exp(log_lower), np.exp(log_upper)
+        # The tiny step covers results below the smallest normal double, where an error is absolute.
+        lower = np.where(log_lower == 0, 1.0, np.maximum(lower * (1 - 2.0**-50) - SMALLEST, 0.0))
+        upper = np.where((log_upper == 0) | (log_upper == -np.inf), upper, upper * (1 + 2.0**-50) + SMALLEST)
         return Bounds(lower, upper, log_lower, log_upper)
 
     def clip(self, low: float, high: float) -> Bounds:

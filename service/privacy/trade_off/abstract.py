@@ -9,14 +9,18 @@ Public methods validate, settle edge values, call one `_..._formula` hook and re
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from service.privacy.enclosure import Bounds, Enclosure, Evidence, FloatArray
 from service.privacy.errors import OutOfDomain
+
+BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,11 @@ class AbstractTradeOff(ABC):
     def points(self, false_positive_rates: FloatArray) -> CurvePoints:
         """Type II error, power and slope at each false positive rate in [0, 1]."""
         alpha = _checked("false_positive_rates", false_positive_rates, 0.0, 1.0)
-        return self._points_formula(alpha)
+        if alpha.min() > 0 and alpha.max() < 1:
+            return self._points_formula(alpha)
+        inside = (alpha > 0) & (alpha < 1)
+        points = self._points_formula(np.where(inside, alpha, 0.5))
+        return self._with_ends(points, alpha)
 
     @final
     def power(self, false_positive_rates: FloatArray) -> Bounds:
@@ -61,13 +69,26 @@ class AbstractTradeOff(ABC):
     @final
     def profile(self, epsilons: FloatArray) -> Bounds:
         """delta(eps) = sup_alpha power(alpha) - e^eps alpha for each real eps (nats); negative eps are allowed."""
-        return self._profile_formula(_checked("epsilons", epsilons, -np.inf, np.inf))
+        epsilon = _checked("epsilons", epsilons, -np.inf, np.inf)
+        finite = np.isfinite(epsilon)
+        if finite.all():
+            return self._profile_formula(epsilon)
+        bounds = self._profile_formula(np.where(finite, epsilon, 0.0))
+        bounds = _patched(bounds, epsilon == np.inf, self.singular_power)
+        return _patched(bounds, epsilon == -np.inf, Enclosure.point(1.0))
 
     @final
     def epsilon(self, delta: float) -> Enclosure:
         """Smallest eps >= 0 with delta(eps) <= delta, for delta in [0, 1]; +inf where no finite eps will do."""
         if not 0 <= delta <= 1:
             raise OutOfDomain("delta", delta, "in [0, 1]")
+        if delta == 1:
+            return Enclosure.point(0.0)
+        if delta < self.singular_power.lower:
+            return Enclosure.point(math.inf)
+        if delta == 0:
+            largest = self.largest_log_ratio
+            return Enclosure(max(largest.lower, 0.0), max(largest.upper, 0.0), largest.evidence)
         return self._epsilon_formula(delta)
 
     @property
@@ -94,18 +115,49 @@ class AbstractTradeOff(ABC):
     def reversed(self) -> AbstractTradeOff:
         """The curve with H0 and H1 exchanged: the inverse function of f (add <-> remove)."""
 
-    @abstractmethod
-    def _points_formula(self, alpha: FloatArray) -> CurvePoints: ...
+    @final
+    def _with_ends(self, points: CurvePoints, alpha: FloatArray) -> CurvePoints:
+        """The points with their exact values at rates 0 and 1, where no formula is needed."""
+        singular = self.singular_power
+        rest = Enclosure(max(0.0, 1 - singular.upper), 1 - singular.lower, singular.evidence)
+        largest, smallest = self.largest_log_ratio, self.smallest_log_ratio
+        zero, one = alpha == 0, alpha == 1
+        return CurvePoints(
+            _patched(_patched(points.type_two_error, zero, rest), one, Enclosure.point(0.0)),
+            _patched(_patched(points.power, zero, singular), one, Enclosure.point(1.0)),
+            _patched(_patched(points.log_slope, zero, largest), one, smallest),
+        )
 
     @abstractmethod
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds: ...
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        """`points` for rates strictly between 0 and 1."""
 
     @abstractmethod
-    def _epsilon_formula(self, delta: float) -> Enclosure: ...
+    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+        """`profile` for finite epsilons."""
+
+    @abstractmethod
+    def _epsilon_formula(self, delta: float) -> Enclosure:
+        """`epsilon` for delta strictly between 0 and 1, at least the singular power's lower end."""
 
 
 def _checked(name: str, values: FloatArray, low: float, high: float) -> FloatArray:
     array = np.atleast_1d(np.asarray(values, dtype=np.float64))
-    if array.ndim != 1 or np.isnan(array).any() or (array < low).any() or (array > high).any():
+    # A not-a-number makes both comparisons false.
+    if array.ndim != 1 or array.size == 0 or not (low <= array.min() and array.max() <= high):
         raise OutOfDomain(name, values, f"a list of numbers in [{low:g}, {high:g}]")
     return array
+
+
+def _patched(bounds: Bounds, where: BoolArray, value: Enclosure) -> Bounds:
+    log_lower, log_upper = bounds.log_lower, bounds.log_upper
+    if log_lower is not None and log_upper is not None:
+        log_lower = np.where(where, _log(value.lower), log_lower)
+        log_upper = np.where(where, _log(value.upper), log_upper)
+    return Bounds(
+        np.where(where, value.lower, bounds.lower), np.where(where, value.upper, bounds.upper), log_lower, log_upper
+    )
+
+
+def _log(value: float) -> float:
+    return math.log(value) if value > 0 else -math.inf

@@ -1,0 +1,133 @@
+"""Which engine composes a mechanism, and why."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Final
+
+from service.privacy.enclosure import Enclosure, Evidence
+from service.privacy.errors import UnsupportedCombination
+from service.privacy.mechanisms.abstract import AbstractMechanism, GaussianPart, Part, SampledGaussianPart, Steps
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.trade_off.gaussian import gaussian_curve
+from service.privacy.trade_off.pair import TradeOffPair
+
+METHODS: Final = ("auto", "closed_form", "contour")
+COMPOSABLE: Final = (
+    "any single step",
+    "any mix of gaussian, gdp and poisson_sampled gaussian steps",
+    "poisson_sampled with sample_rate 1",
+)
+
+Counted = tuple[Part, int]
+
+
+def pair(mechanism: AbstractMechanism, method: str = "auto", sensitivity: float = 1.0) -> TradeOffPair:
+    """The worst-case curves of a mechanism.
+
+    `closed_form` serves one step of any kind and any number of Gaussian and gdp steps; `contour` any mix of Gaussian, gdp and
+    sampled Gaussian steps; `auto` takes the first that can. Raises UnsupportedCombination with field `method` when the engine
+    asked for cannot, with field `mechanism` when none can, with field `threat_model` when the relation has no known curve.
+    """
+    if method not in METHODS:
+        raise UnsupportedCombination("method", f"method {method!r}", "no engine has that name.", METHODS)
+    steps = mechanism.elementary_steps()
+    parts = _parts(steps, sensitivity)
+    single = len(steps) == 1 and steps[0][1] == 1
+    gaussians = _gaussians(parts)
+    if method != "contour":
+        if single:
+            return _noted(steps[0][0].curves(sensitivity), "closed_form: a single step has an exact curve.")
+        if gaussians is not None:
+            return _composed_gaussians(gaussians)
+    if method != "closed_form" and parts is not None:
+        if sensitivity != 1 and any(isinstance(part, SampledGaussianPart) for part, _ in parts):
+            steps_refused = next(step for step, _ in steps if isinstance(step.part(1.0), SampledGaussianPart))
+            steps_refused.curves(sensitivity)
+        return _contour(parts)
+    raise _refusal(mechanism, method, parts)
+
+
+def estimate_cost(mechanism: AbstractMechanism, readings: int) -> int:
+    """Work in microseconds of CPU, roughly, from the description alone: nothing is allocated in proportion to step counts."""
+    steps = mechanism.elementary_steps()
+    sampled = sum(isinstance(step.part(1.0), SampledGaussianPart) for step, _ in steps)
+    single = len(steps) == 1 and steps[0][1] == 1
+    if sampled == 0 or single:
+        return CLOSED_FORM_BASE + CLOSED_FORM_READING * readings
+    return CONTOUR_BASE + CONTOUR_PART * sampled + CONTOUR_READING * readings
+
+
+CLOSED_FORM_BASE: Final = 50
+CLOSED_FORM_READING: Final = 60
+CONTOUR_BASE: Final = 3000
+CONTOUR_PART: Final = 200
+CONTOUR_READING: Final = 1500
+
+
+def _parts(steps: Steps, sensitivity: float) -> tuple[Counted, ...] | None:
+    """What the steps add to a composition of Gaussians, sampled or not; None when one of them is neither."""
+    found = tuple((step.part(sensitivity), count) for step, count in steps)
+    known = tuple((part, count) for part, count in found if part is not None)
+    return known if len(known) == len(found) else None
+
+
+def _gaussians(parts: tuple[Counted, ...] | None) -> tuple[tuple[Enclosure, int], ...] | None:
+    if parts is None:
+        return None
+    shifts = tuple((part.shift, count) for part, count in parts if isinstance(part, GaussianPart))
+    return shifts if len(shifts) == len(parts) else None
+
+
+def _composed_gaussians(shifts: tuple[tuple[Enclosure, int], ...]) -> TradeOffPair:
+    total = Enclosure(
+        _root_of_squares((shift.lower, count) for shift, count in shifts) * (1 - 8 * UNIT_ROUNDOFF),
+        _root_of_squares((shift.upper, count) for shift, count in shifts) * (1 + 8 * UNIT_ROUNDOFF),
+        Evidence.EXACT,
+    )
+    curve = gaussian_curve(total)
+    reason = "closed_form: Gaussian steps compose to one Gaussian, mu^2 adds up."
+    return TradeOffPair(curve, curve, "Dong, Roth, Su 2022 (Gaussian differential privacy), Corollary 3.3", (reason,))
+
+
+def _root_of_squares(shifts: Iterable[tuple[float, int]]) -> float:
+    """sqrt(sum N mu^2) within 6 u, scaled so that no square under- or overflows."""
+    listed = tuple(shifts)
+    largest = max(mu for mu, _ in listed)
+    if largest == 0:
+        return 0.0
+    return largest * math.sqrt(math.fsum(count * (mu / largest) ** 2 for mu, count in listed))
+
+
+def _contour(parts: tuple[Counted, ...]) -> TradeOffPair:
+    # Imported when first needed: closed forms answer without it.
+    from service.privacy.composition.contour import contour_pair
+
+    squares = math.fsum(count * part.shift.upper**2 for part, count in parts if isinstance(part, GaussianPart))
+    sampled = tuple(
+        (part.noise_multiplier, part.sample_rate, count)
+        for part, count in parts
+        if isinstance(part, SampledGaussianPart)
+    )
+    reason = "contour: sampled Gaussian steps compose by adding cumulant generating functions; tails by a certified line integral."
+    add, remove = contour_pair(squares, sampled)
+    return TradeOffPair(
+        add, remove, "Zhu, Dong, Wang 2022, Theorems 10 and 11 (composition of dominating pairs)", (reason,)
+    )
+
+
+def _noted(pair: TradeOffPair, reason: str) -> TradeOffPair:
+    return TradeOffPair(pair.add, pair.remove, pair.source, (*pair.notes, reason))
+
+
+def _refusal(mechanism: AbstractMechanism, method: str, parts: tuple[Counted, ...] | None) -> UnsupportedCombination:
+    if method == "closed_form" and parts is not None:
+        reason = "several sampled Gaussian steps have no closed form."
+        return UnsupportedCombination("method", f"closed_form for {mechanism.type}", reason, ("auto", "contour"))
+    if method == "contour" and len(mechanism.elementary_steps()) == 1 and mechanism.elementary_steps()[0][1] == 1:
+        reason = "the line integral needs the cumulants of Gaussian steps."
+        return UnsupportedCombination("method", f"contour for {mechanism.type}", reason, ("auto", "closed_form"))
+    others = sorted({step.type for step, _ in mechanism.elementary_steps() if step.part(1.0) is None})
+    reason = f"no engine composes {', '.join(others)} steps with others yet."
+    return UnsupportedCombination("mechanism", f"more than one step in {mechanism.type}", reason, COMPOSABLE)

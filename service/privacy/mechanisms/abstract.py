@@ -1,0 +1,74 @@
+"""What a mechanism is: a frozen value that says what a release did, and nothing about who attacks it.
+
+AbstractMechanism   lists the elementary steps it consists of, with their counts
+- AbstractStep      an elementary step: knows its own exact curves, and what it adds to a composition
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
+
+from service.privacy.enclosure import Enclosure
+from service.privacy.errors import OutOfDomain
+from service.privacy.mechanisms.domain import TOTAL_STEPS
+from service.privacy.trade_off.pair import TradeOffPair
+
+
+class AbstractMechanism(ABC):
+    """A frozen, final value. `type` is its name on the wire; its fields have the names of the wire."""
+
+    __slots__ = ()
+    type: ClassVar[str]
+
+    @abstractmethod
+    def elementary_steps(self) -> Steps:
+        """The elementary steps in order of first appearance, equal ones merged, each with its count."""
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianPart:
+    """A step that composes as a Gaussian shift: squares of `shift` (mu) add up."""
+
+    shift: Enclosure
+
+
+@dataclass(frozen=True, slots=True)
+class SampledGaussianPart:
+    """A Poisson-sampled Gaussian step: composes by its cumulant generating function."""
+
+    noise_multiplier: float
+    sample_rate: float
+
+
+Part: TypeAlias = GaussianPart | SampledGaussianPart
+
+
+class AbstractStep(AbstractMechanism):
+    """An elementary step. `sensitivity` is 1 when a record is added or removed, 2 when it is replaced."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def curves(self, sensitivity: float) -> TradeOffPair:
+        """Exact worst-case curves of the step alone; UnsupportedCombination where none are known."""
+
+    @abstractmethod
+    def part(self, sensitivity: float) -> Part | None:
+        """What the step adds to a composition of Gaussian and sampled Gaussian steps; None if it is neither."""
+
+
+Steps: TypeAlias = tuple[tuple[AbstractStep, int], ...]
+
+
+def merged(steps: Iterable[tuple[AbstractStep, int]]) -> Steps:
+    """Equal steps joined, counts added; raises OutOfDomain when there are more than 1e15 steps in all."""
+    counts: dict[AbstractStep, int] = {}
+    for step, count in steps:
+        counts[step] = counts.get(step, 0) + count
+    total = sum(counts.values())
+    if total not in TOTAL_STEPS:
+        raise OutOfDomain("steps", total, str(TOTAL_STEPS), "All steps of the mechanism are counted together.")
+    return tuple(counts.items())

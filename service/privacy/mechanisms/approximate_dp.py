@@ -1,0 +1,35 @@
+"""A release known to satisfy approximate differential privacy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, final
+
+from service.privacy.mechanisms.abstract import AbstractStep, Steps
+from service.privacy.mechanisms.domain import DELTA, EPSILON, check_fields
+from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
+from service.privacy.trade_off.pair import TradeOffPair
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApproximateDp(AbstractStep):
+    """Any mechanism that is (eps, delta)-DP for the neighbouring relation of the threat model."""
+
+    type: ClassVar[str] = "approximate_dp"
+    epsilon: Annotated[float, EPSILON]
+    delta: Annotated[float, DELTA]
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def elementary_steps(self) -> Steps:
+        return ((self, 1),)
+
+    def curves(self, sensitivity: float) -> TradeOffPair:
+        # epsilon and delta are stated for the relation in force: sensitivity does not change them.
+        curve = ApproximateDpTradeOff(float(self.epsilon), float(self.delta))
+        return TradeOffPair(curve, curve, source="Kairouz, Oh, Viswanath 2015, Theorem 2.1")
+
+    def part(self, sensitivity: float) -> None:
+        return None

@@ -1,0 +1,25 @@
+"""Every mechanism, by its name on the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from service.privacy.mechanisms.abstract import AbstractMechanism
+from service.privacy.mechanisms.approximate_dp import ApproximateDp
+from service.privacy.mechanisms.composed import Composed
+from service.privacy.mechanisms.dpsgd import DpSgd
+from service.privacy.mechanisms.gaussian import Gaussian
+from service.privacy.mechanisms.gdp import Gdp
+from service.privacy.mechanisms.laplace import Laplace
+from service.privacy.mechanisms.poisson_sampled import PoissonSampled
+from service.privacy.mechanisms.pure_dp import PureDp
+from service.privacy.mechanisms.repeated import Repeated
+
+MECHANISMS: Final[Mapping[str, type[AbstractMechanism]]] = MappingProxyType(
+    {
+        kind.type: kind
+        for kind in (Gaussian, Laplace, Gdp, PureDp, ApproximateDp, PoissonSampled, Repeated, Composed, DpSgd)
+    }
+)

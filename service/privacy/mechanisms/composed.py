@@ -1,0 +1,27 @@
+"""Different mechanisms on the same data, one after the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+from service.privacy.errors import OutOfDomain
+from service.privacy.mechanisms.abstract import AbstractMechanism, Steps, merged
+from service.privacy.mechanisms.domain import COMPONENTS, check_fields
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Composed(AbstractMechanism):
+    """All of `mechanisms`, each allowed to depend on the outputs of those before it; their order does not matter."""
+
+    type: ClassVar[str] = "composed"
+    mechanisms: tuple[AbstractMechanism, ...]
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if not 1 <= len(self.mechanisms) <= COMPONENTS:
+            raise OutOfDomain("mechanisms", len(self.mechanisms), f"a list of 1 to {COMPONENTS} mechanisms")
+
+    def elementary_steps(self) -> Steps:
+        return merged(pair for mechanism in self.mechanisms for pair in mechanism.elementary_steps())

@@ -1,0 +1,60 @@
+"""Domains of mechanism parameters: declared once beside the field, checked when a value is built."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Any, get_type_hints
+
+from service.privacy.errors import OutOfDomain
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """An interval of numbers: `[low, high]`, or `(low, high]` when `open_low`; integers only when `integer`."""
+
+    low: float
+    high: float
+    open_low: bool = False
+    integer: bool = False
+
+    def __contains__(self, value: object) -> bool:
+        kinds = (int,) if self.integer else (int, float)
+        if isinstance(value, bool) or not isinstance(value, kinds):
+            return False
+        return (self.low < value if self.open_low else self.low <= value) and value <= self.high
+
+    def __str__(self) -> str:
+        kind = "an integer" if self.integer else "a number"
+        return f"{kind} in {'(' if self.open_low else '['}{self.low:g}, {self.high:g}]"
+
+
+NOISE_MULTIPLIER = Domain(1e-4, 1e15)
+SAMPLE_RATE = Domain(0.0, 1.0, open_low=True)
+STEPS = Domain(1, 10**12, integer=True)
+TOTAL_STEPS = Domain(1, 10**15, integer=True)
+EPSILON = Domain(0.0, 1e6)
+DELTA = Domain(0.0, 1.0)
+MU = Domain(0.0, 1e6)
+COMPONENTS = 256
+"""Largest number of mechanisms composed side by side."""
+
+
+def check_fields(mechanism: object) -> None:
+    """Raises OutOfDomain for the first field that lies outside the Domain in its annotation."""
+    for name, domain in domains(type(mechanism)).items():
+        value = getattr(mechanism, name)
+        if value not in domain:
+            raise OutOfDomain(name, value, str(domain))
+
+
+@cache
+def domains(kind: type[Any]) -> dict[str, Domain]:
+    """The declared domain of each numeric field of a mechanism class."""
+    hints = get_type_hints(kind, include_extras=True)
+    found: dict[str, Domain] = {}
+    for field in fields(kind):
+        for mark in getattr(hints[field.name], "__metadata__", ()):
+            if isinstance(mark, Domain):
+                found[field.name] = mark
+    return found

@@ -1,0 +1,31 @@
+"""A run of DP-SGD."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, final
+
+from service.privacy.mechanisms.abstract import AbstractMechanism, Steps
+from service.privacy.mechanisms.domain import NOISE_MULTIPLIER, SAMPLE_RATE, STEPS, check_fields
+from service.privacy.mechanisms.gaussian import Gaussian
+from service.privacy.mechanisms.poisson_sampled import PoissonSampled
+from service.privacy.mechanisms.repeated import Repeated
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DpSgd(AbstractMechanism):
+    """Short for `steps` repetitions of a Poisson-sampled Gaussian step: what an ML platform logs of a training run."""
+
+    type: ClassVar[str] = "dpsgd"
+    noise_multiplier: Annotated[float, NOISE_MULTIPLIER]
+    sample_rate: Annotated[float, SAMPLE_RATE]
+    steps: Annotated[int, STEPS]
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def elementary_steps(self) -> Steps:
+        base = Gaussian(noise_multiplier=self.noise_multiplier)
+        step = PoissonSampled(sample_rate=self.sample_rate, mechanism=base)
+        return Repeated(mechanism=step, steps=self.steps).elementary_steps()

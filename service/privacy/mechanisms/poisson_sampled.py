@@ -1,0 +1,66 @@
+"""One step of a mechanism on a Poisson sample of the records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, final
+
+from service.privacy.errors import UnsupportedCombination
+from service.privacy.mechanisms.abstract import AbstractMechanism, AbstractStep, SampledGaussianPart, Steps
+from service.privacy.mechanisms.domain import SAMPLE_RATE, check_fields
+from service.privacy.mechanisms.gaussian import Gaussian
+from service.privacy.mechanisms.laplace import Laplace
+from service.privacy.trade_off.gaussian import GaussianTradeOff
+from service.privacy.trade_off.laplace import LaplaceTradeOff
+from service.privacy.trade_off.pair import TradeOffPair
+from service.privacy.trade_off.poisson_sampled import PoissonSampledAdd
+from service.privacy.trade_off.ulps import quotient
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoissonSampled(AbstractStep):
+    """Each record takes part with probability `sample_rate`, independently; then one step of `mechanism`, Gaussian or Laplace."""
+
+    type: ClassVar[str] = "poisson_sampled"
+    sample_rate: Annotated[float, SAMPLE_RATE]
+    mechanism: AbstractMechanism
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if not isinstance(self.mechanism, Gaussian | Laplace):
+            raise UnsupportedCombination(
+                "mechanism",
+                f"poisson_sampled of {self.mechanism.type}",
+                "a sampled step has known worst-case curves only for these bases.",
+                (Gaussian.type, Laplace.type),
+            )
+
+    def elementary_steps(self) -> Steps:
+        return self.mechanism.elementary_steps() if self.sample_rate == 1 else ((self, 1),)
+
+    def curves(self, sensitivity: float) -> TradeOffPair:
+        if sensitivity != 1:
+            raise UnsupportedCombination(
+                "threat_model",
+                "replace_one for poisson_sampled with sample_rate < 1",
+                "no dominating pair is known for it.",
+                ("add_or_remove_one",),
+            )
+        base = self._base
+        shift = quotient(1.0, base.noise_multiplier)
+        curve = GaussianTradeOff(shift) if isinstance(base, Gaussian) else LaplaceTradeOff(shift)
+        add = PoissonSampledAdd(curve, self.sample_rate)
+        source = (
+            "Zhu, Dong, Wang 2022, Theorem 11 (dominating pairs of Poisson sampling); Kaissis et al. 2023, section 4"
+        )
+        return TradeOffPair(add, add.reversed(), source)
+
+    def part(self, sensitivity: float) -> SampledGaussianPart | None:
+        base = self._base
+        return SampledGaussianPart(base.noise_multiplier, self.sample_rate) if isinstance(base, Gaussian) else None
+
+    @property
+    def _base(self) -> Gaussian | Laplace:
+        assert isinstance(self.mechanism, Gaussian | Laplace)
+        return self.mechanism

@@ -1,0 +1,25 @@
+"""The same mechanism, run many times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, final
+
+from service.privacy.mechanisms.abstract import AbstractMechanism, Steps, merged
+from service.privacy.mechanisms.domain import STEPS, check_fields
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeated(AbstractMechanism):
+    """`steps` runs of `mechanism`, each allowed to depend on the outputs of those before it."""
+
+    type: ClassVar[str] = "repeated"
+    mechanism: AbstractMechanism
+    steps: Annotated[int, STEPS]
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def elementary_steps(self) -> Steps:
+        return merged((step, count * self.steps) for step, count in self.mechanism.elementary_steps())

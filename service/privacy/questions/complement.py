@@ -1,0 +1,43 @@
+"""Readings of a curve at rates 1 - a, for an a whose complement is not a double."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from service.privacy.enclosure import Bounds, Enclosure, FloatArray
+from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.decreasing_root import increasing_root
+from service.privacy.trade_off.logs import with_logs
+
+
+def type_two_error_at_complement(curve: AbstractTradeOff, rate: float) -> Enclosure:
+    """f(1 - rate), with relative accuracy however small the rate is.
+
+    Where 1 - rate is no double it is the beta at which the inverse curve's power reaches `rate`.
+    """
+    rounded = 1 - rate
+    if 1 - rounded == rate:
+        return curve.type_two_error(np.array([rounded])).at(0, curve.evidence)
+    inverse = curve.reversed()
+    if inverse.singular_power.lower >= rate:
+        return Enclosure.point(0.0)
+
+    def log_power(log_beta: FloatArray) -> Bounds:
+        return with_logs(inverse.power(np.exp(log_beta)))
+
+    # f(1 - rate) <= rate, and nothing below the smallest double can be resolved.
+    root = increasing_root(log_power, rate, -744.0, math.log(rate))
+    lower = math.exp(root.lower) * (1 - 1e-13) if root.lower > -744 else 0.0
+    return Enclosure(lower, min(math.exp(root.upper) * (1 + 1e-13) + 5e-324, rate), curve.evidence)
+
+
+def power_at_complement(curve: AbstractTradeOff, rate: float) -> Enclosure:
+    """1 - f(1 - rate); the power is at least 1 - rate there, so neighbouring doubles enclose it within an ulp or two."""
+    rounded = 1 - rate
+    if 1 - rounded == rate:
+        return curve.power(np.array([rounded])).at(0, curve.evidence)
+    ends = np.array([math.nextafter(rounded, 0.0), min(math.nextafter(rounded, 2.0), 1.0)])
+    bounds = curve.power(ends)
+    return Enclosure(float(bounds.lower[0]), float(bounds.upper[1]), curve.evidence)

@@ -1,0 +1,240 @@
+"""Gaussian differential privacy as a summary: the mu of the Gaussian curve that lies below a given one.
+
+At a point (alpha, beta) of the curve mu(alpha) = Phi^-1(power) + u, u = -Phi^-1(alpha), and the answer is its supremum over the
+part of the curve where alpha >= a_min and beta >= b_min. With c the log slope there and q = Phi^-1(power),
+
+    d mu / d u = 1 - e^c phi(u)/phi(q) = 1 - exp(c + (q^2 - u^2)/2).
+
+Branch and bound over cells of alpha: slopes fall and q rises along a cell, so the derivative is enclosed over it from its two ends, and
+mu is below the two lines drawn from them. Cells that may hold more than the best point are cut, until the bound is close or the
+work is spent: the bound stays valid. Where alpha > 1/2 the inverse curve is read instead, where mu is the same.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from service.privacy.enclosure import Bounds, Enclosure, FloatArray
+from service.privacy.errors import OutOfDomain
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.questions.reading import Reading
+from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
+from service.privacy.trade_off.logs import with_logs
+from service.privacy.trade_off.ulps import LOG_QUANTILE_ERROR, NORMAL_QUANTILE_ERROR
+
+SOURCE = "Dong, Roth, Su 2022, Definition 2.6; smallest mu over the stated range"
+FIRST_CELLS = 48
+CUTS = 8
+MOST_POINTS = 4000
+CLOSE = 1e-10
+SMALLEST_RATE = 1e-300
+
+
+@dataclass(frozen=True, slots=True)
+class GdpReading(Reading):
+    """`value`: mu over the range asked for. `global_mu`: mu over the whole curve."""
+
+    global_mu: Enclosure = Enclosure.point(math.inf)
+
+
+def mu(curve: AbstractTradeOff, false_positive_rate_min: float, type_two_error_min: float) -> GdpReading:
+    """Smallest mu >= 0 with f >= g_mu wherever alpha >= false_positive_rate_min and f(alpha) >= type_two_error_min (both in [0, 1])."""
+    for name, value in (
+        ("false_positive_rate_min", false_positive_rate_min),
+        ("type_two_error_min", type_two_error_min),
+    ):
+        if not 0 <= value <= 1:
+            raise OutOfDomain(name, value, "in [0, 1]")
+    whole = _global(curve)
+    if false_positive_rate_min == type_two_error_min == 0:
+        return GdpReading(whole, "upper", SOURCE, (), whole)
+    ranged = _over_range(curve, false_positive_rate_min, type_two_error_min, whole.upper)
+    return GdpReading(ranged, "upper", SOURCE, (), whole)
+
+
+def _global(curve: AbstractTradeOff) -> Enclosure:
+    known = curve.global_gdp_mu
+    if known is not None:
+        return known
+    largest, smallest = curve.largest_log_ratio, curve.smallest_log_ratio
+    strongest = max(largest.upper, -smallest.lower)
+    if math.isinf(strongest) or curve.singular_power.upper > 0:
+        return Enclosure(_over_range(curve, 1e-12, 1e-12, math.inf).lower, math.inf, curve.evidence)
+    # Every curve with |L| <= eps lies above that of eps-DP.
+    cap = ApproximateDpTradeOff(strongest, 0.0).global_gdp_mu.upper
+    # Below a rate a the power is at most e^L alpha, and Phi^-1(e^L alpha) - Phi^-1(alpha) rises with alpha: both ends of the curve
+    # are bounded by what they reach at a.
+    edge = max(1e-9 * math.exp(-strongest), SMALLEST_RATE)
+    inner = _over_range(curve, edge, edge, cap)
+    return Enclosure(inner.lower, min(max(inner.upper, _end_bound(strongest, edge)), cap), curve.evidence)
+
+
+def _end_bound(log_ratio: float, edge: float) -> float:
+    log_power = log_ratio + math.log(edge)
+    if log_power >= 0:
+        return math.inf
+    x = float(special.ndtri(edge))
+    return float(special.ndtri_exp(log_power)) - x + 3 * LOG_QUANTILE_ERROR * abs(x)
+
+
+def _over_range(curve: AbstractTradeOff, rate_min: float, error_min: float, limit: float) -> Enclosure:
+    """The supremum over the range; `limit` is known to bound it."""
+    inverse = curve.reversed()
+    start, end = max(rate_min, SMALLEST_RATE), max(error_min, SMALLEST_RATE)
+    # f falls: the range ends where f = error_min. Its outer end bounds from above, its inner end may be claimed from below.
+    last, middle, at_start = (
+        read.type_two_error(np.array([rate])) for read, rate in ((inverse, end), (curve, 0.5), (curve, start))
+    )
+    if float(last.upper[0]) < rate_min or max(rate_min, error_min) == 1:
+        return Enclosure.point(0.0)
+    halves = (
+        _Half(curve, start, min(0.5, float(last.upper[0])), float(last.lower[0])),
+        _Half(
+            inverse,
+            end,
+            min(float(middle.upper[0]), float(at_start.upper[0])),
+            min(float(middle.lower[0]), float(at_start.lower[0])),
+        ),
+    )
+    search = _Search(limit)
+    for half in halves:
+        if half.first <= half.last:
+            search.run(half)
+    cut_short = min(rate_min, error_min) < SMALLEST_RATE
+    upper = limit if cut_short else min(max(search.settled, search.best), limit)
+    return Enclosure(min(search.best, upper), upper, curve.evidence)
+
+
+@dataclass(frozen=True, slots=True)
+class _Half:
+    """A curve read from rate `first` to `last`; rates up to `inner` surely belong to the range."""
+
+    curve: AbstractTradeOff
+    first: float
+    last: float
+    inner: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """Points of a half: u = -Phi^-1(alpha), q = Phi^-1(power), mu = q + u and the log slope, all enclosed; any shape."""
+
+    u: Bounds
+    q: Bounds
+    mu: Bounds
+    slope: Bounds
+
+
+class _Search:
+    """The best point so far (`best`), and the largest bound of the cells given up on (`settled`)."""
+
+    def __init__(self, limit: float) -> None:
+        self.limit = limit
+        self.best = 0.0
+        self.settled = 0.0
+
+    def run(self, half: _Half) -> None:
+        """Branch and bound: every row of `rates` holds the ends of neighbouring cells."""
+        ends = special.ndtri(np.array([half.first, half.last]))
+        rates = special.ndtr(np.linspace(ends[0], ends[1], FIRST_CELLS + 1))[np.newaxis, :]
+        rates = np.maximum.accumulate(np.clip(rates, half.first, half.last), axis=1)
+        rates[0, 0], rates[0, -1] = half.first, half.last
+        work = 0
+        while True:
+            work += rates.size
+            bound = _cell_bounds(self._read(half, rates))
+            left, right = rates[:, :-1], rates[:, 1:]
+            worth = (bound > self.best * (1 + CLOSE)) & (right > left * (1 + 64 * UNIT_ROUNDOFF))
+            if work > MOST_POINTS or self.best >= self.limit * (1 - CLOSE):
+                worth = np.zeros_like(worth)
+            self.settled = max([self.settled, *bound[~worth].tolist()])
+            if not worth.any():
+                return
+            rates = _cut(left[worth], right[worth])
+
+    def _read(self, half: _Half, rates: FloatArray) -> _Read:
+        flat = rates.ravel()
+        points = half.curve.points(flat)
+        value = -special.ndtri(flat)
+        u = _around(value, NORMAL_QUANTILE_ERROR * np.abs(value))
+        q = _probit(with_logs(points.power), with_logs(points.type_two_error))
+        slack = 2 * UNIT_ROUNDOFF * (np.abs(value) + np.abs(q.lower) + np.abs(q.upper))
+        mu = Bounds(q.lower + u.lower - slack, q.upper + u.upper + slack)
+        inside = flat <= half.inner
+        if inside.any():
+            self.best = max(self.best, float(mu.lower[inside].max()))
+        shaped = (_reshaped(part, rates.shape) for part in (u, q, mu, points.log_slope))
+        return _Read(*shaped)
+
+
+def _cut(left: FloatArray, right: FloatArray) -> FloatArray:
+    """Rows of CUTS + 1 rates from left to right, equally spaced in Phi^-1."""
+    share = np.linspace(0.0, 1.0, CUTS + 1)
+    low, high = special.ndtri(left)[:, np.newaxis], special.ndtri(right)[:, np.newaxis]
+    rates = special.ndtr(low + share * (high - low))
+    rates[:, 0], rates[:, -1] = left, right
+    return np.maximum.accumulate(np.clip(rates, left[:, np.newaxis], right[:, np.newaxis]), axis=1)
+
+
+def _cell_bounds(read: _Read) -> FloatArray:
+    """An upper bound of mu over each cell between neighbours of a row (rates rise, so u and the slope fall and q rises)."""
+    left, right = (slice(None), slice(None, -1)), (slice(None), slice(1, None))
+    q_low, q_high = read.q.lower[left], read.q.upper[right]
+    u_low, u_high = read.u.lower[right], read.u.upper[left]
+    q_squares, u_squares = _squares(q_low, q_high), _squares(u_low, u_high)
+    slack = 16 * UNIT_ROUNDOFF * (1 + q_squares[1] + u_squares[1])
+    steepest = read.slope.upper[left] + 0.5 * (q_squares[1] - u_squares[0]) + slack
+    flattest = read.slope.lower[right] + 0.5 * (q_squares[0] - u_squares[1]) - slack
+    # Derivative of mu in u, enclosed over the cell; e^700 stands for anything steeper.
+    falling = np.expm1(np.minimum(steepest, 700.0)) * (1 + 1e-14)
+    rising = -np.expm1(np.minimum(flattest, 700.0)) * (1 + 1e-14)
+    at_low, at_high = read.mu.upper[right], read.mu.upper[left]
+    width = u_high - u_low
+    falling, rising = np.maximum(falling, 0.0), np.maximum(rising, 0.0)
+    # Lines at_low + rising s and at_high + falling (width - s) meet at the largest value that the enclosure allows.
+    total = falling + rising
+    meet = (at_high - at_low + falling * width) / np.where(total > 0, total, 1.0)
+    peak = at_low + rising * np.clip(meet, 0.0, width)
+    largest = np.maximum(np.maximum(at_low, at_high), np.where(total > 0, peak, at_low))
+    return largest + 8 * UNIT_ROUNDOFF * (np.abs(largest) + rising * width)
+
+
+def _probit(power: Bounds, type_two_error: Bounds) -> Bounds:
+    """Phi^-1(power), from whichever of power and type II error is smaller."""
+    lower = np.where(power.lower < 0.5, _quantile(power, -1), -_quantile(type_two_error, 1))
+    upper = np.where(power.upper < 0.5, _quantile(power, 1), -_quantile(type_two_error, -1))
+    return Bounds(lower, upper)
+
+
+def _quantile(bounds: Bounds, side: int) -> FloatArray:
+    end, log = (bounds.lower, bounds.log_lower) if side < 0 else (bounds.upper, bounds.log_upper)
+    assert log is not None
+    value = special.ndtri(end)
+    error = NORMAL_QUANTILE_ERROR * np.abs(value)
+    tiny = end < SMALLEST_RATE
+    if tiny.any():
+        from_log = special.ndtri_exp(np.maximum(log, -1e300))
+        value = np.where(tiny, from_log, value)
+        error = np.where(tiny, LOG_QUANTILE_ERROR * np.abs(from_log), error)
+    # Phi^-1 of 0 or 1 is infinite, and so known.
+    return np.where(np.isfinite(value), value + side * np.where(np.isfinite(error), error, 0.0), value)
+
+
+def _squares(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Smallest and largest square on [low, high]."""
+    nearest = np.maximum(np.maximum(low, -high), 0.0)
+    farthest = np.maximum(np.abs(low), np.abs(high))
+    return nearest * nearest, np.minimum(farthest, 1e150) ** 2
+
+
+def _around(value: FloatArray, error: FloatArray) -> Bounds:
+    return Bounds(value - error, value + error)
+
+
+def _reshaped(bounds: Bounds, shape: tuple[int, ...]) -> Bounds:
+    return Bounds(bounds.lower.reshape(shape), bounds.upper.reshape(shape))

@@ -1,0 +1,189 @@
+"""Membership inference by an attacker with a prior: accuracy, predictive values, advantage.
+
+p is the prior probability that the record is in, inclusion independent of the rest; alpha the false positive rate. The
+formulas for general curves follow Thudi et al. 2022 (pure DP) with the attacker's likelihoods bounded by the curve: among all
+tests of rate alpha the true positive rate lies between f(1 - alpha) and 1 - f(alpha).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+
+from service.privacy.enclosure import Enclosure, Evidence
+from service.privacy.errors import OutOfDomain
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.questions.bayes import SLACK, log_odds, posterior, posterior_at_log_ratio, softplus, widened
+from service.privacy.questions.complement import power_at_complement, type_two_error_at_complement
+from service.privacy.questions.reading import Reading, SafeEnd
+from service.privacy.trade_off.abstract import AbstractTradeOff
+
+Side = Literal["at_most", "at_least"]
+
+THUDI = "Thudi et al. 2022 (Bounding Membership Inference), Theorem 1 and Corollary 1, for any trade-off curve"
+ADVANTAGE = "advantage = delta(0), the total variation distance"
+BAYES = "largest Bayes accuracy = (1 - p) + p delta(ln((1 - p)/p)), by the convex conjugate"
+LIMIT = "At false positive rate 0 nobody is called a member: the value is the limit of small rates."
+
+
+def advantage(curve: AbstractTradeOff) -> Reading:
+    """Largest power - alpha over all alpha: delta(0). In [0, 1]."""
+    return Reading(curve.profile(np.zeros(1)).at(0, curve.evidence), "upper", ADVANTAGE)
+
+
+def attack_accuracy(curve: AbstractTradeOff, prior: float, false_positive_rate: float | None = None) -> Reading:
+    """Largest chance to answer right: (1 - p) + p delta(ln((1 - p)/p)); at a given rate p power + (1 - p)(1 - alpha).
+
+    For p > 1/2 the mirror image p + (1 - p) delta_reversed(ln(p/(1 - p))). All terms are positive. p in {0, 1}: exactly 1.
+    """
+    _check("prior", prior)
+    if false_positive_rate is None:
+        return Reading(_bayes_accuracy(curve, prior), "upper", BAYES)
+    _check("false_positive_rate", false_positive_rate)
+    power = _power(curve, false_positive_rate)
+    correct = (1 - prior) * (1 - false_positive_rate)
+    if prior in (0.0, 1.0):
+        lower, upper = (correct, correct) if prior == 0 else (power.lower, power.upper)
+        value = Enclosure(lower, upper, curve.evidence) if prior == 1 else widened(lower, upper, curve.evidence)
+    else:
+        value = widened(prior * power.lower + correct, prior * power.upper + correct, curve.evidence)
+    return Reading(value, "upper", "p power + (1 - p)(1 - alpha)")
+
+
+def positive_predictive_value(
+    curve: AbstractTradeOff, prior: float, false_positive_rate: float | None = None, side: Side = "at_most"
+) -> Reading:
+    """P(member given 'member'): at most p power/(p power + (1 - p) alpha), at least p f(1 - alpha)/(p f(1 - alpha) + (1 - p) alpha).
+
+    Without a rate: supremum and infimum over all rates, p e^L/(p e^L + 1 - p) at the extreme log-likelihood ratios L. At rate 0
+    the ratio is 0/0 unless the power is positive there: the limit is returned and said. p = 0 gives 0, p = 1 gives 1.
+    """
+    _check("prior", prior)
+    safe: SafeEnd = "upper" if side == "at_most" else "lower"
+    if prior in (0.0, 1.0):
+        return Reading(Enclosure.point(prior), safe, THUDI)
+    if false_positive_rate is not None:
+        _check("false_positive_rate", false_positive_rate)
+    notes: tuple[str, ...] = ()
+    if false_positive_rate == 0:
+        false_positive_rate, notes = None, (LIMIT,)
+    if false_positive_rate is None:
+        ratio = _sup_ratio(curve) if side == "at_most" else _inf_ratio(curve)
+        return Reading(posterior_at_log_ratio(prior, ratio), safe, THUDI, notes)
+    alpha = Enclosure.point(false_positive_rate)
+    if side == "at_most":
+        truth = _power(curve, false_positive_rate)
+    else:
+        truth = type_two_error_at_complement(curve, false_positive_rate)
+    return Reading(posterior(prior, truth, alpha), safe, THUDI)
+
+
+def negative_predictive_value(
+    curve: AbstractTradeOff, prior: float, false_positive_rate: float | None = None, side: Side = "at_most"
+) -> Reading:
+    """P(not a member given 'not a member'): at most (1 - p)(1 - alpha)/((1 - p)(1 - alpha) + p f(alpha)), at least the same with
+    1 - f(1 - alpha) for f(alpha).
+
+    Without a rate: (1 - p)/((1 - p) + p e^L) at the extreme log-likelihood ratios L. At rate 1 nobody is called a non-member:
+    the limit is returned and said. p = 0 gives 1, p = 1 gives 0.
+    """
+    _check("prior", prior)
+    safe: SafeEnd = "upper" if side == "at_most" else "lower"
+    if prior in (0.0, 1.0):
+        return Reading(Enclosure.point(1 - prior), safe, THUDI)
+    notes: tuple[str, ...] = ()
+    if false_positive_rate is not None:
+        _check("false_positive_rate", false_positive_rate)
+        if false_positive_rate == 1:
+            false_positive_rate, notes = (
+                None,
+                ("At false positive rate 1 nobody is called a non-member: the value is a limit.",),
+            )
+    if false_positive_rate is None:
+        ratio = _inf_ratio(curve) if side == "at_most" else _sup_ratio(curve)
+        negated = Enclosure(-ratio.upper, -ratio.lower, ratio.evidence)
+        return Reading(posterior_at_log_ratio(1 - prior, negated), safe, THUDI, notes)
+    if side == "at_most":
+        miss = curve.type_two_error(np.array([false_positive_rate])).at(0, curve.evidence)
+    else:
+        miss = power_at_complement(curve, false_positive_rate)
+    return Reading(posterior(1 - prior, widened_rest(false_positive_rate), miss), safe, THUDI)
+
+
+def advantage_over_prior(curve: AbstractTradeOff, prior: float) -> Reading:
+    """2 (largest PPV - p) = 2 p (1 - p)(1 - e^-L)/(p + (1 - p) e^-L), L the largest log-likelihood ratio (Thudi et al., Equation 5)."""
+    _check("prior", prior)
+    ratio = _sup_ratio(curve)
+
+    def value(largest: float) -> float:
+        tail = math.exp(-largest)
+        return 2 * prior * (1 - prior) * -math.expm1(-largest) / (prior + (1 - prior) * tail)
+
+    source = "Thudi et al. 2022, Equation 5, for any trade-off curve"
+    if prior in (0.0, 1.0) or ratio.upper <= 0:
+        return Reading(Enclosure.point(0.0), "upper", source)
+    lower, upper = value(max(ratio.lower, 0.0)), value(ratio.upper)
+    return Reading(widened(lower, upper, ratio.evidence, largest=2.0), "upper", source)
+
+
+def widened_rest(rate: float) -> Enclosure:
+    """1 - rate, which is half an ulp away at most."""
+    rest = 1 - rate
+    if 1 - rest == rate:
+        return Enclosure.point(rest)
+    return Enclosure(rest * (1 - UNIT_ROUNDOFF * 2), min(rest * (1 + UNIT_ROUNDOFF * 2), 1.0), Evidence.EXACT)
+
+
+def smallest_log_npv(curve: AbstractTradeOff, prior: float) -> Enclosure:
+    """ln of the infimum of the negative predictive value, -ln(1 + e^{L + logit p}), 0 < prior < 1; minus infinity when L is infinite."""
+    ratio = _sup_ratio(curve)
+    shift = log_odds(prior)
+    ends: list[float] = []
+    for largest, side in ((ratio.upper, -1), (ratio.lower, 1)):
+        if math.isinf(largest):
+            ends.append(-math.inf)
+            continue
+        # More log odds make the infimum smaller; softplus moves by at most what its argument does.
+        odds = largest + shift - side * SLACK * (abs(largest) + abs(shift) + 1)
+        ends.append(-softplus(odds) * (1 - side * SLACK) + (-5e-324 if side < 0 else 0.0))
+    return Enclosure(ends[0], ends[1], ratio.evidence)
+
+
+def _bayes_accuracy(curve: AbstractTradeOff, prior: float) -> Enclosure:
+    if prior in (0.0, 1.0):
+        return Enclosure.point(1.0)
+    larger = max(prior, 1 - prior)
+    smaller = min(prior, 1 - prior)
+    read = curve if prior <= 0.5 else curve.reversed()
+    threshold = abs(log_odds(prior)) if prior != 0.5 else 0.0
+    slack = 8 * UNIT_ROUNDOFF * (1 + threshold) if prior != 0.5 else 0.0
+    profile = read.profile(np.array([threshold + slack, max(threshold - slack, 0.0)]))
+    lower, upper = float(profile.lower[0]), float(profile.upper[1])
+    return widened(larger + smaller * lower, larger + smaller * upper, curve.evidence)
+
+
+def _power(curve: AbstractTradeOff, rate: float) -> Enclosure:
+    return curve.power(np.array([rate])).at(0, curve.evidence)
+
+
+def _sup_ratio(curve: AbstractTradeOff) -> Enclosure:
+    """Largest log-likelihood ratio; infinite where H1 has mass outside H0."""
+    largest, singular = curve.largest_log_ratio, curve.singular_power
+    if singular.lower > 0:
+        return Enclosure.point(math.inf)
+    return Enclosure(largest.lower, math.inf, largest.evidence) if singular.upper > 0 else largest
+
+
+def _inf_ratio(curve: AbstractTradeOff) -> Enclosure:
+    """Smallest log-likelihood ratio; minus infinity where H0 has mass outside H1."""
+    smallest, singular = curve.smallest_log_ratio, curve.reversed().singular_power
+    if singular.lower > 0:
+        return Enclosure.point(-math.inf)
+    return Enclosure(-math.inf, smallest.upper, smallest.evidence) if singular.upper > 0 else smallest
+
+
+def _check(name: str, value: float) -> None:
+    if not 0 <= value <= 1:
+        raise OutOfDomain(name, value, "in [0, 1]")

@@ -1,0 +1,33 @@
+"""The adversary of differential privacy: knows everything but the record, and tests as Neyman and Pearson allow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Final, Literal, final
+
+from service.privacy.composition import choose
+from service.privacy.errors import OutOfDomain
+from service.privacy.mechanisms.abstract import AbstractMechanism
+from service.privacy.trade_off.pair import TradeOffPair
+
+NeighboringRelation = Literal["add_or_remove_one", "replace_one"]
+SENSITIVITIES: Final[dict[str, float]] = {"add_or_remove_one": 1.0, "replace_one": 2.0}
+"""Over the add/remove sensitivity: replacing a record moves a sum by at most twice as much as adding one."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class WorstCase:
+    """`add_or_remove_one`, or `replace_one`, which doubles the sensitivity of Gaussian and Laplace steps, leaves `gdp`, `pure_dp` and
+    `approximate_dp` as stated, and is not supported for sampled steps with a rate below 1 (no dominating pair is known)."""
+
+    type: ClassVar[str] = "worst_case"
+    neighboring_relation: NeighboringRelation = "add_or_remove_one"
+
+    def __post_init__(self) -> None:
+        if self.neighboring_relation not in SENSITIVITIES:
+            raise OutOfDomain("neighboring_relation", self.neighboring_relation, f"one of {', '.join(SENSITIVITIES)}")
+
+    def curves(self, mechanism: AbstractMechanism, method: str = "auto") -> TradeOffPair:
+        """The pair of worst-case curves of the whole mechanism, by the given or the best engine."""
+        return choose.pair(mechanism, method, SENSITIVITIES[self.neighboring_relation])

@@ -1,0 +1,141 @@
+"""The curve of (eps, delta)-differential privacy; pure DP and equal laws are its edges."""
+
+from __future__ import annotations
+
+import math
+from typing import final
+
+import numpy as np
+from scipy import special
+
+from service.privacy.enclosure import Bounds, Enclosure, Evidence, FloatArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.logs import log, with_logs
+from service.privacy.trade_off.ulps import LOG_QUANTILE_ERROR
+
+SLACK = 4 * FUNCTION_ERROR
+"""Relative error of a sum of positive terms, each one exponential and a few roundings."""
+LOG_SLACK = 2 * FUNCTION_ERROR
+
+
+@final
+class ApproximateDpTradeOff(AbstractTradeOff):
+    """f(alpha) = max(0, 1 - delta - e^eps alpha, e^-eps (1 - delta - alpha)) (Kairouz, Oh, Viswanath 2015).
+
+    Power = min(1, delta + e^eps alpha, 1 - e^-eps (1 - delta - alpha)). One kink, alpha* = f(alpha*) = (1 - delta)/(1 + e^eps).
+    Profile at e: delta for e >= eps; 1 - (1 - delta)(1 + e^e)/(1 + e^eps) for |e| <= eps; 1 - e^e (1 - delta) below. The curve is its
+    own inverse. eps = delta = 0: f = 1 - alpha, exactly. Errors: a few u relative to the larger term of each sum.
+    """
+
+    evidence = Evidence.EXACT
+    method = "closed_form"
+
+    def __init__(self, epsilon: float, delta: float) -> None:
+        self.epsilon_parameter = epsilon
+        self.delta_parameter = delta
+
+    @property
+    def largest_log_ratio(self) -> Enclosure:
+        return Enclosure.point(self.epsilon_parameter if self.delta_parameter == 0 else math.inf)
+
+    @property
+    def smallest_log_ratio(self) -> Enclosure:
+        return Enclosure.point(-self.epsilon_parameter if self.delta_parameter == 0 else -math.inf)
+
+    @property
+    def singular_power(self) -> Enclosure:
+        return Enclosure.point(self.delta_parameter)
+
+    @property
+    def global_gdp_mu(self) -> Enclosure:
+        """-2 Phi^-1(1/(1 + e^eps)), where g_mu touches the kink; infinite with delta > 0."""
+        if self.delta_parameter > 0:
+            return Enclosure.point(math.inf)
+        eps = self.epsilon_parameter
+        if eps == 0:
+            return Enclosure.point(0.0)
+        value = 2 * math.sqrt(2) * float(special.erfinv(math.tanh(eps / 2)))
+        error = 32 * UNIT_ROUNDOFF
+        if eps > 2:
+            tail = math.exp(-eps)
+            value = -2 * float(special.ndtri(tail / (1 + tail)))
+        if eps > 700:
+            value, error = -2 * float(special.ndtri_exp(-eps)), LOG_QUANTILE_ERROR
+        return Enclosure(value * (1 - error), value * (1 + error), Evidence.EXACT)
+
+    def reversed(self) -> AbstractTradeOff:
+        return self
+
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        eps, delta = self.epsilon_parameter, self.delta_parameter
+        if eps == 0 and delta == 0:
+            return _no_information(alpha)
+        with np.errstate(all="ignore"):
+            # e^eps alpha, by logarithms where e^eps alone would overflow.
+            rise = alpha * math.exp(eps) if eps < 700 else np.exp(np.minimum(eps + np.log(alpha), 1.0))
+            rise_error = SLACK + (2 * UNIT_ROUNDOFF * (eps + 750) if eps >= 700 else 0.0)
+            left = delta + rise
+            gap = np.maximum((1 - alpha) - delta, 0.0)
+            gap_error = 2 * UNIT_ROUNDOFF * gap + np.where(alpha < 0.5, UNIT_ROUNDOFF, 0.0)
+            gap_low, gap_high = np.maximum(gap - gap_error, 0.0), gap + np.where(gap > 0, gap_error, 0.0)
+            shrink = math.exp(-eps)
+            right_low = 1 - (gap_high * shrink * (1 + SLACK) + UNIT_ROUNDOFF)
+            right_high = np.where(gap > 0, 1 - gap_low * shrink * (1 - SLACK) + UNIT_ROUNDOFF, 1.0)
+            power_low = np.minimum(np.where(gap > 0, right_low, 1.0), left * (1 - rise_error))
+            power_high = np.minimum(np.minimum(right_high, left * (1 + rise_error)), 1.0)
+            fall = (1 - delta) - rise
+            fall_error = UNIT_ROUNDOFF * 2 + rise_error * rise
+            log_low = np.maximum(log(np.maximum(fall - fall_error, 0.0)), log(gap_low) - eps)
+            log_high = np.minimum(np.maximum(log(np.maximum(fall + fall_error, 0.0)), log(gap_high) - eps), 0.0)
+            log_low = np.where(gap > 0, log_low, -np.inf)
+            log_high = np.where(gap > 0, log_high, -np.inf)
+        log_low -= LOG_SLACK * np.where(np.isfinite(log_low), np.abs(log_low) + eps, 0.0)
+        log_high = np.minimum(log_high + LOG_SLACK * np.where(np.isfinite(log_high), np.abs(log_high) + eps, 0.0), 0.0)
+        left_certain, right_certain = left * (1 + rise_error) < right_low, right_high < left * (1 - rise_error)
+        slope = Bounds(
+            np.where(left_certain, eps, np.where(gap > 0, -eps, -np.inf)),
+            np.where(right_certain, np.where(gap_high > 0, -eps, -np.inf), eps),
+        )
+        return CurvePoints(Bounds.from_logs(log_low, log_high), with_logs(Bounds(power_low, power_high)), slope)
+
+    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+        eps, delta = self.epsilon_parameter, self.delta_parameter
+        excess = np.minimum(epsilon - eps, 0.0)
+        tail = math.exp(-eps)
+        middle = (-np.expm1(excess) + delta * (tail + np.exp(excess))) / (1 + tail)
+        e = np.minimum(epsilon, 0.0)
+        value = np.where(epsilon < -eps, -np.expm1(e) + delta * np.exp(e), middle)
+        settled = epsilon >= eps
+        lower = np.where(settled, delta, value * (1 - SLACK))
+        upper = np.where(settled, delta, np.minimum(value * (1 + SLACK), 1.0))
+        return with_logs(Bounds(lower, upper))
+
+    def _epsilon_formula(self, delta: float) -> Enclosure:
+        eps, least = self.epsilon_parameter, self.delta_parameter
+        if delta == least:
+            return Enclosure.point(eps)
+        # e^x = e^eps (1 - z), z = (delta - least)(1 + e^-eps)/(1 - least), from the middle piece of the profile.
+        tail, room = math.exp(-eps), 1 - least
+        drop = (delta - least) * (1 + tail) / room
+        if drop < 0.5:
+            log_rest, error = math.log1p(-drop), 16 * UNIT_ROUNDOFF * drop
+        else:
+            spare = (1 - delta) - (delta - least) * tail
+            spare_error = 8 * UNIT_ROUNDOFF * ((1 - delta) + tail)
+            if spare <= 2 * spare_error:
+                return Enclosure(0.0, max(eps + math.log(4 * spare_error / room), 0.0), Evidence.EXACT)
+            log_rest, error = math.log(spare / room), 2 * spare_error / spare
+        error += 4 * UNIT_ROUNDOFF * (eps + abs(log_rest) + 1)
+        value = eps + log_rest
+        return Enclosure(max(value - error, 0.0), max(value + error, 0.0), Evidence.EXACT)
+
+
+def _no_information(alpha: FloatArray) -> CurvePoints:
+    """f = 1 - alpha: power is alpha itself, and the rest is exact or half a unit away."""
+    rest = 1 - alpha
+    exact = 1 - rest == alpha
+    lower = np.where(exact, rest, np.nextafter(rest, 0.0))
+    upper = np.where(exact, rest, np.nextafter(rest, 1.0))
+    slope = np.zeros_like(alpha)
+    return CurvePoints(Bounds(lower, upper), Bounds(alpha, alpha), Bounds(slope, slope))

@@ -1,0 +1,175 @@
+"""The curve of N(0, 1) against N(mu, 1)."""
+
+from __future__ import annotations
+
+import math
+from typing import final
+
+import numpy as np
+from scipy import special
+
+from service.privacy.enclosure import Bounds, Enclosure, FloatArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
+from service.privacy.trade_off.decreasing_root import decreasing_root
+from service.privacy.trade_off.location_law import NORMAL
+from service.privacy.trade_off.logs import log_down, log_up
+from service.privacy.trade_off.shifted import AbstractShifted
+from service.privacy.trade_off.ulps import SCALED_ERFC_ERROR, above
+
+SQRT_HALF = math.sqrt(0.5)
+SQRT_HALF_PI = math.sqrt(math.pi / 2)
+LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
+
+SMALL_SHIFT = 1 / 128
+"""Below it R(a) - R(a + mu) is integrated; above it the difference loses at most (1 + a)/mu."""
+FAR = 1e4
+"""Beyond it R(a) - R(b) is mu / (a b) within 3 / a^2, less than what rounding of a costs in exp(-a^2 / 2)."""
+UNKNOWN = -1e306
+"""Logarithms below it are not resolved: the lower end is then minus infinity."""
+GAUSS_LEGENDRE = np.array([[[-math.sqrt(0.6)]], [[0.0]], [[math.sqrt(0.6)]]])
+GAUSS_LEGENDRE_WEIGHTS = np.array([[[5 / 18]], [[8 / 18]], [[5 / 18]]])
+MILLS_ERROR = SCALED_ERFC_ERROR + 8 * UNIT_ROUNDOFF
+OUTWARD = np.array([[-1.0], [1.0]])
+
+
+def gaussian_curve(shift: Enclosure) -> AbstractTradeOff:
+    """g_mu; for mu = 0 the curve of two equal laws, exactly."""
+    return ApproximateDpTradeOff(0.0, 0.0) if shift.upper == 0 else GaussianTradeOff(shift)
+
+
+@final
+class GaussianTradeOff(AbstractShifted):
+    """f(alpha) = Phi(Phi^-1(1 - alpha) - mu), mu > 0.
+
+    Profile: delta(eps) = phi(a) [R(a) - R(b)] with a = eps/mu - mu/2, b = a + mu and the Mills ratio R(x) = Phi(-x)/phi(x) =
+    sqrt(pi/2) erfcx(x/sqrt 2), for eps >= 0; delta(-eps) = 1 - e^-eps + e^-eps delta(eps). Relative error: about a^2 u plus
+    30 u max(1, a)/min(mu, 1/128) (loss of the difference). Natural logarithms throughout, so no underflow.
+    """
+
+    _slope_per_point: float
+
+    def __init__(self, shift: Enclosure) -> None:
+        super().__init__(NORMAL, shift)
+        self._slope_per_point = shift.upper
+
+    @property
+    def largest_log_ratio(self) -> Enclosure:
+        return Enclosure.point(math.inf)
+
+    @property
+    def smallest_log_ratio(self) -> Enclosure:
+        return Enclosure.point(-math.inf)
+
+    @property
+    def global_gdp_mu(self) -> Enclosure:
+        return self.shift
+
+    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+        magnitude = np.abs(epsilon)
+        value, error = _log_profile(magnitude, self.shift_ends)
+        logs = np.minimum(value + OUTWARD * error, 0.0)
+        logs[0][logs[0] < UNKNOWN] = -np.inf
+        bounds = Bounds.from_logs(logs[0], logs[1])
+        if epsilon.min() >= 0:
+            return bounds
+        return reflected(bounds, epsilon)
+
+    def _epsilon_formula(self, delta: float) -> Enclosure:
+        at_zero = self._profile_formula(np.zeros(1))
+        if at_zero.upper[0] <= delta:
+            return Enclosure.point(0.0)
+        # delta(eps) <= Phi(-a) <= delta once a >= -Phi^-1(delta).
+        mu = self.shift.upper
+        high = mu * max(-float(special.ndtri(delta)), 0.0) + 0.5 * mu * mu
+        return decreasing_root(self._profile_formula, delta, 0.0, above(high, 64) if high > 0 else 1.0)
+
+
+def reflected(bounds: Bounds, epsilon: FloatArray) -> Bounds:
+    """Profile of a self-inverse curve where eps < 0, from the profile at |eps|: 1 - e^eps + e^eps delta(-eps), no cancellation."""
+    negative = epsilon < 0
+    e = np.where(negative, epsilon, 0.0)
+    rest, factor = -np.expm1(e), np.exp(e)
+    slack = 4 * FUNCTION_ERROR
+    lower = np.where(negative, (rest + factor * bounds.lower) * (1 - slack), bounds.lower)
+    upper = np.where(negative, np.minimum((rest + factor * bounds.upper) * (1 + slack), 1.0), bounds.upper)
+    assert bounds.log_lower is not None and bounds.log_upper is not None
+    log_lower = np.where(negative, log_down(lower), bounds.log_lower)
+    return Bounds(lower, upper, log_lower, np.where(negative, log_up(upper), bounds.log_upper))
+
+
+def _log_profile(epsilon: FloatArray, mu: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """ln delta(eps) and its absolute error, eps >= 0 of shape (n,), mu > 0 exact of shape (2, 1); results (2, n)."""
+    with np.errstate(all="ignore"):  # overflow and 0/0 occur only where a patch below replaces the result
+        ratio = epsilon / mu
+        a, b = ratio - 0.5 * mu, ratio + 0.5 * mu
+        a_error = (2 * UNIT_ROUNDOFF) * b
+        difference = _difference_small if mu[1, 0] <= SMALL_SHIFT else _difference
+        mills, relative = difference(a, b, ratio, mu, a_error)
+        log_mills = np.log(mills)
+        value = log_mills - (0.5 * a * a + LOG_SQRT_2PI)
+        error = (
+            relative
+            + np.abs(a) * a_error
+            + UNIT_ROUNDOFF * (a * a + 4 + np.abs(value))
+            + FUNCTION_ERROR * np.abs(log_mills)
+        )
+        if a.min() < -5:
+            value, error = _patch(a < -5, _near_one(a, b, a_error), (value, error))
+        if a.max() > FAR:
+            value, error = _patch(a > FAR, _far(a, b, mu, a_error), (value, error))
+    return value, error
+
+
+def _difference(
+    a: FloatArray, b: FloatArray, _ratio: FloatArray, _mu: FloatArray, a_error: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """R(a) - R(b) and its relative error, for a >= -5."""
+    left = np.maximum(a, -5.0)
+    mills_a, mills_b = SQRT_HALF_PI * special.erfcx(SQRT_HALF * left), SQRT_HALF_PI * special.erfcx(SQRT_HALF * b)
+    difference = mills_a - mills_b
+    negative = np.minimum(left, 0.0)
+    # |R'(x)| = 1 - x R(x) <= 1/(1 + x^2) for x >= 0.
+    steepness = np.where(left > 0, 1 / (1 + left * left), 1 - negative * mills_a) + 1 / (1 + b * b)
+    absolute = mills_a * (MILLS_ERROR + (4 * UNIT_ROUNDOFF) * negative * negative) + mills_b * MILLS_ERROR
+    return difference, 1.01 * (absolute + steepness * a_error) / difference
+
+
+def _difference_small(
+    _a: FloatArray, _b: FloatArray, ratio: FloatArray, mu: FloatArray, a_error: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """R(a) - R(a + mu) = integral of 1 - x R(x), by three Gauss-Legendre nodes, for mu <= 1/128.
+
+    Quadrature error: mu^6/2016000 times at most 48 (ratio of the sixth derivative, at 0), below 1e-17 relative.
+    """
+    x = np.minimum(ratio, FAR) + GAUSS_LEGENDRE * (0.5 * mu)
+    mills = SQRT_HALF_PI * special.erfcx(SQRT_HALF * x)
+    decay = 1 - x * mills
+    difference = mu * (GAUSS_LEGENDRE_WEIGHTS * decay).sum(axis=0)
+    # |ln(1 - x R)'| <= 3 everywhere on x >= -1/256; the absolute error of 1 - x R is relative to x R <= 1.
+    return difference, 2 * MILLS_ERROR / decay[2] + 4 * a_error + 16 * UNIT_ROUNDOFF
+
+
+def _near_one(a: FloatArray, b: FloatArray, a_error: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """ln delta for a < -5, where delta = 1 - phi(a) [R(-a) + R(b)] is close to 1."""
+    density = np.exp(-0.5 * a * a - LOG_SQRT_2PI)
+    rest = density * SQRT_HALF_PI * (special.erfcx(-SQRT_HALF * a) + special.erfcx(SQRT_HALF * b))
+    value = np.log1p(-rest)
+    return value, 2 * rest * (MILLS_ERROR + 4 * np.abs(a) * a_error + 2 * UNIT_ROUNDOFF * a * a) + 5e-324
+
+
+def _far(a: FloatArray, b: FloatArray, mu: FloatArray, a_error: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """ln delta for a > FAR: R(a) - R(b) = mu / (a b) (1 - s / a^2), 0 <= s <= 3. Unbounded below where a^2 overflows."""
+    exponent = 0.5 * np.minimum(a, 1e154) ** 2
+    value = np.log(mu) - np.log(np.minimum(a, 1e154)) - np.log(np.minimum(b, 1e154)) - LOG_SQRT_2PI - exponent
+    error = 3 / a**2 + np.minimum(a, 1e154) * a_error + 20 * UNIT_ROUNDOFF * np.abs(value)
+    # There ln delta <= -a^2/2 <= -5e305 is all that is known: the lower end falls below UNKNOWN.
+    beyond = a > 1e153
+    return np.where(beyond, -5e307, value), np.where(beyond, 4.95e307, error)
+
+
+def _patch(
+    where: np.ndarray, new: tuple[FloatArray, FloatArray], old: tuple[FloatArray, FloatArray]
+) -> tuple[FloatArray, FloatArray]:
+    return np.where(where, new[0], old[0]), np.where(where, new[1], old[1])

@@ -1,0 +1,91 @@
+"""Noise laws: symmetric about 0, with densities that a shift moves. They carry the closed-form curves."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import final
+
+import numpy as np
+from scipy import special
+
+from service.privacy.enclosure import FloatArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.trade_off.ulps import LOG_NORMAL_CDF_ERROR, NORMAL_QUANTILE_ERROR
+
+ValueAndError = tuple[FloatArray, FloatArray]
+"""Computed values and bounds of their absolute errors."""
+
+
+class LocationLaw(ABC):
+    """A symmetric law with a log-concave density. Arrays of any shape."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def quantile(self, probability: FloatArray) -> ValueAndError:
+        """F^-1 for probabilities strictly between 0 and 1."""
+
+    @abstractmethod
+    def log_cdf(self, point: FloatArray) -> ValueAndError:
+        """ln F at finite points; the error bound is positive, so that 0 < F < 1 survives rounding."""
+
+    @abstractmethod
+    def density(self, point: FloatArray) -> FloatArray:
+        """The density, without an error bound (it only steers root finding)."""
+
+    @abstractmethod
+    def log_ratio(self, point: FloatArray, shift: float) -> ValueAndError:
+        """ln of density(point - shift) / density(point), the argument taken as exact, `shift` within 4 u."""
+
+
+@final
+class NormalLaw(LocationLaw):
+    """The standard normal law."""
+
+    __slots__ = ()
+
+    def quantile(self, probability: FloatArray) -> ValueAndError:
+        value = special.ndtri(probability)
+        return value, NORMAL_QUANTILE_ERROR * np.abs(value)
+
+    def log_cdf(self, point: FloatArray) -> ValueAndError:
+        value = special.log_ndtr(point)
+        # Beyond 40 the value underflows; the growing factor is then irrelevant.
+        right = np.clip(point, 0.0, 40.0)
+        return value, LOG_NORMAL_CDF_ERROR * (1 + right * right) * np.abs(value) + 5e-324
+
+    def density(self, point: FloatArray) -> FloatArray:
+        return np.exp(-0.5 * point * point) * (1 / math.sqrt(2 * math.pi))
+
+    def log_ratio(self, point: FloatArray, shift: float) -> ValueAndError:
+        value = shift * (point - 0.5 * shift)
+        return value, (12 * UNIT_ROUNDOFF * shift) * (np.abs(point) + shift)
+
+
+@final
+class LaplaceLaw(LocationLaw):
+    """The Laplace law of scale 1."""
+
+    __slots__ = ()
+
+    def quantile(self, probability: FloatArray) -> ValueAndError:
+        # The smaller of the two tails is exact in either case.
+        magnitude = -np.log(2 * np.minimum(probability, 1 - probability))
+        return np.where(probability < 0.5, -magnitude, magnitude), FUNCTION_ERROR * magnitude
+
+    def log_cdf(self, point: FloatArray) -> ValueAndError:
+        # F(t) = e^t / 2 left of 0, 1 - e^-t / 2 right of it.
+        value = np.where(point < 0, point - math.log(2), np.log1p(-0.5 * np.exp(-np.abs(point))))
+        return value, np.where(point < 0, 4 * UNIT_ROUNDOFF, 4 * FUNCTION_ERROR) * np.abs(value) + 5e-324
+
+    def density(self, point: FloatArray) -> FloatArray:
+        return 0.5 * np.exp(-np.abs(point))
+
+    def log_ratio(self, point: FloatArray, shift: float) -> ValueAndError:
+        value = np.clip(2 * point - shift, -shift, shift)
+        return value, (8 * UNIT_ROUNDOFF) * (np.abs(value) + shift)
+
+
+NORMAL = NormalLaw()
+LAPLACE = LaplaceLaw()

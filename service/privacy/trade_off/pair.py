@@ -1,0 +1,31 @@
+"""The curves of one mechanism under one threat model: add, remove, and both at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import final
+
+from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.symmetrised import Symmetrised
+
+
+@final
+@dataclass(frozen=True)
+class TradeOffPair:
+    """Two curves that belong together, and what stands behind them.
+
+    `add`: H0 is the data set without the record. `remove`: the hypotheses exchanged. `both` is the curve of an attacker who
+    may face either (concave envelope of the larger power), built when it is first read; a symmetric mechanism passes one
+    object as `add` and `remove`, and `both` is that object. `source`: the theorem. `notes`: why this engine, and what to know.
+    """
+
+    add: AbstractTradeOff
+    remove: AbstractTradeOff
+    source: str
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def both(self) -> AbstractTradeOff:
+        """The larger of the two directions at every question."""
+        return self.add if self.add is self.remove else Symmetrised(self.add, self.remove)

@@ -1,0 +1,67 @@
+"""Curves of two copies of one noise law, a shift apart: H0 has y ~ F, H1 has y - mu ~ F."""
+
+from __future__ import annotations
+
+from typing import final
+
+import numpy as np
+
+from service.privacy.enclosure import SMALLEST, Bounds, Enclosure, Evidence, FloatArray
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.location_law import LocationLaw
+
+# Rows of one array: lower and upper end of the power, then upper and lower end of the type II error.
+OUTWARD = np.array([[-1.0], [1.0], [1.0], [-1.0]])
+EXP_OUTWARD = 1 + OUTWARD * 2.0**-50
+STEP_OUTWARD = OUTWARD * SMALLEST
+
+
+class AbstractShifted(AbstractTradeOff):
+    """f(alpha) = F(F^-1(1 - alpha) - mu), for a law F and a shift mu > 0 that is known up to rounding.
+
+    Both readings come from ln F on their own side: power = F(x + mu), type II error = F(-x - mu), x = F^-1(alpha), evaluated
+    at both ends of the argument. Relative error: a few u times (1 + |ln value|) (Laplace) or (1 + x^2 + (x + mu)^2) (normal).
+    The curve is its own inverse.
+    """
+
+    evidence = Evidence.EXACT
+    method = "closed_form"
+
+    def __init__(self, law: LocationLaw, shift: Enclosure) -> None:
+        self.law = law
+        self.shift = shift
+        self.shift_ends = np.array([[shift.lower], [shift.upper]])
+
+    @property
+    @final
+    def singular_power(self) -> Enclosure:
+        return Enclosure.point(0.0)
+
+    @final
+    def reversed(self) -> AbstractTradeOff:
+        return self
+
+    @final
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        x, x_error = self.law.quantile(alpha)
+        t = x + self.shift_ends
+        error = x_error + (2 * UNIT_ROUNDOFF) * np.abs(t)
+        arguments = np.concatenate((t, -t))
+        arguments[0] -= error[0]
+        arguments[1] += error[1]
+        arguments[2] += error[0]
+        arguments[3] -= error[1]
+        logs, log_error = self.law.log_cdf(arguments)
+        logs = np.minimum(logs + OUTWARD * log_error, 0.0)
+        values = np.clip(np.exp(logs) * EXP_OUTWARD + STEP_OUTWARD, 0.0, 1.0)
+        slope, slope_error = self.law.log_ratio(-x, self.shift.upper)
+        slope_error = slope_error + self._slope_per_point * x_error
+        return CurvePoints(
+            Bounds(values[3], values[2], logs[3], logs[2]),
+            Bounds(values[0], values[1], logs[0], logs[1]),
+            Bounds(slope - slope_error, slope + slope_error),
+        )
+
+    _slope_per_point: float
+    """Largest |d log_ratio / d point|."""

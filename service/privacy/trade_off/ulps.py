@@ -1,0 +1,43 @@
+"""The accuracy assumed of scipy's special functions, and small helpers to round outwards.
+
+Model (tested against 60-digit values over the used ranges in `tests/privacy/test_ulps.py`; relative errors in units of
+u = 2^-53, arguments taken as exact): `ndtri` 12 u; `log_ndtr(t)` 8 u max(1, 1 + t |t|); `erfcx` on [-5, inf) 16 u; `erf`, `erfinv` 8 u;
+`ndtri_exp` 1e-11 (its error grows in the far tail).
+The elementary functions are covered by `numerics.rounding.FUNCTION_ERROR`.
+"""
+
+from __future__ import annotations
+
+import math
+
+from service.privacy.enclosure import Enclosure, Evidence
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+
+NORMAL_QUANTILE_ERROR = 12 * UNIT_ROUNDOFF
+LOG_NORMAL_CDF_ERROR = 8 * UNIT_ROUNDOFF
+SCALED_ERFC_ERROR = 16 * UNIT_ROUNDOFF
+ERF_ERROR = 8 * UNIT_ROUNDOFF
+LOG_QUANTILE_ERROR = 1e-11
+
+
+def quotient(numerator: float, denominator: float) -> Enclosure:
+    """numerator / denominator; exact when the denominator is a power of two, else within one unit in the last place."""
+    value = numerator / denominator
+    if math.frexp(denominator)[0] == 0.5:
+        return Enclosure.point(value)
+    return around(value)
+
+
+def around(value: float, ulps: int = 1) -> Enclosure:
+    """A computed value that is off by at most `ulps` units in the last place."""
+    return Enclosure(below(value, ulps), above(value, ulps), Evidence.EXACT)
+
+
+def below(value: float, ulps: int = 1) -> float:
+    """`value` lowered by `ulps` units in the last place."""
+    return math.nextafter(value, -math.inf) if ulps == 1 else value - ulps * math.ulp(value)
+
+
+def above(value: float, ulps: int = 1) -> float:
+    """`value` raised by `ulps` units in the last place."""
+    return math.nextafter(value, math.inf) if ulps == 1 else value + ulps * math.ulp(value)
