@@ -81,7 +81,7 @@ class ContourLine:
         self._tilts = theta + np.concatenate([-_ALIAS_DISTANCES[::-1], [0.0], _ALIAS_DISTANCES]) / sd
         cumulants = transform.cumulants(self._tilts)
         middle = len(_ALIAS_DISTANCES)
-        self.value, self.value_error = float(cumulants.value[middle]), float(cumulants.error[middle])
+        self.value, self.value_error = transform.value(theta)
         self._log_bound = np.where(np.isfinite(cumulants.error), cumulants.value + cumulants.error, np.inf)
         goal = 44.0 + math.log1p(abs(theta) * sd) + math.log1p(abs(theta - 1) * sd)
         excess = self._log_bound - self.value

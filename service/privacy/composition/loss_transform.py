@@ -39,6 +39,16 @@ class LossTransform:
             error = error + sampled.error + 4 * UNIT_ROUNDOFF * np.abs(value)
         return RealCumulants(value, -first if self.reflected else first, second, error)
 
+    def value(self, tilt: float) -> tuple[float, float]:
+        """K at one real tilt, to full precision, and a bound of its error."""
+        s = 1 - tilt if self.reflected else tilt
+        mu2 = self.gaussian_mu_squared
+        value, error = 0.5 * mu2 * (s * s - s), 0.5 * mu2 * (s * s + abs(s)) * 600 * UNIT_ROUNDOFF
+        for part in self.parts:
+            sampled, sampled_error = part.value(s)
+            value, error = value + sampled, error + sampled_error
+        return value, error + 4 * UNIT_ROUNDOFF * abs(value)
+
     @property
     def work(self) -> int:
         """Array elements of one evaluation of K."""

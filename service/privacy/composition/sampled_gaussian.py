@@ -38,6 +38,16 @@ class RealCumulants:
     second: FloatArray
     error: FloatArray
 
+    @staticmethod
+    def concatenate(pieces: list[RealCumulants]) -> RealCumulants:
+        """The cumulants of several runs of tilts as one."""
+        return RealCumulants(
+            np.concatenate([piece.value for piece in pieces]),
+            np.concatenate([piece.first for piece in pieces]),
+            np.concatenate([piece.second for piece in pieces]),
+            np.concatenate([piece.error for piece in pieces]),
+        )
+
 
 class SampledGaussianParts:
     """N_i steps each of Poisson-sampled Gaussians (sigma_i, p_i), 0 < p_i < 1, as one summand of the run's K."""
@@ -68,31 +78,39 @@ class SampledGaussianParts:
         return Grid.build(self.sigma, self.rate, self.step, self._first, self.nodes)
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
-        """K, K', K'' at real tilts, shape (S,), with a bound of the error of K (infinite where the grid does not reach)."""
+        """K, K', K'' at real tilts, shape (S,), with a bound of the error of K (infinite where the grid does not reach).
+
+        Plain sums: the error of K grows like N u, which Chernoff bounds and the choice of lines do not notice; the prefactor of
+        a line takes `value` instead.
+        """
         chunk = max(1, _LARGEST_CHUNK // self.size)
         pieces = [self._cumulants(tilts[i : i + chunk]) for i in range(0, len(tilts), chunk)]
-        if len(pieces) == 1:
-            return pieces[0]
-        return RealCumulants(
-            np.concatenate([piece.value for piece in pieces]),
-            np.concatenate([piece.first for piece in pieces]),
-            np.concatenate([piece.second for piece in pieces]),
-            np.concatenate([piece.error for piece in pieces]),
-        )
+        return pieces[0] if len(pieces) == 1 else RealCumulants.concatenate(pieces)
 
     def _cumulants(self, tilts: FloatArray) -> RealCumulants:
         grid = self.grid
-        moments = TiltedMoments.at(grid, tilts)
-        quadrature = self._quadrature_error(tilts) + moments.cut
-        # M(s) - 1 is summed as E0(e^{sL} - 1 - s(e^L - 1)): the sums at tilts 0 and 1 have trapezoid errors too.
-        quadrature += 2 * (1 + np.abs(tilts)[:, None]) * self._plain_quadrature_error / moments.scaled_total
-        relative = moments.rounding + quadrature
-        error = np.where(relative < 0.1, -np.log1p(-np.minimum(relative, 0.5)), np.inf)
-        error = error + 8 * FUNCTION_ERROR * np.abs(moments.log_total)
-        value = moments.log_total @ self.count
-        return RealCumulants(
-            value, moments.mean @ self.count, moments.variance @ self.count, error @ self.count * 1.001
-        )
+        weights, shift = grid.tilted(tilts)
+        sums = np.matmul(weights.swapaxes(0, 1), grid.columns).swapaxes(0, 1)  # (S, parts, 5)
+        total = sums[:, :, 0]
+        mean, square = sums[:, :, 1] / total, sums[:, :, 2] / total
+        log_total = shift + np.log(total)
+        rounding = (sums[:, :, 3] + np.abs(tilts)[:, None] * sums[:, :, 4]) / total + 2 * self.nodes * UNIT_ROUNDOFF
+        relative = rounding + self._quadrature_error(tilts) + _cut_error(grid, tilts, weights) / total
+        error = np.where(relative < 0.1, 1.1 * relative, np.inf) + 8 * FUNCTION_ERROR * np.abs(log_total)
+        return RealCumulants(log_total @ self.count, mean @ self.count, (square - mean**2) @ self.count, error @ self.count * 1.001)
+
+    def value(self, tilt: float) -> tuple[float, float]:
+        """K at one real tilt and a bound of its error, which does not grow with the number of steps.
+
+        M(s) - 1 = E0(e^{sL} - 1 - s(e^L - 1)), because E0(w - 1) = 0: every summand is second order in L.
+        """
+        grid, tilts = self.grid, np.array([tilt])
+        moments = TiltedMoments.at(grid, tilt)
+        # The sums behind the identity, at tilts 0 and 1, have trapezoid errors too.
+        quadrature = self._quadrature_error(tilts)[0] + 2 * (1 + abs(tilt)) * self._plain_quadrature_error[0] / moments.total
+        relative = moments.rounding + quadrature + moments.cut
+        error = np.where(relative < 0.1, 1.1 * relative, np.inf) + 8 * FUNCTION_ERROR * np.abs(moments.log_total)
+        return float(moments.log_total @ self.count), float(error @ self.count) * 1.001
 
     @cached_property
     def _strip_constants(self) -> tuple[FloatArray, FloatArray]:
@@ -132,8 +150,17 @@ class Grid:
     responsibility: FloatArray
     loss_error: FloatArray
     relative_error: FloatArray
+    columns: FloatArray
+    """1, L, L^2, and the two error columns, last axis: what plain moments sum up."""
     step: FloatArray
     sigma: FloatArray
+
+    def tilted(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """phi h e^{sL - shift}, shape (S, parts, nodes), and the shift that keeps it from overflowing (mostly 0), shape (S, parts)."""
+        joint = tilts[:, None, None] * self.loss + self.log_weight
+        top = joint.max(axis=-1)
+        shift = np.where(top > _LARGEST_EXPONENT, top, 0.0)
+        return np.exp(joint - shift[:, :, None] if shift.any() else joint), shift
 
     @staticmethod
     def build(sigma: FloatArray, rate: FloatArray, step: FloatArray, first: int, nodes: int) -> Grid:
@@ -146,53 +173,45 @@ class Grid:
         v_error = 3 * UNIT_ROUNDOFF * (np.abs(y) / column + 0.5 / column**2)
         loss_error = responsibility * v_error + 2 * FUNCTION_ERROR * np.abs(loss)
         relative = UNIT_ROUNDOFF * (y**2 + 8) + 4 * FUNCTION_ERROR + sum_error(nodes)
-        return Grid(y, loss, log_weight, np.exp(log_weight), responsibility, loss_error, relative, step, sigma)
+        columns = np.stack([np.ones_like(loss), loss, loss**2, relative, loss_error], axis=-1)
+        return Grid(y, loss, log_weight, np.exp(log_weight), responsibility, loss_error, relative, columns, step, sigma)
 
 
 @dataclass(frozen=True, slots=True)
 class TiltedMoments:
-    """Moments of the loss under the law tilted by e^{sL}; `scaled_total` is M(s) e^{-shift}, shapes (S, parts[, nodes])."""
+    """The law tilted by e^{sL} at one tilt s; `total` is M(s) e^{-shift}, `rounding` and `cut` are relative to it; arrays per part."""
 
     weights: FloatArray
-    shift: FloatArray
-    scaled_total: FloatArray
+    total: FloatArray
     log_total: FloatArray
-    mean: FloatArray
-    variance: FloatArray
     rounding: FloatArray
     cut: FloatArray
 
     @staticmethod
-    def at(grid: Grid, tilts: FloatArray) -> TiltedMoments:
-        exponent = tilts[:, None, None] * grid.loss
-        joint = exponent + grid.log_weight
-        top = joint.max(axis=-1)
-        shift = np.where(top > _LARGEST_EXPONENT, top, 0.0)
-        weights = np.exp(joint - shift[:, :, None])
-        excess = _excess(grid, tilts, exponent, weights)
-        total = np.where(shift == 0, 1 + excess.sum(axis=-1), weights.sum(axis=-1))
-        log_total = shift + np.where(shift == 0, np.log1p(np.maximum(excess.sum(axis=-1), -1 + 1e-300)), np.log(total))
-        mean = np.sum(weights * grid.loss, axis=-1) / total
-        variance = np.sum(weights * grid.loss**2, axis=-1) / total - mean**2
-        absolute = np.where(shift[:, :, None] == 0, np.abs(excess), weights)
-        rounding = np.sum(absolute * grid.relative_error, axis=-1)
-        size = np.abs(tilts)[:, None] * np.sum(weights * grid.loss_error * np.minimum(1.0, (1 + np.abs(tilts)[:, None, None]) * np.abs(grid.loss)), axis=-1)
-        rounding += 2 * size
-        rounding += UNIT_ROUNDOFF * np.sum(weights * np.abs(joint), axis=-1) * (shift > 0)
-        cut = _cut_error(grid, tilts, weights)
-        return TiltedMoments(weights, shift, total, log_total, mean, variance, rounding / total, cut / total)
+    def at(grid: Grid, tilt: float) -> TiltedMoments:
+        weights, shift = (array[0] for array in grid.tilted(np.array([tilt])))
+        excess, size = _excess(grid, tilt, weights)
+        plain = shift == 0
+        sum_excess = excess.sum(axis=-1)
+        total = np.where(plain, 1 + sum_excess, weights.sum(axis=-1))
+        log_total = shift + np.where(plain, np.log1p(np.maximum(sum_excess, -1 + 1e-300)), np.log(total))
+        size = np.where(plain[:, None], size, weights)
+        through_loss = weights * grid.loss_error * np.minimum(1.0, (1 + abs(tilt)) * np.abs(grid.loss))
+        rounding = np.sum(size * grid.relative_error + 2 * abs(tilt) * through_loss, axis=-1)
+        rounding += shift * UNIT_ROUNDOFF * total
+        cut = _cut_error(grid, np.array([tilt]), weights[None])[0]
+        return TiltedMoments(weights, total, log_total, rounding / total, cut / total)
 
 
-def _excess(grid: Grid, tilts: FloatArray, exponent: FloatArray, weights: FloatArray) -> FloatArray:
-    """Summands of M(s) - 1 = E0(e^{sL} - 1 - s(e^L - 1)), second order in L because E0(w - 1) = 0; shape (S, parts, nodes)."""
-    direct = weights - grid.weight - tilts[:, None, None] * (grid.weight * np.expm1(np.minimum(grid.loss, 600.0)))
-    largest = np.maximum(np.abs(exponent), np.abs(grid.loss))
-    loss = np.where(largest < 0.4, grid.loss, 0.0)
-    s = tilts[:, None, None]
-    series = np.zeros_like(exponent)
-    for n in range(13, 1, -1):
-        series = series * loss + (s**n - s) / math.factorial(n)
-    return np.where(largest < 0.4, grid.weight * loss**2 * series, direct)
+def _excess(grid: Grid, tilt: float, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Summands phi (e^{sL} - 1 - s(e^L - 1)) of M(s) - 1, and the size of what was added up for each; shape (parts, nodes)."""
+    linear = tilt * (grid.weight * np.expm1(np.minimum(grid.loss, 600.0)))
+    small = np.abs(grid.loss) * max(1.0, abs(tilt)) < 0.4
+    coefficients = np.array([(tilt**n - tilt) / math.factorial(n) for n in range(2, 15)])
+    loss = np.where(small, grid.loss, 0.0)
+    series = grid.weight * loss**2 * np.polynomial.polynomial.polyval(loss, coefficients)
+    excess = np.where(small, series, weights - grid.weight - linear)
+    return excess, np.where(small, np.abs(series), weights + grid.weight + np.abs(linear))
 
 
 def _cut_error(grid: Grid, tilts: FloatArray, weights: FloatArray) -> FloatArray:

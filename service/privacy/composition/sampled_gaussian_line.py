@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,13 +35,14 @@ class SampledGaussianLine:
 
     def __init__(self, parts: SampledGaussianParts, theta: float) -> None:
         self.parts, self.theta, self.grid = parts, theta, parts.grid
-        self._moments = TiltedMoments.at(self.grid, np.array([theta]))
-        self._weights = self._moments.weights[0] / self._moments.scaled_total[0][:, None]
-        self._cut = self._moments.cut[0]
+        moments = TiltedMoments.at(self.grid, theta)
+        self._weights = moments.weights / moments.total[:, None]
+        self._cut = moments.cut
         self._window = _significant(self._weights)
         self._omitted = _outside(self._weights, self._window) + 1e-30
-        self._total = np.exp(np.minimum(self._moments.log_total[0], 700.0))
-        self._majorant_eta = np.zeros(0)
+        self._log_total = moments.log_total
+        self._total = np.exp(np.minimum(self._log_total, 700.0))
+        self._majorant_eta, self._majorant_height = np.zeros(0), 0.0
 
     def values(self, step: float, nodes: int) -> LineValues:
         """K(theta + i t_k) - K(theta) = sum N ln(1 + d_k) with d_k = E_theta(e^{i t_k L} - 1), and its error bound.
@@ -155,7 +157,7 @@ class SampledGaussianLine:
         low = 1 / sigma**2 + np.log1p(1 / sigma + linear)
         high = np.where(theta >= -1, (theta**2 - theta) / (2 * sigma**2) + np.log1p(a / sigma + linear), -np.inf)
         low = low + min(theta + 1, 0.0) * np.log1p(-rate)
-        return float(np.min(np.log(sigma / rate) + np.logaddexp(low, high) - self._moments.log_total[0])) + 1e-6
+        return float(np.min(np.log(sigma / rate) + np.logaddexp(low, high) - self._log_total)) + 1e-6
 
     def log_majorant(self, height: float) -> tuple[float, float]:
         """Upper bound U(t) of ln |M(theta + it)/M(theta)| summed over the run, for all heights >= t, and the most one step adds to it.
@@ -166,20 +168,26 @@ class SampledGaussianLine:
         sigma, step = self.parts.sigma, self.parts.step
         responsibility = self.grid.responsibility[:, self._window]
         weights = self._weights[:, self._window]
-        if len(self._majorant_eta) == 0:
+        factors = (0.6, 0.75, 0.9, 1.05, 1.25, 1.6, 2.2)
+        if self._majorant_height == 0.0:
             self._majorant_eta = 0.8 * height * np.sum(weights * responsibility, axis=-1) / sigma
-        stride = self._majorant_stride()
+        else:
+            growth = height / self._majorant_height
+            factors = (min(growth, 1.0) * 0.85, 1.0, math.sqrt(growth), max(growth, 1.0) * 1.1)
+        stride = self._majorant_stride
         weights, responsibility = weights[:, ::stride] * stride, responsibility[:, ::stride]
         best, center = np.zeros(len(sigma)), self._majorant_eta
         chosen = center
-        for factor in (0.62, 0.8, 1.0, 1.25, 1.6, 2.2, 3.5):
+        for factor in factors:
             eta = np.minimum(np.minimum(center * factor, 0.9 * math.pi * sigma), 0.8 * math.pi / step)
             bound = self._log_strip_majorant(height, eta, weights, responsibility, stride * step)
             chosen = np.where(bound < best, eta, chosen)
             best = np.minimum(best, bound)
+        self._majorant_height = height
         self._majorant_eta = chosen
         return float(best @ self.parts.count), float(best.min())
 
+    @cached_property
     def _majorant_stride(self) -> int:
         """How many nodes may be skipped in the sums for majorants, which need few digits: the strip error shows when too many."""
         strip = np.minimum(2 * math.pi / self.parts.step, 0.5 * math.pi * self.parts.sigma)
