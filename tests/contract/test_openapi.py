@@ -136,7 +136,7 @@ def test_a_generated_client_asks_and_understands(
     monkeypatch.syspath_prepend(client_folder)
     models = importlib.import_module(f"{CLIENT}.models")
     bounds = importlib.import_module(f"{CLIENT}.api.bounds.bounds")
-    client = importlib.import_module(f"{CLIENT}.client").Client(base_url=live_address)
+    client_type = importlib.import_module(f"{CLIENT}.client").Client
     request = models.BoundsRequest(
         mechanism=models.RepeatedMechanism(
             type_="repeated", steps=100, mechanism=models.GaussianMechanism(type_="gaussian", noise_multiplier=10.0)
@@ -148,7 +148,10 @@ def test_a_generated_client_asks_and_understands(
             models.GdpMuQuestion(type_="gdp_mu"),
         ],
     )
-    answer = bounds.sync(client=client, body=request)
+    refusable = models.BoundsRequest(mechanism=models.GdpMechanism(type_="gdp", mu=-1.0), questions=request.questions)
+    with client_type(base_url=live_address) as client:
+        answer = bounds.sync(client=client, body=request)
+        refused = bounds.sync(client=client, body=refusable)
     assert isinstance(answer, models.BoundsResponse)
     epsilon, infinite, curve, mu = answer.answers
     # One hundred steps at sigma = 10 are a Gaussian mechanism with mu = 1 (peers' case G1, closed form).
@@ -159,10 +162,6 @@ def test_a_generated_client_asks_and_understands(
     assert curve.points[0].power.lower - 1e-15 <= 1.82984684056566e-2 <= curve.points[0].power.upper + 1e-15
     assert isinstance(mu, models.GdpMuAnswer)
     assert mu.lower <= 1.0 <= mu.upper
-    refused = bounds.sync(
-        client=client,
-        body=models.BoundsRequest(mechanism=models.GdpMechanism(type_="gdp", mu=-1.0), questions=request.questions),
-    )
     assert isinstance(refused, models.Problem)
     assert refused.status == 422
     assert refused.errors[0].pointer == "/mechanism/mu"
