@@ -1,7 +1,9 @@
-"""One pure ASGI middleware sees every request: metrics, one log event, Server-Timing, the last line of defence."""
+"""One pure ASGI middleware sees every request: id, metrics, one log event, Server-Timing, the last line of defence."""
 
 from __future__ import annotations
 
+import re
+import secrets
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
@@ -19,11 +21,13 @@ ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
 RECORD = "privacy_bounds.record"
+REQUEST_ID_HEADER = b"x-request-id"
+ACCEPTED_REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
 
 
 @dataclass(slots=True)
 class RequestRecord:
-    """What a route tells about its request: filled in by routes, read by the middleware when the response is sent."""
+    """What is known of a request: filled in by its route, read by the middleware when the response is sent."""
 
     request_id: str
     digest: str | None = None
@@ -31,9 +35,15 @@ class RequestRecord:
     compute_seconds: float | None = None
 
 
+def record_of(scope: Scope) -> RequestRecord:
+    """The record of the request under way."""
+    record: RequestRecord = scope[RECORD]
+    return record
+
+
 @final
 class HttpTelemetry:
-    """`request_id` names the request under way; `unknown_error` answers for an exception that nobody handled."""
+    """`unknown_error` answers for an exception that nobody handled."""
 
     def __init__(
         self,
@@ -41,13 +51,11 @@ class HttpTelemetry:
         *,
         metrics: Metrics,
         logger: FilteringBoundLogger,
-        request_id: Callable[[], str],
         unknown_error: Callable[[Scope], ASGIApp],
     ) -> None:
         self._app = app
         self._metrics = metrics
         self._logger = logger
-        self._request_id = request_id
         self._unknown_error = unknown_error
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -56,23 +64,26 @@ class HttpTelemetry:
             await self._app(scope, receive, send)
             return
         started = time.perf_counter()
-        record = scope[RECORD] = RequestRecord(self._request_id())
+        record = scope[RECORD] = RequestRecord(_request_id(scope))
         status = 0
 
-        async def send_timed(message: Message) -> None:
+        async def send_named(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"].append((b"server-timing", _server_timing(started, record)))
+                message["headers"] += (
+                    (REQUEST_ID_HEADER, record.request_id.encode()),
+                    (b"server-timing", _server_timing(started, record)),
+                )
             await send(message)
 
         try:
-            await self._app(scope, receive, send_timed)
+            await self._app(scope, receive, send_named)
         except Exception:
             self._logger.exception("unhandled", request_id=record.request_id)
             if status:  # too late for an answer of ours: the server closes the connection
                 raise
-            await self._unknown_error(scope)(scope, receive, send_timed)
+            await self._unknown_error(scope)(scope, receive, send_named)
         finally:
             self._finish(scope, record, status, time.perf_counter() - started)
 
@@ -90,6 +101,14 @@ class HttpTelemetry:
             digest=record.digest,
             cache=record.cache,
         )
+
+
+def _request_id(scope: Scope) -> str:
+    """The id that the client gave, if it is short and harmless, else a new one."""
+    for name, value in scope["headers"]:
+        if name == REQUEST_ID_HEADER and ACCEPTED_REQUEST_ID.fullmatch(value):
+            return value.decode()
+    return secrets.token_hex(16)
 
 
 def _server_timing(started: float, record: RequestRecord) -> bytes:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
-from typing import TextIO
+from datetime import UTC, datetime
+from typing import Any, TextIO
 
 import structlog
-from structlog.typing import FilteringBoundLogger
+from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
+
+_encode = json.JSONEncoder(default=repr, separators=(",", ":")).encode
 
 
 def make_logger(level: str, stream: TextIO | None = None) -> FilteringBoundLogger:
@@ -17,11 +21,20 @@ def make_logger(level: str, stream: TextIO | None = None) -> FilteringBoundLogge
         structlog.WriteLogger(stream or sys.stderr),
         processors=[
             structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            _add_time,
             structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
+            structlog.processors.JSONRenderer(serializer=_serialise),
         ],
         wrapper_class=wrapper,
-        cache_logger_on_first_use=True,
     ).bind()
     return logger
+
+
+def _add_time(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDict:
+    event["timestamp"] = datetime.now(UTC).isoformat()
+    return event
+
+
+def _serialise(event: EventDict, **_: Any) -> str:
+    # One encoder for all events: json.dumps with a `default` makes a new one for each, which costs more than encoding.
+    return _encode(event)

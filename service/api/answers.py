@@ -1,0 +1,74 @@
+"""Results over HTTP: the bytes as they were stored, with the headers that name them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import Request, Response
+
+from service.api.dependencies import services_of
+from service.api.problems import BodyTooLarge, UnsupportedMediaType
+from service.computations.abstract import Computation
+from service.telemetry.http import record_of
+from service.telemetry.metrics import CacheOutcome
+
+CACHE_STATUS: dict[CacheOutcome, str] = {
+    "memory": "privacy-bounds; hit; detail=memory",
+    "redis": "privacy-bounds; hit; detail=redis",
+    "collapsed": "privacy-bounds; fwd=miss; collapsed",
+    "computed": "privacy-bounds; fwd=miss; stored",
+}
+"""RFC 9211."""
+
+NOT_MODIFIED: dict[int | str, dict[str, Any]] = {304: {"description": "`If-None-Match` names this result."}}
+LONGEST_LENGTH_DIGITS = 15
+
+
+async def answer_computation(computation: Computation[Any, Any], request: Request) -> Response:
+    """Run a computation on the body of a request; the body goes to the validator as it was sent."""
+    if not _is_json(request.headers.get("content-type", "")):
+        raise UnsupportedMediaType
+    services = services_of(request)
+    body = await _read_body(request, services.settings.max_body_bytes)
+    answer = await services.runner.answer(computation, body)
+    record = record_of(request.scope)
+    record.digest, record.cache, record.compute_seconds = answer.digest, answer.cache, answer.compute_seconds
+    headers = {
+        "ETag": f'"{answer.digest}"',
+        "Content-Location": f"/v1/results/{answer.digest}",
+        "Cache-Status": CACHE_STATUS[answer.cache],
+    }
+    return stored_response(request, answer.digest, answer.body, headers)
+
+
+def stored_response(request: Request, digest: str, body: bytes, headers: dict[str, str]) -> Response:
+    """A result, or 304 where the client has it: a POST here only computes, so it is answered like a GET."""
+    known = request.headers.get("if-none-match")
+    if known is not None and _names(known, digest):
+        return Response(status_code=304, headers=headers)
+    return Response(body, headers=headers, media_type="application/json")
+
+
+async def _read_body(request: Request, limit: int) -> bytes:
+    """The body, unless it is longer than the limit; then as little of it as possible."""
+    declared = request.headers.get("content-length", "0")
+    if len(declared) > LONGEST_LENGTH_DIGITS or (declared.isdecimal() and int(declared) > limit):
+        raise BodyTooLarge
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > limit:
+            raise BodyTooLarge
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _is_json(content_type: str) -> bool:
+    return content_type == "application/json" or content_type.partition(";")[0].strip().lower() == "application/json"
+
+
+def _names(if_none_match: str, digest: str) -> bool:
+    """Whether the header lists this result (weak comparison, RFC 9110 section 13.1.2)."""
+    tags = (tag.strip().removeprefix("W/") for tag in if_none_match.split(","))
+    return any(tag in ("*", f'"{digest}"') for tag in tags)

@@ -1,0 +1,33 @@
+"""What routes are given: the resources of one running application, made by its lifespan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from service.api.readiness import Readiness
+from service.execution.runner import ComputationRunner
+from service.settings import Settings
+from service.telemetry.metrics import Metrics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """Everything a route may need."""
+
+    settings: Settings
+    runner: ComputationRunner
+    readiness: Readiness
+    metrics: Metrics
+    version: str
+
+
+def services_of(request: Request) -> Services:
+    """The services of the application that serves this request."""
+    services: Services = request.scope["state"]["services"]
+    return services
+
+
+UsedServices = Annotated[Services, Depends(services_of)]

@@ -1,0 +1,70 @@
+"""The published OpenAPI document: what routes that read raw bytes cannot tell the framework by their signatures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic.json_schema import models_json_schema
+
+from api_schemas.base import Request as RequestModel
+from api_schemas.problems import Problem
+
+SCHEMA_REFERENCE = "#/components/schemas/{model}"
+
+PROBLEM_TITLES = {
+    400: "The body is not JSON.",
+    404: "Not found.",
+    413: "The body is too long.",
+    415: "The body is not plain JSON by its `Content-Type`.",
+    422: "The body is JSON, but not a request that can be answered; `errors` says where and why.",
+    500: "The computation failed; no number is given.",
+    503: "Too much work waits; `Retry-After` says when to try again.",
+    504: "The computation met its time limit.",
+}
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """`responses=` entries for problems with these statuses."""
+    content = {"application/problem+json": {"schema": {"$ref": SCHEMA_REFERENCE.format(model=Problem.__name__)}}}
+    return {status: {"description": PROBLEM_TITLES[status], "content": content} for status in statuses}
+
+
+def json_body(model: type[RequestModel], examples: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """`openapi_extra=` for a route that validates its body itself."""
+    media_type = {"schema": {"$ref": SCHEMA_REFERENCE.format(model=model.__name__)}, "examples": examples}
+    return {"requestBody": {"required": True, "content": {"application/json": media_type}}}
+
+
+def install(app: FastAPI, request_models: tuple[type[RequestModel], ...]) -> None:
+    """Publish a document that also has the schemas named by `json_body` and `problems`."""
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            app.openapi_schema = _document(app, request_models)
+        return app.openapi_schema
+
+    app.openapi = openapi  # the documented way to replace it
+
+
+def _document(app: FastAPI, request_models: tuple[type[RequestModel], ...]) -> dict[str, Any]:
+    document = get_openapi(
+        title=app.title,
+        version=app.version,
+        openapi_version=app.openapi_version,
+        summary=app.summary,
+        description=app.description,
+        tags=app.openapi_tags,
+        license_info=app.license_info,
+        routes=app.routes,
+        separate_input_output_schemas=app.separate_input_output_schemas,
+    )
+    _, definitions = models_json_schema(
+        [(model, "validation") for model in (*request_models, Problem)], ref_template=SCHEMA_REFERENCE
+    )
+    schemas: dict[str, Any] = document.setdefault("components", {}).setdefault("schemas", {})
+    for name, schema in definitions["$defs"].items():
+        schemas.setdefault(name, schema)
+    document["components"]["schemas"] = dict(sorted(schemas.items()))
+    return document

@@ -1,0 +1,99 @@
+"""Problems over HTTP: responses, handlers for the framework, and what OpenAPI says about them."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from api_schemas.problems import FieldError, Problem
+from service.api.problems import (
+    HTTP_KINDS,
+    INVALID_PARAMETER,
+    KINDS,
+    ProblemKind,
+    problem_of,
+)
+from service.execution.errors import QueueFull
+from service.telemetry.http import record_of
+
+MEDIA_TYPE = "application/problem+json"
+
+
+def problem_response(problem: Problem, headers: dict[str, str] | None = None) -> Response:
+    """A problem as an HTTP response."""
+    return Response(problem.json_bytes(), problem.status, {"Cache-Control": "no-store", **(headers or {})}, MEDIA_TYPE)
+
+
+def error_response(error: Exception, scope: MutableMapping[str, Any]) -> Response:
+    """The response to an exception."""
+    headers = {"Retry-After": str(error.retry_after_seconds)} if isinstance(error, QueueFull) else None
+    return problem_response(problem_of(error, scope["path"], record_of(scope).request_id), headers)
+
+
+def unknown_error(scope: MutableMapping[str, Any]) -> Response:
+    """The answer to an exception that nobody expected: a fixed text."""
+    return error_response(Exception(), scope)
+
+
+def install(app: FastAPI) -> None:
+    """Answer every known exception with its problem. Unknown ones are left to the outermost middleware."""
+
+    async def known(request: Request, error: Exception) -> Response:
+        return error_response(error, request.scope)
+
+    for error_type in KINDS:
+        app.add_exception_handler(error_type, known)
+    app.add_exception_handler(HTTPException, _refused_by_framework)
+    app.add_exception_handler(RequestValidationError, _invalid_parameters)
+    app.add_exception_handler(ClientDisconnect, _nobody_listens)
+
+
+async def _refused_by_framework(request: Request, error: Exception) -> Response:
+    if not isinstance(error, HTTPException):
+        raise error
+    kind = HTTP_KINDS.get(error.status_code) or ProblemKind("http-error", "Request refused", error.status_code)
+    details = {
+        404: "There is nothing at this path. /docs lists what there is.",
+        405: "This path does not take this method; `Allow` lists those it takes.",
+    }
+    return problem_response(
+        Problem(
+            type=kind.type,
+            title=kind.title,
+            status=kind.status,
+            detail=details.get(error.status_code, "The request was refused."),
+            instance=request.scope["path"],
+            request_id=record_of(request.scope).request_id,
+            errors=(),
+        ),
+        dict(error.headers or {}),
+    )
+
+
+async def _nobody_listens(_request: Request, _error: Exception) -> Response:
+    """The client went away while it sent its body: not a defect, and nobody reads this."""
+    return Response(status_code=400)
+
+
+async def _invalid_parameters(request: Request, error: Exception) -> Response:
+    """Parameters of the path or the query; bodies never come this way."""
+    if not isinstance(error, RequestValidationError):
+        raise error
+    names = [".".join(str(part) for part in entry["loc"]) for entry in error.errors()]
+    sentence = "Does not have the documented form."
+    return problem_response(
+        Problem(
+            type=INVALID_PARAMETER.type,
+            title=INVALID_PARAMETER.title,
+            status=INVALID_PARAMETER.status,
+            detail=f"Invalid: {', '.join(names)}.",
+            instance=request.scope["path"],
+            request_id=record_of(request.scope).request_id,
+            errors=tuple(FieldError(pointer="", detail=f"{name}: {sentence}") for name in names),
+        )
+    )

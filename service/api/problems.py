@@ -1,0 +1,131 @@
+"""One table from exception to problem (RFC 9457). Knows no web framework: the command line reports problems too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from api_schemas.problems import FieldError, Problem, field_errors
+from service.execution.errors import ComputeBudgetExceeded, OutOfMemory, OutOfTime, QueueFull, WorkerDied
+from service.execution.request_body import DuplicateKeys, InvalidRequest, MalformedJson
+from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
+
+
+class UnsupportedMediaType(Exception):
+    """The body does not say that it is plain JSON."""
+
+
+class BodyTooLarge(Exception):
+    """The body is longer than the service reads."""
+
+
+class ResultNotFound(Exception):
+    """No result with this digest is stored here."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemKind:
+    """What all problems of one kind have in common."""
+
+    slug: str
+    title: str
+    status: int
+
+    @property
+    def type(self) -> str:
+        """The URI reference that names the kind."""
+        return f"/problems/{self.slug}"
+
+
+UNKNOWN = ProblemKind("internal-error", "Internal error", 500)
+INVALID_PARAMETER = ProblemKind("invalid-parameter", "Invalid parameter", 422)
+
+KINDS: dict[type[Exception], ProblemKind] = {
+    MalformedJson: ProblemKind("malformed-json", "Body is not JSON", 400),
+    InvalidRequest: ProblemKind("invalid-request", "Invalid request", 422),
+    DuplicateKeys: ProblemKind("invalid-request", "Invalid request", 422),
+    UnsupportedMediaType: ProblemKind("unsupported-media-type", "Unsupported media type", 415),
+    BodyTooLarge: ProblemKind("body-too-large", "Body too large", 413),
+    ResultNotFound: ProblemKind("result-not-found", "Result not found", 404),
+    OutOfDomain: ProblemKind("out-of-domain", "Value outside the domain", 422),
+    UnsupportedCombination: ProblemKind("unsupported-combination", "Combination not supported", 422),
+    NumericalFailure: ProblemKind("numerical-failure", "Numerical failure", 500),
+    ComputeBudgetExceeded: ProblemKind("compute-budget-exceeded", "Compute budget exceeded", 422),
+    QueueFull: ProblemKind("overloaded", "Overloaded", 503),
+    OutOfTime: ProblemKind("out-of-time", "Time limit exceeded", 504),
+    OutOfMemory: ProblemKind("out-of-memory", "Memory limit exceeded", 500),
+    WorkerDied: ProblemKind("worker-died", "Computation was ended", 500),
+}
+"""The kind of every exception that is answered; a base class covers its children."""
+
+HTTP_KINDS: dict[int, ProblemKind] = {
+    404: ProblemKind("not-found", "Not found", 404),
+    405: ProblemKind("method-not-allowed", "Method not allowed", 405),
+}
+"""The kind of what the web framework refuses by itself."""
+
+
+def kind_of(error: Exception) -> ProblemKind:
+    """The kind of the nearest base class in the table; UNKNOWN where there is none."""
+    return next((KINDS[base] for base in type(error).__mro__ if base in KINDS), UNKNOWN)
+
+
+def problem_of(error: Exception, instance: str, request_id: str) -> Problem:
+    """The problem that an exception is reported as. Neither what was sent nor an unknown exception's text is in it."""
+    kind = kind_of(error)
+    return Problem(
+        type=kind.type,
+        title=kind.title,
+        status=kind.status,
+        instance=instance,
+        request_id=request_id,
+        **_particulars(error),
+    )
+
+
+def _particulars(error: Exception) -> dict[str, Any]:
+    """`detail`, `errors` and what else a problem says about this one occurrence."""
+    match error:
+        case InvalidRequest() | MalformedJson():
+            errors = tuple(field_errors(error.validation))
+            return {"detail": _count(errors), "errors": errors}
+        case DuplicateKeys():
+            sentence = "This key is given more than once; give it once."
+            errors = tuple(FieldError(pointer=pointer, detail=sentence) for pointer in error.pointers)
+            return {"detail": _count(errors), "errors": errors}
+        case OutOfDomain():
+            detail = f"{error.name} must be {error.domain}." + (f" {error.remedy}" if error.remedy else "")
+            return {"detail": detail, "errors": (FieldError(pointer=_pointer(error), detail=detail),)}
+        case UnsupportedCombination():
+            detail = f"{error.requested} is not supported: {error.reason}"
+            errors = (FieldError(pointer=_pointer(error), detail=f"Supported: {', '.join(error.supported)}."),)
+            return {"detail": detail, "errors": errors, "supported": error.supported}
+        case ComputeBudgetExceeded():
+            detail = (
+                "The estimated cost is above the limit; nothing was computed. Ask fewer questions, or for fewer points."
+            )
+            return {"detail": detail, "errors": (), "estimated_cost": error.estimate, "limit": error.limit}
+        case _:
+            return {"detail": DETAILS.get(type(error), UNKNOWN_DETAIL), "errors": ()}
+
+
+UNKNOWN_DETAIL = "Something went wrong here, and it is not your request. The request id helps to find it in the logs."
+DETAILS: dict[type[Exception], str] = {
+    UnsupportedMediaType: "Send the body as plain JSON with the header `Content-Type: application/json`.",
+    BodyTooLarge: "The body is longer than this service reads; GET /v1/limits says how long it may be.",
+    ResultNotFound: "No result with this digest is stored here. Results may be forgotten: send the request again.",
+    NumericalFailure: "A check of the computation failed, so no number is given. The request id is in the logs.",
+    QueueFull: "Too much work waits already. Try again after the time in `Retry-After`.",
+    OutOfTime: "The computation met its time limit and was ended. Ask fewer questions, or for fewer points.",
+    OutOfMemory: "The computation met its memory limit and was ended. Ask fewer questions, or for fewer points.",
+    WorkerDied: "The process of the computation ended before it answered. No other request is affected; try again.",
+}
+
+
+def _pointer(error: Exception) -> str:
+    """The place in the request that a computation blamed; the whole body where it named none."""
+    return str(getattr(error, "pointer", ""))
+
+
+def _count(errors: tuple[FieldError, ...]) -> str:
+    return "One place in the body is wrong." if len(errors) == 1 else f"{len(errors)} places in the body are wrong."

@@ -1,0 +1,47 @@
+"""GET /v1/results/{digest}."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request, Response
+
+from api_schemas.bounds import BoundsResponse
+from service.api.answers import NOT_MODIFIED, stored_response
+from service.api.dependencies import UsedServices
+from service.api.documentation import problems
+from service.api.problems import ResultNotFound
+from service.computations.bounds import BOUNDS
+from service.telemetry.http import record_of
+
+router = APIRouter(tags=["results"])
+
+COMPUTATIONS = (BOUNDS.name,)
+IMMUTABLE = "public, max-age=31536000, immutable"
+
+Digest = Annotated[
+    str,
+    Path(
+        pattern="^sha256:[0-9a-f]{64}$",
+        description="The `digest` of a result, which is also its `ETag`.",
+        openapi_examples={
+            "dpsgd_run": {"value": "sha256:" + "0123456789abcdef" * 4},
+            "laplace_release": {"value": "sha256:" + "fedcba9876543210" * 4},
+        },
+    ),
+]
+
+
+@router.get(
+    "/v1/results/{digest}",
+    response_model=BoundsResponse,
+    responses=NOT_MODIFIED | problems(404, 422, 500),
+)
+async def result(request: Request, digest: Digest, services: UsedServices) -> Response:
+    """A stored result. What a digest names never changes; it may be forgotten."""
+    record_of(request.scope).digest = digest
+    body = await services.runner.find(COMPUTATIONS, digest)
+    if body is None:
+        raise ResultNotFound
+    headers = {"ETag": f'"{digest}"', "Cache-Control": IMMUTABLE, "Cache-Status": "privacy-bounds; hit"}
+    return stored_response(request, digest, body, headers)

@@ -1,0 +1,79 @@
+"""`privacy-bounds serve` and `privacy-bounds bounds`: the service, and its computations without HTTP.
+
+What a command needs is imported when it runs, so that `bounds` answers without loading a web framework.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+PROBLEM_EXIT_CODE = 2
+COMMAND_INSTANCE = "privacy-bounds bounds"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code is 0, or 2 where a problem was reported on standard error."""
+    parser = argparse.ArgumentParser(prog="privacy-bounds", description="Certified bounds on privacy attacks.")
+    commands = parser.add_subparsers(dest="command", required=True)
+
+    serve_parser = commands.add_parser("serve", help="serve HTTP; settings come from PRIVACY_BOUNDS_* variables")
+    serve_parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    serve_parser.add_argument("--port", default=8000, type=int, help="port to listen on (default: %(default)s)")
+
+    bounds_parser = commands.add_parser("bounds", help="answer a request of POST /v1/bounds with the same bytes")
+    bounds_parser.add_argument("request", help="a JSON file, or - for standard input")
+
+    chosen = parser.parse_args(arguments)
+    if chosen.command == "serve":
+        return serve(chosen.host, chosen.port)
+    return answer_bounds(chosen.request)
+
+
+def serve(host: str, port: int) -> int:
+    """Serve until a signal comes."""
+    import uvicorn
+
+    from service.main import create_app
+    from service.settings import Settings
+
+    # One log event per request is written by the service itself, with what a line of uvicorn cannot know.
+    uvicorn.run(
+        create_app(Settings()), host=host, port=port, access_log=False, log_level="warning", server_header=False
+    )
+    return 0
+
+
+def answer_bounds(source: str) -> int:
+    """Write the response body to standard output, or the problem to standard error."""
+    from service.api.problems import problem_of
+    from service.computations.bounds import BOUNDS
+    from service.computations.digest import digest
+    from service.engine_version import ENGINE_VERSION
+    from service.execution.request_body import RequestBodyError, parse_request
+    from service.execution.worker import compute_body
+    from service.privacy.errors import PrivacyComputationError
+
+    try:
+        body = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+    except OSError as error:
+        print(f"privacy-bounds: cannot read {source}: {error.strerror}", file=sys.stderr)
+        return PROBLEM_EXIT_CODE
+    try:
+        request = parse_request(BOUNDS.request_type, body)
+        name = digest(BOUNDS.name, ENGINE_VERSION, request)
+        answer = compute_body(BOUNDS, request, name, ENGINE_VERSION).body
+    except (RequestBodyError, PrivacyComputationError) as error:
+        problem = problem_of(error, instance=COMMAND_INSTANCE, request_id="")
+        sys.stderr.buffer.write(problem.json_bytes() + b"\n")
+        return PROBLEM_EXIT_CODE
+    sys.stdout.buffer.write(answer)
+    if sys.stdout.isatty():
+        sys.stdout.buffer.write(b"\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

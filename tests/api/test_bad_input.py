@@ -1,0 +1,210 @@
+"""Whatever is sent: a problem with a pointer and a sentence that says what is allowed; never 500, never a hang."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests.api.requests import ADVANTAGE, GAUSSIAN, ROUTE, bounds, dpsgd, encoded, post
+
+
+def raw(text: str) -> bytes:
+    """A request whose noise multiplier is `text`, letter by letter."""
+    return encoded(bounds()).replace(b"1.0", text.encode())
+
+
+def nested(depth: int) -> dict[str, Any]:
+    mechanism = GAUSSIAN
+    for _ in range(depth):
+        mechanism = {"type": "repeated", "steps": 1, "mechanism": mechanism}
+    return mechanism
+
+
+def deep(depth: int) -> bytes:
+    return b'{"mechanism":' + b'{"type":"repeated","steps":1,"mechanism":' * depth + b"1" + b"}" * depth + b"}"
+
+
+def question(**fields: Any) -> bytes:
+    return encoded(bounds(questions=[fields]))
+
+
+NOISE = "/mechanism/noise_multiplier"
+BAD: list[tuple[str, bytes, int, str, str]] = [
+    # (what, body, status, pointer, a part of the sentence)
+    ("NaN", raw("NaN"), 422, NOISE, "[0.0001, 1e+15]"),
+    ("Infinity", raw("Infinity"), 422, NOISE, "[0.0001, 1e+15]"),
+    ("-Infinity", raw("-Infinity"), 422, NOISE, "[0.0001, 1e+15]"),
+    ("1e999", raw("1e999"), 422, NOISE, "[0.0001, 1e+15]"),
+    ("5e-324", raw("5e-324"), 422, NOISE, "[0.0001, 1e+15]"),
+    ("text", raw('"1.0"'), 422, NOISE, "finite number"),
+    ("false", raw("false"), 422, NOISE, "finite number"),
+    ("null", raw("null"), 422, NOISE, "finite number"),
+    ("list", raw("[1.0]"), 422, NOISE, "finite number"),
+    ("noise 0", raw("0"), 422, NOISE, "[0.0001, 1e+15]"),
+    ("noise 1e16", raw("1e16"), 422, NOISE, "[0.0001, 1e+15]"),
+    ("many digits", raw("1" * 5000), 400, "", "valid JSON"),
+    ("unknown field", encoded(bounds(extra=1)), 422, "/extra", "The fields are"),
+    ("unknown field inside", encoded(bounds(dpsgd(epochs=3))), 422, "/mechanism/epochs", "The fields are"),
+    ("option no method takes", encoded(bounds(order=4)), 422, "/order", "The fields are"),
+    ("no type", encoded(bounds({"noise_multiplier": 1.0})), 422, "/mechanism/type", "gaussian"),
+    ("wrong type", encoded(bounds({"type": "gauss"})), 422, "/mechanism/type", "gaussian"),
+    ("type not text", encoded(bounds({"type": 1})), 422, "/mechanism/type", "gaussian"),
+    ("question without type", question(delta=0.1), 422, "/questions/0/type", "epsilon"),
+    ("deep", deep(3000), 400, "", "valid JSON"),
+    ("deep lists", b"[" * 3000, 400, "", "valid JSON"),
+    ("deep but closed", b"[" * 3000 + b"]" * 3000, 400, "", "valid JSON"),
+    ("tree of 17", encoded(bounds(nested(17))), 422, "/mechanism", "16"),
+    ("tree of 60", encoded(bounds(nested(60))), 422, "/mechanism", "16"),
+    ("encoding", encoded(bounds()).replace(b"gaussian", b"g\xff\xfean"), 400, "", "UTF-8"),
+    ("UTF-16", json.dumps(bounds()).encode("utf-16"), 400, "", "valid JSON"),
+    ("empty", b"", 400, "", "valid JSON"),
+    ("space", b"  \n", 400, "", "valid JSON"),
+    ("truncated", encoded(bounds())[:-1], 400, "", "valid JSON"),
+    ("two values", encoded(bounds()) * 2, 400, "", "valid JSON"),
+    ("not an object", b"[]", 422, "", "JSON object"),
+    ("null body", b"null", 422, "", "JSON object"),
+    ("number", b"1", 422, "", "JSON object"),
+    ("nothing in it", b"{}", 422, "/mechanism", "Required"),
+    ("no questions", encoded(bounds(questions=[])), 422, "/questions", "1 to 256"),
+    ("257 questions", encoded(bounds(questions=[ADVANTAGE] * 257)), 422, "/questions", "256"),
+    (
+        "257 components",
+        encoded(bounds({"type": "composed", "mechanisms": [GAUSSIAN] * 257})),
+        422,
+        "/mechanism/mechanisms",
+        "256",
+    ),
+    ("no components", encoded(bounds({"type": "composed", "mechanisms": []})), 422, "/mechanism/mechanisms", "1 to"),
+    ("steps 0", encoded(bounds(dpsgd(steps=0))), 422, "/mechanism/steps", "[1, 1e+12]"),
+    ("steps 1.5", encoded(bounds(dpsgd(steps=1.5))), 422, "/mechanism/steps", "integer"),
+    ("steps 1e18", encoded(bounds(dpsgd(steps=10**18))), 422, "/mechanism/steps", "[1, 1e+12]"),
+    ("steps 1e18 as float", encoded(bounds(dpsgd(steps=1e18))), 422, "/mechanism/steps", "[1, 1e+12]"),
+    ("steps -1", encoded(bounds(dpsgd(steps=-1))), 422, "/mechanism/steps", "[1, 1e+12]"),
+    ("steps text", encoded(bounds(dpsgd(steps="1000"))), 422, "/mechanism/steps", "integer"),
+    ("rate 0", encoded(bounds(dpsgd(sample_rate=0))), 422, "/mechanism/sample_rate", "(0, 1]"),
+    ("rate above 1", encoded(bounds(dpsgd(sample_rate=1.0000001))), 422, "/mechanism/sample_rate", "(0, 1]"),
+    ("delta -1", question(type="epsilon", delta=-1), 422, "/questions/0/delta", "[0, 1]"),
+    ("delta 1.5", question(type="epsilon", delta=1.5), 422, "/questions/0/delta", "[0, 1]"),
+    ("epsilon 1e7", question(type="delta", epsilon=1e7), 422, "/questions/0/epsilon", "[0, 1000000]"),
+    ("no rates", question(type="trade_off", false_positive_rates=[]), 422, "/questions/0/false_positive_rates", "1 to"),
+    (
+        "too many rates",
+        question(type="trade_off", false_positive_rates=[0.5] * 10_001),
+        422,
+        "/questions/0/false_positive_rates",
+        "10000",
+    ),
+    (
+        "one rate wrong",
+        question(type="trade_off", false_positive_rates=[0.5, 2]),
+        422,
+        "/questions/0/false_positive_rates/1",
+        "[0, 1]",
+    ),
+    ("direction", question(type="advantage", direction="up"), 422, "/questions/0/direction", ""),
+    ("method", encoded(bounds(method="magic")), 422, "/method", "contour"),
+    ("tolerance", encoded(bounds(relative_tolerance=0)), 422, "/relative_tolerance", ""),
+    ("threat model", encoded(bounds(threat_model={"type": "nobody"})), 422, "/threat_model/type", "worst_case"),
+    ("key twice", b'{"mechanism": {"type": "gdp", "mu": 1, "mu": 2}, "questions": [{"type": "advantage"}]}', 422,
+     "/mechanism/mu", "once"),
+    ("two spellings", encoded(bounds(dpsgd(sigma=2.0))), 422, "/mechanism/sigma", "only one"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "status", "pointer", "sentence"), [pytest.param(*row[1:], id=row[0]) for row in BAD])
+def test_bad_bodies(client: TestClient, body: bytes, status: int, pointer: str, sentence: str) -> None:
+    answer = post(client, body, X_Request_ID="bad-1")
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "application/problem+json"
+    problem = answer.json()
+    assert problem["status"] == status
+    assert problem["type"].startswith("/problems/")
+    assert problem["title"]
+    assert problem["instance"] == ROUTE
+    assert problem["request_id"] == answer.headers["x-request-id"] == "bad-1"
+    pointers = {error["pointer"]: error["detail"] for error in problem["errors"]}
+    assert pointer in pointers
+    assert sentence in pointers[pointer]
+    assert all(detail.endswith(".") for detail in pointers.values())
+
+
+def test_what_was_sent_is_not_repeated(client: TestClient) -> None:
+    marks = ["sekrit-value", 0.123454321]
+    for mark in marks:
+        for body in (bounds(dpsgd(steps=mark)), bounds(method=mark), bounds(threat_model={"type": mark}), [mark]):
+            answer = post(client, encoded(body))
+            assert answer.status_code == 422
+            assert str(mark) not in answer.text
+
+
+def test_a_large_body_is_refused_unread(client: TestClient) -> None:
+    body = b'{"mechanism": "' + b"x" * 10_000_000 + b'"}'
+    for content in (body, iter([body[:600_000], body[600_000:1_200_000]])):
+        answer = client.post(ROUTE, content=content, headers={"Content-Type": "application/json"})
+        assert answer.status_code == 413
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert answer.json()["type"] == "/problems/body-too-large"
+        assert "x-request-id" in answer.headers
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [None, "", "text/plain", "application/x-www-form-urlencoded", "application/xml", "application/jsonl", "\xfc"],
+)
+def test_a_body_that_does_not_say_it_is_json(client: TestClient, content_type: str | None) -> None:
+    headers = {} if content_type is None else {"Content-Type": content_type.encode("latin-1")}
+    answer = client.post(ROUTE, content=encoded(bounds()), headers=headers)
+    assert answer.status_code == 415
+    assert "application/json" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "application/json; charset=utf-8", "Application/JSON"])
+def test_spellings_of_json(client: TestClient, content_type: str) -> None:
+    assert client.post(ROUTE, content=encoded(bounds()), headers={"Content-Type": content_type}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "kind"),
+    [
+        ("GET", "/", 404, "not-found"),
+        ("GET", "/v1/nothing", 404, "not-found"),
+        ("POST", "/v1/bounds/", 404, "not-found"),
+        ("GET", ROUTE, 405, "method-not-allowed"),
+        ("PUT", ROUTE, 405, "method-not-allowed"),
+        ("DELETE", "/v1/catalogue", 405, "method-not-allowed"),
+        ("BREW", "/v1/bounds", 405, "method-not-allowed"),
+        ("GET", "/v1/results/sha256:" + "0" * 64, 404, "result-not-found"),
+        ("GET", "/v1/results/nonsense", 422, "invalid-parameter"),
+        ("GET", "/v1/results/" + "%00" * 30, 422, "invalid-parameter"),
+    ],
+)
+def test_wrong_places_are_problems_too(client: TestClient, method: str, path: str, status: int, kind: str) -> None:
+    answer = client.request(method, path, follow_redirects=False)
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
+    problem = answer.json()
+    assert (problem["type"], problem["status"]) == (f"/problems/{kind}", status)
+    if status == 405:
+        assert answer.headers["allow"]
+
+
+def test_bodies_full_of_mistakes_do_not_hold_the_service_up(client: TestClient) -> None:
+    """A megabyte of wrong values costs less than a second; without a bound on errors it is many."""
+    bodies = [
+        b'{"questions": [' + b"0," * 500_000 + b"0]}",
+        b'{"questions": [{"type": "trade_off", "false_positive_rates": [' + b'"",' * 300_000 + b'""]}]}',
+        b'{"mechanism": {"type": "composed", "mechanisms": [' + b"{}," * 300_000 + b"{}]}}",
+        b"{" + b",".join(b'"k%d": 0' % n for n in range(80_000)) + b"}",
+        b'{"mechanism": ' * 70_000,
+        b'{"mechanism": {"type": "gdp", "mu": ' + b"9" * 1_000_000 + b"}}",
+        b'{"mechanism": {"type": "gdp", "mu": 0.' + b"9" * 1_000_000 + b"}}",
+    ]
+    for body in bodies:
+        started = time.perf_counter()
+        answer = post(client, body)
+        assert answer.status_code in (400, 422), body[:60]
+        assert len(answer.content) < 300_000
+        assert time.perf_counter() - started < 30, "no hang"

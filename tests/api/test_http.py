@@ -1,0 +1,160 @@
+"""Headers, caching and discovery: what HTTP promises about an answer, whatever its number."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from api_schemas.bounds import BoundsResponse
+from service.computations.bounds import BOUNDS
+from service.computations.digest import digest
+from service.engine_version import ENGINE_VERSION
+from service.main import create_app
+from service.settings import Settings
+from tests.api.requests import ROUTE, bounds, post
+
+
+@pytest.fixture(scope="module")
+def first(client: TestClient) -> Any:
+    return post(client, bounds({"type": "gaussian", "noise_multiplier": 3.25}))
+
+
+def test_the_answer_names_itself(first: Any) -> None:
+    assert first.status_code == 200
+    assert first.headers["content-type"] == "application/json"
+    name = BoundsResponse.model_validate_json(first.content).digest
+    assert first.headers["etag"] == f'"{name}"'
+    assert first.headers["content-location"] == f"/v1/results/{name}"
+    assert first.headers["cache-status"] == "privacy-bounds; fwd=miss; stored"
+    assert re.fullmatch(r"total;dur=\d+\.\d{3}, compute;dur=\d+\.\d{3}", first.headers["server-timing"])
+
+
+def test_the_digest_is_that_of_the_canonical_request(first: Any) -> None:
+    request = BOUNDS.request_type.model_validate_json(
+        b'{"questions": [{"type": "advantage"}], "mechanism": {"sigma": 3.25, "type": "gaussian"}, "method": "auto"}'
+    )
+    assert first.json()["digest"] == digest(BOUNDS.name, ENGINE_VERSION, request)
+
+
+def test_the_same_request_gives_the_same_bytes_from_the_cache(client: TestClient, first: Any) -> None:
+    again = post(client, bounds({"type": "gaussian", "noise_multiplier": 3.25}))
+    spelled = post(client, b'{"questions":[{"type":"advantage"}],"mechanism":{"sigma":3.25,"type":"gaussian"}}')
+    for answer in (again, spelled):
+        assert answer.content == first.content
+        assert answer.headers["etag"] == first.headers["etag"]
+        assert answer.headers["cache-status"] == "privacy-bounds; hit; detail=memory"
+        assert answer.headers["server-timing"].startswith("total;dur=")
+        assert "compute" not in answer.headers["server-timing"]
+
+
+def test_a_result_can_be_fetched_by_its_digest(client: TestClient, first: Any) -> None:
+    answer = client.get(first.headers["content-location"])
+    assert (answer.status_code, answer.content) == (200, first.content)
+    assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert answer.headers["etag"] == first.headers["etag"]
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize(
+    ("template", "status"),
+    [("{}", 304), ("W/{}", 304), ('"x", {}', 304), ("*", 304), ('"x"', 200), ("", 200), ("sha256", 200)],
+)
+def test_what_the_client_has_is_not_sent_again(
+    client: TestClient, first: Any, method: str, template: str, status: int
+) -> None:
+    headers = {"If-None-Match": template.format(first.headers["etag"])}
+    if method == "GET":
+        answer = client.get(first.headers["content-location"], headers=headers)
+    else:
+        answer = post(client, bounds({"type": "gaussian", "noise_multiplier": 3.25}), **headers)
+    assert answer.status_code == status
+    assert answer.headers["etag"] == first.headers["etag"]
+    if status == 304:
+        assert answer.content == b""
+
+
+def test_request_ids_come_back_or_are_made(client: TestClient) -> None:
+    assert client.get("/livez", headers={"X-Request-ID": "trace:4711/a"}).headers["x-request-id"] == "trace:4711/a"
+    made = {client.get("/livez").headers["x-request-id"] for _ in range(3)}
+    assert len(made) == 3
+    for bad in ("a b", "x" * 129, "<script>"):
+        assert client.get("/livez", headers={"X-Request-ID": bad}).headers["x-request-id"] != bad
+
+
+def test_discovery(client: TestClient) -> None:
+    catalogue = client.get("/v1/catalogue").json()
+    assert {"gaussian", "laplace", "gdp", "pure_dp", "approximate_dp", "poisson_sampled", "repeated", "composed"} < {
+        entry["type"] for entry in catalogue["mechanisms"]
+    }
+    settings = Settings()
+    limits = client.get("/v1/limits").json()
+    assert limits["request"]["questions"] == 256
+    assert (limits["body_bytes"], limits["cost"]) == (settings.max_body_bytes, settings.max_cost)
+    version = client.get("/v1/version").json()
+    assert (version["service"], version["engine_version"]) == ("privacy-bounds", ENGINE_VERSION)
+
+
+def test_health(client: TestClient) -> None:
+    assert client.get("/livez").json() == {"status": "live"}
+    assert client.get("/readyz").json() == {"status": "ready", "checks": []}
+    verbose = client.get("/readyz?verbose")
+    assert verbose.status_code == 200
+    checks = {check["name"]: check["status"] for check in verbose.json()["checks"]}
+    assert checks == {"known_answer": "ok", "worker_pool": "ok", "redis": "ok"}
+
+
+def test_metrics_count_by_template(client: TestClient, first: Any) -> None:
+    client.get("/v1/results/sha256:" + "0" * 64)
+    client.get("/somewhere/else")
+    text = client.get("/metrics").text
+    assert re.search(r'privacy_bounds_http_requests_total\{method="POST",route="/v1/bounds",status="200"\} \d', text)
+    assert 'route="/v1/results/{digest}",status="404"' in text
+    assert 'route="unmatched",status="404"' in text
+    assert "sha256" not in text
+    assert "somewhere" not in text
+    assert re.search(
+        r'computation_duration_seconds_count\{computation="bounds",mechanism="gaussian",place="inline"', text
+    )
+    assert "process_resident_memory_bytes" in text
+
+
+def test_two_applications_in_one_process_do_not_meet(client: TestClient, first: Any) -> None:
+    with TestClient(create_app(Settings(log_level="error"))) as other:
+        assert 'route="/v1/bounds"' not in other.get("/metrics").text
+        assert other.get(first.headers["content-location"]).status_code == 404
+
+
+def test_a_defect_is_a_fixed_text(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    app = create_app(Settings(log_level="error"))
+
+    @app.get("/defect")
+    async def defect() -> None:
+        raise ValueError("an inner secret")
+
+    with TestClient(app) as client:
+        answer = client.get("/defect", headers={"X-Request-ID": "id-1"})
+    assert (answer.status_code, answer.headers["content-type"]) == (500, "application/problem+json")
+    assert answer.json()["type"] == "/problems/internal-error"
+    assert answer.json()["request_id"] == answer.headers["x-request-id"] == "id-1"
+    assert "secret" not in answer.text
+
+
+def test_the_log_has_one_event_a_request_and_no_bodies(capfd: pytest.CaptureFixture[str]) -> None:
+    import json
+
+    with TestClient(create_app(Settings())) as client:
+        answer = client.post(
+            ROUTE,
+            content=b'{"mechanism":{"type":"gdp","mu":0.123454321},"questions":[{"type":"advantage"}]}',
+            headers={"Content-Type": "application/json", "X-Request-ID": "logged"},
+        )
+    lines = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
+    [event] = [line for line in lines if line["event"] == "request"]
+    assert event["request_id"] == "logged"
+    assert event["digest"] == answer.json()["digest"]
+    assert (event["route"], event["method"], event["status"], event["cache"]) == (ROUTE, "POST", 200, "computed")
+    assert event["duration_ms"] > 0
+    assert "0.12345" not in str(lines)
