@@ -24,6 +24,7 @@ from api_schemas.threat_models import ThreatModelSpec
 from service.computations.abstract import Computation
 from service.computations.caveats import assumptions, hazards
 from service.computations.numbers import enclosed_number, enclosed_numbers, narrow
+from service.computations.prices import readings_of
 from service.computations.readings import READINGS
 from service.privacy.composition.choose import estimate_cost
 from service.privacy.enclosure import Evidence
@@ -34,12 +35,6 @@ from service.privacy.questions import gaussian_dp
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
-
-GDP_MU_READINGS: Final = 32
-"""A regularised mu searches the curve: it costs about this many readings."""
-
-POINTS_PER_READING: Final = 30
-"""The points of a list are computed together: so many cost about as much as one reading by itself."""
 
 
 def compute_bounds(request: BoundsRequest, digest: str, engine_version: str) -> BoundsResponse:
@@ -65,7 +60,7 @@ def compute_bounds(request: BoundsRequest, digest: str, engine_version: str) -> 
 
 def bounds_cost(request: BoundsRequest) -> int:
     """Estimated work in units of about one microsecond of CPU time."""
-    return estimate_cost(mechanism_of(request.mechanism), sum(map(_readings, request.questions)))
+    return estimate_cost(mechanism_of(request.mechanism), readings_of(request))
 
 
 def mechanism_of(spec: MechanismSpec) -> AbstractMechanism:
@@ -101,12 +96,6 @@ def _part(value: Any) -> Any:
     if isinstance(value, Request):
         return _mechanism(cast("MechanismSpec", value))
     return tuple(map(_part, cast("tuple[Any, ...]", value))) if isinstance(value, tuple) else value
-
-
-def _readings(question: QuestionSpec) -> int:
-    if isinstance(question, TradeOffQuestion):
-        return 1 + len(question.false_positive_rates) // POINTS_PER_READING
-    return GDP_MU_READINGS if isinstance(question, GdpMuQuestion) else 1
 
 
 def _answer(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> Answer:

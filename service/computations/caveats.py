@@ -65,7 +65,7 @@ LARGE_SAMPLE_RATE_STATED: Final = Hazard(
 def assumptions(mechanism: MechanismSpec) -> tuple[Assumption, ...]:
     """What the answers about a mechanism rest on and the service cannot see."""
     nodes = {type(node) for node in _nodes(mechanism)}
-    rates = _sample_rates(mechanism)
+    rates = sample_rates(mechanism)
     found: list[Assumption] = []
     if nodes & {GaussianMechanism, LaplaceMechanism, DpsgdMechanism}:
         found += [SENSITIVITY_BOUNDED, NOISE_IS_FRESH]
@@ -80,7 +80,7 @@ def assumptions(mechanism: MechanismSpec) -> tuple[Assumption, ...]:
 
 def hazards(mechanism: MechanismSpec) -> tuple[Hazard, ...]:
     """Known traps that the described mechanism may have fallen into."""
-    rates = _sample_rates(mechanism)
+    rates = sample_rates(mechanism)
     found: list[Hazard] = []
     if any(rate < 1 for rate in rates):
         found.append(POISSON_SAMPLING_ASSUMED)
@@ -91,7 +91,8 @@ def hazards(mechanism: MechanismSpec) -> tuple[Hazard, ...]:
     return tuple(found)
 
 
-def _sample_rates(mechanism: MechanismSpec) -> list[float]:
+def sample_rates(mechanism: MechanismSpec) -> list[float]:
+    """The sampling rates in a tree of mechanisms."""
     return [
         node.sample_rate for node in _nodes(mechanism) if isinstance(node, PoissonSampledMechanism | DpsgdMechanism)
     ]

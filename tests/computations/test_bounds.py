@@ -319,3 +319,17 @@ def test_the_price_is_known_without_doing_the_work() -> None:
     dearer = BOUNDS.cost(request(run, *[{"type": "trade_off", "false_positive_rates": [0.1] * 1000}] * 2))
     assert 0 < cheap < dear < dearer
     assert isinstance(dearer, int)
+
+
+def test_what_is_dear_has_its_price() -> None:
+    """The hull of two directions and a regularised mu are searched for; where there is one curve, they are not dear."""
+    run = {"type": "dpsgd", "sigma": 1.0, "q": 0.01, "steps": 1000}
+    full = {"type": "dpsgd", "sigma": 1.0, "q": 1.0, "steps": 1000}
+    for question in (
+        {"type": "reconstruction", "kappa": 0.001},
+        {"type": "gdp_mu"},
+        {"type": "trade_off", "fpr": [0.1]},
+    ):
+        add, both = ({**question, "direction": direction} for direction in ("add", "both"))
+        assert BOUNDS.cost(request(run, both)) > 3 * BOUNDS.cost(request(run, add))
+        assert BOUNDS.cost(request(full, both)) == BOUNDS.cost(request(full, add))
