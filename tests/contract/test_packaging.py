@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 LOCK_FILES = sorted(ROOT.glob("requirements*.lock"))
 NAMED_AND_NOT_IMPORTED = {"httptools", "uvloop"}
-"""uvicorn imports these when its settings name them."""
+"""uvicorn imports these where they are installed."""
 
 
 def normalised(name: str) -> str:
