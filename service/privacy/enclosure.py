@@ -50,11 +50,15 @@ class Bounds:
 
     @staticmethod
     def from_logs(log_lower: FloatArray, log_upper: FloatArray) -> Bounds:
-        """Bounds from the natural logarithms (<= 0) of their ends, rounded outwards (4 ulp cover exp); 0 and 1 stay exact."""
+        """Bounds from the natural logarithms (<= 0) of their ends, rounded outwards (4 ulp cover exp); 0 and 1 stay
+        exact.
+        """
         lower, upper = np.exp(log_lower), np.exp(log_upper)
         # The tiny step covers results below the smallest normal double, where an error is absolute.
         lower = np.where(log_lower == 0, 1.0, np.maximum(lower * (1 - 2.0**-50) - SMALLEST, 0.0))
-        upper = np.where((log_upper == 0) | (log_upper == -np.inf), upper, upper * (1 + 2.0**-50) + SMALLEST)
+        upper = np.where(
+            (log_upper == 0) | (log_upper == -np.inf), upper, np.minimum(upper * (1 + 2.0**-50) + SMALLEST, 1.0)
+        )
         return Bounds(lower, upper, log_lower, log_upper)
 
     def clip(self, low: float, high: float) -> Bounds:

@@ -26,9 +26,10 @@ Counted = tuple[Part, int]
 def pair(mechanism: AbstractMechanism, method: str = "auto", sensitivity: float = 1.0) -> TradeOffPair:
     """The worst-case curves of a mechanism.
 
-    `closed_form` serves one step of any kind and any number of Gaussian and gdp steps; `contour` any mix of Gaussian, gdp and
-    sampled Gaussian steps; `auto` takes the first that can. Raises UnsupportedCombination with field `method` when the engine
-    asked for cannot, with field `mechanism` when none can, with field `threat_model` when the relation has no known curve.
+    `closed_form` serves one step of any kind and any number of Gaussian and gdp steps; `contour` any mix of Gaussian,
+    gdp and sampled Gaussian steps; `auto` takes the first that can. Raises UnsupportedCombination with field `method`
+    when the engine asked for cannot, with field `mechanism` when none can, with field `threat_model` when the relation
+    has no known curve.
     """
     if method not in METHODS:
         raise UnsupportedCombination("method", f"method {method!r}", "no engine has that name.", METHODS)
@@ -50,7 +51,9 @@ def pair(mechanism: AbstractMechanism, method: str = "auto", sensitivity: float 
 
 
 def estimate_cost(mechanism: AbstractMechanism, readings: int) -> int:
-    """Work in microseconds of CPU, roughly, from the description alone: nothing is allocated in proportion to step counts."""
+    """Work in microseconds of CPU, roughly, from the description alone: nothing is allocated in proportion to step
+    counts.
+    """
     steps = mechanism.elementary_steps()
     sampled = sum(isinstance(step.part(1.0), SampledGaussianPart) for step, _ in steps)
     single = len(steps) == 1 and steps[0][1] == 1
@@ -110,7 +113,9 @@ def _contour(parts: tuple[Counted, ...]) -> TradeOffPair:
         for part, count in parts
         if isinstance(part, SampledGaussianPart)
     )
-    reason = "contour: sampled Gaussian steps compose by adding cumulant generating functions; tails by a certified line integral."
+    reason = (
+        "contour: cumulant generating functions of sampled Gaussian steps add up; a certified line integral reads it."
+    )
     add, remove = contour_pair(squares, sampled)
     return TradeOffPair(
         add, remove, "Zhu, Dong, Wang 2022, Theorems 10 and 11 (composition of dominating pairs)", (reason,)

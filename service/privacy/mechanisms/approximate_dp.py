@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, final
 
+from typing_extensions import override
+
 from service.privacy.mechanisms.abstract import AbstractStep, Steps
 from service.privacy.mechanisms.domain import DELTA, EPSILON, check_fields
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
@@ -23,13 +25,16 @@ class ApproximateDp(AbstractStep):
     def __post_init__(self) -> None:
         check_fields(self)
 
+    @override
     def elementary_steps(self) -> Steps:
         return ((self, 1),)
 
+    @override
     def curves(self, sensitivity: float) -> TradeOffPair:
         # epsilon and delta are stated for the relation in force: sensitivity does not change them.
         curve = ApproximateDpTradeOff(float(self.epsilon), float(self.delta))
         return TradeOffPair(curve, curve, source="Kairouz, Oh, Viswanath 2015, Theorem 2.1")
 
+    @override
     def part(self, sensitivity: float) -> None:
         return None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, final
 
+from typing_extensions import override
+
 from service.privacy.errors import OutOfDomain
 from service.privacy.mechanisms.abstract import AbstractMechanism, Steps, merged
 from service.privacy.mechanisms.domain import COMPONENTS, check_fields
@@ -23,5 +25,6 @@ class Composed(AbstractMechanism):
         if not 1 <= len(self.mechanisms) <= COMPONENTS:
             raise OutOfDomain("mechanisms", len(self.mechanisms), f"a list of 1 to {COMPONENTS} mechanisms")
 
+    @override
     def elementary_steps(self) -> Steps:
         return merged(pair for mechanism in self.mechanisms for pair in mechanism.elementary_steps())

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, final
 
+from typing_extensions import override
+
 from service.privacy.mechanisms.abstract import AbstractMechanism, Steps
 from service.privacy.mechanisms.domain import NOISE_MULTIPLIER, SAMPLE_RATE, STEPS, check_fields
 from service.privacy.mechanisms.gaussian import Gaussian
@@ -25,6 +27,7 @@ class DpSgd(AbstractMechanism):
     def __post_init__(self) -> None:
         check_fields(self)
 
+    @override
     def elementary_steps(self) -> Steps:
         base = Gaussian(noise_multiplier=self.noise_multiplier)
         step = PoissonSampled(sample_rate=self.sample_rate, mechanism=base)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, final
 
+from typing_extensions import override
+
 from service.privacy.mechanisms.abstract import AbstractStep, GaussianPart, Steps
 from service.privacy.mechanisms.domain import NOISE_MULTIPLIER, check_fields
 from service.privacy.trade_off.gaussian import gaussian_curve
@@ -15,7 +17,9 @@ from service.privacy.trade_off.ulps import quotient
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gaussian(AbstractStep):
-    """Adds N(0, sigma^2) noise; `noise_multiplier` = sigma over the add/remove sensitivity. mu = sensitivity / noise_multiplier."""
+    """Adds N(0, sigma^2) noise; `noise_multiplier` = sigma over the add/remove sensitivity. mu = sensitivity /
+    noise_multiplier.
+    """
 
     type: ClassVar[str] = "gaussian"
     noise_multiplier: Annotated[float, NOISE_MULTIPLIER]
@@ -23,12 +27,15 @@ class Gaussian(AbstractStep):
     def __post_init__(self) -> None:
         check_fields(self)
 
+    @override
     def elementary_steps(self) -> Steps:
         return ((self, 1),)
 
+    @override
     def curves(self, sensitivity: float) -> TradeOffPair:
         curve = gaussian_curve(self.part(sensitivity).shift)
         return TradeOffPair(curve, curve, source="Dong, Roth, Su 2022 (Gaussian differential privacy), Theorem 2.7")
 
+    @override
     def part(self, sensitivity: float) -> GaussianPart:
         return GaussianPart(quotient(sensitivity, self.noise_multiplier))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, final
 
+from typing_extensions import override
+
 from service.privacy.enclosure import Enclosure
 from service.privacy.mechanisms.abstract import AbstractStep, GaussianPart, Steps
 from service.privacy.mechanisms.domain import MU, check_fields
@@ -15,7 +17,9 @@ from service.privacy.trade_off.pair import TradeOffPair
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gdp(AbstractStep):
-    """Any mechanism that is mu-GDP for the neighbouring relation of the threat model: never easier to attack than N(0,1) against N(mu,1)."""
+    """Any mechanism that is mu-GDP for the neighbouring relation of the threat model: never easier to attack than
+    N(0,1) against N(mu,1).
+    """
 
     type: ClassVar[str] = "gdp"
     mu: Annotated[float, MU]
@@ -23,13 +27,16 @@ class Gdp(AbstractStep):
     def __post_init__(self) -> None:
         check_fields(self)
 
+    @override
     def elementary_steps(self) -> Steps:
         return ((self, 1),)
 
+    @override
     def curves(self, sensitivity: float) -> TradeOffPair:
         curve = gaussian_curve(self.part(sensitivity).shift)
         return TradeOffPair(curve, curve, source="Dong, Roth, Su 2022 (Gaussian differential privacy), Definition 2.6")
 
+    @override
     def part(self, sensitivity: float) -> GaussianPart:
         # mu is stated for the relation in force: sensitivity does not change it.
         return GaussianPart(Enclosure.point(float(self.mu)))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, final
 
+from typing_extensions import override
+
 from service.privacy.mechanisms.abstract import AbstractStep, Steps
 from service.privacy.mechanisms.domain import NOISE_MULTIPLIER, check_fields
 from service.privacy.trade_off.laplace import LaplaceTradeOff
@@ -15,7 +17,9 @@ from service.privacy.trade_off.ulps import quotient
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Laplace(AbstractStep):
-    """Adds Laplace noise; `noise_multiplier` = its scale over the add/remove sensitivity. Pure DP with eps = sensitivity / noise_multiplier."""
+    """Adds Laplace noise; `noise_multiplier` = its scale over the add/remove sensitivity. Pure DP with eps =
+    sensitivity / noise_multiplier.
+    """
 
     type: ClassVar[str] = "laplace"
     noise_multiplier: Annotated[float, NOISE_MULTIPLIER]
@@ -23,12 +27,15 @@ class Laplace(AbstractStep):
     def __post_init__(self) -> None:
         check_fields(self)
 
+    @override
     def elementary_steps(self) -> Steps:
         return ((self, 1),)
 
+    @override
     def curves(self, sensitivity: float) -> TradeOffPair:
         curve = LaplaceTradeOff(quotient(sensitivity, self.noise_multiplier))
         return TradeOffPair(curve, curve, source="Kaissis et al. 2023 (ReRo), Corollary 1")
 
+    @override
     def part(self, sensitivity: float) -> None:
         return None

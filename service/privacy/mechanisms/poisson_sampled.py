@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, final
+from typing import Annotated, ClassVar, cast, final
+
+from typing_extensions import override
 
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism, AbstractStep, SampledGaussianPart, Steps
@@ -20,7 +22,9 @@ from service.privacy.trade_off.ulps import quotient
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoissonSampled(AbstractStep):
-    """Each record takes part with probability `sample_rate`, independently; then one step of `mechanism`, Gaussian or Laplace."""
+    """Each record takes part with probability `sample_rate`, independently; then one step of `mechanism`, Gaussian or
+    Laplace.
+    """
 
     type: ClassVar[str] = "poisson_sampled"
     sample_rate: Annotated[float, SAMPLE_RATE]
@@ -36,9 +40,11 @@ class PoissonSampled(AbstractStep):
                 (Gaussian.type, Laplace.type),
             )
 
+    @override
     def elementary_steps(self) -> Steps:
         return self.mechanism.elementary_steps() if self.sample_rate == 1 else ((self, 1),)
 
+    @override
     def curves(self, sensitivity: float) -> TradeOffPair:
         if sensitivity != 1:
             raise UnsupportedCombination(
@@ -56,11 +62,11 @@ class PoissonSampled(AbstractStep):
         )
         return TradeOffPair(add, add.reversed(), source)
 
+    @override
     def part(self, sensitivity: float) -> SampledGaussianPart | None:
         base = self._base
         return SampledGaussianPart(base.noise_multiplier, self.sample_rate) if isinstance(base, Gaussian) else None
 
     @property
     def _base(self) -> Gaussian | Laplace:
-        assert isinstance(self.mechanism, Gaussian | Laplace)
-        return self.mechanism
+        return cast("Gaussian | Laplace", self.mechanism)  # checked when the value was built

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, final
 
+from typing_extensions import override
+
 from service.privacy.mechanisms.abstract import AbstractMechanism, Steps, merged
 from service.privacy.mechanisms.domain import STEPS, check_fields
 
@@ -21,5 +23,6 @@ class Repeated(AbstractMechanism):
     def __post_init__(self) -> None:
         check_fields(self)
 
+    @override
     def elementary_steps(self) -> Steps:
         return merged((step, count * self.steps) for step, count in self.mechanism.elementary_steps())

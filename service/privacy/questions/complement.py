@@ -9,7 +9,6 @@ import numpy as np
 from service.privacy.enclosure import Bounds, Enclosure, FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.decreasing_root import increasing_root
-from service.privacy.trade_off.logs import with_logs
 
 
 def type_two_error_at_complement(curve: AbstractTradeOff, rate: float) -> Enclosure:
@@ -25,7 +24,7 @@ def type_two_error_at_complement(curve: AbstractTradeOff, rate: float) -> Enclos
         return Enclosure.point(0.0)
 
     def log_power(log_beta: FloatArray) -> Bounds:
-        return with_logs(inverse.power(np.exp(log_beta)))
+        return inverse.power(np.exp(log_beta))
 
     # f(1 - rate) <= rate, and nothing below the smallest double can be resolved.
     root = increasing_root(log_power, rate, -744.0, math.log(rate))
@@ -34,7 +33,7 @@ def type_two_error_at_complement(curve: AbstractTradeOff, rate: float) -> Enclos
 
 
 def power_at_complement(curve: AbstractTradeOff, rate: float) -> Enclosure:
-    """1 - f(1 - rate); the power is at least 1 - rate there, so neighbouring doubles enclose it within an ulp or two."""
+    """1 - f(1 - rate), which is at least 1 - rate: neighbouring doubles enclose it within an ulp or two."""
     rounded = 1 - rate
     if 1 - rounded == rate:
         return curve.power(np.array([rounded])).at(0, curve.evidence)

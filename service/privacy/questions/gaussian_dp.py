@@ -1,19 +1,20 @@
 """Gaussian differential privacy as a summary: the mu of the Gaussian curve that lies below a given one.
 
-At a point (alpha, beta) of the curve mu(alpha) = Phi^-1(power) + u, u = -Phi^-1(alpha), and the answer is its supremum over the
-part of the curve where alpha >= a_min and beta >= b_min. With c the log slope there and q = Phi^-1(power),
+At a point (alpha, beta) of the curve mu(alpha) = Phi^-1(power) + u, u = -Phi^-1(alpha), and the answer is its supremum
+over the part of the curve where alpha >= a_min and beta >= b_min. With c the log slope there and q = Phi^-1(power),
 
     d mu / d u = 1 - e^c phi(u)/phi(q) = 1 - exp(c + (q^2 - u^2)/2).
 
-Branch and bound over cells of alpha: slopes fall and q rises along a cell, so the derivative is enclosed over it from its two ends, and
-mu is below the two lines drawn from them. Cells that may hold more than the best point are cut, until the bound is close or the
-work is spent: the bound stays valid. Where alpha > 1/2 the inverse curve is read instead, where mu is the same.
+Branch and bound over cells of alpha: slopes fall and q rises along a cell, so the derivative is enclosed over it from
+its two ends, and mu is below the two lines drawn from them. Cells that may hold more than the best point are cut, until
+the bound is close or the work is spent: the bound stays valid. Where alpha > 1/2 the inverse curve is read instead,
+where mu is the same.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy import special
@@ -24,7 +25,7 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.questions.reading import Reading
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
-from service.privacy.trade_off.logs import with_logs
+from service.privacy.trade_off.logs import log_ends
 from service.privacy.trade_off.ulps import LOG_QUANTILE_ERROR, NORMAL_QUANTILE_ERROR
 
 SOURCE = "Dong, Roth, Su 2022, Definition 2.6; smallest mu over the stated range"
@@ -39,11 +40,13 @@ SMALLEST_RATE = 1e-300
 class GdpReading(Reading):
     """`value`: mu over the range asked for. `global_mu`: mu over the whole curve."""
 
-    global_mu: Enclosure = Enclosure.point(math.inf)
+    global_mu: Enclosure = field(kw_only=True)
 
 
 def mu(curve: AbstractTradeOff, false_positive_rate_min: float, type_two_error_min: float) -> GdpReading:
-    """Smallest mu >= 0 with f >= g_mu wherever alpha >= false_positive_rate_min and f(alpha) >= type_two_error_min (both in [0, 1])."""
+    """Smallest mu >= 0 with f >= g_mu wherever alpha >= false_positive_rate_min and f(alpha) >= type_two_error_min
+    (both in [0, 1]).
+    """
     for name, value in (
         ("false_positive_rate_min", false_positive_rate_min),
         ("type_two_error_min", type_two_error_min),
@@ -52,9 +55,9 @@ def mu(curve: AbstractTradeOff, false_positive_rate_min: float, type_two_error_m
             raise OutOfDomain(name, value, "in [0, 1]")
     whole = _global(curve)
     if false_positive_rate_min == type_two_error_min == 0:
-        return GdpReading(whole, "upper", SOURCE, (), whole)
+        return GdpReading(whole, "upper", SOURCE, global_mu=whole)
     ranged = _over_range(curve, false_positive_rate_min, type_two_error_min, whole.upper)
-    return GdpReading(ranged, "upper", SOURCE, (), whole)
+    return GdpReading(ranged, "upper", SOURCE, global_mu=whole)
 
 
 def _global(curve: AbstractTradeOff) -> Enclosure:
@@ -67,8 +70,8 @@ def _global(curve: AbstractTradeOff) -> Enclosure:
         return Enclosure(_over_range(curve, 1e-12, 1e-12, math.inf).lower, math.inf, curve.evidence)
     # Every curve with |L| <= eps lies above that of eps-DP.
     cap = ApproximateDpTradeOff(strongest, 0.0).global_gdp_mu.upper
-    # Below a rate a the power is at most e^L alpha, and Phi^-1(e^L alpha) - Phi^-1(alpha) rises with alpha: both ends of the curve
-    # are bounded by what they reach at a.
+    # Below a rate a the power is at most e^L alpha, and Phi^-1(e^L alpha) - Phi^-1(alpha) rises with alpha: both ends
+    # of the curve are bounded by what they reach at a.
     edge = max(1e-9 * math.exp(-strongest), SMALLEST_RATE)
     inner = _over_range(curve, edge, edge, cap)
     return Enclosure(inner.lower, min(max(inner.upper, _end_bound(strongest, edge)), cap), curve.evidence)
@@ -86,7 +89,8 @@ def _over_range(curve: AbstractTradeOff, rate_min: float, error_min: float, limi
     """The supremum over the range; `limit` is known to bound it."""
     inverse = curve.reversed()
     start, end = max(rate_min, SMALLEST_RATE), max(error_min, SMALLEST_RATE)
-    # f falls: the range ends where f = error_min. Its outer end bounds from above, its inner end may be claimed from below.
+    # f falls: the range ends where f = error_min. Its outer end bounds from above, its inner end may be claimed from
+    # below.
     last, middle, at_start = (
         read.type_two_error(np.array([rate])) for read, rate in ((inverse, end), (curve, 0.5), (curve, start))
     )
@@ -122,7 +126,7 @@ class _Half:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """Points of a half: u = -Phi^-1(alpha), q = Phi^-1(power), mu = q + u and the log slope, all enclosed; any shape."""
+    """Points of a half: u = -Phi^-1(alpha), q = Phi^-1(power), mu = q + u, log slope; any shape."""
 
     u: Bounds
     q: Bounds
@@ -141,7 +145,8 @@ class _Search:
     def run(self, half: _Half) -> None:
         """Branch and bound: every row of `rates` holds the ends of neighbouring cells."""
         ends = special.ndtri(np.array([half.first, half.last]))
-        rates = special.ndtr(np.linspace(ends[0], ends[1], FIRST_CELLS + 1))[np.newaxis, :]
+        grid: FloatArray = np.linspace(float(ends[0]), float(ends[1]), FIRST_CELLS + 1)
+        rates: FloatArray = special.ndtr(grid)[np.newaxis, :]
         rates = np.maximum.accumulate(np.clip(rates, half.first, half.last), axis=1)
         rates[0, 0], rates[0, -1] = half.first, half.last
         work = 0
@@ -162,7 +167,7 @@ class _Search:
         points = half.curve.points(flat)
         value = -special.ndtri(flat)
         u = _around(value, NORMAL_QUANTILE_ERROR * np.abs(value))
-        q = _probit(with_logs(points.power), with_logs(points.type_two_error))
+        q = _probit(points.power, points.type_two_error)
         slack = 2 * UNIT_ROUNDOFF * (np.abs(value) + np.abs(q.lower) + np.abs(q.upper))
         mu = Bounds(q.lower + u.lower - slack, q.upper + u.upper + slack)
         inside = flat <= half.inner
@@ -182,7 +187,9 @@ def _cut(left: FloatArray, right: FloatArray) -> FloatArray:
 
 
 def _cell_bounds(read: _Read) -> FloatArray:
-    """An upper bound of mu over each cell between neighbours of a row (rates rise, so u and the slope fall and q rises)."""
+    """An upper bound of mu over each cell between neighbours of a row (rates rise, so u and the slope fall and q
+    rises).
+    """
     left, right = (slice(None), slice(None, -1)), (slice(None), slice(1, None))
     q_low, q_high = read.q.lower[left], read.q.upper[right]
     u_low, u_high = read.u.lower[right], read.u.upper[left]
@@ -212,12 +219,12 @@ def _probit(power: Bounds, type_two_error: Bounds) -> Bounds:
 
 
 def _quantile(bounds: Bounds, side: int) -> FloatArray:
-    end, log = (bounds.lower, bounds.log_lower) if side < 0 else (bounds.upper, bounds.log_upper)
-    assert log is not None
+    end = bounds.lower if side < 0 else bounds.upper
     value = special.ndtri(end)
     error = NORMAL_QUANTILE_ERROR * np.abs(value)
     tiny = end < SMALLEST_RATE
     if tiny.any():
+        log = log_ends(bounds)[0 if side < 0 else 1]
         from_log = special.ndtri_exp(np.maximum(log, -1e300))
         value = np.where(tiny, from_log, value)
         error = np.where(tiny, LOG_QUANTILE_ERROR * np.abs(from_log), error)

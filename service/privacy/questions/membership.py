@@ -1,8 +1,8 @@
 """Membership inference by an attacker with a prior: accuracy, predictive values, advantage.
 
 p is the prior probability that the record is in, inclusion independent of the rest; alpha the false positive rate. The
-formulas for general curves follow Thudi et al. 2022 (pure DP) with the attacker's likelihoods bounded by the curve: among all
-tests of rate alpha the true positive rate lies between f(1 - alpha) and 1 - f(alpha).
+formulas for general curves follow Thudi et al. 2022 (pure DP) with the attacker's likelihoods bounded by the curve:
+among all tests of rate alpha the true positive rate lies between f(1 - alpha) and 1 - f(alpha).
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def advantage(curve: AbstractTradeOff) -> Reading:
 def attack_accuracy(curve: AbstractTradeOff, prior: float, false_positive_rate: float | None = None) -> Reading:
     """Largest chance to answer right: (1 - p) + p delta(ln((1 - p)/p)); at a given rate p power + (1 - p)(1 - alpha).
 
-    For p > 1/2 the mirror image p + (1 - p) delta_reversed(ln(p/(1 - p))). All terms are positive. p in {0, 1}: exactly 1.
+    For p > 1/2 the mirror image p + (1 - p) delta_reversed(ln(p/(1 - p))). All terms are positive. p in {0, 1}: exactly
+    1.
     """
     _check("prior", prior)
     if false_positive_rate is None:
@@ -55,10 +56,12 @@ def attack_accuracy(curve: AbstractTradeOff, prior: float, false_positive_rate: 
 def positive_predictive_value(
     curve: AbstractTradeOff, prior: float, false_positive_rate: float | None = None, side: Side = "at_most"
 ) -> Reading:
-    """P(member given 'member'): at most p power/(p power + (1 - p) alpha), at least p f(1 - alpha)/(p f(1 - alpha) + (1 - p) alpha).
+    """P(member given 'member') at a rate alpha: at most p power/(p power + (1 - p) alpha), and at least
+    p f(1 - alpha)/(p f(1 - alpha) + (1 - p) alpha).
 
-    Without a rate: supremum and infimum over all rates, p e^L/(p e^L + 1 - p) at the extreme log-likelihood ratios L. At rate 0
-    the ratio is 0/0 unless the power is positive there: the limit is returned and said. p = 0 gives 0, p = 1 gives 1.
+    Without a rate: supremum and infimum over all rates, p e^L/(p e^L + 1 - p) at the extreme log-likelihood ratios L.
+    At rate 0 the ratio is 0/0 unless the power is positive there: the limit is returned and said. p = 0 gives 0, p = 1
+    gives 1.
     """
     _check("prior", prior)
     safe: SafeEnd = "upper" if side == "at_most" else "lower"
@@ -83,11 +86,11 @@ def positive_predictive_value(
 def negative_predictive_value(
     curve: AbstractTradeOff, prior: float, false_positive_rate: float | None = None, side: Side = "at_most"
 ) -> Reading:
-    """P(not a member given 'not a member'): at most (1 - p)(1 - alpha)/((1 - p)(1 - alpha) + p f(alpha)), at least the same with
-    1 - f(1 - alpha) for f(alpha).
+    """P(not a member given 'not a member'): at most (1 - p)(1 - alpha)/((1 - p)(1 - alpha) + p f(alpha)), at least the
+    same with 1 - f(1 - alpha) for f(alpha).
 
-    Without a rate: (1 - p)/((1 - p) + p e^L) at the extreme log-likelihood ratios L. At rate 1 nobody is called a non-member:
-    the limit is returned and said. p = 0 gives 1, p = 1 gives 0.
+    Without a rate: (1 - p)/((1 - p) + p e^L) at the extreme log-likelihood ratios L. At rate 1 nobody is called a
+    non-member: the limit is returned and said. p = 0 gives 1, p = 1 gives 0.
     """
     _check("prior", prior)
     safe: SafeEnd = "upper" if side == "at_most" else "lower"
@@ -113,7 +116,7 @@ def negative_predictive_value(
 
 
 def advantage_over_prior(curve: AbstractTradeOff, prior: float) -> Reading:
-    """2 (largest PPV - p) = 2 p (1 - p)(1 - e^-L)/(p + (1 - p) e^-L), L the largest log-likelihood ratio (Thudi et al., Equation 5)."""
+    """2 (largest PPV - p) = 2 p (1 - p)(1 - e^-L)/(p + (1 - p) e^-L), L the largest log-likelihood ratio."""
     _check("prior", prior)
     ratio = _sup_ratio(curve)
 
@@ -137,7 +140,7 @@ def widened_rest(rate: float) -> Enclosure:
 
 
 def smallest_log_npv(curve: AbstractTradeOff, prior: float) -> Enclosure:
-    """ln of the infimum of the negative predictive value, -ln(1 + e^{L + logit p}), 0 < prior < 1; minus infinity when L is infinite."""
+    """ln of the smallest negative predictive value, -ln(1 + e^{L + logit p}), 0 < prior < 1; L may be infinite."""
     ratio = _sup_ratio(curve)
     shift = log_odds(prior)
     ends: list[float] = []

@@ -20,8 +20,8 @@ SOURCE = (
 def deletion_capacity(curve: AbstractTradeOff, prior: float, confidence: float) -> Reading:
     """floor(ln B / ln L): how many records can be said, with probability B together, not to have been used.
 
-    L is the smallest probability that a record was not used, whatever the output. An integer, infinite where L = 1 or B = 0, 0 where
-    L = 0; when rounding leaves the floor open, both integers are the ends and the lower one is safe.
+    L is the smallest probability that a record was not used, whatever the output. An integer, infinite where L = 1 or B
+    = 0, 0 where L = 0; when rounding leaves the floor open, both integers are the ends and the lower one is safe.
     """
     for name, value in (("prior", prior), ("confidence", confidence)):
         if not 0 <= value <= 1:

@@ -1,8 +1,8 @@
 """What a trade-off curve is, and what can be read off every one of them.
 
-H0 and H1 are the two hypotheses of an attacker, L = ln dH1/dH0 the log-likelihood ratio in nats. The curve is
-f(alpha) = smallest type II error at false positive rate alpha: convex, non-increasing, f(alpha) <= 1 - alpha.
-Its conjugate is the profile delta(eps) = sup_alpha power(alpha) - e^eps alpha = E_H0 (e^L - e^eps)_+ for every real eps.
+H0 and H1 are the two hypotheses of an attacker, L = ln dH1/dH0 the log-likelihood ratio in nats. The curve is f(alpha)
+= smallest type II error at false positive rate alpha: convex, non-increasing, f(alpha) <= 1 - alpha. Its conjugate is
+the profile delta(eps) = sup_alpha power(alpha) - e^eps alpha = E_H0 (e^L - e^eps)_+ for every real eps.
 
 Public methods validate, settle edge values, call one `_..._formula` hook and return enclosures; only hooks vary.
 """
@@ -94,12 +94,16 @@ class AbstractTradeOff(ABC):
     @property
     @abstractmethod
     def largest_log_ratio(self) -> Enclosure:
-        """Essential supremum of L under H1: ln of the slope at alpha -> 0; +inf when unbounded or H1 has mass outside H0."""
+        """Essential supremum of L under H1: ln of the slope at alpha -> 0; +inf when unbounded or H1 has mass outside
+        H0.
+        """
 
     @property
     @abstractmethod
     def smallest_log_ratio(self) -> Enclosure:
-        """Essential infimum of L under H0: ln of the slope at alpha -> 1; -inf when unbounded or H0 has mass outside H1."""
+        """Essential infimum of L under H0: ln of the slope at alpha -> 1; -inf when unbounded or H0 has mass outside
+        H1.
+        """
 
     @property
     @abstractmethod

@@ -7,6 +7,7 @@ from typing import final
 
 import numpy as np
 from scipy import special
+from typing_extensions import override
 
 from service.privacy.enclosure import Bounds, Enclosure, Evidence, FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
@@ -23,9 +24,10 @@ LOG_SLACK = 2 * FUNCTION_ERROR
 class ApproximateDpTradeOff(AbstractTradeOff):
     """f(alpha) = max(0, 1 - delta - e^eps alpha, e^-eps (1 - delta - alpha)) (Kairouz, Oh, Viswanath 2015).
 
-    Power = min(1, delta + e^eps alpha, 1 - e^-eps (1 - delta - alpha)). One kink, alpha* = f(alpha*) = (1 - delta)/(1 + e^eps).
-    Profile at e: delta for e >= eps; 1 - (1 - delta)(1 + e^e)/(1 + e^eps) for |e| <= eps; 1 - e^e (1 - delta) below. The curve is its
-    own inverse. eps = delta = 0: f = 1 - alpha, exactly. Errors: a few u relative to the larger term of each sum.
+    Power = min(1, delta + e^eps alpha, 1 - e^-eps (1 - delta - alpha)). One kink, alpha* = f(alpha*) = (1 - delta)/(1 +
+    e^eps). Profile at e: delta for e >= eps; 1 - (1 - delta)(1 + e^e)/(1 + e^eps) for |e| <= eps; 1 - e^e (1 - delta)
+    below. The curve is its own inverse. eps = delta = 0: f = 1 - alpha, exactly. Errors: a few u relative to the larger
+    term of each sum.
     """
 
     evidence = Evidence.EXACT
@@ -36,18 +38,22 @@ class ApproximateDpTradeOff(AbstractTradeOff):
         self.delta_parameter = delta
 
     @property
+    @override
     def largest_log_ratio(self) -> Enclosure:
         return Enclosure.point(self.epsilon_parameter if self.delta_parameter == 0 else math.inf)
 
     @property
+    @override
     def smallest_log_ratio(self) -> Enclosure:
         return Enclosure.point(-self.epsilon_parameter if self.delta_parameter == 0 else -math.inf)
 
     @property
+    @override
     def singular_power(self) -> Enclosure:
         return Enclosure.point(self.delta_parameter)
 
     @property
+    @override
     def global_gdp_mu(self) -> Enclosure:
         """-2 Phi^-1(1/(1 + e^eps)), where g_mu touches the kink; infinite with delta > 0."""
         if self.delta_parameter > 0:
@@ -64,9 +70,11 @@ class ApproximateDpTradeOff(AbstractTradeOff):
             value, error = -2 * float(special.ndtri_exp(-eps)), LOG_QUANTILE_ERROR
         return Enclosure(value * (1 - error), value * (1 + error), Evidence.EXACT)
 
+    @override
     def reversed(self) -> AbstractTradeOff:
         return self
 
+    @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         eps, delta = self.epsilon_parameter, self.delta_parameter
         if eps == 0 and delta == 0:
@@ -97,8 +105,9 @@ class ApproximateDpTradeOff(AbstractTradeOff):
             np.where(left_certain, eps, np.where(gap > 0, -eps, -np.inf)),
             np.where(right_certain, np.where(gap_high > 0, -eps, -np.inf), eps),
         )
-        return CurvePoints(Bounds.from_logs(log_low, log_high), with_logs(Bounds(power_low, power_high)), slope)
+        return CurvePoints(Bounds.from_logs(log_low, log_high), with_logs(power_low, power_high), slope)
 
+    @override
     def _profile_formula(self, epsilon: FloatArray) -> Bounds:
         eps, delta = self.epsilon_parameter, self.delta_parameter
         excess = np.minimum(epsilon - eps, 0.0)
@@ -109,8 +118,9 @@ class ApproximateDpTradeOff(AbstractTradeOff):
         settled = epsilon >= eps
         lower = np.where(settled, delta, value * (1 - SLACK))
         upper = np.where(settled, delta, np.minimum(value * (1 + SLACK), 1.0))
-        return with_logs(Bounds(lower, upper))
+        return with_logs(lower, upper)
 
+    @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
         eps, least = self.epsilon_parameter, self.delta_parameter
         if delta == least:

@@ -9,26 +9,28 @@ import numpy as np
 
 from service.privacy.enclosure import Bounds, Enclosure, Evidence, FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.trade_off.logs import log_ends
 
 Reading = Callable[[FloatArray], Bounds]
 MOST_EVALUATIONS = 80
 
 
-def decreasing_root(reading: Reading, level: float, low: float, high: float) -> Enclosure:
+def decreasing_root(
+    reading: Reading, level: float, low: float, high: float, evidence: Evidence = Evidence.EXACT
+) -> Enclosure:
     """Encloses the smallest x in [low, high] with reading(x) <= level, for a decreasing reading and 0 < level < 1.
 
-    `reading(low) > level >= reading(high)` must hold of the truth; it need not be evident from the enclosures. The search (secant
-    in logarithms, kept inside a bracket) is uncertified; its result is then widened until the enclosures of the reading at both
-    ends prove that the root lies between them, or the given ends are reached.
+    `reading(low) > level >= reading(high)` must hold of the truth; it need not be evident from the enclosures. The
+    search (secant in logarithms, kept inside a bracket) is uncertified; its result is then widened until the enclosures
+    of the reading at both ends prove that the root lies between them, or the given ends are reached. `evidence` is that
+    of the reading.
     """
     target = math.log(level)
     slack = 4 * UNIT_ROUNDOFF * (1 - target)
 
     def logs(points: list[float]) -> list[tuple[float, float]]:
-        bounds = reading(np.array(points))
-        assert bounds.log_lower is not None and bounds.log_upper is not None
-        lower, upper = bounds.log_lower.tolist(), bounds.log_upper.tolist()
-        return [(lo - target, up - target) for lo, up in zip(lower, upper, strict=True)]
+        lower, upper = log_ends(reading(np.array(points)))
+        return [(lo - target, up - target) for lo, up in zip(lower.tolist(), upper.tolist(), strict=True)]
 
     guess, noise = _secant(logs, low, high)
     radius = max(noise, 2 * math.ulp(guess))
@@ -42,12 +44,14 @@ def decreasing_root(reading: Reading, level: float, low: float, high: float) -> 
         if not right_done and (at_right == high or upper <= -slack):
             right, right_done = at_right, True
         radius *= 3
-    return Enclosure(left, right, Evidence.EXACT)
+    return Enclosure(left, right, evidence)
 
 
-def increasing_root(reading: Reading, level: float, low: float, high: float) -> Enclosure:
+def increasing_root(
+    reading: Reading, level: float, low: float, high: float, evidence: Evidence = Evidence.EXACT
+) -> Enclosure:
     """The same for an increasing reading: encloses the largest x in [low, high] with reading(x) <= level."""
-    mirrored = decreasing_root(lambda points: reading(-points), level, -high, -low)
+    mirrored = decreasing_root(lambda points: reading(-points), level, -high, -low, evidence)
     return Enclosure(-mirrored.upper, -mirrored.lower, mirrored.evidence)
 
 

@@ -7,6 +7,7 @@ from typing import final
 
 import numpy as np
 from scipy import special
+from typing_extensions import override
 
 from service.privacy.enclosure import Bounds, Enclosure, FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
@@ -14,7 +15,7 @@ from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from service.privacy.trade_off.decreasing_root import decreasing_root
 from service.privacy.trade_off.location_law import NORMAL
-from service.privacy.trade_off.logs import log_down, log_up
+from service.privacy.trade_off.logs import log_down, log_ends, log_up
 from service.privacy.trade_off.shifted import AbstractShifted
 from service.privacy.trade_off.ulps import SCALED_ERFC_ERROR, above
 
@@ -43,9 +44,10 @@ def gaussian_curve(shift: Enclosure) -> AbstractTradeOff:
 class GaussianTradeOff(AbstractShifted):
     """f(alpha) = Phi(Phi^-1(1 - alpha) - mu), mu > 0.
 
-    Profile: delta(eps) = phi(a) [R(a) - R(b)] with a = eps/mu - mu/2, b = a + mu and the Mills ratio R(x) = Phi(-x)/phi(x) =
-    sqrt(pi/2) erfcx(x/sqrt 2), for eps >= 0; delta(-eps) = 1 - e^-eps + e^-eps delta(eps). Relative error: about a^2 u plus
-    30 u max(1, a)/min(mu, 1/128) (loss of the difference). Natural logarithms throughout, so no underflow.
+    Profile: delta(eps) = phi(a) [R(a) - R(b)] with a = eps/mu - mu/2, b = a + mu and the Mills ratio R(x) =
+    Phi(-x)/phi(x) = sqrt(pi/2) erfcx(x/sqrt 2), for eps >= 0; delta(-eps) = 1 - e^-eps + e^-eps delta(eps). Relative
+    error: about a^2 u plus 30 u max(1, a)/min(mu, 1/128) (loss of the difference). Natural logarithms throughout, so no
+    underflow.
     """
 
     _slope_per_point: float
@@ -55,17 +57,21 @@ class GaussianTradeOff(AbstractShifted):
         self._slope_per_point = shift.upper
 
     @property
+    @override
     def largest_log_ratio(self) -> Enclosure:
         return Enclosure.point(math.inf)
 
     @property
+    @override
     def smallest_log_ratio(self) -> Enclosure:
         return Enclosure.point(-math.inf)
 
     @property
+    @override
     def global_gdp_mu(self) -> Enclosure:
         return self.shift
 
+    @override
     def _profile_formula(self, epsilon: FloatArray) -> Bounds:
         magnitude = np.abs(epsilon)
         value, error = _log_profile(magnitude, self.shift_ends)
@@ -76,6 +82,7 @@ class GaussianTradeOff(AbstractShifted):
             return bounds
         return reflected(bounds, epsilon)
 
+    @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
         at_zero = self._profile_formula(np.zeros(1))
         if at_zero.upper[0] <= delta:
@@ -87,16 +94,19 @@ class GaussianTradeOff(AbstractShifted):
 
 
 def reflected(bounds: Bounds, epsilon: FloatArray) -> Bounds:
-    """Profile of a self-inverse curve where eps < 0, from the profile at |eps|: 1 - e^eps + e^eps delta(-eps), no cancellation."""
+    """Profile of a self-inverse curve where eps < 0, from the profile at |eps|: 1 - e^eps + e^eps delta(-eps), no
+    cancellation.
+    """
     negative = epsilon < 0
     e = np.where(negative, epsilon, 0.0)
     rest, factor = -np.expm1(e), np.exp(e)
     slack = 4 * FUNCTION_ERROR
     lower = np.where(negative, (rest + factor * bounds.lower) * (1 - slack), bounds.lower)
     upper = np.where(negative, np.minimum((rest + factor * bounds.upper) * (1 + slack), 1.0), bounds.upper)
-    assert bounds.log_lower is not None and bounds.log_upper is not None
-    log_lower = np.where(negative, log_down(lower), bounds.log_lower)
-    return Bounds(lower, upper, log_lower, np.where(negative, log_up(upper), bounds.log_upper))
+    log_lower, log_upper = log_ends(bounds)
+    return Bounds(
+        lower, upper, np.where(negative, log_down(lower), log_lower), np.where(negative, log_up(upper), log_upper)
+    )
 
 
 def _log_profile(epsilon: FloatArray, mu: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -160,7 +170,7 @@ def _near_one(a: FloatArray, b: FloatArray, a_error: FloatArray) -> tuple[FloatA
 
 
 def _far(a: FloatArray, b: FloatArray, mu: FloatArray, a_error: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """ln delta for a > FAR: R(a) - R(b) = mu / (a b) (1 - s / a^2), 0 <= s <= 3. Unbounded below where a^2 overflows."""
+    """ln delta for a > FAR: R(a) - R(b) = mu / (a b) (1 - s / a^2), 0 <= s <= 3. Unbounded below when a^2 overflows."""
     exponent = 0.5 * np.minimum(a, 1e154) ** 2
     value = np.log(mu) - np.log(np.minimum(a, 1e154)) - np.log(np.minimum(b, 1e154)) - LOG_SQRT_2PI - exponent
     error = 3 / a**2 + np.minimum(a, 1e154) * a_error + 20 * UNIT_ROUNDOFF * np.abs(value)

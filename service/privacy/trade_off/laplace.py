@@ -6,6 +6,7 @@ import math
 from typing import final
 
 import numpy as np
+from typing_extensions import override
 
 from service.privacy.enclosure import Bounds, Enclosure, FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
@@ -16,9 +17,11 @@ from service.privacy.trade_off.shifted import AbstractShifted
 
 @final
 class LaplaceTradeOff(AbstractShifted):
-    """f(alpha) = 1 - alpha e^mu up to e^-mu/2, e^-mu/(4 alpha) up to 1/2, (1 - alpha) e^-mu above (Kaissis et al. 2023, Corollary 1).
+    """f(alpha) = 1 - alpha e^mu up to e^-mu/2, e^-mu/(4 alpha) up to 1/2, (1 - alpha) e^-mu above (Kaissis et al. 2023,
+    Corollary 1).
 
-    Profile: delta(eps) = 1 - e^{(eps - mu)/2} for |eps| <= mu, 0 above, 1 - e^eps below. epsilon(delta) = mu + 2 ln(1 - delta).
+    Profile: delta(eps) = 1 - e^{(eps - mu)/2} for |eps| <= mu, 0 above, 1 - e^eps below. epsilon(delta) = mu + 2 ln(1 -
+    delta).
     """
 
     _slope_per_point: float
@@ -28,22 +31,26 @@ class LaplaceTradeOff(AbstractShifted):
         self._slope_per_point = 2.0
 
     @property
+    @override
     def largest_log_ratio(self) -> Enclosure:
         return self.shift
 
     @property
+    @override
     def smallest_log_ratio(self) -> Enclosure:
         return Enclosure(-self.shift.upper, -self.shift.lower, self.shift.evidence)
 
     @property
+    @override
     def global_gdp_mu(self) -> None:
         return None
 
+    @override
     def _profile_formula(self, epsilon: FloatArray) -> Bounds:
         lower, upper = (
             self._profile_end(epsilon, mu, side) for mu, side in ((self.shift.lower, -1), (self.shift.upper, 1))
         )
-        return with_logs(Bounds(lower, upper))
+        return with_logs(lower, upper)
 
     def _profile_end(self, epsilon: FloatArray, mu: float, side: int) -> FloatArray:
         # For eps < -mu the exponent is eps itself; beyond mu there is nothing left.
@@ -52,6 +59,7 @@ class LaplaceTradeOff(AbstractShifted):
         factor = 1 + side * (FUNCTION_ERROR + 4 * UNIT_ROUNDOFF)
         return np.minimum(np.where(exponent == 0, 0.0, value * factor), 1.0)
 
+    @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
         drop = 2 * math.log1p(-delta)
         error = 2 * UNIT_ROUNDOFF * (abs(drop) * 4 + self.shift.upper)

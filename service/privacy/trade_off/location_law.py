@@ -8,6 +8,7 @@ from typing import final
 
 import numpy as np
 from scipy import special
+from typing_extensions import override
 
 from service.privacy.enclosure import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
@@ -45,19 +46,23 @@ class NormalLaw(LocationLaw):
 
     __slots__ = ()
 
+    @override
     def quantile(self, probability: FloatArray) -> ValueAndError:
         value = special.ndtri(probability)
         return value, NORMAL_QUANTILE_ERROR * np.abs(value)
 
+    @override
     def log_cdf(self, point: FloatArray) -> ValueAndError:
         value = special.log_ndtr(point)
         # Beyond 40 the value underflows; the growing factor is then irrelevant.
         right = np.clip(point, 0.0, 40.0)
         return value, LOG_NORMAL_CDF_ERROR * (1 + right * right) * np.abs(value) + 5e-324
 
+    @override
     def density(self, point: FloatArray) -> FloatArray:
         return np.exp(-0.5 * point * point) * (1 / math.sqrt(2 * math.pi))
 
+    @override
     def log_ratio(self, point: FloatArray, shift: float) -> ValueAndError:
         value = shift * (point - 0.5 * shift)
         return value, (12 * UNIT_ROUNDOFF * shift) * (np.abs(point) + shift)
@@ -69,19 +74,23 @@ class LaplaceLaw(LocationLaw):
 
     __slots__ = ()
 
+    @override
     def quantile(self, probability: FloatArray) -> ValueAndError:
         # The smaller of the two tails is exact in either case.
         magnitude = -np.log(2 * np.minimum(probability, 1 - probability))
         return np.where(probability < 0.5, -magnitude, magnitude), FUNCTION_ERROR * magnitude
 
+    @override
     def log_cdf(self, point: FloatArray) -> ValueAndError:
         # F(t) = e^t / 2 left of 0, 1 - e^-t / 2 right of it.
         value = np.where(point < 0, point - math.log(2), np.log1p(-0.5 * np.exp(-np.abs(point))))
         return value, np.where(point < 0, 4 * UNIT_ROUNDOFF, 4 * FUNCTION_ERROR) * np.abs(value) + 5e-324
 
+    @override
     def density(self, point: FloatArray) -> FloatArray:
         return 0.5 * np.exp(-np.abs(point))
 
+    @override
     def log_ratio(self, point: FloatArray, shift: float) -> ValueAndError:
         value = np.clip(2 * point - shift, -shift, shift)
         return value, (8 * UNIT_ROUNDOFF) * (np.abs(value) + shift)

@@ -24,8 +24,13 @@ def log_up(values: FloatArray) -> FloatArray:
     return log(values) * (1 - FUNCTION_ERROR)
 
 
-def with_logs(bounds: Bounds) -> Bounds:
-    """The same enclosures of numbers in [0, 1], with logarithms of their ends (those it has already are kept)."""
+def log_ends(bounds: Bounds) -> tuple[FloatArray, FloatArray]:
+    """Logarithms of both ends of numbers in [0, 1]: its own, or else those of the linear ends."""
     if bounds.log_lower is not None and bounds.log_upper is not None:
-        return bounds
-    return Bounds(bounds.lower, bounds.upper, log_down(bounds.lower), log_up(bounds.upper))
+        return bounds.log_lower, bounds.log_upper
+    return log_down(bounds.lower), log_up(bounds.upper)
+
+
+def with_logs(lower: FloatArray, upper: FloatArray) -> Bounds:
+    """Bounds in [0, 1] together with the logarithms of their ends."""
+    return Bounds(lower, upper, log_down(lower), log_up(upper))

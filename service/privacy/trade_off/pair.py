@@ -15,9 +15,10 @@ from service.privacy.trade_off.symmetrised import Symmetrised
 class TradeOffPair:
     """Two curves that belong together, and what stands behind them.
 
-    `add`: H0 is the data set without the record. `remove`: the hypotheses exchanged. `both` is the curve of an attacker who
-    may face either (concave envelope of the larger power), built when it is first read; a symmetric mechanism passes one
-    object as `add` and `remove`, and `both` is that object. `source`: the theorem. `notes`: why this engine, and what to know.
+    `add`: H0 is the data set without the record. `remove`: the hypotheses exchanged. `both` is the curve of an attacker
+    who may face either (concave envelope of the larger power), built when it is first read; a symmetric mechanism
+    passes one object as `add` and `remove`, and `both` is that object. `source`: the theorem. `notes`: why this engine,
+    and what to know.
     """
 
     add: AbstractTradeOff

@@ -1,7 +1,8 @@
-"""One Poisson-sampled step of a shifted noise law: H0 = P0, H1 = (1 - p) P0 + p P1 (add), and the same exchanged (remove).
+"""One Poisson-sampled step of a shifted noise law: H0 = P0, H1 = (1 - p) P0 + p P1 (add), and the same exchanged
+(remove).
 
-Written for any base curve of `shifted.py`, so Gaussian and Laplace alike. Source: Dong, Roth, Su 2022, section 4 (f_p = p f +
-(1 - p) Id); Zhu, Dong, Wang 2022, Theorem 11; the remove direction is the inverse function.
+Written for any base curve of `shifted.py`, so Gaussian and Laplace alike. Source: Dong, Roth, Su 2022, section 4 (f_p =
+p f + (1 - p) Id); Zhu, Dong, Wang 2022, Theorem 11; the remove direction is the inverse function.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ import math
 from typing import final
 
 import numpy as np
+from typing_extensions import override
 
 from service.privacy.enclosure import SMALLEST, Bounds, Enclosure, Evidence, FloatArray
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.decreasing_root import decreasing_root
-from service.privacy.trade_off.logs import log_down, log_up
+from service.privacy.trade_off.logs import log_down, log_ends, log_up
 from service.privacy.trade_off.sampled_ratio import base_log_ratio, sampled_log_ratio
 from service.privacy.trade_off.shifted import AbstractShifted
 
@@ -37,13 +39,16 @@ class AbstractPoissonSampled(AbstractTradeOff):
 
     @property
     @final
+    @override
     def singular_power(self) -> Enclosure:
         return Enclosure.point(0.0)
 
     @property
     @final
+    @override
     def global_gdp_mu(self) -> Enclosure | None:
-        # Never harder to hide than the base (f_p >= f), and as bad as the base in the limit alpha -> 0 when L is unbounded there.
+        # Never harder to hide than the base (f_p >= f), and as bad as the base in the limit alpha -> 0 when L is
+        # unbounded there.
         return self.base.global_gdp_mu
 
 
@@ -51,20 +56,25 @@ class AbstractPoissonSampled(AbstractTradeOff):
 class PoissonSampledAdd(AbstractPoissonSampled):
     """f_p(alpha) = (1 - p)(1 - alpha) + p f(alpha); power (1 - p) alpha + p power_base(alpha).
 
-    Profile: delta(eps) = p delta_base(ln(1 + (e^eps - 1)/p)) above ln(1 - p), 1 - e^eps below. All sums have positive terms.
+    Profile: delta(eps) = p delta_base(ln(1 + (e^eps - 1)/p)) above ln(1 - p), 1 - e^eps below. All sums have positive
+    terms.
     """
 
     @property
+    @override
     def largest_log_ratio(self) -> Enclosure:
         return _sampled(self.base.largest_log_ratio, self.rate)
 
     @property
+    @override
     def smallest_log_ratio(self) -> Enclosure:
         return _sampled(self.base.smallest_log_ratio, self.rate)
 
+    @override
     def reversed(self) -> AbstractTradeOff:
         return PoissonSampledRemove(self.base, self.rate)
 
+    @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         base = self.base.points(alpha)
         least, most = base.log_slope.lower, base.log_slope.upper
@@ -74,17 +84,18 @@ class PoissonSampledAdd(AbstractPoissonSampled):
             Bounds(sampled_log_ratio(least, self.rate).lower, sampled_log_ratio(most, self.rate).upper),
         )
 
+    @override
     def _profile_formula(self, epsilon: FloatArray) -> Bounds:
         at = base_log_ratio(epsilon, self.rate)
-        base = self.base.profile(np.concatenate((at.upper, at.lower)))
+        base_low, base_high = log_ends(self.base.profile(np.concatenate((at.upper, at.lower))))
         count = len(epsilon)
-        assert base.log_lower is not None and base.log_upper is not None
         log_rate = math.log(self.rate)
         error = FUNCTION_ERROR * (abs(log_rate) + 1)
-        bounds = _scaled(base.log_lower[:count], base.log_upper[count:], log_rate, error)
+        bounds = _scaled(base_low[:count], base_high[count:], log_rate, error)
         below = np.expm1(np.minimum(epsilon, 0.0)) <= -self.rate
         return _low_profile(bounds, below, epsilon) if below.any() else bounds
 
+    @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
         # delta = p delta_base, and both epsilons are 0 together. Rounding of the quotient goes outwards.
         share = delta / self.rate
@@ -100,7 +111,8 @@ class PoissonSampledAdd(AbstractPoissonSampled):
 
 @final
 class PoissonSampledRemove(AbstractPoissonSampled):
-    """The inverse of f_p. Reject where y <= t: rate alpha = (1 - p) F(t) + p F(t - mu), power F(t), type II error F(-t).
+    """The inverse of f_p. Reject where y <= t: rate alpha = (1 - p) F(t) + p F(t - mu), power F(t), type II error
+    F(-t).
 
     t is enclosed by two points at which the enclosures of the rate prove which side they are on. For alpha > 1/2 the
     complement is solved, so that both readings keep their relative accuracy.
@@ -108,16 +120,20 @@ class PoissonSampledRemove(AbstractPoissonSampled):
     """
 
     @property
+    @override
     def largest_log_ratio(self) -> Enclosure:
         return _negative(_sampled(self.base.smallest_log_ratio, self.rate))
 
     @property
+    @override
     def smallest_log_ratio(self) -> Enclosure:
         return _negative(_sampled(self.base.largest_log_ratio, self.rate))
 
+    @override
     def reversed(self) -> AbstractTradeOff:
         return PoissonSampledAdd(self.base, self.rate)
 
+    @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         low = alpha <= 0.5
         target = np.where(low, alpha, 1 - alpha)
@@ -126,7 +142,8 @@ class PoissonSampledRemove(AbstractPoissonSampled):
         logs, error = self.base.law.log_cdf(np.stack((left, right, -left, -right)))
         upper, lower = np.minimum(logs + error, 0.0), logs - error
         near, far = Bounds.from_logs(lower[0], upper[1]), Bounds.from_logs(lower[3], upper[2])
-        # L = ln dP1/dP0 of the base at the threshold y = t (alpha <= 1/2) or y = -t; the slope of the inverse is -ln(1 - p + p e^L).
+        # L = ln dP1/dP0 of the base at the threshold y = t (alpha <= 1/2) or y = -t; the slope of the inverse is -ln(1
+        # - p + p e^L).
         slope_left, slope_right = (self._base_slope(-sign * t) for t in (left, right))
         steepest = sampled_log_ratio(np.maximum(slope_left.upper, slope_right.upper), self.rate).upper
         flattest = sampled_log_ratio(np.minimum(slope_left.lower, slope_right.lower), self.rate).lower
@@ -197,16 +214,16 @@ class PoissonSampledRemove(AbstractPoissonSampled):
                     break
         return t
 
+    @override
     def _profile_formula(self, epsilon: FloatArray) -> Bounds:
         at = base_log_ratio(-epsilon, self.rate)
         log_rate = math.log(self.rate)
         # Where E is minus infinity, eps >= -ln(1 - p): any finite stand-in will do, the result is 0.
         low, high = np.maximum(at.lower, -1e300), np.maximum(at.upper, -1e300)
-        base = self.base.profile(np.concatenate((-low, -high)))
-        assert base.log_lower is not None and base.log_upper is not None
+        base_low, base_high = log_ends(self.base.profile(np.concatenate((-low, -high))))
         count = len(epsilon)
-        log_low = np.where(at.lower > -np.inf, base.log_lower[:count], -np.inf)
-        log_high = np.where(at.upper > -np.inf, base.log_upper[count:], -np.inf)
+        log_low = np.where(at.lower > -np.inf, base_low[:count], -np.inf)
+        log_high = np.where(at.upper > -np.inf, base_high[count:], -np.inf)
         # |E| adds its own rounding; where it is huge and negative the logarithm of the base is larger still.
         error = FUNCTION_ERROR * (1 + abs(log_rate) + np.abs(epsilon))
         return Bounds.from_logs(
@@ -214,8 +231,10 @@ class PoissonSampledRemove(AbstractPoissonSampled):
             np.minimum(_moved(log_high, epsilon + log_rate + high, error), 0.0),
         )
 
+    @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        # With v = -E >= 0: delta = p delta_base(v) / (p + (1 - p) e^v), eps = -ln(1 + p (e^-v - 1)); delta <= p delta_base(v).
+        # With v = -E >= 0: delta = p delta_base(v) / (p + (1 - p) e^v), eps = -ln(1 + p (e^-v - 1)); delta <= p
+        # delta_base(v).
         share = min(delta / self.rate * (1 - 2 * UNIT_ROUNDOFF), 1.0)
         high = self.base.epsilon(share).upper if share > 0 else 0.0
         if high == 0:
@@ -225,11 +244,10 @@ class PoissonSampledRemove(AbstractPoissonSampled):
         return Enclosure(max(-float(ends.upper[0]), 0.0), max(-float(ends.lower[1]), 0.0), Evidence.EXACT)
 
     def _profile_at_base_log_ratio(self, v: FloatArray) -> Bounds:
-        base = self.base.profile(v)
-        assert base.log_lower is not None and base.log_upper is not None
+        log_lower, log_upper = log_ends(self.base.profile(v))
         factor = math.log(self.rate) - np.logaddexp(math.log(self.rate), math.log(self.rest) + v)
         error = FUNCTION_ERROR * (4 + 2 * abs(math.log(self.rate)) + 2 * abs(math.log(self.rest)) + np.abs(v))
-        return _scaled(base.log_lower, base.log_upper, factor, error)
+        return _scaled(log_lower, log_upper, factor, error)
 
 
 def _scaled(
@@ -249,7 +267,9 @@ def _moved(log_end: FloatArray, log_factor: FloatArray | float, error: FloatArra
 
 
 def _mixed(exact: FloatArray, rest: float, bounds: Bounds, rate: float) -> Bounds:
-    """rest * exact + rate * truth, every factor within u; in logarithms too where the sum may underflow (it does not: exact > 0)."""
+    """rest * exact + rate * truth, every factor within u; in logarithms too where the sum may underflow (it does not:
+    exact > 0).
+    """
     lower = (rest * exact + rate * bounds.lower) * (1 - SLACK) - SMALLEST
     upper = (rest * exact + rate * bounds.upper) * (1 + SLACK) + 2 * SMALLEST
     return Bounds(np.maximum(lower, 0.0), np.minimum(upper, 1.0))
@@ -260,19 +280,17 @@ def _low_profile(bounds: Bounds, below: np.ndarray, epsilon: FloatArray) -> Boun
     value = -np.expm1(np.minimum(epsilon, 0.0))
     lower = np.where(below, value * (1 - FUNCTION_ERROR), bounds.lower)
     upper = np.where(below, np.minimum(value * (1 + FUNCTION_ERROR), 1.0), bounds.upper)
-    assert bounds.log_lower is not None and bounds.log_upper is not None
-    log_lower = np.where(below, log_down(lower), bounds.log_lower)
-    return Bounds(lower, upper, log_lower, np.where(below, log_up(upper), bounds.log_upper))
+    log_lower, log_upper = log_ends(bounds)
+    return Bounds(lower, upper, np.where(below, log_down(lower), log_lower), np.where(below, log_up(upper), log_upper))
 
 
 def _chosen(where: np.ndarray, yes: Bounds, no: Bounds) -> Bounds:
-    assert yes.log_lower is not None and yes.log_upper is not None
-    assert no.log_lower is not None and no.log_upper is not None
+    (yes_low, yes_high), (no_low, no_high) = log_ends(yes), log_ends(no)
     return Bounds(
         np.where(where, yes.lower, no.lower),
         np.where(where, yes.upper, no.upper),
-        np.where(where, yes.log_lower, no.log_lower),
-        np.where(where, yes.log_upper, no.log_upper),
+        np.where(where, yes_low, no_low),
+        np.where(where, yes_high, no_high),
     )
 
 

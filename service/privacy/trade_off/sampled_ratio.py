@@ -14,7 +14,9 @@ LARGEST = float(np.finfo(np.float64).max)
 
 
 def sampled_log_ratio(base: FloatArray, rate: float) -> Bounds:
-    """c = ln(1 - p + p e^b) for exact b (infinite too), enclosed: log1p(p expm1 b) up to b = 30, b + ln p + small above."""
+    """c = ln(1 - p + p e^b) for exact b (infinite too), enclosed: log1p(p expm1 b) up to b = 30, b + ln p + small
+    above.
+    """
     capped = np.minimum(base, LARGE)
     growth = rate * np.expm1(capped)
     rest = 1 - rate
@@ -37,7 +39,8 @@ def base_log_ratio(sampled: FloatArray, rate: float) -> Bounds:
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         growth = np.expm1(capped) / rate
         growth_error = 2 * FUNCTION_ERROR * np.abs(growth)
-        # An overflow (rates near the smallest double) leaves infinity as the upper end and the largest double as the lower.
+        # An overflow (rates near the smallest double) leaves infinity as the upper end and the largest double as the
+        # lower.
         near_low = np.log1p(np.clip(growth - np.minimum(growth_error, LARGEST), -1.0, LARGEST))
         near_high = np.log1p(np.maximum(growth + growth_error, -1.0))
         near_low -= FUNCTION_ERROR * np.where(np.isfinite(near_low), np.abs(near_low), 0.0)

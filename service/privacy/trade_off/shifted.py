@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import final
 
 import numpy as np
+from typing_extensions import override
 
 from service.privacy.enclosure import SMALLEST, Bounds, Enclosure, Evidence, FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
@@ -20,9 +21,9 @@ STEP_OUTWARD = OUTWARD * SMALLEST
 class AbstractShifted(AbstractTradeOff):
     """f(alpha) = F(F^-1(1 - alpha) - mu), for a law F and a shift mu > 0 that is known up to rounding.
 
-    Both readings come from ln F on their own side: power = F(x + mu), type II error = F(-x - mu), x = F^-1(alpha), evaluated
-    at both ends of the argument. Relative error: a few u times (1 + |ln value|) (Laplace) or (1 + x^2 + (x + mu)^2) (normal).
-    The curve is its own inverse.
+    Both readings come from ln F on their own side: power = F(x + mu), type II error = F(-x - mu), x = F^-1(alpha),
+    evaluated at both ends of the argument. Relative error: a few u times (1 + |ln value|) (Laplace) or (1 + x^2 + (x +
+    mu)^2) (normal). The curve is its own inverse.
     """
 
     evidence = Evidence.EXACT
@@ -35,14 +36,17 @@ class AbstractShifted(AbstractTradeOff):
 
     @property
     @final
+    @override
     def singular_power(self) -> Enclosure:
         return Enclosure.point(0.0)
 
     @final
+    @override
     def reversed(self) -> AbstractTradeOff:
         return self
 
     @final
+    @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         x, x_error = self.law.quantile(alpha)
         t = x + self.shift_ends

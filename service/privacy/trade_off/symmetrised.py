@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
+from typing_extensions import override
 
 from service.privacy.enclosure import Bounds, Enclosure, Evidence, FloatArray
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, BoolArray, CurvePoints
-from service.privacy.trade_off.logs import log_down, log_up, with_logs
+from service.privacy.trade_off.logs import log_down, log_ends, log_up
 
 HALVINGS = 60
 SLACK = 2 * FUNCTION_ERROR
@@ -19,15 +21,32 @@ LOOSE = 1e-10
 STEEPEST = 700.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Tangents:
+    """What the tangents at the slopes c of both curves prove, as arrays over alpha.
+
+    `candidates`: (c, upper end of ln M(c)). `flipped`: (c, upper end of M(-c)). `first_active`, `second_active`: that
+    curve surely has the larger profile at its own slope. `at_zero`: lower end of delta(0), and its logarithm.
+    """
+
+    candidates: tuple[tuple[FloatArray, FloatArray], ...]
+    flipped: tuple[tuple[FloatArray, FloatArray], ...]
+    first_active: BoolArray
+    second_active: BoolArray
+    log_at_zero: FloatArray
+    at_zero: float
+
+
 @final
 class Symmetrised(AbstractTradeOff):
     """min(f, g)**, the largest convex function below f and g = f^-1 (C_p of Dong, Roth, Su 2022, for a sampled step).
 
-    Its profile is M = max(delta_f, delta_g), so power(alpha) = min_c h(c), h(c) = M(c) + e^c alpha, convex in e^c. Every c gives an
-    upper end. With c_f, c_g the log slopes of the curves at alpha, the minimiser lies between them: on its own side of c_f (c_g)
-    a curve that is active there still falls (rises). Three cases, each settled by enclosures:
+    Its profile is M = max(delta_f, delta_g), so power(alpha) = min_c h(c), h(c) = M(c) + e^c alpha, convex in e^c.
+    Every c gives an upper end. With c_f, c_g the log slopes of the curves at alpha, the minimiser lies between them: on
+    its own side of c_f (c_g) a curve that is active there still falls (rises). Three cases, each settled by enclosures:
     - f is active at c_f (or g at c_g): tangent there, the answer is that curve's own power;
-    - c_f < 0 < c_g or the reverse: delta_f(0) = delta_g(0) because g = f^-1, so 0 minimises and power = delta(0) + alpha;
+    - c_f < 0 < c_g or the reverse: delta_f(0) = delta_g(0) because g = f^-1, so 0 minimises and power = delta(0) +
+      alpha;
     - else the profiles cross between: bisection to [c, c'], then M(c') + e^c alpha is a lower end.
     The type II error is the smaller of the two curves', 1 - delta(0) - alpha on the middle piece, and from below
     e^c ((1 - alpha) - M(-c)) for every c, which keeps relative accuracy where it is small.
@@ -39,48 +58,55 @@ class Symmetrised(AbstractTradeOff):
         self.method = first.method
 
     @property
+    @override
     def largest_log_ratio(self) -> Enclosure:
         return _largest(self.first.largest_log_ratio, self.second.largest_log_ratio)
 
     @property
+    @override
     def smallest_log_ratio(self) -> Enclosure:
         first, second = self.first.smallest_log_ratio, self.second.smallest_log_ratio
         evidence = Evidence.weakest(first.evidence, second.evidence)
         return Enclosure(min(first.lower, second.lower), min(first.upper, second.upper), evidence)
 
     @property
+    @override
     def singular_power(self) -> Enclosure:
         return _largest(self.first.singular_power, self.second.singular_power)
 
     @property
+    @override
     def global_gdp_mu(self) -> Enclosure | None:
         # g_mu is convex: it lies below both curves exactly when it lies below their hull.
         first, second = self.first.global_gdp_mu, self.second.global_gdp_mu
         return None if first is None or second is None else _largest(first, second)
 
+    @override
     def reversed(self) -> AbstractTradeOff:
         return self
 
+    @override
     def _profile_formula(self, epsilon: FloatArray) -> Bounds:
         return _upper_of(self.first.profile(epsilon), self.second.profile(epsilon))
 
+    @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
         return _largest(self.first.epsilon(delta), self.second.epsilon(delta))
 
+    @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         first, second = self.first.points(alpha), self.second.points(alpha)
         at_first, at_second = first.log_slope, second.log_slope
         tangents = self._tangents(at_first, at_second)
         log_alpha = np.log(alpha)
-        log_power = _upper_of(with_logs(first.power), with_logs(second.power))
-        assert log_power.log_lower is not None and log_power.log_upper is not None
-        lowest, highest = log_power.log_lower, np.zeros_like(alpha)
+        lowest = np.maximum(log_ends(first.power)[0], log_ends(second.power)[0])
+        highest = np.zeros_like(alpha)
         for slope, profile in tangents.candidates:
             highest = np.minimum(highest, _log_sum(profile, slope + log_alpha, 1))
         left = np.minimum(at_first.lower, at_second.lower)
         right = np.maximum(at_first.upper, at_second.upper)
         middle = ((at_first.upper < 0) & (at_second.lower > 0)) | ((at_second.upper < 0) & (at_first.lower > 0))
-        lowest = np.where(middle, np.maximum(lowest, _log_sum(tangents.log_at_zero_low, log_alpha, -1)), lowest)
+        lowest = np.where(middle, np.maximum(lowest, _log_sum(tangents.log_at_zero, log_alpha, -1)), lowest)
         left, right = np.where(middle, 0.0, left), np.where(middle, 0.0, right)
         for tangent, slope in ((tangents.first_active, at_first), (tangents.second_active, at_second)):
             left, right = np.where(tangent, slope.lower, left), np.where(tangent, slope.upper, right)
@@ -89,37 +115,37 @@ class Symmetrised(AbstractTradeOff):
             left[loose], right[loose], lowest[loose] = self._bisected(
                 left[loose], right[loose], alpha[loose], lowest[loose], at_first, at_second, loose
             )
-        power = Bounds.from_logs(lowest, np.maximum(highest, lowest))
+        if (lowest > highest).any():
+            raise NumericalFailure("the power of a symmetrised curve is out of order")
+        power = Bounds.from_logs(lowest, highest)
         errors = self._type_two_errors(alpha, first, second, middle, tangents, power)
         return CurvePoints(errors, power, Bounds(left, right))
 
     def _tangents(self, at_first: Bounds, at_second: Bounds) -> _Tangents:
-        """Both profiles where each curve has its slope; every profile is read on the side that makes the use rigorous."""
+        """Both profiles where each curve has its slope; every profile read on the side that keeps it rigorous."""
         count = len(at_first.lower)
         first_low, first_high = _finite(at_first.lower), _finite(at_first.upper)
         second_low, second_high = _finite(at_second.lower), _finite(at_second.upper)
-        zero = np.zeros(1)
-        f = with_logs(self.first.profile(np.concatenate((first_high, second_low, -first_low, -second_low, zero))))
-        g = with_logs(self.second.profile(np.concatenate((first_low, second_high, -first_low, -second_low, zero))))
-        assert (
-            f.log_lower is not None and f.log_upper is not None and g.log_lower is not None and g.log_upper is not None
-        )
+        flipped = (-first_low, -second_low, np.zeros(1))
+        f = self.first.profile(np.concatenate((first_high, second_low, *flipped)))
+        g = self.second.profile(np.concatenate((first_low, second_high, *flipped)))
+        (f_low, f_high), (g_low, g_high) = log_ends(f), log_ends(g)
+        highest, larger = np.maximum(f_high, g_high), np.maximum(f.upper, g.upper)
         own, other, flip_first, flip_second = (slice(i * count, (i + 1) * count) for i in range(4))
-        # delta decreases: read at the lower end of the slope it is an upper bound over the whole slope interval.
+        usable = (np.maximum(first_high, second_high) < STEEPEST) & (np.minimum(first_low, second_low) > -STEEPEST)
+        # Profiles fall: g read at the lower end of f's slope bounds it over the whole slope, f at the upper end
+        # likewise.
         return _Tangents(
             candidates=(
-                (first_high, np.maximum(f.log_upper[own], g.log_upper[own])),
-                (second_high, np.maximum(f.log_upper[other], g.log_upper[other])),
-                (np.zeros(count), np.full(count, min(f.log_upper[-1], g.log_upper[-1]))),
+                (first_high, highest[own]),
+                (second_high, highest[other]),
+                (np.zeros(count), np.full(count, min(f_high[-1], g_high[-1]))),
             ),
-            flipped=(
-                (first_low, np.maximum(f.upper[flip_first], g.upper[flip_first])),
-                (second_low, np.maximum(f.upper[flip_second], g.upper[flip_second])),
-            ),
-            first_active=f.log_lower[own] >= g.log_upper[own],
-            second_active=g.log_lower[other] >= f.log_upper[other],
-            log_at_zero_low=np.full(count, max(f.log_lower[-1], g.log_lower[-1])),
-            at_zero=(max(float(f.lower[-1]), float(g.lower[-1])), min(float(f.upper[-1]), float(g.upper[-1]))),
+            flipped=((first_low, larger[flip_first]), (second_low, larger[flip_second])),
+            first_active=usable & (f_low[own] >= g_high[own]),
+            second_active=usable & (g_low[other] >= f_high[other]),
+            log_at_zero=np.full(count, max(f_low[-1], g_low[-1])),
+            at_zero=max(float(f.lower[-1]), float(g.lower[-1])),
         )
 
     def _bisected(
@@ -146,9 +172,8 @@ class Symmetrised(AbstractTradeOff):
             if not (falls | rises).any():
                 break
             left, right = np.where(falls, c, left), np.where(rises, c, right)
-        profile = with_logs(_upper_of(self.first.profile(right), self.second.profile(right)))
-        assert profile.log_lower is not None
-        return left, right, np.maximum(lowest, _log_sum(profile.log_lower, left + np.log(alpha), -1))
+        profile, _ = log_ends(_upper_of(self.first.profile(right), self.second.profile(right)))
+        return left, right, np.maximum(lowest, _log_sum(profile, left + np.log(alpha), -1))
 
     @staticmethod
     def _type_two_errors(
@@ -159,45 +184,24 @@ class Symmetrised(AbstractTradeOff):
         tangents: _Tangents,
         power: Bounds,
     ) -> Bounds:
-        f, g = with_logs(first.type_two_error), with_logs(second.type_two_error)
-        assert (
-            f.log_lower is not None and f.log_upper is not None and g.log_lower is not None and g.log_upper is not None
-        )
+        (f_low, f_high), (g_low, g_high) = log_ends(first.type_two_error), log_ends(second.type_two_error)
         rest = 1 - alpha
-        high = np.minimum(f.upper, g.upper)
-        high = np.minimum(high, np.where(middle, (rest - tangents.at_zero[0]) + 4 * UNIT_ROUNDOFF, 1.0))
+        high = np.minimum(first.type_two_error.upper, second.type_two_error.upper)
+        high = np.minimum(high, np.where(middle, (rest - tangents.at_zero) + 4 * UNIT_ROUNDOFF, 1.0))
         high = np.minimum(high, (1 - power.lower) + UNIT_ROUNDOFF)
         low = np.maximum(1 - power.upper - UNIT_ROUNDOFF, 0.0)
         log_low = log_down(low)
         for slope, profile in tangents.flipped:
             gap = rest - profile - 2 * UNIT_ROUNDOFF * (np.where(alpha < 0.5, 1.0, 0.0) + profile)
             log_low = np.maximum(log_low, log_down(np.maximum(gap, 0.0)) + slope - SLACK * np.abs(slope))
-        log_high = np.minimum(np.minimum(f.log_upper, g.log_upper), log_up(high))
-        low_of_both = np.minimum(f.log_lower, g.log_lower)
+        log_high = np.minimum(np.minimum(f_high, g_high), log_up(high))
         # Where one curve is tangent its own type II error is the answer.
-        log_low = np.where(tangents.first_active, np.maximum(log_low, f.log_lower), log_low)
-        log_low = np.where(tangents.second_active, np.maximum(log_low, g.log_lower), log_low)
-        log_low = np.minimum(np.where(np.isnan(log_low), low_of_both, log_low), 0.0)
-        if (log_low > log_high + 1e-6).any():
-            raise NumericalFailure("type II error of a symmetrised curve out of order")
-        return Bounds.from_logs(np.minimum(log_low, log_high), np.minimum(log_high, 0.0))
-
-
-class _Tangents:
-    """What the tangents at the slopes of both curves prove (natural logarithms of profiles, as arrays over alpha)."""
-
-    def __init__(
-        self,
-        candidates: tuple[tuple[FloatArray, FloatArray], ...],
-        flipped: tuple[tuple[FloatArray, FloatArray], ...],
-        first_active: BoolArray,
-        second_active: BoolArray,
-        log_at_zero_low: FloatArray,
-        at_zero: tuple[float, float],
-    ) -> None:
-        self.candidates, self.flipped = candidates, flipped
-        self.first_active, self.second_active = first_active, second_active
-        self.log_at_zero_low, self.at_zero = log_at_zero_low, at_zero
+        log_low = np.where(tangents.first_active, np.maximum(log_low, f_low), log_low)
+        log_low = np.where(tangents.second_active, np.maximum(log_low, g_low), log_low)
+        log_low = np.minimum(log_low, 0.0)
+        if (log_low > log_high).any():
+            raise NumericalFailure("the type II error of a symmetrised curve is out of order")
+        return Bounds.from_logs(log_low, np.minimum(log_high, 0.0))
 
 
 def _largest(first: Enclosure, second: Enclosure) -> Enclosure:
