@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import MutableMapping
+from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -19,20 +20,25 @@ from service.api.problems import (
     problem_of,
 )
 from service.execution.errors import QueueFull
-from service.telemetry.http import record_of
+from service.telemetry.http import RequestRecord, record_of
 
 MEDIA_TYPE = "application/problem+json"
 
 
-def problem_response(problem: Problem, headers: dict[str, str] | None = None) -> Response:
-    """A problem as an HTTP response."""
+def problem_response(problem: Problem, record: RequestRecord, headers: dict[str, str] | None = None) -> Response:
+    """A problem as an HTTP response; the log gets its kind."""
+    record.problem = problem.type
     return Response(problem.json_bytes(), problem.status, {"Cache-Control": "no-store", **(headers or {})}, MEDIA_TYPE)
 
 
 def error_response(error: Exception, scope: MutableMapping[str, Any]) -> Response:
-    """The response to an exception."""
+    """The response to an exception. What is not the client's fault goes to the log with its traceback."""
+    record = record_of(scope)
+    problem = problem_of(error, scope["path"], record.request_id)
+    if problem.status == HTTPStatus.INTERNAL_SERVER_ERROR and record.error is None:
+        record.error = error
     headers = {"Retry-After": str(error.retry_after_seconds)} if isinstance(error, QueueFull) else None
-    return problem_response(problem_of(error, scope["path"], record_of(scope).request_id), headers)
+    return problem_response(problem, record, headers)
 
 
 def unknown_error(scope: MutableMapping[str, Any]) -> Response:
@@ -71,6 +77,7 @@ async def _refused_by_framework(request: Request, error: Exception) -> Response:
             request_id=record_of(request.scope).request_id,
             errors=(),
         ),
+        record_of(request.scope),
         dict(error.headers or {}),
     )
 
@@ -95,5 +102,6 @@ async def _invalid_parameters(request: Request, error: Exception) -> Response:
             instance=request.scope["path"],
             request_id=record_of(request.scope).request_id,
             errors=tuple(FieldError(pointer="", detail=f"{name}: {sentence}") for name in names),
-        )
+        ),
+        record_of(request.scope),
     )

@@ -33,6 +33,9 @@ class RequestRecord:
     digest: str | None = None
     cache: str | None = None
     compute_seconds: float | None = None
+    problem: str | None = None
+    error: BaseException | None = None
+    """What the operators should see of a problem that is not the client's."""
 
 
 def record_of(scope: Scope) -> RequestRecord:
@@ -79,8 +82,8 @@ class HttpTelemetry:
 
         try:
             await self._app(scope, receive, send_named)
-        except Exception:
-            self._logger.exception("unhandled", request_id=record.request_id)
+        except Exception as error:
+            record.error = error
             if status:  # too late for an answer of ours: the server closes the connection
                 raise
             await self._unknown_error(scope)(scope, receive, send_named)
@@ -91,7 +94,8 @@ class HttpTelemetry:
         route: str = getattr(scope.get("route"), "path", "unmatched")
         method = scope["method"] if scope["method"] in METHODS else "other"
         self._metrics.request(route, method, status, seconds)
-        self._logger.info(
+        log = self._logger.info if record.error is None else self._logger.error
+        log(
             "request",
             request_id=record.request_id,
             method=method,
@@ -100,6 +104,8 @@ class HttpTelemetry:
             duration_ms=round(seconds * 1e3, 3),
             digest=record.digest,
             cache=record.cache,
+            problem=record.problem,
+            exc_info=record.error,
         )
 
 

@@ -22,7 +22,7 @@ def make_logger(level: str, stream: TextIO | None = None) -> FilteringBoundLogge
         processors=[
             structlog.processors.add_log_level,
             _add_time,
-            structlog.processors.format_exc_info,
+            _format_error,
             structlog.processors.JSONRenderer(serializer=_serialise),
         ],
         wrapper_class=wrapper,
@@ -33,6 +33,13 @@ def make_logger(level: str, stream: TextIO | None = None) -> FilteringBoundLogge
 def _add_time(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDict:
     event["timestamp"] = datetime.now(UTC).isoformat()
     return event
+
+
+def _format_error(logger: WrappedLogger, name: str, event: EventDict) -> EventDict:
+    if event.get("exc_info") is None:
+        event.pop("exc_info", None)
+        return event
+    return structlog.processors.format_exc_info(logger, name, event)
 
 
 def _serialise(event: EventDict, **_: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -12,7 +13,9 @@ from api_schemas.bounds import BoundsResponse
 from service.computations.bounds import BOUNDS
 from service.computations.digest import digest
 from service.engine_version import ENGINE_VERSION
+from service.execution.errors import ComputeBudgetExceeded, OutOfMemory, OutOfTime, QueueFull, WorkerDied
 from service.main import create_app
+from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
 from service.settings import Settings
 from tests.api.requests import ROUTE, bounds, post
 
@@ -127,7 +130,7 @@ def test_two_applications_in_one_process_do_not_meet(client: TestClient, first: 
         assert other.get(first.headers["content-location"]).status_code == 404
 
 
-def test_a_defect_is_a_fixed_text(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_defect_is_a_fixed_text_and_a_traceback_in_the_log(capfd: pytest.CaptureFixture[str]) -> None:
     app = create_app(Settings(log_level="error"))
 
     @app.get("/defect")
@@ -140,11 +143,49 @@ def test_a_defect_is_a_fixed_text(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert answer.json()["type"] == "/problems/internal-error"
     assert answer.json()["request_id"] == answer.headers["x-request-id"] == "id-1"
     assert "secret" not in answer.text
+    [event] = map(json.loads, capfd.readouterr().err.splitlines())
+    assert (event["request_id"], event["level"], event["problem"]) == ("id-1", "error", "/problems/internal-error")
+    assert "an inner secret" in event["exception"]
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "kind", "logged"),
+    [
+        (NumericalFailure("lower end above upper end"), 500, "numerical-failure", True),
+        (WorkerDied(), 500, "worker-died", True),
+        (OutOfMemory(1), 500, "out-of-memory", True),
+        (OutOfTime(30.0), 504, "out-of-time", False),
+        (QueueFull(7), 503, "overloaded", False),
+        (ComputeBudgetExceeded(9, 8), 422, "compute-budget-exceeded", False),
+        (OutOfDomain("delta", 0.123454321, "in [0, 1]", "Send less."), 422, "out-of-domain", False),
+        (UnsupportedCombination("method", "clt", "not yet.", ("contour",)), 422, "unsupported-combination", False),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
+)
+def test_every_error_has_its_answer(
+    error: Exception, status: int, kind: str, logged: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    app = create_app(Settings(log_level="error"))
+
+    @app.get("/failing")
+    async def failing() -> None:
+        raise error
+
+    with TestClient(app) as client:
+        answer = client.get("/failing")
+    problem = answer.json()
+    assert (answer.status_code, problem["status"], problem["type"]) == (status, status, f"/problems/{kind}")
+    assert "0.12345" not in answer.text
+    assert "above upper" not in answer.text
+    assert answer.headers.get("retry-after") == ("7" if status == 503 else None)
+    if isinstance(error, ComputeBudgetExceeded):
+        assert (problem["estimated_cost"], problem["limit"]) == (9, 8)
+    if isinstance(error, UnsupportedCombination):
+        assert problem["supported"] == ["contour"]
+    assert bool(capfd.readouterr().err) is logged
 
 
 def test_the_log_has_one_event_a_request_and_no_bodies(capfd: pytest.CaptureFixture[str]) -> None:
-    import json
-
     with TestClient(create_app(Settings())) as client:
         answer = client.post(
             ROUTE,

@@ -1,0 +1,208 @@
+"""The real thing: a server process, bytes over a socket, real signals, the command line beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import psutil
+import pytest
+
+from tests.conftest import RedisServer, free_port
+
+DPSGD = {
+    "mechanism": {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000},
+    "questions": [{"type": "reconstruction", "baseline_success": 0.001}, {"type": "epsilon", "delta": 1e-5}],
+}
+GAUSSIAN = {"mechanism": {"type": "gaussian", "noise_multiplier": 2.0}, "questions": [{"type": "advantage"}]}
+
+
+@contextmanager
+def served(directory: Path, **settings: str) -> Iterator[httpx2.Client]:
+    """`privacy-bounds serve` in a process of its own, with a client that talks to it."""
+    port = free_port()
+    environment = os.environ | {f"PRIVACY_BOUNDS_{name.upper()}": value for name, value in settings.items()}
+    with (directory / "server.log").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "service.cli", "serve", "--port", str(port)], env=environment, stdout=log, stderr=log
+        )
+        client = httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=60)
+        client.process_id = process.pid  # type: ignore[attr-defined]
+        try:
+            wait_until_live(client, process)
+            yield client
+        finally:
+            client.close()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(timeout=30) in (0, -signal.SIGTERM)
+
+
+def wait_until_live(client: httpx2.Client, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            if client.get("/livez").status_code == 200:
+                return
+        except httpx2.TransportError:
+            assert process.poll() is None, "the server ended"
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+def children_of(client: httpx2.Client) -> list[psutil.Process]:
+    return psutil.Process(client.process_id).children(recursive=True)  # type: ignore[attr-defined]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
+    with served(tmp_path_factory.mktemp("server")) as client:
+        yield client
+
+
+def command(*arguments: str, send: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-m", "service.cli", *arguments], input=send, capture_output=True, check=False, timeout=60
+    )
+
+
+@pytest.mark.parametrize("request_", [DPSGD, GAUSSIAN], ids=["dpsgd", "gaussian"])
+def test_http_and_command_line_give_the_same_bytes(
+    server: httpx2.Client, tmp_path: Path, request_: dict[str, Any]
+) -> None:
+    over_http = server.post("/v1/bounds", json=request_)
+    assert over_http.status_code == 200
+    file = tmp_path / "request.json"
+    file.write_text(json.dumps(request_))
+    from_file = command("bounds", str(file))
+    from_input = command("bounds", "-", send=file.read_bytes())
+    assert (from_file.returncode, from_file.stderr) == (0, b"")
+    assert from_file.stdout == from_input.stdout == over_http.content
+    again = server.post("/v1/bounds", json=request_)
+    assert again.content == over_http.content
+    assert again.headers["cache-status"].startswith("privacy-bounds; hit")
+
+
+def test_the_answer_of_the_readme(server: httpx2.Client) -> None:
+    """C1: gamma(1e-3) = 0.00406844788 by an independent oracle."""
+    gamma, epsilon = server.post("/v1/bounds", json=DPSGD).json()["answers"]
+    assert gamma["lower"] <= 0.004068447885 <= gamma["upper"] or abs(gamma["value"] - 0.00406844788) < 1e-10
+    assert gamma["value"] == gamma["upper"] >= gamma["lower"] > 0.001
+    assert gamma["evidence"] == epsilon["evidence"] == "certified"
+
+
+def test_a_refused_request_on_the_command_line() -> None:
+    refused = command("bounds", "-", send=b'{"mechanism": {"type": "gdp", "mu": -1}, "questions": []}')
+    assert (refused.returncode, refused.stdout) == (2, b"")
+    problem = json.loads(refused.stderr)
+    assert (problem["status"], problem["type"]) == (422, "/problems/invalid-request")
+    assert {"/mechanism/mu", "/questions"} == {error["pointer"] for error in problem["errors"]}
+    malformed = command("bounds", "-", send=b"{")
+    assert (malformed.returncode, json.loads(malformed.stderr)["status"]) == (2, 400)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    missing = command("bounds", str(tmp_path / "nothing.json"))
+    assert missing.returncode == 2
+    assert b"nothing.json" in missing.stderr
+    assert b"Traceback" not in missing.stderr
+
+
+def test_the_command_line_answers_without_a_web_framework() -> None:
+    script = (
+        "import sys, service.cli\n"
+        "assert service.cli.main(['bounds', '-']) == 0\n"
+        "unwanted = {'fastapi', 'starlette', 'uvicorn', 'redis', 'pebble', 'prometheus_client'}\n"
+        "sys.exit(', '.join(unwanted & set(sys.modules)) or 0)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", script],
+        input=json.dumps(GAUSSIAN).encode(),
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert (run.returncode, run.stderr) == (0, b"")
+
+
+def test_dear_work_runs_in_a_process_that_may_die(tmp_path: Path) -> None:
+    """Everything is dear here. A real SIGKILL costs one request; the next one is answered."""
+    with served(tmp_path, inline_cost_limit="0", worker_count="1") as client:
+        assert children_of(client) == [], "no worker before it is needed"
+        first = client.post("/v1/bounds", json=GAUSSIAN)
+        assert first.status_code == 200
+        workers = [child for child in children_of(client) if "spawn_main" in " ".join(child.cmdline())]
+        assert len(workers) == 1
+        workers[0].kill()
+        again = client.post("/v1/bounds", json=GAUSSIAN | {"relative_tolerance": 1e-8})
+        assert again.status_code == 200
+        assert again.json()["answers"] == first.json()["answers"]
+
+
+def test_a_time_limit_is_a_problem_and_the_service_goes_on(tmp_path: Path) -> None:
+    with served(tmp_path, inline_cost_limit="0", worker_count="1", time_limit_seconds="0.000001") as client:
+        late = client.post("/v1/bounds", json=curve_of(10_000))
+        assert (late.status_code, late.json()["type"]) == (504, "/problems/out-of-time")
+        assert client.get("/livez").status_code == 200
+        assert client.get("/readyz").status_code == 200
+
+
+def curve_of(points: int) -> dict[str, Any]:
+    rates = [(index + 0.5) / points for index in range(points)]
+    return DPSGD | {"questions": [{"type": "trade_off", "false_positive_rates": rates}]}
+
+
+def test_too_dear_is_refused_with_the_estimate_and_the_limit(tmp_path: Path) -> None:
+    with served(tmp_path, max_cost="1") as client:
+        refused = client.post("/v1/bounds", json=DPSGD)
+        assert (refused.status_code, refused.json()["type"]) == (422, "/problems/compute-budget-exceeded")
+        assert refused.json()["estimated_cost"] > refused.json()["limit"] == 1
+
+
+def test_results_are_shared_through_redis_and_survive_its_death(own_redis: RedisServer, tmp_path: Path) -> None:
+    (tmp_path / "1").mkdir()
+    (tmp_path / "2").mkdir()
+    shared = {"redis_url": own_redis.url, "redis_cost_floor": "0", "redis_timeout_seconds": "0.5"}
+    with served(tmp_path / "1", **shared) as one, served(tmp_path / "2", **shared) as two:
+        computed = one.post("/v1/bounds", json=DPSGD)
+        assert computed.headers["cache-status"] == "privacy-bounds; fwd=miss; stored"
+        deadline = time.monotonic() + 20
+        while two.get(computed.headers["content-location"]).status_code != 200:
+            assert time.monotonic() < deadline
+        found = two.post("/v1/bounds", json=DPSGD)
+        assert found.headers["cache-status"] == "privacy-bounds; hit; detail=redis"
+        assert found.content == computed.content
+        assert one.get("/readyz").json()["status"] == "ready"
+
+        own_redis.kill()
+        alone = two.post("/v1/bounds", json=GAUSSIAN)
+        assert (alone.status_code, alone.headers["cache-status"]) == (200, "privacy-bounds; fwd=miss; stored")
+        degraded = two.get("/readyz")
+        assert (degraded.status_code, degraded.json()["status"]) == (200, "degraded")
+        assert re.search(r"privacy_bounds_redis_failures_total\{operation=\"\w+\"\} [1-9]", two.get("/metrics").text)
+
+        own_redis.start()
+        deadline = time.monotonic() + 20
+        while two.get("/readyz").json()["status"] != "ready":
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert two.post("/v1/bounds", json=DPSGD | {"relative_tolerance": 1e-8}).status_code == 200
+
+
+def test_the_log_is_json_with_one_event_a_request(tmp_path: Path) -> None:
+    with served(tmp_path) as client:
+        client.post("/v1/bounds", json=GAUSSIAN, headers={"X-Request-ID": "in-the-log"})
+    events = [json.loads(line) for line in (tmp_path / "server.log").read_text().splitlines()]
+    assert [event["event"] for event in events if event["event"] != "request"] == ["started", "stopped"]
+    [event] = [event for event in events if event.get("request_id") == "in-the-log"]
+    assert (event["route"], event["status"], event["cache"]) == ("/v1/bounds", 200, "computed")
+    assert event["digest"].startswith("sha256:")
