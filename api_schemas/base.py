@@ -31,11 +31,19 @@ def is_none(value: object) -> bool:
     return value is None
 
 
-# `const`, not a one-value `enum`: generated clients then read a literal instead of inventing a class for every field.
+# JSON has no infinity, so it travels as a string, in the schema a titled `enum` (client generators misread a `const`).
 NonNegative = Annotated[
-    float, WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "const": "Infinity"}]})
+    float,
+    WithJsonSchema(
+        {"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "enum": ["Infinity"], "title": "Infinity"}]}
+    ),
 ]
-"""A number that is not negative and may be infinite. JSON has no infinity, so it travels as a string."""
+"""A number that is not negative and may be infinite."""
 
-Log10 = Annotated[float, WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string", "const": "-Infinity"}]})]
+Log10 = Annotated[
+    float,
+    WithJsonSchema(
+        {"anyOf": [{"type": "number"}, {"type": "string", "enum": ["-Infinity"], "title": "MinusInfinity"}]}
+    ),
+]
 """A decimal logarithm; the one of zero is "-Infinity"."""
