@@ -7,6 +7,7 @@ missing. What comes from outside this process is checked before it is believed; 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -108,19 +109,20 @@ class RedisResultCache:
         """The body, or None when it is not there, not a result of this digest, or Redis is away."""
         key = _result_key(computation, digest)
         try:
-            body = await self._link.attempt("get", lambda client: client.get(key))
+            entry = await self._link.attempt("get", lambda client: client.get(key))
         except RedisAway:
             return None
-        if body is None:
+        if entry is None:
             return None
-        if not isinstance(body, bytes) or not self._is_result(computation, digest, body):
+        body = _unsealed(entry)
+        if body is None or not self._is_result(computation, digest, body):
             self._metrics.bad_entry()
             return None
         return body
 
     def put(self, computation: str, digest: str, body: bytes) -> None:
         """Write a body soon."""
-        self.write("SET", _result_key(computation, digest), body, "EX", self._ttl_seconds)
+        self.write("SET", _result_key(computation, digest), _sealed(body), "EX", self._ttl_seconds)
 
     def write(self, *command: str | bytes | int) -> None:
         """Send a command soon, after all commands given before."""
@@ -161,6 +163,27 @@ async def _send(commands: Sequence[tuple[str | bytes | int, ...]], client: Redis
     for command in commands:
         pipeline.execute_command(*command)
     return sum(isinstance(answer, Exception) for answer in await pipeline.execute(raise_on_error=False))
+
+
+def _sealed(body: bytes) -> bytes:
+    """A body as an entry of Redis: JSON with the hash of the body, so that no digit of it can change unnoticed."""
+    return _seal(body) + body + SEAL_END
+
+
+def _unsealed(entry: bytes | str) -> bytes | None:
+    """The body of an entry; None where the entry is not what `_sealed` made of it."""
+    if not isinstance(entry, bytes) or not entry.endswith(SEAL_END):
+        return None
+    body = entry[SEAL_LENGTH : -len(SEAL_END)]
+    return body if entry[:SEAL_LENGTH] == _seal(body) else None
+
+
+def _seal(body: bytes) -> bytes:
+    return b'{"sha256":"%s","result":' % hashlib.sha256(body).hexdigest().encode()
+
+
+SEAL_LENGTH = len(_seal(b""))
+SEAL_END = b"}"
 
 
 def _size(command: tuple[str | bytes | int, ...]) -> int:

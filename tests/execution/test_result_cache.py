@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import os
 import signal
 from collections.abc import AsyncIterator
@@ -21,6 +23,11 @@ OTHER = "sha256:" + "b" * 64
 
 def body_of(digest: str, value: float = 1.0) -> bytes:
     return FakeResponse(digest=digest, engine_version="1", value=value).json_bytes()
+
+
+def sealed(body: bytes) -> bytes:
+    """An entry as it lies in Redis."""
+    return b'{"sha256":"' + hashlib.sha256(body).hexdigest().encode() + b'","result":' + body + b"}"
 
 
 @pytest.fixture(params=["memory", "redis"])
@@ -83,14 +90,33 @@ def test_memory_is_bounded_in_bytes() -> None:
     [
         b"",
         b"\x80\x04\x95not json",
-        body_of(DIGEST)[:-3],
-        body_of(OTHER),
+        sealed(body_of(DIGEST))[:-3],
+        sealed(body_of(DIGEST))[:-4] + b"}",
+        sealed(body_of(DIGEST)).replace(b"1.0", b"2.0"),
+        body_of(DIGEST),
+        sealed(body_of(OTHER)),
+        sealed(b"not json"),
+        sealed(b""),
         b"{}",
         b"null",
         b"[" * 3000,
         '{"digest": "ü"}'.encode("latin-1"),
     ],
-    ids=["empty", "bytes", "truncated", "foreign digest", "other object", "null", "deep", "encoding"],
+    ids=[
+        "empty",
+        "bytes",
+        "truncated",
+        "truncated and closed",
+        "a digit changed",
+        "not sealed",
+        "foreign digest",
+        "sealed nonsense",
+        "sealed nothing",
+        "other object",
+        "null",
+        "deep",
+        "encoding",
+    ],
 )
 async def test_entries_that_are_not_the_result_are_missing(redis_url: str, entry: bytes) -> None:
     metrics = make_metrics()
@@ -116,6 +142,20 @@ async def test_a_key_of_another_type_is_missing_and_redis_stays_in_use(redis_url
     cache.put(FAKE.name, DIGEST, body_of(DIGEST))
     await cache.settle()
     assert await cache.get(FAKE.name, DIGEST) == body_of(DIGEST)
+    await link.stop()
+
+
+async def test_entries_are_json(redis_url: str) -> None:
+    metrics = make_metrics()
+    link = RedisLink(redis_url, 1.0, metrics)
+    await link.start()
+    cache = RedisResultCache(link, ttl_seconds=60, is_result=is_fake_result, metrics=metrics)
+    cache.put(FAKE.name, DIGEST, body_of(DIGEST))
+    await cache.settle()
+    with redis.Redis.from_url(redis_url) as client:
+        entry = client.get(f"privacy_bounds:result:fake:{DIGEST}")
+    assert entry == sealed(body_of(DIGEST))
+    assert json.loads(entry)["result"] == json.loads(body_of(DIGEST))
     await link.stop()
 
 
