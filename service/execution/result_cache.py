@@ -107,11 +107,15 @@ class RedisResultCache:
 
     async def get(self, computation: str, digest: str) -> bytes | None:
         """The body, or None when it is not there, not a result of this digest, or Redis is away."""
-        key = _result_key(computation, digest)
         try:
-            entry = await self._link.attempt("get", lambda client: client.get(key))
+            return await self.fetch(computation, digest)
         except RedisAway:
             return None
+
+    async def fetch(self, computation: str, digest: str) -> bytes | None:
+        """`get` for callers who want to know when Redis is away. Raises RedisAway."""
+        key = _result_key(computation, digest)
+        entry = await self._link.attempt("get", lambda client: client.get(key))
         if entry is None:
             return None
         body = _unsealed(entry)

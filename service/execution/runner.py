@@ -160,17 +160,17 @@ class ComputationRunner:
         self, shared: SharedResults, computation: AnyComputation, digest: str, cost: int
     ) -> bytes | Lease | None:
         """The result from Redis; else the lease to compute it; None when Redis is away or the wait was too long."""
-        body = await shared.cache.get(computation.name, digest)
-        if body is not None:
-            return body
         seconds = min(2 + 4 * cost / COST_UNITS_PER_SECOND, shared.longest_lease_seconds)
         loop = asyncio.get_running_loop()
         give_up, pause = loop.time() + seconds, FIRST_POLL_SECONDS
-        try:
+        try:  # one late answer is all that a request waits for
+            body = await shared.cache.fetch(computation.name, digest)
+            if body is not None:
+                return body
             while loop.time() < give_up:
                 lease = await shared.leases.acquire(digest, seconds)
                 # Asked after the lease: a holder stores its result before it gives the lease back.
-                body = await shared.cache.get(computation.name, digest)
+                body = await shared.cache.fetch(computation.name, digest)
                 if body is not None:
                     if lease is not None:
                         shared.leases.release(lease)

@@ -291,6 +291,23 @@ async def test_a_redis_that_dies_under_way_changes_no_answer(own_redis: RedisSer
     await link.stop()
 
 
+async def test_a_request_waits_for_one_late_answer_only(own_redis: RedisServer, metrics: Metrics) -> None:
+    link = RedisLink(own_redis.url, 0.05, metrics)
+    await link.start()
+    pool = make_pool(metrics)
+    runner = make_runner(metrics, pool, make_shared(link, metrics))
+    assert own_redis.process is not None
+    os.kill(own_redis.process.pid, signal.SIGSTOP)
+    try:
+        assert (await runner.run(FAKE, FakeRequest(amount=1.0))).cache == "computed"
+        assert counted(metrics, 'privacy_bounds_redis_failures_total{operation="get"}') == 1
+        assert counted(metrics, 'privacy_bounds_redis_failures_total{operation="lease"}') == 0
+    finally:
+        os.kill(own_redis.process.pid, signal.SIGCONT)
+    await pool.close()
+    await link.stop()
+
+
 OTHER_PROCESS = """
 import asyncio, sys
 from service.execution.redis_link import RedisLink
