@@ -56,7 +56,7 @@ def parse_request(request_type: type[RequestModel], body: bytes) -> RequestModel
     # The validator of pydantic keeps the last of equal keys. What it accepted is known to be small in depth, so that
     # reading it once more is safe; numbers are left as text.
     try:
-        json.loads(body, object_pairs_hook=_refuse_key_twice, parse_float=str, parse_int=str)
+        _KEYS_ONCE.decode(body.decode())
     except _KeyTwice:
         pairs = json.loads(body, object_pairs_hook=_Pairs, parse_float=str, parse_int=str)
         raise DuplicateKeys(tuple(_keys_twice("", pairs))) from None
@@ -66,6 +66,9 @@ def parse_request(request_type: type[RequestModel], body: bytes) -> RequestModel
 def _refuse_key_twice(pairs: list[tuple[str, Any]]) -> None:
     if len(dict(pairs)) != len(pairs):
         raise _KeyTwice
+
+
+_KEYS_ONCE = json.JSONDecoder(object_pairs_hook=_refuse_key_twice, parse_float=str, parse_int=str)
 
 
 class _Pairs(list[tuple[str, Any]]):

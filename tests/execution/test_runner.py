@@ -295,7 +295,8 @@ async def test_a_request_waits_for_one_late_answer_only(own_redis: RedisServer, 
     link = RedisLink(own_redis.url, 0.05, metrics)
     await link.start()
     pool = make_pool(metrics)
-    runner = make_runner(metrics, pool, make_shared(link, metrics))
+    shared = make_shared(link, metrics)
+    runner = make_runner(metrics, pool, shared)
     assert own_redis.process is not None
     os.kill(own_redis.process.pid, signal.SIGSTOP)
     try:
@@ -304,6 +305,7 @@ async def test_a_request_waits_for_one_late_answer_only(own_redis: RedisServer, 
         assert counted(metrics, 'privacy_bounds_redis_failures_total{operation="lease"}') == 0
     finally:
         os.kill(own_redis.process.pid, signal.SIGCONT)
+    await shared.cache.settle()
     await pool.close()
     await link.stop()
 
