@@ -13,27 +13,44 @@ Solving for c therefore needs no error bound of its own. Everything is intersect
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from scipy.special import ndtri
 
 from service.privacy.composition.contour_ladder import ContourLadder, Rung
 from service.privacy.composition.contour_line import ContourLine
 from service.privacy.composition.contour_readings import IndexArray, Readings, read_points, read_profile, root_margins, solve_profile
 from service.privacy.composition.fallback import FallbackBounds
 from service.privacy.composition.loss_transform import LossTransform
-from service.privacy.composition.sampled_gaussian import SampledGaussianParts
+from service.privacy.composition.sampled_gaussian import SampledGaussianParts, SampledSteps
 from service.privacy.enclosure import Bounds, Enclosure, Evidence, FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
-from service.privacy.trade_off.decreasing_root import decreasing_root
 
 _GOOD_WIDTH = 9e-10
 """A reading with a larger relative width is tried on neighbouring lines as well, and the enclosures intersected."""
 
 _LARGEST_GRID = 150_000
 """Nodes (times parts) above which no moment is evaluated: only noise multipliers below about 0.002 need more."""
+
+
+_SMALLEST_VARIANCE = 1e-200
+"""Losses that vary less are below the range in which tilts and thresholds can be represented."""
+
+
+_DIGITS = (22.0, 40.0, 80.0, 160.0, 330.0)
+"""Masses 10^-digits at which far jumps are cut off; a reading uses the first that is 12 digits below it."""
+
+
+_CUTS_TRIED = 3
+
+
+def _digits_for(value: float) -> float:
+    wanted = 12 - math.log10(value)
+    return next((digits for digits in _DIGITS if digits >= wanted), _DIGITS[-1])
 
 
 def contour_pair(gaussian_mu_squared: float, sampled: Iterable[tuple[float, float, int]]) -> tuple[ContourTradeOff, ContourTradeOff]:
@@ -49,32 +66,72 @@ def contour_pair(gaussian_mu_squared: float, sampled: Iterable[tuple[float, floa
 
 @dataclass(frozen=True)
 class _Run:
-    """What both directions share."""
+    """What both directions share: the steps, and their moments with the far jumps cut off at several masses."""
 
     gaussian_mu_squared: float
-    parts: tuple[SampledGaussianParts, ...]
+    groups: tuple[SampledSteps, ...]
     log_unsampled: float
     global_mu: float
-    feasible: bool
+    deviation: float
 
     @staticmethod
-    def of(gaussian_mu_squared: float, sampled: tuple[tuple[float, float, int], ...]) -> _Run:
-        ordered = sorted(sampled)
+    def of(gaussian_mu_squared: float, sampled: SampledSteps) -> _Run:
         groups: list[list[tuple[float, float, int]]] = []
-        for step in ordered:  # parts of similar noise share one grid
+        for step in sorted(sampled):  # parts of similar noise share one grid
             if groups and step[0] <= 1.6 * groups[-1][0][0]:
                 groups[-1].append(step)
             else:
                 groups.append([step])
-        parts = tuple(SampledGaussianParts(*(np.array(column, dtype=np.float64) for column in zip(*group, strict=True))) for group in groups)
-        log_unsampled = math.fsum(count * math.log1p(-rate) for _, rate, count in ordered)
-        global_mu = math.sqrt(gaussian_mu_squared + math.fsum(count / sigma**2 for sigma, _, count in ordered))
-        feasible = all(part.size <= _LARGEST_GRID for part in parts)
-        return _Run(gaussian_mu_squared, parts, log_unsampled, global_mu, feasible)
+        variance = gaussian_mu_squared + math.fsum(count * min(rate / sigma, 1.0) ** 2 for sigma, rate, count in sampled)
+        log_unsampled = math.fsum(count * math.log1p(-rate) for _, rate, count in sampled)
+        global_mu = math.sqrt(gaussian_mu_squared + math.fsum(count / sigma**2 for sigma, _, count in sampled))
+        return _Run(gaussian_mu_squared, tuple(map(tuple, groups)), log_unsampled, global_mu, math.sqrt(variance))
+
+    def transform(self, digits: float, *, reflected: bool) -> LossTransform | None:
+        """The run's moments with less than 10^-digits of its mass cut off; None where their grids would be too large."""
+        parts = tuple(self._parts(digits))
+        if any(part.size > _LARGEST_GRID for part in parts):
+            return None
+        return LossTransform(self.gaussian_mu_squared, parts, reflected)
+
+    def first_cut(self, digits: float, score: float) -> int:
+        """Index in `_DIGITS` of the cut to begin with, for a tail score (standard deviations): a guess that costs time, never validity.
+
+        At a tilt theta the end y of the grid weighs about N e^{-y^2/2 + theta L(y)}. Tilts grow with the score, up to where jumps
+        inside the cut take over; the cut must lie where the end weighs nothing by then.
+        """
+        least = _DIGITS.index(digits)
+        theta = 0.5 + score / max(self.deviation, 1e-290)
+        for index in range(least, len(_DIGITS)):
+            if all(_end_is_light(group, _DIGITS[index], theta) for group in self.groups):
+                return index
+        return least
+
+    def _parts(self, digits: float) -> tuple[SampledGaussianParts, ...]:
+        cache = self.__dict__.setdefault("_cache", {})
+        if digits not in cache:
+            cache[digits] = tuple(SampledGaussianParts(group, self.deviation, digits) for group in self.groups)
+        return cache[digits]
+
+
+def _end_is_light(steps: SampledSteps, digits: float, theta: float) -> bool:
+    sigma, rate, count = min(steps, key=lambda step: step[0] - 1e-3 * math.log(step[1]))
+    steps_log = math.log(count)
+    goal = digits * math.log(10) + math.log(2) + steps_log
+    end = max(math.sqrt(2 * goal), 1 / sigma + math.sqrt(2 * max(goal + math.log(rate), 0.0)))
+
+    def heaviest_tilt(y: float, margin: float) -> float:
+        exponent = y / sigma - 0.5 / sigma**2
+        loss = math.log1p(rate * math.expm1(exponent)) if exponent < 600 else exponent + math.log(rate)
+        return (0.5 * y * y - steps_log - margin) / loss if loss > 0 else math.inf
+
+    start = math.sqrt(2 * (steps_log + 8))
+    jumps = min(heaviest_tilt(start + (end - start) * k / 12, 0.0) for k in range(13))
+    return heaviest_tilt(end, 30.0) >= min(theta, jumps)
 
 
 class ContourTradeOff(AbstractTradeOff):
-    """One direction of a run, read off the lines of its ladder.
+    """One direction of a run, read off the lines of its ladders.
 
     Relative width: 1e-13 to 1e-11 for runs whose sampled-step count and noise keep the loss unimodal (tested on the reference
     cases and on random runs); wider, and so labelled, where one rare step dominates (tiny rates, small noise, small alpha).
@@ -85,13 +142,23 @@ class ContourTradeOff(AbstractTradeOff):
 
     def __init__(self, run: _Run, *, reflected: bool) -> None:
         self._run, self._reflected = run, reflected
-        transform = LossTransform(run.gaussian_mu_squared, run.parts, reflected)
-        self._ladder: ContourLadder | None = None
-        if run.feasible:
-            deviation = float(transform.cumulants(np.array([0.5])).second[0])
-            if math.isfinite(deviation) and deviation > 1e-200:
-                self._ladder = ContourLadder(transform)
-        self._fallback = FallbackBounds(run.gaussian_mu_squared, run.log_unsampled, reflected, transform if self._ladder else None)
+        self._ladders: dict[float, ContourLadder | None] = {}
+
+    @cached_property
+    def _fallback(self) -> FallbackBounds:
+        transform = self._run.transform(_DIGITS[-1], reflected=self._reflected)
+        return FallbackBounds(self._run.gaussian_mu_squared, self._run.log_unsampled, self._reflected, transform)
+
+    def _ladder(self, digits: float) -> ContourLadder | None:
+        """The lines for the run cut at 10^-digits; None where its loss is out of range."""
+        if digits not in self._ladders:
+            self._ladders[digits] = None
+            transform = self._run.transform(digits, reflected=self._reflected)
+            if transform is not None:
+                variances = transform.cumulants(np.array([0.0, 0.5, 1.0])).second
+                if np.isfinite(variances).all() and (variances > _SMALLEST_VARIANCE).all():
+                    self._ladders[digits] = ContourLadder(transform, variances)
+        return self._ladders[digits]
 
     @property
     def largest_log_ratio(self) -> Enclosure:
@@ -126,8 +193,16 @@ class ContourTradeOff(AbstractTradeOff):
         n = len(alpha)
         known = Readings(np.stack([np.log(alpha), np.full(n, -np.inf), np.full(n, -np.inf)]), np.zeros((3, n)))
         known.upper[1], known.upper[2] = np.log1p(-alpha), np.inf
-        if self._ladder is not None:
-            self._read(self._ladder, self._ladder.for_tails(alpha), known, lambda line, at: read_points(line, alpha[at]))
+        scores = -ndtri(alpha)
+        first = np.array([self._run.first_cut(_digits_for(min(rate, 1 - rate)), abs(score)) for rate, score in zip(alpha, scores)])
+        for offset in range(_CUTS_TRIED):
+            cuts = np.minimum(first + offset, len(_DIGITS) - 1)
+            wide = known.width() > _GOOD_WIDTH
+            for cut in np.unique(cuts[wide]):
+                ladder = self._ladder(_DIGITS[cut])
+                if ladder is not None:
+                    places = np.flatnonzero(wide & (cuts == cut))
+                    self._read(ladder, ladder.for_tails(alpha[places]), places, known, lambda line, at: read_points(line, alpha[at]))
         wide = np.flatnonzero(known.width() > _GOOD_WIDTH)
         if len(wide):
             known.tighten(wide, self._fallback.points(alpha[wide]))
@@ -139,73 +214,94 @@ class ContourTradeOff(AbstractTradeOff):
     def _profile_formula(self, epsilon: FloatArray) -> Bounds:
         beyond = epsilon >= self.largest_log_ratio.upper
         known = Readings(np.full((1, len(epsilon)), -np.inf), np.where(beyond, -np.inf, 0.0)[None])
-        inside = np.flatnonzero(~beyond)
-        if self._ladder is not None and len(inside):
-            chosen = epsilon[inside]
-            part = Readings(known.lower[:, inside], known.upper[:, inside])
-            self._read(self._ladder, self._ladder.for_thresholds(chosen), part, lambda line, at: read_profile(line, chosen[at]))
-            known.tighten(inside, part)
-        wide = np.flatnonzero((known.width() > _GOOD_WIDTH) & ~beyond)
-        if len(wide):
-            known.tighten(wide, self._fallback.profile(epsilon[wide]))
+        places = np.flatnonzero(~beyond)
+        for digits in _DIGITS:
+            if len(places) == 0:
+                break
+            ladder = self._ladder(digits)
+            if ladder is not None:
+                rungs = ladder.for_thresholds(epsilon[places])
+                # Ready: the cut lies 11 digits below delta, and the ladder reaches the threshold.
+                deep = np.array([rung.log_profile for rung in rungs]) > (11 - digits) * math.log(10)
+                ready = (deep & ladder.reaches(epsilon[places])) | (digits == _DIGITS[-1])
+                chosen = [rung for rung, is_ready in zip(rungs, ready, strict=True) if is_ready]
+                self._read(ladder, chosen, places[ready], known, lambda line, at: read_profile(line, epsilon[at]))
+            places = places[known.width()[places] > _GOOD_WIDTH]
+        if len(places):
+            known.tighten(places, self._fallback.profile(epsilon[places]))
         return Bounds.from_logs(known.lower[0], known.upper[0])
 
     @np.errstate(all="ignore")
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        if self._ladder is not None:
-            found = self._epsilon_on_line(self._ladder, delta)
+        first = self._run.first_cut(_digits_for(delta), abs(float(ndtri(delta))))
+        for digits in _DIGITS[first : first + _CUTS_TRIED]:
+            ladder = self._ladder(digits)
+            found = None if ladder is None else self._epsilon_on_line(ladder, delta)
             if found is not None:
                 return found
-        if self.profile(np.zeros(1)).upper[0] <= delta:
-            return Enclosure(0.0, 0.0, self.evidence)
-        high = 1.0
-        while self._profile_formula(np.array([high])).upper[0] > delta and high < 1e300:
-            high *= 4
-        if high >= 1e300:
-            return Enclosure(0.0, math.inf, self.evidence)
-        return decreasing_root(self._profile_formula, delta, 0.0, high)
+        return self._epsilon_by_bisection(delta)
 
     def _epsilon_on_line(self, ladder: ContourLadder, delta: float) -> Enclosure | None:
         """Root of delta(eps) = delta on the nearest line, proved from both sides; None when the line cannot prove it."""
         rung = ladder.for_profile(delta)
         threshold = solve_profile(rung.line, delta)
-        nearest = ladder.for_thresholds(np.array([threshold]))[0] if math.isfinite(threshold) else rung
+        if not 0 < threshold < math.inf:
+            return None
+        nearest = ladder.for_thresholds(np.array([threshold]))[0]
         if nearest is not rung and nearest.theta > 0:
             rung, threshold = nearest, solve_profile(nearest.line, delta)
-        if not threshold > 0:
+        if not 0 < threshold < math.inf:
             return None
+        slack = 1e-15 * (1 + abs(math.log(delta)))
         for margin in root_margins(rung.line, threshold):
             ends = np.array([max(threshold - margin, 0.0), threshold + margin])
             proved = read_profile(rung.line, ends)
-            slack = 1e-15 * (1 + abs(math.log(delta)))
             if (ends[0] == 0 or proved.lower[0, 0] >= math.log(delta) + slack) and proved.upper[0, 1] <= math.log(delta) - slack:
                 return Enclosure(float(ends[0]), float(ends[1]), self.evidence)
         return None
-        for margin in root_margins(rung.line, threshold):
-            ends = np.array([max(threshold - margin, 0.0), threshold + margin])
-            log_lower, log_upper, _ = read_profile(rung.line, ends)
-            proved_low = ends[0] == 0 or log_lower[0] >= math.log(delta) * (1 - 1e-15 * np.sign(math.log(delta)))
-            if proved_low and log_upper[1] <= math.log(delta) * (1 + 1e-15):
-                return Enclosure(float(ends[0]), float(ends[1]), self.evidence)
-        return None
+
+    def _epsilon_by_bisection(self, delta: float) -> Enclosure:
+        """The same from the enclosures of the profile alone, however wide: one bisection for each end."""
+        if self.profile(np.zeros(1)).upper[0] <= delta:
+            return Enclosure(0.0, 0.0, self.evidence)
+        high = 1e-12
+        while self._profile_formula(np.array([high])).upper[0] > delta:
+            high *= 16
+            if high > 1e12:
+                return Enclosure(0.0, math.inf, self.evidence)
+        upper = self._bisect(lambda bounds: bounds.upper[0] <= delta, 0.0, high)[1]
+        lower = self._bisect(lambda bounds: bounds.lower[0] <= delta, 0.0, upper)[0]
+        return Enclosure(lower, upper, self.evidence)
+
+    def _bisect(self, small: Callable[[Bounds], bool], low: float, high: float) -> tuple[float, float]:
+        """Shrink [low, high] with small(profile(high)), and small(profile(low)) false or low = 0, to 1e-12 of its upper end."""
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            if small(self._profile_formula(np.array([middle]))):
+                high = middle
+            else:
+                low = middle
+            if high - low <= 1e-12 * high:
+                break
+        return low, high
 
     def _read(
-        self, ladder: ContourLadder, rungs: list[Rung], known: Readings, read: Callable[[ContourLine, IndexArray], Readings]
+        self,
+        ladder: ContourLadder,
+        rungs: list[Rung],
+        places: IndexArray,
+        known: Readings,
+        read: Callable[[ContourLine, IndexArray], Readings],
     ) -> None:
         """Read each place on its rung's line, and those that come out wide on neighbouring lines too; tightens `known`."""
-        for rung, at in _grouped(rungs):
+        for rung in dict.fromkeys(rungs):
+            at = places[[chosen is rung for chosen in rungs]]
             known.tighten(at, read(rung.line, at))
             for other in ladder.neighbours(rung):
                 at = at[known.width()[at] > _GOOD_WIDTH]
                 if len(at) == 0:
                     break
                 known.tighten(at, read(other.line, at))
-
-
-def _grouped(rungs: list[Rung]) -> Iterator[tuple[Rung, IndexArray]]:
-    """Each distinct rung with the places that chose it."""
-    for rung in dict.fromkeys(rungs):
-        yield rung, np.array([place for place, chosen in enumerate(rungs) if chosen is rung], dtype=np.intp)
 
 
 def _around(value: float) -> Enclosure:

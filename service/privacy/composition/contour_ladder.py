@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from service.privacy.composition.contour_line import ContourLine
@@ -22,6 +23,12 @@ _SPACING = 2.0
 _LARGEST_DEVIATION = 2.0
 """Lines whose tilted loss spreads more than this times the core's are a second choice: rare large jumps dominate there, the
 law is bimodal and the line long; a line nearer to the core serves the same thresholds at the price of a few digits."""
+
+_LARGEST_CANCELLATION = 8.0
+"""Nats (about 3.5 digits) that a short line may lose before the saddle line is preferred."""
+
+_LARGEST_TRUNCATION = 1e-12
+"""A rung needs K to this accuracy, rounding aside: beyond it the cut of far jumps rules the tilted law."""
 
 _LARGEST_GROWTH = 1.4
 """Neighbouring rungs' deviations differ by at most this factor; where rare jumps take over, the rungs move closer."""
@@ -38,7 +45,7 @@ class Rung:
     """One tilt of the ladder with its cumulants; its line is built on first use."""
 
     def __init__(self, transform: LossTransform, theta: float, value: float, threshold: float, deviation: float) -> None:
-        self._transform, self.theta, self.threshold, self.deviation = transform, theta, threshold, deviation
+        self._transform, self.theta, self.value, self.threshold, self.deviation = transform, theta, value, threshold, deviation
         root = math.copysign(math.sqrt(max(2 * (theta * threshold - value), 1e-300)), theta)
         self.score = root + math.log(theta * deviation / root) / root if abs(root) > 1e-3 else root
         """About -Phi^{-1}(P0(S > threshold)) (Barndorff-Nielsen's r*): only used to choose a line."""
@@ -54,20 +61,28 @@ class Rung:
 class ContourLadder:
     """The lines of one run in one direction, sorted by tilt; `for_threshold` and `for_tail` pick the nearest."""
 
-    def __init__(self, transform: LossTransform) -> None:
+    def __init__(self, transform: LossTransform, variances: FloatArray) -> None:
+        """`variances`: K'' of the transform at 0, 1/2 and 1, positive."""
         self._transform = transform
-        at_zero, middle, at_one = (math.sqrt(max(float(v), 0.0)) for v in transform.cumulants(np.array([0.0, 0.5, 1.0])).second)
+        at_zero, middle, at_one = (math.sqrt(float(variance)) for variance in variances)
         self.core_deviation = middle
-        if middle < 1:
-            right, left = [0.5 + 1 / middle], [0.5 - 1 / middle]
-        else:
-            right = self._inward(1 - 0.5 / at_one, -1.0)[::-1] + [1 + 0.5 / at_one]
-            left = self._inward(0.5 / at_zero, 1.0)[::-1] + [-0.5 / at_zero]
         self._right: list[Rung] = []
         self._left: list[Rung] = []
         self._exhausted = {1: False, -1: False}
-        self._append(1, np.array(right), math.inf)
-        self._append(-1, np.array(left), math.inf)
+        if middle < 1:
+            self._start(1, 0.5), self._start(-1, 0.5)
+        else:
+            self._append(1, np.array(self._inward(1 - 0.5 / at_one, -1.0)[::-1] + [1 + 0.5 / at_one]), math.inf)
+            self._append(-1, np.array(self._inward(0.5 / at_zero, 1.0)[::-1] + [-0.5 / at_zero]), math.inf)
+
+    def _start(self, side: int, center: float) -> None:
+        """The first rung of a weak loss, one standard deviation from the middle, or nearer where jumps would rule it."""
+        offset = 1 / self.core_deviation
+        for _ in range(_HALVINGS):
+            if self._append(side, np.array([center + side * max(offset, 0.75)]), self.core_deviation):
+                return
+            offset *= 0.5
+        self._append(side, np.array([center + side * 0.75]), math.inf)
 
     def _inward(self, theta: float, sign: float) -> list[float]:
         """Tilts from a pole towards 1/2, where a strong loss leaves room between the poles."""
@@ -81,7 +96,7 @@ class ContourLadder:
         """Add the rungs at `tilts` up to the first that cannot be evaluated or whose deviation has grown too much; False if none."""
         rungs = self._right if side > 0 else self._left
         cumulants = self._transform.cumulants(tilts)
-        usable = np.isfinite(cumulants.error) & (cumulants.second > 0) & np.isfinite(cumulants.first)
+        usable = (cumulants.truncation < _LARGEST_TRUNCATION) & (cumulants.second > 0) & np.isfinite(cumulants.first)
         added = False
         for i, theta in enumerate(tilts):
             deviation = math.sqrt(float(cumulants.second[i])) if usable[i] else math.nan
@@ -113,53 +128,58 @@ class ContourLadder:
         return self._left[::-1] + self._right
 
     def _reach(self, side: int, far_enough: Callable[[Rung], bool]) -> None:
-        """Extend one side until its last rung is far enough, or no longer a first choice, or the end of the ladder."""
+        """Extend one side until its last rung is far enough, or to the end of the ladder."""
         rungs = self._right if side > 0 else self._left
-        while not far_enough(rungs[-1]) and self._first_choice(rungs[-1]) and self._extend(side):
+        while not far_enough(rungs[-1]) and self._extend(side):
             pass
 
-    def _first_choice(self, rung: Rung) -> bool:
-        return rung.deviation <= _LARGEST_DEVIATION * self.core_deviation
-
-    def _choices(self) -> list[Rung]:
-        return [rung for rung in self.rungs if self._first_choice(rung)] or self.rungs
-
     def for_thresholds(self, thresholds: FloatArray) -> list[Rung]:
-        """The rung whose saddle is nearest to each threshold, in units of its standard deviation."""
+        """The best rung for each threshold: the nearest to its saddle point, or a shorter line that loses few digits.
+
+        K(theta) - theta c is least at the saddle point; what a rung exceeds that by is the logarithm of its cancellation.
+        """
         highest, lowest = float(thresholds.max()), float(thresholds.min())
         self._reach(1, lambda rung: rung.threshold >= highest)
         self._reach(-1, lambda rung: rung.threshold <= lowest)
-        rungs = self._choices()
-        centers = np.array([rung.threshold for rung in rungs])
-        deviations = np.array([rung.deviation for rung in rungs])
-        return [rungs[int(i)] for i in np.argmin(np.abs(thresholds[:, None] - centers) / deviations, axis=1)]
+        rungs = self.rungs
+        values, tilts = np.array([rung.value for rung in rungs]), np.array([rung.theta for rung in rungs])
+        cancellation = values - tilts * thresholds[:, None]
+        cancellation -= cancellation.min(axis=1, keepdims=True)
+        short = np.array([rung.deviation <= _LARGEST_DEVIATION * self.core_deviation for rung in rungs])
+        among_short = np.where(short, cancellation, np.inf)
+        chosen = np.where(among_short.min(axis=1) <= _LARGEST_CANCELLATION, among_short.argmin(axis=1), cancellation.argmin(axis=1))
+        return [rungs[int(i)] for i in chosen]
+
+    def reaches(self, thresholds: FloatArray) -> NDArray[np.bool_]:
+        """Whether the ladder's saddle points come within a standard deviation of each threshold."""
+        highest, lowest = self._right[-1], self._left[-1]
+        return (thresholds <= highest.threshold + highest.deviation) & (thresholds >= lowest.threshold - lowest.deviation)
 
     def for_tails(self, false_positive_rates: FloatArray) -> list[Rung]:
-        """The rung whose tail P0(S > c) is nearest to each rate."""
+        """The best rung for each rate, its threshold taken from the rung whose tail P0(S > c) is nearest."""
         scores = -ndtri(false_positive_rates)
         highest, lowest = float(scores.max()), float(scores.min())
         self._reach(1, lambda rung: rung.score >= highest)
         self._reach(-1, lambda rung: rung.score <= lowest)
-        rungs = self._choices()
+        rungs = self.rungs
         centers = np.array([rung.score for rung in rungs])
-        return [rungs[int(i)] for i in np.argmin(np.abs(scores[:, None] - centers), axis=1)]
+        nearest = np.argmin(np.abs(scores[:, None] - centers), axis=1)
+        return self.for_thresholds(np.array([rung.threshold for rung in rungs])[nearest])
 
     def for_profile(self, delta: float) -> Rung:
-        """The rung with theta > 0 whose saddle value of delta is nearest to the given one."""
+        """The best rung with theta > 0 for a level of the profile, its threshold taken from the rung whose delta is nearest."""
         level = math.log(delta)
         self._reach(1, lambda rung: rung.log_profile <= level)
-        rungs = [rung for rung in self._choices() if rung.theta > 0]
-        return min(rungs, key=lambda rung: abs(rung.log_profile - level))
+        nearest = min((rung for rung in self._right if rung.theta > 0), key=lambda rung: abs(rung.log_profile - level))
+        chosen = self.for_thresholds(np.array([nearest.threshold]))[0]
+        return chosen if chosen.theta > 0 else nearest
 
     def neighbours(self, rung: Rung) -> list[Rung]:
-        """Other lines to try when one is too wide: outwards first where that is a second choice, else towards the core first."""
+        """Other lines to try when one is too wide: alternately towards the core and outwards."""
         side = 1 if rung.theta > 0.5 else -1
         ends = self._right if side > 0 else self._left
         if rung is ends[-1]:
             self._extend(side)
         rungs = self.rungs
         at = rungs.index(rung)
-        order = [at - side, at + side, at - 2 * side, at + 2 * side]
-        if at + side < len(rungs) and at + side >= 0 and not self._first_choice(rungs[at + side]):
-            order = [at + side, at - side, at + 2 * side]
-        return [rungs[i] for i in order if 0 <= i < len(rungs)]
+        return [rungs[i] for i in (at - side, at + side) if 0 <= i < len(rungs)]

@@ -30,7 +30,10 @@ _SCALE_POLES = np.array([[0.0], [1.0], [1.0], [0.0]])
 """Integrals q carry the scale e^{K - (theta - pole) c}."""
 
 _ALIAS_DISTANCES = np.array([0.4, 0.9, 1.6, 2.6, 4.0, 5.5, 7.5, 10.0, 13.0])
-"""Distances s - theta of the Chernoff tilts in standard deviations of the tilted loss."""
+_FEW_ALIAS_DISTANCES = np.array([2.2, 4.5, 8.0])
+"""Distances s - theta of the Chernoff tilts in standard deviations of the tilted loss; the few serve near-Gaussian losses."""
+
+_SHORT_PERIOD = 14.0
 
 _BLOCK_RATIO = 8.0
 _LARGEST_BLOCKS = 10
@@ -73,23 +76,26 @@ class ContourLine:
         self._node_error = np.sum(np.abs(kernels) * (uncertain * factor), axis=1) * (1 + 1e-9)
         self._size = size.sum(axis=1)
         self._phase_size = (size * self.t).sum(axis=1)
+        self._dropped = transform.dropped
         self._truncation = _truncation(run, transform.gaussian_mu_squared, self.step, (self.nodes + 1) * self.step)
 
     def _lay_out(self, transform: LossTransform, run: TransformLine, low: float, high: float) -> None:
         """Choose the step h (aliases below e^-goal over [low, high]) and the number of nodes (majorant below e^-goal)."""
         theta, sd = self.theta, self.deviation
-        self._tilts = theta + np.concatenate([-_ALIAS_DISTANCES[::-1], [0.0], _ALIAS_DISTANCES]) / sd
-        cumulants = transform.cumulants(self._tilts)
-        middle = len(_ALIAS_DISTANCES)
         self.value, self.value_error = transform.value(theta)
-        self._log_bound = np.where(np.isfinite(cumulants.error), cumulants.value + cumulants.error, np.inf)
         goal = 44.0 + math.log1p(abs(theta) * sd) + math.log1p(abs(theta - 1) * sd)
-        excess = self._log_bound - self.value
-        distance = np.abs(self._tilts - theta)
-        right, left = slice(middle + 1, None), slice(0, middle)
-        period_right = np.min((excess[right] - distance[right] * low + goal) / distance[right])
-        period_left = np.min((excess[left] + distance[left] * high + goal) / distance[left])
-        self.step = 2 * math.pi / max(float(period_right), float(period_left), 8.0 * sd)
+        for distances in (_FEW_ALIAS_DISTANCES, _ALIAS_DISTANCES):
+            offsets = np.concatenate([-distances[::-1], distances]) / sd
+            self._tilts = theta + offsets
+            cumulants = transform.cumulants(self._tilts)
+            self._log_bound = np.where(np.isfinite(cumulants.error), cumulants.value + cumulants.error, np.inf)
+            reach = self._log_bound - self.value - offsets * np.where(offsets > 0, low, high) + goal
+            periods = reach / np.abs(offsets)
+            period_left, period_right = float(periods[: len(distances)].min()), float(periods[len(distances) :].min())
+            if max(period_left, period_right) < _SHORT_PERIOD * sd:
+                break
+        # Where no tilt further out can be evaluated the aliases stay unbounded, and the readings say so.
+        self.step = 2 * math.pi / min(max(period_right, period_left, 8.0 * sd), 1e4 * sd)
         allowed = max(16, min(_LARGEST_NODES, _LARGEST_WORK // transform.work))
         self.nodes = max(4, min(math.ceil(_height(run, sd, goal) / self.step), allowed))
         self.t = np.arange(self.nodes + 1) * self.step
@@ -106,7 +112,10 @@ class ContourLine:
         arithmetic = (2 * self.nodes + 40) * UNIT_ROUNDOFF * self._size
         phases = 4 * UNIT_ROUNDOFF * (abs(self.center) + 2 * np.abs(shift)) * self._phase_size[:, None]
         error = (self._node_error + arithmetic + self._truncation)[:, None] + phases + alias
-        error = error + 1e-14 * np.abs(known)
+        # The moments are those of the law cut at far jumps: what it leaves out is added back as an uncertainty.
+        null, alternative = self._dropped
+        left_out = np.stack([np.full(len(c), null), np.full(len(c), alternative), alternative + null * np.exp(np.minimum(c, _MAX))])
+        error = error + (1e-14 + 2 * (null + alternative)) * np.abs(known) + left_out * np.exp(np.minimum(-log_scale, _MAX))
         scale_error = self.value_error + 4 * UNIT_ROUNDOFF * (abs(self.value) + np.abs((self.theta - pole) * c)) + 1e-15
         value = sums - known
         lower, upper = value - error, value + error

@@ -32,12 +32,14 @@ class LossTransform:
         s = 1 - tilts if self.reflected else tilts
         mu2 = self.gaussian_mu_squared
         value, first, second = 0.5 * mu2 * (s * s - s), mu2 * (s - 0.5), np.full_like(s, mu2)
+        truncation = np.zeros_like(s)
         error = 0.5 * mu2 * (s * s + np.abs(s)) * 600 * UNIT_ROUNDOFF  # mu^2 itself is a rounded sum of at most 256 parts
         for part in self.parts:
             sampled = part.cumulants(s)
             value, first, second = value + sampled.value, first + sampled.first, second + sampled.second
             error = error + sampled.error + 4 * UNIT_ROUNDOFF * np.abs(value)
-        return RealCumulants(value, -first if self.reflected else first, second, error)
+            truncation = truncation + sampled.truncation
+        return RealCumulants(value, -first if self.reflected else first, second, error, truncation)
 
     def value(self, tilt: float) -> tuple[float, float]:
         """K at one real tilt, to full precision, and a bound of its error."""
@@ -48,6 +50,13 @@ class LossTransform:
             sampled, sampled_error = part.value(s)
             value, error = value + sampled, error + sampled_error
         return value, error + 4 * UNIT_ROUNDOFF * abs(value)
+
+    @property
+    def dropped(self) -> tuple[float, float]:
+        """Mass of H0 and of H1 that the cut of the sampled parts leaves out, at most (in this direction)."""
+        null = sum(float(part.count @ part.dropped_null) for part in self.parts)
+        alternative = sum(float(part.count @ part.dropped_alternative) for part in self.parts)
+        return (alternative, null) if self.reflected else (null, alternative)
 
     @property
     def work(self) -> int:

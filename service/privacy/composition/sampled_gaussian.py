@@ -31,12 +31,16 @@ _LARGEST_EXPONENT = 300.0
 
 @dataclass(frozen=True, slots=True)
 class RealCumulants:
-    """K, K', K'' of the whole run at real tilts, and a bound of |computed K - true K|; arrays of the tilts' shape."""
+    """K, K', K'' of the whole run at real tilts, and a bound of |computed K - true K|; arrays of the tilts' shape.
+
+    `truncation` is the part of `error` that is not rounding: quadrature and the ends of the grid.
+    """
 
     value: FloatArray
     first: FloatArray
     second: FloatArray
     error: FloatArray
+    truncation: FloatArray
 
     @staticmethod
     def concatenate(pieces: list[RealCumulants]) -> RealCumulants:
@@ -46,26 +50,38 @@ class RealCumulants:
             np.concatenate([piece.first for piece in pieces]),
             np.concatenate([piece.second for piece in pieces]),
             np.concatenate([piece.error for piece in pieces]),
+            np.concatenate([piece.truncation for piece in pieces]),
         )
+
+
+SampledSteps = tuple[tuple[float, float, int], ...]
+"""(noise_multiplier, sample_rate, count) of each part."""
 
 
 class SampledGaussianParts:
     """N_i steps each of Poisson-sampled Gaussians (sigma_i, p_i), 0 < p_i < 1, as one summand of the run's K."""
 
-    def __init__(self, noise_multiplier: FloatArray, sample_rate: FloatArray, count: FloatArray) -> None:
-        self.sigma, self.rate, self.count = noise_multiplier, sample_rate, count
-        steps = float(count.sum())
-        self._need = math.log(steps) + 42.0
+    def __init__(self, steps: SampledSteps, deviation: float, digits: float) -> None:
+        """`deviation`: about the standard deviation of the whole run's loss, from below; the grid's step follows it.
+
+        The law of y is cut at a point `reach` on the right, beyond which all steps together have less than about 10^-digits of
+        the mass of H0 and of H1. All moments are those of the cut law: far jumps of the loss would rule them at large tilts.
+        """
+        self.sigma, self.rate, self.count = (np.array(column, dtype=np.float64) for column in zip(*steps, strict=True))
+        self._need = math.log(float(self.count.sum())) + 42.0
         smooth_step = 0.9 * 2 * math.pi / math.sqrt(2 * self._need)
-        deviation = math.sqrt(float(np.sum(count * np.minimum(sample_rate / self.sigma, 1.0) ** 2)))
         highest = 9.0 / max(deviation, 1e-3)  # the line is followed to about this height, where arg w makes the integrand grow
-        strip_step = 2 * math.pi * 0.7 * math.pi * self.sigma / (self._need + 15.0 + min(1.7 * highest, 220.0))
-        self.step = np.maximum(np.floor(np.minimum(smooth_step, strip_step) * 2.0**20), 1.0) * 2.0**-20
-        reach = np.clip(14.0 + 40.0 / np.maximum(deviation * self.sigma, 1e-3), 24.0, 48.0)
-        self._first = -math.ceil((math.sqrt(2 * self._need) + 2.0) / float(self.step.min()))
-        last = int(np.ceil((reach / self.step).max()))
-        self.nodes = last - self._first + 1
+        strip_step = 2 * math.pi * 0.7 * math.pi * float(self.sigma.min()) / (self._need + 15.0 + min(0.9 * highest, 120.0))
+        self.step = max(math.floor(min(smooth_step, strip_step) * 2.0**20), 1) * 2.0**-20
+        goal = digits * math.log(10) + np.log(2 * self.count)
+        reach = np.maximum(np.sqrt(2 * goal), 1 / self.sigma + np.sqrt(2 * np.maximum(goal + np.log(self.rate), 0.0)))
+        self._first = -math.ceil((math.sqrt(2 * self._need) + 2.0) / self.step)
+        self.nodes = math.ceil(float(reach.max()) / self.step) - self._first + 1
         self.nodes += -self.nodes % SUM_BLOCK
+        end = (self._first + self.nodes - 0.5) * self.step
+        self.dropped_null = np.full(len(self.sigma), 0.5 * math.exp(max(-0.5 * end**2, -740.0)))
+        self.dropped_alternative = self.dropped_null + 0.5 * self.rate * np.exp(np.maximum(-0.5 * (end - 1 / self.sigma) ** 2, -740.0))
+        """Mass of H0 and of H1 beyond the cut, per step, from Phi(-x) <= e^{-x^2/2}/2; shape (parts,)."""
 
     @property
     def size(self) -> int:
@@ -95,9 +111,16 @@ class SampledGaussianParts:
         mean, square = sums[:, :, 1] / total, sums[:, :, 2] / total
         log_total = shift + np.log(total)
         rounding = (sums[:, :, 3] + np.abs(tilts)[:, None] * sums[:, :, 4]) / total + 2 * self.nodes * UNIT_ROUNDOFF
-        relative = rounding + self._quadrature_error(tilts) + _cut_error(grid, tilts, weights) / total
+        truncation = self._quadrature_error(tilts) + _cut_error(grid, tilts, weights, shift) / total
+        relative = rounding + truncation
         error = np.where(relative < 0.1, 1.1 * relative, np.inf) + 8 * FUNCTION_ERROR * np.abs(log_total)
-        return RealCumulants(log_total @ self.count, mean @ self.count, (square - mean**2) @ self.count, error @ self.count * 1.001)
+        return RealCumulants(
+            log_total @ self.count,
+            mean @ self.count,
+            (square - mean**2) @ self.count,
+            error @ self.count * 1.001,
+            truncation @ self.count,
+        )
 
     def value(self, tilt: float) -> tuple[float, float]:
         """K at one real tilt and a bound of its error, which does not grow with the number of steps.
@@ -106,8 +129,9 @@ class SampledGaussianParts:
         """
         grid, tilts = self.grid, np.array([tilt])
         moments = TiltedMoments.at(grid, tilt)
-        # The sums behind the identity, at tilts 0 and 1, have trapezoid errors too.
-        quadrature = self._quadrature_error(tilts)[0] + 2 * (1 + abs(tilt)) * self._plain_quadrature_error[0] / moments.total
+        # The sums behind the identity, at tilts 0 and 1, have trapezoid errors and a cut too.
+        identity = self._plain_quadrature_error[0] + self.dropped_null + self.dropped_alternative
+        quadrature = self._quadrature_error(tilts)[0] + 2 * (1 + abs(tilt)) * identity / moments.total
         relative = moments.rounding + quadrature + moments.cut
         error = np.where(relative < 0.1, 1.1 * relative, np.inf) + 8 * FUNCTION_ERROR * np.abs(moments.log_total)
         return float(moments.log_total @ self.count), float(error @ self.count) * 1.001
@@ -152,8 +176,9 @@ class Grid:
     relative_error: FloatArray
     columns: FloatArray
     """1, L, L^2, and the two error columns, last axis: what plain moments sum up."""
-    step: FloatArray
+    step: float
     sigma: FloatArray
+    rate: FloatArray
 
     def tilted(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
         """phi h e^{sL - shift}, shape (S, parts, nodes), and the shift that keeps it from overflowing (mostly 0), shape (S, parts)."""
@@ -163,18 +188,18 @@ class Grid:
         return np.exp(joint - shift[:, :, None] if shift.any() else joint), shift
 
     @staticmethod
-    def build(sigma: FloatArray, rate: FloatArray, step: FloatArray, first: int, nodes: int) -> Grid:
-        y = np.arange(first, first + nodes, dtype=np.float64) * step[:, None]  # exact: small integers times dyadic steps
+    def build(sigma: FloatArray, rate: FloatArray, step: float, first: int, nodes: int) -> Grid:
         column, p = sigma[:, None], rate[:, None]
+        y = np.arange(first, first + nodes, dtype=np.float64) * step + np.zeros_like(column)  # exact: small integers, dyadic step
         v = y / column - 0.5 / column**2
         loss = _loss(v, p)
-        log_weight = -0.5 * y**2 + np.log(step[:, None] / math.sqrt(2 * math.pi))
+        log_weight = -0.5 * y**2 + math.log(step / math.sqrt(2 * math.pi))
         responsibility = np.exp(np.minimum(np.log(p) + v - loss, 0.0))
         v_error = 3 * UNIT_ROUNDOFF * (np.abs(y) / column + 0.5 / column**2)
         loss_error = responsibility * v_error + 2 * FUNCTION_ERROR * np.abs(loss)
         relative = UNIT_ROUNDOFF * (y**2 + 8) + 4 * FUNCTION_ERROR + sum_error(nodes)
         columns = np.stack([np.ones_like(loss), loss, loss**2, relative, loss_error], axis=-1)
-        return Grid(y, loss, log_weight, np.exp(log_weight), responsibility, loss_error, relative, columns, step, sigma)
+        return Grid(y, loss, log_weight, np.exp(log_weight), responsibility, loss_error, relative, columns, step, sigma, rate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +224,7 @@ class TiltedMoments:
         through_loss = weights * grid.loss_error * np.minimum(1.0, (1 + abs(tilt)) * np.abs(grid.loss))
         rounding = np.sum(size * grid.relative_error + 2 * abs(tilt) * through_loss, axis=-1)
         rounding += shift * UNIT_ROUNDOFF * total
-        cut = _cut_error(grid, np.array([tilt]), weights[None])[0]
+        cut = _cut_error(grid, np.array([tilt]), weights[None], shift[None])[0]
         return TiltedMoments(weights, total, log_total, rounding / total, cut / total)
 
 
@@ -214,17 +239,14 @@ def _excess(grid: Grid, tilt: float, weights: FloatArray) -> tuple[FloatArray, F
     return excess, np.where(small, np.abs(series), weights + grid.weight + np.abs(linear))
 
 
-def _cut_error(grid: Grid, tilts: FloatArray, weights: FloatArray) -> FloatArray:
-    """Bound of the trapezoid terms left out beyond both ends of the grid, shape (S, parts); infinite where it may be large.
+def _cut_error(grid: Grid, tilts: FloatArray, weights: FloatArray, shift: FloatArray) -> FloatArray:
+    """Bound of what the two ends of the grid add to the error of M(s), scaled like `weights`, shape (S, parts).
 
-    Beyond an end the terms phi w^s fall at least geometrically, by the rate |y| - |s| r/sigma there (r <= 1 on the right).
+    At both ends, half way between nodes, the rectangle behind the trapezoid rule has a side on which the integrand is weighted with
+    1/(1 + e^{2 pi |Im y|/h}): less than half a term. On the left the integral itself is cut too: Phi(y) max(w^s, (1-p)^s) is left out.
     """
-    pull = np.abs(tilts)[:, None] / grid.sigma
-    right = grid.y[:, -1] - np.where(tilts[:, None] > 0, pull, 0.0)
-    left = -grid.y[:, 0] - np.where(tilts[:, None] < 0, pull * grid.responsibility[:, 0], 0.0)
-    ends = weights[:, :, -1] / -np.expm1(-grid.step * np.maximum(right, 1e-9))
-    ends += weights[:, :, 0] / -np.expm1(-grid.step * np.maximum(left, 1e-9))
-    ends += 2 * (grid.weight[:, 0] + grid.weight[:, -1]) / -np.expm1(-grid.step * 5.0)
-    return np.where((right > 1) & (left > 1), ends * 1.001, np.inf)
-
-
+    steep = np.minimum(0.5 * grid.step * np.abs(tilts)[:, None] / grid.sigma, 50.0)
+    sides = weights[:, :, -1] * np.exp(steep) + weights[:, :, 0] * np.exp(steep * grid.responsibility[:, 0])
+    loss_end = np.where(tilts[:, None] > 0, grid.loss[:, 0], np.log1p(-grid.rate))
+    tail = 0.5 * np.exp(np.minimum(-0.5 * grid.y[:, 0] ** 2 + tilts[:, None] * loss_end - shift, 600.0))
+    return (0.5 * sides + tail + grid.weight[:, 0]) * 1.001

@@ -75,24 +75,26 @@ class SampledGaussianLine:
         weights, loss = self._weights[:, self._window], self.grid.loss[:, self._window]
         blocks = (len(weights), weights.shape[1] // SUM_BLOCK, 1, SUM_BLOCK)
         weights, loss = weights.reshape(blocks), loss.reshape(blocks)
-        outer, outer_rest = _unit_circle(loss * (np.arange(rows) * (columns * step))[:, None])
-        inner, inner_rest = _unit_circle(loss * (np.arange(columns) * step)[:, None])
+        outer, outer_rest = _multiples(loss * (columns * step), rows)
+        inner, inner_rest = _multiples(loss * step, columns)
         total = np.matmul(weights * outer, inner.swapaxes(-1, -2)).sum(axis=1)
         total += (weights * outer_rest).sum(axis=-1).sum(axis=1)[:, :, None]
         total += (weights * inner_rest).sum(axis=-1).sum(axis=1)[:, None, :]
         t = np.arange(nodes + 1) * step
-        return total.reshape(len(weights), -1)[:, : nodes + 1] + 1j * t * self._mean_excess()[0][:, None]
+        return total.reshape(len(weights), -1)[:, : nodes + 1] + 1j * t * self._mean_excess[0][:, None]
 
+    @cached_property
     def _mean_excess(self) -> tuple[FloatArray, FloatArray]:
-        """E_theta(L) = E_theta(L - e^{-theta L}(e^L - 1)) per part, and the sum of the absolute values of its terms."""
+        """E_theta(L) = E_theta(L - e^{-theta L}(e^L - 1)) per part, and the rounding error of its sum."""
         grid, theta = self.grid, self.theta
         loss = grid.loss
         small = np.abs(loss) * (1 + abs(theta)) < 0.5
         coefficients = [((1 - theta) ** n - (-theta) ** n) / math.factorial(n) for n in range(2, 16)]
         series = -(loss**2) * np.polynomial.polynomial.polyval(np.where(small, loss, 0.0), np.array(coefficients))
-        large = self._weights * loss - grid.weight * np.expm1(np.minimum(loss, 600.0)) / self._total[:, None]
-        terms = np.where(small, self._weights * series, large)
-        return terms.sum(axis=-1), np.abs(terms).sum(axis=-1)
+        direct, exponential = self._weights * loss, grid.weight * np.expm1(np.minimum(loss, 600.0)) / self._total[:, None]
+        terms = np.where(small, self._weights * series, direct - exponential)
+        size = np.where(small, np.abs(terms), np.abs(direct) + np.abs(exponential))
+        return terms.sum(axis=-1), np.sum(size * grid.relative_error, axis=-1)
 
     def _rounding_error(self, t: FloatArray) -> FloatArray:
         """Bound of the rounding error of d_k, shape (parts, nodes + 1).
@@ -101,7 +103,9 @@ class SampledGaussianLine:
         errors of L act through derivatives, which are O(t (t + 1 + |theta|) |L|) and at most 2t.
         """
         grid, theta, weights = self.grid, self.theta, self._weights
-        relative = grid.relative_error + abs(theta) * grid.loss_error + UNIT_ROUNDOFF * np.abs(theta * grid.loss)
+        # Powers of e^{ix} by repeated multiplication: 4 u for each of about 2 sqrt(len(t)) factors.
+        relative = grid.relative_error + 8 * math.sqrt(len(t)) * UNIT_ROUNDOFF
+        relative = relative + abs(theta) * grid.loss_error + UNIT_ROUNDOFF * np.abs(theta * grid.loss)
         size = np.abs(grid.loss)
         quadratic = np.sum(weights * relative * size**2, axis=-1)[:, None]
         linear = np.sum(weights * relative * size, axis=-1)[:, None]
@@ -109,55 +113,60 @@ class SampledGaussianLine:
         slope_small = np.sum(weights * loss_error * size, axis=-1)[:, None]
         slope_large = np.sum(weights * loss_error, axis=-1)[:, None]
         through_loss = np.minimum(t * (t + 1 + abs(theta)) * slope_small, 2 * t * slope_large)
-        mean = float(grid.relative_error.max()) * self._mean_excess()[1][:, None]
+        mean = self._mean_excess[1][:, None]
         return 1.5 * np.minimum(t**2 * quadratic, 2 * t * linear) + 2 * through_loss + t * mean
 
     def _quadrature_error(self, t: FloatArray) -> FloatArray:
-        """Bound of the trapezoid and cut errors of d_k, shape (parts, nodes + 1).
-
-        |M_h - M| <= (I(a) + I(-a))/(e^{2 pi a/h} - 1), I(-+a) = e^{a^2/2} int phi |w(y + ia)|^theta e^{+-t arg w(y + ia)}. The growing
-        side increases in t: it is bounded at a few heights by an upper Riemann sum, |d ln(integrand)| <= |y| + (|theta| + t) r/(sigma cos).
-        """
-        h, sigma = self.parts.step, self.parts.sigma
+        """Bound of the trapezoid and cut errors of d_k, shape (parts, nodes + 1); it grows with t and is taken at a few heights."""
         heights = np.array([0.15, 0.3, 0.5, 0.7, 1.0]) * t[-1]
-        best = np.full((len(heights), len(sigma)), np.inf)
+        best = np.full((len(heights), len(self.parts.sigma)), np.inf)
         for fraction in (0.3, 0.7):
-            a = np.minimum(fraction * math.pi * sigma, 0.9 * 2 * math.pi / h)
+            a = np.minimum(fraction * math.pi * self.parts.sigma, 0.9 * 2 * math.pi / self.parts.step)
             best = np.minimum(best, self._strip_error(heights, a))
-        best = best + 4 * (self._cut + self._omitted)
+        dropped = self.parts.dropped_null + self.parts.dropped_alternative
+        best = best + 4 * (self._cut + self._omitted) + 2 * heights[:, None] * dropped / self._total
         return best[np.searchsorted(heights * (1 + 1e-12), t)].T
 
     def _strip_error(self, heights: FloatArray, a: FloatArray) -> FloatArray:
-        """The bound of `_quadrature_error` for one strip half-width a per part, at each height, shape (T, parts)."""
+        """Trapezoid error of M from the strip |Im y| <= a (one a per part), at each height, shape (T, parts).
+
+        Up to a node J the rectangle rule: (I(a) + I(-a))/(e^{2 pi a/h} - 1) with I(-+a) = e^{a^2/2} int phi |w(y + ia)|^theta
+        e^{+-t arg w(y + ia)}, bounded by an upper Riemann sum with |d ln(integrand)| <= |y| + (|theta| + t) r/(sigma cos), and its
+        side at J, where e^{t arg w} grows against 1/(1 + e^{2 pi |s|/h}): 1.3 terms if slower. Beyond J, where far jumps may turn too
+        fast for the step, the sizes of sum and integral themselves. The best J serves.
+        """
         grid, h, sigma = self.grid, self.parts.step, self.parts.sigma
         phi, cosine = a / sigma, np.cos(0.5 * a / sigma)
-        r = grid.responsibility
+        r, t = grid.responsibility, heights[:, None, None]
         sine_squared = np.sin(0.5 * phi)[:, None] ** 2
         log_modulus = 0.5 * np.log1p(-4 * r * (1 - r) * sine_squared)
         argument = np.arctan2(r * np.sin(phi)[:, None], 1 - 2 * r * sine_squared)
-        near = np.minimum(1.0, r * np.exp(0.5 * h / sigma)[:, None]) / (sigma * cosine)[:, None]
-        half = 0.5 * h[:, None]
-        static = self.theta * log_modulus + half * (np.abs(grid.y) + half + abs(self.theta) * near)
-        rate = argument + half * near
-        kernel = np.exp(0.5 * a**2 - 2 * math.pi * a / h) * 1.001
-        base = np.exp(min(self.theta, 0.0) * np.log(cosine))
-        exponent = np.minimum(static + heights[:, None, None] * rate, 600.0)
-        growing = np.sum(self._weights * np.exp(exponent), axis=-1) + self._cut * np.exp(np.minimum(heights[:, None] * phi, 600.0))
-        return 2 * kernel * (growing + base + 2 * heights[:, None] / self._total)
+        near = np.minimum(1.0, r * np.exp(0.5 * h / sigma[:, None])) / (sigma * cosine)[:, None]
+        flat = 0.5 * h * (np.abs(grid.y) + 0.5 * h + abs(self.theta) * near)
+        kernel = np.exp(0.5 * a**2 - 2 * math.pi * a / h)[:, None] * 1.001
+        base = np.exp(min(self.theta, 0.0) * np.log(cosine))[:, None]
+        growth = self._weights * np.exp(np.minimum(self.theta * log_modulus + flat + t * (argument + 0.5 * h * near), 600.0))
+        inside = 2 * kernel * (np.cumsum(growth, axis=-1) + base)
+        # |integrand| <= term/h e^{s (t near + a/2)} there, against e^{-2 pi s/h}, 0 <= s <= a.
+        excess = a[:, None] * np.maximum(t * near + 0.5 * a[:, None] - 1.5 * math.pi / h, 0.0)
+        side = (1.3 + 2 * a[:, None] / h * (excess > 0)) * base * self._weights * np.exp(np.minimum(excess, 600.0))
+        sizes = self._weights * (1 + np.exp(np.minimum(flat, 600.0)))
+        beyond = np.cumsum(sizes[:, ::-1], axis=-1)[:, ::-1]
+        beyond = np.concatenate([beyond[:, 1:], np.zeros((len(sigma), 1))], axis=1)
+        return (inside + side + beyond).min(axis=-1) + 4 * kernel[:, 0] * heights[:, None] / self._total
 
     def log_variation(self) -> float:
         """ln V with |M(theta + it)/M(theta)| <= V/t for every t > 0, for the part where V is smallest.
 
-        Integration by parts in y, t |M| <= int |d(phi w^theta / L')|, L' = r/sigma, w^{theta+1} <= 1 + e^{(theta+1)v} (theta >= -1) or
-        <= (1-p)^{theta+1}, |y| replaced by its mean under the shifted Gaussians; all in closed form.
+        Integration by parts in y: t |M| <= int |psi'| and the values of psi at the ends, psi = phi w^theta / L', L' = r/sigma, by an
+        upper Riemann sum with |psi'/psi| <= |y| + (|theta| r + 1)/sigma; on the left of the grid psi only rises.
         """
-        theta, rate, sigma = self.theta, self.parts.rate, self.parts.sigma
-        a = abs(theta)
-        linear = (a + 1) / sigma
-        low = 1 / sigma**2 + np.log1p(1 / sigma + linear)
-        high = np.where(theta >= -1, (theta**2 - theta) / (2 * sigma**2) + np.log1p(a / sigma + linear), -np.inf)
-        low = low + min(theta + 1, 0.0) * np.log1p(-rate)
-        return float(np.min(np.log(sigma / rate) + np.logaddexp(low, high) - self._log_total)) + 1e-6
+        grid, h, sigma = self.grid, self.parts.step, self.parts.sigma[:, None]
+        r = grid.responsibility
+        steep = np.abs(grid.y) + 0.5 * h + (abs(self.theta) * np.minimum(1.0, r * np.exp(0.5 * h / sigma)) + 1) / sigma
+        psi = np.where(r > 1e-300, self._weights * sigma / (h * np.maximum(r, 1e-300)), np.inf)
+        variation = np.sum(psi * h * steep * np.exp(np.minimum(0.5 * h * steep, 600.0)), axis=-1) + 2 * psi[:, 0] + psi[:, -1]
+        return float(np.log(variation.min())) + 1e-9
 
     def log_majorant(self, height: float) -> tuple[float, float]:
         """Upper bound U(t) of ln |M(theta + it)/M(theta)| summed over the run, for all heights >= t, and the most one step adds to it.
@@ -179,7 +188,7 @@ class SampledGaussianLine:
         best, center = np.zeros(len(sigma)), self._majorant_eta
         chosen = center
         for factor in factors:
-            eta = np.minimum(np.minimum(center * factor, 0.9 * math.pi * sigma), 0.8 * math.pi / step)
+            eta = np.minimum(np.minimum(center * factor, 0.9 * math.pi * sigma), 20.0)
             bound = self._log_strip_majorant(height, eta, weights, responsibility, stride * step)
             chosen = np.where(bound < best, eta, chosen)
             best = np.minimum(best, bound)
@@ -190,16 +199,15 @@ class SampledGaussianLine:
     @cached_property
     def _majorant_stride(self) -> int:
         """How many nodes may be skipped in the sums for majorants, which need few digits: the strip error shows when too many."""
-        strip = np.minimum(2 * math.pi / self.parts.step, 0.5 * math.pi * self.parts.sigma)
         for stride in (4, 2):
             h = stride * self.parts.step
-            s = np.minimum(strip, 2 * math.pi / h)
+            s = np.minimum(0.5 * math.pi * self.parts.sigma, 2 * math.pi / h)
             if float(np.max(0.5 * s**2 - 2 * math.pi * s / h + np.log(self.parts.count))) < -6:
                 return stride
         return 1
 
     def _log_strip_majorant(
-        self, height: float, eta: FloatArray, weights: FloatArray, r: FloatArray, step: FloatArray
+        self, height: float, eta: FloatArray, weights: FloatArray, r: FloatArray, step: float
     ) -> FloatArray:
         """ln(B_eta(t)/M(theta)) from above, shape (parts,): its trapezoid sum plus the strip bound of that sum's error.
 
@@ -217,7 +225,8 @@ class SampledGaussianLine:
         strip = 0.5 * s**2 - 2 * math.pi * s / step
         if theta < 0:
             strip = strip + theta * np.log(np.cos(0.5 * (s + eta) / sigma))
-        error = 2.1 * np.exp(strip) + 4 * self._omitted + 2 * self._cut
+        # The path from the real line to Im y = eta adds two vertical sides at the ends, each below eta/h of an end's term.
+        error = 2.1 * np.exp(strip) + 4 * self._omitted + (4 + 4 * eta / self.parts.step) * self._cut
         return 0.5 * eta**2 + np.log(tilted * (1 + 1e-13) + error) + 1e-13
 
 
@@ -233,13 +242,31 @@ def _outside(weights: FloatArray, window: slice) -> FloatArray:
     return weights[:, : window.start].sum(axis=-1) + weights[:, window.stop :].sum(axis=-1)
 
 
+def _multiples(phase: FloatArray, count: int) -> tuple[ComplexArray, ComplexArray]:
+    """E(kx) = e^{ikx} - 1 and E'(kx) = E(kx) - ikx for k = 0..count-1 along the axis before the last, `phase` having length 1 there.
+
+    From E(kx) = E((k-1)x) + E(x) + E((k-1)x) E(x), the same for E' with the last term alone mixing: nothing cancels for small x.
+    """
+    full = np.zeros((*phase.shape[:-2], count, phase.shape[-1]), dtype=np.complex128)
+    rest = np.zeros_like(full)
+    if count == 1:
+        return full, rest
+    first, first_rest = full[..., 1, :], rest[..., 1, :]
+    first[...], first_rest[...] = _unit_circle(phase[..., 0, :])
+    for k in range(2, count):
+        product = full[..., k - 1, :] * first
+        full[..., k, :] = full[..., k - 1, :] + first + product
+        rest[..., k, :] = rest[..., k - 1, :] + first_rest + product
+    return full, rest
+
+
 def _unit_circle(phase: FloatArray) -> tuple[ComplexArray, ComplexArray]:
     """E(x) = e^{ix} - 1 and E'(x) = e^{ix} - 1 - ix, neither with cancellation for small x."""
     full = np.empty(phase.shape, dtype=np.complex128)
     full.real = -2 * np.sin(0.5 * phase) ** 2
     full.imag = np.sin(phase)
     square = np.where(np.abs(phase) < 0.8, phase, 0.0) ** 2
-    series = -phase * square / 6 * (1 - square / 20 * (1 - square / 42 * (1 - square / 72 * (1 - square / 110 * (1 - square / 156)))))
+    nested = 1 - square / 42 * (1 - square / 72 * (1 - square / 110 * (1 - square / 156)))
     rest = full.copy()
-    rest.imag = np.where(np.abs(phase) < 0.8, series, full.imag - phase)
+    rest.imag = np.where(np.abs(phase) < 0.8, -phase * square / 6 * (1 - square / 20 * nested), full.imag - phase)
     return full, rest
