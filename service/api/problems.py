@@ -7,7 +7,7 @@ from typing import Any
 
 from api_schemas.problems import FieldError, Problem, field_errors
 from service.execution.errors import ComputeBudgetExceeded, OutOfMemory, OutOfTime, QueueFull, WorkerDied
-from service.execution.request_body import DuplicateKeys, InvalidRequest, MalformedJson
+from service.execution.request_body import DuplicateKeys, InvalidRequest, MalformedJson, TooManyValues
 from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
 
 
@@ -43,6 +43,7 @@ INVALID_PARAMETER = ProblemKind("invalid-parameter", "Invalid parameter", 422)
 KINDS: dict[type[Exception], ProblemKind] = {
     MalformedJson: ProblemKind("malformed-json", "Body is not JSON", 400),
     InvalidRequest: ProblemKind("invalid-request", "Invalid request", 422),
+    TooManyValues: ProblemKind("invalid-request", "Invalid request", 422),
     DuplicateKeys: ProblemKind("invalid-request", "Invalid request", 422),
     UnsupportedMediaType: ProblemKind("unsupported-media-type", "Unsupported media type", 415),
     BodyTooLarge: ProblemKind("body-too-large", "Body too large", 413),
@@ -88,6 +89,9 @@ def _particulars(error: Exception) -> dict[str, Any]:
     match error:
         case InvalidRequest() | MalformedJson():
             errors = tuple(field_errors(error.validation))
+            return {"detail": _count(errors), "errors": errors}
+        case TooManyValues():
+            errors = (FieldError(pointer="", detail=f"A request may hold at most {error.limit} values."),)
             return {"detail": _count(errors), "errors": errors}
         case DuplicateKeys():
             sentence = "This key is given more than once; give it once."

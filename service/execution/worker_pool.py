@@ -46,6 +46,7 @@ class WorkerPool:
         for _ in range(worker_count):
             self._idle.put_nowait(None)
         self._started: set[ProcessPool] = set()
+        self._starting: set[asyncio.Task[ProcessPool]] = set()
         self._retiring: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -69,13 +70,13 @@ class WorkerPool:
         worker = await self._idle.get()
         try:
             if worker is None or not worker.active:
-                worker = self._replace(worker)
+                worker = await self._replace(worker)
             try:
                 outcome = await self._call(worker, computation, request, digest, engine_version)
             except (BrokenProcessPool, RuntimeError):
                 # The process died while idle, before it took this call: the call is innocent and gets a new process.
                 self._metrics.worker_lost("idle")
-                worker = self._replace(worker)
+                worker = await self._replace(worker)
                 outcome = await self._call(worker, computation, request, digest, engine_version)
         except (BrokenProcessPool, RuntimeError) as error:
             raise WorkerDied from error
@@ -91,6 +92,7 @@ class WorkerPool:
     async def close(self) -> None:
         """Kill all workers; what they compute is lost."""
         self._closed = True
+        await asyncio.gather(*self._starting, return_exceptions=True)
         for worker in tuple(self._started):
             self._retire(worker)
         await asyncio.gather(*self._retiring)
@@ -108,18 +110,20 @@ class WorkerPool:
             self._metrics.worker_lost("died")
             raise WorkerDied from error
 
-    def _replace(self, worker: ProcessPool | None) -> ProcessPool:
+    async def _replace(self, worker: ProcessPool | None) -> ProcessPool:
         if worker is not None:
             self._retire(worker)
         if self._closed:
             raise RuntimeError("the worker pool is closed")
-        fresh = ProcessPool(
-            max_workers=1,
-            max_tasks=CALLS_BEFORE_REPLACEMENT,
-            initializer=initialise,
-            initargs=self._initial_arguments,
-            context=multiprocessing.get_context("spawn"),
-        )
+        # Starting a process takes tens of milliseconds, too long for the event loop. Who waits for it may be cancelled;
+        # the process is there all the same, and close() has to know it.
+        starting = asyncio.get_running_loop().create_task(self._start())
+        self._starting.add(starting)
+        starting.add_done_callback(self._starting.discard)
+        return await asyncio.shield(starting)
+
+    async def _start(self) -> ProcessPool:
+        fresh = await asyncio.to_thread(_start, self._initial_arguments)
         self._started.add(fresh)
         return fresh
 
@@ -128,6 +132,19 @@ class WorkerPool:
         task = asyncio.get_running_loop().create_task(asyncio.to_thread(_stop, worker))
         self._retiring.add(task)
         task.add_done_callback(self._retiring.discard)
+
+
+def _start(initial_arguments: tuple[Any, ...]) -> ProcessPool:
+    worker = ProcessPool(
+        max_workers=1,
+        max_tasks=CALLS_BEFORE_REPLACEMENT,
+        initializer=initialise,
+        initargs=initial_arguments,
+        context=multiprocessing.get_context("spawn"),
+    )
+    if not worker.active:  # asking is what starts it
+        raise RuntimeError("a worker did not start")
+    return worker
 
 
 def _stop(worker: ProcessPool) -> None:

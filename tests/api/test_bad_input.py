@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from service.computations.bounds import BOUNDS
+from service.execution.request_body import parse_request
 from tests.api.requests import ADVANTAGE, GAUSSIAN, ROUTE, bounds, dpsgd, encoded, post
 
 
@@ -194,6 +196,18 @@ def test_wrong_places_are_problems_too(client: TestClient, method: str, path: st
         assert answer.headers["allow"]
 
 
+def test_the_largest_requests_of_the_contract_are_not_too_large(client: TestClient) -> None:
+    deep = GAUSSIAN
+    for _ in range(14):
+        deep = {"type": "repeated", "steps": 1, "mechanism": deep}
+    widest = {"type": "composed", "mechanisms": [deep] * 256}
+    accuracy = {"type": "attack_accuracy", "prior": 0.25, "false_positive_rate": 0.125, "direction": "both"}
+    curve = {"type": "trade_off", "false_positive_rates": [0.5] * 10_000, "direction": "add"}
+    body = encoded(bounds(widest, [accuracy] * 255 + [curve]))
+    request = parse_request(BOUNDS.request_type, body)
+    assert len(request.questions) == 256
+
+
 def test_bodies_full_of_mistakes_do_not_hold_the_service_up(client: TestClient) -> None:
     """A megabyte of wrong values costs less than a second; without a bound on errors it is many."""
     bodies = [
@@ -204,6 +218,7 @@ def test_bodies_full_of_mistakes_do_not_hold_the_service_up(client: TestClient) 
         b'{"mechanism": ' * 70_000,
         b'{"mechanism": {"type": "gdp", "mu": ' + b"9" * 1_000_000 + b"}}",
         b'{"mechanism": {"type": "gdp", "mu": 0.' + b"9" * 1_000_000 + b"}}",
+        b'{"questions": [' + b"0," * 20_000 + b"0]}",
     ]
     for body in bodies:
         started = time.perf_counter()
