@@ -34,15 +34,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def serve(host: str, port: int) -> int:
     """Serve until a signal comes."""
+    import logging
+
     import uvicorn
 
     from service.main import create_app
     from service.settings import Settings
+    from service.telemetry.logs import EventHandler, make_logger
 
-    # One log event per request is written by the service itself, with what a line of uvicorn cannot know.
-    uvicorn.run(
-        create_app(Settings()), host=host, port=port, access_log=False, log_level="warning", server_header=False
-    )
+    settings = Settings()
+    logging.basicConfig(handlers=[EventHandler(make_logger(settings.log_level))], level=logging.WARNING)
+    # One event per request is written by the service itself, with what uvicorn cannot know.
+    uvicorn.run(create_app(settings), host=host, port=port, access_log=False, log_config=None, server_header=False)
     return 0
 
 

@@ -24,6 +24,20 @@ def make_logger(level: str, stream: TextIO | None = None) -> FilteringBoundLogge
     return logger
 
 
+class EventHandler(logging.Handler):
+    """Writes what libraries log as events, so that the stream holds nothing but JSON."""
+
+    def __init__(self, logger: FilteringBoundLogger) -> None:
+        super().__init__()
+        self._logger = logger
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one record."""
+        self._logger.log(
+            record.levelno, "library", library=record.name, message=record.getMessage(), exc_info=record.exc_info
+        )
+
+
 def _render(logger: WrappedLogger, level: str, event: EventDict) -> str:
     """One line of JSON. One step instead of a chain of processors: every request pays for it."""
     event["level"] = level

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -201,8 +202,11 @@ def test_results_are_shared_through_redis_and_survive_its_death(own_redis: Redis
 def test_the_log_is_json_with_one_event_a_request(tmp_path: Path) -> None:
     with served(tmp_path) as client:
         client.post("/v1/bounds", json=GAUSSIAN, headers={"X-Request-ID": "in-the-log"})
+        with socket.create_connection((client.base_url.host, client.base_url.port)) as connection:
+            connection.sendall(b"this is not HTTP\r\n\r\n")
+            assert connection.recv(100).startswith(b"HTTP/1.1 400")
     events = [json.loads(line) for line in (tmp_path / "server.log").read_text().splitlines()]
-    assert [event["event"] for event in events if event["event"] != "request"] == ["started", "stopped"]
+    assert [event["event"] for event in events if event["event"] != "request"] == ["started", "library", "stopped"]
     [event] = [event for event in events if event.get("request_id") == "in-the-log"]
     assert (event["route"], event["status"], event["cache"]) == ("/v1/bounds", 200, "computed")
     assert event["digest"].startswith("sha256:")
