@@ -33,6 +33,7 @@ _LARGEST_TRUNCATION = 1e-12
 _LARGEST_GROWTH = 1.4
 """Neighbouring rungs' deviations differ by at most this factor; where rare jumps take over, the rungs move closer."""
 
+_SMALLEST_SPACING = 0.1
 _HALVINGS = 12
 _BATCH = 4
 """Rungs evaluated at once; those after a sharp growth of the deviation are dropped and placed anew."""
@@ -115,7 +116,7 @@ class ContourLadder:
         spacing = _SPACING / last.deviation
         if len(rungs) > 1:
             spacing = min(spacing, 2 * abs(last.theta - rungs[-2].theta))
-        for _ in range(_HALVINGS):
+        while spacing > _SMALLEST_SPACING / last.deviation:
             if self._append(side, last.theta + side * spacing * np.arange(1, _BATCH + 1), last.deviation):
                 return True
             spacing *= 0.5

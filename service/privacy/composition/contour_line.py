@@ -37,9 +37,8 @@ _SHORT_PERIOD = 14.0
 
 _BLOCK_RATIO = 8.0
 _LARGEST_BLOCKS = 10
-_LARGEST_NODES = 20_000
-_LARGEST_WORK = 6_000_000
-_MAX = 700.0
+_LARGEST_NODES = 4_000
+_LARGEST_WORK = 2_500_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,7 @@ class ContourLine:
         self._weighted = kernels * (value * factor)
         self._steering = np.concatenate([self._weighted, [value * factor]])
         size = np.abs(kernels) * (np.exp(np.maximum(log_size, -745.0)) * factor)
-        uncertain = np.exp(np.minimum(log_size + line.error, _MAX)) - np.exp(log_size)
+        uncertain = np.exp(log_size + line.error) - np.exp(log_size)
         self._node_error = np.sum(np.abs(kernels) * (uncertain * factor), axis=1) * (1 + 1e-9)
         self._size = size.sum(axis=1)
         self._phase_size = (size * self.t).sum(axis=1)
@@ -114,8 +113,8 @@ class ContourLine:
         error = (self._node_error + arithmetic + self._truncation)[:, None] + phases + alias
         # The moments are those of the law cut at far jumps: what it leaves out is added back as an uncertainty.
         null, alternative = self._dropped
-        left_out = np.stack([np.full(len(c), null), np.full(len(c), alternative), alternative + null * np.exp(np.minimum(c, _MAX))])
-        error = error + (1e-14 + 2 * (null + alternative)) * np.abs(known) + left_out * np.exp(np.minimum(-log_scale, _MAX))
+        left_out = np.stack([np.full(len(c), null), np.full(len(c), alternative), alternative + null * np.exp(c)])
+        error = error + (1e-14 + 2 * (null + alternative)) * np.abs(known) + left_out * np.exp(-log_scale)
         scale_error = self.value_error + 4 * UNIT_ROUNDOFF * (abs(self.value) + np.abs((self.theta - pole) * c)) + 1e-15
         value = sums - known
         lower, upper = value - error, value + error
@@ -134,7 +133,7 @@ class ContourLine:
                 gap = self.theta - pole
                 carried = c if q == 2 and pole == 0.0 else 0.0
                 residue = -1.0 if q == 2 and pole == 0.0 else 1.0
-                known = np.exp(np.minimum(carried - log_scale[q], _MAX)) / math.expm1(min(abs(gap) * period, _MAX))
+                known = np.exp(carried - log_scale[q]) / np.expm1(abs(gap) * period)
                 sums[q] -= math.copysign(residue, residue * gap) * known
         return sums, log_scale
 
@@ -148,7 +147,7 @@ class ContourLine:
             distance = np.abs(s - self.theta)
             exponent = excess - distance * (sign * c[:, None] + period) - np.log(-np.expm1(-distance * period))
             best = np.argmin(exponent, axis=1)
-            bound += np.exp(np.minimum(exponent[np.arange(len(c)), best], _MAX)) * (1 + 1e-9)
+            bound += np.exp(exponent[np.arange(len(c)), best]) * (1 + 1e-9)
             for q, poles in enumerate(POLES):
                 for pole in poles:
                     gap = sign * (pole - self.theta)
@@ -156,7 +155,7 @@ class ContourLine:
                     if crossed.any():
                         residue = -1.0 if q == 2 and pole == 0.0 else 1.0
                         carried = c if q == 2 and pole == 0.0 else 0.0
-                        term = np.exp(np.minimum(carried - log_scale[q], _MAX)) / math.expm1(min(gap * period, _MAX))
+                        term = np.exp(carried - log_scale[q]) / np.expm1(gap * period)
                         known[q] += np.where(crossed, -sign * residue * term, 0.0)
         return bound, known
 
@@ -182,7 +181,7 @@ def _truncation(run: TransformLine, gaussian_mu_squared: float, step: float, fir
     height, plain, profile = first, 0.0, 0.0
     whole, single = run.log_majorant(height)
     for _ in range(_LARGEST_BLOCKS):
-        block = math.exp(min(whole, _MAX)) * (math.log(_BLOCK_RATIO) + step / height) / math.pi
+        block = float(np.exp(whole)) * (math.log(_BLOCK_RATIO) + step / height) / math.pi
         plain, profile = plain + block, profile + block / height
         height *= _BLOCK_RATIO
         whole, single = run.log_majorant(height)
@@ -191,6 +190,6 @@ def _truncation(run: TransformLine, gaussian_mu_squared: float, step: float, fir
             closing = min(closing, whole - math.log(min(gaussian_mu_squared * height**2, 1.0)))
         if closing < -100:
             break
-    tail = math.exp(min(closing, _MAX)) * (1 + step / height) / math.pi
+    tail = float(np.exp(closing)) * (1 + step / height) / math.pi
     plain, profile = plain + tail, profile + tail / height
     return np.array([plain, plain, profile]) * (1 + 1e-9)

@@ -61,7 +61,7 @@ class FallbackBounds:
         lower = np.maximum(points.power.lower, -np.expm1(self._log_missed(alpha)) * (1 - _SLACK))
         unsampled = math.exp(self._log_unsampled)
         if self._reflected:
-            upper = self._gaussian.points(np.minimum(alpha / max(unsampled, 1e-300) * (1 + _SLACK), 1.0)).power.upper
+            upper = self._gaussian.points(self._boosted(alpha)).power.upper
         else:
             upper = unsampled * points.power.upper - math.expm1(self._log_unsampled)
         tilts, log_moment = self._tilts
@@ -72,13 +72,18 @@ class FallbackBounds:
             upper = np.minimum(upper, np.exp(np.minimum(exponent.min(axis=1), 1.0)))
         return lower, np.minimum(upper * (1 + _SLACK), 1.0)
 
+    def _boosted(self, alpha: FloatArray) -> FloatArray:
+        """alpha / q from above, at most 1."""
+        logs = np.log(alpha) - self._log_unsampled
+        return np.minimum(np.exp(np.minimum(logs + _SLACK * (1 + np.abs(logs)), 0.0)), 1.0)
+
     def _type_two_error(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Lower and upper bound of the smallest type II error at rates strictly between 0 and 1."""
         points = self._gaussian.points(alpha)
         upper = np.minimum(points.type_two_error.upper, np.exp(self._log_missed(alpha)) * (1 + _SLACK))
         unsampled = math.exp(self._log_unsampled)
         if self._reflected:
-            lower = self._gaussian.points(np.minimum(alpha / max(unsampled, 1e-300) * (1 + _SLACK), 1.0)).type_two_error.lower
+            lower = self._gaussian.points(self._boosted(alpha)).type_two_error.lower
         else:
             lower = unsampled * points.type_two_error.lower
         return lower * (1 - _SLACK), upper

@@ -76,9 +76,9 @@ class SampledGaussianParts:
         goal = digits * math.log(10) + np.log(2 * self.count)
         reach = np.maximum(np.sqrt(2 * goal), 1 / self.sigma + np.sqrt(2 * np.maximum(goal + np.log(self.rate), 0.0)))
         self._first = -math.ceil((math.sqrt(2 * self._need) + 2.0) / self.step)
-        self.nodes = math.ceil(float(reach.max()) / self.step) - self._first + 1
-        self.nodes += -self.nodes % SUM_BLOCK
-        end = (self._first + self.nodes - 0.5) * self.step
+        self._kept = math.ceil(float(reach.max()) / self.step) - self._first + 1
+        self.nodes = self._kept + -self._kept % SUM_BLOCK  # whole blocks; the nodes added have no weight
+        end = (self._first + self._kept - 0.5) * self.step
         self.dropped_null = np.full(len(self.sigma), 0.5 * math.exp(max(-0.5 * end**2, -740.0)))
         self.dropped_alternative = self.dropped_null + 0.5 * self.rate * np.exp(np.maximum(-0.5 * (end - 1 / self.sigma) ** 2, -740.0))
         """Mass of H0 and of H1 beyond the cut, per step, from Phi(-x) <= e^{-x^2/2}/2; shape (parts,)."""
@@ -91,7 +91,7 @@ class SampledGaussianParts:
     @cached_property
     def grid(self) -> Grid:
         """Nodes, losses and weights; built on first use."""
-        return Grid.build(self.sigma, self.rate, self.step, self._first, self.nodes)
+        return Grid.build(self.sigma, self.rate, self.step, self._first, self.nodes, self._kept)
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
         """K, K', K'' at real tilts, shape (S,), with a bound of the error of K (infinite where the grid does not reach).
@@ -111,7 +111,7 @@ class SampledGaussianParts:
         mean, square = sums[:, :, 1] / total, sums[:, :, 2] / total
         log_total = shift + np.log(total)
         rounding = (sums[:, :, 3] + np.abs(tilts)[:, None] * sums[:, :, 4]) / total + 2 * self.nodes * UNIT_ROUNDOFF
-        truncation = self._quadrature_error(tilts) + _cut_error(grid, tilts, weights, shift) / total
+        truncation = self._quadrature_error(tilts, weights, total) + _cut_error(grid, tilts, weights, shift) / total
         relative = rounding + truncation
         error = np.where(relative < 0.1, 1.1 * relative, np.inf) + 8 * FUNCTION_ERROR * np.abs(log_total)
         return RealCumulants(
@@ -131,31 +131,49 @@ class SampledGaussianParts:
         moments = TiltedMoments.at(grid, tilt)
         # The sums behind the identity, at tilts 0 and 1, have trapezoid errors and a cut too.
         identity = self._plain_quadrature_error[0] + self.dropped_null + self.dropped_alternative
-        quadrature = self._quadrature_error(tilts)[0] + 2 * (1 + abs(tilt)) * identity / moments.total
+        quadrature = self._quadrature_error(tilts, moments.weights[None], moments.total)[0] + 2 * (1 + abs(tilt)) * identity / moments.total
         relative = moments.rounding + quadrature + moments.cut
         error = np.where(relative < 0.1, 1.1 * relative, np.inf) + 8 * FUNCTION_ERROR * np.abs(moments.log_total)
         return float(moments.log_total @ self.count), float(error @ self.count) * 1.001
 
     @cached_property
-    def _strip_constants(self) -> tuple[FloatArray, FloatArray]:
-        """a^2/2 - 2 pi a/h and ln cos(a/(2 sigma)) for four strips half-width a, shape (4, parts)."""
-        fractions = np.array([0.45, 0.65, 0.8, 0.95])[:, None]
-        a = fractions * np.minimum(2 * math.pi / self.step, math.pi * self.sigma)
-        return 0.5 * a**2 - 2 * math.pi * a / self.step, np.log(np.cos(0.5 * a / self.sigma))
+    def _strips(self) -> tuple[FloatArray, FloatArray]:
+        """Half-widths a of two strips, and a^2/2 - 2 pi a/h of each; shape (2, parts)."""
+        a = np.array([[0.35], [0.9]]) * np.minimum(2 * math.pi / self.step, math.pi * self.sigma)
+        return a, 0.5 * a**2 - 2 * math.pi * a / self.step
 
     @cached_property
     def _plain_quadrature_error(self) -> FloatArray:
-        return self._quadrature_error(np.zeros(1))
+        return 2.1 * np.exp(self._strips[1].min(axis=0))
 
-    def _quadrature_error(self, tilts: FloatArray) -> FloatArray:
+    def _quadrature_error(self, tilts: FloatArray, weights: FloatArray, total: FloatArray) -> FloatArray:
         """Trapezoid error of M(s), relative to M(s), shape (S, parts).
 
-        |M_h - M| <= 2 sup_{|Im y| = a} int |phi w^s| / (e^{2 pi a/h} - 1) and |phi(y+ia)| = e^{a^2/2} phi(y),
-        |w(y+ia)|^s <= w^s for s >= 0, <= w^s cos(a/(2 sigma))^s for s < 0; any a < pi sigma serves, the best of four is taken.
+        |M_h - M| <= 2 sup_{|Im y| = a} int |phi w^s| / (e^{2 pi a/h} - 1) and |phi(y+ia)| = e^{a^2/2} phi(y). |w(y+ia)|^s <= w^s for
+        s >= 0; for s < 0 the sum of `inverse_modulus_growth` replaces 1. Any a < pi sigma serves, the best of two is taken.
         """
-        exponent, log_cos = self._strip_constants
-        best = (exponent + np.minimum(tilts, 0.0)[:, None, None] * log_cos).min(axis=1)
-        return 2.1 * np.exp(np.minimum(best, 50.0))
+        a, exponent = self._strips
+        error = np.broadcast_to(2.1 * np.exp(exponent.min(axis=0)), (len(tilts), len(self.sigma)))
+        if tilts.min() >= 0:
+            return error
+        growths = [self.inverse_modulus_growth(tilts[:, None, None], a[i], weights) / total for i in range(2)]
+        grown = np.minimum(*(2.1 * np.exp(exponent[i]) * np.maximum(growth, 1.0) for i, growth in enumerate(growths)))
+        return np.where(tilts[:, None] < 0, grown, error)
+
+    def inverse_modulus_growth(self, tilt: FloatArray | float, a: FloatArray, weights: FloatArray) -> FloatArray:
+        """Upper Riemann sum of weights |w(y + iq)/w(y)|^s over the nodes, for s < 0 and every |q| <= a (one a per part), summed per part.
+
+        |1 - r + r e^{i phi}| >= 1 - 2 r sin^2(phi/2), and the logarithm of the integrand phi w^s (1 - 2 r sin^2)^s changes by at most
+        |y| + |s| r/(sigma cos^2) per unit of y.
+        """
+        grid, h = self.grid, self.step
+        half = np.minimum(0.5 * a / self.sigma, 0.49 * math.pi)
+        near = np.minimum(1.0, grid.responsibility * np.exp(0.5 * h / self.sigma[:, None]))
+        least = 1 - 2 * near * np.sin(half)[:, None] ** 2
+        slope = np.abs(grid.y) + 0.5 * h + np.abs(tilt) * near / (self.sigma * np.cos(half) ** 2)[:, None]
+        exponent = np.where(least > 0, tilt * np.log(np.maximum(least, 1e-300)), np.inf) + 0.5 * h * slope
+        return np.sum(np.where(weights > 0, weights * np.exp(exponent), 0.0), axis=-1)
+
 
 def _loss(v: FloatArray, rate: FloatArray) -> FloatArray:
     """L = ln(1 - p + p e^v), accurate for tiny p, small v and v beyond the range of exp."""
@@ -179,6 +197,8 @@ class Grid:
     step: float
     sigma: FloatArray
     rate: FloatArray
+    kept: int
+    """Nodes before the cut; the rest only fills the last block of the sums."""
 
     def tilted(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
         """phi h e^{sL - shift}, shape (S, parts, nodes), and the shift that keeps it from overflowing (mostly 0), shape (S, parts)."""
@@ -188,18 +208,19 @@ class Grid:
         return np.exp(joint - shift[:, :, None] if shift.any() else joint), shift
 
     @staticmethod
-    def build(sigma: FloatArray, rate: FloatArray, step: float, first: int, nodes: int) -> Grid:
+    def build(sigma: FloatArray, rate: FloatArray, step: float, first: int, nodes: int, kept: int) -> Grid:
         column, p = sigma[:, None], rate[:, None]
         y = np.arange(first, first + nodes, dtype=np.float64) * step + np.zeros_like(column)  # exact: small integers, dyadic step
         v = y / column - 0.5 / column**2
         loss = _loss(v, p)
         log_weight = -0.5 * y**2 + math.log(step / math.sqrt(2 * math.pi))
+        log_weight[:, kept:] = -np.inf
         responsibility = np.exp(np.minimum(np.log(p) + v - loss, 0.0))
         v_error = 3 * UNIT_ROUNDOFF * (np.abs(y) / column + 0.5 / column**2)
         loss_error = responsibility * v_error + 2 * FUNCTION_ERROR * np.abs(loss)
         relative = UNIT_ROUNDOFF * (y**2 + 8) + 4 * FUNCTION_ERROR + sum_error(nodes)
         columns = np.stack([np.ones_like(loss), loss, loss**2, relative, loss_error], axis=-1)
-        return Grid(y, loss, log_weight, np.exp(log_weight), responsibility, loss_error, relative, columns, step, sigma, rate)
+        return Grid(y, loss, log_weight, np.exp(log_weight), responsibility, loss_error, relative, columns, step, sigma, rate, kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +267,7 @@ def _cut_error(grid: Grid, tilts: FloatArray, weights: FloatArray, shift: FloatA
     1/(1 + e^{2 pi |Im y|/h}): less than half a term. On the left the integral itself is cut too: Phi(y) max(w^s, (1-p)^s) is left out.
     """
     steep = np.minimum(0.5 * grid.step * np.abs(tilts)[:, None] / grid.sigma, 50.0)
-    sides = weights[:, :, -1] * np.exp(steep) + weights[:, :, 0] * np.exp(steep * grid.responsibility[:, 0])
+    sides = weights[:, :, grid.kept - 1] * np.exp(steep) + weights[:, :, 0] * np.exp(steep * grid.responsibility[:, 0])
     loss_end = np.where(tilts[:, None] > 0, grid.loss[:, 0], np.log1p(-grid.rate))
     tail = 0.5 * np.exp(np.minimum(-0.5 * grid.y[:, 0] ** 2 + tilts[:, None] * loss_end - shift, 600.0))
     return (0.5 * sides + tail + grid.weight[:, 0]) * 1.001

@@ -38,6 +38,7 @@ class SampledGaussianLine:
         moments = TiltedMoments.at(self.grid, theta)
         self._weights = moments.weights / moments.total[:, None]
         self._cut = moments.cut
+        self._log_weights = theta * self.grid.loss + self.grid.log_weight - moments.log_total[:, None]
         self._window = _significant(self._weights)
         self._omitted = _outside(self._weights, self._window) + 1e-30
         self._log_total = moments.log_total
@@ -120,7 +121,7 @@ class SampledGaussianLine:
         """Bound of the trapezoid and cut errors of d_k, shape (parts, nodes + 1); it grows with t and is taken at a few heights."""
         heights = np.array([0.15, 0.3, 0.5, 0.7, 1.0]) * t[-1]
         best = np.full((len(heights), len(self.parts.sigma)), np.inf)
-        for fraction in (0.3, 0.7):
+        for fraction in (0.3, 0.7) if self.theta >= 0 else (0.15, 0.4):
             a = np.minimum(fraction * math.pi * self.parts.sigma, 0.9 * 2 * math.pi / self.parts.step)
             best = np.minimum(best, self._strip_error(heights, a))
         dropped = self.parts.dropped_null + self.parts.dropped_alternative
@@ -144,13 +145,15 @@ class SampledGaussianLine:
         near = np.minimum(1.0, r * np.exp(0.5 * h / sigma[:, None])) / (sigma * cosine)[:, None]
         flat = 0.5 * h * (np.abs(grid.y) + 0.5 * h + abs(self.theta) * near)
         kernel = np.exp(0.5 * a**2 - 2 * math.pi * a / h)[:, None] * 1.001
-        base = np.exp(min(self.theta, 0.0) * np.log(cosine))[:, None]
-        growth = self._weights * np.exp(np.minimum(self.theta * log_modulus + flat + t * (argument + 0.5 * h * near), 600.0))
+        base = np.ones((len(sigma), 1))
+        if self.theta < 0:
+            base = np.maximum(self.parts.inverse_modulus_growth(self.theta, a, self._weights), 1.0)[:, None]
+        growth = np.exp(self._log_weights + self.theta * log_modulus + flat + t * (argument + 0.5 * h * near))
         inside = 2 * kernel * (np.cumsum(growth, axis=-1) + base)
         # |integrand| <= term/h e^{s (t near + a/2)} there, against e^{-2 pi s/h}, 0 <= s <= a.
         excess = a[:, None] * np.maximum(t * near + 0.5 * a[:, None] - 1.5 * math.pi / h, 0.0)
-        side = (1.3 + 2 * a[:, None] / h * (excess > 0)) * base * self._weights * np.exp(np.minimum(excess, 600.0))
-        sizes = self._weights * (1 + np.exp(np.minimum(flat, 600.0)))
+        side = (1.3 + 2 * a[:, None] / h * (excess > 0)) * base * np.exp(self._log_weights + excess)
+        sizes = self._weights + np.exp(self._log_weights + flat)
         beyond = np.cumsum(sizes[:, ::-1], axis=-1)[:, ::-1]
         beyond = np.concatenate([beyond[:, 1:], np.zeros((len(sigma), 1))], axis=1)
         return (inside + side + beyond).min(axis=-1) + 4 * kernel[:, 0] * heights[:, None] / self._total
@@ -164,8 +167,9 @@ class SampledGaussianLine:
         grid, h, sigma = self.grid, self.parts.step, self.parts.sigma[:, None]
         r = grid.responsibility
         steep = np.abs(grid.y) + 0.5 * h + (abs(self.theta) * np.minimum(1.0, r * np.exp(0.5 * h / sigma)) + 1) / sigma
-        psi = np.where(r > 1e-300, self._weights * sigma / (h * np.maximum(r, 1e-300)), np.inf)
-        variation = np.sum(psi * h * steep * np.exp(np.minimum(0.5 * h * steep, 600.0)), axis=-1) + 2 * psi[:, 0] + psi[:, -1]
+        log_psi = self._log_weights + np.log(sigma / h) - np.log(r)
+        log_psi[:, grid.kept :] = -np.inf
+        variation = np.sum(h * steep * np.exp(log_psi + 0.5 * h * steep), axis=-1) + 2 * np.exp(log_psi[:, 0]) + np.exp(log_psi[:, grid.kept - 1])
         return float(np.log(variation.min())) + 1e-9
 
     def log_majorant(self, height: float) -> tuple[float, float]:
@@ -211,7 +215,7 @@ class SampledGaussianLine:
     ) -> FloatArray:
         """ln(B_eta(t)/M(theta)) from above, shape (parts,): its trapezoid sum plus the strip bound of that sum's error.
 
-        The integrand of B continues to |Im y| <= s with modulus <= e^{s^2/2} phi w^theta (cos factor for theta < 0), for
+        The integrand of B continues to |Im y| <= s with modulus <= e^{s^2/2} phi w^theta (for theta < 0 with the growth of 1/|w|), for
         s <= pi sigma/2 and s + eta < pi sigma: the two halves w(y + i(s + eta)) and w(y + i(s - eta)) have
         arg w(y + i(s + eta)) >= arg w(y + i(s - eta)) there, so the e^{-t arg} factors never grow.
         """
@@ -224,7 +228,9 @@ class SampledGaussianLine:
         s = np.minimum(np.minimum(2 * math.pi / step, 0.5 * math.pi * sigma), 0.9 * (math.pi * sigma - eta))
         strip = 0.5 * s**2 - 2 * math.pi * s / step
         if theta < 0:
-            strip = strip + theta * np.log(np.cos(0.5 * (s + eta) / sigma))
+            s = 0.5 * s
+            growth = self.parts.inverse_modulus_growth(theta, s + eta, self._weights)
+            strip = 0.5 * s**2 - 2 * math.pi * s / step + np.log(np.maximum(growth, 1.0))
         # The path from the real line to Im y = eta adds two vertical sides at the ends, each below eta/h of an end's term.
         error = 2.1 * np.exp(strip) + 4 * self._omitted + (4 + 4 * eta / self.parts.step) * self._cut
         return 0.5 * eta**2 + np.log(tilted * (1 + 1e-13) + error) + 1e-13
