@@ -41,7 +41,7 @@ _SMALLEST_VARIANCE = 1e-200
 """Losses that vary less are below the range in which tilts and thresholds can be represented."""
 
 
-_DIGITS = (22.0, 40.0, 80.0, 160.0, 330.0)
+_DIGITS = (22.0, 40.0, 80.0, 160.0, 330.0, 1000.0)
 """Masses 10^-digits at which far jumps are cut off; a reading uses the first that is 12 digits below it."""
 
 

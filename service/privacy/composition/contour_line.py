@@ -75,7 +75,7 @@ class ContourLine:
         self._node_error = np.sum(np.abs(kernels) * (uncertain * factor), axis=1) * (1 + 1e-9)
         self._size = size.sum(axis=1)
         self._phase_size = (size * self.t).sum(axis=1)
-        self._dropped = transform.dropped
+        self._log_dropped = transform.log_dropped
         self._truncation = _truncation(run, transform.gaussian_mu_squared, self.step, (self.nodes + 1) * self.step)
 
     def _lay_out(self, transform: LossTransform, run: TransformLine, low: float, high: float) -> None:
@@ -107,14 +107,14 @@ class ContourLine:
         sums = np.real(phase @ self._weighted.T).T
         pole = _SCALE_POLES[:3]
         log_scale = self.value - (self.theta - pole) * c
-        alias, known = self._aliases(c, log_scale)
+        alias, known, known_size = self._aliases(c, log_scale)
         arithmetic = (2 * self.nodes + 40) * UNIT_ROUNDOFF * self._size
         phases = 4 * UNIT_ROUNDOFF * (abs(self.center) + 2 * np.abs(shift)) * self._phase_size[:, None]
         error = (self._node_error + arithmetic + self._truncation)[:, None] + phases + alias
         # The moments are those of the law cut at far jumps: what it leaves out is added back as an uncertainty.
-        null, alternative = self._dropped
-        left_out = np.stack([np.full(len(c), null), np.full(len(c), alternative), alternative + null * np.exp(c)])
-        error = error + (1e-14 + 2 * (null + alternative)) * np.abs(known) + left_out * np.exp(-log_scale)
+        null, alternative = self._log_dropped
+        left_out = np.stack([np.full(len(c), null), np.full(len(c), alternative), np.logaddexp(alternative, null + c)])
+        error = error + (1e-14 + 2 * math.exp(np.logaddexp(null, alternative))) * known_size + np.exp(left_out - log_scale)
         scale_error = self.value_error + 4 * UNIT_ROUNDOFF * (abs(self.value) + np.abs((self.theta - pole) * c)) + 1e-15
         value = sums - known
         lower, upper = value - error, value + error
@@ -137,10 +137,10 @@ class ContourLine:
                 sums[q] -= math.copysign(residue, residue * gap) * known
         return sums, log_scale
 
-    def _aliases(self, c: FloatArray, log_scale: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Bound of the alias terms that remain, and the known pole terms among them, both relative to e^{log_scale}, shape (3, C)."""
+    def _aliases(self, c: FloatArray, log_scale: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Bound of the alias terms that remain, the known pole terms among them and their sizes, relative to e^{log_scale}, shape (3, C)."""
         period = 2 * math.pi / self.step
-        bound, known = np.zeros_like(log_scale), np.zeros_like(log_scale)
+        bound, known, size = np.zeros_like(log_scale), np.zeros_like(log_scale), np.zeros_like(log_scale)
         for sign in (1.0, -1.0):
             side = sign * (self._tilts - self.theta) > 0
             s, excess = self._tilts[side], self._log_bound[side] - self.value
@@ -157,7 +157,8 @@ class ContourLine:
                         carried = c if q == 2 and pole == 0.0 else 0.0
                         term = np.exp(carried - log_scale[q]) / np.expm1(gap * period)
                         known[q] += np.where(crossed, -sign * residue * term, 0.0)
-        return bound, known
+                        size[q] += np.where(crossed, term, 0.0)
+        return bound, known, size
 
 
 def _height(run: TransformLine, deviation: float, goal: float) -> float:

@@ -52,16 +52,20 @@ class LossTransform:
         return value, error + 4 * UNIT_ROUNDOFF * abs(value)
 
     @property
-    def dropped(self) -> tuple[float, float]:
-        """Mass of H0 and of H1 that the cut of the sampled parts leaves out, at most (in this direction)."""
-        null = sum(float(part.count @ part.dropped_null) for part in self.parts)
-        alternative = sum(float(part.count @ part.dropped_alternative) for part in self.parts)
+    def log_dropped(self) -> tuple[float, float]:
+        """ln of the mass of H0 and of H1 that the cut of the sampled parts leaves out, at most (in this direction)."""
+        null = _log_sum([np.log(part.count) + part.log_dropped_null for part in self.parts])
+        alternative = _log_sum([np.log(part.count) + part.log_dropped_alternative for part in self.parts])
         return (alternative, null) if self.reflected else (null, alternative)
 
     @property
     def work(self) -> int:
         """Array elements of one evaluation of K."""
         return 1 + sum(part.size for part in self.parts)
+
+
+def _log_sum(logs: list[FloatArray]) -> float:
+    return float(np.logaddexp.reduce(np.concatenate(logs))) if logs else -np.inf
 
 
 class TransformLine:

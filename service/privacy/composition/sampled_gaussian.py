@@ -79,9 +79,11 @@ class SampledGaussianParts:
         self._kept = math.ceil(float(reach.max()) / self.step) - self._first + 1
         self.nodes = self._kept + -self._kept % SUM_BLOCK  # whole blocks; the nodes added have no weight
         end = (self._first + self._kept - 0.5) * self.step
-        self.dropped_null = np.full(len(self.sigma), 0.5 * math.exp(max(-0.5 * end**2, -740.0)))
-        self.dropped_alternative = self.dropped_null + 0.5 * self.rate * np.exp(np.maximum(-0.5 * (end - 1 / self.sigma) ** 2, -740.0))
-        """Mass of H0 and of H1 beyond the cut, per step, from Phi(-x) <= e^{-x^2/2}/2; shape (parts,)."""
+        log_null = np.full(len(self.sigma), -0.5 * end**2 - math.log(2))
+        self.log_dropped_null = log_null
+        self.log_dropped_alternative = np.logaddexp(log_null, np.log(0.5 * self.rate) - 0.5 * np.maximum(end - 1 / self.sigma, 0.0) ** 2)
+        """ln of the mass of H0 and of H1 beyond the cut, per step, from Phi(-x) <= e^{-x^2/2}/2; shape (parts,)."""
+        self.dropped = np.exp(np.logaddexp(log_null, self.log_dropped_alternative))
 
     @property
     def size(self) -> int:
@@ -130,7 +132,7 @@ class SampledGaussianParts:
         grid, tilts = self.grid, np.array([tilt])
         moments = TiltedMoments.at(grid, tilt)
         # The sums behind the identity, at tilts 0 and 1, have trapezoid errors and a cut too.
-        identity = self._plain_quadrature_error[0] + self.dropped_null + self.dropped_alternative
+        identity = self._plain_quadrature_error[0] + self.dropped
         quadrature = self._quadrature_error(tilts, moments.weights[None], moments.total)[0] + 2 * (1 + abs(tilt)) * identity / moments.total
         relative = moments.rounding + quadrature + moments.cut
         error = np.where(relative < 0.1, 1.1 * relative, np.inf) + 8 * FUNCTION_ERROR * np.abs(moments.log_total)
