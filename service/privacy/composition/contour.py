@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -73,6 +73,8 @@ class _Run:
     log_unsampled: float
     global_mu: float
     deviation: float
+    _grids: dict[float, tuple[SampledGaussianParts, ...]] = field(default_factory=dict)
+    _cuts: dict[tuple[float, int], int] = field(default_factory=dict)
 
     @staticmethod
     def of(gaussian_mu_squared: float, sampled: SampledSteps) -> _Run:
@@ -89,7 +91,7 @@ class _Run:
 
     def transform(self, digits: float, *, reflected: bool) -> LossTransform | None:
         """The run's moments with less than 10^-digits of its mass cut off; None where their grids would be too large."""
-        parts = tuple(self._parts(digits))
+        parts = self._parts(digits)
         if any(part.size > _LARGEST_GRID for part in parts):
             return None
         return LossTransform(self.gaussian_mu_squared, parts, reflected)
@@ -100,18 +102,18 @@ class _Run:
         At a tilt theta the end y of the grid weighs about N e^{-y^2/2 + theta L(y)}. Tilts grow with the score, up to where jumps
         inside the cut take over; the cut must lie where the end weighs nothing by then.
         """
-        least = _DIGITS.index(digits)
-        theta = 0.5 + score / max(self.deviation, 1e-290)
-        for index in range(least, len(_DIGITS)):
-            if all(_end_is_light(group, _DIGITS[index], theta) for group in self.groups):
-                return index
-        return least
+        key = (digits, math.ceil(score))
+        if key not in self._cuts:
+            theta = 0.5 + key[1] / max(self.deviation, 1e-290)
+            deeper = range(_DIGITS.index(digits), len(_DIGITS))
+            light = (i for i in deeper if all(_end_is_light(group, _DIGITS[i], theta) for group in self.groups))
+            self._cuts[key] = next(light, deeper[0])
+        return self._cuts[key]
 
     def _parts(self, digits: float) -> tuple[SampledGaussianParts, ...]:
-        cache = self.__dict__.setdefault("_cache", {})
-        if digits not in cache:
-            cache[digits] = tuple(SampledGaussianParts(group, self.deviation, digits) for group in self.groups)
-        return cache[digits]
+        if digits not in self._grids:
+            self._grids[digits] = tuple(SampledGaussianParts(group, self.deviation, digits) for group in self.groups)
+        return self._grids[digits]
 
 
 def _end_is_light(steps: SampledSteps, digits: float, theta: float) -> bool:

@@ -140,8 +140,8 @@ class SampledGaussianParts:
 
     @cached_property
     def _strips(self) -> tuple[FloatArray, FloatArray]:
-        """Half-widths a of two strips, and a^2/2 - 2 pi a/h of each; shape (2, parts)."""
-        a = np.array([[0.35], [0.9]]) * np.minimum(2 * math.pi / self.step, math.pi * self.sigma)
+        """Half-widths a of three strips, and a^2/2 - 2 pi a/h of each; shape (3, parts)."""
+        a = np.array([[0.3], [0.6], [0.9]]) * np.minimum(2 * math.pi / self.step, math.pi * self.sigma)
         return a, 0.5 * a**2 - 2 * math.pi * a / self.step
 
     @cached_property
@@ -152,28 +152,30 @@ class SampledGaussianParts:
         """Trapezoid error of M(s), relative to M(s), shape (S, parts).
 
         |M_h - M| <= 2 sup_{|Im y| = a} int |phi w^s| / (e^{2 pi a/h} - 1) and |phi(y+ia)| = e^{a^2/2} phi(y). |w(y+ia)|^s <= w^s for
-        s >= 0; for s < 0 the sum of `inverse_modulus_growth` replaces 1. Any a < pi sigma serves, the best of two is taken.
+        s >= 0; for s < 0 the sum of `inverse_modulus_growth` replaces 1. Any a < pi sigma serves, the best of three is taken.
         """
         a, exponent = self._strips
         error = np.broadcast_to(2.1 * np.exp(exponent.min(axis=0)), (len(tilts), len(self.sigma)))
         if tilts.min() >= 0:
             return error
-        growths = [self.inverse_modulus_growth(tilts[:, None, None], a[i], weights) / total for i in range(2)]
-        grown = np.minimum(*(2.1 * np.exp(exponent[i]) * np.maximum(growth, 1.0) for i, growth in enumerate(growths)))
+        grown = np.full(error.shape, np.inf)
+        for half_width, log_kernel in zip(a, exponent, strict=True):
+            growth = self.inverse_modulus_growth(tilts[:, None, None], half_width, weights) / total
+            grown = np.minimum(grown, 2.1 * np.exp(log_kernel) * np.maximum(growth, 1.0))
         return np.where(tilts[:, None] < 0, grown, error)
 
     def inverse_modulus_growth(self, tilt: FloatArray | float, a: FloatArray, weights: FloatArray) -> FloatArray:
         """Upper Riemann sum of weights |w(y + iq)/w(y)|^s over the nodes, for s < 0 and every |q| <= a (one a per part), summed per part.
 
-        |1 - r + r e^{i phi}| >= 1 - 2 r sin^2(phi/2), and the logarithm of the integrand phi w^s (1 - 2 r sin^2)^s changes by at most
+        |1 - r + r e^{i phi}| is at least 1 - 2 r sin^2(phi/2) and cos(phi/2), and the logarithm of the integrand phi w^s (1 - 2 r sin^2)^s changes by at most
         |y| + |s| r/(sigma cos^2) per unit of y.
         """
         grid, h = self.grid, self.step
         half = np.minimum(0.5 * a / self.sigma, 0.49 * math.pi)
         near = np.minimum(1.0, grid.responsibility * np.exp(0.5 * h / self.sigma[:, None]))
-        least = 1 - 2 * near * np.sin(half)[:, None] ** 2
+        least = np.maximum(1 - 2 * near * np.sin(half)[:, None] ** 2, np.cos(half)[:, None])
         slope = np.abs(grid.y) + 0.5 * h + np.abs(tilt) * near / (self.sigma * np.cos(half) ** 2)[:, None]
-        exponent = np.where(least > 0, tilt * np.log(np.maximum(least, 1e-300)), np.inf) + 0.5 * h * slope
+        exponent = tilt * np.log(least) + 0.5 * h * slope
         return np.sum(np.where(weights > 0, weights * np.exp(exponent), 0.0), axis=-1)
 
 
