@@ -53,13 +53,10 @@ class Bounds:
         """Bounds from the natural logarithms (<= 0) of their ends, rounded outwards (4 ulp cover exp); 0 and 1 stay
         exact.
         """
-        lower, upper = np.exp(log_lower), np.exp(log_upper)
         # The tiny step covers results below the smallest normal double, where an error is absolute.
-        lower = np.where(log_lower == 0, 1.0, np.maximum(lower * (1 - 2.0**-50) - SMALLEST, 0.0))
-        upper = np.where(
-            (log_upper == 0) | (log_upper == -np.inf), upper, np.minimum(upper * (1 + 2.0**-50) + SMALLEST, 1.0)
-        )
-        return Bounds(lower, upper, log_lower, log_upper)
+        lower = np.exp(log_lower) * (1 - 2.0**-50) - SMALLEST + 2.0**-50 * (log_lower == 0)
+        upper = np.exp(log_upper) * (1 + 2.0**-50) + SMALLEST * (log_upper > -np.inf)
+        return Bounds(np.maximum(lower, 0.0), np.minimum(upper, 1.0), log_lower, log_upper)
 
     def clip(self, low: float, high: float) -> Bounds:
         """The same enclosures, knowing that the truth lies in [low, high]."""

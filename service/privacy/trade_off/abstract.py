@@ -49,8 +49,8 @@ class AbstractTradeOff(ABC):
     @final
     def points(self, false_positive_rates: FloatArray) -> CurvePoints:
         """Type II error, power and slope at each false positive rate in [0, 1]."""
-        alpha = _checked("false_positive_rates", false_positive_rates, 0.0, 1.0)
-        if alpha.min() > 0 and alpha.max() < 1:
+        alpha, least, most = _checked("false_positive_rates", false_positive_rates, 0.0, 1.0)
+        if least > 0 and most < 1:
             return self._points_formula(alpha)
         inside = (alpha > 0) & (alpha < 1)
         points = self._points_formula(np.where(inside, alpha, 0.5))
@@ -69,10 +69,10 @@ class AbstractTradeOff(ABC):
     @final
     def profile(self, epsilons: FloatArray) -> Bounds:
         """delta(eps) = sup_alpha power(alpha) - e^eps alpha for each real eps (nats); negative eps are allowed."""
-        epsilon = _checked("epsilons", epsilons, -np.inf, np.inf)
-        finite = np.isfinite(epsilon)
-        if finite.all():
+        epsilon, least, most = _checked("epsilons", epsilons, -math.inf, math.inf)
+        if least > -math.inf and most < math.inf:
             return self._profile_formula(epsilon)
+        finite = np.isfinite(epsilon)
         bounds = self._profile_formula(np.where(finite, epsilon, 0.0))
         bounds = _patched(bounds, epsilon == np.inf, self.singular_power)
         return _patched(bounds, epsilon == -np.inf, Enclosure.point(1.0))
@@ -145,12 +145,16 @@ class AbstractTradeOff(ABC):
         """`epsilon` for delta strictly between 0 and 1, at least the singular power's lower end."""
 
 
-def _checked(name: str, values: FloatArray, low: float, high: float) -> FloatArray:
-    array = np.atleast_1d(np.asarray(values, dtype=np.float64))
-    # A not-a-number makes both comparisons false.
-    if array.ndim != 1 or array.size == 0 or not (low <= array.min() and array.max() <= high):
-        raise OutOfDomain(name, values, f"a list of numbers in [{low:g}, {high:g}]")
-    return array
+def _checked(name: str, values: FloatArray, low: float, high: float) -> tuple[FloatArray, float, float]:
+    """The values as an array, with their smallest and largest."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim == 1 and array.size > 0:
+        # One value needs no reductions, which cost as much as the rest of the check.
+        least, most = (array.min(), array.max()) if array.size > 1 else (array[0], array[0])
+        # A not-a-number makes both comparisons false.
+        if low <= least and most <= high:
+            return array, float(least), float(most)
+    raise OutOfDomain(name, values, f"a list of numbers in [{low:g}, {high:g}]")
 
 
 def _patched(bounds: Bounds, where: BoolArray, value: Enclosure) -> Bounds:

@@ -12,7 +12,16 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.logs import log_ends
 
 Reading = Callable[[FloatArray], Bounds]
-MOST_EVALUATIONS = 80
+FIRST = np.linspace(0.0, 1.0, 20)
+"""Where the first round looks, in widths of the interval; many points cost little more than one."""
+INNER = np.linspace(0.0, 1.0, 5)
+NEAR = np.array([-32.0, -8.0, -2.0, 2.0, 8.0, 32.0])
+"""Where a later round looks, in units of what rounding noise can have moved the root ..."""
+FAR = np.array([-1e-2, -1e-4, -1e-7, 1e-7, 1e-4, 1e-2])
+"""... and in widths of the bracket, around the interpolated root."""
+MOST_ROUNDS = 60
+CLOSE_ENOUGH = 20.0
+"""Certified ends this many noise units apart are not worth another round."""
 
 
 def decreasing_root(
@@ -20,30 +29,39 @@ def decreasing_root(
 ) -> Enclosure:
     """Encloses the smallest x in [low, high] with reading(x) <= level, for a decreasing reading and 0 < level < 1.
 
-    `reading(low) > level >= reading(high)` must hold of the truth; it need not be evident from the enclosures. The
-    search (secant in logarithms, kept inside a bracket) is uncertified; its result is then widened until the enclosures
-    of the reading at both ends prove that the root lies between them, or the given ends are reached. `evidence` is that
-    of the reading.
+    `reading(low) > level >= reading(high)` must hold of the truth; it need not be evident from the enclosures. An end
+    moves only to points at which the enclosure of the reading proves on which side of the root they are; where to look
+    is guessed by inverse interpolation, in rounds of many points. `evidence` is that of the reading.
     """
     target = math.log(level)
     slack = 4 * UNIT_ROUNDOFF * (1 - target)
-
-    def logs(points: list[float]) -> list[tuple[float, float]]:
-        lower, upper = log_ends(reading(np.array(points)))
-        return [(lo - target, up - target) for lo, up in zip(lower.tolist(), upper.tolist(), strict=True)]
-
-    guess, noise = _secant(logs, low, high)
-    radius = max(noise, 2 * math.ulp(guess))
-    left, right = low, high
-    left_done = right_done = False
-    while not (left_done and right_done):
-        at_left, at_right = max(guess - radius, low), min(guess + radius, high)
-        (lower, _), (_, upper) = logs([at_left, at_right])
-        if not left_done and (at_left == low or lower >= slack):
-            left, left_done = at_left, True
-        if not right_done and (at_right == high or upper <= -slack):
-            right, right_done = at_right, True
-        radius *= 3
+    left, right = low, high  # proved
+    points = low + FIRST * (high - low)
+    stalled = 0
+    for _ in range(MOST_ROUNDS):
+        lower, upper = log_ends(reading(points))
+        lower, upper = lower - target, upper - target
+        width = right - left
+        left = max([left, *points[lower >= slack].tolist()])
+        right = min([right, *points[upper <= -slack].tolist()])
+        stalled = stalled + 1 if right - left > 0.5 * width else 0
+        values = np.where(lower > -np.inf, 0.5 * (lower + upper), upper)
+        index = int(np.argmax(values <= 0))
+        if values[index] > 0 or index == 0:
+            # Noise hides the crossing at an end of the grid: look there.
+            end = 0 if values[index] <= 0 else len(points) - 1
+            low, high, guess = left, right, float(points[end])
+            noise = 2 * math.ulp(max(abs(low), abs(high)))
+        else:
+            low, high = max(float(points[index - 1]), left), min(float(points[index]), right)
+            guess = _interpolated(points.tolist(), values.tolist(), index, low, high)
+            spread = float(upper[index - 1]) - float(lower[index - 1])
+            noise = _noise(points, values, spread, index)
+        if right - left <= CLOSE_ENOUGH * noise or stalled == 3:
+            break
+        span = high - low
+        looks = np.concatenate((guess + NEAR * noise, guess + FAR * span, low + INNER * span))
+        points = np.sort(np.minimum(np.maximum(looks, left), right))
     return Enclosure(left, right, evidence)
 
 
@@ -55,33 +73,37 @@ def increasing_root(
     return Enclosure(-mirrored.upper, -mirrored.lower, mirrored.evidence)
 
 
-def _secant(logs: Callable[[list[float]], list[tuple[float, float]]], low: float, high: float) -> tuple[float, float]:
-    """An approximate root and about how far rounding noise can have moved it (Illinois: secant inside a bracket)."""
-    (at_low, at_high) = map(_middle, logs([low, high]))
-    if at_low <= 0:
-        return low, 0.0
-    if at_high >= 0:
-        return high, 0.0
-    x, side = low, 0
-    for _ in range(MOST_EVALUATIONS):
-        step = (high - low) * at_low / (at_low - at_high) if math.isfinite(at_high) else (high - low) / 2
-        x = min(max(low + step, low), high)
-        if x in (low, high):
-            x = low + (high - low) / 2
-        ends = logs([x])[0]
-        value = _middle(ends)
-        spread = ends[1] - ends[0]
-        slope = abs((at_high - at_low) / (high - low)) if math.isfinite(at_high) else math.inf
-        if abs(value) <= spread or high - low <= 4 * math.ulp(high):
-            return x, 1.5 * spread / slope if slope > 0 else high - low
-        if value > 0:
-            at_high = at_high / 2 if side > 0 else at_high
-            low, at_low, side = x, value, 1
-        else:
-            at_low = at_low / 2 if side < 0 else at_low
-            high, at_high, side = x, value, -1
-    return x, high - low
+def _noise(points: FloatArray, values: FloatArray, spread: float, index: int) -> float:
+    """How far the enclosure's own width moves the root: at least two units in the last place."""
+    floor = 2 * math.ulp(float(points[index]))
+    drop = float(values[index - 1] - values[index])
+    if not (math.isfinite(drop) and math.isfinite(spread)) or drop <= 0:
+        return floor
+    return max(floor, spread * float(points[index] - points[index - 1]) / drop)
 
 
-def _middle(ends: tuple[float, float]) -> float:
-    return ends[1] if math.isinf(ends[0]) else 0.5 * (ends[0] + ends[1])
+def _interpolated(grid: list[float], readings: list[float], index: int, low: float, high: float) -> float:
+    """Inverse interpolation (Neville) at reading 0, which lies before grid[index]; the middle where that is no use."""
+    chosen = _spread_out(grid, index)
+    points, values = [grid[at] for at in chosen], [readings[at] for at in chosen]
+    if all(map(math.isfinite, values)) and len(set(values)) == len(values):
+        for level in range(1, len(points)):
+            for at in range(len(points) - level):
+                before, after = values[at], values[at + level]
+                points[at] = (points[at + 1] * before - points[at] * after) / (before - after)
+        if low < points[0] < high:
+            return points[0]
+    return 0.5 * (low + high)
+
+
+def _spread_out(grid: list[float], index: int) -> list[int]:
+    """Indices of up to three points on either side of a gap, far enough apart that their differences are not noise."""
+    apart = 0.5 * (grid[index] - grid[index - 1])
+    before, after = [index - 1], [index]
+    for at in range(index - 2, -1, -1):
+        if len(before) < 3 and grid[before[0]] - grid[at] >= apart:
+            before.insert(0, at)
+    for at in range(index + 1, len(grid)):
+        if len(after) < 3 and grid[at] - grid[after[-1]] >= apart:
+            after.append(at)
+    return before + after

@@ -17,7 +17,7 @@ from service.privacy.trade_off.decreasing_root import decreasing_root
 from service.privacy.trade_off.location_law import NORMAL
 from service.privacy.trade_off.logs import log_down, log_ends, log_up
 from service.privacy.trade_off.shifted import AbstractShifted
-from service.privacy.trade_off.ulps import SCALED_ERFC_ERROR, above
+from service.privacy.trade_off.ulps import ERF_ERROR, SCALED_ERFC_ERROR, above
 
 SQRT_HALF = math.sqrt(0.5)
 SQRT_HALF_PI = math.sqrt(math.pi / 2)
@@ -27,8 +27,6 @@ SMALL_SHIFT = 1 / 128
 """Below it R(a) - R(a + mu) is integrated; above it the difference loses at most (1 + a)/mu."""
 FAR = 1e4
 """Beyond it R(a) - R(b) is mu / (a b) within 3 / a^2, less than what rounding of a costs in exp(-a^2 / 2)."""
-UNKNOWN = -1e306
-"""Logarithms below it are not resolved: the lower end is then minus infinity."""
 GAUSS_LEGENDRE = np.array([[[-math.sqrt(0.6)]], [[0.0]], [[math.sqrt(0.6)]]])
 GAUSS_LEGENDRE_WEIGHTS = np.array([[[5 / 18]], [[8 / 18]], [[5 / 18]]])
 MILLS_ERROR = SCALED_ERFC_ERROR + 8 * UNIT_ROUNDOFF
@@ -73,19 +71,15 @@ class GaussianTradeOff(AbstractShifted):
 
     @override
     def _profile_formula(self, epsilon: FloatArray) -> Bounds:
-        magnitude = np.abs(epsilon)
-        value, error = _log_profile(magnitude, self.shift_ends)
+        value, error = _log_profile(np.abs(epsilon), self.shift_ends)
         logs = np.minimum(value + OUTWARD * error, 0.0)
-        logs[0][logs[0] < UNKNOWN] = -np.inf
         bounds = Bounds.from_logs(logs[0], logs[1])
-        if epsilon.min() >= 0:
-            return bounds
-        return reflected(bounds, epsilon)
+        return reflected(bounds, epsilon) if epsilon.min() < 0 else bounds
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        at_zero = self._profile_formula(np.zeros(1))
-        if at_zero.upper[0] <= delta:
+        # delta(0) = erf(mu / sqrt 8).
+        if float(special.erf(self.shift.upper / math.sqrt(8))) * (1 + 2 * ERF_ERROR) <= delta:
             return Enclosure.point(0.0)
         # delta(eps) <= Phi(-a) <= delta once a >= -Phi^-1(delta).
         mu = self.shift.upper
@@ -125,9 +119,9 @@ def _log_profile(epsilon: FloatArray, mu: FloatArray) -> tuple[FloatArray, Float
             + UNIT_ROUNDOFF * (a * a + 4 + np.abs(value))
             + FUNCTION_ERROR * np.abs(log_mills)
         )
-        if a.min() < -5:
+        if a[1].min() < -5:
             value, error = _patch(a < -5, _near_one(a, b, a_error), (value, error))
-        if a.max() > FAR:
+        if a[0].max() > FAR:
             value, error = _patch(a > FAR, _far(a, b, mu, a_error), (value, error))
     return value, error
 
@@ -141,7 +135,8 @@ def _difference(
     difference = mills_a - mills_b
     negative = np.minimum(left, 0.0)
     # |R'(x)| = 1 - x R(x) <= 1/(1 + x^2) for x >= 0.
-    steepness = np.where(left > 0, 1 / (1 + left * left), 1 - negative * mills_a) + 1 / (1 + b * b)
+    positive = np.maximum(a, 0.0)
+    steepness = 1 / (1 + positive * positive) - negative * mills_a + 1 / (1 + b * b)
     absolute = mills_a * (MILLS_ERROR + (4 * UNIT_ROUNDOFF) * negative * negative) + mills_b * MILLS_ERROR
     return difference, 1.01 * (absolute + steepness * a_error) / difference
 
@@ -174,9 +169,9 @@ def _far(a: FloatArray, b: FloatArray, mu: FloatArray, a_error: FloatArray) -> t
     exponent = 0.5 * np.minimum(a, 1e154) ** 2
     value = np.log(mu) - np.log(np.minimum(a, 1e154)) - np.log(np.minimum(b, 1e154)) - LOG_SQRT_2PI - exponent
     error = 3 / a**2 + np.minimum(a, 1e154) * a_error + 20 * UNIT_ROUNDOFF * np.abs(value)
-    # There ln delta <= -a^2/2 <= -5e305 is all that is known: the lower end falls below UNKNOWN.
+    # There ln delta <= -a^2/2 <= -5e305 is all that is known.
     beyond = a > 1e153
-    return np.where(beyond, -5e307, value), np.where(beyond, 4.95e307, error)
+    return np.where(beyond, -1e306, value), np.where(beyond, np.array([[np.inf], [5e305]]), error)
 
 
 def _patch(

@@ -55,7 +55,7 @@ class NormalLaw(LocationLaw):
     def log_cdf(self, point: FloatArray) -> ValueAndError:
         value = special.log_ndtr(point)
         # Beyond 40 the value underflows; the growing factor is then irrelevant.
-        right = np.clip(point, 0.0, 40.0)
+        right = np.minimum(np.maximum(point, 0.0), 40.0)
         return value, LOG_NORMAL_CDF_ERROR * (1 + right * right) * np.abs(value) + 5e-324
 
     @override
@@ -92,7 +92,7 @@ class LaplaceLaw(LocationLaw):
 
     @override
     def log_ratio(self, point: FloatArray, shift: float) -> ValueAndError:
-        value = np.clip(2 * point - shift, -shift, shift)
+        value = np.minimum(np.maximum(2 * point - shift, -shift), shift)
         return value, (8 * UNIT_ROUNDOFF) * (np.abs(value) + shift)
 
 

@@ -24,6 +24,8 @@ from service.privacy.trade_off.shifted import AbstractShifted
 
 SLACK = 8 * UNIT_ROUNDOFF
 MOST_NEWTON_STEPS = 100
+NOISE = 32 * UNIT_ROUNDOFF
+"""Thresholds are not sought more finely than this, relative to 1 + their size."""
 
 
 class AbstractPoissonSampled(AbstractTradeOff):
@@ -162,7 +164,7 @@ class PoissonSampledRemove(AbstractPoissonSampled):
         guess = self._newton(target, sign, x, low.copy(), high.copy())
         left, right = low, high
         left_open, right_open = np.ones(len(x), dtype=bool), np.ones(len(x), dtype=bool)
-        radius = 4 * UNIT_ROUNDOFF * (1 + np.abs(guess) + np.abs(x))
+        radius = NOISE * (1 + np.abs(guess) + np.abs(x))
         for _ in range(200):
             at_left, at_right = np.maximum(guess - radius, low), np.minimum(guess + radius, high)
             lower, upper = self._rate_bounds(at_right, sign)[0], self._rate_bounds(at_left, sign)[1]
@@ -195,7 +197,6 @@ class PoissonSampledRemove(AbstractPoissonSampled):
         """An uncertified root: Newton on F^-1(rate(t)), which is nearly linear, kept inside a shrinking bracket."""
         law, mu = self.base.law, self.base.shift.upper
         t = np.where(sign < 0, low, high)
-        step = np.inf
         with np.errstate(all="ignore"):
             for _ in range(MOST_NEWTON_STEPS):
                 parts = np.exp(law.log_cdf(np.stack((t, t + sign * mu)))[0])
@@ -205,13 +206,12 @@ class PoissonSampledRemove(AbstractPoissonSampled):
                 z = law.quantile(rate)[0]
                 steepness = self.rest * law.density(t) + self.rate * law.density(t + sign * mu)
                 step = (z - x) * law.density(z) / steepness
+                arrived = np.abs(step) <= NOISE * (1 + np.abs(t))
+                if arrived.all():
+                    break
                 following = t - step
                 inside = (following > low) & (following < high)
-                following = np.where(inside, following, 0.5 * (low + high))
-                moved = np.abs(following - t)
-                t = following
-                if (moved <= 32 * UNIT_ROUNDOFF * (1 + np.abs(t))).all():
-                    break
+                t = np.where(arrived, t, np.where(inside, following, 0.5 * (low + high)))
         return t
 
     @override

@@ -14,21 +14,22 @@ LARGEST = float(np.finfo(np.float64).max)
 
 
 def sampled_log_ratio(base: FloatArray, rate: float) -> Bounds:
-    """c = ln(1 - p + p e^b) for exact b (infinite too), enclosed: log1p(p expm1 b) up to b = 30, b + ln p + small
-    above.
+    """c = ln(1 - p + p e^b) for exact b (infinite too), enclosed.
+
+    Either log1p(p expm1 b), good where p (e^b - 1) is not close to -1, or a sum of logarithms, good where c is not
+    small: whichever has the smaller error bound.
     """
     capped = np.minimum(base, LARGE)
     growth = rate * np.expm1(capped)
-    rest = 1 - rate
     # 1 + p expm1(b) >= 1 - p: the condition of log1p is at most 1/(1 - p) there.
     near = np.log1p(np.maximum(growth, -rate))
-    inexact = np.where(base == -np.inf, 0.0, np.abs(growth) / np.maximum(1 + growth, rest))
-    near_error = 3 * FUNCTION_ERROR * (inexact + np.abs(near))
-    log_rate = math.log(rate)
-    far = np.logaddexp(base + log_rate, math.log1p(-rate) if rate < 1 else -math.inf)
-    far_error = 2 * FUNCTION_ERROR * (np.abs(base) + abs(log_rate) + 1)
-    large = base > LARGE
-    value, error = np.where(large, far, near), np.where(large, far_error, near_error)
+    inexact = np.where(base == -np.inf, 0.0, np.abs(growth) / np.maximum(1 + growth, 1 - rate))
+    near_error = np.where(base > LARGE, np.inf, 3 * FUNCTION_ERROR * (inexact + np.abs(near)))
+    log_rate, log_rest = math.log(rate), math.log1p(-rate)
+    far = np.logaddexp(base + log_rate, log_rest)
+    terms = np.minimum(np.abs(base) + abs(log_rate), 750.0) + abs(log_rest)
+    far_error = FUNCTION_ERROR * (terms + 2 + 2 * np.abs(far))
+    value, error = np.where(near_error <= far_error, near, far), np.minimum(near_error, far_error)
     error = np.where(value == np.inf, 0.0, error)
     return Bounds(value - error, value + error)
 

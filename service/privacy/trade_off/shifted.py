@@ -58,7 +58,7 @@ class AbstractShifted(AbstractTradeOff):
         arguments[3] -= error[1]
         logs, log_error = self.law.log_cdf(arguments)
         logs = np.minimum(logs + OUTWARD * log_error, 0.0)
-        values = np.clip(np.exp(logs) * EXP_OUTWARD + STEP_OUTWARD, 0.0, 1.0)
+        values = np.minimum(np.maximum(np.exp(logs) * EXP_OUTWARD + STEP_OUTWARD, 0.0), 1.0)
         slope, slope_error = self.law.log_ratio(-x, self.shift.upper)
         slope_error = slope_error + self._slope_per_point * x_error
         return CurvePoints(

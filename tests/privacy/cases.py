@@ -1,0 +1,153 @@
+"""Rows for every mechanism of the catalogue: parameters, and published values where there are any."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from service.privacy.mechanisms.abstract import AbstractMechanism
+from service.privacy.mechanisms.catalogue import MECHANISMS
+
+Direction = Literal["add", "remove", "both"]
+
+
+def built(spec: Mapping[str, Any]) -> AbstractMechanism:
+    """The mechanism that a wire-like specification names."""
+    fields: dict[str, Any] = {}
+    for name, value in spec.items():
+        if isinstance(value, Mapping):
+            fields[name] = built(value)
+        elif isinstance(value, list | tuple):
+            fields[name] = tuple(built(part) for part in value)
+        elif name != "type":
+            fields[name] = value
+    return MECHANISMS[spec["type"]](**fields)
+
+
+@dataclass(frozen=True)
+class Published:
+    """A value from the literature: what is read (`power` at a rate, `epsilon` at a delta, `delta` at an epsilon)."""
+
+    reading: Literal["power", "epsilon", "delta"]
+    at: float
+    direction: Direction
+    value: float
+    tolerance: float
+    source: str
+
+
+@dataclass(frozen=True)
+class Case:
+    """A mechanism, and what is published about it."""
+
+    name: str
+    spec: Mapping[str, Any]
+    published: tuple[Published, ...] = ()
+
+    @property
+    def mechanism(self) -> AbstractMechanism:
+        return built(self.spec)
+
+
+def gaussian(noise_multiplier: float) -> dict[str, Any]:
+    return {"type": "gaussian", "noise_multiplier": noise_multiplier}
+
+
+def laplace(noise_multiplier: float) -> dict[str, Any]:
+    return {"type": "laplace", "noise_multiplier": noise_multiplier}
+
+
+def sampled(sample_rate: float, base: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "poisson_sampled", "sample_rate": sample_rate, "mechanism": base}
+
+
+def dpsgd(noise_multiplier: float, sample_rate: float, steps: int) -> dict[str, Any]:
+    return {"type": "dpsgd", "noise_multiplier": noise_multiplier, "sample_rate": sample_rate, "steps": steps}
+
+
+BALLE_WANG = "Balle, Wang 2018 (analytic Gaussian mechanism), Theorem 8, evaluated at 30 digits"
+KAISSIS = "Kaissis et al. 2023 (ReRo), Corollary 1"
+FIGURE_3 = "Kaissis et al. 2023 (ReRo), Figure 3, recomputed at 40 digits"
+PEERS = "contour inversion in 80-bit arithmetic on two contours"
+
+CASES: tuple[Case, ...] = (
+    Case("gaussian_1", gaussian(1.0), (Published("delta", 1.0, "both", 0.12693673750664397, 1e-15, BALLE_WANG),)),
+    Case("gaussian_weak", gaussian(1e5)),
+    Case("gaussian_strong", gaussian(0.05)),
+    Case("laplace_1", laplace(1.0), (Published("power", 0.5, "add", 0.8160602794142788392, 1e-15, KAISSIS),)),
+    Case("laplace_strong", laplace(0.02)),
+    Case("laplace_weak", laplace(1e4)),
+    Case("gdp_1", {"type": "gdp", "mu": 1.0}, (Published("epsilon", 1e-5, "both", 4.3771780957, 1e-10, PEERS),)),
+    Case("gdp_0", {"type": "gdp", "mu": 0.0}, (Published("power", 0.3, "add", 0.3, 0.0, "f = 1 - alpha"),)),
+    Case(
+        "pure_dp_1",
+        {"type": "pure_dp", "epsilon": 1.0},
+        (Published("delta", 0.0, "both", 0.46211715726000975850, 1e-15, "tanh(eps/2), Kairouz et al. 2015"),),
+    ),
+    Case("pure_dp_0", {"type": "pure_dp", "epsilon": 0.0}),
+    Case("pure_dp_1000", {"type": "pure_dp", "epsilon": 1000.0}),
+    Case(
+        "approximate_dp",
+        {"type": "approximate_dp", "epsilon": 4.0, "delta": 1e-5},
+        (Published("power", 0.1, "add", 0.983516108156528125077, 1e-15, "1 - f, Kairouz et al. 2015"),),
+    ),
+    Case("approximate_dp_delta_only", {"type": "approximate_dp", "epsilon": 0.0, "delta": 0.2}),
+    Case("approximate_dp_hopeless", {"type": "approximate_dp", "epsilon": 1.0, "delta": 1.0}),
+    Case(
+        "sampled_gaussian",
+        sampled(0.5, gaussian(1.0)),
+        (
+            Published("power", 0.1, "add", 0.244571845822680, 1e-15, PEERS),
+            Published("delta", 1.0, "both", 2.88676178376304e-2, 1e-15, PEERS),
+        ),
+    ),
+    Case(
+        "sampled_gaussian_figure_3",
+        sampled(0.1, gaussian(0.659595528)),
+        (
+            Published("epsilon", 1e-5, "both", 4.0, 1e-8, FIGURE_3),
+            Published("power", 0.1, "add", 0.149271, 5e-7, FIGURE_3),
+            Published("power", 0.1, "remove", 0.110768, 5e-7, FIGURE_3),
+            Published("delta", 4.0, "remove", 0.0, 0.0, FIGURE_3),
+        ),
+    ),
+    Case("sampled_gaussian_rare", sampled(1e-6, gaussian(0.3))),
+    Case("sampled_gaussian_frequent", sampled(0.9, gaussian(0.5))),
+    Case("sampled_gaussian_always", sampled(1.0, gaussian(2.0))),
+    Case(
+        "sampled_laplace",
+        sampled(0.1, laplace(1.0)),
+        (Published("power", 0.1, "remove", 0.10674774438332771, 1e-15, KAISSIS),),
+    ),
+    Case("sampled_laplace_frequent", sampled(0.99, laplace(0.2))),
+    Case(
+        "repeated_gaussian",
+        {"type": "repeated", "mechanism": gaussian(10.0), "steps": 100},
+        (
+            Published("power", 1e-6, "add", 8.72176101403892e-5, 1e-18, PEERS),
+            Published("delta", 4.0, "both", 4.712241201e-5, 1e-14, PEERS),
+        ),
+    ),
+    Case("repeated_gaussian_1e9", {"type": "repeated", "mechanism": gaussian(1e5), "steps": 10**9}),
+    Case(
+        "composed_gaussians",
+        {"type": "composed", "mechanisms": [gaussian(2.0), {"type": "gdp", "mu": 1.0}, gaussian(4.0)]},
+    ),
+    Case(
+        "composed_sampled",
+        {"type": "composed", "mechanisms": [dpsgd(1.0, 0.02, 200), gaussian(3.0), dpsgd(2.0, 0.1, 50)]},
+    ),
+    Case(
+        "dpsgd_c1",
+        dpsgd(1.0, 0.01, 1000),
+        (
+            Published("power", 1e-3, "add", 4.06844788114255e-3, 1e-14, PEERS),
+            Published("epsilon", 1e-5, "both", 1.8282366665, 1e-9, PEERS),
+            Published("delta", 4.0, "both", 5.35147862765795e-13, 1e-24, PEERS),
+        ),
+    ),
+    Case("dpsgd_c3", dpsgd(2.0, 0.1, 100), (Published("power", 1e-6, "add", 1.51460336325607e-5, 1e-16, PEERS),)),
+    Case("dpsgd_one_step", dpsgd(1.0, 0.5, 1), (Published("epsilon", 1e-5, "both", 3.5339979854, 1e-10, PEERS),)),
+    Case("dpsgd_full_batch", dpsgd(10.0, 1.0, 100), (Published("epsilon", 1e-5, "both", 4.3771780957, 1e-10, PEERS),)),
+)

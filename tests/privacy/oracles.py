@@ -1,0 +1,97 @@
+"""Slow, independent truth: hypotheses as distribution functions in mpmath, tests as thresholds, nothing shared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import mpmath
+from mpmath import mpf
+
+Real = mpf
+DIGITS = 60
+
+
+def normal_tail(y: Real) -> Real:
+    """P(N(0,1) > y)."""
+    return mpmath.erfc(y / mpmath.sqrt(2)) / 2
+
+
+def laplace_tail(y: Real) -> Real:
+    """P(Laplace(1) > y)."""
+    return mpmath.exp(-y) / 2 if y >= 0 else 1 - mpmath.exp(y) / 2
+
+
+@dataclass(frozen=True)
+class Pair:
+    """H0: y ~ F. H1: y ~ (1 - p) F + p F(. - mu). The likelihood ratio rises with y, so the best tests are y > t."""
+
+    tail: Callable[[Real], Real]
+    mu: Real
+    rate: Real
+
+    def power_tail(self, t: Real) -> Real:
+        return (1 - self.rate) * self.tail(t) + self.rate * self.tail(t - self.mu)
+
+    def power_head(self, t: Real) -> Real:
+        return (1 - self.rate) * self.tail(-t) + self.rate * self.tail(self.mu - t)
+
+    def add(self, alpha: float) -> tuple[Real, Real]:
+        """(power, type II error) at rate alpha of y > t."""
+        t = _solve(self.tail, mpf(alpha), self._far())
+        return self.power_tail(t), self.power_head(t)
+
+    def remove(self, alpha: float) -> tuple[Real, Real]:
+        """The hypotheses exchanged: reject for y <= t."""
+        t = -_solve(lambda s: self.power_head(-s), mpf(alpha), self._far())
+        return self.tail(-t), self.tail(t)
+
+    def delta_add(self, eps: float, threshold: Real | None) -> Real:
+        """P1(y > t) - e^eps P0(y > t) at the t where the ratio of H1 to H0 is e^eps; t = None if no y exceeds it."""
+        if threshold is None:
+            return mpf(0)
+        return self.power_tail(threshold) - mpmath.exp(mpf(eps)) * self.tail(threshold)
+
+    def delta_remove(self, eps: float, threshold: Real | None) -> Real:
+        """P0(y <= t) - e^eps P1(y <= t) where the ratio of H0 to H1 is e^eps."""
+        if threshold is None:
+            return mpf(0)
+        return self.tail(-threshold) - mpmath.exp(mpf(eps)) * self.power_head(threshold)
+
+    def _far(self) -> Real:
+        return self.mu + 60 if self.tail is normal_tail else self.mu + 2000
+
+
+def gaussian_pair(noise_multiplier: float, rate: float = 1.0) -> Pair:
+    return Pair(normal_tail, 1 / mpf(noise_multiplier), mpf(rate))
+
+
+def laplace_pair(noise_multiplier: float, rate: float = 1.0) -> Pair:
+    return Pair(laplace_tail, 1 / mpf(noise_multiplier), mpf(rate))
+
+
+def threshold(pair: Pair, ratio: Real) -> Real | None:
+    """The y at which dH1/dH0 equals `ratio` (any y of a flat piece); minus infinity below all ratios, None above."""
+    excess = (ratio - (1 - pair.rate)) / pair.rate
+    if excess <= 0:
+        return -mpmath.inf
+    log = mpmath.log(excess)
+    if pair.tail is normal_tail:
+        return log / pair.mu + pair.mu / 2
+    if log > pair.mu:
+        return None
+    return -mpmath.inf if log < -pair.mu else (log + pair.mu) / 2
+
+
+def _solve(falling: Callable[[Real], Real], level: Real, far: Real) -> Real:
+    """t with falling(t) = level, by bisection in logarithms to working precision."""
+    low, high = -far, far
+    while falling(high) > level:
+        high *= 2
+    for _ in range(int(mpmath.mp.prec * 1.2) + 20):
+        middle = (low + high) / 2
+        if falling(middle) > level:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2

@@ -1,0 +1,254 @@
+"""Laws that hold for the curves of every mechanism, run for every case of every mechanism in the catalogue."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+
+from service.privacy.enclosure import Bounds, FloatArray
+from service.privacy.mechanisms.catalogue import MECHANISMS
+from service.privacy.threat_models.worst_case import WorstCase
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.pair import TradeOffPair
+from tests.privacy.cases import CASES, Case, Direction, Published
+
+DIRECTIONS: tuple[Direction, ...] = ("add", "remove", "both")
+RATES = np.concatenate((np.geomspace(1e-12, 1e-3, 7), np.linspace(0.01, 0.99, 13), 1 - np.geomspace(1e-3, 1e-9, 4)))
+EPSILONS = np.array([-6.0, -1.5, -0.3, -1e-3, 0.0, 1e-3, 0.2, 0.9, 2.0, 5.0, 11.0])
+
+every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+every_direction = pytest.mark.parametrize("direction", DIRECTIONS)
+
+
+@cache
+def pair_of(name: str) -> TradeOffPair:
+    return WorstCase().curves(next(case for case in CASES if case.name == name).mechanism)
+
+
+@cache
+def points_of(name: str, direction: Direction) -> CurvePoints:
+    return curve_of(name, direction).points(RATES)
+
+
+def curve_of(name: str, direction: Direction) -> AbstractTradeOff:
+    curve: AbstractTradeOff = getattr(pair_of(name), direction)
+    return curve
+
+
+def possible(smaller: FloatArray, larger: FloatArray, slack: float = 0.0) -> bool:
+    """Whether `smaller <= larger` may hold of the truths (lower ends on the left, upper ends on the right)."""
+    return bool((smaller <= (larger + slack * np.abs(larger) if slack else larger)).all())
+
+
+def test_every_mechanism_of_the_catalogue_has_cases() -> None:
+    covered = {case.spec["type"] for case in CASES}
+    assert set(MECHANISMS) - covered == set(), "add rows to tests/privacy/cases.py for these mechanisms"
+    assert covered - set(MECHANISMS) == set()
+
+
+@every_case
+@every_direction
+def test_enclosures_are_ordered_probabilities(case: Case, direction: Direction) -> None:
+    points = points_of(case.name, direction)
+    for bounds in (points.type_two_error, points.power, curve_of(case.name, direction).profile(EPSILONS)):
+        assert (bounds.lower >= 0).all()
+        assert (bounds.lower <= bounds.upper).all()
+        assert (bounds.upper <= 1).all()
+        if bounds.log_lower is not None and bounds.log_upper is not None:
+            assert (bounds.log_lower <= bounds.log_upper).all()
+            assert (bounds.log_upper <= 0).all()
+
+
+@every_case
+@every_direction
+def test_power_rises_and_type_two_error_falls(case: Case, direction: Direction) -> None:
+    points = points_of(case.name, direction)
+    assert possible(points.power.lower[:-1], points.power.upper[1:])
+    assert possible(points.type_two_error.lower[1:], points.type_two_error.upper[:-1])
+    assert possible(points.log_slope.lower[1:], points.log_slope.upper[:-1])
+
+
+@every_case
+@every_direction
+def test_type_two_error_is_convex(case: Case, direction: Direction) -> None:
+    beta = points_of(case.name, direction).type_two_error
+    left, middle, right = RATES[:-2], RATES[1:-1], RATES[2:]
+    share = (right - middle) / (right - left)
+    chord = share * beta.upper[:-2] + (1 - share) * beta.upper[2:]
+    assert possible(beta.lower[1:-1], chord, slack=1e-14)
+
+
+@every_case
+@every_direction
+def test_the_curve_lies_below_the_diagonal(case: Case, direction: Direction) -> None:
+    points = points_of(case.name, direction)
+    assert possible(points.type_two_error.lower, np.nextafter(1 - RATES, 2))
+    assert possible(RATES, points.power.upper)
+
+
+@every_case
+@every_direction
+def test_power_and_type_two_error_add_up_to_one(case: Case, direction: Direction) -> None:
+    points = points_of(case.name, direction)
+    assert possible(points.power.lower + points.type_two_error.lower, np.ones_like(RATES), slack=1e-15)
+    assert possible(np.ones_like(RATES), points.power.upper + points.type_two_error.upper, slack=1e-15)
+
+
+@every_case
+@every_direction
+def test_slopes_support_the_curve(case: Case, direction: Direction) -> None:
+    """f(b) >= f(a) - e^c (b - a) for every b, with c the log slope at a: subgradient inequality."""
+    points = points_of(case.name, direction)
+    beta = points.type_two_error
+    steep, flat = (np.exp(np.minimum(end, 700)) for end in (points.log_slope.upper, points.log_slope.lower))
+    for index, rate in enumerate(RATES):
+        ahead, behind = RATES[rate < RATES], RATES[rate > RATES]
+        assert possible(beta.lower[index] - steep[index] * (ahead - rate), beta.upper[rate < RATES], slack=1e-12)
+        assert possible(beta.lower[index] + flat[index] * (rate - behind), beta.upper[rate > RATES], slack=1e-12)
+
+
+@every_case
+@every_direction
+def test_edges_are_exact(case: Case, direction: Direction) -> None:
+    curve = curve_of(case.name, direction)
+    ends = curve.points(np.array([0.0, 1.0]))
+    assert (ends.power.lower[1], ends.power.upper[1]) == (1.0, 1.0)
+    assert (ends.type_two_error.lower[1], ends.type_two_error.upper[1]) == (0.0, 0.0)
+    singular = case.spec.get("delta", 0.0)
+    assert (ends.power.lower[0], ends.power.upper[0]) == (singular, singular)
+    profile = curve.profile(np.array([np.inf, -np.inf]))
+    assert (profile.lower[0], profile.upper[0]) == (singular, singular)
+    assert (profile.lower[1], profile.upper[1]) == (1.0, 1.0)
+    assert curve.epsilon(1.0).upper == 0
+    at_zero = curve.epsilon(0.0)
+    assert at_zero.upper == math.inf if singular > 0 else at_zero.upper == max(curve.largest_log_ratio.upper, 0)
+
+
+@every_case
+@every_direction
+def test_profile_is_the_conjugate(case: Case, direction: Direction) -> None:
+    """delta(eps) >= power(alpha) - e^eps alpha for all alpha, with equality at the rate whose slope is e^eps."""
+    curve, points = curve_of(case.name, direction), points_of(case.name, direction)
+    profile = curve.profile(EPSILONS)
+    for index, eps in enumerate(EPSILONS):
+        assert possible(
+            points.power.lower - math.exp(eps) * RATES, profile.upper[index] * np.ones_like(RATES), slack=1e-14
+        )
+    usable = np.abs(points.log_slope.upper) < 30
+    if not usable.any():
+        return  # so strong a mechanism has no tangent that doubles can follow
+    slopes, rates = points.log_slope.upper[usable], RATES[usable]
+    at_slopes = curve.profile(slopes)
+    reached = points.power.upper[usable] - np.exp(slopes) * rates
+    width = points.log_slope.upper[usable] - points.log_slope.lower[usable]
+    # The slope is known up to its width, to which the tangent answers in first order.
+    slack = 1e-13 + np.exp(slopes) * rates * np.expm1(np.minimum(width, 1.0)) + np.where(width > 1, np.inf, 0.0)
+    assert (at_slopes.lower <= reached + slack).all()
+
+
+@every_case
+@every_direction
+def test_profile_falls_from_one_and_is_above_its_floor(case: Case, direction: Direction) -> None:
+    profile = curve_of(case.name, direction).profile(EPSILONS)
+    assert possible(profile.lower[1:], profile.upper[:-1])
+    assert possible(np.maximum(0.0, -np.expm1(EPSILONS)), profile.upper)
+
+
+@every_case
+def test_remove_profile_mirrors_add(case: Case) -> None:
+    """delta_remove(eps) = 1 - e^eps + e^eps delta_add(-eps)."""
+    pair = pair_of(case.name)
+    remove, add = pair.remove.profile(EPSILONS), pair.add.profile(-EPSILONS)
+    factor = np.exp(EPSILONS)
+    slack = 1e-14 * (1 + factor)
+    assert (remove.lower <= 1 - factor + factor * add.upper + slack).all()
+    assert (1 - factor + factor * add.lower <= remove.upper + slack).all()
+
+
+@every_case
+def test_add_and_remove_are_inverse_functions(case: Case) -> None:
+    pair, points = pair_of(case.name), points_of(case.name, "add")
+    for low, high in ((points.type_two_error.lower, points.type_two_error.upper),):
+        back_from_low = pair.remove.type_two_error(low)
+        back_from_high = pair.remove.type_two_error(high)
+    inside = (high > 1e-290) & (high < 1 - 1e-13)  # elsewhere f is flat, or its inverse ill-defined
+    assert (back_from_high.lower[inside] <= RATES[inside]).all()
+    assert (back_from_low.upper[inside] >= RATES[inside] * (1 - 1e-15)).all()
+
+
+@every_case
+def test_reversing_twice_changes_nothing(case: Case) -> None:
+    curve = curve_of(case.name, "add")
+    twice = curve.reversed().reversed().power(RATES)
+    assert (twice.lower <= points_of(case.name, "add").power.upper).all()
+    assert (twice.upper >= points_of(case.name, "add").power.lower).all()
+
+
+@every_case
+@every_direction
+def test_epsilon_inverts_delta(case: Case, direction: Direction) -> None:
+    curve = curve_of(case.name, direction)
+    for delta in (1e-9, 1e-4, 0.05):
+        eps = curve.epsilon(delta)
+        if math.isinf(eps.upper):
+            assert curve.singular_power.upper > delta
+            continue
+        ends = curve.profile(np.array([eps.lower, eps.upper]))
+        assert ends.lower[1] <= delta
+        assert eps.lower == 0 or ends.upper[0] >= delta
+
+
+@every_case
+def test_both_is_the_hull_of_add_and_remove(case: Case) -> None:
+    add, remove, both = (points_of(case.name, direction) for direction in DIRECTIONS)
+    assert possible(np.maximum(add.power.lower, remove.power.lower), both.power.upper)
+    assert possible(both.type_two_error.lower, np.minimum(add.type_two_error.upper, remove.type_two_error.upper))
+    pair = pair_of(case.name)
+    profiles = [getattr(pair, direction).profile(EPSILONS) for direction in DIRECTIONS]
+    assert possible(np.maximum(profiles[0].lower, profiles[1].lower), profiles[2].upper)
+    assert possible(profiles[2].lower, np.maximum(profiles[0].upper, profiles[1].upper))
+    for delta in (1e-8, 0.01):
+        largest = max(pair.add.epsilon(delta).upper, pair.remove.epsilon(delta).upper)
+        assert pair.both.epsilon(delta).upper == largest
+
+
+@every_case
+def test_both_is_its_own_inverse(case: Case) -> None:
+    both = points_of(case.name, "both").type_two_error
+    inside = (both.upper > 1e-290) & (both.upper < 1 - 1e-13)
+    back = curve_of(case.name, "both").type_two_error(np.clip(both.upper, 0, 1))
+    assert (back.lower[inside] <= RATES[inside]).all()
+
+
+@every_case
+def test_enclosures_are_narrow(case: Case) -> None:
+    """Relative width at most 1e-6 over the rates used here (the reach of the certified engine)."""
+    for direction in ("add", "remove"):
+        points = points_of(case.name, direction)
+        for bounds in (points.power, points.type_two_error):
+            assert narrow(bounds), direction
+
+
+def narrow(bounds: Bounds) -> bool:
+    relative = (bounds.upper - bounds.lower) / np.maximum(bounds.upper, 1e-300)
+    return bool((np.where(bounds.upper > 1e-290, relative, 0.0) <= 1e-6).all())
+
+
+@pytest.mark.parametrize(
+    ("case", "published"),
+    [pytest.param(case, row, id=f"{case.name}-{row.reading}-{row.at:g}") for case in CASES for row in case.published],
+)
+def test_published_values_are_enclosed(case: Case, published: Published) -> None:
+    curve = curve_of(case.name, published.direction)
+    if published.reading == "epsilon":
+        answer = curve.epsilon(published.at)
+        lower, upper = answer.lower, answer.upper
+    else:
+        read = curve.power if published.reading == "power" else curve.profile
+        bounds = read(np.array([published.at]))
+        lower, upper = float(bounds.lower[0]), float(bounds.upper[0])
+    assert lower <= published.value + published.tolerance
+    assert published.value - published.tolerance <= upper
