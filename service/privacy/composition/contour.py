@@ -30,7 +30,7 @@ from service.privacy.enclosure import Bounds, Enclosure, Evidence, FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 
-_GOOD_WIDTH = 9e-10
+_GOOD_WIDTH = 1e-9
 """A reading with a larger relative width is tried on neighbouring lines as well, and the enclosures intersected."""
 
 _LARGEST_GRID = 150_000

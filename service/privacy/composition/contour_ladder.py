@@ -33,7 +33,7 @@ _LARGEST_TRUNCATION = 1e-12
 _LARGEST_GROWTH = 1.4
 """Neighbouring rungs' deviations differ by at most this factor; where rare jumps take over, the rungs move closer."""
 
-_SMALLEST_SPACING = 0.1
+_SMALLEST_SPACING = 0.04
 _HALVINGS = 12
 _BATCH = 4
 """Rungs evaluated at once; those after a sharp growth of the deviation are dropped and placed anew."""

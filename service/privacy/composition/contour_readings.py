@@ -151,8 +151,22 @@ def _solve_tail(line: ContourLine, alpha: FloatArray) -> FloatArray:
     upper = line.theta > 0
     level = np.log(alpha) if upper else np.log1p(-alpha)
     sign = 1.0 if upper else -1.0
-    c = np.full(len(alpha), line.center)
-    return _newton(line, c, 0, sign, level)
+    return _newton(line, _first_thresholds(line, sign, level), 0, sign, level)
+
+
+def _first_thresholds(line: ContourLine, sign: float, level: FloatArray) -> FloatArray:
+    """Where to begin Newton's method: the line's centre, or for many levels by interpolating its tail."""
+    if len(level) < 16:
+        return np.full(len(level), line.center)
+    grid = line.center + line.deviation * np.linspace(-3, 3, 25)
+    with np.errstate(all="ignore"):
+        sums, log_scale = line.approximate(grid)
+        tail = np.log(sign * sums[0]) + log_scale[0]
+    usable = np.isfinite(tail)
+    if usable.sum() < 2:
+        return np.full(len(level), line.center)
+    order = np.argsort(tail[usable])
+    return np.interp(level, tail[usable][order], grid[usable][order])
 
 
 def solve_profile(line: ContourLine, delta: float) -> float:
