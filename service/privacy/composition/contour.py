@@ -159,7 +159,8 @@ class ContourTradeOff(AbstractTradeOff):
             if transform is not None:
                 variances = transform.cumulants(np.array([0.0, 0.5, 1.0])).second
                 if np.isfinite(variances).all() and (variances > _SMALLEST_VARIANCE).all():
-                    self._ladders[digits] = ContourLadder(transform, variances)
+                    ladder = ContourLadder(transform, variances)
+                    self._ladders[digits] = ladder if ladder.usable else None
         return self._ladders[digits]
 
     @property

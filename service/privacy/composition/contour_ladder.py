@@ -71,10 +71,16 @@ class ContourLadder:
         self._left: list[Rung] = []
         self._exhausted = {1: False, -1: False}
         if middle < 1:
-            self._start(1, 0.5), self._start(-1, 0.5)
+            self._start(1, 0.5)
+            self._start(-1, 0.5)
         else:
             self._append(1, np.array(self._inward(1 - 0.5 / at_one, -1.0)[::-1] + [1 + 0.5 / at_one]), math.inf)
             self._append(-1, np.array(self._inward(0.5 / at_zero, 1.0)[::-1] + [-0.5 / at_zero]), math.inf)
+
+    @property
+    def usable(self) -> bool:
+        """Whether there is a line on either side of the middle."""
+        return bool(self._right and self._left)
 
     def _start(self, side: int, center: float) -> None:
         """The first rung of a weak loss, one standard deviation from the middle, or nearer where jumps would rule it."""

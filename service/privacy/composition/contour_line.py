@@ -94,9 +94,10 @@ class ContourLine:
             if max(period_left, period_right) < _SHORT_PERIOD * sd:
                 break
         # Where no tilt further out can be evaluated the aliases stay unbounded, and the readings say so.
-        self.step = 2 * math.pi / min(max(period_right, period_left, 8.0 * sd), 1e4 * sd)
+        period = max(period_right, period_left, 8.0 * sd)
+        self.step = 2 * math.pi / (min(period, 1e4 * sd) if math.isfinite(period) else 1e4 * sd)
         allowed = max(16, min(_LARGEST_NODES, _LARGEST_WORK // transform.work))
-        self.nodes = max(4, min(math.ceil(_height(run, sd, goal) / self.step), allowed))
+        self.nodes = max(4, math.ceil(min(_height(run, sd, goal) / self.step, allowed)))
         self.t = np.arange(self.nodes + 1) * self.step
 
     def integrals(self, thresholds: FloatArray) -> Integrals:

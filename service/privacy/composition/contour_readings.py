@@ -32,19 +32,17 @@ class Readings:
     upper: FloatArray
 
     def tighten(self, at: IndexArray, other: Readings) -> None:
-        """Intersect the enclosures at the places `at` with others of the same quantities."""
-        lower = np.maximum(self.lower[:, at], other.lower)
-        upper = np.minimum(self.upper[:, at], other.upper)
+        """Intersect the enclosures at the places `at` with others of the same quantities; NaN stands for nothing known."""
+        lower = np.fmax(self.lower[:, at], other.lower)
+        upper = np.fmin(self.upper[:, at], other.upper)
         if not (lower <= upper).all():
             raise NumericalFailure("two certified enclosures of one number do not meet")
         self.lower[:, at], self.upper[:, at] = lower, upper
 
     def width(self) -> FloatArray:
         """Largest relative width at each place, of power and type II error, or of delta; shape (n,)."""
-        rows = min(len(self.lower), 2)
-        with np.errstate(invalid="ignore"):
-            gap = self.lower[:rows] - self.upper[:rows]
-        return -np.expm1(np.where(np.isnan(gap), 0.0, gap)).min(axis=0) if rows == 0 else np.max(-np.expm1(np.where(np.isnan(gap), 0.0, gap)), axis=0)
+        gap = self.lower[:2] - self.upper[:2]
+        return np.max(-np.expm1(np.where(np.isnan(gap), 0.0, gap)), axis=0)  # both ends infinite: the number is known to be 0
 
 
 def read_points(line: ContourLine, alpha: FloatArray) -> Readings:

@@ -42,7 +42,7 @@ class FallbackBounds:
         inside = np.array([0.03, 0.1, 0.25, 0.5, 0.75, 0.9, 0.97])
         if self._transform is None:
             return np.array([]), np.array([])
-        deviation = math.sqrt(float(self._transform.cumulants(np.array([0.5])).second[0]))
+        deviation = math.sqrt(max(float(self._transform.cumulants(np.array([0.5])).second[0]), 0.0))
         beyond = 1 + np.geomspace(0.1, 40.0, 16) / max(deviation, 1e-12)
         tilts = np.concatenate([inside, beyond])
         cumulants = self._transform.cumulants(tilts)

@@ -256,10 +256,12 @@ class TiltedMoments:
 def _excess(grid: Grid, tilt: float, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Summands phi (e^{sL} - 1 - s(e^L - 1)) of M(s) - 1, and the size of what was added up for each; shape (parts, nodes)."""
     linear = tilt * (grid.weight * np.expm1(np.minimum(grid.loss, 600.0)))
-    small = np.abs(grid.loss) * max(1.0, abs(tilt)) < 0.4
-    coefficients = np.array([(tilt**n - tilt) / math.factorial(n) for n in range(2, 15)])
-    loss = np.where(small, grid.loss, 0.0)
-    series = grid.weight * loss**2 * np.polynomial.polynomial.polyval(loss, coefficients)
+    scale = max(1.0, abs(tilt))
+    small = np.abs(grid.loss) * scale < 0.4
+    ratio = tilt / scale
+    coefficients = np.array([(ratio**n - ratio * scale ** (1 - n)) / math.factorial(n) for n in range(2, 15)])
+    scaled = np.where(small, grid.loss * scale, 0.0)
+    series = grid.weight * scaled**2 * np.polynomial.polynomial.polyval(scaled, coefficients)
     excess = np.where(small, series, weights - grid.weight - linear)
     return excess, np.where(small, np.abs(series), weights + grid.weight + np.abs(linear))
 

@@ -89,9 +89,12 @@ class SampledGaussianLine:
         """E_theta(L) = E_theta(L - e^{-theta L}(e^L - 1)) per part, and the rounding error of its sum."""
         grid, theta = self.grid, self.theta
         loss = grid.loss
-        small = np.abs(loss) * (1 + abs(theta)) < 0.5
-        coefficients = [((1 - theta) ** n - (-theta) ** n) / math.factorial(n) for n in range(2, 16)]
-        series = -(loss**2) * np.polynomial.polynomial.polyval(np.where(small, loss, 0.0), np.array(coefficients))
+        scale = 1 + abs(theta)
+        small = np.abs(loss) * scale < 0.5
+        upper, lower = (1 - theta) / scale, -theta / scale  # differ by 1/scale: a^n - b^n = (a - b) sum a^k b^{n-1-k}
+        coefficients = [sum(upper**k * lower ** (n - 1 - k) for k in range(n)) / (scale * math.factorial(n)) for n in range(2, 16)]
+        scaled = np.where(small, loss * scale, 0.0)
+        series = -(scaled**2) * np.polynomial.polynomial.polyval(scaled, np.array(coefficients))
         direct, exponential = self._weights * loss, grid.weight * np.expm1(np.minimum(loss, 600.0)) / self._total[:, None]
         terms = np.where(small, self._weights * series, direct - exponential)
         size = np.where(small, np.abs(terms), np.abs(direct) + np.abs(exponential))
