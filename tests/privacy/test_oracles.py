@@ -143,3 +143,28 @@ def test_steps_without_number() -> None:
             power, beta = oracle.add(rate)
             assert_encloses(points.power, index, power)
             assert_encloses(points.type_two_error, index, beta)
+
+
+@pytest.mark.parametrize(("noise", "rate"), [(1.0, 0.5), (0.5, 0.9), (2.0, 0.05)])
+@pytest.mark.parametrize("law", [(gaussian, oracles.gaussian_pair), (laplace, oracles.laplace_pair)])
+def test_both_is_the_smallest_tangent_of_the_larger_profile(law: Any, noise: float, rate: float) -> None:
+    """power(alpha) = min over c of max(delta_add, delta_remove)(c) + e^c alpha, minimised here by ternary search."""
+    both, oracle = pair_of(sampled(rate, law[0](noise))).both, law[1](noise, rate)
+    with mpmath.workdps(40):
+        for alpha in (1e-6, 0.02, 0.3, 0.6, 0.97):
+
+            def tangent(c: float, alpha: float = alpha) -> mpf:
+                larger = max(true_delta(oracle, c, remove=False), true_delta(oracle, c, remove=True))
+                return larger + mpmath.exp(mpf(c)) * mpf(alpha)
+
+            low, high = -20.0, 20.0
+            for _ in range(160):
+                left, right = low + (high - low) / 3, high - (high - low) / 3
+                low, high = (low, right) if tangent(left) <= tangent(right) else (left, high)
+            smallest = min(tangent(low), tangent(high), tangent(0.0))
+            power = both.power(np.array([alpha]))
+            beta = both.type_two_error(np.array([alpha]))
+            # What ternary search in doubles can miss of a minimum is far below 1e-13.
+            assert mpf(float(power.lower[0])) <= smallest <= mpf(float(power.upper[0])) * (1 + mpf("1e-13"))
+            assert mpf(float(beta.lower[0])) * (1 - mpf("1e-13")) <= 1 - smallest + mpf("1e-14")
+            assert 1 - smallest <= mpf(float(beta.upper[0])) * (1 + mpf("1e-13"))

@@ -11,12 +11,11 @@ SLACK = 16 * UNIT_ROUNDOFF
 TINY = 1e-322
 
 
-def posterior(prior: float, likelihood: Enclosure, other: Enclosure) -> Enclosure:
-    """prior likelihood / (prior likelihood + (1 - prior) other), 0 < prior < 1; likelihoods in [0, 1], not both 0.
+def posterior(shift: float, likelihood: Enclosure, other: Enclosure) -> Enclosure:
+    """p likelihood / (p likelihood + (1 - p) other), likelihoods in [0, 1] and not both 0; `shift` = ln(p/(1 - p)).
 
     Rises with `likelihood` and falls with `other`; computed from the logarithm of the odds, so nothing underflows.
     """
-    shift = log_odds(prior)
     ends: list[float] = []
     for side, first, second in (
         (-1, log_end(likelihood, -1), log_end(other, 1)),
@@ -32,9 +31,8 @@ def posterior(prior: float, likelihood: Enclosure, other: Enclosure) -> Enclosur
     return from_log_odds(ends[0], ends[1], Evidence.weakest(likelihood.evidence, other.evidence))
 
 
-def posterior_at_log_ratio(prior: float, log_ratio: Enclosure) -> Enclosure:
-    """prior e^L / (prior e^L + 1 - prior), 0 < prior < 1, L in nats, infinite ends allowed."""
-    shift = log_odds(prior)
+def posterior_at_log_ratio(shift: float, log_ratio: Enclosure) -> Enclosure:
+    """p e^L / (p e^L + 1 - p), L in nats, infinite ends allowed; `shift` = ln(p/(1 - p)), finite."""
     slack = SLACK * (1 + abs(shift))
     lower = log_ratio.lower + shift - (slack + SLACK * abs(log_ratio.lower) if math.isfinite(log_ratio.lower) else 0.0)
     upper = log_ratio.upper + shift + (slack + SLACK * abs(log_ratio.upper) if math.isfinite(log_ratio.upper) else 0.0)

@@ -74,13 +74,13 @@ def positive_predictive_value(
         false_positive_rate, notes = None, (LIMIT,)
     if false_positive_rate is None:
         ratio = _sup_ratio(curve) if side == "at_most" else _inf_ratio(curve)
-        return Reading(posterior_at_log_ratio(prior, ratio), safe, THUDI, notes)
+        return Reading(posterior_at_log_ratio(log_odds(prior), ratio), safe, THUDI, notes)
     alpha = Enclosure.point(false_positive_rate)
     if side == "at_most":
         truth = _power(curve, false_positive_rate)
     else:
         truth = type_two_error_at_complement(curve, false_positive_rate)
-    return Reading(posterior(prior, truth, alpha), safe, THUDI)
+    return Reading(posterior(log_odds(prior), truth, alpha), safe, THUDI)
 
 
 def negative_predictive_value(
@@ -107,12 +107,12 @@ def negative_predictive_value(
     if false_positive_rate is None:
         ratio = _inf_ratio(curve) if side == "at_most" else _sup_ratio(curve)
         negated = Enclosure(-ratio.upper, -ratio.lower, ratio.evidence)
-        return Reading(posterior_at_log_ratio(1 - prior, negated), safe, THUDI, notes)
+        return Reading(posterior_at_log_ratio(-log_odds(prior), negated), safe, THUDI, notes)
     if side == "at_most":
         miss = curve.type_two_error(np.array([false_positive_rate])).at(0, curve.evidence)
     else:
         miss = power_at_complement(curve, false_positive_rate)
-    return Reading(posterior(1 - prior, widened_rest(false_positive_rate), miss), safe, THUDI)
+    return Reading(posterior(-log_odds(prior), widened_rest(false_positive_rate), miss), safe, THUDI)
 
 
 def advantage_over_prior(curve: AbstractTradeOff, prior: float) -> Reading:

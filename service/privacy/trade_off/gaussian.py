@@ -48,11 +48,8 @@ class GaussianTradeOff(AbstractShifted):
     underflow.
     """
 
-    _slope_per_point: float
-
     def __init__(self, shift: Enclosure) -> None:
         super().__init__(NORMAL, shift)
-        self._slope_per_point = shift.upper
 
     @property
     @override

@@ -24,11 +24,8 @@ class LaplaceTradeOff(AbstractShifted):
     delta).
     """
 
-    _slope_per_point: float
-
     def __init__(self, shift: Enclosure) -> None:
         super().__init__(LAPLACE, shift)
-        self._slope_per_point = 2.0
 
     @property
     @override

@@ -26,6 +26,8 @@ SLACK = 8 * UNIT_ROUNDOFF
 MOST_NEWTON_STEPS = 100
 NOISE = 32 * UNIT_ROUNDOFF
 """Thresholds are not sought more finely than this, relative to 1 + their size."""
+RADII = np.array([[1 / 16], [1 / 4], [1.0], [4.0]])
+MOST_WIDENINGS = 60
 
 
 class AbstractPoissonSampled(AbstractTradeOff):
@@ -162,20 +164,17 @@ class PoissonSampledRemove(AbstractPoissonSampled):
         slack = 2 * x_error + SLACK * (np.abs(x) + mu)
         low, high = np.where(sign < 0, x, x - mu) - slack, np.where(sign < 0, x + mu, x) + slack
         guess = self._newton(target, sign, x, low.copy(), high.copy())
-        left, right = low, high
-        left_open, right_open = np.ones(len(x), dtype=bool), np.ones(len(x), dtype=bool)
-        radius = NOISE * (1 + np.abs(guess) + np.abs(x))
-        for _ in range(200):
+        left, right = np.full_like(x, -np.inf), np.full_like(x, np.inf)
+        radius = NOISE * (1 + np.abs(guess)) * RADII
+        for _ in range(MOST_WIDENINGS):
             at_left, at_right = np.maximum(guess - radius, low), np.minimum(guess + radius, high)
-            lower, upper = self._rate_bounds(at_right, sign)[0], self._rate_bounds(at_left, sign)[1]
-            proved_left = left_open & ((upper <= target) | (at_left == low))
-            proved_right = right_open & ((lower >= target) | (at_right == high))
-            left, right = np.where(proved_left, at_left, left), np.where(proved_right, at_right, right)
-            left_open &= ~proved_left
-            right_open &= ~proved_right
-            if not (left_open.any() or right_open.any()):
+            proved_left = (self._rate_bounds(at_left, sign)[1] <= target) | (at_left == low)
+            proved_right = (self._rate_bounds(at_right, sign)[0] >= target) | (at_right == high)
+            left = np.maximum(left, np.where(proved_left, at_left, -np.inf).max(axis=0))
+            right = np.minimum(right, np.where(proved_right, at_right, np.inf).min(axis=0))
+            if (right - left).max() < np.inf:
                 return left, right
-            radius = 3 * radius
+            radius = radius * 16
         raise NumericalFailure("the threshold of a sampled step was not bracketed")
 
     def _rate_bounds(self, t: FloatArray, sign: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -278,8 +277,10 @@ def _mixed(exact: FloatArray, rest: float, bounds: Bounds, rate: float) -> Bound
 def _low_profile(bounds: Bounds, below: np.ndarray, epsilon: FloatArray) -> Bounds:
     """1 - e^eps where eps <= ln(1 - p): no likelihood ratio is smaller."""
     value = -np.expm1(np.minimum(epsilon, 0.0))
-    lower = np.where(below, value * (1 - FUNCTION_ERROR), bounds.lower)
-    upper = np.where(below, np.minimum(value * (1 + FUNCTION_ERROR), 1.0), bounds.upper)
+    # `below` is decided in doubles; beside the edge the truth is larger by less than this slack.
+    slack = 4 * FUNCTION_ERROR
+    lower = np.where(below, value * (1 - slack), bounds.lower)
+    upper = np.where(below, np.minimum(value * (1 + slack), 1.0), bounds.upper)
     log_lower, log_upper = log_ends(bounds)
     return Bounds(lower, upper, np.where(below, log_down(lower), log_lower), np.where(below, log_up(upper), log_upper))
 

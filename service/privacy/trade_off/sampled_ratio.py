@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from service.privacy.enclosure import Bounds, FloatArray
-from service.privacy.numerics.rounding import FUNCTION_ERROR
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 
 LARGE = 30.0
 LARGEST = float(np.finfo(np.float64).max)
@@ -35,19 +35,47 @@ def sampled_log_ratio(base: FloatArray, rate: float) -> Bounds:
 
 
 def base_log_ratio(sampled: FloatArray, rate: float) -> Bounds:
-    """b = ln(1 + (e^c - 1)/p) for finite c, enclosed; minus infinity for c <= ln(1 - p)."""
-    capped = np.minimum(sampled, 1.0)
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        growth = np.expm1(capped) / rate
-        growth_error = 2 * FUNCTION_ERROR * np.abs(growth)
-        # An overflow (rates near the smallest double) leaves infinity as the upper end and the largest double as the
-        # lower.
-        near_low = np.log1p(np.clip(growth - np.minimum(growth_error, LARGEST), -1.0, LARGEST))
-        near_high = np.log1p(np.maximum(growth + growth_error, -1.0))
-        near_low -= FUNCTION_ERROR * np.where(np.isfinite(near_low), np.abs(near_low), 0.0)
-        near_high += FUNCTION_ERROR * np.where(np.isfinite(near_high), np.abs(near_high), 0.0)
-    log_rate = math.log(rate)
-    far = sampled - log_rate + np.log1p(-(1 - rate) * np.exp(-np.maximum(sampled, 1.0)))
-    far_error = FUNCTION_ERROR * (np.abs(sampled) + abs(log_rate) + 2 + np.abs(far))
-    large = sampled > 1
-    return Bounds(np.where(large, far - far_error, near_low), np.where(large, far + far_error, near_high))
+    """b = ln(1 + (e^c - 1)/p) for finite c, enclosed; minus infinity for c <= ln(1 - p).
+
+    From log1p near c = 0, from ln((e^c - (1 - p))/p) for c < -1/2, where it may come close to the pole, and as c - ln p
+    plus a small term for c > 1.
+    """
+    low, high = _near_zero(np.minimum(sampled, 1.0), rate)
+    negative, large = sampled < -0.5, sampled > 1
+    if negative.any():
+        negative_low, negative_high = _near_the_pole(np.minimum(sampled, -0.5), rate)
+        low, high = np.where(negative, negative_low, low), np.where(negative, negative_high, high)
+    if large.any():
+        log_rate = math.log(rate)
+        far = sampled - log_rate + np.log1p(-(1 - rate) * np.exp(-np.maximum(sampled, 1.0)))
+        error = FUNCTION_ERROR * (np.abs(sampled) + abs(log_rate) + 2 + np.abs(far))
+        low, high = np.where(large, far - error, low), np.where(large, far + error, high)
+    return Bounds(low, high)
+
+
+def _near_zero(sampled: FloatArray, rate: float) -> tuple[FloatArray, FloatArray]:
+    with np.errstate(over="ignore", divide="ignore"):
+        growth = np.expm1(sampled) / rate
+        outward = 2 * FUNCTION_ERROR * np.sign(growth)
+        # An overflow (rates near the smallest double) leaves infinity above and the largest double below.
+        low = np.log1p(np.minimum(np.maximum(growth * (1 - outward), -1.0), LARGEST))
+        high = np.log1p(np.maximum(growth * (1 + outward), -1.0))
+    return _widened(low, high)
+
+
+def _near_the_pole(sampled: FloatArray, rate: float) -> tuple[FloatArray, FloatArray]:
+    power, rest = np.exp(sampled), 1 - rate
+    error = 2 * FUNCTION_ERROR * power + 2 * UNIT_ROUNDOFF * rest
+    share = power - rest
+    with np.errstate(over="ignore", divide="ignore"):
+        low = np.log(np.maximum(share - error, 0.0) / rate)
+        high = np.log(np.maximum(share + error, 0.0) / rate)
+    return _widened(np.minimum(low, 0.0), np.minimum(high, 0.0))
+
+
+def _widened(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+    return low - 2 * FUNCTION_ERROR * _size(low), high + 2 * FUNCTION_ERROR * _size(high)
+
+
+def _size(values: FloatArray) -> FloatArray:
+    return np.where(np.isfinite(values), np.abs(values), 0.0)

@@ -16,6 +16,7 @@ from service.privacy.trade_off.location_law import LocationLaw
 OUTWARD = np.array([[-1.0], [1.0], [1.0], [-1.0]])
 EXP_OUTWARD = 1 + OUTWARD * 2.0**-50
 STEP_OUTWARD = OUTWARD * SMALLEST
+SLOPE_OUTWARD = OUTWARD[:2]
 
 
 class AbstractShifted(AbstractTradeOff):
@@ -59,13 +60,10 @@ class AbstractShifted(AbstractTradeOff):
         logs, log_error = self.law.log_cdf(arguments)
         logs = np.minimum(logs + OUTWARD * log_error, 0.0)
         values = np.minimum(np.maximum(np.exp(logs) * EXP_OUTWARD + STEP_OUTWARD, 0.0), 1.0)
-        slope, slope_error = self.law.log_ratio(-x, self.shift.upper)
-        slope_error = slope_error + self._slope_per_point * x_error
+        slopes, slope_error = self.law.log_ratio(SLOPE_OUTWARD * x_error - x, self.shift.upper)
+        slopes += SLOPE_OUTWARD * slope_error
         return CurvePoints(
             Bounds(values[3], values[2], logs[3], logs[2]),
             Bounds(values[0], values[1], logs[0], logs[1]),
-            Bounds(slope - slope_error, slope + slope_error),
+            Bounds(slopes[0], slopes[1]),
         )
-
-    _slope_per_point: float
-    """Largest |d log_ratio / d point|."""

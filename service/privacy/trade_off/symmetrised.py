@@ -12,7 +12,7 @@ from service.privacy.enclosure import Bounds, Enclosure, Evidence, FloatArray
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, BoolArray, CurvePoints
-from service.privacy.trade_off.logs import log_down, log_ends, log_up
+from service.privacy.trade_off.logs import log, log_down, log_ends, log_up
 
 HALVINGS = 60
 SLACK = 2 * FUNCTION_ERROR
@@ -126,22 +126,29 @@ class Symmetrised(AbstractTradeOff):
         count = len(at_first.lower)
         first_low, first_high = _finite(at_first.lower), _finite(at_first.upper)
         second_low, second_high = _finite(at_second.lower), _finite(at_second.upper)
-        flipped = (-first_low, -second_low, np.zeros(1))
-        f = self.first.profile(np.concatenate((first_high, second_low, *flipped)))
-        g = self.second.profile(np.concatenate((first_low, second_high, *flipped)))
+        shared = (-first_low, -second_low, np.zeros(1))
+        f = self.first.profile(np.concatenate((first_high, second_low, *shared)))
+        g = self.second.profile(np.concatenate((first_low, second_high, *shared)))
         (f_low, f_high), (g_low, g_high) = log_ends(f), log_ends(g)
         highest, larger = np.maximum(f_high, g_high), np.maximum(f.upper, g.upper)
         own, other, flip_first, flip_second = (slice(i * count, (i + 1) * count) for i in range(4))
         usable = (np.maximum(first_high, second_high) < STEEPEST) & (np.minimum(first_low, second_low) > -STEEPEST)
         # Profiles fall: g read at the lower end of f's slope bounds it over the whole slope, f at the upper end
         # likewise.
+        candidates = [
+            (first_high, highest[own]),
+            (second_high, highest[other]),
+            (np.zeros(count), np.full(count, min(f_high[-1], g_high[-1]))),
+        ]
+        flipped = [(first_low, larger[flip_first]), (second_low, larger[flip_second])]
+        steepest, singular = self.largest_log_ratio.upper, self.singular_power.upper
+        if steepest < STEEPEST:
+            # Beyond the largest ratio only the singular part is left, known better than a profile near its zero.
+            candidates.append((np.full(count, steepest), log(np.full(count, singular))))
+            flipped.append((np.full(count, -steepest), np.full(count, singular)))
         return _Tangents(
-            candidates=(
-                (first_high, highest[own]),
-                (second_high, highest[other]),
-                (np.zeros(count), np.full(count, min(f_high[-1], g_high[-1]))),
-            ),
-            flipped=((first_low, larger[flip_first]), (second_low, larger[flip_second])),
+            candidates=tuple(candidates),
+            flipped=tuple(flipped),
             first_active=usable & (f_low[own] >= g_high[own]),
             second_active=usable & (g_low[other] >= f_high[other]),
             log_at_zero=np.full(count, max(f_low[-1], g_low[-1])),
