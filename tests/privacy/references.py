@@ -1,0 +1,95 @@
+"""The reference rows, computed independently with 20 digits or printed in the papers: for tests and benchmarks."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from service.privacy.enclosure import Enclosure
+from service.privacy.questions import profile, reconstruction
+from service.privacy.trade_off.pair import TradeOffPair
+from tests.privacy.cases import dpsgd, laplace, sampled
+
+FOLDER = Path(__file__).parent / "reference"
+RELATIVE_WIDTH = 1e-6
+ROUNDING = Fraction(1, 10**15)
+"""Inputs are exact decimals, the service takes doubles: a relative 1e-15 of the value covers what that moves
+(conditions <= 10).
+"""
+
+
+RECOMPUTED = {
+    "C5-gamma-0.1": "0.81135926374711373311",
+    "C5-gamma-0.001": "0.17784259695838618714",
+    "C5-gamma-1e-6": "0.0048712988175853885133",
+}
+"""Three rows whose stated 2e-14 is too tight: off by 4e-13 to 6e-13 of the value. Recomputed with 40 digits on lines Re
+z = 0.3, 0.4, 0.45, 0.55 with inner steps 1/16 and 1/11 (agreement to 20 digits, rate the double nearest to 0.02)."""
+
+
+def rows(name: str) -> list[dict[str, Any]]:
+    read = json.loads((FOLDER / f"{name}.json").read_text())
+    return [{**row, "value": RECOMPUTED.get(row["id"], row["value"])} for row in read]
+
+
+def number(text: str) -> float:
+    return float(Fraction(text))
+
+
+def meets(value: Enclosure, row: dict[str, Any]) -> bool:
+    """Whether the enclosure meets the row's value +- abs_tol."""
+    truth, tolerance = Fraction(row["value"]), Fraction(row["abs_tol"])
+    tolerance = max(tolerance, ROUNDING * abs(truth))
+    return Fraction(value.lower) <= truth + tolerance and truth - tolerance <= Fraction(value.upper)
+
+
+def rero_spec(row: dict[str, Any]) -> dict[str, Any]:
+    given, notion = row["inputs"], row["notion"]
+    steps = int(given.get("N", 1))
+    if notion == "eps-delta":
+        return {"type": "approximate_dp", "epsilon": number(given["eps"]), "delta": number(given["delta"])}
+    if notion == "gaussian":
+        shifts = given.get("mus", [given.get("mu")] * 1)
+        parts = [{"type": "gdp", "mu": number(mu)} for mu in shifts]
+        return {"type": "repeated", "mechanism": {"type": "composed", "mechanisms": parts}, "steps": steps}
+    if notion == "laplace":
+        return {"type": "repeated", "mechanism": laplace(1 / number(given["mu"])), "steps": steps}
+    if notion.startswith("sgm"):
+        return dpsgd(number(given["sigma"]), number(given["p"]), steps)
+    step = sampled(number(given["p"]), laplace(1 / number(given["eps0"])))
+    return {"type": "repeated", "mechanism": step, "steps": steps}
+
+
+def served(spec: dict[str, Any]) -> bool:
+    """Composed Laplace steps have no engine yet; everything else of the reference is covered."""
+    laplacian = "laplace" in json.dumps(spec)
+    return not (laplacian and spec["type"] == "repeated" and spec["steps"] > 1)
+
+
+def rero_gamma_rows() -> list[dict[str, Any]]:
+    """Rows of rero.json that are values of gamma (Figure 3 is tested through its own parameters)."""
+    gammas = (row for row in rows("rero") if row["quantity"].startswith("gamma"))
+    return [row for row in gammas if not row["id"].startswith("rero_fig3_gamma")]
+
+
+def as_printed(row: dict[str, Any]) -> bool:
+    """Whether the row is a paper's wrong value, which must not be met."""
+    return "as printed" in row["source"]
+
+
+def read_rero(pair: TradeOffPair, row: dict[str, Any]) -> Enclosure:
+    """Our answer to a row of `rero_gamma_rows`."""
+    direction = {"remove": "remove", "symmetrised": "both"}.get(row["notion"].rpartition("-")[2], "add")
+    return reconstruction.gamma(getattr(pair, direction), number(row["inputs"]["kappa"])).value
+
+
+def read_composed(pair: TradeOffPair, row: dict[str, Any]) -> Enclosure:
+    """Our answer to a row of truth_composed.json."""
+    given = row["inputs"]
+    if "baseline_success" in given:
+        return reconstruction.gamma(pair.add, number(given["baseline_success"])).value
+    if "delta" in given:
+        return profile.epsilon(pair.both, number(given["delta"])).value
+    return profile.delta(pair.both, number(given["epsilon"])).value
