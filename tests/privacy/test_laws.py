@@ -252,3 +252,16 @@ def test_published_values_are_enclosed(case: Case, published: Published) -> None
         lower, upper = float(bounds.lower[0]), float(bounds.upper[0])
     assert lower <= published.value + published.tolerance
     assert published.value - published.tolerance <= upper
+
+
+@every_case
+@every_direction
+def test_extreme_log_ratios_bound_every_slope(case: Case, direction: Direction) -> None:
+    curve, slopes = curve_of(case.name, direction), points_of(case.name, direction).log_slope
+    for ratio in (curve.largest_log_ratio, curve.smallest_log_ratio):
+        assert ratio.lower == ratio.upper or ratio.relative_width() <= 1e-12
+    assert (slopes.lower <= curve.largest_log_ratio.upper).all()
+    assert (slopes.upper >= curve.smallest_log_ratio.lower).all()
+    reverse = curve.reversed()
+    assert reverse.largest_log_ratio.lower <= -curve.smallest_log_ratio.lower
+    assert reverse.largest_log_ratio.upper >= -curve.smallest_log_ratio.upper

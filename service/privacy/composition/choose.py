@@ -20,6 +20,14 @@ COMPOSABLE: Final = (
     "poisson_sampled with sample_rate 1",
 )
 
+# Measured on one core; only their order of magnitude matters, for admission and for the choice of a worker.
+CLOSED_FORM_BASE: Final = 50
+CLOSED_FORM_READING: Final = 60
+CONTOUR_BASE: Final = 4000
+CONTOUR_PART: Final = 150
+CONTOUR_READING: Final = 2500
+CONTOUR_PART_READING: Final = 100
+
 Counted = tuple[Part, int]
 
 
@@ -59,14 +67,7 @@ def estimate_cost(mechanism: AbstractMechanism, readings: int) -> int:
     single = len(steps) == 1 and steps[0][1] == 1
     if sampled == 0 or single:
         return CLOSED_FORM_BASE + CLOSED_FORM_READING * readings
-    return CONTOUR_BASE + CONTOUR_PART * sampled + CONTOUR_READING * readings
-
-
-CLOSED_FORM_BASE: Final = 50
-CLOSED_FORM_READING: Final = 60
-CONTOUR_BASE: Final = 3000
-CONTOUR_PART: Final = 200
-CONTOUR_READING: Final = 1500
+    return CONTOUR_BASE + CONTOUR_PART * sampled + (CONTOUR_READING + CONTOUR_PART_READING * sampled) * readings
 
 
 def _parts(steps: Steps, sensitivity: float) -> tuple[Counted, ...] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from service.privacy.enclosure import Bounds, FloatArray
-from service.privacy.numerics.rounding import FUNCTION_ERROR
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 
 
 def log(values: FloatArray) -> FloatArray:
@@ -34,3 +34,17 @@ def log_ends(bounds: Bounds) -> tuple[FloatArray, FloatArray]:
 def with_logs(lower: FloatArray, upper: FloatArray) -> Bounds:
     """Bounds in [0, 1] together with the logarithms of their ends."""
     return Bounds(lower, upper, log_down(lower), log_up(upper))
+
+
+def scaled(
+    log_lower: FloatArray, log_upper: FloatArray, log_factor: FloatArray | float, error: FloatArray | float
+) -> Bounds:
+    """A product from its logarithms; `error` bounds that of `log_factor`."""
+    return Bounds.from_logs(moved(log_lower, log_factor, -error), np.minimum(moved(log_upper, log_factor, error), 0.0))
+
+
+def moved(log_end: FloatArray, log_factor: FloatArray | float, error: FloatArray | float) -> FloatArray:
+    """log_end + log_factor + error, rounded in the direction of `error`; minus infinity stays what it is."""
+    finite = np.where(log_end > -np.inf, log_end, 0.0)
+    rounding = (4 * UNIT_ROUNDOFF) * np.copysign(np.abs(finite), error)
+    return np.where(log_end > -np.inf, finite + log_factor + error + rounding, -np.inf)

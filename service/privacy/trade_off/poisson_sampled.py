@@ -18,7 +18,7 @@ from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.decreasing_root import decreasing_root
-from service.privacy.trade_off.logs import log_down, log_ends, log_up
+from service.privacy.trade_off.logs import log_down, log_ends, log_up, moved, scaled
 from service.privacy.trade_off.sampled_ratio import base_log_ratio, sampled_log_ratio
 from service.privacy.trade_off.shifted import AbstractShifted
 
@@ -95,7 +95,7 @@ class PoissonSampledAdd(AbstractPoissonSampled):
         count = len(epsilon)
         log_rate = math.log(self.rate)
         error = FUNCTION_ERROR * (abs(log_rate) + 1)
-        bounds = _scaled(base_low[:count], base_high[count:], log_rate, error)
+        bounds = scaled(base_low[:count], base_high[count:], log_rate, error)
         below = np.expm1(np.minimum(epsilon, 0.0)) <= -self.rate
         return _low_profile(bounds, below, epsilon) if below.any() else bounds
 
@@ -226,8 +226,8 @@ class PoissonSampledRemove(AbstractPoissonSampled):
         # |E| adds its own rounding; where it is huge and negative the logarithm of the base is larger still.
         error = FUNCTION_ERROR * (1 + abs(log_rate) + np.abs(epsilon))
         return Bounds.from_logs(
-            _moved(log_low, epsilon + log_rate + low, -error),
-            np.minimum(_moved(log_high, epsilon + log_rate + high, error), 0.0),
+            moved(log_low, epsilon + log_rate + low, -error),
+            np.minimum(moved(log_high, epsilon + log_rate + high, error), 0.0),
         )
 
     @override
@@ -246,23 +246,7 @@ class PoissonSampledRemove(AbstractPoissonSampled):
         log_lower, log_upper = log_ends(self.base.profile(v))
         factor = math.log(self.rate) - np.logaddexp(math.log(self.rate), math.log(self.rest) + v)
         error = FUNCTION_ERROR * (4 + 2 * abs(math.log(self.rate)) + 2 * abs(math.log(self.rest)) + np.abs(v))
-        return _scaled(log_lower, log_upper, factor, error)
-
-
-def _scaled(
-    log_lower: FloatArray, log_upper: FloatArray, log_factor: FloatArray | float, error: FloatArray | float
-) -> Bounds:
-    """A product from its logarithms; `error` bounds that of `log_factor`."""
-    return Bounds.from_logs(
-        _moved(log_lower, log_factor, -error), np.minimum(_moved(log_upper, log_factor, error), 0.0)
-    )
-
-
-def _moved(log_end: FloatArray, log_factor: FloatArray | float, error: FloatArray | float) -> FloatArray:
-    """log_end + log_factor + error, rounded in the direction of `error`; minus infinity stays what it is."""
-    finite = np.where(log_end > -np.inf, log_end, 0.0)
-    rounding = (4 * UNIT_ROUNDOFF) * np.copysign(np.abs(finite), error)
-    return np.where(log_end > -np.inf, finite + log_factor + error + rounding, -np.inf)
+        return scaled(log_lower, log_upper, factor, error)
 
 
 def _mixed(exact: FloatArray, rest: float, bounds: Bounds, rate: float) -> Bounds:

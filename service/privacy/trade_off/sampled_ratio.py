@@ -29,7 +29,7 @@ def sampled_log_ratio(base: FloatArray, rate: float) -> Bounds:
     far = np.logaddexp(base + log_rate, log_rest)
     terms = np.minimum(np.abs(base) + abs(log_rate), 750.0) + abs(log_rest)
     far_error = FUNCTION_ERROR * (terms + 2 + 2 * np.abs(far))
-    value, error = np.where(near_error <= far_error, near, far), np.minimum(near_error, far_error)
+    value, error = np.where(near_error < far_error, near, far), np.minimum(near_error, far_error)
     error = np.where(value == np.inf, 0.0, error)
     return Bounds(value - error, value + error)
 
