@@ -1,4 +1,4 @@
-"""The pieces of the contour engine against independent high-precision values: every bound must hold, not only the result."""
+"""The pieces of the contour engine against independent values of high precision: every bound must hold."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _moment(run: tuple[float, float, int], z: mpmath.mpc) -> mpmath.mpc:
         return mpmath.npdf(y) * mpmath.exp(z * mpmath.log(ratio))
 
     grid = [-13, -8, -5, -3, -1.5, 0, 1.5, 3, 5, 8, 13]
-    return mpmath.quad(integrand, sorted({*grid, *(g + tilt for g in grid if 0 < tilt)}))
+    return mpmath.quad(integrand, sorted({*grid, *(g + tilt for g in grid if tilt > 0)}))
 
 
 def _tilts(transform: LossTransform) -> list[float]:
@@ -123,7 +123,7 @@ def _two_step_profile(sigma: float, rate: float, eps: float) -> mpf:
     return mpmath.quad(integrand, sorted([*map(mpf, (-13, -7, -4, -2, 0, 2, 4, 7, 11, 16, 22)), *kink]))
 
 
-@pytest.mark.parametrize("sigma,rate", [(1.0, 0.3), (0.5, 0.05), (2.7, 0.015), (0.8, 0.9), (4.0, 1e-4)])
+@pytest.mark.parametrize(("sigma", "rate"), [(1.0, 0.3), (0.5, 0.05), (2.7, 0.015), (0.8, 0.9), (4.0, 1e-4)])
 def test_two_steps_against_a_nested_integral(sigma: float, rate: float) -> None:
     add, remove = contour_pair(0.0, [(sigma, rate, 2)])
     with mpmath.workdps(30):
@@ -214,12 +214,14 @@ def test_far_tails_keep_their_digits(eps: float) -> None:
     """delta down to 1e-137 of benchmark case C1, and down to 1e-400 of C5 in logarithms."""
     add, _ = contour_pair(0.0, [(1.0, 0.01, 1000)])
     bounds = add.profile(np.array([eps]))
-    assert bounds.log_lower is not None and bounds.log_upper is not None
+    assert bounds.log_lower is not None
+    assert bounds.log_upper is not None
     assert bounds.log_upper[0] < -70
     assert bounds.log_upper[0] - bounds.log_lower[0] < 1e-6
     strong, _ = contour_pair(0.0, [(3.0, 0.02, 100_000)])
     deep = strong.profile(np.array([2.4 * eps]))
-    assert deep.log_lower is not None and deep.log_upper is not None
+    assert deep.log_lower is not None
+    assert deep.log_upper is not None
     assert deep.log_upper[0] - deep.log_lower[0] < 1e-6
 
 

@@ -64,4 +64,4 @@ def test_blocked_products_stay_within_their_bound(terms: int) -> None:
 
 
 def test_unit_roundoff_is_that_of_a_double() -> None:
-    assert 1 + 2 * UNIT_ROUNDOFF == math.nextafter(1, 2)
+    assert math.nextafter(1, 2) == 1 + 2 * UNIT_ROUNDOFF
