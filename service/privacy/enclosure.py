@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,14 @@ FloatArray = NDArray[np.float64]
 
 SMALLEST = 5e-324
 """The smallest positive double."""
+
+
+def single(value: float) -> FloatArray:
+    """One number in the place of an array: what numpy computes without the price of an array of length one.
+
+    numpy calls it an array scalar. It takes part in all arithmetic and functions of arrays, but is no sequence.
+    """
+    return cast("FloatArray", np.float64(value))
 
 
 class Evidence(StrEnum):
@@ -93,6 +102,13 @@ class Enclosure:
     def __post_init__(self) -> None:
         if not self.lower <= self.upper:
             raise NumericalFailure(f"enclosure out of order: [{self.lower!r}, {self.upper!r}]")
+
+    @staticmethod
+    def from_logs(log_lower: float, log_upper: float, evidence: Evidence) -> Enclosure:
+        """One number in [0, 1] from the natural logarithms of its ends, rounded outwards like `Bounds.from_logs`."""
+        lower = 1.0 if log_lower == 0 else max(math.exp(log_lower) * (1 - 2.0**-50) - SMALLEST, 0.0)
+        upper = 0.0 if log_upper == -math.inf else min(math.exp(log_upper) * (1 + 2.0**-50) + SMALLEST, 1.0)
+        return Enclosure(lower, upper, evidence, log_lower, log_upper)
 
     @staticmethod
     def point(value: float) -> Enclosure:

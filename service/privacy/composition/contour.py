@@ -22,7 +22,14 @@ from scipy.special import ndtri
 
 from service.privacy.composition.contour_ladder import ContourLadder, Rung
 from service.privacy.composition.contour_line import ContourLine
-from service.privacy.composition.contour_readings import IndexArray, Readings, read_points, read_profile, root_margins, solve_profile
+from service.privacy.composition.contour_readings import (
+    IndexArray,
+    Readings,
+    read_points,
+    read_profile,
+    root_margins,
+    solve_profile,
+)
 from service.privacy.composition.fallback import FallbackBounds
 from service.privacy.composition.loss_transform import LossTransform
 from service.privacy.composition.sampled_gaussian import SampledGaussianParts, SampledSteps
@@ -53,7 +60,9 @@ def _digits_for(value: float) -> float:
     return next((digits for digits in _DIGITS if digits >= wanted), _DIGITS[-1])
 
 
-def contour_pair(gaussian_mu_squared: float, sampled: Iterable[tuple[float, float, int]]) -> tuple[ContourTradeOff, ContourTradeOff]:
+def contour_pair(
+    gaussian_mu_squared: float, sampled: Iterable[tuple[float, float, int]]
+) -> tuple[ContourTradeOff, ContourTradeOff]:
     """The add and remove curves of a run.
 
     `gaussian_mu_squared`: sum of N/sigma^2 over Gaussian steps (0 without any). `sampled`: (noise_multiplier, sample_rate, steps)
@@ -84,7 +93,9 @@ class _Run:
                 groups[-1].append(step)
             else:
                 groups.append([step])
-        variance = gaussian_mu_squared + math.fsum(count * min(rate / sigma, 1.0) ** 2 for sigma, rate, count in sampled)
+        variance = gaussian_mu_squared + math.fsum(
+            count * min(rate / sigma, 1.0) ** 2 for sigma, rate, count in sampled
+        )
         log_unsampled = math.fsum(count * math.log1p(-rate) for _, rate, count in sampled)
         global_mu = math.sqrt(gaussian_mu_squared + math.fsum(count / sigma**2 for sigma, _, count in sampled))
         return _Run(gaussian_mu_squared, tuple(map(tuple, groups)), log_unsampled, global_mu, math.sqrt(variance))
@@ -191,13 +202,17 @@ class ContourTradeOff(AbstractTradeOff):
         """The other direction of the same run."""
         return ContourTradeOff(self._run, reflected=not self._reflected)
 
-    @np.errstate(all="ignore")  # underflow, overflow and empty logarithms are part of the bounds: NaN never passes `tighten`
+    @np.errstate(
+        all="ignore"
+    )  # underflow, overflow and empty logarithms are part of the bounds: NaN never passes `tighten`
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         n = len(alpha)
         known = Readings(np.stack([np.log(alpha), np.full(n, -np.inf), np.full(n, -np.inf)]), np.zeros((3, n)))
         known.upper[1], known.upper[2] = np.log1p(-alpha), np.inf
         scores = -ndtri(alpha)
-        first = np.array([self._run.first_cut(_digits_for(min(rate, 1 - rate)), abs(score)) for rate, score in zip(alpha, scores)])
+        first = np.array(
+            [self._run.first_cut(_digits_for(min(rate, 1 - rate)), abs(score)) for rate, score in zip(alpha, scores)]
+        )
         for offset in range(_CUTS_TRIED):
             cuts = np.minimum(first + offset, len(_DIGITS) - 1)
             wide = known.width() > _GOOD_WIDTH
@@ -205,7 +220,13 @@ class ContourTradeOff(AbstractTradeOff):
                 ladder = self._ladder(_DIGITS[cut])
                 if ladder is not None:
                     places = np.flatnonzero(wide & (cuts == cut))
-                    self._read(ladder, ladder.for_tails(alpha[places]), places, known, lambda line, at: read_points(line, alpha[at]))
+                    self._read(
+                        ladder,
+                        ladder.for_tails(alpha[places]),
+                        places,
+                        known,
+                        lambda line, at: read_points(line, alpha[at]),
+                    )
         wide = np.flatnonzero(known.width() > _GOOD_WIDTH)
         if len(wide):
             known.tighten(wide, self._fallback.points(alpha[wide]))
@@ -259,7 +280,9 @@ class ContourTradeOff(AbstractTradeOff):
         for margin in root_margins(rung.line, threshold):
             ends = np.array([max(threshold - margin, 0.0), threshold + margin])
             proved = read_profile(rung.line, ends)
-            if (ends[0] == 0 or proved.lower[0, 0] >= math.log(delta) + slack) and proved.upper[0, 1] <= math.log(delta) - slack:
+            if (ends[0] == 0 or proved.lower[0, 0] >= math.log(delta) + slack) and proved.upper[0, 1] <= math.log(
+                delta
+            ) - slack:
                 return Enclosure(float(ends[0]), float(ends[1]), self.evidence)
         return None
 

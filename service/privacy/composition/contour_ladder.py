@@ -45,8 +45,16 @@ _INWARD_LINES = 20
 class Rung:
     """One tilt of the ladder with its cumulants; its line is built on first use."""
 
-    def __init__(self, transform: LossTransform, theta: float, value: float, threshold: float, deviation: float) -> None:
-        self._transform, self.theta, self.value, self.threshold, self.deviation = transform, theta, value, threshold, deviation
+    def __init__(
+        self, transform: LossTransform, theta: float, value: float, threshold: float, deviation: float
+    ) -> None:
+        self._transform, self.theta, self.value, self.threshold, self.deviation = (
+            transform,
+            theta,
+            value,
+            threshold,
+            deviation,
+        )
         root = math.copysign(math.sqrt(max(2 * (theta * threshold - value), 1e-300)), theta)
         self.score = root + math.log(theta * deviation / root) / root if abs(root) > 1e-3 else root
         """About -Phi^{-1}(P0(S > threshold)) (Barndorff-Nielsen's r*): only used to choose a line."""
@@ -109,7 +117,9 @@ class ContourLadder:
             deviation = math.sqrt(float(cumulants.second[i])) if usable[i] else math.nan
             if not deviation <= _LARGEST_GROWTH * previous:
                 break
-            rungs.append(Rung(self._transform, float(theta), float(cumulants.value[i]), float(cumulants.first[i]), deviation))
+            rungs.append(
+                Rung(self._transform, float(theta), float(cumulants.value[i]), float(cumulants.first[i]), deviation)
+            )
             added, previous = True, deviation
         return added
 
@@ -154,13 +164,17 @@ class ContourLadder:
         cancellation -= cancellation.min(axis=1, keepdims=True)
         short = np.array([rung.deviation <= _LARGEST_DEVIATION * self.core_deviation for rung in rungs])
         among_short = np.where(short, cancellation, np.inf)
-        chosen = np.where(among_short.min(axis=1) <= _LARGEST_CANCELLATION, among_short.argmin(axis=1), cancellation.argmin(axis=1))
+        chosen = np.where(
+            among_short.min(axis=1) <= _LARGEST_CANCELLATION, among_short.argmin(axis=1), cancellation.argmin(axis=1)
+        )
         return [rungs[int(i)] for i in chosen]
 
     def reaches(self, thresholds: FloatArray) -> NDArray[np.bool_]:
         """Whether the ladder's saddle points come within a standard deviation of each threshold."""
         highest, lowest = self._right[-1], self._left[-1]
-        return (thresholds <= highest.threshold + highest.deviation) & (thresholds >= lowest.threshold - lowest.deviation)
+        return (thresholds <= highest.threshold + highest.deviation) & (
+            thresholds >= lowest.threshold - lowest.deviation
+        )
 
     def for_tails(self, false_positive_rates: FloatArray) -> list[Rung]:
         """The best rung for each rate, its threshold taken from the rung whose tail P0(S > c) is nearest."""

@@ -115,9 +115,13 @@ class ContourLine:
         # The moments are those of the law cut at far jumps: what it leaves out is added back as an uncertainty.
         null, alternative = self._log_dropped
         constant = np.zeros(len(c))
-        profile = alternative + math.log(2) if self.theta > 0 else np.logaddexp(alternative, null + c)  # (w - e^c)_+ <= w
+        profile = (
+            alternative + math.log(2) if self.theta > 0 else np.logaddexp(alternative, null + c)
+        )  # (w - e^c)_+ <= w
         left_out = np.stack([constant + null, constant + alternative, constant + profile])
-        error = error + (1e-14 + 2 * math.exp(np.logaddexp(null, alternative))) * known_size + np.exp(left_out - log_scale)
+        error = (
+            error + (1e-14 + 2 * math.exp(np.logaddexp(null, alternative))) * known_size + np.exp(left_out - log_scale)
+        )
         scale_error = self.value_error + 4 * UNIT_ROUNDOFF * (abs(self.value) + np.abs((self.theta - pole) * c)) + 1e-15
         value = sums - known
         lower, upper = value - error, value + error

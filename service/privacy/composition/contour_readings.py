@@ -42,7 +42,9 @@ class Readings:
     def width(self) -> FloatArray:
         """Largest relative width at each place, of power and type II error, or of delta; shape (n,)."""
         gap = self.lower[:2] - self.upper[:2]
-        return np.max(-np.expm1(np.where(np.isnan(gap), 0.0, gap)), axis=0)  # both ends infinite: the number is known to be 0
+        return np.max(
+            -np.expm1(np.where(np.isnan(gap), 0.0, gap)), axis=0
+        )  # both ends infinite: the number is known to be 0
 
 
 def read_points(line: ContourLine, alpha: FloatArray) -> Readings:
@@ -99,7 +101,13 @@ def _points_around(line: ContourLine, alpha: FloatArray, c: FloatArray, margin: 
 
 
 def _with_complement(
-    low: FloatArray, high: FloatArray, log_scale: FloatArray, slope_low: FloatArray, slope_high: FloatArray, *, power_first: bool
+    low: FloatArray,
+    high: FloatArray,
+    log_scale: FloatArray,
+    slope_low: FloatArray,
+    slope_high: FloatArray,
+    *,
+    power_first: bool,
 ) -> Readings:
     """Rows ln power, ln beta, ln slope from the one of power and beta that the line gives directly, on its scale."""
     log_low, log_high = _logs(low, high, log_scale)
@@ -137,7 +145,12 @@ def read_profile(line: ContourLine, epsilon: FloatArray) -> Readings:
     # delta - 1 + e^eps may exceed 1, and its scale may overflow far above the line's range: then nothing is known.
     scale = np.exp(np.minimum(integrals.log_scale[2], 600.0))
     base = -np.expm1(np.minimum(epsilon, 700.0))
-    slack = 16 * UNIT_ROUNDOFF * (1 + np.abs(base) + np.abs(scale * low) + np.abs(scale * high)) * (1 + np.abs(integrals.log_scale[2]))
+    slack = (
+        16
+        * UNIT_ROUNDOFF
+        * (1 + np.abs(base) + np.abs(scale * low) + np.abs(scale * high))
+        * (1 + np.abs(integrals.log_scale[2]))
+    )
     known = integrals.log_scale[2] < 600.0
     lower = np.where(known, np.log(np.clip(base + scale * low - slack, 0.0, 1.0)), -np.inf)
     upper = np.where(known, np.log(np.clip(base + scale * high + slack, 1e-300, 1.0)), 0.0)
@@ -196,6 +209,8 @@ def root_margins(line: ContourLine, threshold: float) -> Iterator[float]:
     """Distances from an approximate root of the profile within which its true root should lie, smallest first."""
     integrals = line.integrals(np.array([threshold]))
     sums, _ = line.approximate(np.array([threshold]))
-    spread = float(integrals.upper[2, 0] - integrals.lower[2, 0]) / max(abs(float(sums[0, 0])), 1e-300) + 4e-16 * abs(threshold)
+    spread = float(integrals.upper[2, 0] - integrals.lower[2, 0]) / max(abs(float(sums[0, 0])), 1e-300) + 4e-16 * abs(
+        threshold
+    )
     for margin in _MARGINS:
         yield margin * spread

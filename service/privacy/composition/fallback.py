@@ -30,7 +30,9 @@ _SLACK = 1e-12
 class FallbackBounds:
     """See the module; `log_unsampled` is ln q and `transform` may be None where the moments cannot be evaluated."""
 
-    def __init__(self, gaussian_mu_squared: float, log_unsampled: float, reflected: bool, transform: LossTransform | None) -> None:
+    def __init__(
+        self, gaussian_mu_squared: float, log_unsampled: float, reflected: bool, transform: LossTransform | None
+    ) -> None:
         mu = math.sqrt(gaussian_mu_squared)
         slack = 400 * UNIT_ROUNDOFF
         self._gaussian = gaussian_curve(Enclosure(mu * (1 - slack), mu * (1 + slack), Evidence.CERTIFIED))
@@ -51,7 +53,9 @@ class FallbackBounds:
     def points(self, alpha: FloatArray) -> Readings:
         """ln power, ln type II error and ln slope (unknown) at rates strictly between 0 and 1."""
         with np.errstate(divide="ignore"):
-            (power_low, power_high), (beta_low, beta_high) = (np.log(ends) for ends in (self._power(alpha), self._type_two_error(alpha)))
+            (power_low, power_high), (beta_low, beta_high) = (
+                np.log(ends) for ends in (self._power(alpha), self._type_two_error(alpha))
+            )
         infinite = np.full(len(alpha), np.inf)
         return Readings(np.stack([power_low, beta_low, -infinite]), np.stack([power_high, beta_high, infinite]))
 
@@ -101,7 +105,9 @@ class FallbackBounds:
         with np.errstate(divide="ignore"):
             lower = np.log(gaussian.lower) if gaussian.log_lower is None else gaussian.log_lower
             if self._reflected:
-                moved = self._gaussian.profile(np.maximum(epsilon + self._log_unsampled - _SLACK * (1 + np.abs(epsilon)), -1e300))
+                moved = self._gaussian.profile(
+                    np.maximum(epsilon + self._log_unsampled - _SLACK * (1 + np.abs(epsilon)), -1e300)
+                )
                 upper = np.log(moved.upper)
             else:
                 sampled = -math.expm1(self._log_unsampled)

@@ -33,7 +33,9 @@ class LossTransform:
         mu2 = self.gaussian_mu_squared
         value, first, second = 0.5 * mu2 * (s * s - s), mu2 * (s - 0.5), np.full_like(s, mu2)
         truncation = np.zeros_like(s)
-        error = 0.5 * mu2 * (s * s + np.abs(s)) * 600 * UNIT_ROUNDOFF  # mu^2 itself is a rounded sum of at most 256 parts
+        error = (
+            0.5 * mu2 * (s * s + np.abs(s)) * 600 * UNIT_ROUNDOFF
+        )  # mu^2 itself is a rounded sum of at most 256 parts
         for part in self.parts:
             sampled = part.cumulants(s)
             value, first, second = value + sampled.value, first + sampled.first, second + sampled.second

@@ -70,8 +70,12 @@ class SampledGaussianParts:
         self.sigma, self.rate, self.count = (np.array(column, dtype=np.float64) for column in zip(*steps, strict=True))
         self._need = math.log(float(self.count.sum())) + 42.0
         smooth_step = 0.9 * 2 * math.pi / math.sqrt(2 * self._need)
-        highest = 9.0 / max(deviation, 1e-3)  # the line is followed to about this height, where arg w makes the integrand grow
-        strip_step = 2 * math.pi * 0.7 * math.pi * float(self.sigma.min()) / (self._need + 15.0 + min(0.9 * highest, 120.0))
+        highest = 9.0 / max(
+            deviation, 1e-3
+        )  # the line is followed to about this height, where arg w makes the integrand grow
+        strip_step = (
+            2 * math.pi * 0.7 * math.pi * float(self.sigma.min()) / (self._need + 15.0 + min(0.9 * highest, 120.0))
+        )
         self.step = max(math.floor(min(smooth_step, strip_step) * 2.0**20), 1) * 2.0**-20
         goal = digits * math.log(10) + np.log(2 * self.count)
         reach = np.maximum(np.sqrt(2 * goal), 1 / self.sigma + np.sqrt(2 * np.maximum(goal + np.log(self.rate), 0.0)))
@@ -81,7 +85,9 @@ class SampledGaussianParts:
         end = (self._first + self._kept - 0.5) * self.step
         log_null = np.full(len(self.sigma), -0.5 * end**2 - math.log(2))
         self.log_dropped_null = log_null
-        self.log_dropped_alternative = np.logaddexp(log_null, np.log(0.5 * self.rate) - 0.5 * np.maximum(end - 1 / self.sigma, 0.0) ** 2)
+        self.log_dropped_alternative = np.logaddexp(
+            log_null, np.log(0.5 * self.rate) - 0.5 * np.maximum(end - 1 / self.sigma, 0.0) ** 2
+        )
         """ln of the mass of H0 and of H1 beyond the cut, per step, from Phi(-x) <= e^{-x^2/2}/2; shape (parts,)."""
         self.dropped = np.exp(np.logaddexp(log_null, self.log_dropped_alternative))
 
@@ -133,7 +139,10 @@ class SampledGaussianParts:
         moments = TiltedMoments.at(grid, tilt)
         # The sums behind the identity, at tilts 0 and 1, have trapezoid errors and a cut too.
         identity = self._plain_quadrature_error[0] + self.dropped
-        quadrature = self._quadrature_error(tilts, moments.weights[None], moments.total)[0] + 2 * (1 + abs(tilt)) * identity / moments.total
+        quadrature = (
+            self._quadrature_error(tilts, moments.weights[None], moments.total)[0]
+            + 2 * (1 + abs(tilt)) * identity / moments.total
+        )
         relative = moments.rounding + quadrature + moments.cut
         error = np.where(relative < 0.1, 1.1 * relative, np.inf) + 8 * FUNCTION_ERROR * np.abs(moments.log_total)
         return float(moments.log_total @ self.count), float(error @ self.count) * 1.001
@@ -214,7 +223,9 @@ class Grid:
     @staticmethod
     def build(sigma: FloatArray, rate: FloatArray, step: float, first: int, nodes: int, kept: int) -> Grid:
         column, p = sigma[:, None], rate[:, None]
-        y = np.arange(first, first + nodes, dtype=np.float64) * step + np.zeros_like(column)  # exact: small integers, dyadic step
+        y = np.arange(first, first + nodes, dtype=np.float64) * step + np.zeros_like(
+            column
+        )  # exact: small integers, dyadic step
         v = y / column - 0.5 / column**2
         loss = _loss(v, p)
         log_weight = -0.5 * y**2 + math.log(step / math.sqrt(2 * math.pi))
@@ -224,7 +235,20 @@ class Grid:
         loss_error = responsibility * v_error + 2 * FUNCTION_ERROR * np.abs(loss)
         relative = UNIT_ROUNDOFF * (y**2 + 8) + 4 * FUNCTION_ERROR + sum_error(nodes)
         columns = np.stack([np.ones_like(loss), loss, loss**2, relative, loss_error], axis=-1)
-        return Grid(y, loss, log_weight, np.exp(log_weight), responsibility, loss_error, relative, columns, step, sigma, rate, kept)
+        return Grid(
+            y,
+            loss,
+            log_weight,
+            np.exp(log_weight),
+            responsibility,
+            loss_error,
+            relative,
+            columns,
+            step,
+            sigma,
+            rate,
+            kept,
+        )
 
 
 @dataclass(frozen=True, slots=True)

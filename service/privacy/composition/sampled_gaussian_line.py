@@ -92,10 +92,15 @@ class SampledGaussianLine:
         scale = 1 + abs(theta)
         small = np.abs(loss) * scale < 0.5
         upper, lower = (1 - theta) / scale, -theta / scale  # differ by 1/scale: a^n - b^n = (a - b) sum a^k b^{n-1-k}
-        coefficients = [sum(upper**k * lower ** (n - 1 - k) for k in range(n)) / (scale * math.factorial(n)) for n in range(2, 16)]
+        coefficients = [
+            sum(upper**k * lower ** (n - 1 - k) for k in range(n)) / (scale * math.factorial(n)) for n in range(2, 16)
+        ]
         scaled = np.where(small, loss * scale, 0.0)
         series = -(scaled**2) * np.polynomial.polynomial.polyval(scaled, np.array(coefficients))
-        direct, exponential = self._weights * loss, grid.weight * np.expm1(np.minimum(loss, 600.0)) / self._total[:, None]
+        direct, exponential = (
+            self._weights * loss,
+            grid.weight * np.expm1(np.minimum(loss, 600.0)) / self._total[:, None],
+        )
         terms = np.where(small, self._weights * series, direct - exponential)
         size = np.where(small, np.abs(terms), np.abs(direct) + np.abs(exponential))
         return terms.sum(axis=-1), np.sum(size * grid.relative_error, axis=-1)
@@ -171,7 +176,11 @@ class SampledGaussianLine:
         steep = np.abs(grid.y) + 0.5 * h + (abs(self.theta) * np.minimum(1.0, r * np.exp(0.5 * h / sigma)) + 1) / sigma
         log_psi = self._log_weights + np.log(sigma / h) - np.log(r)
         log_psi[:, grid.kept :] = -np.inf
-        variation = np.sum(h * steep * np.exp(log_psi + 0.5 * h * steep), axis=-1) + 2 * np.exp(log_psi[:, 0]) + np.exp(log_psi[:, grid.kept - 1])
+        variation = (
+            np.sum(h * steep * np.exp(log_psi + 0.5 * h * steep), axis=-1)
+            + 2 * np.exp(log_psi[:, 0])
+            + np.exp(log_psi[:, grid.kept - 1])
+        )
         return float(np.log(variation.min())) + 1e-9
 
     def log_majorant(self, height: float) -> tuple[float, float]:

@@ -36,7 +36,7 @@ def power_at_complement(curve: AbstractTradeOff, rate: float) -> Enclosure:
     """1 - f(1 - rate), which is at least 1 - rate: neighbouring doubles enclose it within an ulp or two."""
     rounded = 1 - rate
     if 1 - rounded == rate:
-        return curve.power(np.array([rounded])).at(0, curve.evidence)
+        return curve.power_at(rounded)
     ends = np.array([math.nextafter(rounded, 0.0), min(math.nextafter(rounded, 2.0), 1.0)])
     bounds = curve.power(ends)
     return Enclosure(float(bounds.lower[0]), float(bounds.upper[1]), curve.evidence)

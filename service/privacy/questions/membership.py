@@ -30,7 +30,7 @@ LIMIT = "At false positive rate 0 nobody is called a member: the value is the li
 
 def advantage(curve: AbstractTradeOff) -> Reading:
     """Largest power - alpha over all alpha: delta(0). In [0, 1]."""
-    return Reading(curve.profile(np.zeros(1)).at(0, curve.evidence), "upper", ADVANTAGE)
+    return Reading(curve.profile_at(0.0), "upper", ADVANTAGE)
 
 
 def attack_accuracy(curve: AbstractTradeOff, prior: float, false_positive_rate: float | None = None) -> Reading:
@@ -168,7 +168,7 @@ def _bayes_accuracy(curve: AbstractTradeOff, prior: float) -> Enclosure:
 
 
 def _power(curve: AbstractTradeOff, rate: float) -> Enclosure:
-    return curve.power(np.array([rate])).at(0, curve.evidence)
+    return curve.power_at(rate)
 
 
 def _sup_ratio(curve: AbstractTradeOff) -> Enclosure:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from service.privacy.questions.reading import Reading
 from service.privacy.trade_off.abstract import AbstractTradeOff
 
@@ -17,4 +15,4 @@ def epsilon(curve: AbstractTradeOff, delta: float) -> Reading:
 
 def delta(curve: AbstractTradeOff, epsilon: float) -> Reading:
     """delta(eps) = sup_alpha power(alpha) - e^eps alpha, eps in nats."""
-    return Reading(curve.profile(np.array([epsilon])).at(0, curve.evidence), "upper", SOURCE)
+    return Reading(curve.profile_at(epsilon), "upper", SOURCE)

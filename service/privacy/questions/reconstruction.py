@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from service.privacy.questions.reading import Reading
 from service.privacy.trade_off.abstract import AbstractTradeOff
 
@@ -12,4 +10,4 @@ SOURCE = "Kaissis et al. 2023 (ReRo), Theorem 1: gamma(kappa) = 1 - f(kappa)"
 
 def gamma(curve: AbstractTradeOff, baseline_success: float) -> Reading:
     """gamma(kappa): largest chance of reconstruction with the release, kappa in [0, 1] being the chance without it."""
-    return Reading(curve.power(np.array([baseline_success])).at(0, curve.evidence), "upper", SOURCE)
+    return Reading(curve.power_at(baseline_success), "upper", SOURCE)

@@ -5,6 +5,7 @@ H0 and H1 are the two hypotheses of an attacker, L = ln dH1/dH0 the log-likeliho
 the profile delta(eps) = sup_alpha power(alpha) - e^eps alpha = E_H0 (e^L - e^eps)_+ for every real eps.
 
 Public methods validate, settle edge values, call one `_..._formula` hook and return enclosures; only hooks vary.
+Methods that end in `_at` read one number: what they read off arrays, a curve may also compute without them.
 """
 
 from __future__ import annotations
@@ -78,6 +79,20 @@ class AbstractTradeOff(ABC):
         return _patched(bounds, epsilon == -np.inf, Enclosure.point(1.0))
 
     @final
+    def power_at(self, false_positive_rate: float) -> Enclosure:
+        """`power` at one rate."""
+        if 0 < false_positive_rate < 1:
+            return self._power_at_formula(false_positive_rate)
+        return self.power(np.array([false_positive_rate])).at(0, self.evidence)
+
+    @final
+    def profile_at(self, epsilon: float) -> Enclosure:
+        """`profile` at one epsilon (nats)."""
+        if math.isfinite(epsilon):
+            return self._profile_at_formula(epsilon)
+        return self.profile(np.array([epsilon])).at(0, self.evidence)
+
+    @final
     def epsilon(self, delta: float) -> Enclosure:
         """Smallest eps >= 0 with delta(eps) <= delta, for delta in [0, 1]; +inf where no finite eps will do."""
         if not 0 <= delta <= 1:
@@ -139,6 +154,14 @@ class AbstractTradeOff(ABC):
     @abstractmethod
     def _profile_formula(self, epsilon: FloatArray) -> Bounds:
         """`profile` for finite epsilons."""
+
+    def _power_at_formula(self, rate: float) -> Enclosure:
+        """`power_at` for a rate strictly between 0 and 1; to be replaced where a number costs less than an array."""
+        return self._points_formula(np.array([rate])).power.at(0, self.evidence)
+
+    def _profile_at_formula(self, epsilon: float) -> Enclosure:
+        """`profile_at` for a finite epsilon; to be replaced where a number costs less than an array."""
+        return self._profile_formula(np.array([epsilon])).at(0, self.evidence)
 
     @abstractmethod
     def _epsilon_formula(self, delta: float) -> Enclosure:

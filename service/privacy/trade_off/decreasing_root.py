@@ -10,6 +10,7 @@ import numpy as np
 from service.privacy.enclosure import Bounds, Enclosure, Evidence, FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.logs import log_ends
+from service.privacy.trade_off.ulps import above, below
 
 Reading = Callable[[FloatArray], Bounds]
 FIRST = np.linspace(0.0, 1.0, 20)
@@ -20,6 +21,7 @@ NEAR = np.array([-32.0, -8.0, -2.0, 2.0, 8.0, 32.0])
 FAR = np.array([-1e-2, -1e-4, -1e-7, 1e-7, 1e-4, 1e-2])
 """... and in widths of the bracket, around the interpolated root."""
 MOST_ROUNDS = 60
+MOST_WIDENINGS = 8
 CLOSE_ENOUGH = 20.0
 """Certified ends this many noise units apart are not worth another round."""
 
@@ -63,6 +65,29 @@ def decreasing_root(
         looks = np.concatenate((guess + NEAR * noise, guess + FAR * span, low + INNER * span))
         points = np.sort(np.minimum(np.maximum(looks, left), right))
     return Enclosure(left, right, evidence)
+
+
+def decreasing_root_near(
+    log_reading: Callable[[float], tuple[float, float]], level: float, guess: float, radius: float, high: float
+) -> Enclosure | None:
+    """Encloses the same root in [0, high] with few readings of one number, given a good guess; None where it is not good.
+
+    `log_reading`: both ends of the logarithm of the reading. `radius`: how far from the guess the ends are tried first.
+    """
+    target = math.log(level)
+    slack = 4 * UNIT_ROUNDOFF * (1 - target)
+    left = right = None
+    for _ in range(MOST_WIDENINGS):
+        if left is None:
+            left = below(guess - radius)
+            left = 0.0 if left <= 0 else left if log_reading(left)[0] >= target + slack else None
+        if right is None:
+            right = above(guess + radius)
+            right = high if right >= high else right if log_reading(right)[1] <= target - slack else None
+        if left is not None and right is not None:
+            return Enclosure(left, right, Evidence.EXACT)
+        radius = 2 * radius
+    return None
 
 
 def increasing_root(

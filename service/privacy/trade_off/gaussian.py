@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import final
 
 import numpy as np
 from scipy import special
 from typing_extensions import override
 
-from service.privacy.enclosure import Bounds, Enclosure, FloatArray
+from service.privacy.enclosure import Bounds, Enclosure, FloatArray, single
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
-from service.privacy.trade_off.decreasing_root import decreasing_root
+from service.privacy.trade_off.decreasing_root import decreasing_root, decreasing_root_near
 from service.privacy.trade_off.location_law import NORMAL
 from service.privacy.trade_off.logs import log_down, log_ends, log_up
 from service.privacy.trade_off.shifted import AbstractShifted
@@ -25,12 +26,18 @@ LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 
 SMALL_SHIFT = 1 / 128
 """Below it R(a) - R(a + mu) is integrated; above it the difference loses at most (1 + a)/mu."""
+LEFTMOST = single(-5.0)
+"""Left of it delta is close to 1, and the rest is what is computed."""
 FAR = 1e4
 """Beyond it R(a) - R(b) is mu / (a b) within 3 / a^2, less than what rounding of a costs in exp(-a^2 / 2)."""
-GAUSS_LEGENDRE = np.array([[[-math.sqrt(0.6)]], [[0.0]], [[math.sqrt(0.6)]]])
-GAUSS_LEGENDRE_WEIGHTS = np.array([[[5 / 18]], [[8 / 18]], [[5 / 18]]])
+GAUSS_LEGENDRE = (-math.sqrt(0.6), 0.0, math.sqrt(0.6))
+MOST_NEWTON_STEPS = 50
+NOISES = 1.5
+"""How many times its own error a reading is thought to have moved a root."""
 MILLS_ERROR = SCALED_ERFC_ERROR + 8 * UNIT_ROUNDOFF
 OUTWARD = np.array([[-1.0], [1.0]])
+
+Difference = Callable[[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
 
 
 def gaussian_curve(shift: Enclosure) -> AbstractTradeOff:
@@ -68,10 +75,25 @@ class GaussianTradeOff(AbstractShifted):
 
     @override
     def _profile_formula(self, epsilon: FloatArray) -> Bounds:
-        value, error = _log_profile(np.abs(epsilon), self.shift_ends)
+        value, error = self._log_profile(np.abs(epsilon), self.shift_ends)
         logs = np.minimum(value + OUTWARD * error, 0.0)
         bounds = Bounds.from_logs(logs[0], logs[1])
         return reflected(bounds, epsilon) if epsilon.min() < 0 else bounds
+
+    @override
+    def _profile_at_formula(self, epsilon: float) -> Enclosure:
+        if not 0 <= epsilon <= FAR * self.shift.lower:
+            return self._profile_formula(np.array([epsilon])).at(0, self.evidence)
+        return Enclosure.from_logs(*self._log_profile_ends(epsilon), self.evidence)
+
+    def _log_profile_ends(self, epsilon: float) -> tuple[float, float]:
+        """Both ends of ln delta(eps), 0 <= eps <= FAR mu."""
+        low, low_error = self._log_profile(single(epsilon), single(self.shift.lower))
+        high, high_error = self._log_profile(single(epsilon), single(self.shift.upper))
+        return float(low - low_error), min(float(high + high_error), 0.0)
+
+    def _log_profile(self, epsilon: FloatArray, mu: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return _log_profile(epsilon, mu, _difference_small if self.shift.upper <= SMALL_SHIFT else _difference)
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
@@ -81,7 +103,31 @@ class GaussianTradeOff(AbstractShifted):
         # delta(eps) <= Phi(-a) <= delta once a >= -Phi^-1(delta).
         mu = self.shift.upper
         high = mu * max(-float(special.ndtri(delta)), 0.0) + 0.5 * mu * mu
-        return decreasing_root(self._profile_formula, delta, 0.0, above(high, 64) if high > 0 else 1.0)
+        high = above(high, 64) if high > 0 else 1.0
+        guess, radius = self._newton(math.log(delta), high)
+        near = decreasing_root_near(self._log_profile_ends, delta, guess, radius, high)
+        return near if near is not None else decreasing_root(self._profile_formula, delta, 0.0, high)
+
+    def _newton(self, target: float, start: float) -> tuple[float, float]:
+        """An uncertified eps with ln delta(eps) = target, and how far noise may have moved it.
+
+        ln delta is concave and falls: from a start on the right every step stays on the right.
+        """
+        mu = single(self.shift.upper)
+        slack = 8 * UNIT_ROUNDOFF * (1 - target)
+        eps = start
+        radius = math.inf
+        for _ in range(MOST_NEWTON_STEPS):
+            value, error = self._log_profile(single(eps), mu)
+            # delta' = -e^eps Phi(-b)
+            slope = math.exp(min(eps + float(special.log_ndtr(-(eps / mu + 0.5 * mu)) - value), 700.0))
+            radius = (NOISES * float(error) + slack) / slope
+            step = (float(value) - target) / slope
+            eps = max(eps + step, 0.0)
+            # Convergence is quadratic: what is left after this step is about its square.
+            if step * step <= radius * max(radius, self.shift.lower) or not math.isfinite(eps):
+                break
+        return eps, radius
 
 
 def reflected(bounds: Bounds, epsilon: FloatArray) -> Bounds:
@@ -100,13 +146,12 @@ def reflected(bounds: Bounds, epsilon: FloatArray) -> Bounds:
     )
 
 
-def _log_profile(epsilon: FloatArray, mu: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """ln delta(eps) and its absolute error, eps >= 0 of shape (n,), mu > 0 exact of shape (2, 1); results (2, n)."""
+def _log_profile(epsilon: FloatArray, mu: FloatArray, difference: Difference) -> tuple[FloatArray, FloatArray]:
+    """ln delta(eps) and its absolute error, eps >= 0, mu > 0 exact; arrays that fit together, or single numbers."""
     with np.errstate(all="ignore"):  # overflow and 0/0 occur only where a patch below replaces the result
         ratio = epsilon / mu
         a, b = ratio - 0.5 * mu, ratio + 0.5 * mu
         a_error = (2 * UNIT_ROUNDOFF) * b
-        difference = _difference_small if mu[1, 0] <= SMALL_SHIFT else _difference
         mills, relative = difference(a, b, ratio, mu, a_error)
         log_mills = np.log(mills)
         value = log_mills - (0.5 * a * a + LOG_SQRT_2PI)
@@ -116,10 +161,11 @@ def _log_profile(epsilon: FloatArray, mu: FloatArray) -> tuple[FloatArray, Float
             + UNIT_ROUNDOFF * (a * a + 4 + np.abs(value))
             + FUNCTION_ERROR * np.abs(log_mills)
         )
-        if a[1].min() < -5:
-            value, error = _patch(a < -5, _near_one(a, b, a_error), (value, error))
-        if a[0].max() > FAR:
-            value, error = _patch(a > FAR, _far(a, b, mu, a_error), (value, error))
+        near_one, far = a < LEFTMOST, a > FAR
+        if (near_one | far).any():
+            value, error = _patch(near_one, _near_one(a, b, a_error), (value, error))
+            if far.any():
+                value, error = _patch(far, _far(a, b, mu, a_error), (value, error))
     return value, error
 
 
@@ -127,12 +173,12 @@ def _difference(
     a: FloatArray, b: FloatArray, _ratio: FloatArray, _mu: FloatArray, a_error: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """R(a) - R(b) and its relative error, for a >= -5."""
-    left = np.maximum(a, -5.0)
+    left = np.maximum(a, LEFTMOST)
     mills_a, mills_b = SQRT_HALF_PI * special.erfcx(SQRT_HALF * left), SQRT_HALF_PI * special.erfcx(SQRT_HALF * b)
     difference = mills_a - mills_b
-    negative = np.minimum(left, 0.0)
-    # |R'(x)| = 1 - x R(x) <= 1/(1 + x^2) for x >= 0.
-    positive = np.maximum(a, 0.0)
+    # |R'(x)| = 1 - x R(x) <= 1/(1 + x^2) for x >= 0. Both parts of a are exact.
+    positive = 0.5 * (left + abs(left))
+    negative = left - positive
     steepness = 1 / (1 + positive * positive) - negative * mills_a + 1 / (1 + b * b)
     absolute = mills_a * (MILLS_ERROR + (4 * UNIT_ROUNDOFF) * negative * negative) + mills_b * MILLS_ERROR
     return difference, 1.01 * (absolute + steepness * a_error) / difference
@@ -145,12 +191,11 @@ def _difference_small(
 
     Quadrature error: mu^6/2016000 times at most 48 (ratio of the sixth derivative, at 0), below 1e-17 relative.
     """
-    x = np.minimum(ratio, FAR) + GAUSS_LEGENDRE * (0.5 * mu)
-    mills = SQRT_HALF_PI * special.erfcx(SQRT_HALF * x)
-    decay = 1 - x * mills
-    difference = mu * (GAUSS_LEGENDRE_WEIGHTS * decay).sum(axis=0)
+    nodes = [np.minimum(ratio, FAR) + node * (0.5 * mu) for node in GAUSS_LEGENDRE]
+    first, middle, last = (1 - x * (SQRT_HALF_PI * special.erfcx(SQRT_HALF * x)) for x in nodes)
+    difference = mu * (5 / 18 * (first + last) + 8 / 18 * middle)
     # |ln(1 - x R)'| <= 3 everywhere on x >= -1/256; the absolute error of 1 - x R is relative to x R <= 1.
-    return difference, 2 * MILLS_ERROR / decay[2] + 4 * a_error + 16 * UNIT_ROUNDOFF
+    return difference, 2 * MILLS_ERROR / last + 4 * a_error + 16 * UNIT_ROUNDOFF
 
 
 def _near_one(a: FloatArray, b: FloatArray, a_error: FloatArray) -> tuple[FloatArray, FloatArray]:

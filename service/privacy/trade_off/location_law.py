@@ -19,7 +19,7 @@ ValueAndError = tuple[FloatArray, FloatArray]
 
 
 class LocationLaw(ABC):
-    """A symmetric law with a log-concave density. Arrays of any shape."""
+    """A symmetric law with a log-concave density. Arrays of any shape, and single numbers (`single`)."""
 
     __slots__ = ()
 
@@ -78,13 +78,14 @@ class LaplaceLaw(LocationLaw):
     def quantile(self, probability: FloatArray) -> ValueAndError:
         # The smaller of the two tails is exact in either case.
         magnitude = -np.log(2 * np.minimum(probability, 1 - probability))
-        return np.where(probability < 0.5, -magnitude, magnitude), FUNCTION_ERROR * magnitude
+        return np.copysign(magnitude, probability - 0.5), FUNCTION_ERROR * magnitude
 
     @override
     def log_cdf(self, point: FloatArray) -> ValueAndError:
         # F(t) = e^t / 2 left of 0, 1 - e^-t / 2 right of it.
-        value = np.where(point < 0, point - math.log(2), np.log1p(-0.5 * np.exp(-np.abs(point))))
-        return value, np.where(point < 0, 4 * UNIT_ROUNDOFF, 4 * FUNCTION_ERROR) * np.abs(value) + 5e-324
+        # The empty index makes a number of an array without dimensions.
+        value = np.where(point < 0, point - math.log(2), np.log1p(-0.5 * np.exp(-np.abs(point))))[()]
+        return value, np.where(point < 0, 4 * UNIT_ROUNDOFF, 4 * FUNCTION_ERROR)[()] * np.abs(value) + 5e-324
 
     @override
     def density(self, point: FloatArray) -> FloatArray:

@@ -7,7 +7,7 @@ from typing import final
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.enclosure import SMALLEST, Bounds, Enclosure, Evidence, FloatArray
+from service.privacy.enclosure import SMALLEST, Bounds, Enclosure, Evidence, FloatArray, single
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.location_law import LocationLaw
@@ -67,3 +67,17 @@ class AbstractShifted(AbstractTradeOff):
             Bounds(values[0], values[1], logs[0], logs[1]),
             Bounds(slopes[0], slopes[1]),
         )
+
+    @final
+    @override
+    def _power_at_formula(self, rate: float) -> Enclosure:
+        x, x_error = self.law.quantile(single(rate))
+        low = self._log_tail_end(x, x_error, self.shift.lower, -1)
+        high = self._log_tail_end(x, x_error, self.shift.upper, 1)
+        return Enclosure.from_logs(low, high, self.evidence)
+
+    def _log_tail_end(self, x: FloatArray, x_error: FloatArray, shift: float, side: int) -> float:
+        """The lower (side -1) or upper (1) end of ln F(x + shift)."""
+        t = x + shift
+        value, error = self.law.log_cdf(t + side * (x_error + (2 * UNIT_ROUNDOFF) * abs(t)))
+        return min(float(value + side * error), 0.0)
