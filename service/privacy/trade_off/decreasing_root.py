@@ -70,7 +70,7 @@ def decreasing_root(
 def decreasing_root_near(
     log_reading: Callable[[float], tuple[float, float]], level: float, guess: float, radius: float, high: float
 ) -> Enclosure | None:
-    """Encloses the same root in [0, high] with few readings of one number, given a good guess; None where it is not good.
+    """Encloses the same root in [0, high] with few readings of one number, given a good guess; None if it is not good.
 
     `log_reading`: both ends of the logarithm of the reading. `radius`: how far from the guess the ends are tried first.
     """
