@@ -25,9 +25,9 @@ RECOMPUTED = {
     "C5-gamma-0.001": "0.17784259695838618714",
     "C5-gamma-1e-6": "0.0048712988175853885133",
 }
-"""Three rows whose stated tolerance is too tight: they are off by 5e-13 to 7e-13 of the value. Settled by a third computation
-with 40 digits, each row on two lines (Re z = 0.5; 1.6 and 1.85; 2.3 and 2.55) with different inner grids, which agree to 20
-digits. The rate is the double nearest to 0.02.
+"""Three rows whose stated tolerance is too tight: they are off by 5e-13 to 7e-13 of the value. Settled by a third
+computation with 40 digits, each row on two lines (Re z = 0.5; 1.6 and 1.85; 2.3 and 2.55) with different inner grids,
+which agree to 20 digits. The rate is the double nearest to 0.02.
 """
 
 
