@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, Final, cast
 
 import numpy as np
@@ -22,13 +21,13 @@ from api_schemas.mechanisms import MechanismSpec
 from api_schemas.questions import GdpMuQuestion, QuestionSpec, TradeOffQuestion
 from api_schemas.threat_models import ThreatModelSpec
 from service.computations.abstract import Computation
-from service.computations.caveats import assumptions, hazards
+from service.computations.caveats import caveats, nodes_of
 from service.computations.numbers import enclosed_number, enclosed_numbers, narrow
 from service.computations.prices import readings_of
 from service.computations.readings import READINGS
 from service.privacy.composition.choose import estimate_cost
 from service.privacy.enclosure import Evidence
-from service.privacy.errors import PrivacyComputationError, UnsupportedCombination
+from service.privacy.errors import NumericalFailure, OutOfDomain, PrivacyComputationError, UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.catalogue import MECHANISMS
 from service.privacy.questions import gaussian_dp
@@ -39,13 +38,17 @@ from service.privacy.trade_off.pair import TradeOffPair
 
 def compute_bounds(request: BoundsRequest, digest: str, engine_version: str) -> BoundsResponse:
     """Answer all questions of a request, or raise with the pointer of the first part that cannot be served."""
-    mechanism = mechanism_of(request.mechanism)
-    with blaming("/threat_model"):
-        curves = threat_model_of(request.threat_model).curves(mechanism, method=request.method)
     answers: list[Answer] = []
-    for index, question in enumerate(request.questions):
-        with blaming(f"/questions/{index}"):
+    mechanism = mechanism_of(request.mechanism)
+    pointer, part = "/threat_model", request.threat_model
+    try:
+        curves = threat_model_of(request.threat_model).curves(mechanism, method=request.method)
+        for index, question in enumerate(request.questions):
+            pointer, part = f"/questions/{index}", question
             answers.append(_answer(curves, question, request.relative_tolerance))
+    except PrivacyComputationError as error:
+        raise _blamed(error, pointer, part) from None
+    known = caveats(request.mechanism)
     return BoundsResponse(
         digest=digest,
         engine_version=engine_version,
@@ -53,8 +56,8 @@ def compute_bounds(request: BoundsRequest, digest: str, engine_version: str) -> 
         threat_model=request.threat_model,
         answers=tuple(answers),
         worst_case=None,
-        assumptions=assumptions(request.mechanism),
-        hazards=hazards(request.mechanism),
+        assumptions=known.assumptions,
+        hazards=known.hazards,
     )
 
 
@@ -65,8 +68,16 @@ def bounds_cost(request: BoundsRequest) -> int:
 
 def mechanism_of(spec: MechanismSpec) -> AbstractMechanism:
     """The mechanism of the core that a specification describes. Raises with the pointer `/mechanism`."""
-    with blaming("/mechanism"):
+    hashable: Any = spec  # frozen, which its type does not say
+    return _mechanism_of(hashable)
+
+
+@lru_cache(maxsize=16)  # asked for twice: a request is priced before it is computed
+def _mechanism_of(spec: MechanismSpec) -> AbstractMechanism:
+    try:
         return _mechanism(spec)
+    except PrivacyComputationError as error:
+        raise _blamed(error, "/mechanism", *nodes_of(spec)) from None
 
 
 def threat_model_of(spec: ThreatModelSpec) -> WorstCase:
@@ -74,25 +85,28 @@ def threat_model_of(spec: ThreatModelSpec) -> WorstCase:
     return WorstCase(neighboring_relation=spec.neighboring_relation)
 
 
-@contextmanager
-def blaming(pointer: str) -> Generator[None]:
-    """Write into errors of the core which part of the request they are about."""
-    try:
-        yield
-    except PrivacyComputationError as error:
-        if not error.pointer:
-            error.pointer = pointer
-            if isinstance(error, UnsupportedCombination) and error.field in BoundsRequest.model_fields:
-                error.pointer = f"/{error.field}"
-        raise
+def _blamed(error: PrivacyComputationError, pointer: str, *parts: Request) -> PrivacyComputationError:
+    """The error with the place in the request that it is about: `pointer`, which leads to `parts`.
+
+    A value outside a domain is the client's only if the client can name it; inside the core it is a defect.
+    """
+    if isinstance(error, OutOfDomain) and not any(error.name in type(part).model_fields for part in parts):
+        return NumericalFailure(str(error)).with_traceback(error.__traceback__)
+    if not error.pointer:
+        error.pointer = pointer
+        if isinstance(error, UnsupportedCombination) and error.field in BoundsRequest.model_fields:
+            error.pointer = f"/{error.field}"
+    return error
 
 
 def _mechanism(spec: MechanismSpec) -> AbstractMechanism:
-    fields = {name: _part(value) for name, value in spec if name != "type"}
-    return MECHANISMS[spec.type](**fields)
+    held = spec.__dict__
+    return MECHANISMS[spec.type](**{name: _part(value) for name, value in held.items() if name != "type"})
 
 
 def _part(value: Any) -> Any:
+    if isinstance(value, float):
+        return value
     if isinstance(value, Request):
         return _mechanism(cast("MechanismSpec", value))
     return tuple(map(_part, cast("tuple[Any, ...]", value))) if isinstance(value, tuple) else value

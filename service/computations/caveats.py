@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
+from api_schemas.base import Request
 from api_schemas.bounds import Assumption, Hazard
 from api_schemas.mechanisms import (
     ApproximateDpMechanism,
@@ -20,6 +23,7 @@ from api_schemas.mechanisms import (
 )
 
 LARGE_SAMPLE_RATE: Final = 0.1
+SAMPLED: Final = (PoissonSampledMechanism, DpsgdMechanism)
 
 
 def _assume(text: str) -> Assumption:
@@ -62,46 +66,55 @@ LARGE_SAMPLE_RATE_STATED: Final = Hazard(
 )
 
 
-def assumptions(mechanism: MechanismSpec) -> tuple[Assumption, ...]:
-    """What the answers about a mechanism rest on and the service cannot see."""
-    nodes = {type(node) for node in _nodes(mechanism)}
-    rates = sample_rates(mechanism)
-    found: list[Assumption] = []
-    if nodes & {GaussianMechanism, LaplaceMechanism, DpsgdMechanism}:
-        found += [SENSITIVITY_BOUNDED, NOISE_IS_FRESH]
-    if any(rate < 1 for rate in rates):
-        found.append(SAMPLING_IS_POISSON)
-    if nodes & {GdpMechanism, PureDpMechanism, ApproximateDpMechanism}:
-        found.append(PARAMETERS_ARE_PROVED)
-    if nodes & {RepeatedMechanism, ComposedMechanism, DpsgdMechanism}:
-        found.append(PARTS_ARE_INDEPENDENT)
-    return tuple(found)
+@dataclass(frozen=True, slots=True)
+class Caveats:
+    """What stands beside the answers about a mechanism."""
 
-
-def hazards(mechanism: MechanismSpec) -> tuple[Hazard, ...]:
+    assumptions: tuple[Assumption, ...]
+    """What the answers rest on and the service cannot see."""
+    hazards: tuple[Hazard, ...]
     """Known traps that the described mechanism may have fallen into."""
-    rates = sample_rates(mechanism)
-    found: list[Hazard] = []
-    if any(rate < 1 for rate in rates):
-        found.append(POISSON_SAMPLING_ASSUMED)
-    if any(LARGE_SAMPLE_RATE <= rate < 1 for rate in rates):
-        found.append(LARGE_SAMPLE_RATE_STATED)
-    if any(isinstance(node, DpsgdMechanism) for node in _nodes(mechanism)):
-        found += [MICROBATCHES_DOUBLE_SENSITIVITY, ONE_RECORD_IS_PROTECTED]
-    return tuple(found)
 
 
-def sample_rates(mechanism: MechanismSpec) -> list[float]:
+def caveats(mechanism: MechanismSpec) -> Caveats:
+    """The caveats of the answers about a mechanism."""
+    nodes = list(nodes_of(mechanism))
+    kinds = frozenset(map(type, nodes))
+    rates = [node.sample_rate for node in nodes if isinstance(node, SAMPLED)]
+    return _caveats(kinds, any(rate < 1 for rate in rates), any(LARGE_SAMPLE_RATE <= rate < 1 for rate in rates))
+
+
+@cache  # of what is finite: sets of mechanism types
+def _caveats(kinds: frozenset[type[Request]], sampled: bool, often: bool) -> Caveats:
+    rests: list[Assumption] = []
+    if kinds & {GaussianMechanism, LaplaceMechanism, DpsgdMechanism}:
+        rests += [SENSITIVITY_BOUNDED, NOISE_IS_FRESH]
+    if sampled:
+        rests.append(SAMPLING_IS_POISSON)
+    if kinds & {GdpMechanism, PureDpMechanism, ApproximateDpMechanism}:
+        rests.append(PARAMETERS_ARE_PROVED)
+    if kinds & {RepeatedMechanism, ComposedMechanism, DpsgdMechanism}:
+        rests.append(PARTS_ARE_INDEPENDENT)
+    traps: list[Hazard] = []
+    if sampled:
+        traps.append(POISSON_SAMPLING_ASSUMED)
+    if often:
+        traps.append(LARGE_SAMPLE_RATE_STATED)
+    if DpsgdMechanism in kinds:
+        traps += [MICROBATCHES_DOUBLE_SENSITIVITY, ONE_RECORD_IS_PROTECTED]
+    return Caveats(tuple(rests), tuple(traps))
+
+
+def sample_rates_of(mechanism: MechanismSpec) -> list[float]:
     """The sampling rates in a tree of mechanisms."""
-    return [
-        node.sample_rate for node in _nodes(mechanism) if isinstance(node, PoissonSampledMechanism | DpsgdMechanism)
-    ]
+    return [node.sample_rate for node in nodes_of(mechanism) if isinstance(node, SAMPLED)]
 
 
-def _nodes(mechanism: MechanismSpec) -> Iterator[MechanismSpec]:
+def nodes_of(mechanism: MechanismSpec) -> Iterator[MechanismSpec]:
+    """All mechanisms of a tree."""
     yield mechanism
     if isinstance(mechanism, PoissonSampledMechanism | RepeatedMechanism):
-        yield from _nodes(mechanism.mechanism)
+        yield from nodes_of(mechanism.mechanism)
     elif isinstance(mechanism, ComposedMechanism):
         for part in mechanism.mechanisms:
-            yield from _nodes(part)
+            yield from nodes_of(part)

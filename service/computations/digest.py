@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import cache, lru_cache
 from typing import Any, Final, cast
 
 import rfc8785
@@ -10,6 +11,10 @@ from pydantic import BaseModel
 
 DIGEST_PREFIX: Final = "sha256:"
 LARGEST_CANONICAL_INTEGER: Final = 2**53 - 1
+LARGEST_SMALL_NUMBER: Final = 1e-4
+"""Python writes smaller numbers with an exponent ..."""
+LEADING_ZEROS: Final = 6
+"""... and RFC 8785 only those with at least so many zeros behind the point."""
 
 
 def canonical_bytes(resource: str, engine_version: str, request: BaseModel) -> bytes:
@@ -17,8 +22,8 @@ def canonical_bytes(resource: str, engine_version: str, request: BaseModel) -> b
 
     The request is taken with aliases resolved and defaults filled in; absent optional fields stay absent.
     """
-    material = {"engine_version": engine_version, "request": request.model_dump(), "resource": resource}
-    return canonical_text(material).encode()
+    members = f'"engine_version":{_string(engine_version)},"request":{canonical_text(request)}'
+    return f'{{{members},"resource":{_string(resource)}}}'.encode()
 
 
 def digest(resource: str, engine_version: str, request: BaseModel) -> str:
@@ -27,26 +32,38 @@ def digest(resource: str, engine_version: str, request: BaseModel) -> str:
 
 
 def canonical_text(value: Any) -> str:
-    """The same text as rfc8785.dumps, in about half its time, for plain data with ASCII keys.
+    """What rfc8785.dumps makes of plain data with ASCII keys, and of models as of their fields without those that hold
+    None; in a quarter of its time, which every request pays.
 
-    Only the plain cases are written here: rfc8785 writes numbers with an exponent and strings that need escapes, and
-    refuses what has no canonical form. A test holds the two together.
+    Only the plain cases are written here: rfc8785 writes huge numbers and strings that need escapes, and refuses what
+    has no canonical form. Tests hold the two together.
     """
     kind = cast("type[object]", type(value))
     if kind is str:
         return _string(value)
     if kind is float:
         return _number(value)
+    if isinstance(value, BaseModel):
+        held = value.__dict__
+        members = [(key, held[name]) for key, name in _keys_of(type(value))]
+        return "{" + ",".join([key + canonical_text(field) for key, field in members if field is not None]) + "}"
+    if kind is tuple or kind is list:
+        return "[" + ",".join([canonical_text(item) for item in value]) + "]"
     if kind is int and -LARGEST_CANONICAL_INTEGER <= value <= LARGEST_CANONICAL_INTEGER:
         return str(value)
     if kind is dict:
-        members = cast("dict[str, Any]", value)
-        return "{" + ",".join([f"{_string(key)}:{canonical_text(members[key])}" for key in sorted(members)]) + "}"
-    if kind is tuple or kind is list:
-        return "[" + ",".join([canonical_text(item) for item in value]) + "]"
+        mapping = cast("dict[str, Any]", value)
+        return "{" + ",".join([f"{_string(key)}:{canonical_text(mapping[key])}" for key in sorted(mapping)]) + "}"
     return rfc8785.dumps(value).decode()
 
 
+@cache
+def _keys_of(model: type[BaseModel]) -> tuple[tuple[str, str], ...]:
+    """The fields of a model in the order of RFC 8785: each as it is written, and its name."""
+    return tuple((f"{_string(name)}:", name) for name in sorted(model.model_fields))
+
+
+@lru_cache(maxsize=1024)
 def _string(value: str) -> str:
     if value.isascii() and value.isprintable() and '"' not in value and "\\" not in value:
         return f'"{value}"'
@@ -56,6 +73,14 @@ def _string(value: str) -> str:
 def _number(value: float) -> str:
     # Both notations have the same shortest digits; they differ in exponents, in whole numbers and in the sign of zero.
     text = repr(value)
-    if "e" in text or text == "-0.0" or not text[-1].isdigit():
+    if value == 0:
+        return "0"
+    if "e" not in text and text[-1].isdigit():
+        return text.removesuffix(".0")
+    if not 0 < value < LARGEST_SMALL_NUMBER:
         return rfc8785.dumps(value).decode()
-    return text.removesuffix(".0")
+    digits, _, exponent = text.partition("e-")
+    zeros = int(exponent) - 1
+    if zeros < LEADING_ZEROS:
+        return f"0.{'0' * zeros}{digits.replace('.', '')}"
+    return f"{digits}e-{zeros + 1}"

@@ -17,7 +17,7 @@ from api_schemas.questions import (
     QuestionSpec,
     TradeOffQuestion,
 )
-from service.computations.caveats import sample_rates
+from service.computations.caveats import sample_rates_of
 
 # The points of a list are computed together.
 POINTS_PER_READING: Final = 15
@@ -34,7 +34,7 @@ GDP_MU_HULL_READINGS: Final = 500
 def readings_of(request: BoundsRequest) -> int:
     """How many single readings of one curve all questions of a request are worth."""
     # Without sampling the two directions are one curve, and the hull of both is that curve.
-    two_curves = any(rate < 1 for rate in sample_rates(request.mechanism))
+    two_curves = any(rate < 1 for rate in sample_rates_of(request.mechanism))
     return sum(_readings(question, two_curves and question.direction == "both") for question in request.questions)
 
 

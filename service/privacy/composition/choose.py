@@ -42,14 +42,12 @@ def pair(mechanism: AbstractMechanism, method: str = "auto", sensitivity: float 
     if method not in METHODS:
         raise UnsupportedCombination("method", f"method {method!r}", "no engine has that name.", METHODS)
     steps = mechanism.elementary_steps()
+    if method != "contour" and len(steps) == 1 and steps[0][1] == 1:
+        return _noted(steps[0][0].curves(sensitivity), "closed_form: a single step has an exact curve.")
     parts = _parts(steps, sensitivity)
-    single = len(steps) == 1 and steps[0][1] == 1
     gaussians = _gaussians(parts)
-    if method != "contour":
-        if single:
-            return _noted(steps[0][0].curves(sensitivity), "closed_form: a single step has an exact curve.")
-        if gaussians is not None:
-            return _composed_gaussians(gaussians)
+    if method != "contour" and gaussians is not None:
+        return _composed_gaussians(gaussians)
     if method != "closed_form" and parts is not None:
         if sensitivity != 1 and any(isinstance(part, SampledGaussianPart) for part, _ in parts):
             steps_refused = next(step for step, _ in steps if isinstance(step.part(1.0), SampledGaussianPart))
