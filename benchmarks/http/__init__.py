@@ -1,0 +1,15 @@
+"""The service over HTTP: one uvicorn worker, loaded from this process, on the loopback only."""
+
+from __future__ import annotations
+
+from benchmarks.http import beside_computation, closed_form, redis_gone
+from benchmarks.report import Section
+
+
+def measure() -> Section:
+    section = Section("HTTP")
+    for subject in (closed_form, beside_computation, redis_gone):
+        part = subject.measure()
+        section.reaches += part.reaches
+        section.tables += part.tables
+    return section

@@ -1,0 +1,15 @@
+"""The numeric core: how long answers take, how narrow they are, how long starting takes."""
+
+from __future__ import annotations
+
+from benchmarks.numbers import cold, curves, enclosures, scale, start, tails
+from benchmarks.report import Section
+
+
+def measure() -> Section:
+    section = Section("Numbers")
+    for subject in (cold, scale, curves, enclosures, tails, start):
+        part = subject.measure()
+        section.reaches += part.reaches
+        section.tables += part.tables
+    return section

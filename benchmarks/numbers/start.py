@@ -1,0 +1,68 @@
+"""Starting: imports of the core beside those of what it stands on, and a cold answer of the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from benchmarks.report import Reach, Section, Table
+
+ROUNDS: Final = 9
+IMPORTS: Final = {
+    "nothing": "pass",
+    "numpy + scipy.special": "import numpy, scipy.special",
+    "service.privacy, every module": (
+        "import importlib, pkgutil, service.privacy as core\n"
+        "for found in pkgutil.walk_packages(core.__path__, 'service.privacy.'): importlib.import_module(found.name)"
+    ),
+}
+LARGEST_EXTRA_SECONDS: Final = 0.15
+LARGEST_CLI_SECONDS: Final = 1.2
+REQUEST: Final = {
+    "mechanism": {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000},
+    "questions": [{"type": "reconstruction", "baseline_success": 0.001}, {"type": "epsilon", "delta": 1e-5}],
+}
+
+
+def measure() -> Section:
+    commands = {name: [sys.executable, "-c", code] for name, code in IMPORTS.items()}
+    with TemporaryDirectory() as folder:
+        request = Path(folder) / "request.json"
+        request.write_text(json.dumps(REQUEST))
+        program = str(Path(sys.executable).with_name("privacy-bounds"))
+        commands["privacy-bounds bounds request.json (C1, two questions)"] = [program, "bounds", str(request)]
+        found: dict[str, list[float]] = {name: [] for name in commands}
+        for _ in range(ROUNDS):
+            for name, command in commands.items():
+                found[name].append(_cpu_seconds(command))
+    middle = {name: median(values) for name, values in found.items()}
+    _, base, core, cli = middle.values()
+    section = Section("Starting")
+    section.tables.append(
+        Table("A new process (CPU s, median, interleaved)", ("what it does", "CPU s"), list(middle.items()))
+    )
+    section.reaches += [
+        Reach(
+            "import of all of service.privacy",
+            "<= numpy + scipy.special + 0.15 s",
+            f"{core:.3f} s against {base:.3f} s: + {core - base:.3f} s",
+            core - base <= LARGEST_EXTRA_SECONDS,
+        ),
+        Reach("CLI answer from cold", "<= 1.2 s", f"{cli:.3f} s", cli <= LARGEST_CLI_SECONDS),
+    ]
+    return section
+
+
+def _cpu_seconds(command: list[str]) -> float:
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return usage.ru_utime + usage.ru_stime
