@@ -71,7 +71,9 @@ class ContourLine:
         self._weighted = kernels * (value * factor)
         self._steering = np.concatenate([self._weighted, [value * factor]])
         size = np.abs(kernels) * (np.exp(np.maximum(log_size, -745.0)) * factor)
-        uncertain = np.exp(log_size + line.error) - np.exp(log_size)
+        # |F_true - F| <= |F| (e^error - 1), which keeps its digits for small errors and never overflows into 0 * inf.
+        small = np.exp(log_size) * np.expm1(np.minimum(line.error, 1.0))
+        uncertain = np.where(line.error < 1, small, np.exp(log_size + line.error))
         self._node_error = np.sum(np.abs(kernels) * (uncertain * factor), axis=1) * (1 + 1e-9)
         self._size = size.sum(axis=1)
         self._phase_size = (size * self.t).sum(axis=1)
@@ -115,17 +117,15 @@ class ContourLine:
         # The moments are those of the law cut at far jumps: what it leaves out is added back as an uncertainty.
         null, alternative = self._log_dropped
         constant = np.zeros(len(c))
-        profile = (
-            alternative + math.log(2) if self.theta > 0 else np.logaddexp(alternative, null + c)
-        )  # (w - e^c)_+ <= w
-        left_out = np.stack([constant + null, constant + alternative, constant + profile])
-        error = (
-            error + (1e-14 + 2 * math.exp(np.logaddexp(null, alternative))) * known_size + np.exp(left_out - log_scale)
-        )
+        left_out = np.stack([constant + null, constant + alternative, constant + alternative + math.log(2)])
+        if self.theta < 0:  # ID is E0(e^c - w)_+ there; else (w - e^c)_+ <= w keeps the mass of H0 out of it
+            left_out[2] = np.logaddexp(alternative, null + c)
+        pole_error = 1e-14 + 4 * UNIT_ROUNDOFF * np.abs(log_scale) + 2 * math.exp(np.logaddexp(null, alternative))
+        error = error + pole_error * known_size + np.exp(left_out - log_scale)
+        # e^{K(theta)} scales the sums, not the pole terms: its error acts on what was summed, before anything cancels.
         scale_error = self.value_error + 4 * UNIT_ROUNDOFF * (abs(self.value) + np.abs((self.theta - pole) * c)) + 1e-15
-        value = sums - known
-        lower, upper = value - error, value + error
-        lower, upper = lower - np.abs(lower) * np.expm1(scale_error), upper + np.abs(upper) * np.expm1(scale_error)
+        margin = error + (np.abs(sums) + error) * np.expm1(scale_error)
+        lower, upper = sums - known - margin, sums - known + margin
         return Integrals(log_scale, np.where(np.isnan(lower), -np.inf, lower), np.where(np.isnan(upper), np.inf, upper))
 
     def approximate(self, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:

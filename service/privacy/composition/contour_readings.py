@@ -81,10 +81,11 @@ def _points_around(line: ContourLine, alpha: FloatArray, c: FloatArray, margin: 
     sign = 1.0 if line.theta > 0 else -1.0
     alpha_excess_low = sign * 0 + lower[0] - sign * target - slack  # (alpha(c) - alpha) / scale from below
     alpha_excess_high = upper[0] - sign * target + slack
+    rounding = UNIT_ROUNDOFF * (16 + 4 * np.abs(level) + 4 * np.abs(log_scale[0]))  # of the rate on the scale of a line
     moved = np.exp(level - right.log_scale[0])
-    right_proved = right.upper[0] - sign * moved * (1 - sign * 1e-12) <= 0
+    right_proved = right.upper[0] - sign * moved * (1 - sign * rounding) <= 0
     moved = np.exp(level - left.log_scale[0])
-    left_proved = left.lower[0] - sign * moved * (1 + sign * 1e-12) >= 0
+    left_proved = left.lower[0] - sign * moved * (1 + sign * rounding) >= 0
     slope_low = np.where(left_proved, c - step, -np.inf)
     slope_high = np.where(right_proved, c + step, np.inf)
     steepest = np.where(right_proved, np.exp(np.where(right_proved, step, 0.0)) * (1 + 1e-15), np.inf)

@@ -25,6 +25,8 @@ from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_RO
 _LARGEST_CHUNK = 1_000_000
 """Array elements of one vectorised evaluation at several tilts: bounds the memory."""
 
+_FEW_STEPS = 100
+
 _LARGEST_EXPONENT = 300.0
 """Moment sums whose largest exponent exceeds this are scaled, so that nothing overflows."""
 
@@ -70,11 +72,8 @@ class SampledGaussianParts:
         self.sigma, self.rate, self.count = (np.array(column, dtype=np.float64) for column in zip(*steps, strict=True))
         self._need = math.log(float(self.count.sum())) + 42.0
         smooth_step = 0.9 * 2 * math.pi / math.sqrt(2 * self._need)
-        highest = 9.0 / max(
-            deviation, 1e-3
-        )  # the line is followed to about this height, where arg w makes the integrand grow
         strip_step = (
-            2 * math.pi * 0.7 * math.pi * float(self.sigma.min()) / (self._need + 15.0 + min(0.9 * highest, 120.0))
+            2 * math.pi * 0.7 * math.pi * float(self.sigma.min()) / (self._need + 15.0 + self._growth(deviation))
         )
         self.step = max(math.floor(min(smooth_step, strip_step) * 2.0**20), 1) * 2.0**-20
         goal = digits * math.log(10) + np.log(2 * self.count)
@@ -90,6 +89,23 @@ class SampledGaussianParts:
         )
         """ln of the mass of H0 and of H1 beyond the cut, per step, from Phi(-x) <= e^{-x^2/2}/2; shape (parts,)."""
         self.dropped = np.exp(np.logaddexp(log_null, self.log_dropped_alternative))
+
+    def _growth(self, deviation: float) -> float:
+        """About how much (nats) e^{t arg w} grows on a strip at the height t to which a line is followed; steers the step."""
+        highest = 9.0 / max(deviation, 1e-3)
+        steps = float(self.count.sum())
+        if steps >= _FEW_STEPS:
+            return min(0.9 * highest, 120.0)
+        # Few steps: |M| falls only like exp(-sigma^2 ln^2(t p e^{-1/(2 sigma^2)})/2).
+        falls = math.sqrt(88 / steps) / self.sigma + 0.5 / self.sigma**2 - np.log(self.rate)
+        return min(0.9 * max(highest, math.exp(min(float(falls.min()), 20.0))), 300.0)
+
+    @cached_property
+    def identity_error(self) -> FloatArray:
+        """Error per step of the sums at tilts 0 and 1 behind E0(w - 1) = 0: trapezoid, cut, and the grid's two ends."""
+        grid = self.grid
+        ends = grid.weight[:, [0, grid.kept - 1]] * (1 + np.exp(grid.loss[:, [0, grid.kept - 1]]))
+        return self._plain_quadrature_error + self.dropped + ends.sum(axis=1)
 
     @property
     def size(self) -> int:
@@ -138,10 +154,9 @@ class SampledGaussianParts:
         grid, tilts = self.grid, np.array([tilt])
         moments = TiltedMoments.at(grid, tilt)
         # The sums behind the identity, at tilts 0 and 1, have trapezoid errors and a cut too.
-        identity = self._plain_quadrature_error[0] + self.dropped
         quadrature = (
             self._quadrature_error(tilts, moments.weights[None], moments.total)[0]
-            + 2 * (1 + abs(tilt)) * identity / moments.total
+            + 2 * (1 + abs(tilt)) * self.identity_error / moments.total
         )
         relative = moments.rounding + quadrature + moments.cut
         error = np.where(relative < 0.1, 1.1 * relative, np.inf) + 8 * FUNCTION_ERROR * np.abs(moments.log_total)

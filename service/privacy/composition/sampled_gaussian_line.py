@@ -132,7 +132,7 @@ class SampledGaussianLine:
         for fraction in (0.3, 0.7) if self.theta >= 0 else (0.15, 0.4):
             a = np.minimum(fraction * math.pi * self.parts.sigma, 0.9 * 2 * math.pi / self.parts.step)
             best = np.minimum(best, self._strip_error(heights, a))
-        best = best + 4 * (self._cut + self._omitted) + 2 * heights[:, None] * self.parts.dropped / self._total
+        best = best + 4 * (self._cut + self._omitted) + 2 * heights[:, None] * self.parts.identity_error / self._total
         return best[np.searchsorted(heights * (1 + 1e-12), t)].T
 
     def _strip_error(self, heights: FloatArray, a: FloatArray) -> FloatArray:
