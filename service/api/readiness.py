@@ -32,7 +32,7 @@ class KnownAnswer:
         """What is wrong with our answer; None when it encloses the published value and is as narrow as it should be."""
         sent = {"mechanism": self.mechanism, "questions": [self.question]}
         request = BoundsRequest.model_validate_json(json.dumps(sent))
-        answer = BOUNDS.function(request, NO_DIGEST, ENGINE_VERSION).answers[0]
+        answer = BOUNDS.response(request, NO_DIGEST, ENGINE_VERSION).answers[0]
         if not isinstance(answer, NumberAnswer):
             return f"{self.source}: not a number"
         if not answer.lower - self.tolerance <= self.published <= answer.upper + self.tolerance:

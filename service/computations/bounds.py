@@ -8,19 +8,11 @@ from typing import Any, Final, cast
 import numpy as np
 
 from api_schemas.base import Request
-from api_schemas.bounds import (
-    Answer,
-    BoundsRequest,
-    BoundsResponse,
-    GdpMuAnswer,
-    NumberAnswer,
-    TradeOffAnswer,
-    TradeOffPoint,
-)
+from api_schemas.bounds import BoundsRequest, BoundsResponse, TradeOffPoint
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.questions import GdpMuQuestion, QuestionSpec, TradeOffQuestion
 from api_schemas.threat_models import ThreatModelSpec
-from service.computations.abstract import Computation
+from service.computations.abstract import Computation, ResponseFields
 from service.computations.caveats import caveats, nodes_of
 from service.computations.numbers import enclosed_number, enclosed_numbers, narrow
 from service.computations.prices import readings_of
@@ -36,9 +28,9 @@ from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
 
 
-def compute_bounds(request: BoundsRequest, digest: str, engine_version: str) -> BoundsResponse:
+def compute_bounds(request: BoundsRequest, digest: str, engine_version: str) -> ResponseFields:
     """Answer all questions of a request, or raise with the pointer of the first part that cannot be served."""
-    answers: list[Answer] = []
+    answers: list[ResponseFields] = []
     mechanism = mechanism_of(request.mechanism)
     pointer, part = "/threat_model", request.threat_model
     try:
@@ -49,16 +41,16 @@ def compute_bounds(request: BoundsRequest, digest: str, engine_version: str) -> 
     except PrivacyComputationError as error:
         raise _blamed(error, pointer, part) from None
     known = caveats(request.mechanism)
-    return BoundsResponse(
-        digest=digest,
-        engine_version=engine_version,
-        mechanism=request.mechanism,
-        threat_model=request.threat_model,
-        answers=tuple(answers),
-        worst_case=None,
-        assumptions=known.assumptions,
-        hazards=known.hazards,
-    )
+    return {
+        "digest": digest,
+        "engine_version": engine_version,
+        "mechanism": request.mechanism,
+        "threat_model": request.threat_model,
+        "answers": answers,
+        "worst_case": None,
+        "assumptions": known.assumptions,
+        "hazards": known.hazards,
+    }
 
 
 def bounds_cost(request: BoundsRequest) -> int:
@@ -112,30 +104,30 @@ def _part(value: Any) -> Any:
     return tuple(map(_part, cast("tuple[Any, ...]", value))) if isinstance(value, tuple) else value
 
 
-def _answer(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> Answer:
+def _answer(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> ResponseFields:
     curve: AbstractTradeOff = getattr(curves, question.direction)
     if isinstance(question, TradeOffQuestion):
         return _trade_off(curves, curve, question, tolerance)
     if isinstance(question, GdpMuQuestion):
         return _gdp_mu(curves, curve, question, tolerance)
     reading = READINGS[type(question)](curve, question)
-    return NumberAnswer(
-        question=question,
+    return {
+        "question": question,
         **enclosed_number(reading.value, reading.safe_end),
-        evidence=reading.value.evidence.value,
-        conditional=False,
-        method=curve.method,
-        tolerance_met=reading.value.relative_width() <= tolerance,
-        source=_source(reading.source, curves),
-        notes=reading.notes + curves.notes,
-    )
+        "evidence": reading.value.evidence,
+        "conditional": False,
+        "method": curve.method,
+        "tolerance_met": reading.value.relative_width() <= tolerance,
+        "source": _source(reading.source, curves),
+        "notes": reading.notes + curves.notes,
+    }
 
 
 def _trade_off(
     curves: TradeOffPair, curve: AbstractTradeOff, question: TradeOffQuestion, tolerance: float
-) -> TradeOffAnswer:
+) -> ResponseFields:
     read = curve.points(np.array(question.false_positive_rates))
-    points: tuple[TradeOffPoint, ...] = tuple(
+    points: list[TradeOffPoint] = [
         {"false_positive_rate": rate, "type_two_error": error, "power": power}
         for rate, error, power in zip(
             question.false_positive_rates,
@@ -143,36 +135,35 @@ def _trade_off(
             enclosed_numbers(read.power, "upper"),
             strict=True,
         )
-    )
-    # Not validated again: a curve of ten thousand points would pay more for that than for being computed.
-    return TradeOffAnswer.model_construct(
-        question=question,
-        points=points,
-        evidence=curve.evidence.value,
-        conditional=False,
-        method=curve.method,
-        tolerance_met=narrow(read.type_two_error, tolerance) and narrow(read.power, tolerance),
-        source=curves.source,
-        notes=curves.notes,
-    )
+    ]
+    return {
+        "question": question,
+        "points": points,
+        "evidence": curve.evidence,
+        "conditional": False,
+        "method": curve.method,
+        "tolerance_met": narrow(read.type_two_error, tolerance) and narrow(read.power, tolerance),
+        "source": curves.source,
+        "notes": curves.notes,
+    }
 
 
-def _gdp_mu(curves: TradeOffPair, curve: AbstractTradeOff, question: GdpMuQuestion, tolerance: float) -> GdpMuAnswer:
+def _gdp_mu(curves: TradeOffPair, curve: AbstractTradeOff, question: GdpMuQuestion, tolerance: float) -> ResponseFields:
     reading = gaussian_dp.mu(curve, question.false_positive_rate_min, question.type_two_error_min)
     parts = (reading.value, reading.global_mu)
-    return GdpMuAnswer(
-        question=question,
-        value=reading.value.upper,
-        lower=reading.value.lower,
-        upper=reading.value.upper,
-        global_mu=enclosed_number(reading.global_mu, "upper"),
-        evidence=Evidence.weakest(*(part.evidence for part in parts)).value,
-        conditional=False,
-        method=curve.method,
-        tolerance_met=all(part.relative_width() <= tolerance for part in parts),
-        source=_source(reading.source, curves),
-        notes=reading.notes + curves.notes,
-    )
+    return {
+        "question": question,
+        "value": reading.value.upper,
+        "lower": reading.value.lower,
+        "upper": reading.value.upper,
+        "global_mu": enclosed_number(reading.global_mu, "upper"),
+        "evidence": Evidence.weakest(*(part.evidence for part in parts)),
+        "conditional": False,
+        "method": curve.method,
+        "tolerance_met": all(part.relative_width() <= tolerance for part in parts),
+        "source": _source(reading.source, curves),
+        "notes": reading.notes + curves.notes,
+    }
 
 
 def _source(theorem: str, curves: TradeOffPair) -> str:

@@ -12,7 +12,6 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from api_schemas.base import Response
 from service.computations.abstract import Computation
 
 NUMERIC_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -72,7 +71,7 @@ def run(computation: Computation[Any, Any], request: BaseModel, digest: str, eng
 
 
 def compute_body(computation: Computation[Any, Any], request: BaseModel, digest: str, engine_version: str) -> Computed:
-    """The response body of a request: the one place where a response becomes bytes."""
+    """The response body of a request, and how long it took."""
     started = time.perf_counter()
-    response: Response = computation.function(request, digest, engine_version)
-    return Computed(response.json_bytes(), time.perf_counter() - started)
+    body = computation.body(request, digest, engine_version)
+    return Computed(body, time.perf_counter() - started)

@@ -65,16 +65,16 @@ def questions() -> list[dict[str, Any]]:
     return asked
 
 
-def compute(mechanism: dict[str, Any], *asked: dict[str, Any]) -> BoundsResponse:
+def compute(mechanism: dict[str, Any], *asked: dict[str, Any]) -> bytes:
     sent = json.dumps({"mechanism": mechanism, "questions": asked})
-    return BOUNDS.function(BoundsRequest.model_validate_json(sent), DIGEST, "2026.01.01")
+    return BOUNDS.body(BoundsRequest.model_validate_json(sent), DIGEST, "2026.01.01")
 
 
-def check(response: BoundsResponse) -> None:
-    written = response.json_bytes()
+def check(written: bytes) -> None:
     body = json.loads(written)
     assert SCHEMA.is_valid(body), next(iter(SCHEMA.iter_errors(body))).message
-    assert BoundsResponse.model_validate_json(written).json_bytes() == written
+    response = BoundsResponse.model_validate_json(written)
+    assert response.json_bytes() == written
     for answer in response.answers:
         if isinstance(answer, NumberAnswer):
             assert answer.lower <= answer.upper

@@ -48,7 +48,7 @@ def request(mechanism: dict[str, Any], *questions: dict[str, Any], **more: Any) 
 
 
 def compute(mechanism: dict[str, Any], *questions: dict[str, Any], **more: Any) -> BoundsResponse:
-    return BOUNDS.function(request(mechanism, *questions, **more), DIGEST, "2026.01.01")
+    return BOUNDS.response(request(mechanism, *questions, **more), DIGEST, "2026.01.01")
 
 
 def number(mechanism: dict[str, Any], question: dict[str, Any], **more: Any) -> NumberAnswer:

@@ -46,7 +46,7 @@ class FakeResponse(Response):
     value: float
 
 
-def compute_fake(request: FakeRequest, digest: str, engine_version: str) -> FakeResponse:
+def compute_fake(request: FakeRequest, digest: str, engine_version: str) -> dict[str, Any]:
     if request.log:
         with Path(request.log).open("a") as log:
             log.write(f"{os.getpid()}\n")
@@ -65,7 +65,7 @@ def compute_fake(request: FakeRequest, digest: str, engine_version: str) -> Fake
             raise KeyError("defect")
         case _:
             pass
-    return FakeResponse(digest=digest, engine_version=engine_version, value=request.amount)
+    return {"digest": digest, "engine_version": engine_version, "value": request.amount}
 
 
 def cost_of_fake(request: FakeRequest) -> int:
