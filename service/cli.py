@@ -44,8 +44,15 @@ def serve(host: str, port: int) -> int:
 
     settings = Settings()
     logging.basicConfig(handlers=[EventHandler(make_logger(settings.log_level))], level=logging.WARNING)
-    # One event per request is written by the service itself, with what uvicorn cannot know.
-    uvicorn.run(create_app(settings), host=host, port=port, access_log=False, log_config=None, server_header=False)
+    uvicorn.run(
+        create_app(settings),
+        host=host,
+        port=port,
+        access_log=False,  # one event per request is written by the service itself, with what uvicorn cannot know
+        log_config=None,
+        server_header=False,
+        proxy_headers=False,  # nothing here depends on who asks
+    )
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import Request, Response
+from starlette.requests import ClientDisconnect
 
 from service.api.dependencies import services_of
 from service.api.problems import BodyTooLarge, UnsupportedMediaType
@@ -26,10 +27,11 @@ LONGEST_LENGTH_DIGITS = 15
 
 async def answer_computation(computation: Computation[Any, Any], request: Request) -> Response:
     """Run a computation on the body of a request; the body goes to the validator as it was sent."""
-    if not _is_json(request.headers.get("content-type", "")):
+    sent = dict(request.scope["headers"])
+    if not _is_json(sent.get(b"content-type", b"").decode("latin-1")):
         raise UnsupportedMediaType
     services = services_of(request)
-    body = await _read_body(request, services.settings.max_body_bytes)
+    body = await _read_body(request, sent.get(b"content-length", b"0"), services.settings.max_body_bytes)
     answer = await services.runner.answer(computation, body)
     record = record_of(request.scope)
     record.digest, record.cache, record.compute_seconds = answer.digest, answer.cache, answer.compute_seconds
@@ -49,18 +51,23 @@ def stored_response(request: Request, digest: str, body: bytes, headers: dict[st
     return Response(body, headers=headers, media_type="application/json")
 
 
-async def _read_body(request: Request, limit: int) -> bytes:
+async def _read_body(request: Request, declared: bytes, limit: int) -> bytes:
     """The body, unless it is longer than the limit; then as little of it as possible."""
-    declared = request.headers.get("content-length", "0")
-    if len(declared) > LONGEST_LENGTH_DIGITS or (declared.isdecimal() and int(declared) > limit):
+    if len(declared) > LONGEST_LENGTH_DIGITS or (declared.isdigit() and int(declared) > limit):
         raise BodyTooLarge
     chunks: list[bytes] = []
     size = 0
-    async for chunk in request.stream():
+    more = True
+    while more:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        chunk: bytes = message.get("body", b"")
         size += len(chunk)
         if size > limit:
             raise BodyTooLarge
         chunks.append(chunk)
+        more = message.get("more_body", False)
     return b"".join(chunks)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any, Literal, final
 
@@ -69,7 +70,7 @@ class ComputationRunner:
         self._admission = admission
         self._metrics = metrics
         self._largest_known_bodies = known_bodies
-        self._known_bodies: dict[tuple[str, bytes], str] = {}
+        self._known_bodies: OrderedDict[tuple[str, bytes], str] = OrderedDict()
         self._flights: dict[str, asyncio.Task[Answer]] = {}
 
     async def answer(self, computation: AnyComputation, raw: bytes) -> Answer:
@@ -223,5 +224,5 @@ class ComputationRunner:
 
     def _know(self, key: tuple[str, bytes], digest: str) -> None:
         if len(self._known_bodies) >= self._largest_known_bodies:
-            del self._known_bodies[next(iter(self._known_bodies))]
+            self._known_bodies.popitem(last=False)
         self._known_bodies[key] = digest

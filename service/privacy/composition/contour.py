@@ -1,11 +1,14 @@
-"""The `contour` engine: certified trade-off curves of runs of Gaussian and Poisson-sampled Gaussian steps, of any length.
+"""The `contour` engine: certified trade-off curves of runs of Gaussian and Poisson-sampled Gaussian steps, of any
+length.
 
-Every reading is taken on a line of the ladder that is near its saddle point (`contour_line.py` has the integrals and errors).
+Every reading is taken on a line of the ladder that is near its saddle point (`contour_line.py` has the integrals and
+errors).
 At a threshold c the test "S > c" is a point of the curve and e^c the slope of a tangent, so for ANY c
 
     power(alpha) <= power(c) + e^c (alpha - alpha(c)),      type II error >= beta(c) + e^c (alpha(c) - alpha),
 
-and with a proved alpha(c2) <= alpha the chord gives the other end: power(alpha) >= power(c) - e^{c2} (alpha(c) - alpha)_+.
+and with a proved alpha(c2) <= alpha the chord gives the other end: power(alpha) >= power(c) - e^{c2} (alpha(c) -
+alpha)_+.
 Solving for c therefore needs no error bound of its own. Everything is intersected with bounds that need no line
 (`fallback.py`), so that a reading outside the engine's reach is wide, never missing.
 """
@@ -65,7 +68,8 @@ def contour_pair(
 ) -> tuple[ContourTradeOff, ContourTradeOff]:
     """The add and remove curves of a run.
 
-    `gaussian_mu_squared`: sum of N/sigma^2 over Gaussian steps (0 without any). `sampled`: (noise_multiplier, sample_rate, steps)
+    `gaussian_mu_squared`: sum of N/sigma^2 over Gaussian steps (0 without any). `sampled`: (noise_multiplier,
+    sample_rate, steps)
     of Poisson-sampled Gaussian steps, 0 < sample_rate < 1.
     """
     run = _Run.of(gaussian_mu_squared, tuple(sampled))
@@ -82,8 +86,10 @@ class _Run:
     log_unsampled: float
     global_mu: float
     deviation: float
-    _grids: dict[float, tuple[SampledGaussianParts, ...]] = field(default_factory=dict)
-    _cuts: dict[tuple[float, int], int] = field(default_factory=dict)
+    _grids: dict[float, tuple[SampledGaussianParts, ...]] = field(
+        default_factory=dict[float, tuple[SampledGaussianParts, ...]]
+    )
+    _cuts: dict[tuple[float, int], int] = field(default_factory=dict[tuple[float, int], int])
 
     @staticmethod
     def of(gaussian_mu_squared: float, sampled: SampledSteps) -> _Run:
@@ -101,16 +107,20 @@ class _Run:
         return _Run(gaussian_mu_squared, tuple(map(tuple, groups)), log_unsampled, global_mu, math.sqrt(variance))
 
     def transform(self, digits: float, *, reflected: bool) -> LossTransform | None:
-        """The run's moments with less than 10^-digits of its mass cut off; None where their grids would be too large."""
+        """The run's moments with less than 10^-digits of its mass cut off; None where their grids would be too
+        large.
+        """
         parts = self._parts(digits)
         if any(part.size > _LARGEST_GRID for part in parts):
             return None
         return LossTransform(self.gaussian_mu_squared, parts, reflected)
 
     def first_cut(self, digits: float, score: float) -> int:
-        """Index in `_DIGITS` of the cut to begin with, for a tail score (standard deviations): a guess that costs time, never validity.
+        """Index in `_DIGITS` of the cut to begin with, for a tail score (standard deviations): a guess that costs
+        time, never validity.
 
-        At a tilt theta the end y of the grid weighs about N e^{-y^2/2 + theta L(y)}. Tilts grow with the score, up to where jumps
+        At a tilt theta the end y of the grid weighs about N e^{-y^2/2 + theta L(y)}. Tilts grow with the score, up
+        to where jumps
         inside the cut take over; the cut must lie where the end weighs nothing by then.
         """
         key = (digits, math.ceil(score))
@@ -146,8 +156,10 @@ def _end_is_light(steps: SampledSteps, digits: float, theta: float) -> bool:
 class ContourTradeOff(AbstractTradeOff):
     """One direction of a run, read off the lines of its ladders.
 
-    Relative width: 1e-13 to 1e-11 for runs whose sampled-step count and noise keep the loss unimodal (tested on the reference
-    cases and on random runs); wider, and so labelled, where one rare step dominates (tiny rates, small noise, small alpha).
+    Relative width: 1e-13 to 1e-11 for runs whose sampled-step count and noise keep the loss unimodal (tested on the
+    reference
+    cases and on random runs); wider, and so labelled, where one rare step dominates (tiny rates, small noise, small
+    alpha).
     """
 
     evidence = Evidence.CERTIFIED
@@ -211,12 +223,15 @@ class ContourTradeOff(AbstractTradeOff):
         known.upper[1], known.upper[2] = np.log1p(-alpha), np.inf
         scores = -ndtri(alpha)
         first = np.array(
-            [self._run.first_cut(_digits_for(min(rate, 1 - rate)), abs(score)) for rate, score in zip(alpha, scores)]
+            [
+                self._run.first_cut(_digits_for(min(rate, 1 - rate)), abs(score))
+                for rate, score in zip(alpha, scores, strict=True)
+            ]
         )
         for offset in range(_CUTS_TRIED):
             cuts = np.minimum(first + offset, len(_DIGITS) - 1)
             wide = known.width() > _GOOD_WIDTH
-            for cut in np.unique(cuts[wide]):
+            for cut in sorted({int(cut) for cut in cuts[wide]}):
                 ladder = self._ladder(_DIGITS[cut])
                 if ladder is not None:
                     places = np.flatnonzero(wide & (cuts == cut))
@@ -266,7 +281,9 @@ class ContourTradeOff(AbstractTradeOff):
         return self._epsilon_by_bisection(delta)
 
     def _epsilon_on_line(self, ladder: ContourLadder, delta: float) -> Enclosure | None:
-        """Root of delta(eps) = delta on the nearest line, proved from both sides; None when the line cannot prove it."""
+        """Root of delta(eps) = delta on the nearest line, proved from both sides; None when the line cannot prove
+        it.
+        """
         rung = ladder.for_profile(delta)
         threshold = solve_profile(rung.line, delta)
         if not 0 < threshold < math.inf:
@@ -300,7 +317,9 @@ class ContourTradeOff(AbstractTradeOff):
         return Enclosure(lower, upper, self.evidence)
 
     def _bisect(self, small: Callable[[Bounds], bool], low: float, high: float) -> tuple[float, float]:
-        """Shrink [low, high] with small(profile(high)), and small(profile(low)) false or low = 0, to 1e-12 of its upper end."""
+        """Shrink [low, high] with small(profile(high)), and small(profile(low)) false or low = 0, to 1e-12 of its
+        upper end.
+        """
         for _ in range(60):
             middle = 0.5 * (low + high)
             if small(self._profile_formula(np.array([middle]))):
@@ -319,7 +338,9 @@ class ContourTradeOff(AbstractTradeOff):
         known: Readings,
         read: Callable[[ContourLine, IndexArray], Readings],
     ) -> None:
-        """Read each place on its rung's line, and those that come out wide on neighbouring lines too; tightens `known`."""
+        """Read each place on its rung's line, and those that come out wide on neighbouring lines too; tightens
+        `known`.
+        """
         for rung in dict.fromkeys(rungs):
             at = places[[chosen is rung for chosen in rungs]]
             known.tighten(at, read(rung.line, at))

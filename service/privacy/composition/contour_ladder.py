@@ -1,4 +1,5 @@
-"""Which line serves which threshold: a fixed ladder of lines per run, built outwards from the poles only as far as asked.
+"""Which line serves which threshold: a fixed ladder of lines per run, built outwards from the poles only as far as
+asked.
 
 The lines depend on the run alone, never on what was asked before, so that the same question always gets the same bytes.
 """
@@ -21,7 +22,8 @@ _SPACING = 2.0
 """Distance of neighbouring lines in standard deviations of the tilted loss."""
 
 _LARGEST_DEVIATION = 2.0
-"""Lines whose tilted loss spreads more than this times the core's are a second choice: rare large jumps dominate there, the
+"""Lines whose tilted loss spreads more than this times the core's are a second choice: rare large jumps dominate
+there, the
 law is bimodal and the line long; a line nearer to the core serves the same thresholds at the price of a few digits."""
 
 _LARGEST_CANCELLATION = 8.0
@@ -64,6 +66,7 @@ class Rung:
 
     @cached_property
     def line(self) -> ContourLine:
+        """The line at this tilt, laid out for thresholds near its saddle point."""
         return ContourLine(self._transform, self.theta, self.threshold, self.deviation, 1.25 * self.deviation)
 
 
@@ -82,8 +85,8 @@ class ContourLadder:
             self._start(1, 0.5)
             self._start(-1, 0.5)
         else:
-            self._append(1, np.array(self._inward(1 - 0.5 / at_one, -1.0)[::-1] + [1 + 0.5 / at_one]), math.inf)
-            self._append(-1, np.array(self._inward(0.5 / at_zero, 1.0)[::-1] + [-0.5 / at_zero]), math.inf)
+            self._append(1, np.array([*self._inward(1 - 0.5 / at_one, -1.0)[::-1], 1 + 0.5 / at_one]), math.inf)
+            self._append(-1, np.array([*self._inward(0.5 / at_zero, 1.0)[::-1], -0.5 / at_zero]), math.inf)
 
     @property
     def usable(self) -> bool:
@@ -91,7 +94,9 @@ class ContourLadder:
         return bool(self._right and self._left)
 
     def _start(self, side: int, center: float) -> None:
-        """The first rung of a weak loss, one standard deviation from the middle, or nearer where jumps would rule it."""
+        """The first rung of a weak loss, one standard deviation from the middle, or nearer where jumps would rule
+        it.
+        """
         offset = 1 / self.core_deviation
         for _ in range(_HALVINGS):
             if self._append(side, np.array([center + side * max(offset, 0.75)]), self.core_deviation):
@@ -108,7 +113,9 @@ class ContourLadder:
         return tilts
 
     def _append(self, side: int, tilts: FloatArray, previous: float) -> bool:
-        """Add the rungs at `tilts` up to the first that cannot be evaluated or whose deviation has grown too much; False if none."""
+        """Add the rungs at `tilts` up to the first that cannot be evaluated or whose deviation has grown too much;
+        False if none.
+        """
         rungs = self._right if side > 0 else self._left
         cumulants = self._transform.cumulants(tilts)
         usable = (cumulants.truncation < _LARGEST_TRUNCATION) & (cumulants.second > 0) & np.isfinite(cumulants.first)
@@ -133,7 +140,8 @@ class ContourLadder:
         if len(rungs) > 1:
             spacing = min(spacing, 2 * abs(last.theta - rungs[-2].theta))
         while spacing > _SMALLEST_SPACING / last.deviation:
-            if self._append(side, last.theta + side * spacing * np.arange(1, _BATCH + 1), last.deviation):
+            offsets = np.arange(1, _BATCH + 1, dtype=np.float64) * (side * spacing)
+            if self._append(side, last.theta + offsets, last.deviation):
                 return True
             spacing *= 0.5
         self._exhausted[side] = True
@@ -153,7 +161,8 @@ class ContourLadder:
     def for_thresholds(self, thresholds: FloatArray) -> list[Rung]:
         """The best rung for each threshold: the nearest to its saddle point, or a shorter line that loses few digits.
 
-        K(theta) - theta c is least at the saddle point; what a rung exceeds that by is the logarithm of its cancellation.
+        K(theta) - theta c is least at the saddle point; what a rung exceeds that by is the logarithm of its
+        cancellation.
         """
         highest, lowest = float(thresholds.max()), float(thresholds.min())
         self._reach(1, lambda rung: rung.threshold >= highest)
@@ -164,10 +173,9 @@ class ContourLadder:
         cancellation -= cancellation.min(axis=1, keepdims=True)
         short = np.array([rung.deviation <= _LARGEST_DEVIATION * self.core_deviation for rung in rungs])
         among_short = np.where(short, cancellation, np.inf)
-        chosen = np.where(
-            among_short.min(axis=1) <= _LARGEST_CANCELLATION, among_short.argmin(axis=1), cancellation.argmin(axis=1)
-        )
-        return [rungs[int(i)] for i in chosen]
+        nearest_short, nearest = among_short.argmin(axis=1), cancellation.argmin(axis=1)
+        serves = among_short.min(axis=1) <= _LARGEST_CANCELLATION
+        return [rungs[int(nearest_short[i] if serves[i] else nearest[i])] for i in range(len(thresholds))]
 
     def reaches(self, thresholds: FloatArray) -> NDArray[np.bool_]:
         """Whether the ladder's saddle points come within a standard deviation of each threshold."""
@@ -188,7 +196,9 @@ class ContourLadder:
         return self.for_thresholds(np.array([rung.threshold for rung in rungs])[nearest])
 
     def for_profile(self, delta: float) -> Rung:
-        """The best rung with theta > 0 for a level of the profile, its threshold taken from the rung whose delta is nearest."""
+        """The best rung with theta > 0 for a level of the profile, its threshold taken from the rung whose delta is
+        nearest.
+        """
         level = math.log(delta)
         self._reach(1, lambda rung: rung.log_profile <= level)
         nearest = min((rung for rung in self._right if rung.theta > 0), key=lambda rung: abs(rung.log_profile - level))

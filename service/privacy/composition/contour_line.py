@@ -7,8 +7,9 @@ With kernels 1/z, 1/(z-1), 1/(z(z-1)) the inversion integrals are
     ID(c) = (1/2 pi i) int e^{K(z) - (z-1) c} dz/(z(z-1))      = delta(c)  (theta > 1),  delta(c) - 1  (0 < theta < 1),
                                                                  delta(c) - 1 + e^c  (theta < 0)
 
-The trapezoid sum with nodes t_k = k h is, exactly, sum_m e^{theta m T} I(c + m T) with T = 2 pi/h (Poisson). The alias terms m != 0 are
-moved to a tilt s further out, where |I_s(x)| <= e^{K(s) - s x} (Chernoff); the poles passed on the way are known and subtracted.
+The trapezoid sum with nodes t_k = k h is, exactly, sum_m e^{theta m T} I(c + m T) with T = 2 pi/h (Poisson). The alias
+terms m != 0 are moved to a tilt s further out, where |I_s(x)| <= e^{K(s) - s x} (Chernoff); the poles passed on the way
+are known and subtracted.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ _SCALE_POLES = np.array([[0.0], [1.0], [1.0], [0.0]])
 
 _ALIAS_DISTANCES = np.array([0.4, 0.9, 1.6, 2.6, 4.0, 5.5, 7.5, 10.0, 13.0])
 _FEW_ALIAS_DISTANCES = np.array([2.2, 4.5, 8.0])
-"""Distances s - theta of the Chernoff tilts in standard deviations of the tilted loss; the few serve near-Gaussian losses."""
+"""Distances s - theta of the Chernoff tilts in standard deviations of the tilted loss; the few serve near-Gaussian
+losses.
+"""
 
 _SHORT_PERIOD = 14.0
 
@@ -81,7 +84,9 @@ class ContourLine:
         self._truncation = _truncation(run, transform.gaussian_mu_squared, self.step, (self.nodes + 1) * self.step)
 
     def _lay_out(self, transform: LossTransform, run: TransformLine, low: float, high: float) -> None:
-        """Choose the step h (aliases below e^-goal over [low, high]) and the number of nodes (majorant below e^-goal)."""
+        """Choose the step h (aliases below e^-goal over [low, high]) and the number of nodes (majorant below
+        e^-goal).
+        """
         theta, sd = self.theta, self.deviation
         self.value, self.value_error = transform.value(theta)
         goal = 44.0 + math.log1p(abs(theta) * sd) + math.log1p(abs(theta - 1) * sd)
@@ -129,7 +134,9 @@ class ContourLine:
         return Integrals(log_scale, np.where(np.isnan(lower), -np.inf, lower), np.where(np.isnan(upper), np.inf, upper))
 
     def approximate(self, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """I0, I1, ID and the P0-density of S without error bounds, shape (4, C), and ln of their scales: to steer root finding."""
+        """I0, I1, ID and the P0-density of S without error bounds, shape (4, C), and ln of their scales: to steer
+        root finding.
+        """
         c = thresholds
         phase = np.exp(-1j * (c - self.center)[:, None] * self.t)
         sums = np.real(phase @ self._steering.T).T
@@ -145,7 +152,9 @@ class ContourLine:
         return sums, log_scale
 
     def _aliases(self, c: FloatArray, log_scale: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Bound of the alias terms that remain, the known pole terms among them and their sizes, relative to e^{log_scale}, shape (3, C)."""
+        """Bound of the alias terms that remain, the known pole terms among them and their sizes, relative to
+        e^{log_scale}, shape (3, C).
+        """
         period = 2 * math.pi / self.step
         bound, known, size = np.zeros_like(log_scale), np.zeros_like(log_scale), np.zeros_like(log_scale)
         for sign in (1.0, -1.0):
@@ -182,11 +191,11 @@ def _height(run: TransformLine, deviation: float, goal: float) -> float:
 def _truncation(run: TransformLine, gaussian_mu_squared: float, step: float, first: float) -> NDArray[np.float64]:
     """Bound of the nodes from height `first` on, relative to e^{K(theta) - ...}, for the three kernels.
 
-    |F| is below a majorant that decreases, so blocks [t, 8t] contribute (1/pi) e^{U(t)} (ln 8 + h/t); beyond the last block one
-    step's decay V/t, or the Gaussian part's, closes the sum. The third kernel gains a factor 1/t.
+    |F| is below a majorant that decreases, so blocks [t, 8t] contribute (1/pi) e^{U(t)} (ln 8 + h/t); beyond the
+    last block one step's decay V/t, or the Gaussian part's, closes the sum. The third kernel gains a factor 1/t.
     """
     log_variation = run.log_variation()
-    height, plain, profile = first, 0.0, 0.0
+    height, plain, profile, closing = first, 0.0, 0.0, math.inf
     whole, single = run.log_majorant(height)
     for _ in range(_LARGEST_BLOCKS):
         block = float(np.exp(whole)) * (math.log(_BLOCK_RATIO) + step / height) / math.pi

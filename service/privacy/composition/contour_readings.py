@@ -18,21 +18,26 @@ IndexArray = NDArray[np.intp]
 
 _NEWTON_STEPS = 60
 _MARGINS = (4.0, 400.0, 1e5)
-"""A root found on a line is proved from thresholds this many times its uncertainty to either side; the next is tried if one fails."""
+"""A root found on a line is proved from thresholds this many times its uncertainty to either side; the next is
+tried if one fails.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Readings:
     """Enclosures of several quantities at n places: `lower <= truth <= upper`, arrays of shape (quantities, n).
 
-    Points: ln power, ln type II error, ln slope. Profile: ln delta. All ends are intersections, so they only ever tighten.
+    Points: ln power, ln type II error, ln slope. Profile: ln delta. All ends are intersections, so they only ever
+    tighten.
     """
 
     lower: FloatArray
     upper: FloatArray
 
     def tighten(self, at: IndexArray, other: Readings) -> None:
-        """Intersect the enclosures at the places `at` with others of the same quantities; NaN stands for nothing known."""
+        """Intersect the enclosures at the places `at` with others of the same quantities; NaN stands for nothing
+        known.
+        """
         lower = np.fmax(self.lower[:, at], other.lower)
         upper = np.fmin(self.upper[:, at], other.upper)
         if not (lower <= upper).all():
@@ -48,7 +53,9 @@ class Readings:
 
 
 def read_points(line: ContourLine, alpha: FloatArray) -> Readings:
-    """ln power, ln type II error and ln slope at rates strictly between 0 and 1 (the inequalities are in `contour.py`)."""
+    """ln power, ln type II error and ln slope at rates strictly between 0 and 1 (the inequalities are in
+    `contour.py`).
+    """
     c = _solve_tail(line, alpha)
     result = Readings(np.full((3, len(alpha)), -np.inf), np.full((3, len(alpha)), np.inf))
     result.upper[:2] = 0.0
@@ -123,7 +130,9 @@ def _with_complement(
 
 
 def _logs(low: FloatArray, high: FloatArray, log_scale: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """ln of a probability's ends given on the scale e^{log_scale}; what is not positive is unknown below, at most 1 above."""
+    """ln of a probability's ends given on the scale e^{log_scale}; what is not positive is unknown below, at most 1
+    above.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         log_low, log_high = np.log(np.maximum(low, 0.0)) + log_scale, np.log(np.maximum(high, 1e-300)) + log_scale
     log_low = np.where(np.isnan(log_low), -np.inf, log_low - 4 * UNIT_ROUNDOFF * (1 + np.abs(log_scale)))
@@ -132,7 +141,9 @@ def _logs(low: FloatArray, high: FloatArray, log_scale: FloatArray) -> tuple[Flo
 
 
 def read_profile(line: ContourLine, epsilon: FloatArray) -> Readings:
-    """ln delta at finite epsilons, from ID: delta itself, or 1 - delta, or delta - 1 + e^eps, by the side of the line."""
+    """ln delta at finite epsilons, from ID: delta itself, or 1 - delta, or delta - 1 + e^eps, by the side of the
+    line.
+    """
     integrals = line.integrals(epsilon)
     low, high = integrals.lower[2], integrals.upper[2]
     if line.theta > 1:
@@ -189,9 +200,12 @@ def solve_profile(line: ContourLine, delta: float) -> float:
 
 
 def _newton(line: ContourLine, c: FloatArray, row: int, sign: float, level: FloatArray) -> FloatArray:
-    """Solve ln(sign I_row(c)) = level; the derivative of I0 is minus the density, that of ID is -I0 on its own scale."""
+    """Solve ln(sign I_row(c)) = level; the derivative of I0 is minus the density, that of ID is -I0 on its own
+    scale.
+    """
     slope_row = 3 if row == 0 else 0
     largest = 4 * line.deviation
+    residual = np.full(len(c), np.inf)
     with np.errstate(all="ignore"):
         for _ in range(_NEWTON_STEPS):
             sums, log_scale = line.approximate(c)
@@ -199,11 +213,11 @@ def _newton(line: ContourLine, c: FloatArray, row: int, sign: float, level: Floa
             difference = np.log(value) + log_scale[row] - level
             hazard = sign * sums[slope_row] / value
             move = np.where(value > 0, difference / hazard, -sign * largest)
-            move = np.clip(np.where(np.isnan(move), np.nan, move), -largest, largest)
-            c = c + move
-            if not (np.abs(move * hazard) > 1e-14 * (1 + np.abs(level))).any():
+            move = np.clip(move, -largest, largest)
+            c, residual = c + move, np.abs(move * hazard)
+            if not (residual > 1e-14 * (1 + np.abs(level))).any():
                 return c
-        return np.where(np.abs(move * hazard) < 1e-6, c, np.nan)
+        return np.where(residual < 1e-6, c, np.nan)
 
 
 def root_margins(line: ContourLine, threshold: float) -> Iterator[float]:

@@ -1,13 +1,17 @@
 """Bounds of a run that need no contour line: always valid, seldom tight.
 
-With q = prod (1 - p_i)^{N_i}, the chance that no step samples the record, and g the curve of the run's Gaussian steps alone
-(g = identity without any): H1 = q G1 + (1 - q) R for some law R, and forgetting the sampled steps is data processing. So
+With q = prod (1 - p_i)^{N_i}, the chance that no step samples the record, and g the curve of the run's Gaussian steps
+alone (g = identity without any): H1 = q G1 + (1 - q) R for some law R, and forgetting the sampled steps is data
+processing. So
 
-    power_g(alpha) <= power_add(alpha) <= q power_g(alpha) + 1 - q,         delta_g <= delta_add <= q delta_g + 1 - q  (eps >= 0)
-    power_g(alpha) <= power_remove(alpha) <= power_g(alpha / q),            delta_g <= delta_remove(eps) <= delta_g(eps + ln q).
+    power_g(alpha) <= power_add(alpha)    <= q power_g(alpha) + 1 - q
+    power_g(alpha) <= power_remove(alpha) <= power_g(alpha / q)
+    delta_g(eps)   <= delta_add(eps)      <= q delta_g(eps) + 1 - q
+    delta_g(eps)   <= delta_remove(eps)   <= delta_g(eps + ln q)
 
-Chernoff and Hoelder add, for tilts s > 1: power <= alpha^{1-1/s} e^{K(s)/s}, delta(eps) <= e^{K(s) - (s-1) eps} (1/s)(1-1/s)^{s-1},
-and for 0 < s < 1, by Markov at the threshold ln(1/alpha): beta(alpha) <= e^{K(s)} alpha^{-(1-s)}.
+Chernoff and Hoelder add, for tilts s > 1, power <= alpha^{1-1/s} e^{K(s)/s} and
+delta(eps) <= e^{K(s) - (s-1) eps} (1/s)(1-1/s)^{s-1}; and for 0 < s < 1, by Markov at the threshold ln(1/alpha),
+beta(alpha) <= e^{K(s)} alpha^{-(1-s)}.
 """
 
 from __future__ import annotations

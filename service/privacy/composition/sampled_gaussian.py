@@ -3,7 +3,8 @@
 One step with noise multiplier sigma and rate p has likelihood ratio w(y) = 1 - p + p e^v, v = y/sigma - 1/(2 sigma^2),
 y ~ N(0, 1) under H0, L = ln w. M(z) = E0 e^{zL} is entire, M(0) = M(1) = 1. A run adds K = sum of N_i ln M_i.
 
-All parts of a heterogeneous run are handled together: arrays have shape (parts, nodes). M is a trapezoid sum in y, whose
+All parts of a heterogeneous run are handled together: arrays have shape (parts, nodes). M is a trapezoid sum in y,
+whose
 error is bounded on the strip |Im y| <= a < pi sigma where L is analytic. Three facts carry the bounds, with
 r = p e^v / w in (0, 1) and phi = a/sigma:
 
@@ -66,8 +67,10 @@ class SampledGaussianParts:
     def __init__(self, steps: SampledSteps, deviation: float, digits: float) -> None:
         """`deviation`: about the standard deviation of the whole run's loss, from below; the grid's step follows it.
 
-        The law of y is cut at a point `reach` on the right, beyond which all steps together have less than about 10^-digits of
-        the mass of H0 and of H1. All moments are those of the cut law: far jumps of the loss would rule them at large tilts.
+        The law of y is cut at a point `reach` on the right, beyond which all steps together have less than about
+        10^-digits of
+        the mass of H0 and of H1. All moments are those of the cut law: far jumps of the loss would rule them at
+        large tilts.
         """
         self.sigma, self.rate, self.count = (np.array(column, dtype=np.float64) for column in zip(*steps, strict=True))
         self._need = math.log(float(self.count.sum())) + 42.0
@@ -91,7 +94,9 @@ class SampledGaussianParts:
         self.dropped = np.exp(np.logaddexp(log_null, self.log_dropped_alternative))
 
     def _growth(self, deviation: float) -> float:
-        """About how much (nats) e^{t arg w} grows on a strip at the height t to which a line is followed; steers the step."""
+        """About how much (nats) e^{t arg w} grows on a strip at the height t to which a line is followed; steers
+        the step.
+        """
         highest = 9.0 / max(deviation, 1e-3)
         steps = float(self.count.sum())
         if steps >= _FEW_STEPS:
@@ -118,9 +123,11 @@ class SampledGaussianParts:
         return Grid.build(self.sigma, self.rate, self.step, self._first, self.nodes, self._kept)
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
-        """K, K', K'' at real tilts, shape (S,), with a bound of the error of K (infinite where the grid does not reach).
+        """K, K', K'' at real tilts, shape (S,), with a bound of the error of K (infinite where the grid does not
+        reach).
 
-        Plain sums: the error of K grows like N u, which Chernoff bounds and the choice of lines do not notice; the prefactor of
+        Plain sums: the error of K grows like N u, which Chernoff bounds and the choice of lines do not notice; the
+        prefactor of
         a line takes `value` instead.
         """
         chunk = max(1, _LARGEST_CHUNK // self.size)
@@ -175,8 +182,10 @@ class SampledGaussianParts:
     def _quadrature_error(self, tilts: FloatArray, weights: FloatArray, total: FloatArray) -> FloatArray:
         """Trapezoid error of M(s), relative to M(s), shape (S, parts).
 
-        |M_h - M| <= 2 sup_{|Im y| = a} int |phi w^s| / (e^{2 pi a/h} - 1) and |phi(y+ia)| = e^{a^2/2} phi(y). |w(y+ia)|^s <= w^s for
-        s >= 0; for s < 0 the sum of `inverse_modulus_growth` replaces 1. Any a < pi sigma serves, the best of three is taken.
+        |M_h - M| <= 2 sup_{|Im y| = a} int |phi w^s| / (e^{2 pi a/h} - 1) and |phi(y+ia)| = e^{a^2/2} phi(y).
+        |w(y+ia)|^s <= w^s for
+        s >= 0; for s < 0 the sum of `inverse_modulus_growth` replaces 1. Any a < pi sigma serves, the best of three
+        is taken.
         """
         a, exponent = self._strips
         error = np.broadcast_to(2.1 * np.exp(exponent.min(axis=0)), (len(tilts), len(self.sigma)))
@@ -189,9 +198,11 @@ class SampledGaussianParts:
         return np.where(tilts[:, None] < 0, grown, error)
 
     def inverse_modulus_growth(self, tilt: FloatArray | float, a: FloatArray, weights: FloatArray) -> FloatArray:
-        """Upper Riemann sum of weights |w(y + iq)/w(y)|^s over the nodes, for s < 0 and every |q| <= a (one a per part), summed per part.
+        """Upper Riemann sum of weights |w(y + iq)/w(y)|^s over the nodes, for s < 0 and every |q| <= a (one a per
+        part), summed per part.
 
-        |1 - r + r e^{i phi}| is at least 1 - 2 r sin^2(phi/2) and cos(phi/2), and the logarithm of the integrand phi w^s (1 - 2 r sin^2)^s changes by at most
+        |1 - r + r e^{i phi}| is at least 1 - 2 r sin^2(phi/2) and cos(phi/2), and the logarithm of the integrand phi
+        w^s (1 - 2 r sin^2)^s changes by at most
         |y| + |s| r/(sigma cos^2) per unit of y.
         """
         grid, h = self.grid, self.step
@@ -229,7 +240,9 @@ class Grid:
     """Nodes before the cut; the rest only fills the last block of the sums."""
 
     def tilted(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """phi h e^{sL - shift}, shape (S, parts, nodes), and the shift that keeps it from overflowing (mostly 0), shape (S, parts)."""
+        """phi h e^{sL - shift}, shape (S, parts, nodes), and the shift that keeps it from overflowing (mostly 0),
+        shape (S, parts).
+        """
         joint = tilts[:, None, None] * self.loss + self.log_weight
         top = joint.max(axis=-1)
         shift = np.where(top > _LARGEST_EXPONENT, top, 0.0)
@@ -237,10 +250,10 @@ class Grid:
 
     @staticmethod
     def build(sigma: FloatArray, rate: FloatArray, step: float, first: int, nodes: int, kept: int) -> Grid:
+        """The grid of nodes (first + j) step, j < nodes, of which the first `kept` carry weight."""
         column, p = sigma[:, None], rate[:, None]
-        y = np.arange(first, first + nodes, dtype=np.float64) * step + np.zeros_like(
-            column
-        )  # exact: small integers, dyadic step
+        # Exact: small integers times a dyadic step.
+        y = np.arange(first, first + nodes, dtype=np.float64) * step + np.zeros_like(column)
         v = y / column - 0.5 / column**2
         loss = _loss(v, p)
         log_weight = -0.5 * y**2 + math.log(step / math.sqrt(2 * math.pi))
@@ -268,7 +281,9 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class TiltedMoments:
-    """The law tilted by e^{sL} at one tilt s; `total` is M(s) e^{-shift}, `rounding` and `cut` are relative to it; arrays per part."""
+    """The law tilted by e^{sL} at one tilt s; `total` is M(s) e^{-shift}, `rounding` and `cut` are relative to it;
+    arrays per part.
+    """
 
     weights: FloatArray
     total: FloatArray
@@ -278,11 +293,13 @@ class TiltedMoments:
 
     @staticmethod
     def at(grid: Grid, tilt: float) -> TiltedMoments:
-        weights, shift = (array[0] for array in grid.tilted(np.array([tilt])))
+        """Moments at one tilt, to full precision."""
+        all_weights, all_shifts = grid.tilted(np.array([tilt]))
+        weights, shift = all_weights[0], all_shifts[0]
         excess, size = _excess(grid, tilt, weights)
         plain = shift == 0
         sum_excess = excess.sum(axis=-1)
-        total = np.where(plain, 1 + sum_excess, weights.sum(axis=-1))
+        total = np.asarray(np.where(plain, 1 + sum_excess, weights.sum(axis=-1)), dtype=np.float64)
         log_total = shift + np.where(plain, np.log1p(np.maximum(sum_excess, -1 + 1e-300)), np.log(total))
         size = np.where(plain[:, None], size, weights)
         through_loss = weights * grid.loss_error * np.minimum(1.0, (1 + abs(tilt)) * np.abs(grid.loss))
@@ -293,7 +310,9 @@ class TiltedMoments:
 
 
 def _excess(grid: Grid, tilt: float, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Summands phi (e^{sL} - 1 - s(e^L - 1)) of M(s) - 1, and the size of what was added up for each; shape (parts, nodes)."""
+    """Summands phi (e^{sL} - 1 - s(e^L - 1)) of M(s) - 1, and the size of what was added up for each; shape (parts,
+    nodes).
+    """
     linear = tilt * (grid.weight * np.expm1(np.minimum(grid.loss, 600.0)))
     scale = max(1.0, abs(tilt))
     small = np.abs(grid.loss) * scale < 0.4
@@ -308,8 +327,10 @@ def _excess(grid: Grid, tilt: float, weights: FloatArray) -> tuple[FloatArray, F
 def _cut_error(grid: Grid, tilts: FloatArray, weights: FloatArray, shift: FloatArray) -> FloatArray:
     """Bound of what the two ends of the grid add to the error of M(s), scaled like `weights`, shape (S, parts).
 
-    At both ends, half way between nodes, the rectangle behind the trapezoid rule has a side on which the integrand is weighted with
-    1/(1 + e^{2 pi |Im y|/h}): less than half a term. On the left the integral itself is cut too: Phi(y) max(w^s, (1-p)^s) is left out.
+    At both ends, half way between nodes, the rectangle behind the trapezoid rule has a side on which the integrand
+    is weighted with
+    1/(1 + e^{2 pi |Im y|/h}): less than half a term. On the left the integral itself is cut too: Phi(y) max(w^s,
+    (1-p)^s) is left out.
     """
     steep = np.minimum(0.5 * grid.step * np.abs(tilts)[:, None] / grid.sigma, 50.0)
     sides = weights[:, :, grid.kept - 1] * np.exp(steep) + weights[:, :, 0] * np.exp(steep * grid.responsibility[:, 0])

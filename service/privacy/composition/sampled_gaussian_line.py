@@ -1,6 +1,7 @@
 """Poisson-sampled Gaussian steps on a vertical line Re z = theta: values of K, their errors, and majorants of |M|.
 
-Notation of `sampled_gaussian.py`. E_theta is the expectation under the law tilted by e^{theta L}; M(theta + it)/M(theta) = E_theta e^{itL}.
+Notation of `sampled_gaussian.py`. E_theta is the expectation under the law tilted by e^{theta L}; M(theta +
+it)/M(theta) = E_theta e^{itL}.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class SampledGaussianLine:
         N is an integer, so the branch of the logarithm does not matter to e^K.
         """
         count = self.parts.count[:, None]
-        t = np.arange(nodes + 1) * step
+        t = np.arange(nodes + 1, dtype=np.float64) * step
         d = self._tilted_differences(step, nodes)
         log_modulus = 0.5 * np.log1p(np.maximum(2 * d.real + (d.real**2 + d.imag**2), _ROUNDING_FLOOR - 1))
         angle = np.arctan2(d.imag, 1 + d.real)
@@ -67,7 +68,8 @@ class SampledGaussianLine:
     def _tilted_differences(self, step: float, nodes: int) -> ComplexArray:
         """d_k for all parts, shape (parts, nodes + 1), as sums of second-order terms only.
 
-        E0(w - 1) = 0, so d = E_theta(e^{itL} - 1 - itL) + it E_theta(L - e^{-theta L}(e^L - 1)): every summand is O(L^2), and rounding
+        E0(w - 1) = 0, so d = E_theta(e^{itL} - 1 - itL) + it E_theta(L - e^{-theta L}(e^L - 1)): every summand is
+        O(L^2), and rounding
         does not grow with the number of steps. With k = a columns + b and E(x) = e^{ix} - 1 = ix + E'(x),
         E(x+y) - i(x+y) = E(x) E(y) + E'(x) + E'(y): the sums over nodes become one matrix product.
         """
@@ -108,7 +110,8 @@ class SampledGaussianLine:
     def _rounding_error(self, t: FloatArray) -> FloatArray:
         """Bound of the rounding error of d_k, shape (parts, nodes + 1).
 
-        Relative errors of weights and products act on |E(x)E(y)| + |E'(x)| + |E'(y)| <= min(x^2 + y^2 + xy, 2(x + y)) with x + y = t|L|;
+        Relative errors of weights and products act on |E(x)E(y)| + |E'(x)| + |E'(y)| <= min(x^2 + y^2 + xy, 2(x +
+        y)) with x + y = t|L|;
         errors of L act through derivatives, which are O(t (t + 1 + |theta|) |L|) and at most 2t.
         """
         grid, theta, weights = self.grid, self.theta, self._weights
@@ -126,7 +129,9 @@ class SampledGaussianLine:
         return 1.5 * np.minimum(t**2 * quadratic, 2 * t * linear) + 2 * through_loss + t * mean
 
     def _quadrature_error(self, t: FloatArray) -> FloatArray:
-        """Bound of the trapezoid and cut errors of d_k, shape (parts, nodes + 1); it grows with t and is taken at a few heights."""
+        """Bound of the trapezoid and cut errors of d_k, shape (parts, nodes + 1); it grows with t and is taken at a
+        few heights.
+        """
         heights = np.array([0.15, 0.3, 0.5, 0.7, 1.0]) * t[-1]
         best = np.full((len(heights), len(self.parts.sigma)), np.inf)
         for fraction in (0.3, 0.7) if self.theta >= 0 else (0.15, 0.4):
@@ -138,9 +143,12 @@ class SampledGaussianLine:
     def _strip_error(self, heights: FloatArray, a: FloatArray) -> FloatArray:
         """Trapezoid error of M from the strip |Im y| <= a (one a per part), at each height, shape (T, parts).
 
-        Up to a node J the rectangle rule: (I(a) + I(-a))/(e^{2 pi a/h} - 1) with I(-+a) = e^{a^2/2} int phi |w(y + ia)|^theta
-        e^{+-t arg w(y + ia)}, bounded by an upper Riemann sum with |d ln(integrand)| <= |y| + (|theta| + t) r/(sigma cos), and its
-        side at J, where e^{t arg w} grows against 1/(1 + e^{2 pi |s|/h}): 1.3 terms if slower. Beyond J, where far jumps may turn too
+        Up to a node J the rectangle rule: (I(a) + I(-a))/(e^{2 pi a/h} - 1) with I(-+a) = e^{a^2/2} int phi |w(y +
+        ia)|^theta
+        e^{+-t arg w(y + ia)}, bounded by an upper Riemann sum with |d ln(integrand)| <= |y| + (|theta| + t) r/(sigma
+        cos), and its
+        side at J, where e^{t arg w} grows against 1/(1 + e^{2 pi |s|/h}): 1.3 terms if slower. Beyond J, where far
+        jumps may turn too
         fast for the step, the sizes of sum and integral themselves. The best J serves.
         """
         grid, h, sigma = self.grid, self.parts.step, self.parts.sigma
@@ -168,7 +176,8 @@ class SampledGaussianLine:
     def log_variation(self) -> float:
         """ln V with |M(theta + it)/M(theta)| <= V/t for every t > 0, for the part where V is smallest.
 
-        Integration by parts in y: t |M| <= int |psi'| and the values of psi at the ends, psi = phi w^theta / L', L' = r/sigma, by an
+        Integration by parts in y: t |M| <= int |psi'| and the values of psi at the ends, psi = phi w^theta / L', L'
+        = r/sigma, by an
         upper Riemann sum with |psi'/psi| <= |y| + (|theta| r + 1)/sigma; on the left of the grid psi only rises.
         """
         grid, h, sigma = self.grid, self.parts.step, self.parts.sigma[:, None]
@@ -184,10 +193,13 @@ class SampledGaussianLine:
         return float(np.log(variation.min())) + 1e-9
 
     def log_majorant(self, height: float) -> tuple[float, float]:
-        """Upper bound U(t) of ln |M(theta + it)/M(theta)| summed over the run, for all heights >= t, and the most one step adds to it.
+        """Upper bound U(t) of ln |M(theta + it)/M(theta)| summed over the run, for all heights >= t, and the most
+        one step adds to it.
 
-        For every eta in (0, pi sigma), |M(theta + it)| <= B_eta(t) = e^{eta^2/2} int phi |w(y + i eta)|^theta e^{-t arg w(y + i eta)},
-        which decreases in t because arg w >= 0. Calls with growing heights start their search of eta where the last one ended.
+        For every eta in (0, pi sigma), |M(theta + it)| <= B_eta(t) = e^{eta^2/2} int phi |w(y + i eta)|^theta e^{-t
+        arg w(y + i eta)},
+        which decreases in t because arg w >= 0. Calls with growing heights start their search of eta where the last
+        one ended.
         """
         sigma, step = self.parts.sigma, self.parts.step
         responsibility = self.grid.responsibility[:, self._window]
@@ -213,7 +225,9 @@ class SampledGaussianLine:
 
     @cached_property
     def _majorant_stride(self) -> int:
-        """How many nodes may be skipped in the sums for majorants, which need few digits: the strip error shows when too many."""
+        """How many nodes may be skipped in the sums for majorants, which need few digits: the strip error shows
+        when too many.
+        """
         for stride in (4, 2):
             h = stride * self.parts.step
             s = np.minimum(0.5 * math.pi * self.parts.sigma, 2 * math.pi / h)
@@ -226,7 +240,8 @@ class SampledGaussianLine:
     ) -> FloatArray:
         """ln(B_eta(t)/M(theta)) from above, shape (parts,): its trapezoid sum plus the strip bound of that sum's error.
 
-        The integrand of B continues to |Im y| <= s with modulus <= e^{s^2/2} phi w^theta (for theta < 0 with the growth of 1/|w|), for
+        The integrand of B continues to |Im y| <= s with modulus <= e^{s^2/2} phi w^theta (for theta < 0 with the
+        growth of 1/|w|), for
         s <= pi sigma/2 and s + eta < pi sigma: the two halves w(y + i(s + eta)) and w(y + i(s - eta)) have
         arg w(y + i(s + eta)) >= arg w(y + i(s - eta)) there, so the e^{-t arg} factors never grow.
         """
@@ -242,7 +257,8 @@ class SampledGaussianLine:
             s = 0.5 * s
             growth = self.parts.inverse_modulus_growth(theta, s + eta, self._weights)
             strip = 0.5 * s**2 - 2 * math.pi * s / step + np.log(np.maximum(growth, 1.0))
-        # The path from the real line to Im y = eta adds two vertical sides at the ends, each below eta/h of an end's term.
+        # The path from the real line to Im y = eta adds two vertical sides at the ends, each below eta/h of an end's
+        # term.
         error = 2.1 * np.exp(strip) + 4 * self._omitted + (4 + 4 * eta / self.parts.step) * self._cut
         return 0.5 * eta**2 + np.log(tilted * (1 + 1e-13) + error) + 1e-13
 
@@ -260,9 +276,11 @@ def _outside(weights: FloatArray, window: slice) -> FloatArray:
 
 
 def _multiples(phase: FloatArray, count: int) -> tuple[ComplexArray, ComplexArray]:
-    """E(kx) = e^{ikx} - 1 and E'(kx) = E(kx) - ikx for k = 0..count-1 along the axis before the last, `phase` having length 1 there.
+    """E(kx) = e^{ikx} - 1 and E'(kx) = E(kx) - ikx for k = 0..count-1 along the axis before the last, `phase` having
+    length 1 there.
 
-    From E(kx) = E((k-1)x) + E(x) + E((k-1)x) E(x), the same for E' with the last term alone mixing: nothing cancels for small x.
+    From E(kx) = E((k-1)x) + E(x) + E((k-1)x) E(x), the same for E' with the last term alone mixing: nothing cancels
+    for small x.
     """
     full = np.zeros((*phase.shape[:-2], count, phase.shape[-1]), dtype=np.complex128)
     rest = np.zeros_like(full)

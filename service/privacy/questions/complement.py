@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import numpy as np
 
@@ -10,15 +11,23 @@ from service.privacy.enclosure import Bounds, Enclosure, FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.decreasing_root import increasing_root
 
+LARGE_RATE: Final = 2.0**-14
+"""From here on an ulp over the rate is 4e-12 at most."""
+
 
 def type_two_error_at_complement(curve: AbstractTradeOff, rate: float) -> Enclosure:
     """f(1 - rate), with relative accuracy however small the rate is.
 
-    Where 1 - rate is no double it is the beta at which the inverse curve's power reaches `rate`.
+    Where 1 - rate is no double, neighbouring doubles enclose it: f is convex and ends in f(1) = 0, so that they differ by
+    at most an ulp over the rate, relative to f. For small rates it is the beta at which the inverse curve's power
+    reaches `rate`.
     """
     rounded = 1 - rate
     if 1 - rounded == rate:
         return curve.type_two_error(np.array([rounded])).at(0, curve.evidence)
+    if rate >= LARGE_RATE:
+        bounds = curve.type_two_error(_neighbours(rounded))
+        return Enclosure(float(bounds.lower[1]), float(bounds.upper[0]), curve.evidence)
     inverse = curve.reversed()
     if inverse.singular_power.lower >= rate:
         return Enclosure.point(0.0)
@@ -37,6 +46,9 @@ def power_at_complement(curve: AbstractTradeOff, rate: float) -> Enclosure:
     rounded = 1 - rate
     if 1 - rounded == rate:
         return curve.power_at(rounded)
-    ends = np.array([math.nextafter(rounded, 0.0), min(math.nextafter(rounded, 2.0), 1.0)])
-    bounds = curve.power(ends)
+    bounds = curve.power(_neighbours(rounded))
     return Enclosure(float(bounds.lower[0]), float(bounds.upper[1]), curve.evidence)
+
+
+def _neighbours(rate: float) -> FloatArray:
+    return np.array([math.nextafter(rate, 0.0), min(math.nextafter(rate, 2.0), 1.0)])
