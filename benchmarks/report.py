@@ -36,8 +36,8 @@ class Section:
     """All that a subject measured."""
 
     title: str
-    reaches: list[Reach] = field(default_factory=list)
-    tables: list[Table] = field(default_factory=list)
+    reaches: list[Reach] = field(default_factory=list[Reach])
+    tables: list[Table] = field(default_factory=list[Table])
 
     def markdown(self) -> str:
         return "\n\n".join([f"## {self.title}", *(table.markdown() for table in self.tables)])

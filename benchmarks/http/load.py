@@ -24,8 +24,7 @@ class Load:
     """Latencies in seconds of all requests that were answered within the time."""
 
     seconds: float
-    latencies: list[float] = field(default_factory=list)
-    heads: list[bytes] = field(default_factory=list)
+    latencies: list[float] = field(default_factory=list[float])
 
     @property
     def rate(self) -> float:
@@ -85,7 +84,6 @@ class _Connection(asyncio.Protocol):
             if end < 0:
                 return
             self._missing = _length(self._buffer[:end]) - (len(self._buffer) - end - 4)
-            self._found.heads[:] = [self._buffer[:end]]
         else:
             self._missing -= len(data)
         if self._missing == 0:

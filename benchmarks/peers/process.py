@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Any
@@ -43,7 +43,7 @@ class Peer:
 
 
 @contextmanager
-def peer(module: str) -> Iterator[Peer]:
+def peer(module: str) -> Generator[Peer]:
     process = subprocess.Popen(
         [sys.executable, "-m", "benchmarks.peers.worker", f"benchmarks.peers.{module}"],
         stdin=subprocess.PIPE,
