@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -33,9 +32,8 @@ from service.privacy.composition.contour_readings import (
     root_margins,
     solve_profile,
 )
+from service.privacy.composition.contour_run import CUT_DIGITS, ContourRun
 from service.privacy.composition.fallback import FallbackBounds
-from service.privacy.composition.loss_transform import LossTransform
-from service.privacy.composition.sampled_gaussian import SampledGaussianParts, SampledSteps
 from service.privacy.enclosure import Bounds, Enclosure, Evidence, FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
@@ -43,24 +41,10 @@ from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 _GOOD_WIDTH = 1e-9
 """A reading with a larger relative width is tried on neighbouring lines as well, and the enclosures intersected."""
 
-_LARGEST_GRID = 150_000
-"""Nodes (times parts) above which no moment is evaluated: only noise multipliers below about 0.002 need more."""
-
-
 _SMALLEST_VARIANCE = 1e-200
 """Losses that vary less are below the range in which tilts and thresholds can be represented."""
 
-
-_DIGITS = (22.0, 40.0, 80.0, 160.0, 330.0, 1000.0)
-"""Masses 10^-digits at which far jumps are cut off; a reading uses the first that is 12 digits below it."""
-
-
 _CUTS_TRIED = 3
-
-
-def _digits_for(value: float) -> float:
-    wanted = 12 - math.log10(value)
-    return next((digits for digits in _DIGITS if digits >= wanted), _DIGITS[-1])
 
 
 def contour_pair(
@@ -68,89 +52,12 @@ def contour_pair(
 ) -> tuple[ContourTradeOff, ContourTradeOff]:
     """The add and remove curves of a run.
 
-    `gaussian_mu_squared`: sum of N/sigma^2 over Gaussian steps (0 without any). `sampled`: (noise_multiplier,
-    sample_rate, steps)
-    of Poisson-sampled Gaussian steps, 0 < sample_rate < 1.
+    `gaussian_mu_squared`: sum of N/sigma^2 over Gaussian steps (0 without any), within 1e-14 of its value.
+    `sampled`: (noise_multiplier, sample_rate, steps) of Poisson-sampled Gaussian steps, 0 < sample_rate < 1.
     """
-    run = _Run.of(gaussian_mu_squared, tuple(sampled))
+    run = ContourRun.of(gaussian_mu_squared, tuple(sampled))
     add = ContourTradeOff(run, reflected=False)
     return add, add.reversed()
-
-
-@dataclass(frozen=True)
-class _Run:
-    """What both directions share: the steps, and their moments with the far jumps cut off at several masses."""
-
-    gaussian_mu_squared: float
-    groups: tuple[SampledSteps, ...]
-    log_unsampled: float
-    global_mu: float
-    deviation: float
-    _grids: dict[float, tuple[SampledGaussianParts, ...]] = field(
-        default_factory=dict[float, tuple[SampledGaussianParts, ...]]
-    )
-    _cuts: dict[tuple[float, int], int] = field(default_factory=dict[tuple[float, int], int])
-
-    @staticmethod
-    def of(gaussian_mu_squared: float, sampled: SampledSteps) -> _Run:
-        groups: list[list[tuple[float, float, int]]] = []
-        for step in sorted(sampled):  # parts of similar noise share one grid
-            if groups and step[0] <= 1.6 * groups[-1][0][0]:
-                groups[-1].append(step)
-            else:
-                groups.append([step])
-        variance = gaussian_mu_squared + math.fsum(
-            count * min(rate / sigma, 1.0) ** 2 for sigma, rate, count in sampled
-        )
-        log_unsampled = math.fsum(count * math.log1p(-rate) for _, rate, count in sampled)
-        global_mu = math.sqrt(gaussian_mu_squared + math.fsum(count / sigma**2 for sigma, _, count in sampled))
-        return _Run(gaussian_mu_squared, tuple(map(tuple, groups)), log_unsampled, global_mu, math.sqrt(variance))
-
-    def transform(self, digits: float, *, reflected: bool) -> LossTransform | None:
-        """The run's moments with less than 10^-digits of its mass cut off; None where their grids would be too
-        large.
-        """
-        parts = self._parts(digits)
-        if any(part.size > _LARGEST_GRID for part in parts):
-            return None
-        return LossTransform(self.gaussian_mu_squared, parts, reflected)
-
-    def first_cut(self, digits: float, score: float) -> int:
-        """Index in `_DIGITS` of the cut to begin with, for a tail score (standard deviations): a guess that costs
-        time, never validity.
-
-        At a tilt theta the end y of the grid weighs about N e^{-y^2/2 + theta L(y)}. Tilts grow with the score, up
-        to where jumps
-        inside the cut take over; the cut must lie where the end weighs nothing by then.
-        """
-        key = (digits, math.ceil(score))
-        if key not in self._cuts:
-            theta = 0.5 + key[1] / max(self.deviation, 1e-290)
-            deeper = range(_DIGITS.index(digits), len(_DIGITS))
-            light = (i for i in deeper if all(_end_is_light(group, _DIGITS[i], theta) for group in self.groups))
-            self._cuts[key] = next(light, deeper[0])
-        return self._cuts[key]
-
-    def _parts(self, digits: float) -> tuple[SampledGaussianParts, ...]:
-        if digits not in self._grids:
-            self._grids[digits] = tuple(SampledGaussianParts(group, self.deviation, digits) for group in self.groups)
-        return self._grids[digits]
-
-
-def _end_is_light(steps: SampledSteps, digits: float, theta: float) -> bool:
-    sigma, rate, count = min(steps, key=lambda step: step[0] - 1e-3 * math.log(step[1]))
-    steps_log = math.log(count)
-    goal = digits * math.log(10) + math.log(2) + steps_log
-    end = max(math.sqrt(2 * goal), 1 / sigma + math.sqrt(2 * max(goal + math.log(rate), 0.0)))
-
-    def heaviest_tilt(y: float, margin: float) -> float:
-        exponent = y / sigma - 0.5 / sigma**2
-        loss = math.log1p(rate * math.expm1(exponent)) if exponent < 600 else exponent + math.log(rate)
-        return (0.5 * y * y - steps_log - margin) / loss if loss > 0 else math.inf
-
-    start = math.sqrt(2 * (steps_log + 8))
-    jumps = min(heaviest_tilt(start + (end - start) * k / 12, 0.0) for k in range(13))
-    return heaviest_tilt(end, 30.0) >= min(theta, jumps)
 
 
 class ContourTradeOff(AbstractTradeOff):
@@ -165,13 +72,13 @@ class ContourTradeOff(AbstractTradeOff):
     evidence = Evidence.CERTIFIED
     method = "contour"
 
-    def __init__(self, run: _Run, *, reflected: bool) -> None:
+    def __init__(self, run: ContourRun, *, reflected: bool) -> None:
         self._run, self._reflected = run, reflected
         self._ladders: dict[float, ContourLadder | None] = {}
 
     @cached_property
     def _fallback(self) -> FallbackBounds:
-        transform = self._run.transform(_DIGITS[-1], reflected=self._reflected)
+        transform = self._run.transform(CUT_DIGITS[-1], reflected=self._reflected)
         return FallbackBounds(self._run.gaussian_mu_squared, self._run.log_unsampled, self._reflected, transform)
 
     def _ladder(self, digits: float) -> ContourLadder | None:
@@ -223,16 +130,13 @@ class ContourTradeOff(AbstractTradeOff):
         known.upper[1], known.upper[2] = np.log1p(-alpha), np.inf
         scores = -ndtri(alpha)
         first = np.array(
-            [
-                self._run.first_cut(_digits_for(min(rate, 1 - rate)), abs(score))
-                for rate, score in zip(alpha, scores, strict=True)
-            ]
+            [self._run.first_cut(min(rate, 1 - rate), abs(score)) for rate, score in zip(alpha, scores, strict=True)]
         )
         for offset in range(_CUTS_TRIED):
-            cuts = np.minimum(first + offset, len(_DIGITS) - 1)
+            cuts = np.minimum(first + offset, len(CUT_DIGITS) - 1)
             wide = known.width() > _GOOD_WIDTH
             for cut in sorted({int(cut) for cut in cuts[wide]}):
-                ladder = self._ladder(_DIGITS[cut])
+                ladder = self._ladder(CUT_DIGITS[cut])
                 if ladder is not None:
                     places = np.flatnonzero(wide & (cuts == cut))
                     self._read(
@@ -254,7 +158,7 @@ class ContourTradeOff(AbstractTradeOff):
         beyond = epsilon >= self.largest_log_ratio.upper
         known = Readings(np.full((1, len(epsilon)), -np.inf), np.where(beyond, -np.inf, 0.0)[None])
         places = np.flatnonzero(~beyond)
-        for digits in _DIGITS:
+        for digits in CUT_DIGITS:
             if len(places) == 0:
                 break
             ladder = self._ladder(digits)
@@ -262,7 +166,7 @@ class ContourTradeOff(AbstractTradeOff):
                 rungs = ladder.for_thresholds(epsilon[places])
                 # Ready: the cut lies 11 digits below delta, and the ladder reaches the threshold.
                 deep = np.array([rung.log_profile for rung in rungs]) > (11 - digits) * math.log(10)
-                ready = (deep & ladder.reaches(epsilon[places])) | (digits == _DIGITS[-1])
+                ready = (deep & ladder.reaches(epsilon[places])) | (digits == CUT_DIGITS[-1])
                 chosen = [rung for rung, is_ready in zip(rungs, ready, strict=True) if is_ready]
                 self._read(ladder, chosen, places[ready], known, lambda line, at: read_profile(line, epsilon[at]))
             places = places[known.width()[places] > _GOOD_WIDTH]
@@ -272,8 +176,8 @@ class ContourTradeOff(AbstractTradeOff):
 
     @np.errstate(all="ignore")
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        first = self._run.first_cut(_digits_for(delta), abs(float(ndtri(delta))))
-        for digits in _DIGITS[first : first + _CUTS_TRIED]:
+        first = self._run.first_cut(delta, abs(float(ndtri(delta))))
+        for digits in CUT_DIGITS[first : first + _CUTS_TRIED]:
             ladder = self._ladder(digits)
             found = None if ladder is None else self._epsilon_on_line(ladder, delta)
             if found is not None:
