@@ -18,8 +18,8 @@ LARGE_RATE: Final = 2.0**-14
 def type_two_error_at_complement(curve: AbstractTradeOff, rate: float) -> Enclosure:
     """f(1 - rate), with relative accuracy however small the rate is.
 
-    Where 1 - rate is no double, neighbouring doubles enclose it: f is convex and ends in f(1) = 0, so that they differ by
-    at most an ulp over the rate, relative to f. For small rates it is the beta at which the inverse curve's power
+    Where 1 - rate is no double, neighbouring doubles enclose it: f is convex and ends in f(1) = 0, so that they differ
+    by at most an ulp over the rate, relative to f. For small rates it is the beta at which the inverse curve's power
     reaches `rate`.
     """
     rounded = 1 - rate
