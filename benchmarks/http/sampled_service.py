@@ -41,9 +41,14 @@ class Tick:
         return Tick(time.perf_counter(), time.thread_time(), ready)
 
 
+def open_schedule() -> int:
+    """The schedstat file of this thread, for `Tick.now`."""
+    return os.open("/proc/thread-self/schedstat", os.O_RDONLY)
+
+
 @dataclass
 class Gaps:
-    """The longest so far. `schedule` is the open schedstat file of the loop's thread."""
+    """The longest so far. `schedule` is from `open_schedule` in the loop's thread."""
 
     schedule: int
     wall: float = 0.0
@@ -55,11 +60,15 @@ class Gaps:
         that sleeps would wait for several rounds of the loop, each with a request of every connection.
         """
         tick = Tick.now(self.schedule)
-        wall = tick.wall - last.wall - TICK_SECONDS
+        self.add(last, tick, TICK_SECONDS)
+        loop.call_later(TICK_SECONDS, self.watch, loop, tick)
+
+    def add(self, last: Tick, tick: Tick, wanted: float = 0.0) -> None:
+        """A time between two ticks, of which `wanted` was asked for."""
+        wall = tick.wall - last.wall - wanted
         self.wall = max(self.wall, wall)
         self.blocked = max(self.blocked, wall - (tick.ready - last.ready))
         self.cpu = max(self.cpu, tick.cpu - last.cpu)
-        loop.call_later(TICK_SECONDS, self.watch, loop, tick)
 
     async def answer(self, _: Request) -> Response:
         body = json.dumps({"wall": self.wall, "blocked": self.blocked, "cpu": self.cpu})
@@ -68,7 +77,7 @@ class Gaps:
 
 
 async def serve(port: int) -> None:
-    gaps = Gaps(os.open("/proc/thread-self/schedstat", os.O_RDONLY))
+    gaps = Gaps(open_schedule())
     app = create_app(Settings())
     app.router.routes.append(Route("/gaps", gaps.answer))
     gaps.watch(asyncio.get_running_loop(), Tick.now(gaps.schedule))

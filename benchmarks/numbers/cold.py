@@ -7,6 +7,7 @@ asked of the same curves, nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable
+from statistics import median
 from typing import Any, Final
 
 import numpy as np
@@ -15,11 +16,12 @@ from pydantic import TypeAdapter
 from api_schemas.questions import GdpMuQuestion, QuestionSpec, TradeOffQuestion
 from benchmarks.cases import COMPOSED, UNRELATED, Run
 from benchmarks.report import Reach, Section, Table, milliseconds
-from benchmarks.timing import median_cpu_seconds, median_cpu_seconds_after
+from benchmarks.timing import cpu_seconds, median_cpu_seconds_after
 from service.computations.readings import READINGS
 from service.privacy.questions import gaussian_dp, profile, reconstruction
 from service.privacy.trade_off.pair import TradeOffPair
 
+ROUNDS: Final = 15
 COLD_SECONDS: Final = 0.010
 FURTHER_SECONDS: Final = 0.002
 
@@ -45,12 +47,17 @@ def measure() -> Section:
     section = Section("Cold answers")
     ask_gamma(UNRELATED.curves())
     ask_epsilon(UNRELATED.curves())
-    gammas = {run: median_cpu_seconds(lambda run=run: ask_gamma(run.curves())) for run in COMPOSED}
-    epsilons = {run: median_cpu_seconds(lambda run=run: ask_epsilon(run.curves())) for run in COMPOSED}
+    gammas: dict[Run, list[float]] = {run: [] for run in COMPOSED}
+    epsilons: dict[Run, list[float]] = {run: [] for run in COMPOSED}
+    for _ in range(ROUNDS):  # in turn, so that a neighbour who disturbs does not disturb one run alone
+        for run in COMPOSED:
+            gammas[run].append(cpu_seconds(lambda run=run: ask_gamma(run.curves())))
+            epsilons[run].append(cpu_seconds(lambda run=run: ask_epsilon(run.curves())))
     section.tables.append(_cold_table(gammas, epsilons))
     for name, found in (("gamma(1e-3)", gammas), ("epsilon(1e-5), both directions", epsilons)):
-        measured = ", ".join(f"{run.name} {milliseconds(seconds)}" for run, seconds in found.items())
-        met = max(found.values()) <= COLD_SECONDS
+        middle = {run: median(seconds) for run, seconds in found.items()}
+        measured = ", ".join(f"{run.name} {milliseconds(seconds)}" for run, seconds in middle.items())
+        met = max(middle.values()) <= COLD_SECONDS
         section.reaches.append(Reach(f"certified {name}, cold", "<= 10 ms each", measured, met))
     further = {name: [_further(run, wire) for run in COMPOSED] for name, wire in FURTHER.items()}
     section.tables.append(
@@ -99,9 +106,18 @@ def _asking(wire: dict[str, Any]) -> Callable[[TradeOffPair], object]:
     return ask
 
 
-def _cold_table(gammas: dict[Run, float], epsilons: dict[Run, float]) -> Table:
+def _cold_table(gammas: dict[Run, list[float]], epsilons: dict[Run, list[float]]) -> Table:
     return Table(
-        "Cold answers (CPU ms, median)",
-        ("run (noise multiplier, rate, steps)", "gamma(1e-3)", "epsilon(1e-5), both directions"),
-        [(run, f"{gammas[run] * 1e3:.3g}", f"{epsilons[run] * 1e3:.3g}") for run in COMPOSED],
+        f"Cold answers (CPU ms, {ROUNDS} rounds)",
+        (
+            "run (noise multiplier, rate, steps)",
+            "gamma(1e-3), median",
+            "least",
+            "epsilon(1e-5), both directions, median",
+            "least",
+        ),
+        [
+            (run, *(f"{read(found[run]) * 1e3:.3g}" for found in (gammas, epsilons) for read in (median, min)))
+            for run in COMPOSED
+        ],
     )
