@@ -32,9 +32,8 @@ class OutOfDomain(PrivacyComputationError):
 class UnsupportedCombination(PrivacyComputationError):
     """Valid parts that no theorem or engine here covers together.
 
-    `field` is the part of the request to change (`mechanism`, `threat_model`, `method`), `requested` says what was
-    asked
-    in words, `reason` why it is not served, `supported` lists what is.
+    `field` is the part of the request to change (`mechanism`, `threat_model`, `method`), `requested` says in words what
+    was asked, `reason` why it is not served, `supported` lists what is.
     """
 
     def __init__(self, field: str, requested: str, reason: str, supported: tuple[str, ...]) -> None:

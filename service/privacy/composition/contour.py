@@ -1,15 +1,15 @@
-"""The `contour` engine: certified trade-off curves of runs of Gaussian and Poisson-sampled Gaussian steps, of any
-length.
+"""The `contour` engine: certified curves of runs of Gaussian and Poisson-sampled Gaussian steps, of any length.
 
-Every reading is taken on a line of the ladder that is near its saddle point (`contour_line.py` has the integrals and
-errors).
-At a threshold c the test "S > c" is a point of the curve and e^c the slope of a tangent, so for ANY c
+Every reading is taken on a line of the ladder that is near its saddle point; `contour_line.py` has the integrals and
+their errors. At a threshold c the test "S > c" is a point of the curve and e^c the slope of a tangent, so for ANY c
 
     power(alpha) <= power(c) + e^c (alpha - alpha(c)),      type II error >= beta(c) + e^c (alpha(c) - alpha),
 
-and with a proved alpha(c2) <= alpha the chord gives the other end: power(alpha) >= power(c) - e^{c2} (alpha(c) -
-alpha)_+.
-Solving for c therefore needs no error bound of its own. Everything is intersected with bounds that need no line
+and with a proved alpha(c2) <= alpha the chord gives the other end:
+
+    power(alpha) >= power(c) - e^{c2} (alpha(c) - alpha)_+.
+
+Solving for c therefore needs no error bound of its own. What is still wide is intersected with bounds that need no line
 (`fallback.py`), so that a reading outside the engine's reach is wide, never missing.
 """
 
@@ -45,6 +45,7 @@ _SMALLEST_VARIANCE = 1e-200
 """Losses that vary less are below the range in which tilts and thresholds can be represented."""
 
 _CUTS_TRIED = 3
+"""Cuts tried from the first guess on, each deeper than the one before."""
 
 
 def contour_pair(
@@ -52,8 +53,9 @@ def contour_pair(
 ) -> tuple[ContourTradeOff, ContourTradeOff]:
     """The add and remove curves of a run.
 
-    `gaussian_mu_squared`: sum of N/sigma^2 over Gaussian steps (0 without any), within 1e-14 of its value.
-    `sampled`: (noise_multiplier, sample_rate, steps) of Poisson-sampled Gaussian steps, 0 < sample_rate < 1.
+    `gaussian_mu_squared`: sum of N/sigma^2 over plain Gaussian steps (0 without any), within 1e-14 of its value.
+    `sampled`: (noise_multiplier, sample_rate, steps) of Poisson-sampled Gaussian steps, 0 < sample_rate < 1. Source:
+    composition of dominating pairs (Zhu, Dong, Wang 2022, Theorems 10 and 11).
     """
     run = ContourRun.of(gaussian_mu_squared, tuple(sampled))
     add = ContourTradeOff(run, reflected=False)
@@ -64,9 +66,8 @@ class ContourTradeOff(AbstractTradeOff):
     """One direction of a run, read off the lines of its ladders.
 
     Relative width: 1e-13 to 1e-11 for runs whose sampled-step count and noise keep the loss unimodal (tested on the
-    reference
-    cases and on random runs); wider, and so labelled, where one rare step dominates (tiny rates, small noise, small
-    alpha).
+    reference cases and on random runs); wider, and so labelled, where one rare step dominates (tiny rates, small noise,
+    small alpha).
     """
 
     evidence = Evidence.CERTIFIED
@@ -121,9 +122,8 @@ class ContourTradeOff(AbstractTradeOff):
         """The other direction of the same run."""
         return ContourTradeOff(self._run, reflected=not self._reflected)
 
-    @np.errstate(
-        all="ignore"
-    )  # underflow, overflow and empty logarithms are part of the bounds: NaN never passes `tighten`
+    # Underflow, overflow and empty logarithms are part of the bounds: NaN never passes `Readings.tighten`.
+    @np.errstate(all="ignore")
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         n = len(alpha)
         known = Readings(np.stack([np.log(alpha), np.full(n, -np.inf), np.full(n, -np.inf)]), np.zeros((3, n)))
@@ -139,16 +139,11 @@ class ContourTradeOff(AbstractTradeOff):
                 ladder = self._ladder(CUT_DIGITS[cut])
                 if ladder is not None:
                     places = np.flatnonzero(wide & (cuts == cut))
-                    self._read(
-                        ladder,
-                        ladder.for_tails(alpha[places]),
-                        places,
-                        known,
-                        lambda line, at: read_points(line, alpha[at]),
-                    )
-        wide = np.flatnonzero(known.width() > _GOOD_WIDTH)
-        if len(wide):
-            known.tighten(wide, self._fallback.points(alpha[wide]))
+                    rungs = ladder.for_tails(alpha[places])
+                    self._read(ladder, rungs, places, known, lambda line, at: read_points(line, alpha[at]))
+        places = np.flatnonzero(known.width() > _GOOD_WIDTH)
+        if len(places):
+            known.tighten(places, self._fallback.points(alpha[places]))
         power = Bounds.from_logs(known.lower[0], known.upper[0])
         type_two_error = Bounds.from_logs(known.lower[1], known.upper[1])
         return CurvePoints(type_two_error, power, Bounds(known.lower[2], known.upper[2]))
@@ -185,9 +180,7 @@ class ContourTradeOff(AbstractTradeOff):
         return self._epsilon_by_bisection(delta)
 
     def _epsilon_on_line(self, ladder: ContourLadder, delta: float) -> Enclosure | None:
-        """Root of delta(eps) = delta on the nearest line, proved from both sides; None when the line cannot prove
-        it.
-        """
+        """Root of delta(eps) = delta on the nearest line, proved from both sides; None where the line cannot."""
         rung = ladder.for_profile(delta)
         threshold = solve_profile(rung.line, delta)
         if not 0 < threshold < math.inf:
@@ -197,13 +190,13 @@ class ContourTradeOff(AbstractTradeOff):
             rung, threshold = nearest, solve_profile(nearest.line, delta)
         if not 0 < threshold < math.inf:
             return None
-        slack = 1e-15 * (1 + abs(math.log(delta)))
+        level = math.log(delta)
+        slack = 1e-15 * (1 + abs(level))  # the rounding of ln delta, many times over
         for margin in root_margins(rung.line, threshold):
             ends = np.array([max(threshold - margin, 0.0), threshold + margin])
             proved = read_profile(rung.line, ends)
-            if (ends[0] == 0 or proved.lower[0, 0] >= math.log(delta) + slack) and proved.upper[0, 1] <= math.log(
-                delta
-            ) - slack:
+            left = ends[0] == 0 or proved.lower[0, 0] >= level + slack
+            if left and proved.upper[0, 1] <= level - slack:
                 return Enclosure(float(ends[0]), float(ends[1]), self.evidence)
         return None
 
@@ -221,9 +214,7 @@ class ContourTradeOff(AbstractTradeOff):
         return Enclosure(lower, upper, self.evidence)
 
     def _bisect(self, small: Callable[[Bounds], bool], low: float, high: float) -> tuple[float, float]:
-        """Shrink [low, high] with small(profile(high)), and small(profile(low)) false or low = 0, to 1e-12 of its
-        upper end.
-        """
+        """Shrink [low, high] to 1e-12 of high; small(profile(high)) stays true, small(profile(low)) false or low 0."""
         for _ in range(60):
             middle = 0.5 * (low + high)
             if small(self._profile_formula(np.array([middle]))):
@@ -242,9 +233,7 @@ class ContourTradeOff(AbstractTradeOff):
         known: Readings,
         read: Callable[[ContourLine, IndexArray], Readings],
     ) -> None:
-        """Read each place on its rung's line, and those that come out wide on neighbouring lines too; tightens
-        `known`.
-        """
+        """Tighten `known` by reading each place on its rung's line, and what is wide then on neighbouring lines too."""
         for rung in dict.fromkeys(rungs):
             at = places[[chosen is rung for chosen in rungs]]
             known.tighten(at, read(rung.line, at))
@@ -256,5 +245,6 @@ class ContourTradeOff(AbstractTradeOff):
 
 
 def _around(value: float) -> Enclosure:
+    """A sum of at most 256 parts, or its root, whose terms are rounded: 600 u covers all of it."""
     slack = 600 * UNIT_ROUNDOFF * abs(value)
     return Enclosure(value - slack, value + slack, Evidence.CERTIFIED)

@@ -1,5 +1,4 @@
-"""Which line serves which threshold: a fixed ladder of lines per run, built outwards from the poles only as far as
-asked.
+"""Which line serves which threshold: a fixed ladder of lines per run, built outwards from the poles as far as asked.
 
 The lines depend on the run alone, never on what was asked before, so that the same question always gets the same bytes.
 """
@@ -11,20 +10,20 @@ from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from service.privacy.composition.contour_line import ContourLine
 from service.privacy.composition.loss_transform import LossTransform
 from service.privacy.enclosure import FloatArray
+from service.privacy.trade_off.abstract import BoolArray
 
 _SPACING = 2.0
 """Distance of neighbouring lines in standard deviations of the tilted loss."""
 
 _LARGEST_DEVIATION = 2.0
-"""Lines whose tilted loss spreads more than this times the core's are a second choice: rare large jumps dominate
-there, the
-law is bimodal and the line long; a line nearer to the core serves the same thresholds at the price of a few digits."""
+"""Lines whose tilted loss spreads more than this times the core's are a second choice: rare large jumps dominate there,
+the law is bimodal and the line long; a line nearer to the core serves the same thresholds at the price of a few digits.
+"""
 
 _LARGEST_CANCELLATION = 8.0
 """Nats (about 3.5 digits) that a short line may lose before the saddle line is preferred."""
@@ -36,12 +35,17 @@ _LARGEST_GROWTH = 1.4
 """Neighbouring rungs' deviations differ by at most this factor; where rare jumps take over, the rungs move closer."""
 
 _SMALLEST_SPACING = 0.04
+"""In standard deviations, like `_SPACING`: a ladder that would need closer rungs ends."""
+
 _HALVINGS = 12
+"""How often the first rung of a weak loss is moved closer to the middle when jumps rule it."""
+
 _BATCH = 4
 """Rungs evaluated at once; those after a sharp growth of the deviation are dropped and placed anew."""
 
 _OUTWARD_LINES = 60
 _INWARD_LINES = 20
+"""Most rungs on one side of the middle, and most between a pole and the middle."""
 
 
 class Rung:
@@ -50,13 +54,9 @@ class Rung:
     def __init__(
         self, transform: LossTransform, theta: float, value: float, threshold: float, deviation: float
     ) -> None:
-        self._transform, self.theta, self.value, self.threshold, self.deviation = (
-            transform,
-            theta,
-            value,
-            threshold,
-            deviation,
-        )
+        """`value`, `threshold`, `deviation`: K, K' (the threshold with this saddle point) and sqrt K'' at `theta`."""
+        self._transform, self.theta = transform, theta
+        self.value, self.threshold, self.deviation = value, threshold, deviation
         root = math.copysign(math.sqrt(max(2 * (theta * threshold - value), 1e-300)), theta)
         self.score = root + math.log(theta * deviation / root) / root if abs(root) > 1e-3 else root
         """About -Phi^{-1}(P0(S > threshold)) (Barndorff-Nielsen's r*): only used to choose a line."""
@@ -71,7 +71,7 @@ class Rung:
 
 
 class ContourLadder:
-    """The lines of one run in one direction, sorted by tilt; `for_threshold` and `for_tail` pick the nearest."""
+    """The lines of one run in one direction, sorted by tilt; the methods `for_...` choose among them."""
 
     def __init__(self, transform: LossTransform, variances: FloatArray) -> None:
         """`variances`: K'' of the transform at 0, 1/2 and 1, positive."""
@@ -94,9 +94,7 @@ class ContourLadder:
         return bool(self._right and self._left)
 
     def _start(self, side: int, center: float) -> None:
-        """The first rung of a weak loss, one standard deviation from the middle, or nearer where jumps would rule
-        it.
-        """
+        """The first rung of a weak loss, a standard deviation from the middle, or nearer where jumps would rule it."""
         offset = 1 / self.core_deviation
         for _ in range(_HALVINGS):
             if self._append(side, np.array([center + side * max(offset, 0.75)]), self.core_deviation):
@@ -113,8 +111,9 @@ class ContourLadder:
         return tilts
 
     def _append(self, side: int, tilts: FloatArray, previous: float) -> bool:
-        """Add the rungs at `tilts` up to the first that cannot be evaluated or whose deviation has grown too much;
-        False if none.
+        """Add the rungs at `tilts` up to the first that cannot serve; False if none was added.
+
+        A rung cannot serve where K cannot be evaluated, or where its deviation has grown too much over the `previous`.
         """
         rungs = self._right if side > 0 else self._left
         cumulants = self._transform.cumulants(tilts)
@@ -161,7 +160,7 @@ class ContourLadder:
     def for_thresholds(self, thresholds: FloatArray) -> list[Rung]:
         """The best rung for each threshold: the nearest to its saddle point, or a shorter line that loses few digits.
 
-        K(theta) - theta c is least at the saddle point; what a rung exceeds that by is the logarithm of its
+        K(theta) - theta c is least at the saddle point; by how much a rung exceeds that is the logarithm of its
         cancellation.
         """
         highest, lowest = float(thresholds.max()), float(thresholds.min())
@@ -177,7 +176,7 @@ class ContourLadder:
         serves = among_short.min(axis=1) <= _LARGEST_CANCELLATION
         return [rungs[int(nearest_short[i] if serves[i] else nearest[i])] for i in range(len(thresholds))]
 
-    def reaches(self, thresholds: FloatArray) -> NDArray[np.bool_]:
+    def reaches(self, thresholds: FloatArray) -> BoolArray:
         """Whether the ladder's saddle points come within a standard deviation of each threshold."""
         highest, lowest = self._right[-1], self._left[-1]
         return (thresholds <= highest.threshold + highest.deviation) & (
@@ -196,9 +195,7 @@ class ContourLadder:
         return self.for_thresholds(np.array([rung.threshold for rung in rungs])[nearest])
 
     def for_profile(self, delta: float) -> Rung:
-        """The best rung with theta > 0 for a level of the profile, its threshold taken from the rung whose delta is
-        nearest.
-        """
+        """The best rung with theta > 0 for a level of the profile, at the threshold of the rung with nearest delta."""
         level = math.log(delta)
         self._reach(1, lambda rung: rung.log_profile <= level)
         nearest = min((rung for rung in self._right if rung.theta > 0), key=lambda rung: abs(rung.log_profile - level))

@@ -18,30 +18,31 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from service.privacy.composition.loss_transform import LossTransform, TransformLine
 from service.privacy.enclosure import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
-POLES = ((0.0,), (1.0,), (0.0, 1.0))
-"""The poles of the three kernels, in the order tail under H0, tail under H1, profile."""
+_POLES = ((0, 0.0, 1.0, False), (1, 1.0, 1.0, False), (2, 0.0, -1.0, True), (2, 1.0, 1.0, False))
+"""Integral q (tail under H0, tail under H1, profile), pole, the kernel's residue there, and whether e^c scales it."""
 
 _SCALE_POLES = np.array([[0.0], [1.0], [1.0], [0.0]])
-"""Integrals q carry the scale e^{K - (theta - pole) c}."""
+"""Integral q carries the scale e^{K(theta) - (theta - pole) c}; the fourth is the density under H0."""
 
 _ALIAS_DISTANCES = np.array([0.4, 0.9, 1.6, 2.6, 4.0, 5.5, 7.5, 10.0, 13.0])
 _FEW_ALIAS_DISTANCES = np.array([2.2, 4.5, 8.0])
-"""Distances s - theta of the Chernoff tilts in standard deviations of the tilted loss; the few serve near-Gaussian
-losses.
-"""
+"""Distances |s - theta| of the Chernoff tilts, over 1/deviation of the tilted loss; few serve near-Gaussian losses."""
 
 _SHORT_PERIOD = 14.0
+"""Standard deviations: a period that the few tilts bring below this needs no more tilts."""
 
 _BLOCK_RATIO = 8.0
 _LARGEST_BLOCKS = 10
+"""Blocks of heights [t, 8t] behind the last node that are bounded one by one."""
+
 _LARGEST_NODES = 4_000
 _LARGEST_WORK = 2_500_000
+"""Bounds of a line's nodes, and of its nodes times the array elements of one evaluation of K: they bound its time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,7 @@ class ContourLine:
         kernels = np.stack([1 / z, 1 / (z - 1), 1 / (z * (z - 1))])
         factor = np.full(self.nodes + 1, self.step / math.pi)
         factor[0] *= 0.5
+        # e^{K(z) - K(theta)} at the nodes, turned so that thresholds near the center need small phases only.
         log_size = line.difference.real
         value = np.exp(line.difference - 1j * self.t * self.center)
         self._weighted = kernels * (value * factor)
@@ -84,9 +86,7 @@ class ContourLine:
         self._truncation = _truncation(run, transform.gaussian_mu_squared, self.step, (self.nodes + 1) * self.step)
 
     def _lay_out(self, transform: LossTransform, run: TransformLine, low: float, high: float) -> None:
-        """Choose the step h (aliases below e^-goal over [low, high]) and the number of nodes (majorant below
-        e^-goal).
-        """
+        """Choose the step h (aliases below e^-goal over [low, high]) and the nodes (majorant below e^-goal)."""
         theta, sd = self.theta, self.deviation
         self.value, self.value_error = transform.value(theta)
         goal = 44.0 + math.log1p(abs(theta) * sd) + math.log1p(abs(theta - 1) * sd)
@@ -116,7 +116,9 @@ class ContourLine:
         pole = _SCALE_POLES[:3]
         log_scale = self.value - (self.theta - pole) * c
         alias, known, known_size = self._aliases(c, log_scale)
+        # Two operations for each of the nodes, and 40 u for a node's kernel, exponentials and phase.
         arithmetic = (2 * self.nodes + 40) * UNIT_ROUNDOFF * self._size
+        # Of t, of its products with the center and with the shift, and of the shift itself.
         phases = 4 * UNIT_ROUNDOFF * (abs(self.center) + 2 * np.abs(shift)) * self._phase_size[:, None]
         error = (self._node_error + arithmetic + self._truncation)[:, None] + phases + alias
         # The moments are those of the law cut at far jumps: what it leaves out is added back as an uncertainty.
@@ -125,6 +127,7 @@ class ContourLine:
         left_out = np.stack([constant + null, constant + alternative, constant + alternative + math.log(2)])
         if self.theta < 0:  # ID is E0(e^c - w)_+ there; else (w - e^c)_+ <= w keeps the mass of H0 out of it
             left_out[2] = np.logaddexp(alternative, null + c)
+        # Pole terms are exponentials of rounded exponents, for a law of mass 1 instead of that of the cut law.
         pole_error = 1e-14 + 4 * UNIT_ROUNDOFF * np.abs(log_scale) + 2 * math.exp(np.logaddexp(null, alternative))
         error = error + pole_error * known_size + np.exp(left_out - log_scale)
         # e^{K(theta)} scales the sums, not the pole terms: its error acts on what was summed, before anything cancels.
@@ -134,26 +137,22 @@ class ContourLine:
         return Integrals(log_scale, np.where(np.isnan(lower), -np.inf, lower), np.where(np.isnan(upper), np.inf, upper))
 
     def approximate(self, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """I0, I1, ID and the P0-density of S without error bounds, shape (4, C), and ln of their scales: to steer
-        root finding.
-        """
+        """I0, I1, ID and the P0-density of S, shape (4, C), and ln of their scales: no error bounds, to find roots."""
         c = thresholds
         phase = np.exp(-1j * (c - self.center)[:, None] * self.t)
         sums = np.real(phase @ self._steering.T).T
         log_scale = self.value - (self.theta - _SCALE_POLES) * c
         period = 2 * math.pi / self.step
-        for q, poles in enumerate(POLES):
-            for pole in poles:
-                gap = self.theta - pole
-                carried = c if q == 2 and pole == 0.0 else 0.0
-                residue = -1.0 if q == 2 and pole == 0.0 else 1.0
-                known = np.exp(carried - log_scale[q]) / np.expm1(abs(gap) * period)
-                sums[q] -= math.copysign(residue, residue * gap) * known
+        for q, pole, residue, scaled in _POLES:
+            gap = self.theta - pole
+            known = np.exp((c if scaled else 0.0) - log_scale[q]) / np.expm1(abs(gap) * period)
+            sums[q] -= math.copysign(residue, residue * gap) * known
         return sums, log_scale
 
     def _aliases(self, c: FloatArray, log_scale: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Bound of the alias terms that remain, the known pole terms among them and their sizes, relative to
-        e^{log_scale}, shape (3, C).
+        """Bound of the alias terms, the pole terms known among them and these terms' sizes, shape (3, C) each.
+
+        All are relative to e^{log_scale}. Known are the poles between theta and the tilt s of the best Chernoff bound.
         """
         period = 2 * math.pi / self.step
         bound, known, size = np.zeros_like(log_scale), np.zeros_like(log_scale), np.zeros_like(log_scale)
@@ -164,21 +163,18 @@ class ContourLine:
             exponent = excess - distance * (sign * c[:, None] + period) - np.log(-np.expm1(-distance * period))
             best = np.argmin(exponent, axis=1)
             bound += np.exp(exponent[np.arange(len(c)), best]) * (1 + 1e-9)
-            for q, poles in enumerate(POLES):
-                for pole in poles:
-                    gap = sign * (pole - self.theta)
-                    crossed = (gap > 0) & (sign * (s[best] - pole) > 0)
-                    if crossed.any():
-                        residue = -1.0 if q == 2 and pole == 0.0 else 1.0
-                        carried = c if q == 2 and pole == 0.0 else 0.0
-                        term = np.exp(carried - log_scale[q]) / np.expm1(gap * period)
-                        known[q] += np.where(crossed, -sign * residue * term, 0.0)
-                        size[q] += np.where(crossed, term, 0.0)
+            for q, pole, residue, scaled in _POLES:
+                gap = sign * (pole - self.theta)
+                crossed = (gap > 0) & (sign * (s[best] - pole) > 0)
+                if crossed.any():
+                    term = np.exp((c if scaled else 0.0) - log_scale[q]) / np.expm1(gap * period)
+                    known[q] += np.where(crossed, -sign * residue * term, 0.0)
+                    size[q] += np.where(crossed, term, 0.0)
         return bound, known, size
 
 
 def _height(run: TransformLine, deviation: float, goal: float) -> float:
-    """A height above which the majorant is below e^-goal."""
+    """A height above which the majorant is below e^-goal, or where eight tries lead: it steers, nothing rests on it."""
     height = math.sqrt(2 * goal) / deviation
     for _ in range(8):
         reached = -run.log_majorant(height)[0]
@@ -188,8 +184,8 @@ def _height(run: TransformLine, deviation: float, goal: float) -> float:
     return height
 
 
-def _truncation(run: TransformLine, gaussian_mu_squared: float, step: float, first: float) -> NDArray[np.float64]:
-    """Bound of the nodes from height `first` on, relative to e^{K(theta) - ...}, for the three kernels.
+def _truncation(run: TransformLine, gaussian_mu_squared: float, step: float, first: float) -> FloatArray:
+    """Bound of the nodes from height `first` on, for the three kernels, relative to their scales; shape (3,).
 
     |F| is below a majorant that decreases, so blocks [t, 8t] contribute (1/pi) e^{U(t)} (ln 8 + h/t); beyond the
     last block one step's decay V/t, or the Gaussian part's, closes the sum. The third kernel gains a factor 1/t.

@@ -13,30 +13,30 @@ from service.privacy.composition.contour_line import ContourLine
 from service.privacy.enclosure import FloatArray
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.trade_off.abstract import BoolArray
 
 IndexArray = NDArray[np.intp]
 
 _NEWTON_STEPS = 60
+
 _MARGINS = (4.0, 400.0, 1e5)
-"""A root found on a line is proved from thresholds this many times its uncertainty to either side; the next is
-tried if one fails.
-"""
+"""A root found on a line is proved from thresholds this many times its uncertainty to either side, tried in turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Readings:
     """Enclosures of several quantities at n places: `lower <= truth <= upper`, arrays of shape (quantities, n).
 
-    Points: ln power, ln type II error, ln slope. Profile: ln delta. All ends are intersections, so they only ever
-    tighten.
+    Points: ln power, ln type II error, ln slope. Profile: ln delta. All ends are intersections and only ever tighten.
     """
 
     lower: FloatArray
     upper: FloatArray
 
     def tighten(self, at: IndexArray, other: Readings) -> None:
-        """Intersect the enclosures at the places `at` with others of the same quantities; NaN stands for nothing
-        known.
+        """Intersect the enclosures at the places `at` with others; NaN in these stands for nothing known.
+
+        Raises NumericalFailure where the two do not meet: one of them is wrong.
         """
         lower = np.fmax(self.lower[:, at], other.lower)
         upper = np.fmin(self.upper[:, at], other.upper)
@@ -47,14 +47,14 @@ class Readings:
     def width(self) -> FloatArray:
         """Largest relative width at each place, of power and type II error, or of delta; shape (n,)."""
         gap = self.lower[:2] - self.upper[:2]
-        return np.max(
-            -np.expm1(np.where(np.isnan(gap), 0.0, gap)), axis=0
-        )  # both ends infinite: the number is known to be 0
+        # Both ends infinite: the number is known to be 0.
+        return np.max(-np.expm1(np.where(np.isnan(gap), 0.0, gap)), axis=0)
 
 
 def read_points(line: ContourLine, alpha: FloatArray) -> Readings:
-    """ln power, ln type II error and ln slope at rates strictly between 0 and 1 (the inequalities are in
-    `contour.py`).
+    """ln power, ln type II error and ln slope at rates strictly between 0 and 1, by the inequalities of `contour.py`.
+
+    Unknown (power and type II error at most 1) where no threshold is found.
     """
     c = _solve_tail(line, alpha)
     result = Readings(np.full((3, len(alpha)), -np.inf), np.full((3, len(alpha)), np.inf))
@@ -78,21 +78,17 @@ def _points_around(line: ContourLine, alpha: FloatArray, c: FloatArray, margin: 
     lower, upper, log_scale = integrals.lower, integrals.upper, integrals.log_scale
     sums, _ = line.approximate(c)
     spread = np.abs(upper[0] - lower[0]) / np.maximum(np.abs(sums[3]), 1e-300) + 4e-16 * np.abs(c)
-    step = np.minimum(margin * spread, 5.0 / line.deviation)
-    left, right = line.integrals(c - step), line.integrals(c + step)
-    log_alpha, log_rest = np.log(alpha), np.log1p(-alpha)
-    # The rate on the scale of I0, with the rounding of its exponent and of 1 - alpha.
-    level = log_alpha if line.theta > 0 else log_rest
+    step = np.minimum(margin * spread, 5.0 / line.deviation)  # steers: any step is valid
+    # The rate (1 - alpha on lines left of the poles) on the scale of I0, with the rounding of its exponent.
+    level = np.log(alpha) if line.theta > 0 else np.log1p(-alpha)
     target = np.exp(level - log_scale[0])
     slack = target * (4 * UNIT_ROUNDOFF * (np.abs(level) + np.abs(log_scale[0])) + 1e-15)
     sign = 1.0 if line.theta > 0 else -1.0
-    alpha_excess_low = sign * 0 + lower[0] - sign * target - slack  # (alpha(c) - alpha) / scale from below
+    # (alpha(c) - alpha) on that scale.
+    alpha_excess_low = lower[0] - sign * target - slack
     alpha_excess_high = upper[0] - sign * target + slack
-    rounding = UNIT_ROUNDOFF * (16 + 4 * np.abs(level) + 4 * np.abs(log_scale[0]))  # of the rate on the scale of a line
-    moved = np.exp(level - right.log_scale[0])
-    right_proved = right.upper[0] - sign * moved * (1 - sign * rounding) <= 0
-    moved = np.exp(level - left.log_scale[0])
-    left_proved = left.lower[0] - sign * moved * (1 + sign * rounding) >= 0
+    rounding = UNIT_ROUNDOFF * (16 + 4 * np.abs(level) + 4 * np.abs(log_scale[0]))
+    left_proved, right_proved = _proved_sides(line, level, c, step, rounding)
     slope_low = np.where(left_proved, c - step, -np.inf)
     slope_high = np.where(right_proved, c + step, np.inf)
     steepest = np.where(right_proved, np.exp(np.where(right_proved, step, 0.0)) * (1 + 1e-15), np.inf)
@@ -108,6 +104,21 @@ def _points_around(line: ContourLine, alpha: FloatArray, c: FloatArray, margin: 
     return _with_complement(np.maximum(low, direct), high, log_scale[1], slope_low, slope_high, power_first=False)
 
 
+def _proved_sides(
+    line: ContourLine, level: FloatArray, c: FloatArray, step: FloatArray, rounding: FloatArray
+) -> tuple[BoolArray, BoolArray]:
+    """Whether alpha(c - step) >= alpha, and whether alpha(c + step) <= alpha, are proved.
+
+    `level`: ln alpha, or ln(1 - alpha) where theta < 0; `rounding`: relative error of e^level on a line's scale.
+    """
+    left, right = line.integrals(c - step), line.integrals(c + step)
+    sign = 1.0 if line.theta > 0 else -1.0
+    target_left, target_right = np.exp(level - left.log_scale[0]), np.exp(level - right.log_scale[0])
+    left_proved = left.lower[0] - sign * target_left * (1 + sign * rounding) >= 0
+    right_proved = right.upper[0] - sign * target_right * (1 - sign * rounding) <= 0
+    return left_proved, right_proved
+
+
 def _with_complement(
     low: FloatArray,
     high: FloatArray,
@@ -119,9 +130,7 @@ def _with_complement(
 ) -> Readings:
     """Rows ln power, ln beta, ln slope from the one of power and beta that the line gives directly, on its scale."""
     log_low, log_high = _logs(low, high, log_scale)
-    with np.errstate(divide="ignore"):
-        other_low = np.log1p(-np.exp(log_high)) * (1 + 1e-15) - 4e-16
-        other_high = np.minimum(np.log1p(-np.exp(log_low)) * (1 - 1e-15) + 4e-16, 0.0)
+    other_low, other_high = _complement(log_low, log_high)
     order = (0, 1) if power_first else (1, 0)
     lower, upper = np.empty((3, len(low))), np.empty((3, len(low)))
     lower[order[0]], upper[order[0]], lower[2] = log_low, log_high, slope_low
@@ -129,9 +138,21 @@ def _with_complement(
     return Readings(lower, upper)
 
 
+def _complement(log_low: FloatArray, log_high: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Enclosure of ln(1 - x), from one of ln x <= 0 that was read on a line.
+
+    The rounding of e^{ln x}, which matters where 1 - x is small, is inside the 1e-15 that the line adds to its scale's
+    error; the slack here is for the logarithm.
+    """
+    with np.errstate(divide="ignore"):
+        lower, upper = np.log1p(-np.exp(log_high)), np.log1p(-np.exp(log_low))
+    return lower * (1 + 1e-15) - 4e-16, np.minimum(upper * (1 - 1e-15) + 4e-16, 0.0)
+
+
 def _logs(low: FloatArray, high: FloatArray, log_scale: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """ln of a probability's ends given on the scale e^{log_scale}; what is not positive is unknown below, at most 1
-    above.
+    """ln of a probability's ends given on the scale e^{log_scale}; what is not positive is unknown (0 below, 1 above).
+
+    An upper end is raised to 1e-300 on that scale, where doubles lose their digits.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         log_low, log_high = np.log(np.maximum(low, 0.0)) + log_scale, np.log(np.maximum(high, 1e-300)) + log_scale
@@ -141,9 +162,7 @@ def _logs(low: FloatArray, high: FloatArray, log_scale: FloatArray) -> tuple[Flo
 
 
 def read_profile(line: ContourLine, epsilon: FloatArray) -> Readings:
-    """ln delta at finite epsilons, from ID: delta itself, or 1 - delta, or delta - 1 + e^eps, by the side of the
-    line.
-    """
+    """ln delta at finite epsilons, from ID: delta, delta - 1 or delta - 1 + e^eps, by the side of the line."""
     integrals = line.integrals(epsilon)
     low, high = integrals.lower[2], integrals.upper[2]
     if line.theta > 1:
@@ -151,18 +170,14 @@ def read_profile(line: ContourLine, epsilon: FloatArray) -> Readings:
         return Readings(log_low[None], log_high[None])
     if line.theta > 0:
         log_low, log_high = _logs(-high, -low, integrals.log_scale[2])
-        with np.errstate(divide="ignore"):
-            lower, upper = np.log1p(-np.exp(log_high)), np.log1p(-np.exp(log_low))
-        return Readings((lower * (1 + 1e-15) - 4e-16)[None], np.minimum(upper * (1 - 1e-15) + 4e-16, 0.0)[None])
+        lower, upper = _complement(log_low, log_high)
+        return Readings(lower[None], upper[None])
     # delta - 1 + e^eps may exceed 1, and its scale may overflow far above the line's range: then nothing is known.
     scale = np.exp(np.minimum(integrals.log_scale[2], 600.0))
     base = -np.expm1(np.minimum(epsilon, 700.0))
-    slack = (
-        16
-        * UNIT_ROUNDOFF
-        * (1 + np.abs(base) + np.abs(scale * low) + np.abs(scale * high))
-        * (1 + np.abs(integrals.log_scale[2]))
-    )
+    # 16 u of everything added up, and of the exponent of the scale: expm1 and exp within 4 ulp, products and sums.
+    size = 1 + np.abs(base) + np.abs(scale * low) + np.abs(scale * high)
+    slack = 16 * UNIT_ROUNDOFF * size * (1 + np.abs(integrals.log_scale[2]))
     known = integrals.log_scale[2] < 600.0
     lower = np.where(known, np.log(np.clip(base + scale * low - slack, 0.0, 1.0)), -np.inf)
     upper = np.where(known, np.log(np.clip(base + scale * high + slack, 1e-300, 1.0)), 0.0)
@@ -200,8 +215,9 @@ def solve_profile(line: ContourLine, delta: float) -> float:
 
 
 def _newton(line: ContourLine, c: FloatArray, row: int, sign: float, level: FloatArray) -> FloatArray:
-    """Solve ln(sign I_row(c)) = level; the derivative of I0 is minus the density, that of ID is -I0 on its own
-    scale.
+    """Solve ln(sign I_row(c)) = level, row 0 or 2; dI0/dc is minus the density, and dID/dc is -e^c I0.
+
+    A step is at most four deviations; NaN where the residual stays above 1e-6.
     """
     slope_row = 3 if row == 0 else 0
     largest = 4 * line.deviation
@@ -224,8 +240,7 @@ def root_margins(line: ContourLine, threshold: float) -> Iterator[float]:
     """Distances from an approximate root of the profile within which its true root should lie, smallest first."""
     integrals = line.integrals(np.array([threshold]))
     sums, _ = line.approximate(np.array([threshold]))
-    spread = float(integrals.upper[2, 0] - integrals.lower[2, 0]) / max(abs(float(sums[0, 0])), 1e-300) + 4e-16 * abs(
-        threshold
-    )
+    width = float(integrals.upper[2, 0] - integrals.lower[2, 0])
+    spread = width / max(abs(float(sums[0, 0])), 1e-300) + 4e-16 * abs(threshold)
     for margin in _MARGINS:
         yield margin * spread

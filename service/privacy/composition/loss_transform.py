@@ -90,8 +90,9 @@ class TransformLine:
         return LineValues(np.conj(difference) if self._transform.reflected else difference, error)
 
     def log_majorant(self, height: float) -> tuple[float, float]:
-        """Upper bound of Re K(theta + it) - K(theta) for all t >= height, and the most that one sampled step adds
-        to it.
+        """Upper bound of Re K(theta + it) - K(theta) for all t >= height, and the least that one sampled step adds.
+
+        Without that step the first less the second bounds the rest of the run.
         """
         total = -0.5 * self._transform.gaussian_mu_squared * height**2 * (1 - 600 * UNIT_ROUNDOFF)
         strongest = 0.0

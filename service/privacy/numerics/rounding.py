@@ -16,15 +16,16 @@ FUNCTION_ERROR = 2 * FUNCTION_ULPS * UNIT_ROUNDOFF
 """Relative error bound of one elementary function value, its argument taken as exact."""
 
 SUM_BLOCK = 32
-"""Inner block length of long sums: a sum of J terms in blocks of 32 has error <= (32 + J/32) u sum|terms|, in any
-order.
+"""Inner block length of long sums.
+
+A sum of J terms in blocks of 32 has error <= (32 + J/32) u sum|terms|, in any order within the blocks.
 """
 
 
 def sum_error(terms: int) -> float:
     """Relative (to the sum of absolute values) error bound of a blocked sum or product-sum of `terms` complex terms.
 
-    Complex products contribute at most 2 sqrt(2) u each, covered by the factor 2; order and fused operations do not
-    matter.
+    Complex products contribute at most 2 sqrt(2) u each, covered by the factor 2; order within blocks and fused
+    operations do not matter.
     """
     return 2 * (SUM_BLOCK + terms / SUM_BLOCK + 4) * UNIT_ROUNDOFF
