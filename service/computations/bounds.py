@@ -15,9 +15,9 @@ from api_schemas.threat_models import ThreatModelSpec
 from service.computations.abstract import Computation, ResponseFields
 from service.computations.caveats import caveats, nodes_of
 from service.computations.numbers import enclosed_number, enclosed_numbers, narrow
-from service.computations.prices import readings_of
+from service.computations.prices import price
 from service.computations.readings import READINGS
-from service.privacy.composition.choose import estimate_cost
+from service.privacy.composition.cost import tariff
 from service.privacy.enclosure import Evidence
 from service.privacy.errors import NumericalFailure, OutOfDomain, PrivacyComputationError, UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
@@ -55,7 +55,7 @@ def compute_bounds(request: BoundsRequest, digest: str, engine_version: str) -> 
 
 def bounds_cost(request: BoundsRequest) -> int:
     """Estimated work in units of about one microsecond of CPU time."""
-    return estimate_cost(mechanism_of(request.mechanism), readings_of(request))
+    return price(request.questions, tariff(mechanism_of(request.mechanism)))
 
 
 def mechanism_of(spec: MechanismSpec) -> AbstractMechanism:

@@ -23,7 +23,6 @@ from api_schemas.mechanisms import (
 )
 
 LARGE_SAMPLE_RATE: Final = 0.1
-SAMPLED: Final = (PoissonSampledMechanism, DpsgdMechanism)
 
 
 def _assume(text: str) -> Assumption:
@@ -80,7 +79,7 @@ def caveats(mechanism: MechanismSpec) -> Caveats:
     """The caveats of the answers about a mechanism."""
     nodes = list(nodes_of(mechanism))
     kinds = frozenset(map(type, nodes))
-    rates = [node.sample_rate for node in nodes if isinstance(node, SAMPLED)]
+    rates = [node.sample_rate for node in nodes if isinstance(node, PoissonSampledMechanism | DpsgdMechanism)]
     return _caveats(kinds, any(rate < 1 for rate in rates), any(LARGE_SAMPLE_RATE <= rate < 1 for rate in rates))
 
 
@@ -103,11 +102,6 @@ def _caveats(kinds: frozenset[type[Request]], sampled: bool, often: bool) -> Cav
     if DpsgdMechanism in kinds:
         traps += [MICROBATCHES_DOUBLE_SENSITIVITY, ONE_RECORD_IS_PROTECTED]
     return Caveats(tuple(rests), tuple(traps))
-
-
-def sample_rates_of(mechanism: MechanismSpec) -> list[float]:
-    """The sampling rates in a tree of mechanisms."""
-    return [node.sample_rate for node in nodes_of(mechanism) if isinstance(node, SAMPLED)]
 
 
 def nodes_of(mechanism: MechanismSpec) -> Iterator[MechanismSpec]:

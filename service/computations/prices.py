@@ -1,56 +1,51 @@
-"""What questions cost, counted in single readings of one curve.
-
-Measured on sampled Gaussian and Laplace mechanisms and rounded up: the point is that nothing dear looks cheap.
-"""
+"""What a request costs: its questions, at the prices of its mechanism."""
 
 from __future__ import annotations
 
-from typing import Final
+import math
+from collections.abc import Sequence
 
-from api_schemas.bounds import BoundsRequest
 from api_schemas.questions import (
     AdvantageQuestion,
     AttackAccuracyQuestion,
     DeltaQuestion,
     EpsilonQuestion,
     GdpMuQuestion,
+    PositivePredictiveValueQuestion,
     QuestionSpec,
     TradeOffQuestion,
 )
-from service.computations.caveats import sample_rates_of
-
-# The points of a list are computed together.
-POINTS_PER_READING: Final = 15
-
-# The curve of both directions at once is the hull of two curves: a point of it is searched for.
-HULL_READINGS: Final = 20
-HULL_POINTS_PER_READING: Final = 3
-
-# A regularised mu is searched for along the curve, and along the hull.
-GDP_MU_READINGS: Final = 75
-GDP_MU_HULL_READINGS: Final = 500
+from service.privacy.composition.cost import Prices, Tariff
+from service.privacy.questions.complement import LARGE_RATE
 
 
-def readings_of(request: BoundsRequest) -> int:
-    """How many single readings of one curve all questions of a request are worth."""
-    # Without sampling the two directions are one curve, and the hull of both is that curve.
-    two_curves = any(rate < 1 for rate in sample_rates_of(request.mechanism))
-    return sum(_readings(question, two_curves and question.direction == "both") for question in request.questions)
+def price(questions: Sequence[QuestionSpec], tariff: Tariff) -> int:
+    """Microseconds of CPU, roughly, and rather too many than too few."""
+    directions = {question.direction for question in questions}
+    if tariff.hull is tariff.directed:
+        curves = 1
+    else:
+        curves = 2 if "both" in directions else len(directions)
+    total = tariff.base * curves
+    for question in questions:
+        total += _price(question, tariff.hull if question.direction == "both" else tariff.directed)
+    return total
 
 
-def _readings(question: QuestionSpec, hull: bool) -> int:
-    if isinstance(question, TradeOffQuestion):
-        points = len(question.false_positive_rates)
-        return HULL_READINGS + points // HULL_POINTS_PER_READING if hull else 1 + points // POINTS_PER_READING
-    if isinstance(question, GdpMuQuestion):
-        return GDP_MU_HULL_READINGS if hull else GDP_MU_READINGS
-    if not hull:
-        return 1
-    return 2 if _reads_the_profile(question) else HULL_READINGS
-
-
-def _reads_the_profile(question: QuestionSpec) -> bool:
-    """The profile of both directions is the larger of the two: no hull is needed."""
-    if isinstance(question, AttackAccuracyQuestion):
-        return question.false_positive_rate is None
-    return isinstance(question, EpsilonQuestion | DeltaQuestion | AdvantageQuestion)
+def _price(question: QuestionSpec, prices: Prices) -> int:
+    match question:
+        case TradeOffQuestion():
+            points = len(question.false_positive_rates)
+            return min(prices.spread, prices.point * points) + math.ceil(prices.listed_point * points)
+        case GdpMuQuestion():
+            return prices.gdp_mu
+        case EpsilonQuestion():
+            return prices.epsilon
+        case DeltaQuestion() | AdvantageQuestion():
+            return prices.profile
+        case AttackAccuracyQuestion():
+            return prices.profile if question.false_positive_rate is None else prices.point
+        case PositivePredictiveValueQuestion(side="at_least"):
+            return prices.complement if (question.false_positive_rate or 1) < LARGE_RATE else 2 * prices.point
+        case _:
+            return prices.point

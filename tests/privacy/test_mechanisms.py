@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.privacy.composition.choose import METHODS, estimate_cost
+from service.privacy.composition.choose import METHODS
+from service.privacy.composition.cost import tariff
 from service.privacy.enclosure import Evidence
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
 from service.privacy.mechanisms.catalogue import MECHANISMS
@@ -196,11 +197,14 @@ def test_an_unknown_relation_is_refused() -> None:
 
 
 def test_cost_depends_on_parts_not_on_steps() -> None:
-    few, many = (estimate_cost(built(dpsgd(1.0, 0.01, steps)), 10) for steps in (10, 10**12))
-    assert few == many
-    assert estimate_cost(built(gaussian(1.0)), 1) < few
-    mixed = composed(*(dpsgd(1.0 + part / 256, 0.01, 10) for part in range(256)))
-    assert estimate_cost(built(mixed), 1) > estimate_cost(built(dpsgd(1.0, 0.01, 10)), 1)
+    run = tariff(built(dpsgd(1.0, 0.01, 1_000)))
+    assert tariff(built(dpsgd(1.0, 0.01, 1_001))) == run
+    assert tariff(built(gaussian(1.0))).base < tariff(built(sampled(0.5, gaussian(1.0)))).base < run.base
+    mixed = tariff(built(composed(*(dpsgd(1.0 + part / 256, 0.01, 1_000) for part in range(256)))))
+    assert mixed.base > run.base
+    assert mixed.directed.point > run.directed.point
+    rare = tariff(built(dpsgd(1.0, 1e-5, 1_000)))
+    assert rare.directed.point > run.directed.point
 
 
 def test_method_names() -> None:

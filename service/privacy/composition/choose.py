@@ -56,18 +56,6 @@ def pair(mechanism: AbstractMechanism, method: str = "auto", sensitivity: float 
     raise _refusal(mechanism, method, parts)
 
 
-def estimate_cost(mechanism: AbstractMechanism, readings: int) -> int:
-    """Work in microseconds of CPU, roughly, from the description alone: nothing is allocated in proportion to step
-    counts.
-    """
-    steps = mechanism.elementary_steps()
-    sampled = sum(isinstance(step.part(1.0), SampledGaussianPart) for step, _ in steps)
-    single = len(steps) == 1 and steps[0][1] == 1
-    if sampled == 0 or single:
-        return CLOSED_FORM_BASE + CLOSED_FORM_READING * readings
-    return CONTOUR_BASE + CONTOUR_PART * sampled + (CONTOUR_READING + CONTOUR_PART_READING * sampled) * readings
-
-
 def _parts(steps: Steps, sensitivity: float) -> tuple[Counted, ...] | None:
     """What the steps add to a composition of Gaussians, sampled or not; None when one of them is neither."""
     found = tuple((step.part(sensitivity), count) for step, count in steps)

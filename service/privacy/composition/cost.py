@@ -1,0 +1,110 @@
+"""What readings of a mechanism's curves cost, known before any work is done, so that nothing dear looks cheap.
+
+Figures are microseconds of CPU, measured with cold caches (`benchmarks/costs.py` compares them with what it measures)
+and rounded up. Too dear sends work to another process that this one could have done; too cheap holds all others up.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, replace
+from typing import Final, final
+
+from service.privacy.mechanisms.abstract import AbstractMechanism, SampledGaussianPart
+from service.privacy.mechanisms.poisson_sampled import PoissonSampled
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prices:
+    """Of readings of one curve, each in microseconds."""
+
+    point: int
+    """Power or type II error at one rate."""
+    spread: int
+    """What a list of points costs beyond its points, at most: they are far apart."""
+    listed_point: float
+    profile: int
+    """delta at an epsilon."""
+    epsilon: int
+    complement: int
+    """The type II error at 1 - a, for an a whose complement is not a number."""
+    gdp_mu: int
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tariff:
+    """Of all readings of a mechanism. `base`: once for every direction that is read."""
+
+    base: int
+    directed: Prices
+    """Of the curve of one direction."""
+    hull: Prices
+    """Of the curve of both directions, which is searched for."""
+
+
+_ONE_SHAPE: Final = Prices(point=100, spread=150, listed_point=3, profile=60, epsilon=130, complement=500, gdp_mu=4_000)
+SAME_BOTH_WAYS: Final = Tariff(base=60, directed=_ONE_SHAPE, hull=_ONE_SHAPE)
+"""One step, or Gaussian steps: a closed form, the same in both directions."""
+
+SAMPLED_STEP: Final = Tariff(
+    base=100,
+    directed=Prices(point=500, spread=600, listed_point=6, profile=250, epsilon=800, complement=2_500, gdp_mu=13_000),
+    hull=Prices(
+        point=1_600, spread=1_600, listed_point=10, profile=400, epsilon=1_600, complement=7_000, gdp_mu=50_000
+    ),
+)
+"""One sampled step: a closed form for each direction."""
+
+CONTOUR: Final = Tariff(
+    base=5_500,
+    directed=Prices(
+        point=2_500, spread=30_000, listed_point=200, profile=2_500, epsilon=4_000, complement=500_000, gdp_mu=80_000
+    ),
+    hull=Prices(
+        point=40_000, spread=120_000, listed_point=500, profile=6_000, epsilon=8_000, complement=900_000, gdp_mu=500_000
+    ),
+)
+"""A run whose loss has one hump: its lines are short."""
+LEAST_STEPS: Final = 100
+LEAST_NOISE: Final = 0.5
+LEAST_LOSS, LARGE_LOSS, LARGEST_LOSS = 0.1, 6.0, 30.0
+"""Standard deviations of the loss of a run, roughly."""
+SHARE_OF_A_PART: Final = 1 / 40
+"""Every different step adds its own transform to each line."""
+LARGE: Final = 8
+"""How much dearer a run may be that gives nearly everything away."""
+HARD: Final = 60
+"""How much dearer a run may be whose loss is ruled by rare large jumps, or that gives everything away."""
+
+
+def tariff(mechanism: AbstractMechanism) -> Tariff:
+    """The prices of a mechanism, from its description alone; nothing is allocated in proportion to step counts."""
+    steps = mechanism.elementary_steps()
+    sampled = [(part, count) for step, count in steps if isinstance(part := step.part(1.0), SampledGaussianPart)]
+    if len(steps) == 1 and steps[0][1] == 1:
+        return SAMPLED_STEP if isinstance(steps[0][0], PoissonSampled) else SAME_BOTH_WAYS
+    if not sampled:
+        return SAME_BOTH_WAYS
+    loss = math.sqrt(math.fsum(count * (part.sample_rate / part.noise_multiplier) ** 2 for part, count in sampled))
+    noise = min(part.noise_multiplier for part, _ in sampled)
+    many = sum(count for _, count in sampled) >= LEAST_STEPS
+    hard = HARD
+    if many and noise >= LEAST_NOISE and LEAST_LOSS <= loss <= LARGEST_LOSS:
+        hard = LARGE if loss > LARGE_LOSS else 1
+    return _scaled(CONTOUR, hard * (1 + SHARE_OF_A_PART * (len(sampled) - 1)))
+
+
+def _scaled(known: Tariff, factor: float) -> Tariff:
+    if factor == 1:
+        return known
+    return Tariff(
+        base=math.ceil(known.base * factor),
+        directed=_dearer(known.directed, factor),
+        hull=_dearer(known.hull, factor),
+    )
+
+
+def _dearer(prices: Prices, factor: float) -> Prices:
+    return replace(prices, **{field.name: math.ceil(getattr(prices, field.name) * factor) for field in fields(prices)})
