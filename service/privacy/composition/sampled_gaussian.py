@@ -27,6 +27,9 @@ _LARGEST_CHUNK = 1_000_000
 """Array elements of one vectorised evaluation at several tilts: bounds the memory."""
 
 _FEW_STEPS = 100
+_NEGLIGIBLE = 1e-14
+LARGEST_ETA = 20.0
+"""Largest shift of the paths behind majorants."""
 
 _LARGEST_EXPONENT = 300.0
 """Moment sums whose largest exponent exceeds this are scaled, so that nothing overflows."""
@@ -142,7 +145,7 @@ class SampledGaussianParts:
         mean, square = sums[:, :, 1] / total, sums[:, :, 2] / total
         log_total = shift + np.log(total)
         rounding = (sums[:, :, 3] + np.abs(tilts)[:, None] * sums[:, :, 4]) / total + 2 * self.nodes * UNIT_ROUNDOFF
-        truncation = self._quadrature_error(tilts, weights, total) + _cut_error(grid, tilts, weights, shift) / total
+        truncation = self._quadrature_error(tilts, weights, total) + _cut_error(self, tilts, shift) / total
         relative = rounding + truncation
         error = np.where(relative < 0.1, 1.1 * relative, np.inf) + 8 * FUNCTION_ERROR * np.abs(log_total)
         return RealCumulants(
@@ -159,7 +162,7 @@ class SampledGaussianParts:
         M(s) - 1 = E0(e^{sL} - 1 - s(e^L - 1)), because E0(w - 1) = 0: every summand is second order in L.
         """
         grid, tilts = self.grid, np.array([tilt])
-        moments = TiltedMoments.at(grid, tilt)
+        moments = TiltedMoments.at(self, tilt)
         # The sums behind the identity, at tilts 0 and 1, have trapezoid errors and a cut too.
         quadrature = (
             self._quadrature_error(tilts, moments.weights[None], moments.total)[0]
@@ -182,36 +185,49 @@ class SampledGaussianParts:
     def _quadrature_error(self, tilts: FloatArray, weights: FloatArray, total: FloatArray) -> FloatArray:
         """Trapezoid error of M(s), relative to M(s), shape (S, parts).
 
-        |M_h - M| <= 2 sup_{|Im y| = a} int |phi w^s| / (e^{2 pi a/h} - 1) and |phi(y+ia)| = e^{a^2/2} phi(y).
-        |w(y+ia)|^s <= w^s for
-        s >= 0; for s < 0 the sum of `inverse_modulus_growth` replaces 1. Any a < pi sigma serves, the best of three
-        is taken.
+        |M_h - M| <= 2 sup_{|Im y| = a} int |phi w^s| / (e^{2 pi a/h} - 1), |phi(y+ia)| = e^{a^2/2} phi(y), and
+        |w(y+ia)|^s <= w^s for s >= 0, <= w^s cos(a/(2 sigma))^s for s < 0. Where the cosine is too coarse the sum of
+        `inverse_modulus_growth` replaces it. Any a < pi sigma serves, the best of three is taken.
         """
         a, exponent = self._strips
-        error = np.broadcast_to(2.1 * np.exp(exponent.min(axis=0)), (len(tilts), len(self.sigma)))
-        if tilts.min() >= 0:
+        log_cos = np.log(np.cos(0.5 * a / self.sigma))
+        coarse = exponent[:, None, :] + np.minimum(tilts, 0.0)[:, None] * log_cos[:, None, :]
+        error = 2.1 * np.exp(coarse.min(axis=0))
+        if float((error @ self.count).max()) < _NEGLIGIBLE:
             return error
-        grown = np.full(error.shape, np.inf)
         for half_width, log_kernel in zip(a, exponent, strict=True):
             growth = self.inverse_modulus_growth(tilts[:, None, None], half_width, weights) / total
-            grown = np.minimum(grown, 2.1 * np.exp(log_kernel) * np.maximum(growth, 1.0))
-        return np.where(tilts[:, None] < 0, grown, error)
+            error = np.fmin(error, 2.1 * np.exp(log_kernel) * np.maximum(growth, 1.0))
+        return error
+
+    def log_least_modulus(self, a: FloatArray) -> FloatArray:
+        """ln of a lower bound of |w(y + iq)/w(y)| = |1 - r + r e^{iq/sigma}| for |q| <= a < pi sigma, shape (parts, nodes).
+
+        Both 1 - 2 r sin^2(a/(2 sigma)) and cos(a/(2 sigma)) are below it; r is taken half a node further right.
+        """
+        half = (0.5 * a / self.sigma)[:, None]
+        near = np.minimum(1.0, self.grid.responsibility * np.exp(0.5 * self.step / self.sigma[:, None]))
+        return np.log(np.maximum(1 - 2 * near * np.sin(half) ** 2, np.cos(half)))
 
     def inverse_modulus_growth(self, tilt: FloatArray | float, a: FloatArray, weights: FloatArray) -> FloatArray:
-        """Upper Riemann sum of weights |w(y + iq)/w(y)|^s over the nodes, for s < 0 and every |q| <= a (one a per
-        part), summed per part.
+        """Upper Riemann sum of weights |w(y + iq)/w(y)|^s over the nodes, for every |q| <= a (one a per part); per part.
 
-        |1 - r + r e^{i phi}| is at least 1 - 2 r sin^2(phi/2) and cos(phi/2), and the logarithm of the integrand phi
-        w^s (1 - 2 r sin^2)^s changes by at most
-        |y| + |s| r/(sigma cos^2) per unit of y.
+        For s < 0, by `log_least_modulus`; the logarithm of the integrand changes by at most |y| + |s| r/(sigma cos^2)
+        per unit of y. 1 (or a little more) for s >= 0.
         """
-        grid, h = self.grid, self.step
-        half = np.minimum(0.5 * a / self.sigma, 0.49 * math.pi)
-        near = np.minimum(1.0, grid.responsibility * np.exp(0.5 * h / self.sigma[:, None]))
-        least = np.maximum(1 - 2 * near * np.sin(half)[:, None] ** 2, np.cos(half)[:, None])
-        slope = np.abs(grid.y) + 0.5 * h + np.abs(tilt) * near / (self.sigma * np.cos(half) ** 2)[:, None]
-        exponent = tilt * np.log(least) + 0.5 * h * slope
+        negative = np.minimum(tilt, 0.0)
+        cosine = np.cos(0.5 * a / self.sigma)[:, None]
+        near = np.minimum(1.0, self.grid.responsibility * np.exp(0.5 * self.step / self.sigma[:, None]))
+        slope = np.abs(self.grid.y) + 0.5 * self.step + np.abs(tilt) * near / (self.sigma[:, None] * cosine**2)
+        exponent = negative * self.log_least_modulus(a) + 0.5 * self.step * slope
         return np.sum(np.where(weights > 0, weights * np.exp(exponent), 0.0), axis=-1)
+
+    def log_end_growth(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """ln of upper bounds of |w(y + iq)/w(y)|^s at the left and right end of the grid, for all |q| used, shape (S, parts)."""
+        widest = np.maximum(self._strips[0][-1], np.minimum(LARGEST_ETA, 0.9 * math.pi * self.sigma))
+        least = self.log_least_modulus(widest)[:, [0, self.grid.kept - 1]]
+        growth = np.minimum(tilts, 0.0)[:, None, None] * least
+        return growth[:, :, 0], growth[:, :, 1]
 
 
 def _loss(v: FloatArray, rate: FloatArray) -> FloatArray:
@@ -292,8 +308,9 @@ class TiltedMoments:
     cut: FloatArray
 
     @staticmethod
-    def at(grid: Grid, tilt: float) -> TiltedMoments:
+    def at(parts: SampledGaussianParts, tilt: float) -> TiltedMoments:
         """Moments at one tilt, to full precision."""
+        grid = parts.grid
         all_weights, all_shifts = grid.tilted(np.array([tilt]))
         weights, shift = all_weights[0], all_shifts[0]
         excess, size = _excess(grid, tilt, weights)
@@ -305,7 +322,7 @@ class TiltedMoments:
         through_loss = weights * grid.loss_error * np.minimum(1.0, (1 + abs(tilt)) * np.abs(grid.loss))
         rounding = np.sum(size * grid.relative_error + 2 * abs(tilt) * through_loss, axis=-1)
         rounding += shift * UNIT_ROUNDOFF * total
-        cut = _cut_error(grid, np.array([tilt]), weights[None], shift[None])[0]
+        cut = _cut_error(parts, np.array([tilt]), shift[None])[0]
         return TiltedMoments(weights, total, log_total, rounding / total, cut / total)
 
 
@@ -324,16 +341,20 @@ def _excess(grid: Grid, tilt: float, weights: FloatArray) -> tuple[FloatArray, F
     return excess, np.where(small, np.abs(series), weights + grid.weight + np.abs(linear))
 
 
-def _cut_error(grid: Grid, tilts: FloatArray, weights: FloatArray, shift: FloatArray) -> FloatArray:
-    """Bound of what the two ends of the grid add to the error of M(s), scaled like `weights`, shape (S, parts).
+def _cut_error(parts: SampledGaussianParts, tilts: FloatArray, shift: FloatArray) -> FloatArray:
+    """Bound of what the two ends of the grid add to the error of M(s), scaled by e^{-shift}, shape (S, parts).
 
-    At both ends, half way between nodes, the rectangle behind the trapezoid rule has a side on which the integrand
-    is weighted with
-    1/(1 + e^{2 pi |Im y|/h}): less than half a term. On the left the integral itself is cut too: Phi(y) max(w^s,
-    (1-p)^s) is left out.
+    At both ends, half way between nodes, the rectangle behind the trapezoid rule has a side on which the integrand is
+    weighted with 1/(1 + e^{2 pi |Im y|/h}): less than half a term (times the growth of |w|^s there). On the left the
+    integral itself is cut too: Phi(y) max(w^s, (1-p)^s) is left out.
     """
-    steep = np.minimum(0.5 * grid.step * np.abs(tilts)[:, None] / grid.sigma, 50.0)
-    sides = weights[:, :, grid.kept - 1] * np.exp(steep) + weights[:, :, 0] * np.exp(steep * grid.responsibility[:, 0])
+    grid = parts.grid
+    ends = [0, grid.kept - 1]
+    near = np.minimum(1.0, grid.responsibility[:, ends] * np.exp(0.5 * grid.step / grid.sigma)[:, None])
+    steep = 0.5 * grid.step * np.abs(tilts)[:, None, None] * near / grid.sigma[:, None]
+    terms = tilts[:, None, None] * grid.loss[:, ends] + grid.log_weight[:, ends] - shift[:, :, None] + steep
+    left_growth, right_growth = parts.log_end_growth(tilts)
+    sides = np.exp(terms[:, :, 0] + left_growth) + np.exp(terms[:, :, 1] + right_growth)
     loss_end = np.where(tilts[:, None] > 0, grid.loss[:, 0], np.log1p(-grid.rate))
-    tail = 0.5 * np.exp(np.minimum(-0.5 * grid.y[:, 0] ** 2 + tilts[:, None] * loss_end - shift, 600.0))
+    tail = 0.5 * np.exp(-0.5 * grid.y[:, 0] ** 2 + tilts[:, None] * loss_end - shift)
     return (0.5 * sides + tail + grid.weight[:, 0]) * 1.001

@@ -13,12 +13,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from service.privacy.composition.sampled_gaussian import SampledGaussianParts, TiltedMoments
+from service.privacy.composition.sampled_gaussian import LARGEST_ETA, SampledGaussianParts, TiltedMoments
 from service.privacy.enclosure import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_ROUNDOFF
 
 ComplexArray = NDArray[np.complex128]
 
+_LOG_NEGLIGIBLE = -75.0
 _ROUNDING_FLOOR = 1e-15
 """|M|^2/M(theta)^2 is not resolved below this; moduli are raised to its root, and the raise is part of the error."""
 
@@ -36,7 +37,7 @@ class SampledGaussianLine:
 
     def __init__(self, parts: SampledGaussianParts, theta: float) -> None:
         self.parts, self.theta, self.grid = parts, theta, parts.grid
-        moments = TiltedMoments.at(self.grid, theta)
+        moments = TiltedMoments.at(parts, theta)
         self._weights = moments.weights / moments.total[:, None]
         self._cut = moments.cut
         self._log_weights = theta * self.grid.loss + self.grid.log_weight - moments.log_total[:, None]
@@ -162,12 +163,14 @@ class SampledGaussianLine:
         kernel = np.exp(0.5 * a**2 - 2 * math.pi * a / h)[:, None] * 1.001
         base = np.ones((len(sigma), 1))
         if self.theta < 0:
-            base = np.maximum(self.parts.inverse_modulus_growth(self.theta, a, self._weights), 1.0)[:, None]
+            growth = self.parts.inverse_modulus_growth(self.theta, a, self._weights)
+            base = np.maximum(np.fmin(growth, cosine**self.theta), 1.0)[:, None]
         growth = np.exp(self._log_weights + self.theta * log_modulus + flat + t * (argument + 0.5 * h * near))
         inside = 2 * kernel * (np.cumsum(growth, axis=-1) + base)
         # |integrand| <= term/h e^{s (t near + a/2)} there, against e^{-2 pi s/h}, 0 <= s <= a.
         excess = a[:, None] * np.maximum(t * near + 0.5 * a[:, None] - 1.5 * math.pi / h, 0.0)
-        side = (1.3 + 2 * a[:, None] / h * (excess > 0)) * base * np.exp(self._log_weights + excess)
+        grown = self._log_weights + excess + min(self.theta, 0.0) * self.parts.log_least_modulus(a)
+        side = (1.3 + 2 * a[:, None] / h * (excess > 0)) * np.exp(grown)
         sizes = self._weights + np.exp(self._log_weights + flat)
         beyond = np.cumsum(sizes[:, ::-1], axis=-1)[:, ::-1]
         beyond = np.concatenate([beyond[:, 1:], np.zeros((len(sigma), 1))], axis=1)
@@ -215,7 +218,7 @@ class SampledGaussianLine:
         best, center = np.zeros(len(sigma)), self._majorant_eta
         chosen = center
         for factor in factors:
-            eta = np.minimum(np.minimum(center * factor, 0.9 * math.pi * sigma), 20.0)
+            eta = np.minimum(np.minimum(center * factor, 0.9 * math.pi * sigma), LARGEST_ETA)
             bound = self._log_strip_majorant(height, eta, weights, responsibility, stride * step)
             chosen = np.where(bound < best, eta, chosen)
             best = np.minimum(best, bound)
@@ -254,9 +257,11 @@ class SampledGaussianLine:
         s = np.minimum(np.minimum(2 * math.pi / step, 0.5 * math.pi * sigma), 0.9 * (math.pi * sigma - eta))
         strip = 0.5 * s**2 - 2 * math.pi * s / step
         if theta < 0:
-            s = 0.5 * s
-            growth = self.parts.inverse_modulus_growth(theta, s + eta, self._weights)
-            strip = 0.5 * s**2 - 2 * math.pi * s / step + np.log(np.maximum(growth, 1.0))
+            strip = strip + theta * np.log(np.cos(0.5 * (s + eta) / sigma))
+            if strip.max() > _LOG_NEGLIGIBLE:
+                s = 0.5 * s
+                growth = self.parts.inverse_modulus_growth(theta, s + eta, self._weights)
+                strip = np.fmin(strip, 0.5 * s**2 - 2 * math.pi * s / step + np.log(np.maximum(growth, 1.0)))
         # The path from the real line to Im y = eta adds two vertical sides at the ends, each below eta/h of an end's
         # term.
         error = 2.1 * np.exp(strip) + 4 * self._omitted + (4 + 4 * eta / self.parts.step) * self._cut
