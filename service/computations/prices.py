@@ -22,10 +22,7 @@ from service.privacy.questions.complement import LARGE_RATE
 def price(questions: Sequence[QuestionSpec], tariff: Tariff) -> int:
     """Microseconds of CPU, roughly, and rather too many than too few."""
     directions = {question.direction for question in questions}
-    if tariff.hull is tariff.directed:
-        curves = 1
-    else:
-        curves = 2 if "both" in directions else len(directions)
+    curves = 1 if tariff.hull is tariff.directed else 2 if "both" in directions else len(directions)
     total = tariff.base * curves
     for question in questions:
         total += _price(question, tariff.hull if question.direction == "both" else tariff.directed)
