@@ -152,22 +152,28 @@ class ContourTradeOff(AbstractTradeOff):
     def _profile_formula(self, epsilon: FloatArray) -> Bounds:
         beyond = epsilon >= self.largest_log_ratio.upper
         known = Readings(np.full((1, len(epsilon)), -np.inf), np.where(beyond, -np.inf, 0.0)[None])
-        places = np.flatnonzero(~beyond)
-        for digits in CUT_DIGITS:
-            if len(places) == 0:
-                break
-            ladder = self._ladder(digits)
-            if ladder is not None:
-                rungs = ladder.for_thresholds(epsilon[places])
-                # Ready: the cut lies 11 digits below delta, and the ladder reaches the threshold.
-                deep = np.array([rung.log_profile for rung in rungs]) > (11 - digits) * math.log(10)
-                ready = (deep & ladder.reaches(epsilon[places])) | (digits == CUT_DIGITS[-1])
-                chosen = [rung for rung, is_ready in zip(rungs, ready, strict=True) if is_ready]
-                self._read(ladder, chosen, places[ready], known, lambda line, at: read_profile(line, epsilon[at]))
-            places = places[known.width()[places] > _GOOD_WIDTH]
-        if len(places):
-            known.tighten(places, self._fallback.profile(epsilon[places]))
+        inside = np.flatnonzero(~beyond)
+        first = np.array([self._run.first_cut_for_threshold(float(value)) for value in epsilon], dtype=np.intp)
+        for offset in range(len(CUT_DIGITS)):
+            cuts = (first + offset) % len(CUT_DIGITS)
+            for cut in sorted({int(cut) for cut in cuts[inside]}):
+                self._read_profile_at(cut, inside[cuts[inside] == cut], epsilon, known)
+            inside = inside[known.width()[inside] > _GOOD_WIDTH]
+        if len(inside):
+            known.tighten(inside, self._fallback.profile(epsilon[inside]))
         return Bounds.from_logs(known.lower[0], known.upper[0])
+
+    def _read_profile_at(self, cut: int, places: IndexArray, epsilon: FloatArray, known: Readings) -> None:
+        """Read the profile at some places on the lines of one cut, where it is deep enough and the ladder reaches."""
+        ladder = self._ladder(CUT_DIGITS[cut])
+        if ladder is None or len(places) == 0:
+            return
+        rungs = ladder.for_thresholds(epsilon[places])
+        # Deep enough: the cut lies 11 digits below delta (about; what it leaves out is in the enclosure in any case).
+        deep = np.array([rung.log_profile for rung in rungs]) > (11 - CUT_DIGITS[cut]) * math.log(10)
+        ready = (deep & ladder.reaches(epsilon[places])) | (cut == len(CUT_DIGITS) - 1)
+        chosen = [rung for rung, is_ready in zip(rungs, ready, strict=True) if is_ready]
+        self._read(ladder, chosen, places[ready], known, lambda line, at: read_profile(line, epsilon[at]))
 
     @np.errstate(all="ignore")
     def _epsilon_formula(self, delta: float) -> Enclosure:

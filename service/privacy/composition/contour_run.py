@@ -69,6 +69,12 @@ class ContourRun:
             self._cuts[key] = next(light, deeper[0])
         return self._cuts[key]
 
+    def first_cut_for_threshold(self, epsilon: float) -> int:
+        """The same for the profile at eps, its tail guessed from a Gaussian loss of about the run's deviation."""
+        deviation = max(self.deviation, 1e-290)
+        score = min((abs(epsilon) + 0.5 * deviation**2) / deviation, 36.0)
+        return self.first_cut(0.5 * math.erfc(score / math.sqrt(2)), score)
+
     def _parts(self, digits: float) -> tuple[SampledGaussianParts, ...]:
         if digits not in self._grids:
             self._grids[digits] = tuple(SampledGaussianParts(group, self.deviation, digits) for group in self.groups)

@@ -161,7 +161,7 @@ class SampledGaussianParts:
 
         M(s) - 1 = E0(e^{sL} - 1 - s(e^L - 1)), because E0(w - 1) = 0: every summand is second order in L.
         """
-        grid, tilts = self.grid, np.array([tilt])
+        tilts = np.array([tilt])
         moments = TiltedMoments.at(self, tilt)
         # The sums behind the identity, at tilts 0 and 1, have trapezoid errors and a cut too.
         quadrature = (
@@ -223,7 +223,7 @@ class SampledGaussianParts:
         return np.sum(np.where(weights > 0, weights * np.exp(exponent), 0.0), axis=-1)
 
     def log_end_growth(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """ln of upper bounds of |w(y + iq)/w(y)|^s at the left and right end of the grid, for all |q| used, shape (S, parts)."""
+        """ln of upper bounds of |w(y + iq)/w(y)|^s at the left and right end of the grid, for all |q| used; (S, parts)."""
         widest = np.maximum(self._strips[0][-1], np.minimum(LARGEST_ETA, 0.9 * math.pi * self.sigma))
         least = self.log_least_modulus(widest)[:, [0, self.grid.kept - 1]]
         growth = np.minimum(tilts, 0.0)[:, None, None] * least
