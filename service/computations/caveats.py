@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -77,7 +76,7 @@ class Caveats:
 
 def caveats(mechanism: MechanismSpec) -> Caveats:
     """The caveats of the answers about a mechanism."""
-    nodes = list(nodes_of(mechanism))
+    nodes = nodes_of(mechanism)
     kinds = frozenset(map(type, nodes))
     rates = [node.sample_rate for node in nodes if isinstance(node, PoissonSampledMechanism | DpsgdMechanism)]
     return _caveats(kinds, any(rate < 1 for rate in rates), any(LARGE_SAMPLE_RATE <= rate < 1 for rate in rates))
@@ -104,11 +103,10 @@ def _caveats(kinds: frozenset[type[Request]], sampled: bool, often: bool) -> Cav
     return Caveats(tuple(rests), tuple(traps))
 
 
-def nodes_of(mechanism: MechanismSpec) -> Iterator[MechanismSpec]:
+def nodes_of(mechanism: MechanismSpec) -> list[MechanismSpec]:
     """All mechanisms of a tree."""
-    yield mechanism
     if isinstance(mechanism, PoissonSampledMechanism | RepeatedMechanism):
-        yield from nodes_of(mechanism.mechanism)
-    elif isinstance(mechanism, ComposedMechanism):
-        for part in mechanism.mechanisms:
-            yield from nodes_of(part)
+        return [mechanism, *nodes_of(mechanism.mechanism)]
+    if isinstance(mechanism, ComposedMechanism):
+        return [mechanism, *(node for part in mechanism.mechanisms for node in nodes_of(part))]
+    return [mechanism]

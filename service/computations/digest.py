@@ -45,8 +45,14 @@ def canonical_text(value: Any) -> str:
         return _number(value)
     if isinstance(value, BaseModel):
         held = value.__dict__
-        members = [(key, held[name]) for key, name in _keys_of(type(value))]
-        return "{" + ",".join([key + canonical_text(field) for key, field in members if field is not None]) + "}"
+        members: list[str] = []
+        for key, name in _keys_of(type(value)):
+            field = held[name]
+            if type(field) is str:
+                members.append(key + _string(field))
+            elif field is not None:
+                members.append(key + canonical_text(field))
+        return "{" + ",".join(members) + "}"
     if kind is tuple or kind is list:
         return "[" + ",".join([canonical_text(item) for item in value]) + "]"
     if kind is int and -LARGEST_CANONICAL_INTEGER <= value <= LARGEST_CANONICAL_INTEGER:

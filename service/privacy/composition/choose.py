@@ -43,7 +43,9 @@ def pair(mechanism: AbstractMechanism, method: str = "auto", sensitivity: float 
         raise UnsupportedCombination("method", f"method {method!r}", "no engine has that name.", METHODS)
     steps = mechanism.elementary_steps()
     if method != "contour" and len(steps) == 1 and steps[0][1] == 1:
-        return _noted(steps[0][0].curves(sensitivity), "closed_form: a single step has an exact curve.")
+        alone = steps[0][0].curves(sensitivity)
+        notes = (*alone.notes, "closed_form: a single step has an exact curve.")
+        return TradeOffPair(alone.add, alone.remove, alone.source, notes)
     parts = _parts(steps, sensitivity)
     gaussians = _gaussians(parts)
     if method != "contour" and gaussians is not None:
@@ -107,10 +109,6 @@ def _contour(parts: tuple[Counted, ...]) -> TradeOffPair:
     return TradeOffPair(
         add, remove, "Zhu, Dong, Wang 2022, Theorems 10 and 11 (composition of dominating pairs)", (reason,)
     )
-
-
-def _noted(pair: TradeOffPair, reason: str) -> TradeOffPair:
-    return TradeOffPair(pair.add, pair.remove, pair.source, (*pair.notes, reason))
 
 
 def _refusal(mechanism: AbstractMechanism, method: str, parts: tuple[Counted, ...] | None) -> UnsupportedCombination:

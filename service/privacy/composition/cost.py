@@ -82,9 +82,9 @@ HARD: Final = 60
 def tariff(mechanism: AbstractMechanism) -> Tariff:
     """The prices of a mechanism, from its description alone; nothing is allocated in proportion to step counts."""
     steps = mechanism.elementary_steps()
-    sampled = [(part, count) for step, count in steps if isinstance(part := step.part(1.0), SampledGaussianPart)]
     if len(steps) == 1 and steps[0][1] == 1:
         return SAMPLED_STEP if isinstance(steps[0][0], PoissonSampled) else SAME_BOTH_WAYS
+    sampled = [(part, count) for step, count in steps if isinstance(part := step.part(1.0), SampledGaussianPart)]
     if not sampled:
         return SAME_BOTH_WAYS
     loss = math.sqrt(math.fsum(count * (part.sample_rate / part.noise_multiplier) ** 2 for part, count in sampled))

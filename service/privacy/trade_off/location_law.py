@@ -54,9 +54,9 @@ class NormalLaw(LocationLaw):
     @override
     def log_cdf(self, point: FloatArray) -> ValueAndError:
         value = special.log_ndtr(point)
-        # Beyond 40 the value underflows; the growing factor is then irrelevant.
-        right = np.minimum(np.maximum(point, 0.0), 40.0)
-        return value, LOG_NORMAL_CDF_ERROR * (1 + right * right) * np.abs(value) + 5e-324
+        # Beyond 40 the value underflows; the growing factor is then irrelevant. The sum is exact.
+        right = 0.5 * (point + abs(point))
+        return value, LOG_NORMAL_CDF_ERROR * (1 + right * right) * abs(value) + 5e-324
 
     @override
     def density(self, point: FloatArray) -> FloatArray:
