@@ -201,7 +201,7 @@ class SampledGaussianParts:
         return error
 
     def log_least_modulus(self, a: FloatArray) -> FloatArray:
-        """ln of a lower bound of |w(y + iq)/w(y)| = |1 - r + r e^{iq/sigma}| for |q| <= a < pi sigma, shape (parts, nodes).
+        """ln of a lower bound of |w(y + iq)/w(y)| = |1 - r + r e^{iq/sigma}| for |q| <= a < pi sigma; (parts, nodes).
 
         Both 1 - 2 r sin^2(a/(2 sigma)) and cos(a/(2 sigma)) are below it; r is taken half a node further right.
         """
@@ -210,7 +210,7 @@ class SampledGaussianParts:
         return np.log(np.maximum(1 - 2 * near * np.sin(half) ** 2, np.cos(half)))
 
     def inverse_modulus_growth(self, tilt: FloatArray | float, a: FloatArray, weights: FloatArray) -> FloatArray:
-        """Upper Riemann sum of weights |w(y + iq)/w(y)|^s over the nodes, for every |q| <= a (one a per part); per part.
+        """Upper Riemann sum of weights |w(y + iq)/w(y)|^s over the nodes, for every |q| <= a; one a, one sum per part.
 
         For s < 0, by `log_least_modulus`; the logarithm of the integrand changes by at most |y| + |s| r/(sigma cos^2)
         per unit of y. 1 (or a little more) for s >= 0.
@@ -223,7 +223,7 @@ class SampledGaussianParts:
         return np.sum(np.where(weights > 0, weights * np.exp(exponent), 0.0), axis=-1)
 
     def log_end_growth(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """ln of upper bounds of |w(y + iq)/w(y)|^s at the left and right end of the grid, for all |q| used; (S, parts)."""
+        """ln of upper bounds of |w(y + iq)/w(y)|^s at the left and right end of the grid, for all |q| used."""
         widest = np.maximum(self._strips[0][-1], np.minimum(LARGEST_ETA, 0.9 * math.pi * self.sigma))
         least = self.log_least_modulus(widest)[:, [0, self.grid.kept - 1]]
         growth = np.minimum(tilts, 0.0)[:, None, None] * least
