@@ -31,8 +31,8 @@ ROUNDS: Final = 5
 STAGES: Final = 32
 SECONDS: Final = 10.0
 MOST_QUESTIONS: Final = 256
-SETTINGS: Final = {"PRIVACY_BOUNDS_MAX_COST": "1000000000"}
-"""Estimates are on the safe side: by default as much work would be refused."""
+SETTINGS: Final = {"PRIVACY_BOUNDS_MAX_COST": "1000000000", "PRIVACY_BOUNDS_TIME_LIMIT_SECONDS": "120"}
+"""Estimates are on the safe side, so by default as much work would be refused; and workers yield to all neighbours."""
 START_SECONDS: Final = 0.5
 LARGEST_RATIO: Final = 1.5
 LONGEST_GAP: Final = 0.020

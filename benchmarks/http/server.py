@@ -16,6 +16,7 @@ from typing import Final
 from urllib.error import URLError
 
 START_SECONDS: Final = 30.0
+ANSWER_SECONDS: Final = 150.0
 THREAD_VARIABLES: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 SERVICE: Final = (str(Path(sys.executable).with_name("privacy-bounds")), "serve", "--port")
 SAMPLED_SERVICE: Final = (sys.executable, "-m", "benchmarks.http.sampled_service")
@@ -42,7 +43,7 @@ class Server:
         asked = urllib.request.Request(
             f"http://127.0.0.1:{self.port}/v1/bounds", body, {"Content-Type": "application/json"}
         )
-        with urllib.request.urlopen(asked, timeout=60) as answer:
+        with urllib.request.urlopen(asked, timeout=ANSWER_SECONDS) as answer:
             read: bytes = answer.read()
             return read
 
