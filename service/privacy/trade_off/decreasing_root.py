@@ -68,11 +68,12 @@ def decreasing_root(
 
 
 def decreasing_root_near(
-    log_reading: Callable[[float], tuple[float, float]], level: float, guess: float, radius: float, high: float
+    log_end: Callable[[float, int], float], level: float, guess: float, radius: float, high: float
 ) -> Enclosure | None:
     """Encloses the same root in [0, high] with few readings of one number, given a good guess; None if it is not good.
 
-    `log_reading`: both ends of the logarithm of the reading. `radius`: how far from the guess the ends are tried first.
+    `log_end`: the lower (-1) or upper (1) end of the logarithm of the reading. `radius`: how far from the guess the ends
+    are tried first.
     """
     target = math.log(level)
     slack = 4 * UNIT_ROUNDOFF * (1 - target)
@@ -80,10 +81,10 @@ def decreasing_root_near(
     for _ in range(MOST_WIDENINGS):
         if left is None:
             left = below(guess - radius)
-            left = 0.0 if left <= 0 else left if log_reading(left)[0] >= target + slack else None
+            left = 0.0 if left <= 0 else left if log_end(left, -1) >= target + slack else None
         if right is None:
             right = above(guess + radius)
-            right = high if right >= high else right if log_reading(right)[1] <= target - slack else None
+            right = high if right >= high else right if log_end(right, 1) <= target - slack else None
         if left is not None and right is not None:
             return Enclosure(left, right, Evidence.EXACT)
         radius = 2 * radius

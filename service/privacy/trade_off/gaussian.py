@@ -84,13 +84,14 @@ class GaussianTradeOff(AbstractShifted):
     def _profile_at_formula(self, epsilon: float) -> Enclosure:
         if not 0 <= epsilon <= FAR * self.shift.lower:
             return self._profile_formula(np.array([epsilon])).at(0, self.evidence)
-        return Enclosure.from_logs(*self._log_profile_ends(epsilon), self.evidence)
+        low, high = self._log_profile_end(epsilon, -1), self._log_profile_end(epsilon, 1)
+        return Enclosure.from_logs(low, high, self.evidence)
 
-    def _log_profile_ends(self, epsilon: float) -> tuple[float, float]:
-        """Both ends of ln delta(eps), 0 <= eps <= FAR mu."""
-        low, low_error = self._log_profile(single(epsilon), single(self.shift.lower))
-        high, high_error = self._log_profile(single(epsilon), single(self.shift.upper))
-        return float(low - low_error), min(float(high + high_error), 0.0)
+    def _log_profile_end(self, epsilon: float, side: int) -> float:
+        """The lower (side -1) or upper (1) end of ln delta(eps), 0 <= eps <= FAR mu."""
+        mu = self.shift.lower if side < 0 else self.shift.upper
+        value, error = self._log_profile(single(epsilon), single(mu))
+        return min(float(value + side * error), 0.0)
 
     def _log_profile(self, epsilon: FloatArray, mu: FloatArray) -> tuple[FloatArray, FloatArray]:
         return _log_profile(epsilon, mu, _difference_small if self.shift.upper <= SMALL_SHIFT else _difference)
@@ -104,14 +105,25 @@ class GaussianTradeOff(AbstractShifted):
         mu = self.shift.upper
         high = mu * max(-float(special.ndtri(delta)), 0.0) + 0.5 * mu * mu
         high = above(high, 64) if high > 0 else 1.0
-        guess, radius = self._newton(math.log(delta), high)
-        near = decreasing_root_near(self._log_profile_ends, delta, guess, radius, high)
+        guess, radius = self._newton(math.log(delta), self._first_guess(delta, high))
+        near = decreasing_root_near(self._log_profile_end, delta, guess, radius, high)
         return near if near is not None else decreasing_root(self._profile_formula, delta, 0.0, high)
+
+    def _first_guess(self, delta: float, high: float) -> float:
+        """An eps with about this delta = Phi(-a) (1 - R(b)/R(a)): the second factor varies little with a."""
+        mu = self.shift.upper
+        a = high / mu - 0.5 * mu
+        for _ in range(2):
+            factor = 1 - special.erfcx(SQRT_HALF * (a + mu)) / special.erfcx(SQRT_HALF * a)
+            if not delta < factor:
+                return high
+            a = -float(special.ndtri(delta / factor))
+        return min(max(mu * (a + 0.5 * mu), 0.0), high)
 
     def _newton(self, target: float, start: float) -> tuple[float, float]:
         """An uncertified eps with ln delta(eps) = target, and how far noise may have moved it.
 
-        ln delta is concave and falls: from a start on the right every step stays on the right.
+        ln delta is concave and falls: after the first step every step stays on the right.
         """
         mu = single(self.shift.upper)
         slack = 8 * UNIT_ROUNDOFF * (1 - target)
