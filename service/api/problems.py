@@ -91,7 +91,12 @@ def _particulars(error: Exception) -> dict[str, Any]:
             errors = tuple(field_errors(error.validation))
             return {"detail": _count(errors), "errors": errors}
         case TooManyValues():
-            errors = (FieldError(pointer="", detail=f"A request may hold at most {error.limit} values."),)
+            errors = (
+                FieldError(
+                    pointer="",
+                    detail=f"A request may hold at most {error.limit} values and {error.object_limit} objects.",
+                ),
+            )
             return {"detail": _count(errors), "errors": errors}
         case DuplicateKeys():
             sentence = "This key is given more than once; give it once."

@@ -35,9 +35,10 @@ class TooManyValues(RequestBodyError):
     """The body has more values than any request of the contract. Looking at each of them would take too long."""
 
     limit = 25_000
+    object_limit = 5_000
 
     def __init__(self) -> None:
-        super().__init__(f"more than {self.limit} values")
+        super().__init__(f"more than {self.limit} values or {self.object_limit} objects")
 
 
 class DuplicateKeys(RequestBodyError):
@@ -57,9 +58,9 @@ class _KeyTwice(Exception):
 
 def parse_request(request_type: type[RequestModel], body: bytes) -> RequestModel:
     """The request in a body of UTF-8 JSON. Raises RequestBodyError."""
-    # A wrong value costs a microsecond, and a megabyte has room for half a million of them. 10 000 numbers, 256
-    # questions and 256 components of the greatest depth have fewer commas than this.
-    if body.count(b",") > TooManyValues.limit:
+    # A wrong value costs a microsecond and an object three, and a body has room for a quarter of a million. 10 000
+    # numbers, 256 questions and 256 components of the greatest depth have fewer commas and braces than this.
+    if body.count(b",") > TooManyValues.limit or body.count(b"{") > TooManyValues.object_limit:
         raise TooManyValues
     try:
         request = request_type.model_validate_json(body)

@@ -15,7 +15,7 @@ from api_schemas.fields import shape_of
 from api_schemas.questions import NumberQuestion
 from service.computations.bounds import BOUNDS
 from service.computations.readings import READINGS
-from service.privacy.errors import PrivacyComputationError, UnsupportedCombination
+from service.privacy.errors import NumericalFailure, OutOfDomain, PrivacyComputationError, UnsupportedCombination
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 GAUSSIAN = {"type": "gaussian", "noise_multiplier": 1.0}
@@ -298,6 +298,25 @@ def test_errors_of_a_question_point_to_it() -> None:
     finally:
         table[kind] = original
     assert caught.value.pointer == "/questions/1"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "pointer"),
+    [("delta", OutOfDomain, "/questions/0"), ("epsilons", NumericalFailure, ""), ("prior", NumericalFailure, "")],
+)
+def test_values_that_the_client_did_not_send_are_not_its_fault(
+    name: str, kind: type[PrivacyComputationError], pointer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def outside(curve: object, question: object) -> None:
+        raise OutOfDomain(name, math.nan, "a number")
+
+    asked = {"type": "epsilon", "delta": 1e-5}
+    table: Any = READINGS
+    monkeypatch.setitem(table, type(request(GAUSSIAN, asked).questions[0]), outside)
+    with pytest.raises(kind) as caught:
+        compute(GAUSSIAN, asked)
+    assert type(caught.value) is kind
+    assert caught.value.pointer == pointer
 
 
 def test_replace_one_halves_the_noise() -> None:

@@ -111,6 +111,22 @@ def test_the_digest_is_sha_256_of_the_documented_form() -> None:
     )
 
 
+EVERY_FIELD = """{"mechanism": {"type": "composed", "events": [
+    {"type": "repeated", "steps": 3, "mechanism": {"type": "poisson_sampled", "q": 1e-7, "event": {"type": "laplace",
+     "noise_multiplier": 1e15}}}, {"type": "gdp", "mu": 0}, {"type": "approximate_dp", "epsilon": 1e6, "delta": 5e-324}]},
+   "threat_model": {"type": "worst_case", "neighboring_relation": "replace_one"}, "relative_tolerance": 1e-6,
+   "questions": [{"type": "trade_off", "fpr": [0, 1, 1e-300, 0.1, 9.5e-5]}, {"type": "gdp_mu"}, {"type": "advantage"},
+     {"type": "reconstruction", "candidates": 7}, {"type": "reconstruction", "prior_probabilities": [0.25, 0.75]},
+     {"type": "attack_accuracy", "prior": 0.5, "false_positive_rate": null},
+     {"type": "negative_predictive_value", "prior": 1e-6, "side": "at_least", "false_positive_rate": 1e-5}]}"""
+
+
+@pytest.mark.parametrize("sent", [OURS, EVERY_FIELD])
+def test_models_are_written_as_their_dump(sent: str) -> None:
+    plain = json.loads(request(sent).model_dump_json())
+    assert canonical_text(request(sent)).encode() == rfc8785.dumps(plain)
+
+
 @pytest.mark.parametrize(
     "same",
     [

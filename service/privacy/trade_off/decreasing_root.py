@@ -72,8 +72,8 @@ def decreasing_root_near(
 ) -> Enclosure | None:
     """Encloses the same root in [0, high] with few readings of one number, given a good guess; None if it is not good.
 
-    `log_end`: the lower (-1) or upper (1) end of the logarithm of the reading. `radius`: how far from the guess the ends
-    are tried first.
+    `log_end`: the lower (-1) or upper (1) end of the logarithm of the reading. `radius`: how far from the guess both
+    ends are tried first.
     """
     target = math.log(level)
     slack = 4 * UNIT_ROUNDOFF * (1 - target)
