@@ -113,7 +113,8 @@ def test_the_digest_is_sha_256_of_the_documented_form() -> None:
 
 EVERY_FIELD = """{"mechanism": {"type": "composed", "events": [
     {"type": "repeated", "steps": 3, "mechanism": {"type": "poisson_sampled", "q": 1e-7, "event": {"type": "laplace",
-     "noise_multiplier": 1e15}}}, {"type": "gdp", "mu": 0}, {"type": "approximate_dp", "epsilon": 1e6, "delta": 5e-324}]},
+     "noise_multiplier": 1e15}}}, {"type": "gdp", "mu": 0},
+    {"type": "approximate_dp", "epsilon": 1e6, "delta": 5e-324}]},
    "threat_model": {"type": "worst_case", "neighboring_relation": "replace_one"}, "relative_tolerance": 1e-6,
    "questions": [{"type": "trade_off", "fpr": [0, 1, 1e-300, 0.1, 9.5e-5]}, {"type": "gdp_mu"}, {"type": "advantage"},
      {"type": "reconstruction", "candidates": 7}, {"type": "reconstruction", "prior_probabilities": [0.25, 0.75]},
