@@ -1,7 +1,7 @@
 """Poisson-sampled Gaussian steps on a vertical line Re z = theta: values of K, their errors, and majorants of |M|.
 
-Notation of `sampled_gaussian.py`. E_theta is the expectation under the law tilted by e^{theta L}; M(theta +
-it)/M(theta) = E_theta e^{itL}.
+Notation of `sampled_gaussian.py`. E_theta is the expectation under the law tilted by e^{theta L}, so that
+M(theta + it)/M(theta) = E_theta e^{itL}.
 """
 
 from __future__ import annotations
@@ -11,22 +11,25 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from service.privacy.composition.sampled_gaussian import LARGEST_ETA, SampledGaussianParts, TiltedMoments
 from service.privacy.enclosure import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_ROUNDOFF
-
-ComplexArray = NDArray[np.complex128]
+from service.privacy.numerics.unit_circle import ComplexArray, multiples
 
 _LOG_NEGLIGIBLE = -75.0
+"""A strip error of a majorant below this needs no sharper bound."""
+
 _ROUNDING_FLOOR = 1e-15
 """|M|^2/M(theta)^2 is not resolved below this; moduli are raised to its root, and the raise is part of the error."""
 
 
 @dataclass(frozen=True, slots=True)
 class LineValues:
-    """K(theta + i t_k) - K(theta) at the nodes t_k = k h, and a bound of the absolute error of each."""
+    """K(theta + i t_k) - K(theta) at the nodes t_k = k h, shape (nodes + 1,), and its errors.
+
+    `error` bounds what the error does to the exponential: |e^{true - computed} - 1| <= e^error - 1.
+    """
 
     difference: ComplexArray
     error: FloatArray
@@ -42,15 +45,16 @@ class SampledGaussianLine:
         self._cut = moments.cut
         self._log_weights = theta * self.grid.loss + self.grid.log_weight - moments.log_total[:, None]
         self._window = _significant(self._weights)
+        # The 1e-30 stands for weights that underflowed.
         self._omitted = _outside(self._weights, self._window) + 1e-30
-        self._log_total = moments.log_total
-        self._total = np.exp(np.minimum(self._log_total, 700.0))
+        self._total = np.exp(np.minimum(moments.log_total, 700.0))  # only ever divides: too small is safe
         self._majorant_eta, self._majorant_height = np.zeros(0), 0.0
 
     def values(self, step: float, nodes: int) -> LineValues:
         """K(theta + i t_k) - K(theta) = sum N ln(1 + d_k) with d_k = E_theta(e^{i t_k L} - 1), and its error bound.
 
-        N is an integer, so the branch of the logarithm does not matter to e^K.
+        N is an integer, so the branch of the logarithm does not matter to e^K. An error e of d is a relative error
+        e/|1 + d| of each of the N factors of e^K, and (1 + e/|1 + d|)^N = e^{N log1p(e/|1 + d|)}.
         """
         count = self.parts.count[:, None]
         t = np.arange(nodes + 1, dtype=np.float64) * step
@@ -70,17 +74,17 @@ class SampledGaussianLine:
         """d_k for all parts, shape (parts, nodes + 1), as sums of second-order terms only.
 
         E0(w - 1) = 0, so d = E_theta(e^{itL} - 1 - itL) + it E_theta(L - e^{-theta L}(e^L - 1)): every summand is
-        O(L^2), and rounding
-        does not grow with the number of steps. With k = a columns + b and E(x) = e^{ix} - 1 = ix + E'(x),
-        E(x+y) - i(x+y) = E(x) E(y) + E'(x) + E'(y): the sums over nodes become one matrix product.
+        O(L^2), and rounding does not grow with the number of steps. With k = a columns + b and
+        E(x) = e^{ix} - 1 = ix + E'(x), E(x+y) - i(x+y) = E(x) E(y) + E'(x) + E'(y): the sums over nodes become one
+        matrix product.
         """
         rows = max(1, math.isqrt(nodes + 1))
         columns = -(-(nodes + 1) // rows)
         weights, loss = self._weights[:, self._window], self.grid.loss[:, self._window]
         blocks = (len(weights), weights.shape[1] // SUM_BLOCK, 1, SUM_BLOCK)
         weights, loss = weights.reshape(blocks), loss.reshape(blocks)
-        outer, outer_rest = _multiples(loss * (columns * step), rows)
-        inner, inner_rest = _multiples(loss * step, columns)
+        outer, outer_rest = multiples(loss * (columns * step), rows)
+        inner, inner_rest = multiples(loss * step, columns)
         total = np.matmul(weights * outer, inner.swapaxes(-1, -2)).sum(axis=1)
         total += (weights * outer_rest).sum(axis=-1).sum(axis=1)[:, :, None]
         total += (weights * inner_rest).sum(axis=-1).sum(axis=1)[:, None, :]
@@ -100,10 +104,8 @@ class SampledGaussianLine:
         ]
         scaled = np.where(small, loss * scale, 0.0)
         series = -(scaled**2) * np.polynomial.polynomial.polyval(scaled, np.array(coefficients))
-        direct, exponential = (
-            self._weights * loss,
-            grid.weight * np.expm1(np.minimum(loss, 600.0)) / self._total[:, None],
-        )
+        direct = self._weights * loss
+        exponential = grid.weight * np.expm1(np.minimum(loss, 600.0)) / self._total[:, None]
         terms = np.where(small, self._weights * series, direct - exponential)
         size = np.where(small, np.abs(terms), np.abs(direct) + np.abs(exponential))
         return terms.sum(axis=-1), np.sum(size * grid.relative_error, axis=-1)
@@ -111,9 +113,8 @@ class SampledGaussianLine:
     def _rounding_error(self, t: FloatArray) -> FloatArray:
         """Bound of the rounding error of d_k, shape (parts, nodes + 1).
 
-        Relative errors of weights and products act on |E(x)E(y)| + |E'(x)| + |E'(y)| <= min(x^2 + y^2 + xy, 2(x +
-        y)) with x + y = t|L|;
-        errors of L act through derivatives, which are O(t (t + 1 + |theta|) |L|) and at most 2t.
+        Relative errors of weights and products act on |E(x)E(y)| + |E'(x)| + |E'(y)| <= min(x^2 + y^2 + xy, 2(x + y))
+        with x + y = t|L|; errors of L act through derivatives, which are O(t (t + 1 + |theta|) |L|) and at most 2t.
         """
         grid, theta, weights = self.grid, self.theta, self._weights
         # Powers of e^{ix} by repeated multiplication: 4 u for each of about 2 sqrt(len(t)) factors.
@@ -130,8 +131,10 @@ class SampledGaussianLine:
         return 1.5 * np.minimum(t**2 * quadratic, 2 * t * linear) + 2 * through_loss + t * mean
 
     def _quadrature_error(self, t: FloatArray) -> FloatArray:
-        """Bound of the trapezoid and cut errors of d_k, shape (parts, nodes + 1); it grows with t and is taken at a
-        few heights.
+        """Bound of the trapezoid and cut errors of d_k, shape (parts, nodes + 1).
+
+        It grows with t and is taken at a few heights. What the cut or the window leaves out changes e^{itL} - 1, at
+        most 2, and the total it is divided by: 3 of it, taken as 4.
         """
         heights = np.array([0.15, 0.3, 0.5, 0.7, 1.0]) * t[-1]
         best = np.full((len(heights), len(self.parts.sigma)), np.inf)
@@ -144,13 +147,11 @@ class SampledGaussianLine:
     def _strip_error(self, heights: FloatArray, a: FloatArray) -> FloatArray:
         """Trapezoid error of M from the strip |Im y| <= a (one a per part), at each height, shape (T, parts).
 
-        Up to a node J the rectangle rule: (I(a) + I(-a))/(e^{2 pi a/h} - 1) with I(-+a) = e^{a^2/2} int phi |w(y +
-        ia)|^theta
-        e^{+-t arg w(y + ia)}, bounded by an upper Riemann sum with |d ln(integrand)| <= |y| + (|theta| + t) r/(sigma
-        cos), and its
-        side at J, where e^{t arg w} grows against 1/(1 + e^{2 pi |s|/h}): 1.3 terms if slower. Beyond J, where far
-        jumps may turn too
-        fast for the step, the sizes of sum and integral themselves. The best J serves.
+        Up to a node J the rectangle rule: (I(a) + I(-a))/(e^{2 pi a/h} - 1) with
+        I(-+a) = e^{a^2/2} int phi |w(y + ia)|^theta e^{+-t arg w(y + ia)}, bounded by an upper Riemann sum with
+        |d ln(integrand)| <= |y| + (|theta| + t) r/(sigma cos), and its side at J, where e^{t arg w} grows against
+        1/(1 + e^{2 pi |s|/h}). Beyond J, where far jumps may turn too fast for the step, the sizes of sum and integral
+        themselves. The best J serves.
         """
         grid, h, sigma = self.grid, self.parts.step, self.parts.sigma
         phi, cosine = a / sigma, np.cos(0.5 * a / sigma)
@@ -167,7 +168,9 @@ class SampledGaussianLine:
             base = np.maximum(np.fmin(growth, cosine**self.theta), 1.0)[:, None]
         growth = np.exp(self._log_weights + self.theta * log_modulus + flat + t * (argument + 0.5 * h * near))
         inside = 2 * kernel * (np.cumsum(growth, axis=-1) + base)
-        # |integrand| <= term/h e^{s (t near + a/2)} there, against e^{-2 pi s/h}, 0 <= s <= a.
+        # |integrand| <= term/h e^{s (t near + a/2)} there, against e^{-2 pi s/h}, 0 <= s <= a. Where the exponent grows
+        # slower than 3/4 of that, the two halves of the side add up to (4 + ln 2)/(2 pi) < 0.75 terms: 1.3 leaves room
+        # for the half step from J to the side. Where it grows faster, the growing half is below a/h terms of e^excess.
         excess = a[:, None] * np.maximum(t * near + 0.5 * a[:, None] - 1.5 * math.pi / h, 0.0)
         grown = self._log_weights + excess + min(self.theta, 0.0) * self.parts.log_least_modulus(a)
         side = (1.3 + 2 * a[:, None] / h * (excess > 0)) * np.exp(grown)
@@ -179,9 +182,9 @@ class SampledGaussianLine:
     def log_variation(self) -> float:
         """ln V with |M(theta + it)/M(theta)| <= V/t for every t > 0, for the part where V is smallest.
 
-        Integration by parts in y: t |M| <= int |psi'| and the values of psi at the ends, psi = phi w^theta / L', L'
-        = r/sigma, by an
-        upper Riemann sum with |psi'/psi| <= |y| + (|theta| r + 1)/sigma; on the left of the grid psi only rises.
+        Integration by parts in y: t |M| <= int |psi'| and the values of psi at the ends, psi = phi w^theta / L',
+        L' = r/sigma, by an upper Riemann sum with |psi'/psi| <= |y| + (|theta| r + 1)/sigma. Left of the grid psi only
+        rises, as long as |y| > (1 + |theta| r)/sigma there.
         """
         grid, h, sigma = self.grid, self.parts.step, self.parts.sigma[:, None]
         r = grid.responsibility
@@ -196,13 +199,14 @@ class SampledGaussianLine:
         return float(np.log(variation.min())) + 1e-9
 
     def log_majorant(self, height: float) -> tuple[float, float]:
-        """Upper bound U(t) of ln |M(theta + it)/M(theta)| summed over the run, for all heights >= t, and the most
-        one step adds to it.
+        """Upper bound U(t) of the sum of ln |M(theta + it')/M(theta)| over all steps, for t' >= t; its least summand.
 
-        For every eta in (0, pi sigma), |M(theta + it)| <= B_eta(t) = e^{eta^2/2} int phi |w(y + i eta)|^theta e^{-t
-        arg w(y + i eta)},
-        which decreases in t because arg w >= 0. Calls with growing heights start their search of eta where the last
-        one ended.
+        For every eta in (0, pi sigma), |M(theta + it)| <= B_eta(t) with
+
+            B_eta(t) = e^{eta^2/2} int phi |w(y + i eta)|^theta e^{-t arg w(y + i eta)},
+
+        which decreases in t because arg w >= 0. Calls with growing heights start their search of eta where the last one
+        ended.
         """
         sigma, step = self.parts.sigma, self.parts.step
         responsibility = self.grid.responsibility[:, self._window]
@@ -228,9 +232,7 @@ class SampledGaussianLine:
 
     @cached_property
     def _majorant_stride(self) -> int:
-        """How many nodes may be skipped in the sums for majorants, which need few digits: the strip error shows
-        when too many.
-        """
+        """Majorants need few digits: every how many-th node serves their sums, by the strip error of such a sum."""
         for stride in (4, 2):
             h = stride * self.parts.step
             s = np.minimum(0.5 * math.pi * self.parts.sigma, 2 * math.pi / h)
@@ -243,10 +245,9 @@ class SampledGaussianLine:
     ) -> FloatArray:
         """ln(B_eta(t)/M(theta)) from above, shape (parts,): its trapezoid sum plus the strip bound of that sum's error.
 
-        The integrand of B continues to |Im y| <= s with modulus <= e^{s^2/2} phi w^theta (for theta < 0 with the
-        growth of 1/|w|), for
-        s <= pi sigma/2 and s + eta < pi sigma: the two halves w(y + i(s + eta)) and w(y + i(s - eta)) have
-        arg w(y + i(s + eta)) >= arg w(y + i(s - eta)) there, so the e^{-t arg} factors never grow.
+        The integrand of B continues to |Im y| <= s with modulus <= e^{s^2/2} phi w^theta (for theta < 0 with the growth
+        of 1/|w|), for s <= pi sigma/2 and s + eta < pi sigma: its two halves w(y + i(s + eta)) and w(y + i(s - eta))
+        have arg w(y + i(s + eta)) >= arg w(y + i(s - eta)) there, so the e^{-t arg} factors never grow.
         """
         theta, sigma = self.theta, self.parts.sigma
         half = (0.5 * eta / sigma)[:, None]
@@ -262,8 +263,9 @@ class SampledGaussianLine:
                 s = 0.5 * s
                 growth = self.parts.inverse_modulus_growth(theta, s + eta, self._weights)
                 strip = np.fmin(strip, 0.5 * s**2 - 2 * math.pi * s / step + np.log(np.maximum(growth, 1.0)))
-        # The path from the real line to Im y = eta adds two vertical sides at the ends, each below eta/h of an end's
-        # term.
+        # The end may lie anywhere between the nodes that serve: its side is below two terms, 4 of `_cut` (half a term
+        # each). The path from the real line to Im y = eta adds two more sides, each below eta/h of an end's term. With
+        # every fourth node a weight left out counts 4 times at most.
         error = 2.1 * np.exp(strip) + 4 * self._omitted + (4 + 4 * eta / self.parts.step) * self._cut
         return 0.5 * eta**2 + np.log(tilted * (1 + 1e-13) + error) + 1e-13
 
@@ -278,35 +280,3 @@ def _significant(weights: FloatArray) -> slice:
 def _outside(weights: FloatArray, window: slice) -> FloatArray:
     """Sum of the weights left out by a window, per part."""
     return weights[:, : window.start].sum(axis=-1) + weights[:, window.stop :].sum(axis=-1)
-
-
-def _multiples(phase: FloatArray, count: int) -> tuple[ComplexArray, ComplexArray]:
-    """E(kx) = e^{ikx} - 1 and E'(kx) = E(kx) - ikx for k = 0..count-1 along the axis before the last, `phase` having
-    length 1 there.
-
-    From E(kx) = E((k-1)x) + E(x) + E((k-1)x) E(x), the same for E' with the last term alone mixing: nothing cancels
-    for small x.
-    """
-    full = np.zeros((*phase.shape[:-2], count, phase.shape[-1]), dtype=np.complex128)
-    rest = np.zeros_like(full)
-    if count == 1:
-        return full, rest
-    first, first_rest = full[..., 1, :], rest[..., 1, :]
-    first[...], first_rest[...] = _unit_circle(phase[..., 0, :])
-    for k in range(2, count):
-        product = full[..., k - 1, :] * first
-        full[..., k, :] = full[..., k - 1, :] + first + product
-        rest[..., k, :] = rest[..., k - 1, :] + first_rest + product
-    return full, rest
-
-
-def _unit_circle(phase: FloatArray) -> tuple[ComplexArray, ComplexArray]:
-    """E(x) = e^{ix} - 1 and E'(x) = e^{ix} - 1 - ix, neither with cancellation for small x."""
-    full = np.empty(phase.shape, dtype=np.complex128)
-    full.real = -2 * np.sin(0.5 * phase) ** 2
-    full.imag = np.sin(phase)
-    square = np.where(np.abs(phase) < 0.8, phase, 0.0) ** 2
-    nested = 1 - square / 42 * (1 - square / 72 * (1 - square / 110 * (1 - square / 156)))
-    rest = full.copy()
-    rest.imag = np.where(np.abs(phase) < 0.8, -phase * square / 6 * (1 - square / 20 * nested), full.imag - phase)
-    return full, rest

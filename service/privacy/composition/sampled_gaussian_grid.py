@@ -1,0 +1,84 @@
+"""The grid in y behind the moments of Poisson-sampled Gaussian steps: nodes, losses, weights, and rounding errors.
+
+Notation of `sampled_gaussian.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from service.privacy.enclosure import FloatArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF, sum_error
+
+_LARGEST_EXPONENT = 300.0
+"""Moment sums whose largest exponent exceeds this are scaled, so that nothing overflows."""
+
+
+def _loss(v: FloatArray, rate: FloatArray) -> FloatArray:
+    """L = ln(1 - p + p e^v), accurate for tiny p, small v and v beyond the range of exp."""
+    moderate = np.log1p(rate * np.expm1(np.minimum(v, 600.0)))
+    return np.where(v > 600.0, np.logaddexp(np.log1p(-rate), np.log(rate) + v), moderate)
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Trapezoid nodes in y with everything that does not depend on the tilt; arrays of shape (parts, nodes)."""
+
+    y: FloatArray
+    loss: FloatArray
+    log_weight: FloatArray
+    weight: FloatArray
+    responsibility: FloatArray
+    loss_error: FloatArray
+    relative_error: FloatArray
+    """Of a weight, its loss taken as exact, and of summing it up; `loss_error` is that of L (nats)."""
+    columns: FloatArray
+    """1, L, L^2, and the two error columns, last axis: what plain moments sum up."""
+    step: float
+    sigma: FloatArray
+    rate: FloatArray
+    kept: int
+    """Nodes before the cut; the rest only fills the last block of the sums."""
+
+    def tilted(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Weights phi h e^{sL - shift}, shape (S, parts, nodes), and the shift, shape (S, parts).
+
+        The shift keeps the weights from overflowing and is mostly 0.
+        """
+        joint = tilts[:, None, None] * self.loss + self.log_weight
+        top = joint.max(axis=-1)
+        shift = np.where(top > _LARGEST_EXPONENT, top, 0.0)
+        return np.exp(joint - shift[:, :, None] if shift.any() else joint), shift
+
+    @staticmethod
+    def build(sigma: FloatArray, rate: FloatArray, step: float, first: int, nodes: int, kept: int) -> Grid:
+        """The grid of nodes (first + j) step, j < nodes, of which the first `kept` carry weight."""
+        column, p = sigma[:, None], rate[:, None]
+        # Exact: small integers times a dyadic step.
+        y = np.arange(first, first + nodes, dtype=np.float64) * step + np.zeros_like(column)
+        v = y / column - 0.5 / column**2
+        loss = _loss(v, p)
+        log_weight = -0.5 * y**2 + math.log(step / math.sqrt(2 * math.pi))
+        log_weight[:, kept:] = -np.inf
+        responsibility = np.exp(np.minimum(np.log(p) + v - loss, 0.0))
+        v_error = 3 * UNIT_ROUNDOFF * (np.abs(y) / column + 0.5 / column**2)
+        loss_error = responsibility * v_error + 2 * FUNCTION_ERROR * np.abs(loss)
+        relative = UNIT_ROUNDOFF * (y**2 + 8) + 4 * FUNCTION_ERROR + sum_error(nodes)
+        columns = np.stack([np.ones_like(loss), loss, loss**2, relative, loss_error], axis=-1)
+        return Grid(
+            y,
+            loss,
+            log_weight,
+            np.exp(log_weight),
+            responsibility,
+            loss_error,
+            relative,
+            columns,
+            step,
+            sigma,
+            rate,
+            kept,
+        )
