@@ -28,7 +28,7 @@ class Settings(BaseSettings):
         description="`redis://`, `rediss://` or `unix://` address; absent: results are kept in memory only.",
     )
     redis_timeout_seconds: Seconds = Field(
-        default=0.004, description="The longest that a request waits for one answer of Redis; then it does without."
+        default=0.003, description="The longest that a request waits for one answer of Redis; then it does without."
     )
     redis_cost_floor: CostUnits = Field(
         default=1_000,

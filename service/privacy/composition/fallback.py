@@ -56,45 +56,43 @@ class FallbackBounds:
 
     def points(self, alpha: FloatArray) -> Readings:
         """ln power, ln type II error and ln slope (unknown) at rates strictly between 0 and 1."""
-        with np.errstate(divide="ignore"):
-            (power_low, power_high), (beta_low, beta_high) = (
-                np.log(ends) for ends in (self._power(alpha), self._type_two_error(alpha))
-            )
+        with np.errstate(all="ignore"):
+            power_low, power_high = self._log_power(alpha)
+            beta_low, beta_high = self._log_type_two_error(alpha)
         infinite = np.full(len(alpha), np.inf)
         return Readings(np.stack([power_low, beta_low, -infinite]), np.stack([power_high, beta_high, infinite]))
 
-    def _power(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper bound of the power at rates strictly between 0 and 1."""
+    def _log_power(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper bound of ln power at rates strictly between 0 and 1."""
         points = self._gaussian.points(alpha)
-        lower = np.maximum(points.power.lower, -np.expm1(self._log_missed(alpha)) * (1 - _SLACK))
-        unsampled = math.exp(self._log_unsampled)
+        lower = np.maximum(np.log(points.power.lower), np.log(-np.expm1(self._log_missed(alpha))) - _SLACK)
         if self._reflected:
-            upper = self._gaussian.points(self._boosted(alpha)).power.upper
+            upper = np.log(self._gaussian.points(self._boosted(alpha)).power.upper)
         else:
-            upper = unsampled * points.power.upper - math.expm1(self._log_unsampled)
+            upper = np.log(math.exp(self._log_unsampled) * points.power.upper - math.expm1(self._log_unsampled))
         tilts, log_moment = self._tilts
         beyond = tilts > 1
         if beyond.any():
             s = tilts[beyond]
             exponent = (1 - 1 / s) * np.log(alpha)[:, None] + log_moment[beyond] / s
-            upper = np.minimum(upper, np.exp(np.minimum(exponent.min(axis=1), 1.0)))
-        return lower, np.minimum(upper * (1 + _SLACK), 1.0)
+            upper = np.minimum(upper, exponent.min(axis=1) + _SLACK * (1 + np.abs(np.log(alpha))))
+        return lower, np.minimum(upper + _SLACK, 0.0)
 
     def _boosted(self, alpha: FloatArray) -> FloatArray:
         """alpha / q from above, at most 1."""
         logs = np.log(alpha) - self._log_unsampled
         return np.minimum(np.exp(np.minimum(logs + _SLACK * (1 + np.abs(logs)), 0.0)), 1.0)
 
-    def _type_two_error(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper bound of the smallest type II error at rates strictly between 0 and 1."""
+    def _log_type_two_error(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper bound of the logarithm of the smallest type II error at rates strictly between 0 and 1."""
         points = self._gaussian.points(alpha)
-        upper = np.minimum(points.type_two_error.upper, np.exp(self._log_missed(alpha)) * (1 + _SLACK))
-        unsampled = math.exp(self._log_unsampled)
+        missed = self._log_missed(alpha)
+        upper = np.minimum(np.log(points.type_two_error.upper), missed + _SLACK * (1 + np.abs(missed)))
         if self._reflected:
-            lower = self._gaussian.points(self._boosted(alpha)).type_two_error.lower
+            lower = np.log(self._gaussian.points(self._boosted(alpha)).type_two_error.lower)
         else:
-            lower = unsampled * points.type_two_error.lower
-        return lower * (1 - _SLACK), upper
+            lower = self._log_unsampled + np.log(points.type_two_error.lower)
+        return lower - _SLACK * (1 + np.abs(np.where(np.isfinite(lower), lower, 0.0))), upper
 
     def _log_missed(self, alpha: FloatArray) -> FloatArray:
         tilts, log_moment = self._tilts

@@ -106,7 +106,9 @@ class GaussianTradeOff(AbstractShifted):
         high = mu * max(-float(special.ndtri(delta)), 0.0) + 0.5 * mu * mu
         high = above(high, 64) if high > 0 else 1.0
         guess, radius = self._newton(math.log(delta), self._first_guess(delta, high))
-        near = decreasing_root_near(self._log_profile_end, delta, guess, radius, high)
+        near = None
+        if math.isfinite(radius) and math.isfinite(guess):
+            near = decreasing_root_near(self._log_profile_end, delta, guess, radius, high)
         return near if near is not None else decreasing_root(self._profile_formula, delta, 0.0, high)
 
     def _first_guess(self, delta: float, high: float) -> float:
@@ -133,6 +135,8 @@ class GaussianTradeOff(AbstractShifted):
             value, error = self._log_profile(single(eps), mu)
             # delta' = -e^eps Phi(-b)
             slope = math.exp(min(eps + float(special.log_ndtr(-(eps / mu + 0.5 * mu)) - value), 700.0))
+            if slope == 0.0:  # underflows for very large mu: no guess
+                return eps, math.inf
             radius = (NOISES * float(error) + slack) / slope
             step = (float(value) - target) / slope
             eps = max(eps + step, 0.0)
