@@ -31,6 +31,7 @@ LEFTMOST = single(-5.0)
 FAR = 1e4
 """Beyond it R(a) - R(b) is mu / (a b) within 3 / a^2, less than what rounding of a costs in exp(-a^2 / 2)."""
 GAUSS_LEGENDRE = (-math.sqrt(0.6), 0.0, math.sqrt(0.6))
+SILENTLY = np.errstate(all="ignore")
 MOST_NEWTON_STEPS = 50
 NOISES = 1.5
 """How many times its own error a reading is thought to have moved a root."""
@@ -74,6 +75,7 @@ class GaussianTradeOff(AbstractShifted):
         return self.shift
 
     @override
+    @SILENTLY
     def _profile_formula(self, epsilon: FloatArray) -> Bounds:
         value, error = self._log_profile(np.abs(epsilon), self.shift_ends)
         logs = np.minimum(value + OUTWARD * error, 0.0)
@@ -81,6 +83,7 @@ class GaussianTradeOff(AbstractShifted):
         return reflected(bounds, epsilon) if epsilon.min() < 0 else bounds
 
     @override
+    @SILENTLY
     def _profile_at_formula(self, epsilon: float) -> Enclosure:
         if not 0 <= epsilon <= FAR * self.shift.lower:
             return self._profile_formula(np.array([epsilon])).at(0, self.evidence)
@@ -97,6 +100,7 @@ class GaussianTradeOff(AbstractShifted):
         return _log_profile(epsilon, mu, _difference_small if self.shift.upper <= SMALL_SHIFT else _difference)
 
     @override
+    @SILENTLY
     def _epsilon_formula(self, delta: float) -> Enclosure:
         # delta(0) = erf(mu / sqrt 8).
         if float(special.erf(self.shift.upper / math.sqrt(8))) * (1 + 2 * ERF_ERROR) <= delta:
@@ -164,24 +168,24 @@ def reflected(bounds: Bounds, epsilon: FloatArray) -> Bounds:
 
 def _log_profile(epsilon: FloatArray, mu: FloatArray, difference: Difference) -> tuple[FloatArray, FloatArray]:
     """ln delta(eps) and its absolute error, eps >= 0, mu > 0 exact; arrays that fit together, or single numbers."""
-    with np.errstate(all="ignore"):  # overflow and 0/0 occur only where a patch below replaces the result
-        ratio = epsilon / mu
-        a, b = ratio - 0.5 * mu, ratio + 0.5 * mu
-        a_error = (2 * UNIT_ROUNDOFF) * b
-        mills, relative = difference(a, b, ratio, mu, a_error)
-        log_mills = np.log(mills)
-        value = log_mills - (0.5 * a * a + LOG_SQRT_2PI)
-        error = (
-            relative
-            + np.abs(a) * a_error
-            + UNIT_ROUNDOFF * (a * a + 4 + np.abs(value))
-            + FUNCTION_ERROR * np.abs(log_mills)
-        )
-        near_one, far = a < LEFTMOST, a > FAR
-        if (near_one | far).any():
-            value, error = _patch(near_one, _near_one(a, b, a_error), (value, error))
-            if far.any():
-                value, error = _patch(far, _far(a, b, mu, a_error), (value, error))
+    # Overflow and 0/0 occur only where a patch below replaces the result; callers silence them, once for all readings.
+    ratio = epsilon / mu
+    a, b = ratio - 0.5 * mu, ratio + 0.5 * mu
+    a_error = (2 * UNIT_ROUNDOFF) * b
+    mills, relative = difference(a, b, ratio, mu, a_error)
+    log_mills = np.log(mills)
+    value = log_mills - (0.5 * a * a + LOG_SQRT_2PI)
+    error = (
+        relative
+        + np.abs(a) * a_error
+        + UNIT_ROUNDOFF * (a * a + 4 + np.abs(value))
+        + FUNCTION_ERROR * np.abs(log_mills)
+    )
+    near_one, far = a < LEFTMOST, a > FAR
+    if (near_one | far).any():
+        value, error = _patch(near_one, _near_one(a, b, a_error), (value, error))
+        if far.any():
+            value, error = _patch(far, _far(a, b, mu, a_error), (value, error))
     return value, error
 
 

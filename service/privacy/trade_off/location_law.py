@@ -14,6 +14,7 @@ from service.privacy.enclosure import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.ulps import LOG_NORMAL_CDF_ERROR, NORMAL_QUANTILE_ERROR
 
+LOG_2 = math.log(2)
 ValueAndError = tuple[FloatArray, FloatArray]
 """Computed values and bounds of their absolute errors."""
 
@@ -82,10 +83,11 @@ class LaplaceLaw(LocationLaw):
 
     @override
     def log_cdf(self, point: FloatArray) -> ValueAndError:
-        # F(t) = e^t / 2 left of 0, 1 - e^-t / 2 right of it.
-        # The empty index makes a number of an array without dimensions.
-        value = np.where(point < 0, point - math.log(2), np.log1p(-0.5 * np.exp(-np.abs(point))))[()]
-        return value, np.where(point < 0, 4 * UNIT_ROUNDOFF, 4 * FUNCTION_ERROR)[()] * np.abs(value) + 5e-324
+        # F(t) = e^t / 2 left of 0, 1 - e^-|t| / 2 right of it, always the smaller of the two: left of 0 the second is
+        # above 1/2, and right of 0 its logarithm is concave and touches t - ln 2 at 0.
+        right = np.log1p(-0.5 * np.exp(-abs(point)))
+        value = np.minimum(point - LOG_2, right)
+        return value, (4 * UNIT_ROUNDOFF) * abs(value) + (4 * FUNCTION_ERROR) * abs(right) + 5e-324
 
     @override
     def density(self, point: FloatArray) -> FloatArray:
