@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from service.privacy.enclosure import FloatArray
 
+FloatArray = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]
 
 _SMALL_PHASE = 0.8
