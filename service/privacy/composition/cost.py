@@ -44,15 +44,17 @@ class Tariff:
     """Of the curve of both directions, which is searched for."""
 
 
-_ONE_SHAPE: Final = Prices(point=100, spread=150, listed_point=3, profile=60, epsilon=130, complement=500, gdp_mu=4_000)
+_ONE_SHAPE: Final = Prices(
+    point=200, spread=300, listed_point=4, profile=150, epsilon=150, complement=600, gdp_mu=6_000
+)
 SAME_BOTH_WAYS: Final = Tariff(base=60, directed=_ONE_SHAPE, hull=_ONE_SHAPE)
 """One step, or Gaussian steps: a closed form, the same in both directions."""
 
 SAMPLED_STEP: Final = Tariff(
     base=100,
-    directed=Prices(point=500, spread=600, listed_point=6, profile=250, epsilon=800, complement=2_500, gdp_mu=13_000),
+    directed=Prices(point=800, spread=800, listed_point=7, profile=450, epsilon=1_000, complement=4_000, gdp_mu=15_000),
     hull=Prices(
-        point=1_600, spread=1_600, listed_point=10, profile=400, epsilon=1_600, complement=7_000, gdp_mu=50_000
+        point=2_200, spread=2_200, listed_point=12, profile=600, epsilon=1_800, complement=11_000, gdp_mu=60_000
     ),
 )
 """One sampled step: a closed form for each direction."""
@@ -76,7 +78,8 @@ SHARE_OF_A_PART: Final = 1 / 40
 LARGE: Final = 8
 """How much dearer a run may be that gives nearly everything away."""
 HARD: Final = 60
-"""How much dearer a run may be whose loss is ruled by rare large jumps, or that gives everything away."""
+"""How much dearer a run may be whose loss is ruled by rare large jumps, or that gives everything away. Here readings
+differ by a factor of a hundred, and this lies between: all of them go to another process, and few are refused."""
 
 
 def tariff(mechanism: AbstractMechanism) -> Tariff:
