@@ -20,6 +20,8 @@ _LARGEST_EXPONENT = 300.0
 def _loss(v: FloatArray, rate: FloatArray) -> FloatArray:
     """L = ln(1 - p + p e^v), accurate for tiny p, small v and v beyond the range of exp."""
     moderate = np.log1p(rate * np.expm1(np.minimum(v, 600.0)))
+    # ln(1 - x) loses digits where x is near 1: there both summands are positive and 1 - p is exact.
+    moderate = np.where((v < -1) & (rate > 0.5), np.log((1 - rate) + rate * np.exp(np.minimum(v, 0.0))), moderate)
     return np.where(v > 600.0, np.logaddexp(np.log1p(-rate), np.log(rate) + v), moderate)
 
 
@@ -66,6 +68,7 @@ class Grid:
         responsibility = np.exp(np.minimum(np.log(p) + v - loss, 0.0))
         v_error = 3 * UNIT_ROUNDOFF * (np.abs(y) / column + 0.5 / column**2)
         loss_error = responsibility * v_error + 2 * FUNCTION_ERROR * np.abs(loss)
+        loss_error = loss_error + np.where((v < -1) & (p > 0.5), 12 * UNIT_ROUNDOFF, 0.0)
         relative = UNIT_ROUNDOFF * (y**2 + 8) + 4 * FUNCTION_ERROR + sum_error(nodes)
         columns = np.stack([np.ones_like(loss), loss, loss**2, relative, loss_error], axis=-1)
         return Grid(

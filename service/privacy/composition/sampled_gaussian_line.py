@@ -60,6 +60,9 @@ class SampledGaussianLine:
         t = np.arange(nodes + 1, dtype=np.float64) * step
         d = self._tilted_differences(step, nodes)
         log_modulus = 0.5 * np.log1p(np.maximum(2 * d.real + (d.real**2 + d.imag**2), _ROUNDING_FLOOR - 1))
+        # |M|^2 - 1 near -1 has lost its digits: an error u of it is u/|M|^2 of |M|, that of 1 + d is u/|M|.
+        modulus = np.hypot(1 + d.real, d.imag)
+        log_modulus = np.where(modulus < 0.5, np.log(np.maximum(modulus, math.sqrt(_ROUNDING_FLOOR))), log_modulus)
         angle = np.arctan2(d.imag, 1 + d.real)
         size = np.abs(d)
         error = self._rounding_error(t) + 6 * UNIT_ROUNDOFF * size * (2 + size) + self._quadrature_error(t)

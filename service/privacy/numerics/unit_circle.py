@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-
 FloatArray = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]
 
@@ -39,7 +38,7 @@ def _unit_circle(phase: FloatArray) -> tuple[ComplexArray, ComplexArray]:
     full.imag = np.sin(phase)
     small = np.abs(phase) < _SMALL_PHASE
     square = np.where(small, phase, 0.0) ** 2
-    nested = 1 - square / 42 * (1 - square / 72 * (1 - square / 110 * (1 - square / 156)))
+    nested = 1 - square / 42 * (1 - square / 72 * (1 - square / 110 * (1 - square / 156 * (1 - square / 210))))
     rest = full.copy()
     rest.imag = np.where(small, -phase * square / 6 * (1 - square / 20 * nested), full.imag - phase)
     return full, rest
