@@ -139,6 +139,46 @@ def test_two_steps_against_a_nested_integral(sigma: float, rate: float) -> None:
             assert truth * (1 - mpf(10) ** -10) <= mpf(float(bounds.upper[0]))
 
 
+def _gaussian_profile(mu: mpf, eps: mpf) -> mpf:
+    """delta(eps) of a Gaussian step."""
+    return mpmath.ncdf(mu / 2 - eps / mu) - mpmath.exp(eps) * mpmath.ncdf(-mu / 2 - eps / mu)
+
+
+@pytest.mark.parametrize(
+    ("mu", "sigma", "rate"),
+    [(1.0, 0.02, 0.01), (0.1, 0.02, 0.001), (1.0, 0.3, 1 - 1e-9), (0.3, 0.028, 0.3), (0.5, 1.0, 0.05)],
+)
+def test_a_gaussian_and_a_sampled_step_against_an_integral(mu: float, sigma: float, rate: float) -> None:
+    """Rates near 1, where ln w is near ln(1 - p), and noise so small that the far mass of H1 must not be lost."""
+    m, s, p = mpf(mu), mpf(sigma), mpf(rate)
+
+    def loss(y: mpf) -> mpf:
+        return mpmath.log(1 - p + p * mpmath.exp(y / s - 1 / (2 * s * s)))
+
+    around = [mpf(y) for y in (-12, -8, -5, -3, -1.5, 0, 1.5, 3, 5, 8, 12)]
+    knee = 1 / (2 * s) + s * mpmath.log((1 - p) / p)
+    knees = [knee + s * k for k in (-30, -15, -8, -4, -2, 0, 2, 4, 8, 15, 30)]
+    cuts = sorted({*around, *(y + 1 / s for y in around), *knees})
+
+    def truth_at(e: mpf) -> tuple[mpf, mpf]:
+        def weigh(y: mpf) -> mpf:
+            return mpmath.npdf(y) * mpmath.exp(loss(y)) * _gaussian_profile(m, e - loss(y))
+
+        def weigh_back(y: mpf) -> mpf:
+            return mpmath.npdf(y) * _gaussian_profile(m, e + loss(y))
+
+        return mpmath.quad(weigh, cuts), mpmath.quad(weigh_back, cuts)
+
+    add, remove = contour_pair(mu * mu, [(sigma, rate, 1)])
+    with mpmath.workdps(40):
+        for eps in (-1.0, 0.0, 0.5):
+            forward, backward = truth_at(mpf(eps))
+            for curve, truth in ((add, forward), (remove, backward)):
+                bounds = curve.profile(np.array([eps]))
+                assert mpf(float(bounds.lower[0])) <= truth * (1 + mpf(10) ** -22)
+                assert truth * (1 - mpf(10) ** -22) <= mpf(float(bounds.upper[0]))
+
+
 def _random_runs(seed: int, count: int) -> list[tuple[float, float, int]]:
     rng = np.random.default_rng(seed)
     return [

@@ -119,7 +119,9 @@ class FallbackBounds:
         beyond = tilts > 1
         if beyond.any():
             s = tilts[beyond]
-            chernoff = log_moment[beyond] - (s - 1) * epsilon[:, None] - np.log(s) + (s - 1) * np.log1p(-1 / s)
-            upper = np.minimum(upper, chernoff.min(axis=1) + _SLACK * (1 + np.abs(epsilon)))
+            falls = (s - 1) * epsilon[:, None]
+            chernoff = log_moment[beyond] - falls - np.log(s) + (s - 1) * np.log1p(-1 / s)
+            rounding = _SLACK * (1 + np.abs(falls) + np.abs(log_moment[beyond]))
+            upper = np.minimum(upper, (chernoff + rounding).min(axis=1))
         lower = np.where(np.isfinite(lower), lower - _SLACK * (1 + np.abs(lower)), lower)
         return Readings(lower[None], upper[None])
