@@ -23,6 +23,7 @@ def test_the_live_service_keeps_what_its_document_promises(tmp_path: Path) -> No
             "--max-examples=25",
             "--max-time=50",
             "--request-timeout=60",
+            "--max-response-time=60",
             "--seed=1",
             "--workers=1",
             "--no-color",
