@@ -94,9 +94,12 @@ def test_http_and_command_line_give_the_same_bytes(
 
 
 def test_the_answer_of_the_readme(server: httpx2.Client) -> None:
-    """C1: gamma(1e-3) = 0.00406844788 by an independent oracle."""
+    """C1: gamma(1e-3) = 4.06844788114255e-3 +- 2e-17 and epsilon(1e-5) = 1.8282366665 +- 2e-10 (reference)."""
     gamma, epsilon = server.post("/v1/bounds", json=DPSGD).json()["answers"]
-    assert gamma["lower"] <= 0.004068447885 <= gamma["upper"] or abs(gamma["value"] - 0.00406844788) < 1e-10
+    assert gamma["lower"] <= 4.06844788114255e-3 + 2e-17
+    assert 4.06844788114255e-3 - 2e-17 <= gamma["upper"] <= gamma["lower"] * (1 + 1e-9)
+    assert epsilon["lower"] <= 1.8282366665 + 2e-10
+    assert 1.8282366665 - 2e-10 <= epsilon["upper"] <= epsilon["lower"] * (1 + 1e-9)
     assert gamma["value"] == gamma["upper"] >= gamma["lower"] > 0.001
     assert gamma["evidence"] == epsilon["evidence"] == "certified"
 
