@@ -41,7 +41,7 @@ _HALVINGS = 12
 """How often the first rung of a weak loss is moved closer to the middle when jumps rule it."""
 
 _BATCH = 4
-"""Rungs evaluated at once; those after a sharp growth of the deviation are dropped and placed anew."""
+"""Rungs evaluated at once, besides closer ones; those after a sharp growth of the deviation are dropped."""
 
 _OUTWARD_LINES = 60
 _INWARD_LINES = 20
@@ -110,24 +110,27 @@ class ContourLadder:
             theta += sign * _SPACING / math.sqrt(float(self._transform.cumulants(np.array([theta])).second[0]))
         return tilts
 
-    def _append(self, side: int, tilts: FloatArray, previous: float) -> bool:
+    def _append(self, side: int, tilts: FloatArray, previous: float, optional: int = 0) -> bool:
         """Add the rungs at `tilts` up to the first that cannot serve; False if none was added.
 
         A rung cannot serve where K cannot be evaluated, or where its deviation has grown too much over the `previous`.
+        The first `optional` tilts stand closer than need be: if the tilt after them cannot serve, the last of them that
+        can is added alone.
         """
         rungs = self._right if side > 0 else self._left
         cumulants = self._transform.cumulants(tilts)
         usable = (cumulants.truncation < _LARGEST_TRUNCATION) & (cumulants.second > 0) & np.isfinite(cumulants.first)
-        added = False
-        for i, theta in enumerate(tilts):
-            deviation = math.sqrt(float(cumulants.second[i])) if usable[i] else math.nan
-            if not deviation <= _LARGEST_GROWTH * previous:
-                break
-            rungs.append(
-                Rung(self._transform, float(theta), float(cumulants.value[i]), float(cumulants.first[i]), deviation)
-            )
-            added, previous = True, deviation
-        return added
+        deviations = np.sqrt(np.where(usable, cumulants.second, np.nan))
+        serves = deviations <= _LARGEST_GROWTH * np.array([previous] * (optional + 1) + [*deviations[optional:-1]])
+        first = optional
+        while first > 0 and not serves[first]:
+            first -= 1
+        end = first
+        while end < len(tilts) and serves[end] and (end == first or first == optional):
+            theta, value, threshold = tilts[end], cumulants.value[end], cumulants.first[end]
+            rungs.append(Rung(self._transform, float(theta), float(value), float(threshold), float(deviations[end])))
+            end += 1
+        return end > first
 
     def _extend(self, side: int) -> bool:
         """Add rungs outwards; False when the transform cannot be evaluated further out or the ladder is long enough."""
@@ -138,11 +141,11 @@ class ContourLadder:
         spacing = _SPACING / last.deviation
         if len(rungs) > 1:
             spacing = min(spacing, 2 * abs(last.theta - rungs[-2].theta))
-        while spacing > _SMALLEST_SPACING / last.deviation:
-            offsets = np.arange(1, _BATCH + 1, dtype=np.float64) * (side * spacing)
-            if self._append(side, last.theta + offsets, last.deviation):
-                return True
-            spacing *= 0.5
+        halvings = math.ceil(math.log2(spacing * last.deviation / _SMALLEST_SPACING)) - 1
+        closer = [spacing * 0.5**k for k in range(halvings, 0, -1)]
+        offsets = np.array([*closer, *(spacing * k for k in range(1, _BATCH + 1))])
+        if self._append(side, last.theta + side * offsets, last.deviation, optional=len(closer)):
+            return True
         self._exhausted[side] = True
         return False
 

@@ -23,8 +23,14 @@ from service.privacy.composition.loss_transform import LossTransform, TransformL
 from service.privacy.enclosure import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
-_POLES = ((0, 0.0, 1.0, False), (1, 1.0, 1.0, False), (2, 0.0, -1.0, True), (2, 1.0, 1.0, False))
-"""Integral q (tail under H0, tail under H1, profile), pole, the kernel's residue there, and whether e^c scales it."""
+_POLES_ROW = np.array([0, 1, 2, 2])
+_POLES_AT = np.array([0.0, 1.0, 0.0, 1.0])
+_POLES_RESIDUE = np.array([1.0, 1.0, -1.0, 1.0])
+_POLES_SCALED = np.array([[0.0], [0.0], [1.0], [0.0]])
+"""The poles of the kernels: integral (tail under H0, tail under H1, profile), place, residue, whether e^c scales it."""
+
+_POLES_SUM = np.array([[1.0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 1]])
+"""Adds up the poles of each integral."""
 
 _SCALE_POLES = np.array([[0.0], [1.0], [1.0], [0.0]])
 """Integral q carries the scale e^{K(theta) - (theta - pole) c}; the fourth is the density under H0."""
@@ -36,13 +42,22 @@ _FEW_ALIAS_DISTANCES = np.array([2.2, 4.5, 8.0])
 _SHORT_PERIOD = 14.0
 """Standard deviations: a period that the few tilts bring below this needs no more tilts."""
 
+_HEIGHTS_TRIED = np.array([1.0, 1.15, 1.35, 1.7])
+_HEIGHT_ROUNDS = 6
+"""Multiples of a Gaussian loss's height at which a line may end, and how often they are raised."""
+
 _BLOCK_RATIO = 8.0
-_LARGEST_BLOCKS = 10
-"""Blocks of heights [t, 8t] behind the last node that are bounded one by one."""
+_BLOCKS = np.array([1.0, _BLOCK_RATIO, _BLOCK_RATIO**2])
+_BLOCK_ROUNDS = 5
+"""Blocks of heights [t, 8t] behind the last node are bounded two at a time."""
 
 _LARGEST_NODES = 4_000
 _LARGEST_WORK = 2_500_000
 """Bounds of a line's nodes, and of its nodes times the array elements of one evaluation of K: they bound its time."""
+
+
+_AliasSide = tuple[FloatArray, FloatArray, FloatArray]
+"""Tilts s on one side, s - theta, and what the exponents of their bounds have in common."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +80,7 @@ class ContourLine:
         self.theta, self.center, self.deviation = theta, center, deviation
         run = TransformLine(transform, theta)
         self._lay_out(transform, run, center - reach, center + reach)
+        self._prepare_aliases()
         line = run.values(self.step, self.nodes)
         z = theta + 1j * self.t
         kernels = np.stack([1 / z, 1 / (z - 1), 1 / (z * (z - 1))])
@@ -88,7 +104,7 @@ class ContourLine:
     def _lay_out(self, transform: LossTransform, run: TransformLine, low: float, high: float) -> None:
         """Choose the step h (aliases below e^-goal over [low, high]) and the nodes (majorant below e^-goal)."""
         theta, sd = self.theta, self.deviation
-        self.value, self.value_error = transform.value(theta)
+        self.value, self.value_error = run.origin()
         goal = 44.0 + math.log1p(abs(theta) * sd) + math.log1p(abs(theta - 1) * sd)
         for distances in (_FEW_ALIAS_DISTANCES, _ALIAS_DISTANCES):
             offsets = np.concatenate([-distances[::-1], distances]) / sd
@@ -142,46 +158,53 @@ class ContourLine:
         phase = np.exp(-1j * (c - self.center)[:, None] * self.t)
         sums = np.real(phase @ self._steering.T).T
         log_scale = self.value - (self.theta - _SCALE_POLES) * c
-        period = 2 * math.pi / self.step
-        for q, pole, residue, scaled in _POLES:
-            gap = self.theta - pole
-            known = np.exp((c if scaled else 0.0) - log_scale[q]) / np.expm1(abs(gap) * period)
-            sums[q] -= math.copysign(residue, residue * gap) * known
+        sums[:3] -= _POLES_SUM @ self._pole_terms(c, log_scale)
         return sums, log_scale
+
+    def _pole_terms(self, c: FloatArray, log_scale: FloatArray) -> FloatArray:
+        """What each pole adds to the trapezoid sum of its integral, relative to that integral's scale; shape (4, C)."""
+        return np.exp(_POLES_SCALED * c - log_scale[_POLES_ROW]) * self._pole_factors
+
+    def _prepare_aliases(self) -> None:
+        """What the bounds of the alias terms need of the tilts, of the period and of the poles."""
+        period = 2 * math.pi / self.step
+        distance = np.abs(self._tilts - self.theta)
+        base = self._log_bound - self.value - distance * period - np.log(-np.expm1(-distance * period))
+        sides = (self._tilts > self.theta, self._tilts < self.theta)
+        self._alias_sides = [(self._tilts[side], self._tilts[side] - self.theta, base[side]) for side in sides]
+        gaps = _POLES_AT[:, None] - self.theta
+        self._pole_factors = -np.sign(gaps) * _POLES_RESIDUE[:, None] / np.expm1(np.abs(gaps) * period)
+        self._pole_is_right = gaps > 0
 
     def _aliases(self, c: FloatArray, log_scale: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Bound of the alias terms, the pole terms known among them and these terms' sizes, shape (3, C) each.
 
         All are relative to e^{log_scale}. Known are the poles between theta and the tilt s of the best Chernoff bound.
         """
-        period = 2 * math.pi / self.step
-        bound, known, size = np.zeros_like(log_scale), np.zeros_like(log_scale), np.zeros_like(log_scale)
-        for sign in (1.0, -1.0):
-            side = sign * (self._tilts - self.theta) > 0
-            s, excess = self._tilts[side], self._log_bound[side] - self.value
-            distance = np.abs(s - self.theta)
-            exponent = excess - distance * (sign * c[:, None] + period) - np.log(-np.expm1(-distance * period))
-            best = np.argmin(exponent, axis=1)
-            bound += np.exp(exponent[np.arange(len(c)), best]) * (1 + 1e-9)
-            for q, pole, residue, scaled in _POLES:
-                gap = sign * (pole - self.theta)
-                crossed = (gap > 0) & (sign * (s[best] - pole) > 0)
-                if crossed.any():
-                    term = np.exp((c if scaled else 0.0) - log_scale[q]) / np.expm1(gap * period)
-                    known[q] += np.where(crossed, -sign * residue * term, 0.0)
-                    size[q] += np.where(crossed, term, 0.0)
-        return bound, known, size
+        bound_right, right = _best_tilts(self._alias_sides[0], c)
+        bound_left, left = _best_tilts(self._alias_sides[1], c)
+        crossed = np.where(self._pole_is_right, right > _POLES_AT[:, None], left < _POLES_AT[:, None])
+        terms = np.where(crossed, self._pole_terms(c, log_scale), 0.0)
+        return bound_right + bound_left, _POLES_SUM @ terms, _POLES_SUM @ np.abs(terms)
+
+
+def _best_tilts(side: _AliasSide, c: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The least Chernoff bound of the alias terms on one side, and the tilt it is taken at, for each threshold."""
+    tilts, offset, base = side
+    exponent = base - offset * c[:, None]
+    best = exponent.argmin(axis=1)
+    return np.exp(exponent[np.arange(len(c)), best]) * (1 + 1e-9), tilts[best]
 
 
 def _height(run: TransformLine, deviation: float, goal: float) -> float:
-    """A height above which the majorant is below e^-goal, or where eight tries lead: it steers, nothing rests on it."""
-    height = math.sqrt(2 * goal) / deviation
-    for _ in range(8):
-        reached = -run.log_majorant(height)[0]
-        if reached > goal:
-            break
-        height *= min(max(1.03 * math.sqrt(goal / max(reached, 1.0)), 1.05), 2.5)
-    return height
+    """A height above which the majorant is about e^-goal, or where a few tries lead: it steers, nothing rests on it."""
+    heights = math.sqrt(2 * goal) / deviation * _HEIGHTS_TRIED
+    for _ in range(_HEIGHT_ROUNDS):
+        reached = -run.log_majorants(heights)[0]
+        if reached[-1] > goal:
+            return float(np.interp(goal, reached, heights))
+        heights = heights * heights[-1] / heights[0]
+    return float(heights[0])
 
 
 def _truncation(run: TransformLine, gaussian_mu_squared: float, step: float, first: float) -> FloatArray:
@@ -191,18 +214,17 @@ def _truncation(run: TransformLine, gaussian_mu_squared: float, step: float, fir
     last block one step's decay V/t, or the Gaussian part's, closes the sum. The third kernel gains a factor 1/t.
     """
     log_variation = run.log_variation()
-    height, plain, profile, closing = first, 0.0, 0.0, math.inf
-    whole, single = run.log_majorant(height)
-    for _ in range(_LARGEST_BLOCKS):
-        block = float(np.exp(whole)) * (math.log(_BLOCK_RATIO) + step / height) / math.pi
-        plain, profile = plain + block, profile + block / height
-        height *= _BLOCK_RATIO
-        whole, single = run.log_majorant(height)
-        closing = whole - single + log_variation - math.log(height)
+    plain, profile, tail, height = 0.0, 0.0, math.inf, first
+    for _ in range(_BLOCK_ROUNDS):
+        heights = height * _BLOCKS
+        whole, single = run.log_majorants(heights)
+        block = np.exp(whole[:-1]) * (math.log(_BLOCK_RATIO) + step / heights[:-1]) / math.pi
+        plain, profile = plain + float(block.sum()), profile + float((block / heights[:-1]).sum())
+        height, last = float(heights[-1]), float(whole[-1])
+        closing = last - float(single[-1]) + log_variation - math.log(height)
         if gaussian_mu_squared > 0:
-            closing = min(closing, whole - math.log(min(gaussian_mu_squared * height**2, 1.0)))
+            closing = min(closing, last - math.log(min(gaussian_mu_squared * height**2, 1.0)))
+        tail = float(np.exp(closing)) * (1 + step / height) / math.pi
         if closing < -100:
             break
-    tail = float(np.exp(closing)) * (1 + step / height) / math.pi
-    plain, profile = plain + tail, profile + tail / height
-    return np.array([plain, plain, profile]) * (1 + 1e-9)
+    return np.array([plain + tail, plain + tail, profile + tail / height]) * (1 + 1e-9)

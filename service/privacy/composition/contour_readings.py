@@ -111,11 +111,12 @@ def _proved_sides(
 
     `level`: ln alpha, or ln(1 - alpha) where theta < 0; `rounding`: relative error of e^level on a line's scale.
     """
-    left, right = line.integrals(c - step), line.integrals(c + step)
+    n = len(c)
+    both = line.integrals(np.concatenate([c - step, c + step]))
     sign = 1.0 if line.theta > 0 else -1.0
-    target_left, target_right = np.exp(level - left.log_scale[0]), np.exp(level - right.log_scale[0])
-    left_proved = left.lower[0] - sign * target_left * (1 + sign * rounding) >= 0
-    right_proved = right.upper[0] - sign * target_right * (1 - sign * rounding) <= 0
+    target = np.exp(np.concatenate([level, level]) - both.log_scale[0])
+    left_proved = both.lower[0, :n] - sign * target[:n] * (1 + sign * rounding) >= 0
+    right_proved = both.upper[0, n:] - sign * target[n:] * (1 - sign * rounding) <= 0
     return left_proved, right_proved
 
 

@@ -43,16 +43,6 @@ class LossTransform:
             truncation = truncation + sampled.truncation
         return RealCumulants(value, -first if self.reflected else first, second, error, truncation)
 
-    def value(self, tilt: float) -> tuple[float, float]:
-        """K at one real tilt, to full precision, and a bound of its error."""
-        s = 1 - tilt if self.reflected else tilt
-        mu2 = self.gaussian_mu_squared
-        value, error = 0.5 * mu2 * (s * s - s), 0.5 * mu2 * (s * s + abs(s)) * 600 * UNIT_ROUNDOFF
-        for part in self.parts:
-            sampled, sampled_error = part.value(s)
-            value, error = value + sampled, error + sampled_error
-        return value, error + 4 * UNIT_ROUNDOFF * abs(value)
-
     @property
     def log_dropped(self) -> tuple[float, float]:
         """ln of the mass of H0 and of H1 that the cut of the sampled parts leaves out, at most (in this direction)."""
@@ -78,6 +68,15 @@ class TransformLine:
         self._theta = 1 - theta if transform.reflected else theta
         self._parts = tuple(SampledGaussianLine(part, self._theta) for part in transform.parts)
 
+    def origin(self) -> tuple[float, float]:
+        """K(theta) to full precision, and a bound of its error."""
+        s, mu2 = self._theta, self._transform.gaussian_mu_squared
+        value, error = 0.5 * mu2 * (s * s - s), 0.5 * mu2 * (s * s + abs(s)) * 600 * UNIT_ROUNDOFF
+        for part in self._parts:
+            sampled, sampled_error = part.origin
+            value, error = value + sampled, error + sampled_error
+        return value, error + 4 * UNIT_ROUNDOFF * abs(value)
+
     def values(self, step: float, nodes: int) -> LineValues:
         """K(theta + i k step) - K(theta), k = 0..nodes, and a bound of the absolute error of each."""
         t = np.arange(nodes + 1) * step
@@ -89,16 +88,17 @@ class TransformLine:
         error = error + 4 * UNIT_ROUNDOFF * np.abs(difference)
         return LineValues(np.conj(difference) if self._transform.reflected else difference, error)
 
-    def log_majorant(self, height: float) -> tuple[float, float]:
-        """Upper bound of Re K(theta + it) - K(theta) for all t >= height, and the least that one sampled step adds.
+    def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Upper bounds of Re K(theta + it) - K(theta), t >= each height, and the least that one sampled step adds.
 
-        Without that step the first less the second bounds the rest of the run.
+        Without that step the first less the second bounds the rest of the run. The first call's heights should be the
+        smallest: the majorants are laid out for them.
         """
-        total = -0.5 * self._transform.gaussian_mu_squared * height**2 * (1 - 600 * UNIT_ROUNDOFF)
-        strongest = 0.0
+        total = -0.5 * self._transform.gaussian_mu_squared * heights**2 * (1 - 600 * UNIT_ROUNDOFF)
+        strongest = np.zeros_like(heights)
         for part in self._parts:
-            whole, single = part.log_majorant(height)
-            total, strongest = total + whole, min(strongest, single)
+            whole, single = part.log_majorants(heights)
+            total, strongest = total + whole, np.minimum(strongest, single)
         return total, strongest
 
     def log_variation(self) -> float:

@@ -141,7 +141,7 @@ class SampledGaussianParts:
         mean, square = sums[:, :, 1] / total, sums[:, :, 2] / total
         log_total = shift + np.log(total)
         rounding = (sums[:, :, 3] + np.abs(tilts)[:, None] * sums[:, :, 4]) / total + 2 * self.nodes * UNIT_ROUNDOFF
-        truncation = self._quadrature_error(tilts, weights, total) + _cut_error(self, tilts, shift) / total
+        truncation = self._quadrature_error(tilts, weights, total) + self.ends.cut_error(tilts, shift) / total
         relative = rounding + truncation
         # |ln(1 + x)| <= 1.1 |x| for |x| < 0.1; a larger (or undefined) error bounds nothing.
         error = np.where(relative < 0.1, 1.1 * relative, np.inf) + 8 * FUNCTION_ERROR * np.abs(log_total)
@@ -153,13 +153,13 @@ class SampledGaussianParts:
             truncation @ self.count,
         )
 
-    def value(self, tilt: float) -> tuple[float, float]:
-        """K at one real tilt and a bound of its error, which does not grow with the number of steps.
+    def value(self, moments: TiltedMoments) -> tuple[float, float]:
+        """K at the tilt of the moments and a bound of its error, which does not grow with the number of steps.
 
         M(s) - 1 = E0(e^{sL} - 1 - s(e^L - 1)), because E0(w - 1) = 0: every summand is second order in L.
         """
+        tilt = moments.tilt
         tilts = np.array([tilt])
-        moments = TiltedMoments.at(self, tilt)
         # The sums behind the identity have errors too: 1 - M_h(0) counts once, M_h(1) - M_h(0) s times.
         quadrature = (
             self._quadrature_error(tilts, moments.weights[None], moments.total)[0]
@@ -202,33 +202,74 @@ class SampledGaussianParts:
         return error
 
     def log_least_modulus(self, a: FloatArray) -> FloatArray:
-        """ln of a lower bound of |w(y + iq)/w(y)| = |1 - r + r e^{iq/sigma}| for |q| <= a < pi sigma; (parts, nodes).
+        """ln of a lower bound of |w(y + iq)/w(y)| = |1 - r + r e^{iq/sigma}|, |q| <= a < pi sigma; (..., parts, nodes).
 
         Both 1 - 2 r sin^2(a/(2 sigma)) and cos(a/(2 sigma)) are below it; r is taken half a node further right.
         """
-        half = (0.5 * a / self.sigma)[:, None]
+        half = (0.5 * a / self.sigma)[..., None]
         near = np.minimum(1.0, self.grid.responsibility * np.exp(0.5 * self.step / self.sigma[:, None]))
         return np.log(np.maximum(1 - 2 * near * np.sin(half) ** 2, np.cos(half)))
 
     def inverse_modulus_growth(self, tilt: FloatArray | float, a: FloatArray, weights: FloatArray) -> FloatArray:
-        """Upper Riemann sum of weights |w(y + iq)/w(y)|^s over the nodes, for every |q| <= a; one a, one sum per part.
+        """Upper Riemann sum of weights |w(y + iq)/w(y)|^s over the nodes, for all |q| <= a; `a` of shape (..., parts).
 
         For s < 0, by `log_least_modulus`; the logarithm of the integrand changes by at most |y| + |s| r/(sigma cos^2)
         per unit of y. 1 (or a little more) for s >= 0.
         """
         negative = np.minimum(tilt, 0.0)
-        cosine = np.cos(0.5 * a / self.sigma)[:, None]
+        cosine = np.cos(0.5 * a / self.sigma)[..., None]
         near = np.minimum(1.0, self.grid.responsibility * np.exp(0.5 * self.step / self.sigma[:, None]))
         slope = np.abs(self.grid.y) + 0.5 * self.step + np.abs(tilt) * near / (self.sigma[:, None] * cosine**2)
         exponent = negative * self.log_least_modulus(a) + 0.5 * self.step * slope
         return np.sum(np.where(weights > 0, weights * np.exp(exponent), 0.0), axis=-1)
 
-    def log_end_growth(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """ln of upper bounds of |w(y + iq)/w(y)|^s at the left and right end of the grid, for all |q| used."""
+    @cached_property
+    def ends(self) -> GridEnds:
+        """What the two end nodes of the grid contribute to errors, whatever the tilt."""
+        grid = self.grid
+        at = [0, grid.kept - 1]
         widest = np.maximum(self._strips[0][-1], np.minimum(LARGEST_ETA, 0.9 * math.pi * self.sigma))
-        least = self.log_least_modulus(widest)[:, [0, self.grid.kept - 1]]
-        growth = np.minimum(tilts, 0.0)[:, None, None] * least
-        return growth[:, :, 0], growth[:, :, 1]
+        near = np.minimum(1.0, grid.responsibility[:, at] * np.exp(0.5 * grid.step / grid.sigma)[:, None])
+        return GridEnds(
+            loss=grid.loss[:, at],
+            log_weight=grid.log_weight[:, at],
+            steepness=0.5 * grid.step * near / grid.sigma[:, None],
+            log_modulus=self.log_least_modulus(widest)[:, at],
+            log_unsampled=np.log1p(-grid.rate),
+            log_tail=-0.5 * grid.y[:, 0] ** 2 - math.log(2),
+            first_weight=grid.weight[:, 0],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GridEnds:
+    """The left and the right end node of each part's grid, shape (parts, 2), and the tail beyond the left one."""
+
+    loss: FloatArray
+    log_weight: FloatArray
+    steepness: FloatArray
+    """Most that ln w changes over half a step around the node."""
+    log_modulus: FloatArray
+    """ln of a lower bound of |w(y + iq)/w(y)| there, for all |q| used."""
+    log_unsampled: FloatArray
+    """ln(1 - p), shape (parts,): the loss left of everything."""
+    log_tail: FloatArray
+    """ln of a bound of Phi(y) at the left end, shape (parts,)."""
+    first_weight: FloatArray
+
+    def cut_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
+        """Bound of what the two ends of the grid add to the error of M(s), scaled by e^{-shift}, shape (S, parts).
+
+        At both ends, half way between nodes, the rectangle behind the trapezoid rule has a side on which the integrand
+        is weighted with 1/(1 + e^{2 pi |Im y|/h}): less than half a term (ln 2/pi of it, times the growth of |w|^s
+        there). On the left the integral itself is cut too: Phi(y) max(w^s, (1-p)^s) is left out.
+        """
+        s = tilts[:, None, None]
+        growth = np.minimum(s, 0.0) * self.log_modulus
+        sides = np.exp(s * self.loss + self.log_weight + np.abs(s) * self.steepness + growth - shift[:, :, None])
+        loss_end = np.where(tilts[:, None] > 0, self.loss[:, 0], self.log_unsampled)
+        tail = np.exp(self.log_tail + tilts[:, None] * loss_end - shift)
+        return (0.5 * sides.sum(axis=-1) + tail + self.first_weight) * 1.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +279,7 @@ class TiltedMoments:
     `total` is M(s) e^{-shift}, the scale of the weights; `rounding` and `cut` bound errors relative to it.
     """
 
+    tilt: float
     weights: FloatArray
     total: FloatArray
     log_total: FloatArray
@@ -259,8 +301,8 @@ class TiltedMoments:
         through_loss = weights * grid.loss_error * np.minimum(1.0, (1 + abs(tilt)) * np.abs(grid.loss))
         rounding = np.sum(size * grid.relative_error + 2 * abs(tilt) * through_loss, axis=-1)
         rounding += shift * UNIT_ROUNDOFF * total
-        cut = _cut_error(parts, np.array([tilt]), shift[None])[0]
-        return TiltedMoments(weights, total, log_total, rounding / total, cut / total)
+        cut = parts.ends.cut_error(np.array([tilt]), shift[None])[0]
+        return TiltedMoments(tilt, weights, total, log_total, rounding / total, cut / total)
 
 
 def _excess(grid: Grid, tilt: float, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -278,22 +320,3 @@ def _excess(grid: Grid, tilt: float, weights: FloatArray) -> tuple[FloatArray, F
     series = grid.weight * scaled**2 * np.polynomial.polynomial.polyval(scaled, coefficients)
     excess = np.where(small, series, weights - grid.weight - linear)
     return excess, np.where(small, np.abs(series), weights + grid.weight + np.abs(linear))
-
-
-def _cut_error(parts: SampledGaussianParts, tilts: FloatArray, shift: FloatArray) -> FloatArray:
-    """Bound of what the two ends of the grid add to the error of M(s), scaled by e^{-shift}, shape (S, parts).
-
-    At both ends, half way between nodes, the rectangle behind the trapezoid rule has a side on which the integrand is
-    weighted with 1/(1 + e^{2 pi |Im y|/h}): less than half a term (ln 2/pi of it, times the growth of |w|^s there). On
-    the left the integral itself is cut too: Phi(y) max(w^s, (1-p)^s) is left out.
-    """
-    grid = parts.grid
-    ends = [0, grid.kept - 1]
-    near = np.minimum(1.0, grid.responsibility[:, ends] * np.exp(0.5 * grid.step / grid.sigma)[:, None])
-    steep = 0.5 * grid.step * np.abs(tilts)[:, None, None] * near / grid.sigma[:, None]
-    terms = tilts[:, None, None] * grid.loss[:, ends] + grid.log_weight[:, ends] - shift[:, :, None] + steep
-    left_growth, right_growth = parts.log_end_growth(tilts)
-    sides = np.exp(terms[:, :, 0] + left_growth) + np.exp(terms[:, :, 1] + right_growth)
-    loss_end = np.where(tilts[:, None] > 0, grid.loss[:, 0], np.log1p(-grid.rate))
-    tail = 0.5 * np.exp(-0.5 * grid.y[:, 0] ** 2 + tilts[:, None] * loss_end - shift)
-    return (0.5 * sides + tail + grid.weight[:, 0]) * 1.001

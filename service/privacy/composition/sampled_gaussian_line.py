@@ -20,6 +20,9 @@ from service.privacy.numerics.unit_circle import ComplexArray, multiples
 _LOG_NEGLIGIBLE = -75.0
 """A strip error of a majorant below this needs no sharper bound."""
 
+_ETA_FACTORS = np.array([0.5, 0.62, 0.75, 0.88, 1.02, 1.2, 1.5, 2.0, 3.2, 6.0, 16.0, 64.0])
+"""Majorants are taken on these multiples of about the best eta at the first height; large ones serve large heights."""
+
 _ROUNDING_FLOOR = 1e-15
 """|M|^2/M(theta)^2 is not resolved below this; moduli are raised to its root, and the raise is part of the error."""
 
@@ -41,6 +44,8 @@ class SampledGaussianLine:
     def __init__(self, parts: SampledGaussianParts, theta: float) -> None:
         self.parts, self.theta, self.grid = parts, theta, parts.grid
         moments = TiltedMoments.at(parts, theta)
+        self.origin = parts.value(moments)
+        """K(theta) and a bound of its error."""
         self._weights = moments.weights / moments.total[:, None]
         self._cut = moments.cut
         self._log_weights = theta * self.grid.loss + self.grid.log_weight - moments.log_total[:, None]
@@ -48,7 +53,7 @@ class SampledGaussianLine:
         # The 1e-30 stands for weights that underflowed.
         self._omitted = _outside(self._weights, self._window) + 1e-30
         self._total = np.exp(np.minimum(moments.log_total, 700.0))  # only ever divides: too small is safe
-        self._majorant_eta, self._majorant_height = np.zeros(0), 0.0
+        self._strips: _MajorantStrips | None = None
 
     def values(self, step: float, nodes: int) -> LineValues:
         """K(theta + i t_k) - K(theta) = sum N ln(1 + d_k) with d_k = E_theta(e^{i t_k L} - 1), and its error bound.
@@ -102,11 +107,13 @@ class SampledGaussianLine:
         scale = 1 + abs(theta)
         small = np.abs(loss) * scale < 0.5
         upper, lower = (1 - theta) / scale, -theta / scale  # differ by 1/scale: a^n - b^n = (a - b) sum a^k b^{n-1-k}
-        coefficients = [
-            sum(upper**k * lower ** (n - 1 - k) for k in range(n)) / (scale * math.factorial(n)) for n in range(2, 16)
-        ]
+        coefficients, quotient, power = np.empty(14), 1.0, 1.0  # quotient: the sum for n, power: lower^(n - 1)
+        for n in range(2, 16):
+            power *= lower
+            quotient = upper * quotient + power
+            coefficients[n - 2] = quotient / (scale * math.factorial(n))
         scaled = np.where(small, loss * scale, 0.0)
-        series = -(scaled**2) * np.polynomial.polynomial.polyval(scaled, np.array(coefficients))
+        series = -(scaled**2) * np.polynomial.polynomial.polyval(scaled, coefficients)
         direct = self._weights * loss
         exponential = grid.weight * np.expm1(np.minimum(loss, 600.0)) / self._total[:, None]
         terms = np.where(small, self._weights * series, direct - exponential)
@@ -140,15 +147,14 @@ class SampledGaussianLine:
         most 2, and the total it is divided by: 3 of it, taken as 4.
         """
         heights = np.array([0.15, 0.3, 0.5, 0.7, 1.0]) * t[-1]
-        best = np.full((len(heights), len(self.parts.sigma)), np.inf)
-        for fraction in (0.3, 0.7) if self.theta >= 0 else (0.15, 0.4):
-            a = np.minimum(fraction * math.pi * self.parts.sigma, 0.9 * 2 * math.pi / self.parts.step)
-            best = np.minimum(best, self._strip_error(heights, a))
+        fractions = np.array([[0.3], [0.7]] if self.theta >= 0 else [[0.15], [0.4]])
+        a = np.minimum(fractions * math.pi * self.parts.sigma, 0.9 * 2 * math.pi / self.parts.step)
+        best = np.fmin.reduce(self._strip_errors(heights, a), axis=0)
         best = best + 4 * (self._cut + self._omitted) + 2 * heights[:, None] * self.parts.identity_error / self._total
         return best[np.searchsorted(heights * (1 + 1e-12), t)].T
 
-    def _strip_error(self, heights: FloatArray, a: FloatArray) -> FloatArray:
-        """Trapezoid error of M from the strip |Im y| <= a (one a per part), at each height, shape (T, parts).
+    def _strip_errors(self, heights: FloatArray, a: FloatArray) -> FloatArray:
+        """Trapezoid error of M from strips |Im y| <= a, `a` of shape (A, parts), at each height; shape (A, T, parts).
 
         Up to a node J the rectangle rule: (I(a) + I(-a))/(e^{2 pi a/h} - 1) with
         I(-+a) = e^{a^2/2} int phi |w(y + ia)|^theta e^{+-t arg w(y + ia)}, bounded by an upper Riemann sum with
@@ -156,31 +162,35 @@ class SampledGaussianLine:
         1/(1 + e^{2 pi |s|/h}). Beyond J, where far jumps may turn too fast for the step, the sizes of sum and integral
         themselves. The best J serves.
         """
-        grid, h, sigma = self.grid, self.parts.step, self.parts.sigma
-        phi, cosine = a / sigma, np.cos(0.5 * a / sigma)
-        r, t = grid.responsibility, heights[:, None, None]
-        sine_squared = np.sin(0.5 * phi)[:, None] ** 2
+        grid, h, sigma, theta = self.grid, self.parts.step, self.parts.sigma, self.theta
+        phi, cosine = (a / sigma)[..., None], np.cos(0.5 * a / sigma)[..., None]
+        r, t, a = grid.responsibility, heights[:, None, None], a[..., None]
+        sine_squared = np.sin(0.5 * phi) ** 2
         log_modulus = 0.5 * np.log1p(-4 * r * (1 - r) * sine_squared)
-        argument = np.arctan2(r * np.sin(phi)[:, None], 1 - 2 * r * sine_squared)
-        near = np.minimum(1.0, r * np.exp(0.5 * h / sigma[:, None])) / (sigma * cosine)[:, None]
-        flat = 0.5 * h * (np.abs(grid.y) + 0.5 * h + abs(self.theta) * near)
-        kernel = np.exp(0.5 * a**2 - 2 * math.pi * a / h)[:, None] * 1.001
-        base = np.ones((len(sigma), 1))
-        if self.theta < 0:
-            growth = self.parts.inverse_modulus_growth(self.theta, a, self._weights)
-            base = np.maximum(np.fmin(growth, cosine**self.theta), 1.0)[:, None]
-        growth = np.exp(self._log_weights + self.theta * log_modulus + flat + t * (argument + 0.5 * h * near))
-        inside = 2 * kernel * (np.cumsum(growth, axis=-1) + base)
+        argument = np.arctan2(r * np.sin(phi), 1 - 2 * r * sine_squared)
+        near = np.minimum(1.0, r * np.exp(0.5 * h / sigma[:, None])) / (sigma[:, None] * cosine)
+        flat = 0.5 * h * (np.abs(grid.y) + 0.5 * h + abs(theta) * near)
+        kernel = np.exp(0.5 * a**2 - 2 * math.pi * a / h) * 1.001
+        base = np.ones_like(a)
+        if theta < 0:
+            growth = self.parts.inverse_modulus_growth(theta, a[..., 0], self._weights)
+            base = np.maximum(np.fmin(growth, cosine[..., 0] ** theta), 1.0)[..., None]
+        settled = (self._log_weights + theta * log_modulus + flat)[:, None]
+        growth = np.exp(settled + t * (argument + 0.5 * h * near)[:, None])
+        inside = 2 * kernel[:, None] * (np.cumsum(growth, axis=-1) + base[:, None])
         # |integrand| <= term/h e^{s (t near + a/2)} there, against e^{-2 pi s/h}, 0 <= s <= a. Where the exponent grows
         # slower than 3/4 of that, the two halves of the side add up to (4 + ln 2)/(2 pi) < 0.75 terms: 1.3 leaves room
         # for the half step from J to the side. Where it grows faster, the growing half is below a/h terms of e^excess.
-        excess = a[:, None] * np.maximum(t * near + 0.5 * a[:, None] - 1.5 * math.pi / h, 0.0)
-        grown = self._log_weights + excess + min(self.theta, 0.0) * self.parts.log_least_modulus(a)
+        excess = a[:, None] * np.maximum(t * near[:, None] + 0.5 * a[:, None] - 1.5 * math.pi / h, 0.0)
+        grown = self._log_weights + excess
+        if theta < 0:
+            grown = grown + theta * self.parts.log_least_modulus(a[..., 0])[:, None]
         side = (1.3 + 2 * a[:, None] / h * (excess > 0)) * np.exp(grown)
         sizes = self._weights + np.exp(self._log_weights + flat)
-        beyond = np.cumsum(sizes[:, ::-1], axis=-1)[:, ::-1]
-        beyond = np.concatenate([beyond[:, 1:], np.zeros((len(sigma), 1))], axis=1)
-        return (inside + side + beyond).min(axis=-1) + 4 * kernel[:, 0] * heights[:, None] / self._total
+        beyond = np.zeros_like(sizes)
+        beyond[..., :-1] = np.cumsum(sizes[..., :0:-1], axis=-1)[..., ::-1]
+        growing = 4 * kernel.swapaxes(1, 2) * heights[:, None] / self._total
+        return (inside + side + beyond[:, None]).min(axis=-1) + growing
 
     def log_variation(self) -> float:
         """ln V with |M(theta + it)/M(theta)| <= V/t for every t > 0, for the part where V is smallest.
@@ -201,37 +211,36 @@ class SampledGaussianLine:
         )
         return float(np.log(variation.min())) + 1e-9
 
-    def log_majorant(self, height: float) -> tuple[float, float]:
-        """Upper bound U(t) of the sum of ln |M(theta + it')/M(theta)| over all steps, for t' >= t; its least summand.
+    def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Upper bounds U(t) of the sum of ln |M(theta + it')/M(theta)| over all steps, t' >= t, and its least summand.
 
-        For every eta in (0, pi sigma), |M(theta + it)| <= B_eta(t) with
+        Both of the shape (H,) of the heights t. For every eta in (0, pi sigma), |M(theta + it)| <= B_eta(t) with
 
             B_eta(t) = e^{eta^2/2} int phi |w(y + i eta)|^theta e^{-t arg w(y + i eta)},
 
-        which decreases in t because arg w >= 0. Calls with growing heights start their search of eta where the last one
-        ended.
+        which decreases in t because arg w >= 0. The best of a few eta serves each height.
         """
-        sigma, step = self.parts.sigma, self.parts.step
-        responsibility = self.grid.responsibility[:, self._window]
-        weights = self._weights[:, self._window]
-        factors = (0.6, 0.75, 0.9, 1.05, 1.25, 1.6, 2.2)
-        if self._majorant_height == 0.0:
-            self._majorant_eta = 0.8 * height * np.sum(weights * responsibility, axis=-1) / sigma
-        else:
-            growth = height / self._majorant_height
-            factors = (min(growth, 1.0) * 0.85, 1.0, math.sqrt(growth), max(growth, 1.0) * 1.1)
+        strips = self._majorant_strips(float(heights[0]))
+        exponent = strips.log_weight - heights[:, None, None, None] * strips.argument
+        bounds = np.log(np.exp(exponent).sum(axis=-1) * (1 + 1e-13) + strips.error) + strips.log_factor
+        best = np.fmin(bounds, 0.0).min(axis=1)
+        return best @ self.parts.count, best.min(axis=1)
+
+    def _majorant_strips(self, height: float) -> _MajorantStrips:
+        """The strips, for heights from about this one on (the first asked for)."""
+        if self._strips is None:
+            log_weights, responsibility, _ = self._majorant_nodes
+            center = 0.8 * height * np.sum(np.exp(log_weights) * responsibility, axis=-1) / self.parts.sigma
+            largest = np.minimum(0.9 * math.pi * self.parts.sigma, LARGEST_ETA)
+            self._strips = self._build_strips(np.minimum(_ETA_FACTORS[:, None] * center, largest))
+        return self._strips
+
+    @cached_property
+    def _majorant_nodes(self) -> tuple[FloatArray, FloatArray, float]:
+        """ln of the weights and responsibilities of the nodes that serve the sums of majorants, and their step."""
         stride = self._majorant_stride
-        weights, responsibility = weights[:, ::stride] * stride, responsibility[:, ::stride]
-        best, center = np.zeros(len(sigma)), self._majorant_eta
-        chosen = center
-        for factor in factors:
-            eta = np.minimum(np.minimum(center * factor, 0.9 * math.pi * sigma), LARGEST_ETA)
-            bound = self._log_strip_majorant(height, eta, weights, responsibility, stride * step)
-            chosen = np.where(bound < best, eta, chosen)
-            best = np.minimum(best, bound)
-        self._majorant_height = height
-        self._majorant_eta = chosen
-        return float(best @ self.parts.count), float(best.min())
+        log_weights = self._log_weights[:, self._window][:, ::stride] + math.log(stride)
+        return log_weights, self.grid.responsibility[:, self._window][:, ::stride], stride * self.parts.step
 
     @cached_property
     def _majorant_stride(self) -> int:
@@ -243,21 +252,19 @@ class SampledGaussianLine:
                 return stride
         return 1
 
-    def _log_strip_majorant(
-        self, height: float, eta: FloatArray, weights: FloatArray, r: FloatArray, step: float
-    ) -> FloatArray:
-        """ln(B_eta(t)/M(theta)) from above, shape (parts,): its trapezoid sum plus the strip bound of that sum's error.
+    def _build_strips(self, eta: FloatArray) -> _MajorantStrips:
+        """Strips for eta of shape (E, parts): B_eta(t)/M(theta) as a trapezoid sum, and the error of that sum.
 
         The integrand of B continues to |Im y| <= s with modulus <= e^{s^2/2} phi w^theta (for theta < 0 with the growth
         of 1/|w|), for s <= pi sigma/2 and s + eta < pi sigma: its two halves w(y + i(s + eta)) and w(y + i(s - eta))
         have arg w(y + i(s + eta)) >= arg w(y + i(s - eta)) there, so the e^{-t arg} factors never grow.
         """
         theta, sigma = self.theta, self.parts.sigma
-        half = (0.5 * eta / sigma)[:, None]
+        log_weights, r, step = self._majorant_nodes
+        half = (0.5 * eta / sigma)[..., None]
         sine_squared = np.sin(half) ** 2
         argument = np.arctan2(r * np.sin(2 * half), 1 - 2 * r * sine_squared)
-        exponent = (0.5 * theta) * np.log1p(-4 * r * (1 - r) * sine_squared) - height * argument
-        tilted = np.sum(np.exp(exponent) * weights, axis=-1)
+        log_weight = (0.5 * theta) * np.log1p(-4 * r * (1 - r) * sine_squared) + log_weights
         s = np.minimum(np.minimum(2 * math.pi / step, 0.5 * math.pi * sigma), 0.9 * (math.pi * sigma - eta))
         strip = 0.5 * s**2 - 2 * math.pi * s / step
         if theta < 0:
@@ -270,7 +277,17 @@ class SampledGaussianLine:
         # each). The path from the real line to Im y = eta adds two more sides, each below eta/h of an end's term. With
         # every fourth node a weight left out counts 4 times at most.
         error = 2.1 * np.exp(strip) + 4 * self._omitted + (4 + 4 * eta / self.parts.step) * self._cut
-        return 0.5 * eta**2 + np.log(tilted * (1 + 1e-13) + error) + 1e-13
+        return _MajorantStrips(argument, log_weight, error, 0.5 * eta**2 + 1e-13)
+
+
+@dataclass(frozen=True, slots=True)
+class _MajorantStrips:
+    """Majorants on lines Im y = eta: B_eta(t)/M(theta) <= e^{log_factor} (sum e^{log_weight - t argument} + error)."""
+
+    argument: FloatArray
+    log_weight: FloatArray
+    error: FloatArray
+    log_factor: FloatArray
 
 
 def _significant(weights: FloatArray) -> slice:
