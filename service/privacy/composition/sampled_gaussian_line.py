@@ -20,8 +20,11 @@ from service.privacy.numerics.unit_circle import ComplexArray, multiples
 _LOG_NEGLIGIBLE = -75.0
 """A strip error of a majorant below this needs no sharper bound."""
 
-_ETA_FACTORS = np.array([0.5, 0.62, 0.75, 0.88, 1.02, 1.2, 1.5, 2.0, 3.2, 6.0, 16.0, 64.0])
+_ETA_FACTORS = np.array([0.5, 0.65, 0.8, 0.95, 1.15, 1.5, 2.2, 5.0, 30.0])
 """Majorants are taken on these multiples of about the best eta at the first height; large ones serve large heights."""
+
+_NEGLIGIBLE = 2e-14
+"""A trapezoid error of the whole run below this needs no sharper bound."""
 
 _ROUNDING_FLOOR = 1e-15
 """|M|^2/M(theta)^2 is not resolved below this; moduli are raised to its root, and the raise is part of the error."""
@@ -143,13 +146,16 @@ class SampledGaussianLine:
     def _quadrature_error(self, t: FloatArray) -> FloatArray:
         """Bound of the trapezoid and cut errors of d_k, shape (parts, nodes + 1).
 
-        It grows with t and is taken at a few heights. What the cut or the window leaves out changes e^{itL} - 1, at
+        It grows with t: taken at the top if it is small there, else at a few heights. What the cut or the window leaves out changes e^{itL} - 1, at
         most 2, and the total it is divided by: 3 of it, taken as 4.
         """
-        heights = np.array([0.15, 0.3, 0.5, 0.7, 1.0]) * t[-1]
-        fractions = np.array([[0.3], [0.7]] if self.theta >= 0 else [[0.15], [0.4]])
+        fractions = np.array([[0.3], [0.45], [0.7]] if self.theta >= 0 else [[0.1], [0.22], [0.5]])
         a = np.minimum(fractions * math.pi * self.parts.sigma, 0.9 * 2 * math.pi / self.parts.step)
-        best = np.fmin.reduce(self._strip_errors(heights, a), axis=0)
+        heights = t[-1:]
+        best = self._strip_errors(heights, a[-1:])[0]
+        if not float((best @ self.parts.count)[0]) < _NEGLIGIBLE:
+            heights = np.array([0.15, 0.3, 0.5, 0.7, 1.0]) * t[-1]
+            best = np.fmin.reduce(self._strip_errors(heights, a), axis=0)
         best = best + 4 * (self._cut + self._omitted) + 2 * heights[:, None] * self.parts.identity_error / self._total
         return best[np.searchsorted(heights * (1 + 1e-12), t)].T
 
