@@ -152,9 +152,12 @@ class _Search:
         work = 0
         while True:
             work += rates.size
-            bound = _cell_bounds(self._read(half, rates))
+            read = self._read(half, rates)
+            bound = _cell_bounds(read)
+            # What the upper ends at a cell's own ends already are, no cut can take away.
+            known = np.maximum(np.maximum(read.mu.upper[:, :-1], read.mu.upper[:, 1:]), self.best)
             left, right = rates[:, :-1], rates[:, 1:]
-            worth = (bound > self.best * (1 + CLOSE)) & (right > left * (1 + 64 * UNIT_ROUNDOFF))
+            worth = (bound > known + CLOSE * self.best) & (right > left * (1 + 64 * UNIT_ROUNDOFF))
             if work > MOST_POINTS or self.best >= self.limit * (1 - CLOSE):
                 worth = np.zeros_like(worth)
             self.settled = max([self.settled, *bound[~worth].tolist()])
