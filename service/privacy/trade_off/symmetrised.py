@@ -94,6 +94,19 @@ class Symmetrised(AbstractTradeOff):
         return _largest(self.first.epsilon(delta), self.second.epsilon(delta))
 
     @override
+    def _power_at_formula(self, rate: float) -> Enclosure:
+        # Mostly one curve is active at its own slope, which two profiles show: no need of both curves' points.
+        for own, other in ((self.first, self.second), (self.second, self.first)):
+            point = own.points(np.array([rate]))
+            slope = point.log_slope
+            if -STEEPEST < slope.lower[0] and slope.upper[0] < STEEPEST:
+                least, _ = log_ends(own.profile(slope.upper))
+                _, most = log_ends(other.profile(slope.lower))
+                if least[0] >= most[0]:
+                    return point.power.at(0, self.evidence)
+        return super()._power_at_formula(rate)
+
+    @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         first, second = self.first.points(alpha), self.second.points(alpha)
         at_first, at_second = first.log_slope, second.log_slope
