@@ -22,6 +22,7 @@ import numpy as np
 from service.privacy.composition.loss_transform import LossTransform, TransformLine
 from service.privacy.enclosure import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.numerics.unit_circle import FourierSums
 
 _POLES_ROW = np.array([0, 1, 2, 2])
 _POLES_AT = np.array([0.0, 1.0, 0.0, 1.0])
@@ -89,8 +90,8 @@ class ContourLine:
         # e^{K(z) - K(theta)} at the nodes, turned so that thresholds near the center need small phases only.
         log_size = line.difference.real
         value = np.exp(line.difference - 1j * self.t * self.center)
-        self._weighted = kernels * (value * factor)
-        self._steering = np.concatenate([self._weighted, [value * factor]])
+        weighted = value * factor
+        self._sums = FourierSums(np.concatenate([kernels * weighted, [weighted]]), self.step)
         size = np.abs(kernels) * (np.exp(np.maximum(log_size, -745.0)) * factor)
         # |F_true - F| <= |F| (e^error - 1), which keeps its digits for small errors and never overflows into 0 * inf.
         small = np.exp(log_size) * np.expm1(np.minimum(line.error, 1.0))
@@ -127,13 +128,12 @@ class ContourLine:
         """Enclosures of I0(c), I1(c), ID(c) for each threshold c, shape (C,)."""
         c = thresholds
         shift = c - self.center
-        phase = np.exp(-1j * shift[:, None] * self.t)
-        sums = np.real(phase @ self._weighted.T).T
+        sums = self._sums.real(shift)[:3]
         pole = _SCALE_POLES[:3]
         log_scale = self.value - (self.theta - pole) * c
         alias, known, known_size = self._aliases(c, log_scale)
-        # Two operations for each of the nodes, and 40 u for a node's kernel, exponentials and phase.
-        arithmetic = (2 * self.nodes + 40) * UNIT_ROUNDOFF * self._size
+        # Two operations for each of the nodes, and 60 u for a node's kernel, exponentials and phase.
+        arithmetic = (2 * self.nodes + 60) * UNIT_ROUNDOFF * self._size
         # Of t, of its products with the center and with the shift, and of the shift itself.
         phases = 4 * UNIT_ROUNDOFF * (abs(self.center) + 2 * np.abs(shift)) * self._phase_size[:, None]
         error = (self._node_error + arithmetic + self._truncation)[:, None] + phases + alias
@@ -155,8 +155,7 @@ class ContourLine:
     def approximate(self, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
         """I0, I1, ID and the P0-density of S, shape (4, C), and ln of their scales: no error bounds, to find roots."""
         c = thresholds
-        phase = np.exp(-1j * (c - self.center)[:, None] * self.t)
-        sums = np.real(phase @ self._steering.T).T
+        sums = self._sums.real(c - self.center)
         log_scale = self.value - (self.theta - _SCALE_POLES) * c
         sums[:3] -= _POLES_SUM @ self._pole_terms(c, log_scale)
         return sums, log_scale
