@@ -146,8 +146,8 @@ class SampledGaussianLine:
     def _quadrature_error(self, t: FloatArray) -> FloatArray:
         """Bound of the trapezoid and cut errors of d_k, shape (parts, nodes + 1).
 
-        It grows with t: taken at the top if it is small there, else at a few heights. What the cut or the window leaves out changes e^{itL} - 1, at
-        most 2, and the total it is divided by: 3 of it, taken as 4.
+        It grows with t: taken at the top if it is small there, else at a few heights. What the cut or the window leaves
+        out changes e^{itL} - 1, at most 2, and the total it is divided by: 3 of it, taken as 4.
         """
         fractions = np.array([[0.3], [0.45], [0.7]] if self.theta >= 0 else [[0.1], [0.22], [0.5]])
         a = np.minimum(fractions * math.pi * self.parts.sigma, 0.9 * 2 * math.pi / self.parts.step)

@@ -99,7 +99,7 @@ class Symmetrised(AbstractTradeOff):
         for own, other in ((self.first, self.second), (self.second, self.first)):
             point = own.points(np.array([rate]))
             slope = point.log_slope
-            if -STEEPEST < slope.lower[0] and slope.upper[0] < STEEPEST:
+            if slope.lower[0] > -STEEPEST and slope.upper[0] < STEEPEST:
                 least, _ = log_ends(own.profile(slope.upper))
                 _, most = log_ends(other.profile(slope.lower))
                 if least[0] >= most[0]:
