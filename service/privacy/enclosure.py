@@ -35,13 +35,23 @@ class Evidence(StrEnum):
 
     EXACT = "exact"
     """A closed form, a few units in the last place."""
+    PROVED = "proved"
+    """Interval or ball arithmetic throughout."""
     CERTIFIED = "certified"
     """Every truncation, aliasing, quadrature and rounding error has a bound that is inside the enclosure."""
+    STATISTICAL = "statistical"
+    """Sampling: the enclosure holds with a stated confidence."""
+    ASYMPTOTIC = "asymptotic"
+    """An approximation without a bound. Both ends are the approximation itself and must not be shown as bounds."""
 
     @staticmethod
     def weakest(*parts: Evidence) -> Evidence:
         """The evidence of a number made of `parts`."""
-        return Evidence.CERTIFIED if Evidence.CERTIFIED in parts else Evidence.EXACT
+        return max(parts, key=_STRENGTH.index)
+
+
+_STRENGTH = tuple(Evidence)
+"""Strongest first."""
 
 
 @dataclass(frozen=True, slots=True)

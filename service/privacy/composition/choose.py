@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
+from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism, GaussianPart, Part, SampledGaussianPart, Steps
@@ -13,25 +14,35 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.gaussian import gaussian_curve
 from service.privacy.trade_off.pair import TradeOffPair
 
-METHODS: Final = ("auto", "closed_form", "contour")
+METHODS: Final = (
+    "auto",
+    "closed_form",
+    "contour",
+    "discretised",
+    "saddlepoint",
+    "edgeworth",
+    "clt",
+    "monte_carlo",
+    "ground_truth",
+)
+"""`auto`, then every engine by its name on the wire, strongest evidence first among equals."""
 COMPOSABLE: Final = (
     "any single step",
     "any mix of gaussian, gdp and poisson_sampled gaussian steps",
     "poisson_sampled with sample_rate 1",
 )
 
-# Measured on one core; only their order of magnitude matters, for admission and for the choice of a worker.
-CLOSED_FORM_BASE: Final = 50
-CLOSED_FORM_READING: Final = 60
-CONTOUR_BASE: Final = 4000
-CONTOUR_PART: Final = 150
-CONTOUR_READING: Final = 2500
-CONTOUR_PART_READING: Final = 100
-
 Counted = tuple[Part, int]
+Engine = Callable[[Steps, float, EngineOptions], TradeOffPair]
+"""(steps, sensitivity, options) -> curves. Raises UnsupportedCombination with field `method` for what it cannot serve."""
 
 
-def pair(mechanism: AbstractMechanism, method: str = "auto", sensitivity: float = 1.0) -> TradeOffPair:
+def pair(
+    mechanism: AbstractMechanism,
+    method: str = "auto",
+    sensitivity: float = 1.0,
+    options: EngineOptions = DEFAULT_OPTIONS,
+) -> TradeOffPair:
     """The worst-case curves of a mechanism.
 
     `closed_form` serves one step of any kind and any number of Gaussian and gdp steps; `contour` any mix of Gaussian,
@@ -42,6 +53,9 @@ def pair(mechanism: AbstractMechanism, method: str = "auto", sensitivity: float 
     if method not in METHODS:
         raise UnsupportedCombination("method", f"method {method!r}", "no engine has that name.", METHODS)
     steps = mechanism.elementary_steps()
+    engine = _OTHER_ENGINES.get(method)
+    if engine is not None:
+        return engine(steps, sensitivity, options)
     if method != "contour" and len(steps) == 1 and steps[0][1] == 1:
         alone = steps[0][0].curves(sensitivity)
         notes = (*alone.notes, "closed_form: a single step has an exact curve.")
@@ -56,6 +70,55 @@ def pair(mechanism: AbstractMechanism, method: str = "auto", sensitivity: float 
             steps_refused.curves(sensitivity)
         return _contour(parts)
     raise _refusal(mechanism, method, parts)
+
+
+# Engines are imported when first asked for: closed forms answer without them.
+
+
+def _discretised(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
+    from service.privacy.composition.discretised import discretised_pair
+
+    return discretised_pair(steps, sensitivity, options)
+
+
+def _saddlepoint(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
+    from service.privacy.composition.saddlepoint import saddlepoint_pair
+
+    return saddlepoint_pair(steps, sensitivity, options)
+
+
+def _edgeworth(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
+    from service.privacy.composition.edgeworth import edgeworth_pair
+
+    return edgeworth_pair(steps, sensitivity, options)
+
+
+def _clt(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
+    from service.privacy.composition.clt import clt_pair
+
+    return clt_pair(steps, sensitivity, options)
+
+
+def _monte_carlo(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
+    from service.privacy.composition.monte_carlo import monte_carlo_pair
+
+    return monte_carlo_pair(steps, sensitivity, options)
+
+
+def _ground_truth(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
+    from service.privacy.composition.ground_truth import ground_truth_pair
+
+    return ground_truth_pair(steps, sensitivity, options)
+
+
+_OTHER_ENGINES: Final[dict[str, Engine]] = {
+    "discretised": _discretised,
+    "saddlepoint": _saddlepoint,
+    "edgeworth": _edgeworth,
+    "clt": _clt,
+    "monte_carlo": _monte_carlo,
+    "ground_truth": _ground_truth,
+}
 
 
 def _parts(steps: Steps, sensitivity: float) -> tuple[Counted, ...] | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, Literal, final
 
 from service.privacy.composition import choose
+from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.errors import OutOfDomain
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.trade_off.pair import TradeOffPair
@@ -29,6 +30,8 @@ class WorstCase:
         if self.neighboring_relation not in SENSITIVITIES:
             raise OutOfDomain("neighboring_relation", self.neighboring_relation, f"one of {', '.join(SENSITIVITIES)}")
 
-    def curves(self, mechanism: AbstractMechanism, method: str = "auto") -> TradeOffPair:
+    def curves(
+        self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
+    ) -> TradeOffPair:
         """The pair of worst-case curves of the whole mechanism, by the given or the best engine."""
-        return choose.pair(mechanism, method, SENSITIVITIES[self.neighboring_relation])
+        return choose.pair(mechanism, method, SENSITIVITIES[self.neighboring_relation], options)
