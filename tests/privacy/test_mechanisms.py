@@ -208,4 +208,5 @@ def test_cost_depends_on_parts_not_on_steps() -> None:
 
 
 def test_method_names() -> None:
-    assert METHODS == ("auto", "closed_form", "contour")
+    assert METHODS[:3] == ("auto", "closed_form", "contour")
+    assert len(set(METHODS)) == len(METHODS) == 9

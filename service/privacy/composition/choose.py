@@ -34,7 +34,7 @@ COMPOSABLE: Final = (
 
 Counted = tuple[Part, int]
 Engine = Callable[[Steps, float, EngineOptions], TradeOffPair]
-"""(steps, sensitivity, options) -> curves. Raises UnsupportedCombination with field `method` for what it cannot serve."""
+"""(steps, sensitivity, options) -> curves; UnsupportedCombination with field `method` for what it cannot serve."""
 
 
 def pair(

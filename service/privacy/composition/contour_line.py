@@ -44,7 +44,7 @@ _SHORT_PERIOD = 14.0
 """Standard deviations: a period that the few tilts bring below this needs no more tilts."""
 
 _HEIGHTS_TRIED = np.array([1.0, 1.15, 1.35, 1.7])
-_HEIGHT_ROUNDS = 6
+_HEIGHT_ROUNDS = 8
 """Multiples of a Gaussian loss's height at which a line may end, and how often they are raised."""
 
 _BLOCK_RATIO = 8.0
@@ -144,7 +144,8 @@ class ContourLine:
         if self.theta < 0:  # ID is E0(e^c - w)_+ there; else (w - e^c)_+ <= w keeps the mass of H0 out of it
             left_out[2] = np.logaddexp(alternative, null + c)
         # Pole terms are exponentials of rounded exponents, for a law of mass 1 instead of that of the cut law.
-        pole_error = 1e-14 + 4 * UNIT_ROUNDOFF * np.abs(log_scale) + 2 * math.exp(np.logaddexp(null, alternative))
+        exponents = np.abs(log_scale) + np.abs(c) + np.abs(self._pole_logs).max()
+        pole_error = 1e-14 + 4 * UNIT_ROUNDOFF * exponents + 2 * math.exp(np.logaddexp(null, alternative))
         error = error + pole_error * known_size + np.exp(left_out - log_scale)
         # e^{K(theta)} scales the sums, not the pole terms: its error acts on what was summed, before anything cancels.
         scale_error = self.value_error + 4 * UNIT_ROUNDOFF * (abs(self.value) + np.abs((self.theta - pole) * c)) + 1e-15
@@ -162,7 +163,7 @@ class ContourLine:
 
     def _pole_terms(self, c: FloatArray, log_scale: FloatArray) -> FloatArray:
         """What each pole adds to the trapezoid sum of its integral, relative to that integral's scale; shape (4, C)."""
-        return np.exp(_POLES_SCALED * c - log_scale[_POLES_ROW]) * self._pole_factors
+        return self._pole_signs * np.exp(_POLES_SCALED * c - log_scale[_POLES_ROW] + self._pole_logs)
 
     def _prepare_aliases(self) -> None:
         """What the bounds of the alias terms need of the tilts, of the period and of the poles."""
@@ -172,8 +173,9 @@ class ContourLine:
         sides = (self._tilts > self.theta, self._tilts < self.theta)
         self._alias_sides = [(self._tilts[side], self._tilts[side] - self.theta, base[side]) for side in sides]
         gaps = _POLES_AT[:, None] - self.theta
-        self._pole_factors = -np.sign(gaps) * _POLES_RESIDUE[:, None] / np.expm1(np.abs(gaps) * period)
-        self._pole_is_right = gaps > 0
+        self._pole_signs, self._pole_is_right = -np.sign(gaps) * _POLES_RESIDUE[:, None], gaps > 0
+        # ln 1/(e^{|gap| T} - 1): either factor alone may leave the range of doubles.
+        self._pole_logs = -np.abs(gaps) * period - np.log(-np.expm1(-np.abs(gaps) * period))
 
     def _aliases(self, c: FloatArray, log_scale: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Bound of the alias terms, the pole terms known among them and these terms' sizes, shape (3, C) each.
@@ -198,11 +200,12 @@ def _best_tilts(side: _AliasSide, c: FloatArray) -> tuple[FloatArray, FloatArray
 def _height(run: TransformLine, deviation: float, goal: float) -> float:
     """A height above which the majorant is about e^-goal, or where a few tries lead: it steers, nothing rests on it."""
     heights = math.sqrt(2 * goal) / deviation * _HEIGHTS_TRIED
-    for _ in range(_HEIGHT_ROUNDS):
+    for tries in range(_HEIGHT_ROUNDS):
         reached = -run.log_majorants(heights)[0]
         if reached[-1] > goal:
             return float(np.interp(goal, reached, heights))
-        heights = heights * heights[-1] / heights[0]
+        # Longer strides after a few: transforms that fall slowly end at a hundred times the height or more.
+        heights = heights[-1] * (_HEIGHTS_TRIED if tries < 3 else _HEIGHTS_TRIED**2)
     return float(heights[0])
 
 

@@ -239,7 +239,7 @@ def _newton(line: ContourLine, c: FloatArray, row: int, sign: float, level: Floa
             move = np.where(value > 0, difference / hazard, -sign * largest)
             move = np.clip(move, -largest, largest)
             c, residual = c + move, np.abs(move * hazard)
-            if not (residual > 1e-9 * (1 + np.abs(level))).any():
+            if not (residual > 1e-9).any():
                 return c
         return np.where(residual < 1e-6, c, np.nan)
 

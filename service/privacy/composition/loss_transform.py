@@ -91,8 +91,8 @@ class TransformLine:
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Upper bounds of Re K(theta + it) - K(theta), t >= each height, and the least that one sampled step adds.
 
-        Without that step the first less the second bounds the rest of the run. The first call's heights should be the
-        smallest: the majorants are laid out for them.
+        Without that step the first less the second bounds the rest of the run. The majorants are laid out for the
+        first height.
         """
         total = -0.5 * self._transform.gaussian_mu_squared * heights**2 * (1 - 600 * UNIT_ROUNDOFF)
         strongest = np.zeros_like(heights)

@@ -57,6 +57,7 @@ class SampledGaussianLine:
         self._omitted = _outside(self._weights, self._window) + 1e-30
         self._total = np.exp(np.minimum(moments.log_total, 700.0))  # only ever divides: too small is safe
         self._strips: _MajorantStrips | None = None
+        self._strips_height = self._chosen_height = 0.0
 
     def values(self, step: float, nodes: int) -> LineValues:
         """K(theta + i t_k) - K(theta) = sum N ln(1 + d_k) with d_k = E_theta(e^{i t_k L} - 1), and its error bound.
@@ -229,14 +230,21 @@ class SampledGaussianLine:
         strips = self._majorant_strips(float(heights[0]))
         exponent = strips.log_weight - heights[:, None, None, None] * strips.argument
         bounds = np.log(np.exp(exponent).sum(axis=-1) * (1 + 1e-13) + strips.error) + strips.log_factor
-        best = np.fmin(bounds, 0.0).min(axis=1)
+        bounds = np.fmin(bounds, 0.0)
+        best = bounds.min(axis=1)
+        self._chosen_eta = np.take_along_axis(strips.eta, bounds[-1].argmin(axis=0)[None], axis=0)[0]
+        self._chosen_height = float(heights[-1])
         return best @ self.parts.count, best.min(axis=1)
 
     def _majorant_strips(self, height: float) -> _MajorantStrips:
-        """The strips, for heights from about this one on (the first asked for)."""
-        if self._strips is None:
-            log_weights, responsibility, _ = self._majorant_nodes
-            center = 0.8 * height * np.sum(np.exp(log_weights) * responsibility, axis=-1) / self.parts.sigma
+        """Strips for heights from about this one on."""
+        if self._strips is None or not 0.9 * self._strips_height <= height <= 1.7 * self._strips_height:
+            self._strips_height = height
+            if self._strips is None:
+                log_weights, responsibility, _ = self._majorant_nodes
+                center = 0.8 * height * np.sum(np.exp(log_weights) * responsibility, axis=-1) / self.parts.sigma
+            else:  # the best eta grows slower than the height
+                center = self._chosen_eta * math.sqrt(height / self._chosen_height)
             largest = np.minimum(0.9 * math.pi * self.parts.sigma, LARGEST_ETA)
             self._strips = self._build_strips(np.minimum(_ETA_FACTORS[:, None] * center, largest))
         return self._strips
@@ -283,13 +291,14 @@ class SampledGaussianLine:
         # each). The path from the real line to Im y = eta adds two more sides, each below eta/h of an end's term. With
         # every fourth node a weight left out counts 4 times at most.
         error = 2.1 * np.exp(strip) + 4 * self._omitted + (4 + 4 * eta / self.parts.step) * self._cut
-        return _MajorantStrips(argument, log_weight, error, 0.5 * eta**2 + 1e-13)
+        return _MajorantStrips(eta, argument, log_weight, error, 0.5 * eta**2 + 1e-13)
 
 
 @dataclass(frozen=True, slots=True)
 class _MajorantStrips:
     """Majorants on lines Im y = eta: B_eta(t)/M(theta) <= e^{log_factor} (sum e^{log_weight - t argument} + error)."""
 
+    eta: FloatArray
     argument: FloatArray
     log_weight: FloatArray
     error: FloatArray
