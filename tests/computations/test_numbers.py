@@ -66,7 +66,7 @@ def test_arrays_are_written_like_their_elements() -> None:
     bounds = Bounds(lower, upper, log_lower, log_upper)
     for safe_end in ("lower", "upper"):
         one_by_one = [enclosed_number(bounds.at(index, EXACT), safe_end) for index in range(4)]
-        assert enclosed_numbers(bounds, safe_end) == one_by_one
+        assert enclosed_numbers(bounds, safe_end, EXACT) == one_by_one
     assert "value_log10" in one_by_one[2]
 
 
@@ -81,11 +81,11 @@ def test_arrays_are_written_like_their_elements() -> None:
     ],
 )
 def test_narrow(lower: list[float], upper: list[float], tolerance: float, expected: bool) -> None:
-    assert narrow(Bounds(np.array(lower), np.array(upper)), tolerance) is expected
+    assert narrow(Bounds(np.array(lower), np.array(upper)), EXACT, tolerance) is expected
 
 
 def test_narrow_looks_at_logarithms_where_ends_underflow() -> None:
     zeros = np.array([0.0])
     for width, expected in ((1e-12, True), (1e-3, False)):
         bounds = Bounds(zeros, zeros, np.array([-2000.0 - width]), np.array([-2000.0]))
-        assert narrow(bounds, 1e-6) is expected
+        assert narrow(bounds, EXACT, 1e-6) is expected
