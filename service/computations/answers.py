@@ -12,7 +12,7 @@ from service.computations.abstract import ResponseFields
 from service.computations.numbers import as_sure_as, enclosed_number, enclosed_numbers, meets, narrow
 from service.computations.readings import READINGS
 from service.privacy.enclosure import Evidence
-from service.privacy.errors import NumericalFailure, UnsupportedCombination
+from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
 from service.privacy.questions import gaussian_dp
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
@@ -49,6 +49,8 @@ def side_by_side(engines: Mapping[str, TradeOffPair], question: QuestionSpec, to
             continue  # this engine does not read this question
         except NumericalFailure as failure:
             said = _failed(question, str(failure))
+        except OutOfDomain as failure:  # inside the engine: the question has been answered by another
+            said = _failed(question, f"{failure.name} must be {failure.domain}.")
         kept = {name: said[name] for name in said if name in _OF_AN_ENGINE}
         entries.append({"method": method, **kept})
     return entries

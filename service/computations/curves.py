@@ -21,8 +21,9 @@ from service.privacy.questions.dominance import compare
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.pair import TradeOffPair
 
-COMPARISON_COST, COMPARED_POINT_COST = 60, 0.05
-WRITTEN_POINT_COST: Final = 4.0
+COMPARISON_COST, COMPARED_POINT_COST = 40, 0.02
+WRITTEN_POINT_COST: Final = 2.0
+"""Beside reading it, in units of cost."""
 
 
 def compute_curves(request: CurvesRequest, digest: str, engine_version: str) -> ResponseFields:
