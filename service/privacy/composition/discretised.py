@@ -153,7 +153,8 @@ class DiscretisedTradeOff(AbstractTradeOff):
             if ladder is None or len(places) == 0:
                 continue
             rungs = ladder.for_thresholds(epsilon[places])
-            deep = np.array([rung.log_profile > (11 - cut) * math.log(10) for rung in rungs]) | (cut == CUT_DIGITS[-1])
+            deep = np.array([rung.log_profile > (11 - cut) * math.log(10) for rung in rungs])
+            deep = (deep & ladder.reaches(epsilon[places])) | (cut == CUT_DIGITS[-1])
             chosen = [rung for rung, is_deep in zip(rungs, deep, strict=True) if is_deep]
             self._refine(cut, chosen, places[deep], known, lambda pair, at: read_lattice_profile(pair, epsilon[at]))
             places = places[~deep]

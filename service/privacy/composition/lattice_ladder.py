@@ -120,7 +120,8 @@ def _aligned(atoms: list[Atoms], spacing: float) -> float:
     distances = {abs(loss - step[0][0]) for step in atoms for loss, _ in step[1:]}
     sizes = np.array(sorted(distance for distance in distances if distance > 0))
     if len(sizes) == 0:
-        return spacing
+        short = 2.0 ** (math.floor(math.log2(spacing)) - 20)
+        return math.floor(spacing / short) * short
     first = math.ceil(sizes[-1] / spacing)
     multiples = np.arange(first, first + min(_ATOM_CHOICES, first + 1) + 1)
     places = sizes[:, None] / (sizes[-1] / multiples)

@@ -88,11 +88,20 @@ class Lattice:
         """All nodes."""
         return self.offset + np.arange(self.first, self.last + 1) * self.step
 
+    @property
+    def blur(self) -> float:
+        """What the rounding of the losses may change relative to D or G, which fall by about h of themselves in a cell."""
+        if self.offset == 0 and (self.step * 2.0**20 / 2.0 ** math.floor(math.log2(self.step))).is_integer():
+            return 0.0  # short numbers: every multiple is exact
+        return 4 * UNIT_ROUNDOFF * (abs(self.offset) / self.step + max(-self.first, self.last))
+
 
 @dataclass(frozen=True, slots=True)
 class _Nodes:
     """x_k and the enclosures of D, G, H there; `zero` is the index of the node next to x = 1."""
 
+    losses: FloatArray
+    step: float
     x: FloatArray
     zero: int
     profile: Bounds
@@ -101,8 +110,8 @@ class _Nodes:
 
     @property
     def width(self) -> FloatArray:
-        """x_{k+1} - x_k, within 4 u."""
-        return np.diff(self.x)
+        """x_{k+1} - x_k; a difference of rounded numbers would have lost its last digits."""
+        return self.x[:-1] * math.expm1(self.step)
 
 
 def bracketing_laws(
@@ -158,7 +167,7 @@ def _read_nodes(add: AbstractTradeOff, remove: AbstractTradeOff, lattice: Lattic
         np.concatenate([(head - left.upper[:-1]) * minus - slack * left.upper[:-1], 1 - right.upper - slack]),
         np.concatenate([(head - left.lower[:-1]) * plus + slack * left.upper[:-1], 1 - right.lower + slack]),
     )
-    return _Nodes(x, zero, profile, both, middle)
+    return _Nodes(losses, lattice.step, x, zero, profile, both, middle)
 
 
 def _polygon(nodes: _Nodes, left: FloatArray, right: FloatArray, total: float) -> FloatArray:
@@ -223,7 +232,7 @@ def _sums(nodes: _Nodes, masses: FloatArray, below: float, beyond: float) -> tup
 
 def _checked_upper(nodes: _Nodes, masses: FloatArray, below: float, beyond: float, lattice: Lattice) -> LatticeLaw:
     profile, left, middle = _sums(nodes, masses, below, beyond)
-    rounding = 2 * running_sum_error(len(masses)) + 16 * UNIT_ROUNDOFF
+    rounding = 2 * running_sum_error(len(masses)) + 16 * UNIT_ROUNDOFF + lattice.blur
     total = float(masses.sum())
     short = (
         max(_log_excess(nodes.profile.upper, profile), -math.log(float((nodes.x * masses).sum()) + beyond)),
@@ -238,7 +247,7 @@ def _checked_lower(
     nodes: _Nodes, rest: _Nodes, masses: FloatArray, rest_masses: FloatArray, moved: MovedAtoms, lattice: Lattice
 ) -> LatticeLaw:
     sums = _sums(nodes, masses, 0.0, 0.0)
-    rounding = 2 * running_sum_error(len(masses)) + 32 * UNIT_ROUNDOFF
+    rounding = 2 * running_sum_error(len(masses)) + 32 * UNIT_ROUNDOFF + lattice.blur
     pair = rest_masses[:-1] + rest_masses[1:]
     at = np.where(pair > 0, rest_masses[1:] / np.where(pair > 0, pair, 1.0), 0.5)  # the kink, as a share of the cell
     whole = masses + moved.masses
@@ -295,7 +304,7 @@ class MovedAtoms:
     """
 
     places: tuple[tuple[float, float], ...]
-    """(X, H0-mass) before the move."""
+    """(loss, H0-mass) before the move."""
     masses: FloatArray
     rest: float
     slack_profile: float
@@ -314,10 +323,10 @@ class MovedAtoms:
             at = nodes.zero + (near if not off else math.floor(cells) if loss > 0 else math.ceil(cells))
             if not 0 <= at < len(nodes.x):
                 continue
-            x = math.exp(loss)
-            change = mass * (abs(float(nodes.x[at]) - x) + 64 * UNIT_ROUNDOFF * x)
+            moved = abs(cells - (at - nodes.zero)) * lattice.step + 32 * UNIT_ROUNDOFF * abs(loss)
+            change = mass * math.exp(loss) * math.expm1(moved) * (1 + 1e-12)
             masses[at] += mass
-            places.append((x, mass))
+            places.append((loss, mass))
             slack[0] += change / max(float(nodes.profile.lower[at - 1]), 1e-300)
             slack[1] += change / max(float(nodes.left.lower[min(at + 1, len(nodes.x) - 1)]), 1e-300)
             slack[2] += change / max(float(nodes.middle.lower[at]), 1e-300)
@@ -326,12 +335,15 @@ class MovedAtoms:
     def taken_out(self, nodes: _Nodes) -> _Nodes:
         """The same nodes with D, G and H of the rest of the law."""
         parts = [np.zeros_like(nodes.x) for _ in range(3)]
-        for x, mass in self.places:
-            parts[0] += mass * np.maximum(x - nodes.x, 0.0)
-            parts[1] += mass * np.maximum(nodes.x - x, 0.0)
-            parts[2] += mass * np.minimum(nodes.x, x)
+        blurred = np.zeros_like(nodes.x)
+        for loss, mass in self.places:
+            distance = mass * nodes.x * np.expm1(loss - nodes.losses)
+            parts[0] += np.maximum(distance, 0.0)
+            parts[1] += np.maximum(-distance, 0.0)
+            parts[2] += mass * np.minimum(nodes.x, math.exp(loss))
+            blurred += 32 * UNIT_ROUNDOFF * abs(loss) * mass * nodes.x
         ends: list[Bounds] = []
         for whole, part in zip((nodes.profile, nodes.left, nodes.middle), parts, strict=True):
-            slack = 64 * UNIT_ROUNDOFF * part
+            slack = 32 * UNIT_ROUNDOFF * part + blurred
             ends.append(Bounds(whole.lower - part - slack, whole.upper - part + slack))
-        return _Nodes(nodes.x, nodes.zero, *ends)
+        return _Nodes(nodes.losses, nodes.step, nodes.x, nodes.zero, *ends)
