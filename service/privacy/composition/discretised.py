@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from service.privacy.composition.contour_ladder import ContourLadder, Rung
 from service.privacy.composition.contour_readings import IndexArray, Readings, nothing_known
-from service.privacy.composition.lattice_ladder import LatticeRun, LatticeStep, coarse_ladder
+from service.privacy.composition.lattice_ladder import LARGEST_CELLS, LatticeRun, LatticeStep, coarse_ladder
 from service.privacy.composition.lattice_readings import (
     LatticePair,
     read_lattice_points,
@@ -43,6 +44,16 @@ _FINER = 3.0
 
 _FINEST = 12
 """Powers tried at most; cells in all are limited besides."""
+
+_COARSEST = -16
+_LOST = 1e-3
+"""A reading at a rung's tilt that is wider than this did not find its threshold."""
+
+_SCOUT_CELLS = 1 << 14
+_SCOUT_TILTS = (
+    *(1 + 0.25 * 1.6**k for k in range(12)), 0.5, 0.2, 0.8, *(-0.25 * 1.6**k for k in range(12)),
+)
+"""Cells of the widest step's law, and tilts, with which lost thresholds are searched for."""
 
 _SLOPE_STEP = 1e-3
 """Relative distance of the rates between which slopes are enclosed."""
@@ -79,6 +90,7 @@ class DiscretisedTradeOff(AbstractTradeOff):
         self._steps, self._tolerance, self._mirrored = steps, tolerance, mirrored
         self._ladders: dict[float, ContourLadder | None] = {}
         self._runs: dict[tuple[float, int], LatticeRun | None] = {}
+        self._spans: dict[tuple[float, float], float] = {}
         self._count = math.fsum(part.count for part in steps)
 
     @property
@@ -139,7 +151,7 @@ class DiscretisedTradeOff(AbstractTradeOff):
             ladder = self._ladder(cut)
             if ladder is not None:
                 rungs = ladder.for_tails(alpha[places])
-                self._refine(cut, rungs, places, known, lambda pair, at: read_lattice_points(pair, alpha[at]))
+                self._read(cut, rungs, places, known, lambda pair, at: read_lattice_points(pair, alpha[at]))
         return known
 
     @np.errstate(all="ignore")
@@ -156,7 +168,7 @@ class DiscretisedTradeOff(AbstractTradeOff):
             deep = np.array([rung.log_profile > (11 - cut) * math.log(10) for rung in rungs])
             deep = (deep & ladder.reaches(epsilon[places])) | (cut == CUT_DIGITS[-1])
             chosen = [rung for rung, is_deep in zip(rungs, deep, strict=True) if is_deep]
-            self._refine(cut, chosen, places[deep], known, lambda pair, at: read_lattice_profile(pair, epsilon[at]))
+            self._read(cut, chosen, places[deep], known, lambda pair, at: read_lattice_profile(pair, epsilon[at]))
             places = places[~deep]
         return Bounds.from_logs(known.lower[0], known.upper[0])
 
@@ -172,7 +184,7 @@ class DiscretisedTradeOff(AbstractTradeOff):
                 low, high = solve_lattice_profile(pair, math.log(delta))
                 return Readings(np.array([[max(low, 0.0)]]), np.array([[max(high, 0.0)]]))
 
-            self._refine(self._cut(delta), [rung], np.array([0]), known, solved, linear=True)
+            self._read(self._cut(delta), [rung], np.array([0]), known, solved, linear=True)
         return Enclosure(float(known.lower[0, 0]), float(known.upper[0, 0]), self.evidence)
 
     def _cut(self, value: float) -> float:
@@ -187,6 +199,9 @@ class DiscretisedTradeOff(AbstractTradeOff):
     def _pair(self, digits: float, level: int, tilt: float) -> LatticePair | None:
         """The laws composed at a tilt on the lattice of a level; None where it would be too large."""
         key = digits, level
+        # How far the composed loss reaches was seen on the lattices before: too fine a one is not even built.
+        if self._spans.get((digits, tilt), 0.0) * _FINER**level > LARGEST_CELLS:
+            return None
         if key not in self._runs:
             ladder = self._ladder(digits)
             assert ladder is not None, "rungs come from a ladder"
@@ -194,9 +209,13 @@ class DiscretisedTradeOff(AbstractTradeOff):
             cut = -digits * math.log(10)
             self._runs[key] = LatticeRun.build(self._steps, ladder.core_deviation / cells, cut, mirrored=self._mirrored)
         run = self._runs[key]
-        return None if run is None else run.line(tilt)
+        pair = None if run is None else run.line(tilt)
+        if run is not None:
+            cells = 2 * LARGEST_CELLS if pair is None else pair.upper.cells
+            self._spans[digits, tilt] = cells / _FINER**level
+        return pair
 
-    def _refine(
+    def _read(
         self,
         digits: float,
         rungs: list[Rung],
@@ -206,28 +225,78 @@ class DiscretisedTradeOff(AbstractTradeOff):
         *,
         linear: bool = False,
     ) -> None:
-        """Read each place on its rung's tilt, on lattices as fine as the tolerance needs and the limits allow.
+        """Tighten `known` at the places by reading each on the tilt of its rung, and where that fails on better ones.
 
         `linear`: the readings are numbers, not their logarithms.
         """
-        for rung in dict.fromkeys(rungs):
-            at = places[[chosen is rung for chosen in rungs]]
+        reading = _Reading(known, read, linear)
+        self._refine(digits, [rung.theta for rung in rungs], places, reading)
+        lost = places[reading.widths(places) > _LOST]
+        if len(lost):
+            self._refine(digits, self._scouted(digits, lost, reading), lost, reading)
+
+    def _refine(self, digits: float, tilts: list[float], places: IndexArray, reading: _Reading) -> None:
+        """Read each place at its tilt, on lattices as fine as the tolerance needs and the limits allow."""
+        for tilt in dict.fromkeys(tilts):
+            at = places[[chosen == tilt for chosen in tilts]]
             level, tried = 0, set[int]()
             while level not in tried:
-                pair = self._pair(digits, level, rung.theta)
+                pair = self._pair(digits, level, tilt)
                 if pair is None:  # too fine: the finest that can be had
-                    if level == 0:
+                    if level == _COARSEST:
                         break
                     level -= 1
                     continue
                 tried.add(level)
-                known.tighten(at, read(pair, at))
-                lower, upper = known.lower[:, at], known.upper[:, at]
-                widest = float(((upper - lower) / upper).max() if linear else known.width()[at].max())
+                reading.tighten(pair, at)
+                widest = float(reading.widths(at).max())
                 if not widest > self._tolerance:
                     break
                 finer = math.ceil(math.log(widest / self._tolerance) / (2 * math.log(_FINER)))
                 level = min(level + max(1, finer), _FINEST)
+
+    def _scouted(self, digits: float, places: IndexArray, reading: _Reading) -> list[float]:
+        """For each place the tilt at which a coarse lattice reads it best.
+
+        Saddle points fail to find it where few rare jumps rule: the tilted law has two humps there.
+        """
+        ladder = self._ladder(digits)
+        assert ladder is not None, "rungs came from a ladder"
+        spacing = ladder.core_deviation / (_FIRST_CELLS * math.sqrt(self._count))
+        reach = max(max(part.reach(-digits * math.log(10))) for part in self._steps)
+        level = min(0, math.floor(math.log(_SCOUT_CELLS * spacing / reach) / math.log(_FINER)))
+        best, narrowest = np.full(len(places), 0.5), np.full(len(places), np.inf)
+        for tilt in _SCOUT_TILTS:
+            pair = self._pair(digits, max(level, _COARSEST), tilt)
+            if pair is not None:
+                widths = reading.tighten(pair, places)
+                best, narrowest = np.where(widths < narrowest, tilt, best), np.fmin(widths, narrowest)
+        return [float(tilt) for tilt in best]
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What is known at some places, and how a lattice adds to it."""
+
+    known: Readings
+    read: Callable[[LatticePair, IndexArray], Readings]
+    linear: bool
+
+    def tighten(self, pair: LatticePair, places: IndexArray) -> FloatArray:
+        """Read the places at a tilt; how wide that reading alone is."""
+        found = self.read(pair, places)
+        self.known.tighten(places, found)
+        return self._widths(found)
+
+    def widths(self, places: IndexArray) -> FloatArray:
+        """Relative widths of all that is known."""
+        return self._widths(Readings(self.known.lower[:, places], self.known.upper[:, places]))
+
+    def _widths(self, readings: Readings) -> FloatArray:
+        if not self.linear:
+            return readings.width()
+        upper = readings.upper[0]
+        return np.where(np.isfinite(upper), (upper - readings.lower[0]) / np.where(upper > 0, upper, 1.0), 1.0)
 
 
 def _slopes(read: Readings, alpha: FloatArray, shift: FloatArray) -> Bounds:

@@ -15,13 +15,13 @@ from service.privacy.composition.sampled_gaussian import RealCumulants
 from service.privacy.enclosure import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff
 
-_COARSE_CELLS = 512
+_COARSE_CELLS = 4096
 """Cells of the widest step of the lattice that only steers."""
 
 _ATOM_CHOICES = 4000
 """Multiples tried to put all atoms of the losses on the lattice."""
 
-LARGEST_CELLS = 1 << 21
+LARGEST_CELLS = 1 << 20
 """Cells of all steps' laws, or of the window, together: bounds time and memory."""
 
 

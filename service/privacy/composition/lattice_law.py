@@ -7,8 +7,8 @@ nodes x_k = e^{kh}, built from nothing but its values there:
 
 - `upper` connects the dots (Doroshenko et al. 2022): chords lie above a convex function.
 - `lower` connects lowered dots. In a cell the profile lies above the extensions of its neighbours' chords, hence at most
-  gap = dx P_k P_{k+1}/(P_k + P_{k+1}) below the chord (P: masses of `upper`); every dot is lowered by the gaps of both its cells,
-  and the convex minorant is taken.
+  gap = dx P_k P_{k+1}/(P_k + P_{k+1}) below the chord (P: masses of `upper`); every dot is lowered by the larger gap of its two
+  cells, and the convex minorant is taken.
 
 Nothing rests on how the masses were computed: sums over the finished laws are compared with the profile at every node, and
 for `lower` at the kink of the extensions in every cell. What is missing is a factor (`slack_...`) of the law.
@@ -201,10 +201,13 @@ def _harmonic(a: FloatArray, b: FloatArray) -> FloatArray:
 def _lowered(nodes: _Nodes, gaps: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The dots of `lower`: G up to x = 1 and D from there on, less the gaps, 0 from shortly before they would be negative."""
     padded = np.concatenate([[0.0], gaps, [0.0]])
-    lowering = (padded[:-1] + padded[1:]) * (1 + 1e-9)
+    lowering = np.maximum(padded[:-1], padded[1:]) * (1 + 1e-9)
     zero = nodes.zero
-    right = _ended(nodes.profile.lower[zero:], lowering[zero:])
-    left = _ended(nodes.left.lower[zero::-1], lowering[zero::-1])
+    true_right, true_left = np.maximum(nodes.profile.lower[zero:], 0.0), np.maximum(nodes.left.lower[zero::-1], 0.0)
+    right, left = _ended(true_right, lowering[zero:]), _ended(true_left, lowering[zero::-1])
+    # Both sides meet: D and G are lowered by the same amount there, or the law would not have its mean.
+    common = min(max(true_right[0] - right[0], true_left[0] - left[0]), true_right[0], true_left[0])
+    right[0], left[0] = true_right[0] - common, true_left[0] - common
     return left[::-1], right
 
 

@@ -117,8 +117,8 @@ class LatticeLine:
         reach = math.ceil(_REACH * self.deviation / step) + 2
         last = chosen.start + chosen.size - 1
         self.low, self.high = max(self.center - reach, chosen.start), min(self.center + reach, last - 1)
-        self._masses, self._noise = _composed(laws, theta, step, chosen)
-        self._start, self._overflow = chosen.start, chosen.overflow
+        self._masses, self._noise, self._root_noise = _composed(laws, theta, step, chosen)
+        self._start, self._overflow, self.cells = chosen.start, chosen.overflow, chosen.size
         # Exponents and masses of every step are rounded: a factor of the law, like its slack.
         largest = max(abs(theta * step) * max(abs(law.law.first), len(law.law.masses)) for law in laws)
         total = math.fsum(law.count for law in laws)
@@ -151,11 +151,16 @@ class LatticeLine:
     def error(self, rate: float) -> float:
         """Absolute error of the sums with this rate: noise in every cell, wrapped mass, and rounding of the sums."""
         cells = min(1 / -math.expm1(-rate * self.step), float(len(self._masses)))
-        return self._overflow + (self._noise + 2 * UNIT_ROUNDOFF / len(self._masses)) * cells + 1e-300
+        squares = min(1 / -math.expm1(-2 * rate * self.step), float(len(self._masses)))
+        return self._overflow + min(self._noise * cells, self._root_noise * math.sqrt(squares)) + 1e-300
 
 
-def _composed(laws: tuple[CountedLaw, ...], theta: float, step: float, chosen: Window) -> tuple[FloatArray, float]:
-    """The tilted masses of the composition over the window, and a bound of the error of each."""
+def _composed(
+    laws: tuple[CountedLaw, ...], theta: float, step: float, chosen: Window
+) -> tuple[FloatArray, float, float]:
+    """The tilted masses of the composition over the window, a bound of the error of each, and one of the root of the sum
+    of squared errors (Parseval: that of the transform, over the root of n).
+    """
     n = chosen.size
     log_power = np.zeros(n // 2 + 1, dtype=np.complex128)
     relative = np.zeros(n // 2 + 1)
@@ -176,9 +181,11 @@ def _composed(laws: tuple[CountedLaw, ...], theta: float, step: float, chosen: W
         bound = np.where(relative < 1, size * np.expm1(np.minimum(relative, 1.0)), rough)
         bound = np.where(np.isnan(bound), 1.0, bound)
     # All but the first frequency (and the middle one of an even length) stand for two.
-    noise = (2 * float(bound.sum()) + _TRANSFORM_ERROR * levels * 2 * float(size.sum())) / n
+    inverse = _TRANSFORM_ERROR * levels
+    noise = 2 * (float(bound.sum()) + inverse * float(size.sum())) / n
+    root_noise = math.sqrt(2 * float((bound**2).sum()) / n) + inverse * math.sqrt(2 * float((size**2).sum()) / n)
     masses = np.fft.irfft(composed, n)
-    return np.roll(masses, -(chosen.start % n)), noise
+    return np.roll(masses, -(chosen.start % n)), noise, root_noise
 
 
 def _wrapped(law: LatticeLaw, theta: float, step: float, n: int) -> FloatArray:
