@@ -25,10 +25,11 @@ from service.privacy.composition.lattice_readings import (
 )
 from service.privacy.composition.options import EngineOptions
 from service.privacy.enclosure import Bounds, Enclosure, Evidence, FloatArray
-from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import Steps
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.gaussian import gaussian_curve
+from service.privacy.trade_off.logs import log_ends
 from service.privacy.trade_off.pair import TradeOffPair
 
 CUT_DIGITS = (22.0, 40.0, 80.0, 160.0, 290.0)
@@ -51,7 +52,11 @@ _LOST = 1e-3
 
 _SCOUT_CELLS = 1 << 14
 _SCOUT_TILTS = (
-    *(1 + 0.25 * 1.6**k for k in range(12)), 0.5, 0.2, 0.8, *(-0.25 * 1.6**k for k in range(12)),
+    *(1 + 0.25 * 1.6**k for k in range(12)),
+    0.5,
+    0.2,
+    0.8,
+    *(-0.25 * 1.6**k for k in range(12)),
 )
 """Cells of the widest step's law, and tilts, with which lost thresholds are searched for."""
 
@@ -61,20 +66,19 @@ _SLOPE_STEP = 1e-3
 
 def discretised_pair(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
     """The curves of any composition of steps with curves of their own. Raises UnsupportedCombination for steps that have
-    none under this relation, and for steps that reveal nothing or everything.
+    none under this relation.
     """
     parts: list[LatticeStep] = []
     for step, count in steps:
         curves = step.curves(sensitivity)
-        parts.append(LatticeStep(curves.add, curves.remove, step.loss_atoms(sensitivity), count))
+        if curves.add.singular_power.lower >= 1:
+            return TradeOffPair(curves.add, curves.remove, SOURCE, ("discretised: one step reveals everything.",))
+        if curves.add.largest_log_ratio.upper > 0 or curves.add.singular_power.upper > 0:
+            parts.append(LatticeStep(curves.add, curves.remove, step.loss_atoms(sensitivity), count))
+    if not parts:
+        nothing = gaussian_curve(Enclosure.point(0.0))
+        return TradeOffPair(nothing, nothing, SOURCE, ("discretised: no step reveals anything.",))
     run = tuple(parts)
-    if all(part.add.largest_log_ratio.upper <= 0 and part.add.singular_power.upper <= 0 for part in run):
-        raise UnsupportedCombination(
-            "method",
-            "discretised for a mechanism that reveals nothing",
-            "there is nothing to compose.",
-            ("closed_form",),
-        )
     reason = "discretised: losses of all steps on a lattice, rounded to either side, composed by Fourier transforms."
     add = DiscretisedTradeOff(run, options.relative_tolerance, mirrored=False)
     return TradeOffPair(add, add.reversed(), SOURCE, (reason,))
@@ -144,7 +148,10 @@ class DiscretisedTradeOff(AbstractTradeOff):
 
     def _read_points(self, alpha: FloatArray) -> Readings:
         known = nothing_known(len(alpha))
-        known.lower[0], known.upper[1] = np.log(alpha), np.log1p(-alpha)
+        for part in self._steps:  # forgetting all other steps makes no attack stronger
+            alone = (part.remove if self._mirrored else part.add).points(alpha)
+            known.lower[0] = np.maximum(known.lower[0], log_ends(alone.power)[0])
+            known.upper[1] = np.minimum(known.upper[1], log_ends(alone.type_two_error)[1])
         digits = np.array([self._cut(min(rate, 1 - rate)) for rate in alpha])
         for cut in sorted(set(digits)):
             places = np.flatnonzero(digits == cut)
@@ -159,6 +166,9 @@ class DiscretisedTradeOff(AbstractTradeOff):
         beyond = epsilon >= self.largest_log_ratio.upper
         top = math.log(self.singular_power.upper) if self.singular_power.upper > 0 else -math.inf
         known = Readings(np.full((1, len(epsilon)), -np.inf), np.where(beyond, top, 0.0)[None])
+        for part in self._steps:
+            alone = (part.remove if self._mirrored else part.add).profile(epsilon)
+            known.lower[0] = np.minimum(np.maximum(known.lower[0], log_ends(alone)[0]), known.upper[0])
         places = np.flatnonzero(~beyond)
         for cut in CUT_DIGITS:
             ladder = self._ladder(cut)
@@ -174,8 +184,11 @@ class DiscretisedTradeOff(AbstractTradeOff):
 
     @np.errstate(all="ignore")
     def _epsilon_formula(self, delta: float) -> Enclosure:
+        if float(self._profile_formula(np.zeros(1)).upper[0]) <= delta:
+            return Enclosure(0.0, 0.0, self.evidence)
+        alone = [(part.remove if self._mirrored else part.add).epsilon(delta).lower for part in self._steps]
         top = self.largest_log_ratio.upper
-        known = Readings(np.zeros((1, 1)), np.full((1, 1), top))
+        known = Readings(np.array([[min(max(alone), top)]]), np.full((1, 1), top))
         ladder = self._ladder(self._cut(delta))
         if ladder is not None:
             rung = ladder.for_profile(delta)
@@ -200,7 +213,7 @@ class DiscretisedTradeOff(AbstractTradeOff):
         """The laws composed at a tilt on the lattice of a level; None where it would be too large."""
         key = digits, level
         # How far the composed loss reaches was seen on the lattices before: too fine a one is not even built.
-        if self._spans.get((digits, tilt), 0.0) * _FINER**level > LARGEST_CELLS:
+        if self._spans.get((digits, tilt), 0.0) * _FINER**level * len(self._steps) > 2 * LARGEST_CELLS:
             return None
         if key not in self._runs:
             ladder = self._ladder(digits)
@@ -239,7 +252,7 @@ class DiscretisedTradeOff(AbstractTradeOff):
         """Read each place at its tilt, on lattices as fine as the tolerance needs and the limits allow."""
         for tilt in dict.fromkeys(tilts):
             at = places[[chosen == tilt for chosen in tilts]]
-            level, tried = 0, set[int]()
+            level, tried, widest = 0, set[int](), math.inf
             while level not in tried:
                 pair = self._pair(digits, level, tilt)
                 if pair is None:  # too fine: the finest that can be had
@@ -249,8 +262,8 @@ class DiscretisedTradeOff(AbstractTradeOff):
                     continue
                 tried.add(level)
                 reading.tighten(pair, at)
-                widest = float(reading.widths(at).max())
-                if not widest > self._tolerance:
+                before, widest = widest, float(reading.widths(at).max())
+                if not self._tolerance < widest < 0.7 * before:  # good enough, or finer lattices do not help
                     break
                 finer = math.ceil(math.log(widest / self._tolerance) / (2 * math.log(_FINER)))
                 level = min(level + max(1, finer), _FINEST)

@@ -85,13 +85,13 @@ class LatticeRun:
         """Both laws composed at a tilt; None where the window would be too large."""
         if tilt not in self.lines:
             windows = [window(laws, tilt, self.step) for laws in (self.upper, self.lower)]
-            if max(part.size for part in windows) > LARGEST_CELLS:
+            if max(part.size for part in windows) * len(self.upper) > 2 * LARGEST_CELLS:
                 return None
             high, low = (
                 LatticeLine(laws, tilt, self.step, part)
                 for laws, part in zip((self.upper, self.lower), windows, strict=True)
             )
-            self.lines[tilt] = LatticePair(high, low, _slack(self.upper), _slack(self.lower))
+            self.lines[tilt] = LatticePair(high, low, _slack(self.upper, 1), _slack(self.lower, -1))
         return self.lines[tilt]
 
 
@@ -99,12 +99,12 @@ def _reaches(steps: tuple[LatticeStep, ...], log_cut: float) -> list[tuple[float
     return [part.reach(log_cut - math.log(2 * part.count)) for part in steps]
 
 
-def _slack(laws: tuple[CountedLaw, ...]) -> Slack:
+def _slack(laws: tuple[CountedLaw, ...], sign: int) -> Slack:
     def row(law: LatticeLaw, count: int) -> tuple[float, float, float, float, float, int]:
         slacks = law.log_slack_profile, law.log_slack_left, law.log_slack_middle
         return (*slacks, law.infinite, law.vanishing, count)
 
-    return run_slack([row(counted.law, counted.count) for counted in laws])
+    return run_slack([row(counted.law, counted.count) for counted in laws], sign)
 
 
 def _lattice(part: LatticeStep, spacing: float, reach: tuple[float, float]) -> Lattice:
@@ -145,6 +145,8 @@ class CoarseTransform:
 def coarse_ladder(steps: tuple[LatticeStep, ...], log_cut: float, *, mirrored: bool) -> ContourLadder | None:
     """Tilts to read a run at, from a lattice of a few hundred cells for each step."""
     widest = max(max(pair) for pair in _reaches(steps, log_cut))
+    if widest >= LARGEST_LOSS:
+        return None
     run = LatticeRun.build(steps, widest / _COARSE_CELLS, log_cut, mirrored=mirrored)
     if run is None:
         return None

@@ -126,7 +126,7 @@ def bracketing_laws(
     right, left = nodes.profile.upper[nodes.zero :], nodes.left.upper[: nodes.zero + 1]
     upper = _polygon(nodes, left, right, 1.0)
     beyond, below = float(right[-1]), float(left[0] / nodes.x[0])
-    moved = MovedAtoms.of(atoms, nodes, lattice)
+    moved = MovedAtoms.of(atoms, nodes, lattice, add.singular_power.lower, remove.singular_power.lower)
     rest = moved.taken_out(nodes)
     rest_masses = _polygon(
         nodes,
@@ -254,16 +254,16 @@ def _checked_lower(
     pair = rest_masses[:-1] + rest_masses[1:]
     at = np.where(pair > 0, rest_masses[1:] / np.where(pair > 0, pair, 1.0), 0.5)  # the kink, as a share of the cell
     whole = masses + moved.masses
-    mean = float((nodes.x * whole).sum())
+    mean = float((nodes.x * whole).sum()) + moved.infinite
     over = (
         _log_over(sums[0], rest.profile, nodes.profile.lower, nodes.width, at, sign=1) + moved.slack_profile,
         _log_over(sums[1], rest.left, nodes.left.lower, nodes.width, at, sign=1) + moved.slack_left,
         max(_log_over(sums[2], rest.middle, nodes.middle.lower, nodes.width, at, sign=-1), -math.log(mean))
-        + max(-math.log(float(whole.sum())), 0.0)
+        + max(-math.log(float(whole.sum()) + moved.vanishing), 0.0)
         + moved.slack_middle,
     )
     slacks = (max(part, 0.0) + rounding for part in over)
-    return LatticeLaw(lattice.first, lattice.offset, whole, 0.0, 0.0, *slacks)
+    return LatticeLaw(lattice.first, lattice.offset, whole, moved.infinite, moved.vanishing, *slacks)
 
 
 def _log_excess(least: FloatArray, most: FloatArray) -> float:
@@ -309,14 +309,16 @@ class MovedAtoms:
     places: tuple[tuple[float, float], ...]
     """(loss, H0-mass) before the move."""
     masses: FloatArray
+    infinite: float
+    vanishing: float
     rest: float
     slack_profile: float
     slack_left: float
     slack_middle: float
 
     @staticmethod
-    def of(atoms: Atoms, nodes: _Nodes, lattice: Lattice) -> MovedAtoms:
-        """The atoms that lie within the nodes."""
+    def of(atoms: Atoms, nodes: _Nodes, lattice: Lattice, infinite: float, vanishing: float) -> MovedAtoms:
+        """The atoms that lie within the nodes, and the masses that only one hypothesis has."""
         masses, slack = np.zeros(len(nodes.x)), [0.0, 0.0, 0.0]
         places: list[tuple[float, float]] = []
         for loss, mass in atoms:
@@ -333,11 +335,12 @@ class MovedAtoms:
             slack[0] += change / max(float(nodes.profile.lower[at - 1]), 1e-300)
             slack[1] += change / max(float(nodes.left.lower[min(at + 1, len(nodes.x) - 1)]), 1e-300)
             slack[2] += change / max(float(nodes.middle.lower[at]), 1e-300)
-        return MovedAtoms(tuple(places), masses, max(1 - math.fsum(mass for _, mass in places), 0.0), *slack)
+        rest = max(1 - math.fsum([vanishing, *(mass for _, mass in places)]), 0.0)
+        return MovedAtoms(tuple(places), masses, infinite, vanishing, rest, *slack)
 
     def taken_out(self, nodes: _Nodes) -> _Nodes:
         """The same nodes with D, G and H of the rest of the law."""
-        parts = [np.zeros_like(nodes.x) for _ in range(3)]
+        parts = [np.full_like(nodes.x, self.infinite), self.vanishing * nodes.x, np.zeros_like(nodes.x)]
         blurred = np.zeros_like(nodes.x)
         for loss, mass in self.places:
             distance = mass * nodes.x * np.expm1(loss - nodes.losses)

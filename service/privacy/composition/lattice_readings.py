@@ -145,7 +145,7 @@ def read_lattice_points(pair: LatticePair, alpha: FloatArray) -> Readings:
             log_alpha = np.log(alpha)
             upper = np.minimum(_least_power(pair, log_alpha), 0.0)
             lower = _vertices(pair.high_lower.alpha, pair.low_lower.power, log_alpha, rising=True)
-            lower = lower - pair.lower_slack.profile - _LOG_ROUNDING
+            lower = np.logaddexp(lower - pair.lower_slack.profile, pair.lower_slack.log_infinite) - _LOG_ROUNDING
             return _both(lower, upper, power_first=True)
         log_rate = np.log(alpha) if pair.theta > 0 else np.log1p(-alpha)
         lower = _largest_beta(pair, log_rate)
@@ -155,7 +155,8 @@ def read_lattice_points(pair: LatticePair, alpha: FloatArray) -> Readings:
             upper = upper + slack
         else:
             slack = pair.lower_slack.left
-            upper = _vertices(pair.low_lower.rest, pair.high_lower.beta, log_rate + slack, rising=True)
+            rest = np.logaddexp(pair.low_lower.rest, pair.lower_slack.log_vanishing)
+            upper = _vertices(rest, pair.high_lower.beta, log_rate + slack, rising=True)
         return _both(lower, np.minimum(upper + _LOG_ROUNDING, 0.0), power_first=False)
 
 
@@ -225,6 +226,7 @@ def read_lattice_profile(pair: LatticePair, epsilon: FloatArray) -> Readings:
         low, high = pair.low_lower, pair.high_upper
         if pair.theta > 1:
             lower = _between(low.c, low.profile, epsilon) - pair.lower_slack.profile
+            lower = np.logaddexp(lower, pair.lower_slack.log_infinite)
             upper = _between(high.c, high.profile, epsilon) + pair.upper_slack.profile
             upper = np.logaddexp(upper, pair.upper_slack.log_infinite)
         elif pair.theta > 0:
@@ -234,7 +236,8 @@ def read_lattice_profile(pair: LatticePair, epsilon: FloatArray) -> Readings:
             lower, upper = complement(np.minimum(smaller, 0.0), np.minimum(larger, 0.0))
         else:
             base = -np.expm1(np.minimum(epsilon, 700.0))
-            low_left = np.exp(_between(low.c, low.left, epsilon) - pair.lower_slack.left)
+            low_left = _between(low.c, low.left, epsilon) - pair.lower_slack.left
+            low_left = np.exp(np.logaddexp(low_left, epsilon + pair.lower_slack.log_vanishing))
             high_left = _between(high.c, high.left, epsilon) + pair.upper_slack.left
             high_left = np.exp(np.logaddexp(high_left, epsilon + pair.upper_slack.log_vanishing))
             lower = np.log(np.maximum(base + low_left - 1e-14 * (np.abs(base) + low_left), 0.0))
@@ -282,8 +285,8 @@ def _between(c: FloatArray, log_values: FloatArray, epsilon: FloatArray) -> Floa
     return np.where(inside, blended, np.nan)
 
 
-def run_slack(laws: list[tuple[float, float, float, float, float, int]]) -> Slack:
-    """From (profile slack, left slack, middle slack, infinite, vanishing, count) of every step."""
+def run_slack(laws: list[tuple[float, float, float, float, float, int]], sign: int) -> Slack:
+    """From (profile slack, left slack, middle slack, infinite, vanishing, count) of every step; masses rounded to a side."""
     profile = math.fsum(count * s for s, _, _, _, _, count in laws)
     left = math.fsum(count * s for _, s, _, _, _, count in laws)
     middle = math.fsum(count * s for _, _, s, _, _, count in laws)
@@ -291,13 +294,13 @@ def run_slack(laws: list[tuple[float, float, float, float, float, int]]) -> Slac
         profile * (1 + 1e-12),
         left * (1 + 1e-12),
         middle * (1 + 1e-12),
-        _log_some([(infinite, count) for *_, infinite, _, count in laws], profile),
-        _log_some([(vanishing, count) for *_, vanishing, count in laws], left),
+        _log_some([(infinite, count) for *_, infinite, _, count in laws], sign * profile),
+        _log_some([(vanishing, count) for *_, vanishing, count in laws], sign * left),
     )
 
 
 def _log_some(masses: list[tuple[float, int]], slack: float) -> float:
-    """ln of the chance that some step has such a mass, 1 - prod (1 - q)^N, rounded up."""
+    """ln of the chance that some step has such a mass, 1 - prod (1 - q)^N, with the slack."""
     none = math.fsum(count * (math.log1p(-mass) if mass < 1 else -math.inf) for mass, count in masses)
     some = -math.expm1(none)
-    return math.log(some) + slack + 1e-13 if some > 0 else -math.inf
+    return math.log(some) + slack + math.copysign(1e-13, slack) if some > 0 else -math.inf
