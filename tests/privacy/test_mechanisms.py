@@ -133,6 +133,8 @@ def test_the_reason_for_the_engine_is_noted() -> None:
         (gaussian(1.0), "closed_form"),
         (repeated(gaussian(1.0), 9), "closed_form"),
         (dpsgd(1.0, 0.1, 9), "contour"),
+        (repeated(laplace(1.0), 2), "discretised"),
+        (composed(gaussian(1.0), {"type": "pure_dp", "epsilon": 1.0}), "discretised"),
     ):
         pair = WorstCase().curves(built(spec))
         assert pair.add.method == engine
@@ -143,10 +145,9 @@ def test_the_reason_for_the_engine_is_noted() -> None:
 @pytest.mark.parametrize(
     ("spec", "method", "field"),
     [
-        (repeated(laplace(1.0), 2), "auto", "mechanism"),
-        (repeated(sampled(0.1, laplace(1.0)), 2), "auto", "mechanism"),
-        (composed(gaussian(1.0), {"type": "pure_dp", "epsilon": 1.0}), "auto", "mechanism"),
-        (repeated({"type": "approximate_dp", "epsilon": 1.0, "delta": 0.1}, 3), "auto", "mechanism"),
+        (repeated(laplace(1.0), 2), "closed_form", "method"),
+        (repeated(sampled(0.1, laplace(1.0)), 2), "contour", "method"),
+        (composed(gaussian(1.0), {"type": "pure_dp", "epsilon": 1.0}), "contour", "method"),
         (dpsgd(1.0, 0.1, 10), "closed_form", "method"),
         (laplace(1.0), "contour", "method"),
         (gaussian(1.0), "astrology", "method"),
