@@ -84,14 +84,27 @@ differ by a factor of a hundred, and this lies between: all of them go to anothe
 
 
 DISCRETISED: Final = Tariff(
-    base=200_000,
+    base=100_000,
     directed=Prices(
-        point=2_000, spread=4_000, listed_point=10, profile=2_000, epsilon=4_000, complement=100_000, gdp_mu=100_000
+        point=1_200_000,
+        spread=8_000_000,
+        listed_point=400,
+        profile=1_200_000,
+        epsilon=1_500_000,
+        complement=5_000_000,
+        gdp_mu=15_000_000,
     ),
     hull=Prices(
-        point=20_000, spread=40_000, listed_point=40, profile=4_000, epsilon=8_000, complement=400_000, gdp_mu=400_000
+        point=5_000_000,
+        spread=20_000_000,
+        listed_point=1_000,
+        profile=2_400_000,
+        epsilon=3_000_000,
+        complement=20_000_000,
+        gdp_mu=60_000_000,
     ),
 )
+"""Lattices as fine as the default tolerance wants; a looser tolerance costs a hundredth."""
 ASYMPTOTIC: Final = Tariff(
     base=5_000,
     directed=Prices(
@@ -162,7 +175,10 @@ def tariff(mechanism: AbstractMechanism, method: str = "auto", options: EngineOp
 def _best(steps: Steps) -> Tariff:
     if len(steps) == 1 and steps[0][1] == 1:
         return SAMPLED_STEP if isinstance(steps[0][0], PoissonSampled) else SAME_BOTH_WAYS
-    if not any(isinstance(step.part(1.0), SampledGaussianPart) for step, _ in steps):
+    parts = [step.part(1.0) for step, _ in steps]
+    if any(part is None for part in parts):
+        return _scaled(DISCRETISED, 1 + SHARE_OF_A_PART * (len(steps) - 1))
+    if not any(isinstance(part, SampledGaussianPart) for part in parts):
         return SAME_BOTH_WAYS
     return _contour(steps)
 
