@@ -9,12 +9,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from service.privacy.enclosure import Enclosure
 from service.privacy.errors import OutOfDomain
 from service.privacy.mechanisms.domain import TOTAL_STEPS
 from service.privacy.trade_off.pair import TradeOffPair
+
+if TYPE_CHECKING:
+    from service.privacy.composition.loss_law import LossLaw
 
 
 class AbstractMechanism(ABC):
@@ -58,6 +61,12 @@ class AbstractStep(AbstractMechanism):
     @abstractmethod
     def part(self, sensitivity: float) -> Part | None:
         """What the step adds to a composition of Gaussian and sampled Gaussian steps; None if it is neither."""
+
+    @abstractmethod
+    def loss_law(self, sensitivity: float) -> LossLaw:
+        """The law of ln dP1/dP0 of the step in the add direction, for engines that approximate or sample;
+        UnsupportedCombination where none is known.
+        """
 
 
 Steps: TypeAlias = tuple[tuple[AbstractStep, int], ...]
