@@ -57,11 +57,16 @@ class LogTails:
     upper: FloatArray
     lower: FloatArray
 
+    def exchanged(self) -> LogTails:
+        """The tails of -S."""
+        return LogTails(self.lower, self.upper)
+
     @staticmethod
     @np.errstate(divide="ignore", over="ignore", invalid="ignore")
     def of_normal_form(x: FloatArray, correction: FloatArray) -> LogTails:
         """Both tails; the smaller one from the Mills ratio, the other as its complement."""
-        size = np.abs(x)
+        # Infinite arguments and corrections (laws that hardly vary) are as good as these, and stay comparable.
+        size, correction = np.minimum(np.abs(x), 1e150), np.clip(correction, -1e300, 1e300)
         right = x >= 0
         near = math.sqrt(math.pi / 2) * erfcx(_SQRT_HALF * size) + np.where(right, correction, -correction)
         log_near = np.log(np.maximum(near, 0.0)) - 0.5 * size * size - _LOG_SQRT_2PI
@@ -109,6 +114,11 @@ class MonotoneTails:
         self._upper = _outward(np.minimum(raw.upper, 0.0))
         self._lower = _outward(np.minimum(raw.lower, 0.0)[::-1])[::-1]
 
+    @property
+    def least(self) -> LogTails:
+        """The smallest tails within reach."""
+        return LogTails(self._upper[-1:], self._lower[:1])
+
     def at(self, parameters: FloatArray) -> LogTails:
         """The tails at any parameters."""
         raw = self._tails.log_tails(self._hypothesis, parameters)
@@ -146,9 +156,9 @@ class MonotoneTails:
 class ApproximateTradeOff(AbstractTradeOff):
     """The curve of two approximated tails: power P1(S > c) and type II error P1(S <= c) where P0(S > c) = alpha.
 
-    delta(eps) = P1(S > eps) - e^eps P0(S > eps), clipped to what a profile can be. Both ends of every number are the
-    approximation. `reflected`: the remove direction, S -> -S with the hypotheses exchanged. The extreme losses are those
-    of the run itself.
+    delta(eps) = P1(S > eps) - e^eps P0(S > eps); all are clipped to what a curve can be. Both ends of every number are
+    the approximation. `reflected`: the remove direction, S -> -S with the hypotheses exchanged. The extreme losses are
+    those of the run itself.
     """
 
     evidence = Evidence.ASYMPTOTIC
@@ -191,16 +201,16 @@ class ApproximateTradeOff(AbstractTradeOff):
         if self._reflected:
             # The test S <= c has the rate P1(S <= c) = alpha.
             parameters = present.parameters(1 - alpha, alpha)
-            tails, own = absent.at(parameters), present.at(parameters)
-            own, tails = LogTails(own.lower, own.upper), LogTails(tails.lower, tails.upper)
+            tails, least = absent.at(parameters).exchanged(), present.least.exchanged()
             slopes = -self._tails.thresholds(parameters)
         else:
             parameters = absent.parameters(alpha, 1 - alpha)
-            tails, own = present.at(parameters), absent.at(parameters)
+            tails, least = present.at(parameters), absent.least
             slopes = self._tails.thresholds(parameters)
-        # Beyond the reach of the tails the curve goes on as a chord to its end.
-        power = tails.upper + np.minimum(np.log(alpha) - own.upper, 0.0)
-        error = tails.lower + np.minimum(np.log1p(-alpha) - own.lower, 0.0)
+        # Beyond the reach of the tails the curve goes on as a chord to its end; it is never worse than guessing.
+        log_alpha, log_rest = np.log(alpha), np.log1p(-alpha)
+        power = np.maximum(tails.upper + np.minimum(log_alpha - least.upper, 0.0), log_alpha)
+        error = np.minimum(tails.lower + np.minimum(log_rest - least.lower, 0.0), log_rest)
         return CurvePoints(_both_ends(error), _both_ends(power), Bounds(slopes, slopes))
 
     @override
@@ -216,9 +226,11 @@ class ApproximateTradeOff(AbstractTradeOff):
         parameters = self._tails.parameters_of(-epsilon if self._reflected else epsilon)
         null, other = absent.at(parameters), present.at(parameters)
         if self._reflected:
-            null, other = LogTails(other.lower, other.upper), LogTails(null.lower, null.upper)
-        # Of P1(S > eps) - e^eps P0(S > eps) and 1 - e^eps + e^eps P0(S <= eps) - P1(S <= eps) the one that keeps digits.
-        direct = other.upper + np.log(np.maximum(-np.expm1(epsilon + null.upper - other.upper), 0.0))
+            null, other = other.exchanged(), null.exchanged()
+        # P1(S > eps) - e^eps P0(S > eps) is also 1 - e^eps + e^eps P0(S <= eps) - P1(S <= eps): the one that keeps
+        # its digits.
+        share = np.where(other.upper > -np.inf, epsilon + null.upper - other.upper, 0.0)
+        direct = other.upper + np.log(np.maximum(-np.expm1(share), 0.0))
         rest = np.exp(epsilon + null.lower) - np.exp(other.lower) - np.expm1(epsilon)
         return np.where(epsilon >= 0, direct, np.log(np.maximum(rest, 0.0)))
 

@@ -177,7 +177,7 @@ class NodeLossLaw(LossLaw):
         careful = (growth(log_weights, exponent) @ self.losses + mean) / np.exp(value)
         first = np.where(near_one, careful, plain)
         second = (tilted * (self.losses - plain[:, np.newaxis]) ** 2).sum(axis=1)
-        near = divergence(log_weights, exponent - value[:, np.newaxis]).sum(axis=1)
+        near: FloatArray = divergence(log_weights, exponent - value[:, np.newaxis]).sum(axis=1)
         return Generating(
             value, first, second, np.where(from_one, near + first, near), np.where(from_one, near, near - first)
         )

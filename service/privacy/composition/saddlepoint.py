@@ -85,7 +85,7 @@ class SaddlepointTails(ApproximateTails):
         w = np.copysign(np.sqrt(2 * np.maximum(half_square, 0.0)), tilt)
         standardised = tilt * self.deviations[hypothesis]
         correction = np.where(
-            np.abs(standardised) < NEAR_MEAN,
+            (np.abs(standardised) < NEAR_MEAN) | (w == 0),
             self._at_mean[hypothesis] + self._slope_at_mean[hypothesis] * standardised,
             1 / (tilt * np.sqrt(found.second)) - 1 / w,
         )

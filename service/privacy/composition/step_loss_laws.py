@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss
@@ -118,14 +119,17 @@ def _grid(mu: float, step: float) -> FloatArray:
         ends = [(-REACH, max(mu + REACH, 2 * mu + 13))]
     else:
         ends = [(hump - REACH, hump + REACH) for hump in (0.0, mu, 2 * mu)]
-    pieces = [np.arange(math.floor(low / step), math.ceil(high / step) + 1) * step for low, high in ends]
+    pieces = [
+        np.arange(math.floor(low / step), math.ceil(high / step) + 1, dtype=np.float64) * step for low, high in ends
+    ]
     return np.concatenate(pieces)
 
 
 def _panels(mu: float, sample_rate: float) -> tuple[FloatArray, FloatArray]:
     """Gauss-Legendre nodes on (-mu, mu) and ln of their weights.
 
-    Panels grow with their distance from the ends and from ln((1 - p)/p), near which (+- i pi) the sampled loss branches.
+    Panels grow with their distance from the ends and from ln((1 - p)/p), beside which (+- i pi) the sampled loss
+    branches.
     """
     anchors = [-mu, mu]
     if sample_rate < 1:
@@ -133,7 +137,7 @@ def _panels(mu: float, sample_rate: float) -> tuple[FloatArray, FloatArray]:
         if -mu < branch < mu:
             anchors.insert(1, branch)
     breaks = [-mu]
-    for low, high in zip(anchors, anchors[1:], strict=False):
+    for low, high in pairwise(anchors):
         half, reached, distances = 0.5 * (high - low), 0.0, [0.0]
         while reached < half:
             reached = min(reached + max(1.0, 0.5 * reached), half)

@@ -1,7 +1,7 @@
 """Weighted values of e^z less the first terms of its series, without cancellation near 0 and without overflow.
 
-The weight is given by its logarithm l, so that e^{l + z} may be moderate where e^z is not. Arguments are arrays that fit
-together; results are within a few units in the last place of the larger of their terms.
+The weight is given by its logarithm l, so that e^{l + z} may be moderate where e^z is not. Arguments are arrays that
+fit together; results are within a few units in the last place of the larger of their terms.
 """
 
 from __future__ import annotations
@@ -35,9 +35,7 @@ def divergence(log_weight: FloatArray, z: FloatArray) -> FloatArray:
     small = np.abs(z) <= _SMALL
     weight, near = np.exp(log_weight), np.where(small, z, 0.0)
     # z expm1(z) is about twice the series: nothing cancels.
-    return np.where(
-        small, weight * (near * np.expm1(near) - _series(near)), np.exp(log_weight + z) * (z - 1) + weight
-    )
+    return np.where(small, weight * (near * np.expm1(near) - _series(near)), np.exp(log_weight + z) * (z - 1) + weight)
 
 
 def _series(z: FloatArray) -> FloatArray:
