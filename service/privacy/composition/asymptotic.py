@@ -30,6 +30,7 @@ normal tails underflow.
 """
 CHECKED = (-6.0, 12.0)
 """Standard deviations from the mean between which a series is inspected for its notes."""
+LEAVES, NOT_MONOTONE = "the series leaves [0, 1]", "the series is not monotone"
 TOLERANCE = 1e-12
 """What leaves [0, 1] or rises by less is rounding."""
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
@@ -37,7 +38,9 @@ _SQRT_HALF = math.sqrt(0.5)
 
 
 def composed_loss(steps: Steps, sensitivity: float, method: str) -> ComposedLoss:
-    """The loss of the run; UnsupportedCombination (`method`) where it has singular mass, or does not vary."""
+    """The loss of the run; UnsupportedCombination (`method`) where it has singular mass, or does not vary under
+    one of the hypotheses.
+    """
     parts = tuple((step.loss_law(sensitivity), count) for step, count in steps)
     singular = sorted({step.type for (step, _), (law, _) in zip(steps, parts, strict=True) if law.singular_mass > 0})
     if singular:
@@ -45,8 +48,8 @@ def composed_loss(steps: Steps, sensitivity: float, method: str) -> ComposedLoss
         raise UnsupportedCombination("method", f"{method} for {', '.join(singular)} with delta > 0", reason, SERVED_BY)
     loss = ComposedLoss(parts)
     if not (loss.cumulants(0)[1] > 0 and loss.cumulants(1)[1] > 0):
-        reason = "the loss does not vary, or by less than doubles hold."
-        raise UnsupportedCombination("method", f"{method} for a run without privacy loss", reason, SERVED_BY)
+        reason = "an expansion needs a variance, and doubles hold none here."
+        raise UnsupportedCombination("method", f"{method} for a run whose loss does not vary", reason, SERVED_BY)
     return loss
 
 
@@ -263,22 +266,20 @@ class ApproximateTradeOff(AbstractTradeOff):
 
 
 def warnings_of(tails: ApproximateTails, name: str) -> tuple[str, ...]:
-    """What is wrong with the approximated tails between -6 and 12 standard deviations of each hypothesis."""
-    found: list[str] = []
-    for hypothesis in (0, 1):
-        parameters = tails.grid(hypothesis)
-        places = (tails.thresholds(parameters) - tails.means[hypothesis]) / tails.deviations[hypothesis]
-        inside = (places >= CHECKED[0]) & (places <= CHECKED[1])
-        found += _faults(tails.log_tails(hypothesis, parameters[inside]))
-    faults = tuple(dict.fromkeys(found))
+    """What is wrong with the approximated tails of either hypothesis, as notes."""
+    faults = dict.fromkeys((*faults_of(tails, 0), *faults_of(tails, 1)))
     return tuple(f"{name}: {fault} between -6 and 12 standard deviations: do not rely on it here." for fault in faults)
 
 
-def _faults(logs: LogTails) -> list[str]:
+def faults_of(tails: ApproximateTails, hypothesis: Hypothesis) -> tuple[str, ...]:
+    """What is wrong with the tails of one hypothesis between -6 and 12 standard deviations from its mean."""
+    parameters = tails.grid(hypothesis)
+    places = (tails.thresholds(parameters) - tails.means[hypothesis]) / tails.deviations[hypothesis]
+    logs = tails.log_tails(hypothesis, parameters[(places >= CHECKED[0]) & (places <= CHECKED[1])])
     # Where one tail is negative the other exceeds 1.
     outside = max(logs.upper.max(), logs.lower.max()) > TOLERANCE
     rises = (np.diff(np.exp(logs.upper)) > TOLERANCE).any() or (np.diff(np.exp(logs.lower)) < -TOLERANCE).any()
-    return ["the series leaves [0, 1]"] * bool(outside) + ["the series is not monotone"] * bool(rises)
+    return (LEAVES,) * bool(outside) + (NOT_MONOTONE,) * bool(rises)
 
 
 def _outward(log_tail: FloatArray) -> FloatArray:

@@ -72,7 +72,7 @@ class EdgeworthTails(ApproximateTails):
     @override
     def log_tails(self, hypothesis: Hypothesis, parameters: FloatArray) -> LogTails:
         x = (parameters - self.means[hypothesis]) / self.deviations[hypothesis]
-        return LogTails.of_normal_form(x, hermite_e.hermeval(x, self._series[hypothesis]))
+        return LogTails.of_normal_form(x, np.asarray(hermite_e.hermeval(x, self._series[hypothesis]), dtype=np.float64))
 
 
 def tail_series(cumulants: FloatArray, order: int) -> FloatArray:

@@ -66,17 +66,18 @@ class LatticeLaw:
             second = second.coarser()
         length = first.masses.shape[1] + second.masses.shape[1] - 1
         size = int(fft.next_fast_len(length, real=True) or length)
-        product = fft.rfft(first.masses, size)
-        product *= product if first is second else fft.rfft(second.masses, size)
-        masses = np.maximum(fft.irfft(product, size)[:, :length], 0.0)
-        del product
+        masses = np.empty((2, length))
+        for row, one, other_one in zip(masses, first.masses, second.masses, strict=True):
+            product = fft.rfft(one, size)
+            product *= product if first is second else fft.rfft(other_one, size)
+            np.maximum(fft.irfft(product, size)[:length], 0.0, out=row)
         # Sum of the errors of all cells: sqrt(size) times their root of squares (Higham 2002, section 24.1).
         norms = np.minimum(*(np.sqrt(np.einsum("ij,ij->i", one.masses, one.masses)) for one in (first, second)))
         noise = 24 * UNIT_ROUNDOFF * math.sqrt(size) * math.log2(size + 1) * norms
         total = LatticeLaw(
             first.start + second.start,
             max(first.step, second.step),
-            masses / masses.sum(axis=1, keepdims=True),
+            np.divide(masses, masses.sum(axis=1, keepdims=True), out=masses),
             first.shifts + second.shifts,
             first.proxy + second.proxy,
             first.lost + second.lost + noise,

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Literal, final
 
@@ -23,6 +23,8 @@ from service.privacy.numerics.exponentials import divergence, growth, remainder
 Hypothesis = Literal[0, 1]
 """0: the record is absent. 1: it is present."""
 CUMULANTS = 6
+MOST_PAIRS = 2**16
+"""Tilts times nodes evaluated at once: what stays in the processor's cache."""
 
 _NEAR_ONE = 0.5
 """Where |K| is smaller than this, M - 1 is summed instead of M, so that K keeps its digits."""
@@ -42,6 +44,12 @@ class Generating:
     second: FloatArray
     divergence: FloatArray
     divergence_from_one: FloatArray
+
+    @staticmethod
+    def joined(parts: Sequence[Generating]) -> Generating:
+        """The parts one after the other."""
+        names = [field.name for field in fields(Generating)]
+        return Generating(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
 class LossLaw(ABC):
@@ -158,8 +166,13 @@ class NodeLossLaw(LossLaw):
         )
 
     @override
-    @np.errstate(over="ignore", invalid="ignore")
     def generating(self, tilts: FloatArray) -> Generating:
+        block = max(MOST_PAIRS // len(self.losses), 1)
+        parts = [self._generating(tilts[at : at + block]) for at in range(0, len(tilts), block)]
+        return parts[0] if len(parts) == 1 else Generating.joined(parts)
+
+    @np.errstate(over="ignore", invalid="ignore")
+    def _generating(self, tilts: FloatArray) -> Generating:
         # Tilts are counted from the nearer hypothesis, whose own terms vanish with them.
         from_one = tilts > 0.5
         tilt = np.where(from_one, tilts - 1, tilts)[:, np.newaxis]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import final
 
 import numpy as np
@@ -64,17 +65,21 @@ class SaddlepointTails(ApproximateTails):
     def grid(self, hypothesis: Hypothesis) -> FloatArray:
         return hypothesis + STANDARDISED / self.deviations[hypothesis]
 
+    @cached_property
+    def _table(self) -> tuple[FloatArray, FloatArray]:
+        """Tilts from far left to far right of both hypotheses, and their thresholds."""
+        tilts = np.unique(np.concatenate((self.grid(0), self.grid(1))))
+        return tilts, np.maximum.accumulate(self.thresholds(tilts))
+
     @override
     def thresholds(self, parameters: FloatArray) -> FloatArray:
         return self._loss.generating(parameters).first
 
     @override
     def parameters_of(self, thresholds: FloatArray) -> FloatArray:
-        low, high = (
-            np.full_like(thresholds, hypothesis + sign * REACH / self.deviations[hypothesis])
-            for hypothesis, sign in ((0, -1), (1, 1))
-        )
-        return bracketed_roots(lambda tilts: thresholds - self.thresholds(tilts), low, high)
+        tilts, reached = self._table
+        right = np.clip(np.searchsorted(reached, thresholds), 1, len(tilts) - 1)
+        return bracketed_roots(lambda s: thresholds - self.thresholds(s), tilts[right - 1], tilts[right])
 
     @override
     @np.errstate(divide="ignore", invalid="ignore", over="ignore")

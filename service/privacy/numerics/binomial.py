@@ -49,9 +49,9 @@ def _smallest_rank(
     high = np.full(probabilities.shape, samples + 1, dtype=np.int64)
     level = np.clip(probabilities, 0.0, 1.0)
     while (high - low > 1).any():
-        middle = (low + high) // 2
+        middle = np.maximum((low + high) // 2, 1)
         # P(Beta(k, n - k + 1) <= q) = P(Binomial(n, q) >= k), which falls with k.
-        inside = reached(np.asarray(betainc(np.maximum(middle, 1), samples - middle + 1, level), dtype=np.float64))
+        inside = reached(np.asarray(betainc(middle, samples - middle + 1, level), dtype=np.float64))
         low, high = np.where(inside, low, middle), np.where(inside, middle, high)
     return high
 

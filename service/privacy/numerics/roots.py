@@ -14,14 +14,15 @@ PRECISION = 2.0**-51
 
 
 def bracketed_roots(function: Callable[[FloatArray], FloatArray], low: FloatArray, high: FloatArray) -> FloatArray:
-    """A root of each function between its `low` and `high`, where its signs differ; to two units in the last place.
+    """A root of each function between its `low` and `high`, where its signs differ.
 
+    To two units in the last place of the root or of the width of the bracket, whichever is larger.
     Chandrupatla's method (Scherer 2010, Computational Physics, section 6.1.7.3): inverse quadratic interpolation where
     that is safe, else bisection. Without a change of sign the result is one of the ends.
     """
     first, second = high, low
     at_first, at_second = function(first), function(second)
-    share = np.full_like(low, 0.5)
+    share, span = np.full_like(low, 0.5), high - low
     for _ in range(MOST_ROUNDS):
         point = first + share * (second - first)
         value = function(point)
@@ -32,7 +33,7 @@ def bracketed_roots(function: Callable[[FloatArray], FloatArray], low: FloatArra
         best = np.where(np.abs(at_first) < np.abs(at_second), first, second)
         width = np.abs(second - first)
         with np.errstate(divide="ignore", invalid="ignore"):
-            least = np.minimum((PRECISION * np.abs(best) + 1e-300) / width, 0.5)
+            least = np.minimum(PRECISION * np.maximum(np.abs(best), span) / width, 0.5)
             if ((least >= 0.5) | (at_first == 0)).all():
                 break
             position = (first - second) / (third - second)
