@@ -111,7 +111,8 @@ class MonotoneTails:
     """
 
     def __init__(self, tails: ApproximateTails, hypothesis: Hypothesis) -> None:
-        self._tails, self._hypothesis = tails, hypothesis
+        self._tails = tails
+        self._hypothesis: Hypothesis = hypothesis
         self._grid = tails.grid(hypothesis)
         raw = tails.log_tails(hypothesis, self._grid)
         self._upper = _outward(np.minimum(raw.upper, 0.0))

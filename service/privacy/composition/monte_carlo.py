@@ -51,7 +51,9 @@ def monte_carlo_pair(steps: Steps, sensitivity: float, options: EngineOptions) -
     A threshold is an order statistic of the draws under H0, the power the share of draws under H1 above it. Bounds hold
     with probability `options.confidence` for one reading, whatever the law: binomial order statistics for the rate,
     Clopper-Pearson for the power, Hoeffding's divergence bound for the profile and its tangents, failure probabilities
-    added up over both directions (the power of `both` rests on several such readings, each that certain). Gaussian steps are drawn as one normal number; N equal other steps from the law of their sum on a lattice
+    added up over both directions (the power of `both` rests on several such readings, each that certain).
+
+    Gaussian steps are drawn as one normal number; N equal other steps from the law of their sum on a lattice
     (`lattice_law.py`), so draws cost the same for any N. The bias of that is inside the bounds: the drawn sum D is a
     randomised function of the steps, the same under both hypotheses, hence its tests are valid tests; and S - D is
     farther than `Draws.band` from its known mean with probability at most 0.01/samples. Raises OutOfDomain for samples
