@@ -44,6 +44,11 @@ class Evidence(StrEnum):
     ASYMPTOTIC = "asymptotic"
     """An approximation without a bound. Both ends are the approximation itself and must not be shown as bounds."""
 
+    @property
+    def is_certain(self) -> bool:
+        """Whether enclosures of one truth must meet: where they may not, ends out of order are no defect."""
+        return self not in (Evidence.STATISTICAL, Evidence.ASYMPTOTIC)
+
     @staticmethod
     def weakest(*parts: Evidence) -> Evidence:
         """The evidence of a number made of `parts`."""
@@ -100,7 +105,8 @@ class Enclosure:
     """One number, `lower <= truth <= upper`, with its evidence.
 
     `log_lower`, `log_upper`: natural logarithms of the same ends, where the truth may underflow.
-    Raises NumericalFailure when the ends are out of order or not numbers.
+    Raises NumericalFailure when the ends are out of order or not numbers. Readings of a sample or an approximation need
+    not fit together: ends made of two of them are put in order.
     """
 
     lower: float
@@ -110,8 +116,13 @@ class Enclosure:
     log_upper: float | None = None
 
     def __post_init__(self) -> None:
-        if not self.lower <= self.upper:
+        if self.lower <= self.upper:
+            return
+        if self.evidence.is_certain or not self.lower > self.upper:
             raise NumericalFailure(f"enclosure out of order: [{self.lower!r}, {self.upper!r}]")
+        exchanged = (self.upper, self.lower, self.log_upper, self.log_lower)
+        for name, end in zip(("lower", "upper", "log_lower", "log_upper"), exchanged, strict=True):
+            object.__setattr__(self, name, end)
 
     @staticmethod
     def from_logs(log_lower: float, log_upper: float, evidence: Evidence) -> Enclosure:

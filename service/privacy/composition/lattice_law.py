@@ -22,7 +22,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from service.privacy.enclosure import Bounds, FloatArray
-from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.running_sums import running_sum_error, running_sums
 from service.privacy.trade_off.abstract import AbstractTradeOff

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, cast, final
+from typing import TYPE_CHECKING, Annotated, ClassVar, cast, final
 
 from typing_extensions import override
 
@@ -18,6 +18,9 @@ from service.privacy.trade_off.laplace import LaplaceTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.poisson_sampled import PoissonSampledAdd
 from service.privacy.trade_off.ulps import quotient
+
+if TYPE_CHECKING:
+    from service.privacy.composition.loss_law import LossLaw
 
 
 @final
@@ -47,13 +50,7 @@ class PoissonSampled(AbstractStep):
 
     @override
     def curves(self, sensitivity: float) -> TradeOffPair:
-        if sensitivity != 1:
-            raise UnsupportedCombination(
-                "threat_model",
-                "replace_one for poisson_sampled with sample_rate < 1",
-                "no dominating pair is known for it.",
-                ("add_or_remove_one",),
-            )
+        self._check_relation(sensitivity)
         base = self._base
         shift = quotient(1.0, base.noise_multiplier)
         curve = GaussianTradeOff(shift) if isinstance(base, Gaussian) else LaplaceTradeOff(shift)
@@ -73,6 +70,25 @@ class PoissonSampled(AbstractStep):
     def part(self, sensitivity: float) -> SampledGaussianPart | None:
         base = self._base
         return SampledGaussianPart(base.noise_multiplier, self.sample_rate) if isinstance(base, Gaussian) else None
+
+    @override
+    def loss_law(self, sensitivity: float) -> LossLaw:
+        from service.privacy.composition.step_loss_laws import laplace_loss, sampled_gaussian_loss
+
+        self._check_relation(sensitivity)
+        base = self._base
+        if isinstance(base, Gaussian):
+            return sampled_gaussian_loss(base.noise_multiplier, self.sample_rate)
+        return laplace_loss(1 / base.noise_multiplier, self.sample_rate)
+
+    def _check_relation(self, sensitivity: float) -> None:
+        if sensitivity != 1:
+            raise UnsupportedCombination(
+                "threat_model",
+                "replace_one for poisson_sampled with sample_rate < 1",
+                "no dominating pair is known for it.",
+                ("add_or_remove_one",),
+            )
 
     @property
     def _base(self) -> Gaussian | Laplace:

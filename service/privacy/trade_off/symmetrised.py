@@ -128,9 +128,7 @@ class Symmetrised(AbstractTradeOff):
             left[loose], right[loose], lowest[loose] = self._bisected(
                 left[loose], right[loose], alpha[loose], lowest[loose], at_first, at_second, loose
             )
-        if (lowest > highest).any():
-            raise NumericalFailure("the power of a symmetrised curve is out of order")
-        power = Bounds.from_logs(lowest, highest)
+        power = Bounds.from_logs(self._in_order(lowest, highest, "power"), highest)
         errors = self._type_two_errors(alpha, first, second, middle, tangents, power)
         return CurvePoints(errors, power, Bounds(left, right))
 
@@ -195,8 +193,14 @@ class Symmetrised(AbstractTradeOff):
         profile, _ = log_ends(_upper_of(self.first.profile(right), self.second.profile(right)))
         return left, right, np.maximum(lowest, _log_sum(profile, left + np.log(alpha), -1))
 
-    @staticmethod
+    def _in_order(self, lowest: FloatArray, highest: FloatArray, what: str) -> FloatArray:
+        """The lower ends, at most the upper ones; those of approximations and samples need not fit together."""
+        if self.evidence.is_certain and (lowest > highest).any():
+            raise NumericalFailure(f"the {what} of a symmetrised curve is out of order")
+        return np.minimum(lowest, highest)
+
     def _type_two_errors(
+        self,
         alpha: FloatArray,
         first: CurvePoints,
         second: CurvePoints,
@@ -219,8 +223,7 @@ class Symmetrised(AbstractTradeOff):
         log_low = np.where(tangents.first_active, np.maximum(log_low, f_low), log_low)
         log_low = np.where(tangents.second_active, np.maximum(log_low, g_low), log_low)
         log_low = np.minimum(log_low, 0.0)
-        if (log_low > log_high).any():
-            raise NumericalFailure("the type II error of a symmetrised curve is out of order")
+        log_low = self._in_order(log_low, log_high, "type II error")
         return Bounds.from_logs(log_low, np.minimum(log_high, 0.0))
 
 
