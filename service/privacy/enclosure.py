@@ -96,11 +96,25 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
+class DecimalEnclosure:
+    """The same enclosure with more digits than doubles have: decimal strings, `lower <= truth <= upper`.
+
+    The ends are rounded outwards to at most `digits` significant digits, and `value` is the midpoint, rounded to
+    nearest; trailing zeros are not written. The spelling is that of a JSON number.
+    """
+
+    value: str
+    lower: str
+    upper: str
+    digits: int
+
+
+@dataclass(frozen=True, slots=True)
 class Enclosure:
     """One number, `lower <= truth <= upper`, with its evidence.
 
-    `log_lower`, `log_upper`: natural logarithms of the same ends, where the truth may underflow.
-    Raises NumericalFailure when the ends are out of order or not numbers.
+    `log_lower`, `log_upper`: natural logarithms of the same ends, where the truth may underflow. `decimal`: more of its
+    digits, where the engine has them. Raises NumericalFailure when the ends are out of order or not numbers.
     """
 
     lower: float
@@ -108,6 +122,7 @@ class Enclosure:
     evidence: Evidence
     log_lower: float | None = None
     log_upper: float | None = None
+    decimal: DecimalEnclosure | None = None
 
     def __post_init__(self) -> None:
         if not self.lower <= self.upper:

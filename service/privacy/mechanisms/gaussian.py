@@ -38,4 +38,4 @@ class Gaussian(AbstractStep):
 
     @override
     def part(self, sensitivity: float) -> GaussianPart:
-        return GaussianPart(quotient(sensitivity, self.noise_multiplier))
+        return GaussianPart(quotient(sensitivity, self.noise_multiplier), (sensitivity, self.noise_multiplier))
