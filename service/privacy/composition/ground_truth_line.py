@@ -120,7 +120,7 @@ class BallLine:
         for part, nodes, moment in zip(self._parts, self._plan.parts, moments, strict=True):
             eta, grid = nodes.majorants[-1]
             own = part.majorant(self._plan.tilt, self._plan.heights[-1], eta, grid, moment).log()
-            constant = part.log_integral_constant(self._plan.tilt, eta, moment)
+            constant = part.log_integral_constant(self._plan.tilt, moment)
             best = best.min((log_last - own + constant).exp() / height.sqrt())
         return best
 

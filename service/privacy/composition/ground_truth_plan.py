@@ -27,6 +27,8 @@ _SLACK = 14.0
 """Nats of room for what the plan's estimates neglect."""
 _BLOCK_RATIO = 8.0
 _LARGEST_BLOCKS = 12
+_LARGEST_GROWTH = 150.0
+"""Nats by which the integrand of a majorant may exceed the one on the real line."""
 _ETA_FACTORS = np.array([0.3, 0.5, 0.65, 0.8, 0.95, 1.2, 1.6, 3.0, 10.0])
 
 
@@ -88,7 +90,10 @@ class PartGuide:
         """About the least ln(B_eta(height)/M(tilt)) over a few eta, and that eta."""
         weights = np.exp(np.minimum(tilt * self._loss + self._log_weight, 600.0))
         share = float(weights @ self._share / weights.sum())
-        eta = np.minimum(_ETA_FACTORS * height * share / self.sigma, min(0.45 * math.pi * self.sigma, 20.0))
+        widest = min(0.45 * math.pi * self.sigma, 16.0)
+        if tilt < 0:  # where |w|^tilt grows by _LARGEST_GROWTH at most
+            widest = min(widest, 2 * self.sigma * math.acos(math.exp(_LARGEST_GROWTH / tilt)))
+        eta = np.minimum(_ETA_FACTORS * height * share / self.sigma, widest)
         half = (0.5 * eta / self.sigma)[:, None]
         sine = np.sin(half) ** 2
         r = self._share

@@ -140,7 +140,7 @@ class LineSources:
         base = nats + scale - log_value
         tilt = guide.best_tilt(c, base)
         plans = [
-            guide.plan(s, c, reach, base + guide.excess(s, c), second=second)
+            guide.plan(s, c, reach, max(base + guide.excess(s, c), nats), second=second)
             for s, second in ((tilt, False), (tilt + 0.37 / guide.tilted_deviation(tilt), True))
         ]
         return tuple(BallLine(self._run, plan, reflected=self._reflected) for plan in plans)

@@ -25,6 +25,11 @@ from flint import acb, acb_mat, arb
 from service.privacy.numerics.balls import ball, within
 
 
+_LARGEST_OVERSHOOT = 6.0
+_LARGEST_HALVINGS = 60
+"""Nats by which a chord of s L may exceed it, and how often a stretch is halved for that: both only cost sharpness."""
+
+
 @dataclass(frozen=True, slots=True)
 class ExactStep:
     """`count` Poisson-sampled Gaussian steps; the two parameters are taken as the rational numbers that they are."""
@@ -141,31 +146,41 @@ class SampledGaussianBalls:
         y0, y1 = nodes.y(nodes.first), nodes.y(nodes.last)
         if not (y0 < 0 and y1 > 0):
             return arb.pos_inf()
-        fall, ratio = (y0 * h).exp(), (-h * y1).exp()
+        left_ratio, right_ratio = (h * y0).exp(), (-h * y1).exp()
         if s >= 0:
-            left = self._term(s, y0) * fall / (1 - fall)
             right = self._right_tail(s, y1, h)
         else:
-            left = (s * self.log_unsampled - y0 * y0 / 2).exp() * fall / (1 - fall)
-            right = self._term(s, y1) * ratio / (1 - ratio)
+            # L is convex: left of y0 it falls with a slope of at most r(y0)/sigma.
+            left_ratio *= (-h * s * self._responsibility(y0) / self._sigma).exp()
+            right = self._term(s, y1) * right_ratio / (1 - right_ratio)
+        if not left_ratio < 1:
+            return arb.pos_inf()
+        left = self._term(s, y0) * left_ratio / (1 - left_ratio)
         return (left + right) * h / (2 * arb.pi()).sqrt()
 
     def _right_tail(self, s: arb, y1: arb, h: arb) -> arb:
-        """Bound of sum phi w^s sqrt(2 pi) over the nodes beyond the node y1 > 0, for s >= 0.
+        """Bound of sum phi w^s sqrt(2 pi) over the nodes beyond y1 > 0, for s >= 0.
 
-        L is convex and increases with slope r/sigma. On (a, b] the terms fall at least like a geometric series of ratio
-        e^{-h (a - s r(b)/sigma)}; beyond b >= 2 s/sigma, like one of ratio e^{-h (b - s/sigma)}.
+        L is convex with slopes below 1/sigma. On (a, b] it lies below its chord, which leaves the exponential of a
+        parabola: its sum over a lattice is at most (1 + sqrt(2 pi)/h) of its largest value. Beyond b >= 2 s/sigma terms
+        fall like a geometric series of ratio e^{-h (b - s/sigma)}.
         """
         end = y1.max(2 * s / self._sigma)
-        total, a = arb(0), y1
+        top, a, loss, end_loss = arb(0), y1, self._real_loss(y1), self._real_loss(end)
         while a < end:
-            b = end if a > s * self._responsibility(end) / self._sigma else end.min(a + a / 20)
-            ratio = (h * (s * self._responsibility(b) / self._sigma - a)).exp()
-            if not ratio < 1:
-                return arb.pos_inf()
-            total += self._term(s, a) * (ratio if total == 0 else 1) / (1 - ratio)
-            a = b
-        return total + self._term(s, end) / (1 - (h * (s / self._sigma - end)).exp())
+            b, loss_b = end, end_loss
+            for _ in range(_LARGEST_HALVINGS):
+                middle = ((a + b) / 2).mid()
+                loss_middle = self._real_loss(middle)
+                if s * ((loss + loss_b) / 2 - loss_middle) < _LARGEST_OVERSHOOT:
+                    break
+                b, loss_b = middle, loss_middle
+            slope = (loss_b - loss) / (b - a)
+            vertex = a.max(b.min(s * slope))
+            top += (s * (loss + slope * (vertex - a)) - vertex * vertex / 2).exp()
+            a, loss = b, loss_b
+        parabolas = top * (1 + (2 * arb.pi()).sqrt() / h)
+        return parabolas + self._term(s, end) / (1 - (h * (s / self._sigma - end)).exp())
 
     def moment(self, s: float, nodes: Nodes) -> arb:
         """M(s), s real, by a sum on the real line."""
@@ -200,18 +215,19 @@ class SampledGaussianBalls:
         outside = self._growth(tilt, shift) * self._outside(tilt, nodes)
         return ((shift**2 / 2).exp() * total + strip + outside).upper()
 
-    def log_integral_constant(self, s: float, eta: float, moment: arb) -> arb:
-        """ln V with int_t^inf |M(s + iu)| du/u <= V/sqrt(t): closes the sum behind the last node.
+    def log_integral_constant(self, s: float, moment: arb) -> arb:
+        """ln V with int_t^inf |M(s + iu)| du/u <= V/sqrt(t): closes the sum behind the last node. `moment` is M(s).
 
-        B_eta gives int g E1(t A) with A = arg w(y + i eta) >= r sin(eta/sigma) and E1(x) <= e^-x ln(1 + 1/x) <= x^{-1/2};
-        1/r = 1 + (1-p)/p e^{-v}, and E0 w^s e^{-v/2} is M(s) or (1-p)^s, by completing the square.
+        B_eta gives int g E1(t A), A = arg w(y + i eta) >= r sin(eta/sigma), E1(x) <= e^-x ln(1 + 1/x) <= x^{-1/2}, and
+        1/r = 1 + (1-p)/p e^{-v}. E0 w^s e^{-v/2} is below e^{3/(8 sigma^2)} M(s) for s >= 0, by completing the square.
+        Any eta serves.
         """
         tilt, sigma, rate = ball(s), self._sigma, self._rate
-        sine = (ball(eta) / sigma).sin()
+        angle = 1 / (2 + abs(tilt)).sqrt()
         odds = ((1 - rate) / rate).sqrt() * (arb(3) / (8 * sigma * sigma)).exp()
         largest = moment.upper() if tilt >= 0 else (tilt * self.log_unsampled).exp()
-        growth = self._growth(tilt, ball(eta))
-        return (growth * largest * (1 + odds) / sine.sqrt()).log()
+        shift = (angle * sigma).min(arb(4))
+        return (self._growth(tilt, shift) * largest * (1 + odds) / (shift / sigma).sin().sqrt()).log()
 
 
 def _kernel(width: arb, step: float) -> arb:
