@@ -23,9 +23,12 @@ _MARGINS = (3.0, 100.0, 1e5, 1e9)
 Balls = tuple[arb, ...]
 """What a reading consists of, the number asked for first."""
 
+Reading = tuple[Balls | None, float]
+"""What was proved, if anything was, and the threshold at which the search ended."""
 
-def read_point(source: ThresholdSource, false_positive_rate: Fraction, guess: float) -> Balls | None:
-    """Power and threshold of the best test at a rate in (0, 1), from a threshold near `guess`; None where none is proved."""
+
+def read_point(source: ThresholdSource, false_positive_rate: Fraction, guess: float) -> Reading:
+    """Power and threshold of the best test at a rate in (0, 1), searched from a threshold on."""
     with ctx.workprec(source.bits):
         rate, upper = ball(false_positive_rate), false_positive_rate < 0.5
 
@@ -37,15 +40,13 @@ def read_point(source: ThresholdSource, false_positive_rate: Fraction, guess: fl
             return -_log_step(tail, goal, tail / test.density), (goal - tail) / test.density
 
         c = _newton(source, arb(guess), difference)
-        if c is None:
-            return None
         found = source.at(c)
         for margin in _margins(found.false_positive_rate, found.density, c, source.bits):
             left, right = (c - margin).mid(), (c + margin).mid()
             if source.at(left).false_positive_rate >= rate and source.at(right).false_positive_rate <= rate:
                 between = left.union(right)
-                return found.power + between.exp() * (rate - found.false_positive_rate), between
-        return None
+                return (found.power + between.exp() * (rate - found.false_positive_rate), between), float(c)
+        return None, float(c)
 
 
 def read_profile(source: ThresholdSource, epsilon: arb) -> arb:
@@ -55,8 +56,8 @@ def read_profile(source: ThresholdSource, epsilon: arb) -> arb:
         return test.power - epsilon.exp() * test.false_positive_rate
 
 
-def read_epsilon(source: ThresholdSource, level: Fraction, guess: float) -> Balls | None:
-    """The root of delta(eps) = delta, from one near `guess`, as a ball (it may reach below 0); None where none is proved."""
+def read_epsilon(source: ThresholdSource, level: Fraction, guess: float) -> Reading:
+    """The root of delta(eps) = delta, searched from `guess` on; its ball may reach below 0."""
     with ctx.workprec(source.bits):
         delta = ball(level)
 
@@ -68,14 +69,12 @@ def read_epsilon(source: ThresholdSource, level: Fraction, guess: float) -> Ball
 
         current = [arb(guess)]
         root = _newton(source, current[0], difference, current)
-        if root is None:
-            return None
         value, test = read_profile(source, root), source.at(root)
         for margin in _margins(value, test.power - value, root, source.bits):
             left, right = (root - margin).mid(), (root + margin).mid()
             if read_profile(source, left) >= delta and read_profile(source, right) <= delta:
-                return (left.union(right),)
-        return None
+                return (left.union(right),), float(root)
+        return None, float(root)
 
 
 def _log_step(value: arb, goal: arb, scale: arb) -> arb:
@@ -94,8 +93,8 @@ def _newton(
     start: arb,
     difference: Callable[[Threshold], tuple[arb, arb]],
     current: list[arb] | None = None,
-) -> arb | None:
-    """A threshold at which the difference, as a step of c, is within its own radius; None where that is not reached."""
+) -> arb:
+    """A threshold at which the difference, as a step of c, is within its own radius, or where the source's reach ends."""
     c, settled = start, 0
     for _ in range(_NEWTON_STEPS):
         if current is not None:
@@ -103,16 +102,16 @@ def _newton(
         test = source.at(c)
         step, plain = difference(test)
         if not step.is_finite():
-            return None
+            break
         # Once the residual is inside its radius, one more step changes nothing.
         if plain.contains(0):
             settled += 1
             if settled > 1:
-                return c
+                break
         largest = arb(_LARGEST_STEP) * (test.false_positive_rate / test.density).mid()
         move = step.mid()
         c = (c + (move if abs(move) < abs(largest) else _sign(move) * abs(largest))).mid()
-    return None
+    return c
 
 
 def _sign(value: arb) -> int:

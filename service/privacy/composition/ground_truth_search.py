@@ -12,16 +12,17 @@ import numpy as np
 from flint import arb, ctx
 
 from service.privacy.composition.ground_truth_plan import out_of_reach
-from service.privacy.composition.ground_truth_readings import Balls, read_epsilon, read_point, read_profile
+from service.privacy.composition.ground_truth_readings import Balls, Reading, read_epsilon, read_point, read_profile
 from service.privacy.composition.ground_truth_sources import Sources, ThresholdSource
 from service.privacy.enclosure import Bounds
 from service.privacy.errors import NumericalFailure, UnsupportedCombination
 from service.privacy.numerics.balls import ball
 from service.privacy.trade_off.abstract import AbstractTradeOff
 
-_ATTEMPTS = 4
+_ATTEMPTS = 6
 _LN_2, _LN_10 = math.log(2), math.log(10)
 _LARGEST_MEMORY = 512
+_GOOD_WIDTH = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +55,18 @@ class GroundTruthSearch:
         points = self._guide.points(np.array([float(rate)]))
         low, high = float(points.log_slope.lower[0]), float(points.log_slope.upper[0])
         log_value = min(_about(points.power), _about(points.type_two_error))
-        guess = 0.5 * (low + high) if math.isfinite(high - low) else self._sources.guess(float(rate))
+        # A wide enclosure says little about where in it the threshold lies.
+        good = high - low < _GOOD_WIDTH * max(1.0, abs(low))
+        guess = 0.5 * (low + high) if good else self._sources.guess(float(rate))
         return self._search(guess, log_value, lambda source, near: read_point(source, rate, near), True)
 
     def delta(self, epsilon: Fraction) -> Found:
         """delta(eps) at a finite eps."""
         log_value = _about(self._guide.profile(np.array([float(epsilon)])))
 
-        def read(source: ThresholdSource, _: float) -> Balls:
+        def read(source: ThresholdSource, start: float) -> Reading:
             with ctx.workprec(source.bits):
-                return (read_profile(source, ball(epsilon)),)
+                return (read_profile(source, ball(epsilon)),), start
 
         return self._search(float(epsilon), log_value, read, False)
 
@@ -85,7 +88,7 @@ class GroundTruthSearch:
         self,
         guess: float,
         log_value: float,
-        read: Callable[[ThresholdSource, float], Balls | None],
+        read: Callable[[ThresholdSource, float], Reading],
         complement: bool,
     ) -> Found:
         """Read on every source, intersect, and lay out anew for what was learned until the digits are reached.
@@ -101,8 +104,9 @@ class GroundTruthSearch:
                 if best is None:
                     raise
                 return best
+            readings = [(read(source, guess), source.bits) for source in sources]
             known = [best] if best is not None else []
-            known += [Found(balls, source.bits) for source in sources if (balls := read(source, guess)) is not None]
+            known += [Found(balls, bits) for (balls, _), bits in readings if balls is not None]
             if known:
                 best = _meet(known)
                 missing = self._missing_nats(best, complement)
@@ -111,7 +115,8 @@ class GroundTruthSearch:
                 guess, log_value = _learned(best, guess, log_value, complement)
                 nats += missing + 5
             else:
-                nats += 20
+                guess = readings[0][0][1]
+                nats += 10
         if best is None:
             raise out_of_reach("no threshold could be proved.")
         return best
