@@ -15,7 +15,7 @@ from service.privacy.composition.ground_truth_step import Nodes
 from service.privacy.enclosure import FloatArray
 from service.privacy.errors import UnsupportedCombination
 
-LARGEST_PRODUCTS = 40_000_000
+LARGEST_PRODUCTS = 15_000_000
 """Products of nodes of a line and nodes of the inner sums, over all parts: about 0.1 microseconds each."""
 LARGEST_POWERS = 600_000
 """Powers e^{ikhL} kept at once: they bound memory (100 bytes each) and take about 0.3 microseconds each."""

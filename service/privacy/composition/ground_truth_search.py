@@ -114,6 +114,8 @@ class GroundTruthSearch:
                     return best
                 guess, log_value = _learned(best, guess, log_value, complement)
                 nats += missing + 5
+            elif readings[0][0][1] == guess:
+                break
             else:
                 guess = readings[0][0][1]
                 nats += 10
