@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import StrEnum
 from typing import cast
 
@@ -100,13 +101,21 @@ class DecimalEnclosure:
     """The same enclosure with more digits than doubles have: decimal strings, `lower <= truth <= upper`.
 
     The ends are rounded outwards to at most `digits` significant digits, and `value` is the midpoint, rounded to
-    nearest; trailing zeros are not written. The spelling is that of a JSON number.
+    nearest. The spelling is that of a JSON number.
     """
 
     value: str
     lower: str
     upper: str
     digits: int
+
+    def largest(self, other: DecimalEnclosure) -> DecimalEnclosure:
+        """Of the larger of two numbers."""
+        values, lowers, uppers = (
+            max(pair, key=Decimal)
+            for pair in ((self.value, other.value), (self.lower, other.lower), (self.upper, other.upper))
+        )
+        return DecimalEnclosure(values, lowers, uppers, min(self.digits, other.digits))
 
 
 @dataclass(frozen=True, slots=True)

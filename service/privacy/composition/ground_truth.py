@@ -33,8 +33,8 @@ MOST_DIGITS: Final = 50
 def ground_truth_pair(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
     """The add and remove curves of a run, each reading with `options.digits` (15 to 50) proved significant digits.
 
-    Raises OutOfDomain for other digits; UnsupportedCombination with field `method` for steps of other kinds, and for runs
-    (here, or when they are read) whose line would be too long.
+    Raises OutOfDomain for other digits; UnsupportedCombination with field `method` for steps of other kinds, and for
+    runs (here, or when they are read) whose line would be too long.
     """
     if not FEWEST_DIGITS <= options.digits <= MOST_DIGITS:
         raise OutOfDomain("digits", options.digits, f"in [{FEWEST_DIGITS}, {MOST_DIGITS}]")

@@ -2,10 +2,10 @@
 
     P0(S > c) = (1/2 pi i) int e^{K(z) - z c} dz/z,        P1(S > c) = (1/2 pi i) int e^{K(z) - (z - 1) c} dz/(z - 1)
 
-on Re z = theta, with 1 less where theta lies left of the pole. The trapezoid sum of step h is sum_m e^{theta m T} I(c + mT),
-T = 2 pi/h (Poisson): the terms m != 0 are moved to a tilt s, where Chernoff bounds them by e^{K(s) - s c}/(e^{|s - theta| T} - 1)
-and the poles passed are known numbers. The nodes beyond the last one, at height t, are bounded by int_t^inf |F| du/u, F
-replaced by a majorant that falls (`ground_truth_step.py`) in blocks [t, 8t], [8t, 64t], ...
+on Re z = theta, with 1 less where theta lies left of the pole. The trapezoid sum of step h is, T = 2 pi/h,
+sum_m e^{theta m T} I(c + mT) (Poisson): the terms m != 0 are moved to a tilt s, where Chernoff bounds their sum by
+e^{K(s) - s c}/(e^{|s - theta| T} - 1), and the poles passed are known numbers. The nodes beyond the last one, at height
+t, are bounded by int_t^inf |F| du/u, F replaced by a majorant that falls (`ground_truth_step.py`) in blocks [t, 8t].
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from flint import acb, acb_mat, arb, ctx
 
 from service.privacy.composition.ground_truth_plan import LineGuide, LinePlan, PartGuide
 from service.privacy.composition.ground_truth_step import ExactStep, SampledGaussianBalls, turn_powers
-from service.privacy.numerics.balls import GUARD_BITS, ball, within
+from service.privacy.numerics.balls import GUARD_BITS, ball, log_doubles, within
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class BallLine:
             ]
             if not bounds:
                 return arb.pos_inf(), known[0], known[1]
-            bound, tilt = min(bounds, key=lambda pair: float(pair[0].log().mid()))
+            bound, tilt = min(bounds, key=lambda pair: log_doubles(pair[0])[1])
             total += bound
             for pole in (0, 1):
                 gap = side * (pole - self._tilt)

@@ -1,7 +1,7 @@
-"""Where to lay a ball-arithmetic line and how fine: chosen in doubles. Nothing is proved from these numbers; a poor choice
-only makes the radius of the result larger.
+"""Where to lay a ball-arithmetic line and how fine: chosen in doubles. Nothing is proved from these numbers; a poor
+choice only makes the radius of the result larger.
 
-All tilts here are those of the add direction; `GroundTruthRun` reflects them for remove.
+All tilts here are those of the add direction; `BallLine` reflects them for remove.
 """
 
 from __future__ import annotations

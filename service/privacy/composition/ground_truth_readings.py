@@ -16,9 +16,10 @@ from service.privacy.composition.ground_truth_sources import ThresholdSource
 from service.privacy.numerics.balls import ball
 
 _NEWTON_STEPS = 80
-_LARGEST_STEP = 4.0
-_MARGINS = (3.0, 100.0, 1e5, 1e9)
-
+_LARGEST_STEP = 4
+"""Of Newton's method, over tail/density: about that many e-folds of the tail."""
+_MARGINS = (3, 100, 10**5, 10**9)
+"""A root is proved from thresholds this many times its uncertainty to either side, tried in turn."""
 
 Balls = tuple[arb, ...]
 """What a reading consists of, the number asked for first."""
@@ -26,20 +27,20 @@ Balls = tuple[arb, ...]
 Reading = tuple[Balls | None, float]
 """What was proved, if anything was, and the threshold at which the search ended."""
 
+_Residual = Callable[[arb, Threshold], tuple[arb, arb, arb]]
+"""(threshold, its test) -> a value that falls with the threshold, its goal, and its slope without the sign."""
+
 
 def read_point(source: ThresholdSource, false_positive_rate: Fraction, guess: float) -> Reading:
     """Power and threshold of the best test at a rate in (0, 1), searched from a threshold on."""
     with ctx.workprec(source.bits):
         rate, upper = ball(false_positive_rate), false_positive_rate < 0.5
 
-        def difference(test: Threshold) -> tuple[arb, arb]:
-            tail, goal = test.false_positive_rate, rate
-            if upper:
-                return _log_step(tail, goal, tail / test.density), (tail - goal) / test.density
-            tail, goal = 1 - tail, 1 - rate
-            return -_log_step(tail, goal, tail / test.density), (goal - tail) / test.density
+        def residual(_: arb, test: Threshold) -> tuple[arb, arb, arb]:
+            tail = test.false_positive_rate
+            return (tail, rate, test.density) if upper else (1 - tail, 1 - rate, -test.density)
 
-        c = _newton(source, arb(guess), difference)
+        c = _newton(source, arb(guess), residual)
         found = source.at(c)
         for margin in _margins(found.false_positive_rate, found.density, c, source.bits):
             left, right = (c - margin).mid(), (c + margin).mid()
@@ -61,25 +62,17 @@ def read_epsilon(source: ThresholdSource, level: Fraction, guess: float) -> Read
     with ctx.workprec(source.bits):
         delta = ball(level)
 
-        def difference(test: Threshold) -> tuple[arb, arb]:
-            # d delta/d eps = -e^eps alpha(eps), and power - delta = e^eps alpha.
-            value = test.power - current[0].exp() * test.false_positive_rate
-            slope = test.power - value
-            return _log_step(value, delta, value / slope), (value - delta) / slope
+        def residual(threshold: arb, test: Threshold) -> tuple[arb, arb, arb]:
+            slope = threshold.exp() * test.false_positive_rate  # d delta/d eps = -e^eps alpha(eps)
+            return test.power - slope, delta, slope
 
-        current = [arb(guess)]
-        root = _newton(source, current[0], difference, current)
-        value, test = read_profile(source, root), source.at(root)
-        for margin in _margins(value, test.power - value, root, source.bits):
+        root = _newton(source, arb(guess), residual)
+        value, _, slope = residual(root, source.at(root))
+        for margin in _margins(value, slope, root, source.bits):
             left, right = (root - margin).mid(), (root + margin).mid()
             if read_profile(source, left) >= delta and read_profile(source, right) <= delta:
                 return (left.union(right),), float(root)
         return None, float(root)
-
-
-def _log_step(value: arb, goal: arb, scale: arb) -> arb:
-    """Newton's step for ln value = ln goal, `scale` = -value/(d value/dc)."""
-    return (value / goal).log() * scale
 
 
 def _margins(value: arb, slope: arb, root: arb, bits: int) -> list[arb]:
@@ -88,31 +81,20 @@ def _margins(value: arb, slope: arb, root: arb, bits: int) -> list[arb]:
     return [spread.mid() * factor for factor in _MARGINS] if spread.is_finite() else []
 
 
-def _newton(
-    source: ThresholdSource,
-    start: arb,
-    difference: Callable[[Threshold], tuple[arb, arb]],
-    current: list[arb] | None = None,
-) -> arb:
-    """A threshold at which the difference, as a step of c, is within its own radius, or where the source's reach ends."""
-    c, settled = start, 0
+def _newton(source: ThresholdSource, start: arb, residual: _Residual) -> arb:
+    """The root of ln value = ln goal, or where the reach of the source ends on the way; nothing rests on it."""
+    c, settled = start, False
     for _ in range(_NEWTON_STEPS):
-        if current is not None:
-            current[0] = c
-        test = source.at(c)
-        step, plain = difference(test)
+        value, goal, slope = residual(c, source.at(c))
+        scale = (value / slope).mid()
+        step = ((value / goal).log() * scale).mid()
         if not step.is_finite():
             break
-        # Once the residual is inside its radius, one more step changes nothing.
-        if plain.contains(0):
-            settled += 1
-            if settled > 1:
+        largest = _LARGEST_STEP * abs(scale)
+        c = (c + (step if abs(step) < largest else largest if step > 0 else -largest)).mid()
+        # Inside the radius of the value nothing is left to find; the step into it is taken, and one more.
+        if (value - goal).contains(0):
+            if settled:
                 break
-        largest = arb(_LARGEST_STEP) * (test.false_positive_rate / test.density).mid()
-        move = step.mid()
-        c = (c + (move if abs(move) < abs(largest) else _sign(move) * abs(largest))).mid()
+            settled = True
     return c
-
-
-def _sign(value: arb) -> int:
-    return 1 if value > 0 else -1

@@ -19,10 +19,11 @@ from service.privacy.errors import NumericalFailure, UnsupportedCombination
 from service.privacy.numerics.balls import ball
 from service.privacy.trade_off.abstract import AbstractTradeOff
 
-_ATTEMPTS = 6
+_ATTEMPTS = 4
 _LN_2, _LN_10 = math.log(2), math.log(10)
 _LARGEST_MEMORY = 512
 _GOOD_WIDTH = 1e-6
+"""A wider enclosure of a threshold says little about where in it the threshold lies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,6 @@ class GroundTruthSearch:
         points = self._guide.points(np.array([float(rate)]))
         low, high = float(points.log_slope.lower[0]), float(points.log_slope.upper[0])
         log_value = min(_about(points.power), _about(points.type_two_error))
-        # A wide enclosure says little about where in it the threshold lies.
         good = high - low < _GOOD_WIDTH * max(1.0, abs(low))
         guess = 0.5 * (low + high) if good else self._sources.guess(float(rate))
         return self._search(guess, log_value, lambda source, near: read_point(source, rate, near), True)
@@ -126,7 +126,7 @@ class GroundTruthSearch:
     def _missing_nats(self, found: Found, complement: bool) -> float:
         with ctx.workprec(found.bits):
             value = found.balls[0]
-            accuracy = min((x.rel_accuracy_bits() for x in ((value, 1 - value) if complement else (value,))))
+            accuracy = min(x.rel_accuracy_bits() for x in ((value, 1 - value) if complement else (value,)))
         return (self.digits + 1) * _LN_10 - accuracy * _LN_2
 
 

@@ -1,4 +1,4 @@
-"""Where the thresholds of a ground truth come from: closed forms for one step and for Gaussian steps, lines for runs."""
+"""Where thresholds of a ground truth come from: closed forms for one step and for Gaussian steps, lines for runs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,12 @@ _LARGEST_LINES = 24
 
 
 class ThresholdSource(Protocol):
-    """Gives the test S > c for any exact threshold, as balls of `bits` bits."""
+    """Gives the test S > c for any exact threshold."""
 
-    bits: int
+    @property
+    def bits(self) -> int:
+        """The precision of its balls."""
+        ...
 
     def at(self, threshold: arb) -> Threshold:
         """False positive rate, power and (about) density of S under H0 at the threshold."""
@@ -32,7 +35,7 @@ class Sources(Protocol):
     """Finds sources for readings near a threshold."""
 
     def near(self, threshold: float, log_value: float, nats: float) -> tuple[ThresholdSource, ...]:
-        """Sources, independent of each other, with errors about e^-nats of a value e^{log_value} read near `threshold`."""
+        """Independent sources, with errors about e^-nats of a value e^{log_value} read near `threshold`."""
         ...
 
     def guess(self, false_positive_rate: float) -> float:
@@ -102,7 +105,7 @@ class ClosedSources:
             return (GaussianThresholds(self._law, bits),)
         return (SampledStepThresholds(self._law, self._reflected, bits),)
 
-    def guess(self, false_positive_rate: float) -> float:
+    def guess(self, false_positive_rate: float) -> float:  # noqa: ARG002 - of the protocol
         """The middle of everything: closed forms are searched from anywhere."""
         return 0.0
 

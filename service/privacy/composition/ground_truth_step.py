@@ -1,13 +1,13 @@
 """Moments of one Poisson-sampled Gaussian step in ball arithmetic, every error a proved radius.
 
-w(y) = 1 - p + p e^v, v = y/sigma - 1/(2 sigma^2), y ~ N(0, 1) under H0, L = ln w, M(z) = E0 e^{zL} (`sampled_gaussian.py`
-has the same in doubles). Facts behind the bounds, for |Im y| < pi sigma:
+w(y) = 1 - p + p e^v, v = y/sigma - 1/(2 sigma^2), y ~ N(0, 1) under H0, L = ln w, r = p e^v/w, M(z) = E0 e^{zL}
+(`sampled_gaussian.py` has the same in doubles). Facts behind the bounds, for |Im y| < pi sigma:
 
     |w(y + ia)| <= w(y),    |w(y + ia)| >= w(y) cos(a/(2 sigma)),    arg w(y + ia) in [0, pi) for a >= 0,
 
-so for t >= 0 the integrand f = phi w^{s + it} has on the line Im y = a >= 0 at most e^{a^2/2} C(a) times the integral that
-M(s) has on the real line, with C(a) = max(1, cos(a/(2 sigma))^s). The trapezoid sum of step h on the line Im y = eta has
-therefore, from the strip between the real line and Im y = b > eta, an error of at most
+so for t >= 0 the modulus of f = phi w^{s + it} on the line Im y = a >= 0 is at most e^{a^2/2} C(a) times the integrand
+of M(s) on the real line, with C(a) = max(1, cos(a/(2 sigma))^s). The trapezoid sum of step h on the line Im y = eta
+has therefore, from the strip between the real line and Im y = b > eta, an error of at most
 
     M(s) [1/(e^{2 pi eta/h} - 1) + e^{b^2/2} C(b)/(e^{2 pi (b - eta)/h} - 1)]        whatever t >= 0 is.
 
@@ -23,7 +23,6 @@ from fractions import Fraction
 from flint import acb, acb_mat, arb
 
 from service.privacy.numerics.balls import ball, within
-
 
 _LARGEST_OVERSHOOT = 6.0
 _LARGEST_HALVINGS = 60
@@ -96,7 +95,7 @@ class SampledGaussianBalls:
         return self._rate * (y / sigma - 1 / (2 * sigma * sigma) - self._real_loss(y)).exp()
 
     def _growth(self, s: arb, height: arb) -> arb:
-        """e^{height^2/2} C(height), by which |f| grows up to the line Im y = height; infinite where L is not analytic."""
+        """e^{height^2/2} C(height), by which |f| grows up to Im y = height; infinite where L is not analytic."""
         if not height < arb.pi() * self._sigma:
             return arb.pos_inf()
         gaussian = (height * height / 2).exp()
@@ -129,7 +128,7 @@ class SampledGaussianBalls:
         return [value + uncertain for value in sums]
 
     def _line_error(self, s: float, nodes: Nodes, at_real_tilt: acb) -> arb:
-        """Bound of |sum - M(s + it)|, t >= 0: the strip's error and the nodes left out; `at_real_tilt` is the sum at s."""
+        """Bound of |sum - M(s + it)|, t >= 0: of the strip and of the nodes left out. `at_real_tilt`: the sum at s."""
         tilt, shift, top = ball(s), ball(nodes.shift), ball(nodes.top)
         relative = _kernel(shift, nodes.step) + self._growth(tilt, top) * _kernel(top - shift, nodes.step)
         if not relative < 1:
@@ -219,8 +218,8 @@ class SampledGaussianBalls:
         """ln V with int_t^inf |M(s + iu)| du/u <= V/sqrt(t): closes the sum behind the last node. `moment` is M(s).
 
         B_eta gives int g E1(t A), A = arg w(y + i eta) >= r sin(eta/sigma), E1(x) <= e^-x ln(1 + 1/x) <= x^{-1/2}, and
-        1/r = 1 + (1-p)/p e^{-v}. Completing the square, E0 w^s e^{-v/2} = e^{3/(8 sigma^2)} E0 w^s(y - 1/(2 sigma)), which
-        is below M(s) for s >= 0, and below both (1-p)^s and e^{|s|/(2 sigma^2)} M(s) for s < 0. Any eta serves.
+        1/r = 1 + (1-p)/p e^{-v}. Completing the square, E0 w^s e^{-v/2} = e^{3/(8 sigma^2)} E0 w^s(y - 1/(2 sigma)); that
+        mean is below M(s) for s >= 0, and below both (1-p)^s and e^{|s|/(2 sigma^2)} M(s) for s < 0. Any eta serves.
         """
         tilt, sigma, rate = ball(s), self._sigma, self._rate
         angle = 1 / (2 + abs(tilt)).sqrt()
@@ -239,7 +238,7 @@ def _kernel(width: arb, step: float) -> arb:
 
 
 def turn_powers(turn: acb, length: int) -> list[acb]:
-    """turn^0, ..., turn^{length - 1}, each from its halves: one after the other, boxes would grow as they are turned."""
+    """turn^0, ..., turn^{length - 1}, each from its halves: made one from the other, boxes grow at every turn."""
     powers = [acb(1), turn]
     for k in range(2, length):
         powers.append(powers[k // 2] * powers[k - k // 2])

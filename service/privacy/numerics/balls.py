@@ -43,7 +43,7 @@ def log_doubles(number: arb) -> tuple[float, float]:
 
 
 def decimals(number: arb, digits: int) -> tuple[str, str, str]:
-    """Midpoint, lower and upper end of a ball as decimal strings of at most `digits` digits, the ends rounded outwards."""
+    """Midpoint, lower and upper end of a ball as decimals of at most `digits` digits, the ends rounded outwards."""
     return (
         _decimal(number.mid(), digits, ROUND_HALF_EVEN),
         _decimal(number.lower(), digits, ROUND_FLOOR),
