@@ -94,7 +94,7 @@ class GroundTruthTradeOff(AbstractTradeOff):
     def decimal_epsilon(self, delta: Fraction) -> DecimalEnclosure:
         """`epsilon` at a rational delta in (0, 1)."""
         found = self._search.epsilon(delta)
-        return self._decimal(found.balls[0], found.bits)
+        return self._decimal(found.balls[0], found.bits, math.inf)
 
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         found = [self._search.point(Fraction(float(rate))) for rate in alpha]
@@ -117,7 +117,8 @@ class GroundTruthTradeOff(AbstractTradeOff):
     def _epsilon_formula(self, delta: float) -> Enclosure:
         found = self._search.epsilon(Fraction(delta))
         lower, upper = _ends(found.balls[0], found.bits)
-        return Enclosure(max(lower, 0.0), upper, self.evidence, decimal=self._decimal(found.balls[0], found.bits))
+        decimal = self._decimal(found.balls[0], found.bits, math.inf)
+        return Enclosure(max(lower, 0.0), upper, self.evidence, decimal=decimal)
 
     def _delta(self, epsilon: Fraction) -> Found:
         """delta(eps), which needs no search beyond the ends of the loss: 0, or 1 - e^eps."""
@@ -135,10 +136,9 @@ class GroundTruthTradeOff(AbstractTradeOff):
         decimal = self._decimal(found.balls[0], found.bits)
         return Enclosure(lower, upper, self.evidence, log_lower, log_upper, decimal)
 
-    def _decimal(self, value: arb, bits: int) -> DecimalEnclosure:
+    def _decimal(self, value: arb, bits: int, largest: float = 1.0) -> DecimalEnclosure:
         with ctx.workprec(bits):
-            known = value.nonnegative_part() if value.lower() < 0 else value
-            return DecimalEnclosure(*decimals(known, self._search.digits), self._search.digits)
+            return DecimalEnclosure(*decimals(value, self._search.digits, largest), self._search.digits)
 
 
 def _ends(value: arb, bits: int) -> tuple[float, float]:

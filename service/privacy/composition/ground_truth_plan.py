@@ -16,7 +16,7 @@ from service.privacy.enclosure import FloatArray
 from service.privacy.errors import UnsupportedCombination
 
 LARGEST_PRODUCTS = 15_000_000
-"""Products of nodes of a line and nodes of the inner sums, over all parts: about 0.1 microseconds each."""
+"""Products of nodes of a line and nodes of the inner sums, over all parts: about 0.1 microseconds each at 250 bits."""
 LARGEST_POWERS = 600_000
 """Powers e^{ikhL} kept at once: they bound memory (100 bytes each) and take about 0.3 microseconds each."""
 
@@ -245,19 +245,16 @@ class LineGuide:
         length = math.ceil(height / step) + 2
         fineness, offset = (0.93, 0.5) if second else (1.0, 0.0)
         lines = [part.line_nodes(tilt, need + math.log(part.count), fineness, offset) for part in self.parts]
-        columns = 2 * math.isqrt(length) + 2
-        if (
-            sum(len(nodes) * length for nodes, _ in lines) > LARGEST_PRODUCTS
-            or sum(len(nodes) * columns for nodes, _ in lines) > LARGEST_POWERS
-        ):
+        cancels = max((nats for _, nats in lines), default=0.0)
+        terms = (
+            length * max((part.count for part in self.parts), default=1) * max((len(n) for n, _ in lines), default=1)
+        )
+        bits = math.ceil((need + cancels + math.log(terms)) / math.log(2)) + 24
+        inner, columns = sum(len(nodes) for nodes, _ in lines), 2 * math.isqrt(length) + 2
+        if inner * length * max(bits / 250, 1.0) > LARGEST_PRODUCTS or inner * columns > LARGEST_POWERS:
             raise out_of_reach("its line would need too many nodes.")
         heights = self._block_heights(tilt, (length - 1) * step * (1 - 2.0**-50), need)
         aliases = self._alias_tilts(tilt, float(values[0]), threshold, 2 * math.pi / step)
-        cancels = max((nats for _, nats in lines), default=0.0)
-        terms = length * max(
-            (part.count * len(nodes) for part, (nodes, _) in zip(self.parts, lines, strict=True)), default=1
-        )
-        bits = math.ceil((need + cancels + math.log(terms)) / math.log(2)) + 24
         parts = tuple(
             PartPlan(
                 nodes,

@@ -218,8 +218,8 @@ class SampledGaussianBalls:
         """ln V with int_t^inf |M(s + iu)| du/u <= V/sqrt(t): closes the sum behind the last node. `moment` is M(s).
 
         B_eta gives int g E1(t A), A = arg w(y + i eta) >= r sin(eta/sigma), E1(x) <= e^-x ln(1 + 1/x) <= x^{-1/2}, and
-        1/r = 1 + (1-p)/p e^{-v}. Completing the square, E0 w^s e^{-v/2} = e^{3/(8 sigma^2)} E0 w^s(y - 1/(2 sigma)); that
-        mean is below M(s) for s >= 0, and below both (1-p)^s and e^{|s|/(2 sigma^2)} M(s) for s < 0. Any eta serves.
+        1/r = 1 + (1-p)/p e^{-v}. Completing the square, E0 w^s e^{-v/2} = e^{3/(8 sigma^2)} E0 w^s(y - 1/(2 sigma)); it
+        is below M(s) for s >= 0; below (1-p)^s and e^{|s|/(2 sigma^2)} M(s) for s < 0. Any eta serves.
         """
         tilt, sigma, rate = ball(s), self._sigma, self._rate
         angle = 1 / (2 + abs(tilt)).sqrt()

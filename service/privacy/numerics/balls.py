@@ -42,12 +42,16 @@ def log_doubles(number: arb) -> tuple[float, float]:
     return lower, upper
 
 
-def decimals(number: arb, digits: int) -> tuple[str, str, str]:
-    """Midpoint, lower and upper end of a ball as decimals of at most `digits` digits, the ends rounded outwards."""
+def decimals(number: arb, digits: int, largest: float) -> tuple[str, str, str]:
+    """Midpoint, lower and upper end of a ball as decimals of at most `digits` digits, the ends rounded outwards.
+
+    The number is known to lie in [0, largest].
+    """
+    value, lower, upper = (end.max(0).min(largest) for end in (number.mid(), number.lower(), number.upper()))
     return (
-        _decimal(number.mid(), digits, ROUND_HALF_EVEN),
-        _decimal(number.lower(), digits, ROUND_FLOOR),
-        _decimal(number.upper(), digits, ROUND_CEILING),
+        _decimal(value, digits, ROUND_HALF_EVEN),
+        _decimal(lower, digits, ROUND_FLOOR),
+        _decimal(upper, digits, ROUND_CEILING),
     )
 
 
