@@ -164,7 +164,7 @@ class SampledGaussianBalls:
         parabola: its sum over a lattice is at most (1 + sqrt(2 pi)/h) of its largest value. Beyond b >= 2 s/sigma terms
         fall like a geometric series of ratio e^{-h (b - s/sigma)}.
         """
-        end = y1.max(2 * s / self._sigma)
+        end = y1.max(2 * s / self._sigma).upper()  # exact, so that every comparison below is decided
         top, a, loss, end_loss = arb(0), y1, self._real_loss(y1), self._real_loss(end)
         while a < end:
             b, loss_b = end, end_loss
