@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import StrEnum
 from typing import cast
 
@@ -101,12 +102,34 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
+class DecimalEnclosure:
+    """The same enclosure with more digits than doubles have: decimal strings, `lower <= truth <= upper`.
+
+    The ends are rounded outwards to at most `digits` significant digits, and `value` is the midpoint, rounded to
+    nearest. The spelling is that of a JSON number.
+    """
+
+    value: str
+    lower: str
+    upper: str
+    digits: int
+
+    def largest(self, other: DecimalEnclosure) -> DecimalEnclosure:
+        """Of the larger of two numbers."""
+        values, lowers, uppers = (
+            max(pair, key=Decimal)
+            for pair in ((self.value, other.value), (self.lower, other.lower), (self.upper, other.upper))
+        )
+        return DecimalEnclosure(values, lowers, uppers, min(self.digits, other.digits))
+
+
+@dataclass(frozen=True, slots=True)
 class Enclosure:
     """One number, `lower <= truth <= upper`, with its evidence.
 
-    `log_lower`, `log_upper`: natural logarithms of the same ends, where the truth may underflow.
-    Raises NumericalFailure when the ends are out of order or not numbers. Readings of a sample or an approximation need
-    not fit together: ends made of two of them are put in order.
+    `log_lower`, `log_upper`: natural logarithms of the same ends, where the truth may underflow. `decimal`: more of its
+    digits, where the engine has them. Raises NumericalFailure when the ends are out of order or not numbers. Readings of
+    a sample or an approximation need not fit together: ends made of two of them are put in order.
     """
 
     lower: float
@@ -114,6 +137,7 @@ class Enclosure:
     evidence: Evidence
     log_lower: float | None = None
     log_upper: float | None = None
+    decimal: DecimalEnclosure | None = None
 
     def __post_init__(self) -> None:
         if self.lower <= self.upper:

@@ -208,3 +208,26 @@ def _scaled(known: Tariff, factor: float) -> Tariff:
 
 def _dearer(prices: Prices, factor: float) -> Prices:
     return replace(prices, **{field.name: math.ceil(getattr(prices, field.name) * factor) for field in fields(prices)})
+
+
+GROUND_TRUTH_CLOSED: Final = 3_000
+GROUND_TRUTH_LINES: Final = 250_000
+GROUND_TRUTH_HARD: Final = 24
+"""Microseconds of a reading in ball arithmetic at 25 digits, by a closed form or on two lines; hard ones are dearer."""
+
+
+def ground_truth_cost(steps: Steps, digits: int, readings: int) -> int:
+    """What `readings` numbers with so many digits cost in ball arithmetic, in microseconds; nothing is allocated.
+
+    delta and a point of the curve are one reading each, epsilon two, mu of Gaussian DP about a hundred. Lines are long
+    where few steps, little noise or rare sampling make the loss one of rare large jumps.
+    """
+    sampled = [(part, count) for step, count in steps if isinstance(part := step.part(1.0), SampledGaussianPart)]
+    if not sampled or (len(steps) == 1 and steps[0][1] == 1):
+        return GROUND_TRUTH_CLOSED * readings
+    loss = math.sqrt(math.fsum(count * (part.sample_rate / part.noise_multiplier) ** 2 for part, count in sampled))
+    noise = min(part.noise_multiplier for part, _ in sampled)
+    many = sum(count for _, count in sampled) >= LEAST_STEPS
+    easy = many and noise >= LEAST_NOISE and LEAST_LOSS <= loss <= LARGE_LOSS
+    share = (1 + len(sampled)) / 2
+    return math.ceil(GROUND_TRUTH_LINES * (1 if easy else GROUND_TRUTH_HARD) * share * digits / 25) * readings

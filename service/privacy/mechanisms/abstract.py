@@ -33,9 +33,13 @@ class AbstractMechanism(ABC):
 
 @dataclass(frozen=True, slots=True)
 class GaussianPart:
-    """A step that composes as a Gaussian shift: squares of `shift` (mu) add up."""
+    """A step that composes as a Gaussian shift: squares of `shift` (mu) add up.
+
+    The shift is exactly the first of `quotient` over the second.
+    """
 
     shift: Enclosure
+    quotient: tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)

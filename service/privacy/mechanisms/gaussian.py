@@ -41,7 +41,7 @@ class Gaussian(AbstractStep):
 
     @override
     def part(self, sensitivity: float) -> GaussianPart:
-        return GaussianPart(quotient(sensitivity, self.noise_multiplier))
+        return GaussianPart(quotient(sensitivity, self.noise_multiplier), (sensitivity, self.noise_multiplier))
 
     @override
     def loss_law(self, sensitivity: float) -> LossLaw:

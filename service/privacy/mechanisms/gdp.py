@@ -42,7 +42,7 @@ class Gdp(AbstractStep):
     @override
     def part(self, sensitivity: float) -> GaussianPart:
         # mu is stated for the relation in force: sensitivity does not change it.
-        return GaussianPart(Enclosure.point(float(self.mu)))
+        return GaussianPart(Enclosure.point(float(self.mu)), (self.mu, 1.0))
 
     @override
     def loss_law(self, sensitivity: float) -> LossLaw:

@@ -90,6 +90,10 @@ class Symmetrised(AbstractTradeOff):
         return _upper_of(self.first.profile(epsilon), self.second.profile(epsilon))
 
     @override
+    def _profile_at_formula(self, epsilon: float) -> Enclosure:
+        return _largest(self.first.profile_at(epsilon), self.second.profile_at(epsilon))
+
+    @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
         return _largest(self.first.epsilon(delta), self.second.epsilon(delta))
 
@@ -231,9 +235,10 @@ def _largest(first: Enclosure, second: Enclosure) -> Enclosure:
     larger = first if first.upper >= second.upper else second
     evidence = Evidence.weakest(first.evidence, second.evidence)
     log_lower = _maximum(first.log_lower, second.log_lower)
-    return Enclosure(
-        max(first.lower, second.lower), larger.upper, evidence, log_lower, _maximum(first.log_upper, second.log_upper)
-    )
+    log_upper = _maximum(first.log_upper, second.log_upper)
+    decimals = first.decimal, second.decimal
+    decimal = None if decimals[0] is None or decimals[1] is None else decimals[0].largest(decimals[1])
+    return Enclosure(max(first.lower, second.lower), larger.upper, evidence, log_lower, log_upper, decimal)
 
 
 def _maximum(first: float | None, second: float | None) -> float | None:
