@@ -127,31 +127,6 @@ SAMPLED_RUN: Final = Tariff(
 """Readings of a sample that is drawn and sorted; drawing it is priced by its size."""
 DRAW, DRAW_OF_A_PART = 0.5, 0.05
 """Of the loss of a whole run: once, and for every different step."""
-DIGITS: Final = 5_000_000
-"""One reading in arbitrary precision."""
-GROUND_TRUTH: Final = Tariff(
-    base=0,
-    directed=Prices(
-        point=DIGITS,
-        spread=0,
-        listed_point=DIGITS,
-        profile=DIGITS,
-        epsilon=DIGITS,
-        complement=60 * DIGITS,
-        gdp_mu=1_000 * DIGITS,
-    ),
-    hull=Prices(
-        point=60 * DIGITS,
-        spread=0,
-        listed_point=60 * DIGITS,
-        profile=2 * DIGITS,
-        epsilon=2 * DIGITS,
-        complement=120 * DIGITS,
-        gdp_mu=1_000 * DIGITS,
-    ),
-)
-
-
 def tariff(mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS) -> Tariff:
     """The prices of a mechanism by a method of `choose.METHODS`, from its description alone; nothing is allocated in
     proportion to step counts.
@@ -165,7 +140,7 @@ def tariff(mechanism: AbstractMechanism, method: str = "auto", options: EngineOp
         case "monte_carlo":
             return replace(SAMPLED_RUN, base=math.ceil(options.samples * (DRAW + DRAW_OF_A_PART * len(steps))))
         case "ground_truth":
-            return GROUND_TRUTH
+            return _ground_truth(ground_truth_cost(steps, options.digits, 1))
         case "contour":
             return _contour(steps)
         case _:
@@ -214,6 +189,29 @@ GROUND_TRUTH_CLOSED: Final = 3_000
 GROUND_TRUTH_LINES: Final = 250_000
 GROUND_TRUTH_HARD: Final = 24
 """Microseconds of a reading in ball arithmetic at 25 digits, by a closed form or on two lines; hard ones are dearer."""
+
+
+def _ground_truth(reading: int) -> Tariff:
+    """A list is read number by number."""
+    directed = Prices(
+        point=reading,
+        spread=0,
+        listed_point=reading,
+        profile=reading,
+        epsilon=2 * reading,
+        complement=60 * reading,
+        gdp_mu=200 * reading,
+    )
+    hull = Prices(
+        point=60 * reading,
+        spread=0,
+        listed_point=60 * reading,
+        profile=2 * reading,
+        epsilon=4 * reading,
+        complement=120 * reading,
+        gdp_mu=1_000 * reading,
+    )
+    return Tariff(base=0, directed=directed, hull=hull)
 
 
 def ground_truth_cost(steps: Steps, digits: int, readings: int) -> int:
