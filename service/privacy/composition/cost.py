@@ -87,21 +87,21 @@ DISCRETISED: Final = Tariff(
     base=100_000,
     directed=Prices(
         point=1_200_000,
-        spread=8_000_000,
+        spread=3_000_000,
         listed_point=400,
         profile=1_200_000,
         epsilon=1_500_000,
         complement=5_000_000,
-        gdp_mu=15_000_000,
+        gdp_mu=4_000_000,
     ),
     hull=Prices(
         point=5_000_000,
-        spread=20_000_000,
+        spread=10_000_000,
         listed_point=1_000,
         profile=2_400_000,
         epsilon=3_000_000,
-        complement=20_000_000,
-        gdp_mu=60_000_000,
+        complement=10_000_000,
+        gdp_mu=12_000_000,
     ),
 )
 """Lattices as fine as the default tolerance wants; a looser tolerance costs a hundredth."""
