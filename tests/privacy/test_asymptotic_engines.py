@@ -69,6 +69,7 @@ SPECS: dict[str, dict[str, Any]] = {
     "coins": {"type": "repeated", "mechanism": {"type": "pure_dp", "epsilon": 0.1}, "steps": 200},
     "one_coin": {"type": "pure_dp", "epsilon": 20.0},
     "hopeless": dpsgd(1e-3, 0.5, 10),
+    "strong_laplace": laplace(1e-4),
     "gaussians": {"type": "composed", "mechanisms": [gaussian(2.0), {"type": "gdp", "mu": 1.0}]},
 }
 every_engine = pytest.mark.parametrize("method", METHODS)

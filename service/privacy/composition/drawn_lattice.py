@@ -68,9 +68,9 @@ class DrawnLaw:
         size = int(fft.next_fast_len(length, real=True) or length)
         masses = np.empty((2, length))
         for row, one, other_one in zip(masses, first.masses, second.masses, strict=True):
-            product = fft.rfft(one, size)
-            product *= product if first is second else fft.rfft(other_one, size)
-            np.maximum(fft.irfft(product, size)[:length], 0.0, out=row)
+            product = np.asarray(fft.rfft(one, size), dtype=np.complex128)
+            product *= product if first is second else np.asarray(fft.rfft(other_one, size), dtype=np.complex128)
+            np.maximum(np.asarray(fft.irfft(product, size), dtype=np.float64)[:length], 0.0, out=row)
         # Sum of the errors of all cells: sqrt(size) times their root of squares (Higham 2002, section 24.1).
         norms = np.minimum(*(np.sqrt(np.einsum("ij,ij->i", one.masses, one.masses)) for one in (first, second)))
         noise = 24 * UNIT_ROUNDOFF * math.sqrt(size) * math.log2(size + 1) * norms

@@ -171,7 +171,7 @@ class NodeLossLaw(LossLaw):
         parts = [self._generating(tilts[at : at + block]) for at in range(0, len(tilts), block)]
         return parts[0] if len(parts) == 1 else Generating.joined(parts)
 
-    @np.errstate(over="ignore", invalid="ignore")
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def _generating(self, tilts: FloatArray) -> Generating:
         # Tilts are counted from the nearer hypothesis, whose own terms vanish with them.
         from_one = tilts > 0.5
