@@ -57,6 +57,14 @@ class ApproximateDpMechanism(Request):
     delta: Delta
 
 
+class ExponentialMechanism(Request):
+    """One outcome drawn with probability proportional to exp(epsilon score / (2 Delta)), where one record moves no
+    score by more than Delta."""
+
+    type: Literal["exponential"]
+    epsilon: Epsilon
+
+
 class PoissonSampledMechanism(Request):
     """A mechanism run on a random part of the data: each record enters independently with probability `sample_rate`."""
 
@@ -103,6 +111,7 @@ MechanismSpec = Annotated[
     | GdpMechanism
     | PureDpMechanism
     | ApproximateDpMechanism
+    | ExponentialMechanism
     | PoissonSampledMechanism
     | RepeatedMechanism
     | ComposedMechanism

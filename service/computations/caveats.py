@@ -12,6 +12,7 @@ from api_schemas.mechanisms import (
     ApproximateDpMechanism,
     ComposedMechanism,
     DpsgdMechanism,
+    ExponentialMechanism,
     GaussianMechanism,
     GdpMechanism,
     LaplaceMechanism,
@@ -39,6 +40,10 @@ SAMPLING_IS_POISSON: Final = _assume(
     "Every record enters every batch independently with the stated probability, and batches are secret."
 )
 PARAMETERS_ARE_PROVED: Final = _assume("The stated privacy parameters were proved for the mechanism that was run.")
+SCORES_BOUNDED: Final = _assume(
+    "The exponential mechanism draws by weights exp(epsilon score/(2 Delta)), and no record changes the score of any "
+    "outcome by more than Delta; the random numbers are secret and not predictable."
+)
 PARTS_ARE_INDEPENDENT: Final = _assume(
     "The parts use independent randomness, and their parameters were fixed before any result was seen."
 )
@@ -91,6 +96,8 @@ def _caveats(kinds: frozenset[type[Request]], sampled: bool, often: bool) -> Cav
         rests.append(SAMPLING_IS_POISSON)
     if kinds & {GdpMechanism, PureDpMechanism, ApproximateDpMechanism}:
         rests.append(PARAMETERS_ARE_PROVED)
+    if ExponentialMechanism in kinds:
+        rests.append(SCORES_BOUNDED)
     if kinds & {RepeatedMechanism, ComposedMechanism, DpsgdMechanism}:
         rests.append(PARTS_ARE_INDEPENDENT)
     traps: list[Hazard] = []

@@ -95,6 +95,17 @@ CASES: tuple[Case, ...] = (
     Case("approximate_dp_delta_only", {"type": "approximate_dp", "epsilon": 0.0, "delta": 0.2}),
     Case("approximate_dp_hopeless", {"type": "approximate_dp", "epsilon": 1.0, "delta": 1.0}),
     Case(
+        "exponential_1",
+        {"type": "exponential", "epsilon": 1.0},
+        (
+            Published("delta", 0.0, "both", 0.24491866240370912928, 1e-16, "tanh(eta/4), Dong, Durfee, Rogers 2020"),
+            Published("power", 0.5, "add", 0.73105857863000487926, 1e-15, "logistic laws a shift eta apart"),
+        ),
+    ),
+    Case("exponential_0", {"type": "exponential", "epsilon": 0.0}),
+    Case("exponential_weak", {"type": "exponential", "epsilon": 1e-12}),
+    Case("exponential_strong", {"type": "exponential", "epsilon": 1e6}),
+    Case(
         "sampled_gaussian",
         sampled(0.5, gaussian(1.0)),
         (

@@ -10,6 +10,7 @@ from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.approximate_dp import ApproximateDp
 from service.privacy.mechanisms.composed import Composed
 from service.privacy.mechanisms.dpsgd import DpSgd
+from service.privacy.mechanisms.exponential import Exponential
 from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.gdp import Gdp
 from service.privacy.mechanisms.laplace import Laplace
@@ -20,6 +21,17 @@ from service.privacy.mechanisms.repeated import Repeated
 MECHANISMS: Final[Mapping[str, type[AbstractMechanism]]] = MappingProxyType(
     {
         kind.type: kind
-        for kind in (Gaussian, Laplace, Gdp, PureDp, ApproximateDp, PoissonSampled, Repeated, Composed, DpSgd)
+        for kind in (
+            Gaussian,
+            Laplace,
+            Gdp,
+            PureDp,
+            ApproximateDp,
+            Exponential,
+            PoissonSampled,
+            Repeated,
+            Composed,
+            DpSgd,
+        )
     }
 )
