@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, NotRequired, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
-from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
-from api_schemas.base import Log10, NonNegative, Request, Response, is_none
-from api_schemas.mechanisms import LARGEST_COMPONENTS, LARGEST_DEPTH, MechanismSpec, tree_size
-from api_schemas.quantities import LARGEST_LIST, LARGEST_TOTAL_STEPS, Method, RelativeTolerance
+from api_schemas.base import NonNegative, Request, Response, is_none
+from api_schemas.enclosures import (
+    Conditional,
+    DecimalIfKnown,
+    EnclosedNumber,
+    Evidence,
+    EvidenceName,
+    Log10IfSmall,
+    Lower,
+    MethodUsed,
+    Source,
+    ToleranceMet,
+    Upper,
+    Value,
+)
+from api_schemas.limits import check_tree, refusal
+from api_schemas.mechanisms import MechanismSpec
+from api_schemas.options import settle_options
+from api_schemas.quantities import (
+    LARGEST_LIST,
+    Method,
+    OptionalConfidenceLevel,
+    OptionalDigits,
+    OptionalOrder,
+    OptionalSamples,
+    OptionalSeed,
+    RelativeTolerance,
+)
 from api_schemas.questions import (
     LARGEST_QUESTIONS,
     GdpMuQuestion,
@@ -39,58 +63,22 @@ class BoundsRequest(Request):
     ]
     method: Method = "auto"
     relative_tolerance: RelativeTolerance = 1e-9
+    order: OptionalOrder = None
+    samples: OptionalSamples = None
+    seed: OptionalSeed = None
+    confidence: OptionalConfidenceLevel = None
+    digits: OptionalDigits = None
 
     @model_validator(mode="after")
     def _within_limits(self) -> Self:
-        depth, components, steps = tree_size(self.mechanism)
-        if depth > LARGEST_DEPTH:
-            raise _beyond("/mechanism", f"The tree of mechanisms may be at most {LARGEST_DEPTH} levels deep.")
-        if components > LARGEST_COMPONENTS:
-            raise _beyond("/mechanism", f"The tree of mechanisms may have at most {LARGEST_COMPONENTS} components.")
-        if steps > LARGEST_TOTAL_STEPS:
-            raise _beyond(
-                "/mechanism",
-                f"All steps together may be at most {LARGEST_TOTAL_STEPS:.0e}; nested repetitions multiply.",
-            )
+        check_tree(self.mechanism)
         if sum(map(listed_numbers, self.questions)) > LARGEST_LIST:
-            raise _beyond(
-                "/questions",
-                f"The lists of all questions together may hold at most {LARGEST_LIST} numbers.",
-            )
+            raise refusal("/questions", f"The lists of all questions together may hold at most {LARGEST_LIST} numbers.")
+        settle_options(self, (self.method,))
         return self
 
 
-def _beyond(pointer: str, sentence: str) -> PydanticCustomError:
-    return PydanticCustomError("beyond_limit", "{sentence}", {"sentence": sentence, "pointer": pointer})
-
-
-Value = Annotated[NonNegative, Field(description="The safe end of the enclosure.")]
-Lower = Annotated[NonNegative, Field(description="The truth is at least this.")]
-Upper = Annotated[NonNegative, Field(description="The truth is at most this.")]
-Log10IfSmall = Annotated[
-    Log10 | None,
-    Field(exclude_if=is_none, description="Decimal logarithm; present when the truth is positive and below 1e-290."),
-]
-
-Evidence = Annotated[
-    Literal["exact", "certified"],
-    Field(
-        description="exact: a closed form, good to a few units in the last place; certified: every truncation, "
-        "aliasing, quadrature and rounding error has a bound that is inside the enclosure."
-    ),
-]
-
-
-class EnclosedNumber(TypedDict):
-    """lower <= truth <= upper; `value` is the end that is safe to rely on."""
-
-    # A dictionary, not a model: a response may hold twenty thousand of these.
-    value: Value
-    lower: Lower
-    upper: Upper
-    value_log10: NotRequired[Log10]
-    lower_log10: NotRequired[Log10]
-    upper_log10: NotRequired[Log10]
+EvidenceOfEngine = Annotated[EvidenceName | None, Field(description="As in the answer; null where the engine failed.")]
 
 
 class TradeOffPoint(TypedDict):
@@ -101,10 +89,35 @@ class TradeOffPoint(TypedDict):
     power: EnclosedNumber
 
 
-Conditional = Annotated[bool, Field(description="The answer rests on a modelling assumption that is listed.")]
-MethodUsed = Annotated[str, Field(description="The engine that computed it.", examples=["contour"])]
-ToleranceMet = Annotated[bool, Field(description="The enclosure is at most relative_tolerance wide.")]
-Source = Annotated[str, Field(description="The theorem behind the answer.")]
+class MethodPoints(Response):
+    """The curve by one engine. No points: the engine failed, and the notes say how."""
+
+    method: MethodUsed
+    points: tuple[TradeOffPoint, ...]
+    evidence: EvidenceOfEngine
+    notes: tuple[str, ...]
+
+
+class MethodNumber(Response):
+    """The number by one engine. null: the engine failed, and the notes say how."""
+
+    method: MethodUsed
+    value: Annotated[NonNegative | None, Field(description="As in the answer; null where the engine failed.")]
+    lower: Lower
+    upper: Upper
+    value_log10: Log10IfSmall = None
+    lower_log10: Log10IfSmall = None
+    upper_log10: Log10IfSmall = None
+    value_decimal: DecimalIfKnown = None
+    lower_decimal: DecimalIfKnown = None
+    upper_decimal: DecimalIfKnown = None
+    evidence: EvidenceOfEngine
+    notes: tuple[str, ...]
+
+
+ByMethod = Field(exclude_if=is_none, description='Every engine side by side; present with method "all".')
+PointsByMethod = Annotated[tuple[MethodPoints, ...] | None, ByMethod]
+NumberByMethod = Annotated[tuple[MethodNumber, ...] | None, ByMethod]
 
 
 class TradeOffAnswer(Response):
@@ -118,6 +131,7 @@ class TradeOffAnswer(Response):
     tolerance_met: ToleranceMet
     source: Source
     notes: tuple[str, ...]
+    methods: PointsByMethod = None
 
 
 class GdpMuAnswer(Response):
@@ -134,6 +148,7 @@ class GdpMuAnswer(Response):
     tolerance_met: ToleranceMet
     source: Source
     notes: tuple[str, ...]
+    methods: NumberByMethod = None
 
 
 class NumberAnswer(Response):
@@ -146,12 +161,16 @@ class NumberAnswer(Response):
     value_log10: Log10IfSmall = None
     lower_log10: Log10IfSmall = None
     upper_log10: Log10IfSmall = None
+    value_decimal: DecimalIfKnown = None
+    lower_decimal: DecimalIfKnown = None
+    upper_decimal: DecimalIfKnown = None
     evidence: Evidence
     conditional: Conditional
     method: MethodUsed
     tolerance_met: ToleranceMet
     source: Source
     notes: tuple[str, ...]
+    methods: NumberByMethod = None
 
 
 Answer = TradeOffAnswer | GdpMuAnswer | NumberAnswer

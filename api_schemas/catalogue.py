@@ -14,6 +14,7 @@ from api_schemas.base import Request, Response, is_none
 from api_schemas.bounds import BoundsRequest
 from api_schemas.fields import shape_of, shape_of_field, spellings, type_of, unit_of
 from api_schemas.mechanisms import MechanismSpec
+from api_schemas.options import OPTIONS
 from api_schemas.questions import QuestionSpec
 from api_schemas.threat_models import ThreatModelSpec
 
@@ -51,6 +52,7 @@ class CatalogueResponse(Response):
     threat_models: tuple[CatalogueEntry, ...]
     questions: tuple[CatalogueEntry, ...]
     methods: tuple[str, ...]
+    options: Annotated[tuple[Parameter, ...], Field(description="Fields beside `method` that some methods take.")]
 
 
 @cache
@@ -62,6 +64,7 @@ def catalogue(engine_version: str) -> CatalogueResponse:
         threat_models=_entries(ThreatModelSpec),
         questions=_entries(QuestionSpec),
         methods=shape_of_field(BoundsRequest.model_fields["method"]).choices,
+        options=tuple(_parameter(name, BoundsRequest.model_fields[name]) for name in OPTIONS),
     )
 
 

@@ -28,3 +28,25 @@ BOUNDS_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
         },
     },
 }
+
+CURVES_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
+    "dpsgd_directions": {
+        "summary": "A DP-SGD training run: the attacker's curve in each direction, 100 rates from 1e-9 to 1/2",
+        "value": {
+            "mechanism": {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000},
+            "directions": ["add", "remove"],
+            "grid": {"count": 100, "smallest": 1e-9, "largest": 0.5, "spacing": "log"},
+        },
+    },
+    "gaussian_relations": {
+        "summary": "One Gaussian release: a record added or removed beside a record replaced",
+        "value": {
+            "mechanism": {"type": "gaussian", "noise_multiplier": 2.0},
+            "threat_models": [
+                {"type": "worst_case", "neighboring_relation": "add_or_remove_one"},
+                {"type": "worst_case", "neighboring_relation": "replace_one"},
+            ],
+            "false_positive_rates": [0.001, 0.01, 0.1, 0.5],
+        },
+    },
+}

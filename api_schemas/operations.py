@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from api_schemas.base import Response
+from api_schemas.curves import LARGEST_CURVE_POINTS, LARGEST_CURVES
 from api_schemas.mechanisms import LARGEST_COMPONENTS, LARGEST_DEPTH
 from api_schemas.quantities import LARGEST_LIST, LARGEST_STEPS, LARGEST_TOTAL_STEPS
 from api_schemas.questions import LARGEST_QUESTIONS
@@ -19,6 +20,8 @@ class RequestLimits(Response):
     components: Annotated[int, Field(description="Leaves of a tree of mechanisms.")]
     depth: Annotated[int, Field(description="Levels of a tree of mechanisms.")]
     listed_numbers: Annotated[int, Field(description="Numbers in the lists of all questions of a request together.")]
+    curves: Annotated[int, Field(description="Curves of a request.")]
+    curve_points: Annotated[int, Field(description="Points of all curves of a request together.")]
     steps: Annotated[int, Field(description="Steps of one mechanism.")]
     total_steps: Annotated[int, Field(description="Steps of all mechanisms together; nested repetitions multiply.")]
 
@@ -39,6 +42,8 @@ REQUEST_LIMITS = RequestLimits(
     components=LARGEST_COMPONENTS,
     depth=LARGEST_DEPTH,
     listed_numbers=LARGEST_LIST,
+    curves=LARGEST_CURVES,
+    curve_points=LARGEST_CURVE_POINTS,
     steps=LARGEST_STEPS,
     total_steps=LARGEST_TOTAL_STEPS,
 )

@@ -5,7 +5,7 @@ The first spelling of a quantity is ours and the only one that is written; the o
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, AliasChoices, FailFast, Field
 
@@ -14,6 +14,7 @@ from api_schemas.base import is_none
 LARGEST_STEPS: Final = 10**12
 LARGEST_TOTAL_STEPS: Final = 10**15
 LARGEST_LIST: Final = 10_000
+LARGEST_SEED: Final = 2**63 - 1
 
 # 0.0 + -0.0 is 0.0: equal requests must have equal bytes, whatever the sign of their zero.
 POSITIVE_ZERO: Final = AfterValidator((0.0).__add__)
@@ -96,15 +97,25 @@ Mu = Annotated[
     ),
     POSITIVE_ZERO,
 ]
+FALSE_POSITIVE_RATES: Final = AliasChoices("false_positive_rates", "fpr", "fprs", "alpha", "alphas")
 FalsePositiveRates = Annotated[
     tuple[UnitInterval, ...],
     FailFast(),
     Field(
         min_length=1,
         max_length=LARGEST_LIST,
-        validation_alias=AliasChoices("false_positive_rates", "fpr", "fprs", "alpha", "alphas"),
+        validation_alias=FALSE_POSITIVE_RATES,
         description="False positive rates alpha of the attack, P(attacker says member | not a member).",
         examples=[[1e-3, 1e-2]],
+    ),
+]
+OptionalFalsePositiveRates = Annotated[
+    Annotated[tuple[UnitInterval, ...], Field(min_length=1, max_length=LARGEST_LIST)] | None,
+    Field(
+        validation_alias=FALSE_POSITIVE_RATES,
+        description="False positive rates alpha at which every curve is read; absent: those of `grid`.",
+        examples=[[1e-3, 1e-2]],
+        exclude_if=is_none,
     ),
 ]
 OptionalFalsePositiveRate = Annotated[
@@ -219,10 +230,54 @@ NeighboringRelation = Annotated[
         examples=["add_or_remove_one"],
     ),
 ]
+Engine: TypeAlias = Literal[
+    "auto",
+    "closed_form",
+    "contour",
+    "discretised",
+    "saddlepoint",
+    "edgeworth",
+    "clt",
+    "monte_carlo",
+    "ground_truth",
+]
 Method = Annotated[
-    Literal["auto", "closed_form", "contour"],
+    Literal[Engine, "all"],
     Field(
-        description="Engine that computes the curve; auto takes the tightest that covers the mechanism.",
+        description="Engine that computes the curve. auto takes the tightest that covers the mechanism; all answers by "
+        "auto, and by every engine that covers the mechanism beside it (by ground_truth only if `digits` is given).",
         examples=["auto"],
     ),
+]
+OptionalOrder = Annotated[
+    Annotated[int, Field(ge=0, le=4)] | None,
+    Field(description="edgeworth: order of the series; absent: 4.", examples=[4], exclude_if=is_none),
+]
+OptionalSamples = Annotated[
+    Annotated[int, Field(ge=1_000, le=10_000_000)] | None,
+    Field(
+        description="monte_carlo: draws of the loss of the whole mechanism under each hypothesis; absent: 100000.",
+        examples=[100_000],
+        exclude_if=is_none,
+    ),
+]
+OptionalSeed = Annotated[
+    Annotated[int, Field(ge=0, le=LARGEST_SEED)] | None,
+    Field(
+        description="monte_carlo: seed of the draws; the same seed gives the same numbers; absent: 0.",
+        examples=[0],
+        exclude_if=is_none,
+    ),
+]
+OptionalConfidenceLevel = Annotated[
+    Annotated[float, Field(ge=0.5, le=0.999999999)] | None,
+    Field(
+        description="monte_carlo: probability that an enclosure holds the truth; absent: 0.999.",
+        examples=[0.999],
+        exclude_if=is_none,
+    ),
+]
+OptionalDigits = Annotated[
+    Annotated[int, Field(ge=15, le=50)] | None,
+    Field(description="ground_truth: decimal digits of the answer; absent: 25.", examples=[25], exclude_if=is_none),
 ]

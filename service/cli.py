@@ -1,4 +1,4 @@
-"""`privacy-bounds serve` and `privacy-bounds bounds`: the service, and its computations without HTTP.
+"""`privacy-bounds serve`, `bounds` and `curves`: the service, and its computations without HTTP.
 
 What a command needs is imported when it runs, so that `bounds` answers without loading a web framework.
 """
@@ -9,9 +9,12 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from service.computations.abstract import Computation
 
 PROBLEM_EXIT_CODE = 2
-COMMAND_INSTANCE = "privacy-bounds bounds"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -23,13 +26,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     serve_parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     serve_parser.add_argument("--port", default=8000, type=int, help="port to listen on (default: %(default)s)")
 
-    bounds_parser = commands.add_parser("bounds", help="answer a request of POST /v1/bounds with the same bytes")
-    bounds_parser.add_argument("request", help="a JSON file, or - for standard input")
+    for name in ("bounds", "curves"):
+        computing = commands.add_parser(name, help=f"answer a request of POST /v1/{name} with the same bytes")
+        computing.add_argument("request", help="a JSON file, or - for standard input")
 
     chosen = parser.parse_args(arguments)
     if chosen.command == "serve":
         return serve(chosen.host, chosen.port)
-    return answer_bounds(chosen.request)
+    return answer(_computation(chosen.command), chosen.request)
 
 
 def serve(host: str, port: int) -> int:
@@ -56,10 +60,19 @@ def serve(host: str, port: int) -> int:
     return 0
 
 
-def answer_bounds(source: str) -> int:
+def _computation(command: str) -> Computation[Any, Any]:
+    if command == "curves":
+        from service.computations.curves import CURVES
+
+        return CURVES
+    from service.computations.bounds import BOUNDS
+
+    return BOUNDS
+
+
+def answer(computation: Computation[Any, Any], source: str) -> int:
     """Write the response body to standard output, or the problem to standard error."""
     from service.api.problems import problem_of
-    from service.computations.bounds import BOUNDS
     from service.computations.digest import digest
     from service.engine_version import ENGINE_VERSION
     from service.execution.request_body import RequestBodyError, parse_request
@@ -72,14 +85,14 @@ def answer_bounds(source: str) -> int:
         print(f"privacy-bounds: cannot read {source}: {error.strerror}", file=sys.stderr)
         return PROBLEM_EXIT_CODE
     try:
-        request = parse_request(BOUNDS.request_type, body)
-        name = digest(BOUNDS.name, ENGINE_VERSION, request)
-        answer = compute_body(BOUNDS, request, name, ENGINE_VERSION).body
+        request = parse_request(computation.request_type, body)
+        name = digest(computation.name, ENGINE_VERSION, request)
+        written = compute_body(computation, request, name, ENGINE_VERSION).body
     except (RequestBodyError, PrivacyComputationError) as error:
-        problem = problem_of(error, instance=COMMAND_INSTANCE, request_id="")
+        problem = problem_of(error, instance=f"privacy-bounds {computation.name}", request_id="")
         sys.stderr.buffer.write(problem.json_bytes() + b"\n")
         return PROBLEM_EXIT_CODE
-    sys.stdout.buffer.write(answer)
+    sys.stdout.buffer.write(written)
     if sys.stdout.isatty():
         sys.stdout.buffer.write(b"\n")
     return 0

@@ -13,12 +13,14 @@ from prometheus_client import CollectorRegistry
 from pydantic import ValidationError
 
 from api_schemas.bounds import BoundsRequest
+from api_schemas.curves import CurvesRequest
 from service.api import documentation, problem_responses
 from service.api.dependencies import Services
 from service.api.readiness import KNOWN_ANSWERS, Readiness
-from service.api.routes import bounds, discovery, operations, results
+from service.api.routes import bounds, curves, discovery, operations, results
 from service.computations.abstract import Computation
 from service.computations.bounds import BOUNDS
+from service.computations.curves import CURVES
 from service.engine_version import ENGINE_VERSION
 from service.execution.admission import Admission
 from service.execution.leases import RedisLeases
@@ -32,7 +34,7 @@ from service.telemetry.logs import make_logger
 from service.telemetry.metrics import Metrics
 
 DISTRIBUTION = "privacy-bounds"
-COMPUTATIONS: tuple[Computation[Any, Any], ...] = (BOUNDS,)
+COMPUTATIONS: tuple[Computation[Any, Any], ...] = (BOUNDS, CURVES)
 LONGEST_BODY_READ_AGAIN = 256 * 1024
 LEASE_BEYOND_TIME_LIMIT_SECONDS = 5.0
 
@@ -61,10 +63,10 @@ def create_app(settings: Settings) -> FastAPI:
         separate_input_output_schemas=False,
         generate_unique_id_function=lambda route: route.name,
     )
-    app.router.routes.insert(0, bounds.ROUTE)  # asked most, matched first
+    app.router.routes[:0] = [bounds.ROUTE, curves.ROUTE]  # asked most, matched first
     for room in (results, discovery, operations):
         app.include_router(room.router)
-    documentation.install(app, (BoundsRequest,))
+    documentation.install(app, (BoundsRequest, CurvesRequest))
     problem_responses.install(app)
     app.add_middleware(
         HttpTelemetry,

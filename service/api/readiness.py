@@ -33,8 +33,8 @@ class KnownAnswer:
         sent = {"mechanism": self.mechanism, "questions": [self.question]}
         request = BoundsRequest.model_validate_json(json.dumps(sent))
         answer = BOUNDS.response(request, NO_DIGEST, ENGINE_VERSION).answers[0]
-        if not isinstance(answer, NumberAnswer):
-            return f"{self.source}: not a number"
+        if not isinstance(answer, NumberAnswer) or answer.lower is None or answer.upper is None:
+            return f"{self.source}: not a number with an enclosure"
         if not answer.lower - self.tolerance <= self.published <= answer.upper + self.tolerance:
             return f"{self.source}: {self.published!r} is outside [{answer.lower!r}, {answer.upper!r}]"
         if answer.upper - answer.lower > 1e-6 * self.published:

@@ -55,8 +55,9 @@ def canonical_text(value: Any) -> str:
         return "{" + ",".join(members) + "}"
     if kind is tuple or kind is list:
         return "[" + ",".join([canonical_text(item) for item in value]) + "]"
-    if kind is int and -LARGEST_CANONICAL_INTEGER <= value <= LARGEST_CANONICAL_INTEGER:
-        return str(value)
+    if kind is int:
+        # Beyond that, readers of JSON disagree about numbers; RFC 8785, appendix D, writes such integers as strings.
+        return str(value) if abs(value) <= LARGEST_CANONICAL_INTEGER else f'"{value}"'
     if kind is dict:
         mapping = cast("dict[str, Any]", value)
         return "{" + ",".join([f"{_string(key)}:{canonical_text(mapping[key])}" for key in sorted(mapping)]) + "}"

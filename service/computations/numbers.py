@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Final, Literal
 
 import numpy as np
 
-from api_schemas.bounds import EnclosedNumber
+from api_schemas.curves import EnclosedColumn
+from api_schemas.enclosures import EnclosedNumber
 from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.trade_off.abstract import AbstractTradeOff
 
 SMALLEST_PLAIN_NUMBER: Final = 1e-290
 """Positive numbers below this also travel as decimal logarithms."""
@@ -17,13 +20,28 @@ LOG10_OF_E: Final = math.log10(math.e)
 # Two roundings of the product and the constant, and one of the correction itself, are below four half-ulps.
 LOG10_RELATIVE_ERROR: Final = 2.0**-51
 
+LOGARITHMS: Final[tuple[Literal["value_log10", "lower_log10", "upper_log10"], ...]] = (
+    "value_log10",
+    "lower_log10",
+    "upper_log10",
+)
+UNPROVED: Final = (Evidence.STATISTICAL, Evidence.ASYMPTOTIC)
+
 SafeEnd = Literal["lower", "upper"]
 
 
+def as_sure_as(curve: AbstractTradeOff, enclosure: Enclosure) -> Enclosure:
+    """A reading of a curve, with evidence no better than that of the curve where this is no proof."""
+    if curve.evidence not in UNPROVED:
+        return enclosure
+    return replace(enclosure, evidence=Evidence.weakest(enclosure.evidence, curve.evidence))
+
+
 def enclosed_number(enclosure: Enclosure, safe_end: SafeEnd) -> EnclosedNumber:
-    """One number with its enclosure, as on the wire."""
+    """One number with its enclosure, as on the wire; where there is no enclosure, the approximation alone."""
     lower, upper = enclosure.lower, enclosure.upper
-    number = EnclosedNumber(value=lower if safe_end == "lower" else upper, lower=lower, upper=upper)
+    value = lower if safe_end == "lower" else upper
+    number = EnclosedNumber(value=value, lower=lower, upper=upper)
     log_lower, log_upper = _logarithm(lower, enclosure.log_lower), _logarithm(upper, enclosure.log_upper)
     if upper < SMALLEST_PLAIN_NUMBER and log_upper > -math.inf:
         lower_log10 = log_lower * LOG10_OF_E - abs(log_lower) * LOG10_RELATIVE_ERROR
@@ -31,27 +49,66 @@ def enclosed_number(enclosure: Enclosure, safe_end: SafeEnd) -> EnclosedNumber:
         number["value_log10"] = lower_log10 if safe_end == "lower" else upper_log10
         number["lower_log10"] = lower_log10
         number["upper_log10"] = upper_log10
-    return number
+    decimal = getattr(enclosure, "decimal", None)
+    if decimal is not None:
+        number["value_decimal"] = decimal.lower if safe_end == "lower" else decimal.upper
+        number["lower_decimal"] = decimal.lower
+        number["upper_decimal"] = decimal.upper
+    return _unbounded(number) if enclosure.evidence is Evidence.ASYMPTOTIC else number
 
 
-def enclosed_numbers(bounds: Bounds, safe_end: SafeEnd) -> list[EnclosedNumber]:
+def enclosed_numbers(bounds: Bounds, safe_end: SafeEnd, evidence: Evidence) -> list[EnclosedNumber]:
     """An array of numbers with their enclosures, as on the wire."""
     lower, upper = bounds.lower.tolist(), bounds.upper.tolist()
     value = lower if safe_end == "lower" else upper
     numbers: list[EnclosedNumber] = [
         {"value": safe, "lower": low, "upper": high} for safe, low, high in zip(value, lower, upper, strict=True)
     ]
+    if evidence is Evidence.ASYMPTOTIC:
+        numbers = [_unbounded(number) for number in numbers]
     for index in _tiny(bounds):
-        numbers[index] = enclosed_number(bounds.at(index, Evidence.EXACT), safe_end)
+        numbers[index] = enclosed_number(bounds.at(index, evidence), safe_end)
     return numbers
 
 
-def narrow(bounds: Bounds, relative_tolerance: float) -> bool:
+def enclosed_column(bounds: Bounds, safe_end: SafeEnd, evidence: Evidence) -> EnclosedColumn:
+    """The same as columns."""
+    lower, upper = bounds.lower.tolist(), bounds.upper.tolist()
+    bounded = evidence is not Evidence.ASYMPTOTIC
+    column: EnclosedColumn = {
+        "value": lower if safe_end == "lower" else upper,
+        "lower": lower if bounded else None,
+        "upper": upper if bounded else None,
+    }
+    tiny = {index: enclosed_number(bounds.at(index, evidence), safe_end) for index in _tiny(bounds)}
+    for name in LOGARITHMS:
+        logarithms = {index: number.get(name) for index, number in tiny.items()}
+        if any(logarithm is not None for logarithm in logarithms.values()):
+            column[name] = [logarithms.get(index) for index in range(len(lower))]
+    return column
+
+
+def meets(enclosure: Enclosure, relative_tolerance: float) -> bool:
+    """Whether there is an enclosure that is at most `relative_tolerance` wide."""
+    return enclosure.evidence is not Evidence.ASYMPTOTIC and enclosure.relative_width() <= relative_tolerance
+
+
+def narrow(bounds: Bounds, evidence: Evidence, relative_tolerance: float) -> bool:
     """Whether every enclosure is at most `relative_tolerance` wide, relative to its upper end."""
+    if evidence is Evidence.ASYMPTOTIC:
+        return False
     wide = bounds.upper - bounds.lower > relative_tolerance * bounds.upper
     tiny = _tiny(bounds)
     wide[tiny] = [bounds.at(index, Evidence.EXACT).relative_width() > relative_tolerance for index in tiny]
     return not wide.any()
+
+
+def _unbounded(number: EnclosedNumber) -> EnclosedNumber:
+    """The approximation without its ends, which are no bounds."""
+    alone = EnclosedNumber(value=number["value"], lower=None, upper=None)
+    if "value_log10" in number:
+        alone["value_log10"] = number["value_log10"]
+    return alone
 
 
 def _tiny(bounds: Bounds) -> list[int]:

@@ -1,10 +1,11 @@
-"""What a request costs: its questions, at the prices of its mechanism."""
+"""What a request costs: its questions or its points, at the prices of its mechanism."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from api_schemas.quantities import Direction
 from api_schemas.questions import (
     AdvantageQuestion,
     AttackAccuracyQuestion,
@@ -21,19 +22,31 @@ from service.privacy.questions.complement import LARGE_RATE
 
 def price(questions: Sequence[QuestionSpec], tariff: Tariff) -> int:
     """Microseconds of CPU, roughly, and rather too many than too few."""
-    directions = {question.direction for question in questions}
-    curves = 1 if tariff.hull is tariff.directed else 2 if "both" in directions else len(directions)
-    total = tariff.base * curves
+    total = _base(tariff, (question.direction for question in questions))
     for question in questions:
         total += _price(question, tariff.hull if question.direction == "both" else tariff.directed)
     return total
 
 
+def curves_price(directions: Sequence[Direction], points: int, tariff: Tariff) -> int:
+    """The same for curves, each read at so many points."""
+    prices = (tariff.hull if direction == "both" else tariff.directed for direction in directions)
+    return _base(tariff, directions) + sum(_list_price(points, each) for each in prices)
+
+
+def _base(tariff: Tariff, directions: Iterable[Direction]) -> int:
+    asked = set(directions)
+    return tariff.base * (1 if tariff.hull is tariff.directed else 2 if "both" in asked else len(asked))
+
+
+def _list_price(points: int, prices: Prices) -> int:
+    return min(prices.spread, prices.point * points) + math.ceil(prices.listed_point * points)
+
+
 def _price(question: QuestionSpec, prices: Prices) -> int:
     match question:
         case TradeOffQuestion():
-            points = len(question.false_positive_rates)
-            return min(prices.spread, prices.point * points) + math.ceil(prices.listed_point * points)
+            return _list_price(len(question.false_positive_rates), prices)
         case GdpMuQuestion():
             return prices.gdp_mu
         case EpsilonQuestion():

@@ -76,10 +76,16 @@ def test_published_numbers(bits: str, text: str) -> None:
     assert canonical_text(struct.unpack(">d", bytes.fromhex(bits))[0]) == text
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), 2**53, -(2**53), object()])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), object()])
 def test_what_has_no_canonical_form_is_refused(value: Any) -> None:
     with pytest.raises(rfc8785.CanonicalizationError):
         canonical_text(value)
+
+
+@pytest.mark.parametrize("value", [2**53, -(2**53), 2**63 - 1])
+def test_integers_that_no_double_holds_are_strings_of_digits(value: int) -> None:
+    """RFC 8785, appendix D: integers outside the safe range are to be represented as strings."""
+    assert canonical_text(value).encode() == rfc8785.dumps(str(value))
 
 
 def request(text: str) -> BoundsRequest:
@@ -135,6 +141,7 @@ def test_models_are_written_as_their_dump(sent: str) -> None:
         OURS.replace("1e-5", "0.00001").replace(": 1.0", ": 1").replace("0.01", "1e-2"),
         OURS.replace('"prior": 0.5', '"prior": 0.5, "false_positive_rate": null, "direction": "add"'),
         json.dumps(dict(reversed(json.loads(OURS).items())) | {"method": "auto", "rtol": 1e-9}),
+        OURS.replace('"questions"', '"order": null, "samples": null, "questions"'),
     ],
 )
 def test_equal_requests_have_one_digest(same: str) -> None:
@@ -154,6 +161,27 @@ def test_equal_requests_have_one_digest(same: str) -> None:
 )
 def test_different_requests_have_different_digests(other: str) -> None:
     assert digest("bounds", "v", request(other)) != digest("bounds", "v", request(OURS))
+
+
+EVERY_OPTION = {"order": 4, "samples": 100_000, "seed": 0, "confidence": 0.999, "digits": 25}
+
+
+@pytest.mark.parametrize(
+    ("method", "filled_in", "different"),
+    [
+        ("edgeworth", ["order"], {"order": 3}),
+        ("monte_carlo", ["samples", "seed", "confidence"], {"seed": 2**63 - 1}),
+        ("monte_carlo", ["samples", "seed", "confidence"], {"seed": 2**63 - 2}),
+        ("ground_truth", ["digits"], {"digits": 26}),
+        ("all", ["order", "samples", "seed", "confidence"], {"digits": 25}),
+    ],
+)
+def test_an_absent_option_is_its_default(method: str, filled_in: list[str], different: dict[str, Any]) -> None:
+    def name(**options: Any) -> str:
+        return digest("bounds", "v", request(json.dumps(json.loads(OURS) | {"method": method} | options)))
+
+    assert name() == name(**{option: EVERY_OPTION[option] for option in filled_in})
+    assert name() != name(**different)
 
 
 def test_the_engine_version_and_the_resource_are_in_the_digest() -> None:

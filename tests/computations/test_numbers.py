@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import Literal
 
 import mpmath
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.computations.numbers import enclosed_number, enclosed_numbers, narrow
+from service.computations.numbers import enclosed_column, enclosed_number, enclosed_numbers, narrow
 from service.privacy.enclosure import Bounds, Enclosure, Evidence
 
 EXACT = Evidence.EXACT
@@ -66,7 +68,7 @@ def test_arrays_are_written_like_their_elements() -> None:
     bounds = Bounds(lower, upper, log_lower, log_upper)
     for safe_end in ("lower", "upper"):
         one_by_one = [enclosed_number(bounds.at(index, EXACT), safe_end) for index in range(4)]
-        assert enclosed_numbers(bounds, safe_end) == one_by_one
+        assert enclosed_numbers(bounds, safe_end, EXACT) == one_by_one
     assert "value_log10" in one_by_one[2]
 
 
@@ -81,11 +83,56 @@ def test_arrays_are_written_like_their_elements() -> None:
     ],
 )
 def test_narrow(lower: list[float], upper: list[float], tolerance: float, expected: bool) -> None:
-    assert narrow(Bounds(np.array(lower), np.array(upper)), tolerance) is expected
+    assert narrow(Bounds(np.array(lower), np.array(upper)), EXACT, tolerance) is expected
 
 
 def test_narrow_looks_at_logarithms_where_ends_underflow() -> None:
     zeros = np.array([0.0])
     for width, expected in ((1e-12, True), (1e-3, False)):
         bounds = Bounds(zeros, zeros, np.array([-2000.0 - width]), np.array([-2000.0]))
-        assert narrow(bounds, 1e-6) is expected
+        assert narrow(bounds, EXACT, 1e-6) is expected
+
+
+def test_an_approximation_is_written_without_ends() -> None:
+    plain = Enclosure(0.25, 0.25, Evidence.ASYMPTOTIC)
+    assert enclosed_number(plain, "upper") == {"value": 0.25, "lower": None, "upper": None}
+    small = Enclosure(0.0, 0.0, Evidence.ASYMPTOTIC, -2000.0, -2000.0)
+    written = enclosed_number(small, "upper")
+    assert set(written) == {"value", "lower", "upper", "value_log10"}
+    assert math.isclose(written["value_log10"], -2000 / math.log(10), rel_tol=1e-14)
+    bounds = Bounds(
+        np.array([0.25, 0.0]), np.array([0.25, 0.0]), np.log([0.25, 1.0]) - [0, 2000], np.log([0.25, 1.0]) - [0, 2000]
+    )
+    assert enclosed_numbers(bounds, "upper", Evidence.ASYMPTOTIC) == [
+        enclosed_number(plain, "upper"),
+        enclosed_number(small, "upper"),
+    ]
+    assert not narrow(bounds, Evidence.ASYMPTOTIC, 1.0)
+
+
+def test_columns_hold_what_the_rows_hold() -> None:
+    lower, upper = np.array([0.1, 0.0, 0.3]), np.array([0.2, 1e-310, 0.3])
+    bounds = Bounds(lower, upper, np.log([0.1, 1e-320, 0.3]), np.log(upper))
+    for evidence in (EXACT, Evidence.ASYMPTOTIC):
+        for safe_end in ("lower", "upper"):
+            rows = enclosed_numbers(bounds, safe_end, evidence)
+            for name, column in enclosed_column(bounds, safe_end, evidence).items():
+                assert (column or [None] * 3) == [row.get(name) for row in rows]
+    assert set(enclosed_column(Bounds(lower[:1], upper[:1]), "upper", EXACT)) == {"value", "lower", "upper"}
+
+
+@dataclass(frozen=True)
+class Digits:
+    lower: str
+    upper: str
+
+
+class ManyDigits(Enclosure):
+    decimal = Digits("0.1234567890123456789", "0.1234567890123456790")
+
+
+@pytest.mark.parametrize("safe_end", ["lower", "upper"])
+def test_digits_beyond_a_double_come_as_strings(safe_end: Literal["lower", "upper"]) -> None:
+    written = enclosed_number(ManyDigits(0.12, 0.13, Evidence.PROVED), safe_end)
+    assert (written["lower_decimal"], written["upper_decimal"]) == (ManyDigits.decimal.lower, ManyDigits.decimal.upper)
+    assert written["value_decimal"] == written[f"{safe_end}_decimal"]

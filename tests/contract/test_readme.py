@@ -36,12 +36,16 @@ def section(heading: str) -> str:
     return README.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
 
 
-def table_objects(kind: str) -> list[dict[str, Any]]:
-    """The JSON objects in the second column of the table that maps to `kind`."""
+def requested_objects() -> list[dict[str, Any]]:
+    """The JSON objects in the second columns of the tables that say what to send."""
     rows = [line for line in section("From question to request").splitlines() if line.startswith("|")]
-    objects = [json.loads(code) for row in rows for code in re.findall(r"`(\{.*?\})`", row)]
-    known = tags(QuestionSpec if kind == "question" else MechanismSpec)
-    return [value for value in objects if value["type"] in known]
+    return [json.loads(code) for row in rows for code in re.findall(r"`(\{.*?\})`", row)]
+
+
+def table_objects(kind: str) -> list[dict[str, Any]]:
+    """The objects of the table that maps to `kind`; those of the table of curves have no `type`."""
+    known = {"question": tags(QuestionSpec), "mechanism": tags(MechanismSpec), "curves": {None}}[kind]
+    return [value for value in requested_objects() if value.get("type") in known]
 
 
 def first_column(heading: str) -> set[str]:
@@ -92,6 +96,13 @@ def test_every_question_of_the_table_is_answered(client: TestClient, question: d
 def test_every_mechanism_of_the_table_is_answered(client: TestClient, mechanism: dict[str, Any]) -> None:
     response = client.post("/v1/bounds", json={"mechanism": mechanism, "questions": [{"type": "advantage"}]})
     assert response.status_code == 200, response.text
+
+
+@pytest.mark.parametrize("asked", table_objects("curves"), ids=json.dumps)
+def test_every_curve_of_the_table_is_drawn(client: TestClient, asked: dict[str, Any]) -> None:
+    response = client.post("/v1/curves", json={"mechanism": DP_SGD, **asked})
+    assert response.status_code == 200, response.text
+    assert response.json()["curves"]
 
 
 def test_the_tables_name_every_question_and_mechanism() -> None:

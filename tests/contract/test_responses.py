@@ -8,7 +8,7 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from api_schemas.bounds import (
     Assumption,
@@ -20,11 +20,14 @@ from api_schemas.bounds import (
     TradeOffAnswer,
 )
 from api_schemas.catalogue import catalogue
-from api_schemas.examples import BOUNDS_EXAMPLES
+from api_schemas.curves import CurvesRequest
+from api_schemas.examples import BOUNDS_EXAMPLES, CURVES_EXAMPLES
 from api_schemas.fields import shape_of, type_of
 from api_schemas.mechanisms import MechanismSpec
+from api_schemas.options import OPTIONS
 from api_schemas.problems import FieldError, Problem
 from api_schemas.questions import QuestionSpec
+from service.privacy.composition import choose
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 SMALL = {"value_log10": -1000.0, "lower_log10": -1000.5, "upper_log10": -1000.0}
@@ -142,7 +145,8 @@ def test_the_catalogue_lists_everything() -> None:
     assert [entry["type"] for entry in listed["mechanisms"]] == [type_of(m) for m in shape_of(MechanismSpec).models]
     assert [entry["type"] for entry in listed["questions"]] == [type_of(m) for m in shape_of(QuestionSpec).models]
     assert [entry["type"] for entry in listed["threat_models"]] == ["worst_case"]
-    assert listed["methods"] == ["auto", "closed_form", "contour"]
+    assert listed["methods"] == [*choose.METHODS, "all"]
+    assert [option["name"] for option in listed["options"]] == list(OPTIONS)
     [dpsgd] = [entry for entry in listed["mechanisms"] if entry["type"] == "dpsgd"]
     rate = dpsgd["parameters"][1]
     assert rate["name"] == "sample_rate"
@@ -152,6 +156,7 @@ def test_the_catalogue_lists_everything() -> None:
     assert epsilon["parameters"][0]["unit"] == "nats"
 
 
-@pytest.mark.parametrize("name", BOUNDS_EXAMPLES)
-def test_examples_are_valid_requests(name: str) -> None:
-    BoundsRequest.model_validate_json(json.dumps(BOUNDS_EXAMPLES[name]["value"]))
+@pytest.mark.parametrize(("model", "examples"), [(BoundsRequest, BOUNDS_EXAMPLES), (CurvesRequest, CURVES_EXAMPLES)])
+def test_examples_are_valid_requests(model: type[BaseModel], examples: dict[str, Any]) -> None:
+    for example in examples.values():
+        model.model_validate_json(json.dumps(example["value"]))

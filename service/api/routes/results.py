@@ -7,16 +7,18 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request, Response
 
 from api_schemas.bounds import BoundsResponse
+from api_schemas.curves import CurvesResponse
 from service.api.answers import NOT_MODIFIED, stored_response
 from service.api.dependencies import UsedServices
 from service.api.documentation import problems
 from service.api.problems import ResultNotFound
 from service.computations.bounds import BOUNDS
+from service.computations.curves import CURVES
 from service.telemetry.http import record_of
 
 router = APIRouter(tags=["results"])
 
-COMPUTATIONS = (BOUNDS.name,)
+COMPUTATIONS = (BOUNDS.name, CURVES.name)
 IMMUTABLE = "public, max-age=31536000, immutable"
 
 Digest = Annotated[
@@ -34,7 +36,7 @@ Digest = Annotated[
 
 @router.get(
     "/v1/results/{digest}",
-    response_model=BoundsResponse,
+    response_model=BoundsResponse | CurvesResponse,
     responses=NOT_MODIFIED | problems(404, 422, 500),
 )
 async def result(request: Request, digest: Digest, services: UsedServices) -> Response:

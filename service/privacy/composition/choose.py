@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
@@ -70,6 +70,25 @@ def pair(
             steps_refused.curves(sensitivity)
         return _contour(parts)
     raise _refusal(mechanism, method, parts)
+
+
+def methods_for(
+    mechanism: AbstractMechanism,
+    sensitivity: float = 1.0,
+    options: EngineOptions = DEFAULT_OPTIONS,
+    methods: Sequence[str] = METHODS[1:],
+) -> dict[str, TradeOffPair]:
+    """The curves of a mechanism by every one of `methods` that can serve it, in their order.
+
+    Cheap: engines say what they cannot serve when curves are asked for, and work when these are read.
+    """
+    found: dict[str, TradeOffPair] = {}
+    for method in methods:
+        try:
+            found[method] = pair(mechanism, method, sensitivity, options)
+        except UnsupportedCombination:
+            continue
+    return found
 
 
 # Engines are imported when first asked for: closed forms answer without them.

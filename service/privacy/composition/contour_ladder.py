@@ -8,12 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 from scipy.special import ndtri
 
 from service.privacy.composition.contour_line import ContourLine
 from service.privacy.composition.loss_transform import LossTransform
+from service.privacy.composition.sampled_gaussian import RealCumulants
 from service.privacy.enclosure import FloatArray
 from service.privacy.trade_off.abstract import BoolArray
 
@@ -48,12 +50,18 @@ _INWARD_LINES = 20
 """Most rungs on one side of the middle, and most between a pole and the middle."""
 
 
+class Cumulants(Protocol):
+    """What a ladder is placed by: K, K', K'' of a loss at real tilts."""
+
+    def cumulants(self, tilts: FloatArray) -> RealCumulants:
+        """At tilts of shape (S,)."""
+        ...
+
+
 class Rung:
     """One tilt of the ladder with its cumulants; its line is built on first use."""
 
-    def __init__(
-        self, transform: LossTransform, theta: float, value: float, threshold: float, deviation: float
-    ) -> None:
+    def __init__(self, transform: Cumulants, theta: float, value: float, threshold: float, deviation: float) -> None:
         """`value`, `threshold`, `deviation`: K, K' (the threshold with this saddle point) and sqrt K'' at `theta`."""
         self._transform, self.theta = transform, theta
         self.value, self.threshold, self.deviation = value, threshold, deviation
@@ -67,13 +75,14 @@ class Rung:
     @cached_property
     def line(self) -> ContourLine:
         """The line at this tilt, laid out for thresholds near its saddle point."""
+        assert isinstance(self._transform, LossTransform), "only a loss with a complex transform has lines"
         return ContourLine(self._transform, self.theta, self.threshold, self.deviation, 1.25 * self.deviation)
 
 
 class ContourLadder:
     """The lines of one run in one direction, sorted by tilt; the methods `for_...` choose among them."""
 
-    def __init__(self, transform: LossTransform, variances: FloatArray) -> None:
+    def __init__(self, transform: Cumulants, variances: FloatArray) -> None:
         """`variances`: K'' of the transform at 0, 1/2 and 1, positive."""
         self._transform = transform
         at_zero, middle, at_one = (math.sqrt(float(variance)) for variance in variances)

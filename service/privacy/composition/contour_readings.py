@@ -51,14 +51,20 @@ class Readings:
         return np.max(-np.expm1(np.where(np.isnan(gap), 0.0, gap)), axis=0)
 
 
+def nothing_known(n: int) -> Readings:
+    """Of n points: power and type II error at most 1."""
+    result = Readings(np.full((3, n), -np.inf), np.full((3, n), np.inf))
+    result.upper[:2] = 0.0
+    return result
+
+
 def read_points(line: ContourLine, alpha: FloatArray) -> Readings:
     """ln power, ln type II error and ln slope at rates strictly between 0 and 1, by the inequalities of `contour.py`.
 
     Unknown (power and type II error at most 1) where no threshold is found.
     """
     c = _solve_tail(line, alpha)
-    result = Readings(np.full((3, len(alpha)), -np.inf), np.full((3, len(alpha)), np.inf))
-    result.upper[:2] = 0.0
+    result = nothing_known(len(alpha))
     good = np.isfinite(c)
     if not good.any():
         return result
@@ -131,7 +137,7 @@ def _with_complement(
 ) -> Readings:
     """Rows ln power, ln beta, ln slope from the one of power and beta that the line gives directly, on its scale."""
     log_low, log_high = _logs(low, high, log_scale)
-    other_low, other_high = _complement(log_low, log_high)
+    other_low, other_high = complement(log_low, log_high)
     order = (0, 1) if power_first else (1, 0)
     lower, upper = np.empty((3, len(low))), np.empty((3, len(low)))
     lower[order[0]], upper[order[0]], lower[2] = log_low, log_high, slope_low
@@ -139,7 +145,7 @@ def _with_complement(
     return Readings(lower, upper)
 
 
-def _complement(log_low: FloatArray, log_high: FloatArray) -> tuple[FloatArray, FloatArray]:
+def complement(log_low: FloatArray, log_high: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Enclosure of ln(1 - x), from one of ln x <= 0 that was read on a line.
 
     The rounding of e^{ln x}, which matters where 1 - x is small, is inside the 1e-15 that the line adds to its scale's
@@ -171,7 +177,7 @@ def read_profile(line: ContourLine, epsilon: FloatArray) -> Readings:
         return Readings(log_low[None], log_high[None])
     if line.theta > 0:
         log_low, log_high = _logs(-high, -low, integrals.log_scale[2])
-        lower, upper = _complement(log_low, log_high)
+        lower, upper = complement(log_low, log_high)
         return Readings(lower[None], upper[None])
     # delta - 1 + e^eps may exceed 1, and its scale may overflow far above the line's range: then nothing is known.
     scale = np.exp(np.minimum(integrals.log_scale[2], 600.0))

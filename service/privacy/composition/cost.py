@@ -10,7 +10,8 @@ import math
 from dataclasses import dataclass, fields, replace
 from typing import Final, final
 
-from service.privacy.mechanisms.abstract import AbstractMechanism, SampledGaussianPart
+from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
+from service.privacy.mechanisms.abstract import AbstractMechanism, SampledGaussianPart, Steps
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 
 
@@ -82,14 +83,94 @@ HARD: Final = 60
 differ by a factor of a hundred, and this lies between: all of them go to another process, and few are refused."""
 
 
-def tariff(mechanism: AbstractMechanism) -> Tariff:
-    """The prices of a mechanism, from its description alone; nothing is allocated in proportion to step counts."""
+DISCRETISED: Final = Tariff(
+    base=200_000,
+    directed=Prices(
+        point=2_000, spread=4_000, listed_point=10, profile=2_000, epsilon=4_000, complement=100_000, gdp_mu=100_000
+    ),
+    hull=Prices(
+        point=20_000, spread=40_000, listed_point=40, profile=4_000, epsilon=8_000, complement=400_000, gdp_mu=400_000
+    ),
+)
+ASYMPTOTIC: Final = Tariff(
+    base=5_000,
+    directed=Prices(
+        point=1_000, spread=2_000, listed_point=10, profile=1_000, epsilon=5_000, complement=50_000, gdp_mu=100_000
+    ),
+    hull=Prices(
+        point=10_000, spread=20_000, listed_point=40, profile=2_000, epsilon=10_000, complement=200_000, gdp_mu=400_000
+    ),
+)
+"""Series in the cumulants of the loss."""
+SAMPLED_RUN: Final = Tariff(
+    base=0,
+    directed=Prices(
+        point=500, spread=1_000, listed_point=10, profile=500, epsilon=5_000, complement=25_000, gdp_mu=100_000
+    ),
+    hull=Prices(
+        point=5_000, spread=10_000, listed_point=40, profile=1_000, epsilon=10_000, complement=100_000, gdp_mu=400_000
+    ),
+)
+"""Readings of a sample that is drawn and sorted; drawing it is priced by its size."""
+DRAW, DRAW_OF_A_PART = 0.5, 0.05
+"""Of the loss of a whole run: once, and for every different step."""
+DIGITS: Final = 5_000_000
+"""One reading in arbitrary precision."""
+GROUND_TRUTH: Final = Tariff(
+    base=0,
+    directed=Prices(
+        point=DIGITS,
+        spread=0,
+        listed_point=DIGITS,
+        profile=DIGITS,
+        epsilon=DIGITS,
+        complement=60 * DIGITS,
+        gdp_mu=1_000 * DIGITS,
+    ),
+    hull=Prices(
+        point=60 * DIGITS,
+        spread=0,
+        listed_point=60 * DIGITS,
+        profile=2 * DIGITS,
+        epsilon=2 * DIGITS,
+        complement=120 * DIGITS,
+        gdp_mu=1_000 * DIGITS,
+    ),
+)
+
+
+def tariff(mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS) -> Tariff:
+    """The prices of a mechanism by a method of `choose.METHODS`, from its description alone; nothing is allocated in
+    proportion to step counts.
+    """
     steps = mechanism.elementary_steps()
+    match method:
+        case "discretised":
+            return DISCRETISED
+        case "edgeworth" | "clt" | "saddlepoint":
+            return ASYMPTOTIC
+        case "monte_carlo":
+            return replace(SAMPLED_RUN, base=math.ceil(options.samples * (DRAW + DRAW_OF_A_PART * len(steps))))
+        case "ground_truth":
+            return GROUND_TRUTH
+        case "contour":
+            return _contour(steps)
+        case _:
+            return _best(steps)
+
+
+def _best(steps: Steps) -> Tariff:
     if len(steps) == 1 and steps[0][1] == 1:
         return SAMPLED_STEP if isinstance(steps[0][0], PoissonSampled) else SAME_BOTH_WAYS
+    if not any(isinstance(step.part(1.0), SampledGaussianPart) for step, _ in steps):
+        return SAME_BOTH_WAYS
+    return _contour(steps)
+
+
+def _contour(steps: Steps) -> Tariff:
     sampled = [(part, count) for step, count in steps if isinstance(part := step.part(1.0), SampledGaussianPart)]
     if not sampled:
-        return SAME_BOTH_WAYS
+        return CONTOUR
     loss = math.sqrt(math.fsum(count * (part.sample_rate / part.noise_multiplier) ** 2 for part, count in sampled))
     noise = min(part.noise_multiplier for part, _ in sampled)
     many = sum(count for _, count in sampled) >= LEAST_STEPS

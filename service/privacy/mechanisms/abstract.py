@@ -59,6 +59,10 @@ class AbstractStep(AbstractMechanism):
     def part(self, sensitivity: float) -> Part | None:
         """What the step adds to a composition of Gaussian and sampled Gaussian steps; None if it is neither."""
 
+    def loss_atoms(self, sensitivity: float) -> tuple[tuple[float, float], ...]:  # noqa: ARG002 - most losses have none
+        """(loss, H0-mass) of the losses (nats, add direction) that have a probability of their own, within 16 u."""
+        return ()
+
 
 Steps: TypeAlias = tuple[tuple[AbstractStep, int], ...]
 

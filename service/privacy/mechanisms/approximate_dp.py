@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, final
 
@@ -34,6 +35,11 @@ class ApproximateDp(AbstractStep):
         # epsilon and delta are stated for the relation in force: sensitivity does not change them.
         curve = ApproximateDpTradeOff(float(self.epsilon), float(self.delta))
         return TradeOffPair(curve, curve, source="Kairouz, Oh, Viswanath 2015, Theorem 2.1")
+
+    @override
+    def loss_atoms(self, sensitivity: float) -> tuple[tuple[float, float], ...]:
+        rest, rare = 1 - self.delta, math.exp(-self.epsilon) / (1 + math.exp(-self.epsilon))
+        return ((-self.epsilon, rest / (1 + math.exp(-self.epsilon))), (self.epsilon, rest * rare))
 
     @override
     def part(self, sensitivity: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, final
 
@@ -35,6 +36,11 @@ class Laplace(AbstractStep):
     def curves(self, sensitivity: float) -> TradeOffPair:
         curve = LaplaceTradeOff(quotient(sensitivity, self.noise_multiplier))
         return TradeOffPair(curve, curve, source="Kaissis et al. 2023 (ReRo), Corollary 1")
+
+    @override
+    def loss_atoms(self, sensitivity: float) -> tuple[tuple[float, float], ...]:
+        shift = sensitivity / self.noise_multiplier
+        return ((-shift, 0.5), (shift, 0.5 * math.exp(-shift)))
 
     @override
     def part(self, sensitivity: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, cast, final
 
@@ -61,6 +62,12 @@ class PoissonSampled(AbstractStep):
             "Zhu, Dong, Wang 2022, Theorem 11 (dominating pairs of Poisson sampling); Kaissis et al. 2023, section 4"
         )
         return TradeOffPair(add, add.reversed(), source)
+
+    @override
+    def loss_atoms(self, sensitivity: float) -> tuple[tuple[float, float], ...]:
+        # H0 is the law of the base without the record, whatever the rate.
+        atoms = self._base.loss_atoms(sensitivity)
+        return tuple((math.log1p(self.sample_rate * math.expm1(min(loss, 700.0))), mass) for loss, mass in atoms)
 
     @override
     def part(self, sensitivity: float) -> SampledGaussianPart | None:

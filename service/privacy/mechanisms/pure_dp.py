@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, final
 
@@ -33,6 +34,11 @@ class PureDp(AbstractStep):
         # epsilon is stated for the relation in force: sensitivity does not change it.
         curve = ApproximateDpTradeOff(float(self.epsilon), 0.0)
         return TradeOffPair(curve, curve, source="Wasserman, Zhou 2010; Kairouz, Oh, Viswanath 2015, Theorem 2.1")
+
+    @override
+    def loss_atoms(self, sensitivity: float) -> tuple[tuple[float, float], ...]:
+        rare = math.exp(-self.epsilon) / (1 + math.exp(-self.epsilon))
+        return ((-self.epsilon, 1 / (1 + math.exp(-self.epsilon))), (self.epsilon, rare))
 
     @override
     def part(self, sensitivity: float) -> None:

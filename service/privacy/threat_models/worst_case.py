@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal, final
 
@@ -35,3 +36,9 @@ class WorstCase:
     ) -> TradeOffPair:
         """The pair of worst-case curves of the whole mechanism, by the given or the best engine."""
         return choose.pair(mechanism, method, SENSITIVITIES[self.neighboring_relation], options)
+
+    def curves_by_method(
+        self, mechanism: AbstractMechanism, methods: Sequence[str], options: EngineOptions = DEFAULT_OPTIONS
+    ) -> dict[str, TradeOffPair]:
+        """The same by each of the methods that can serve the mechanism, in their order."""
+        return choose.methods_for(mechanism, SENSITIVITIES[self.neighboring_relation], options, methods)

@@ -1,0 +1,197 @@
+"""`POST /v1/curves`: trade-off curves as columns to plot, and which of them is the harder one to attack."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal, NotRequired, Self
+
+from pydantic import Field, model_validator
+from typing_extensions import TypedDict
+
+from api_schemas.base import Log10, Request, Response, is_none
+from api_schemas.bounds import Assumption, Hazard
+from api_schemas.enclosures import Conditional, Evidence, MethodUsed, Source, ToleranceMet
+from api_schemas.limits import check_tree, refusal
+from api_schemas.mechanisms import MechanismSpec
+from api_schemas.options import settle_options
+from api_schemas.quantities import (
+    LARGEST_LIST,
+    Direction,
+    Engine,
+    OptionalConfidenceLevel,
+    OptionalDigits,
+    OptionalFalsePositiveRates,
+    OptionalOrder,
+    OptionalSamples,
+    OptionalSeed,
+    RelativeTolerance,
+)
+from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel
+
+LARGEST_CHOICES: Final = 8
+LARGEST_CURVES: Final = 64
+LARGEST_CURVE_POINTS: Final = 40_000
+
+
+class RateGrid(Request):
+    """False positive rates with equal ratios from one to the next."""
+
+    count: Annotated[
+        int,
+        Field(ge=2, le=LARGEST_LIST, description="How many rates, from the smallest to the largest.", examples=[200]),
+    ] = 200
+    smallest: Annotated[
+        float, Field(ge=1e-300, le=1, description="The first rate; below the largest.", examples=[1e-12])
+    ] = 1e-12
+    largest: Annotated[float, Field(ge=1e-300, le=1, description="The last rate.", examples=[0.5])] = 0.5
+    spacing: Annotated[
+        Literal["log", "log_mirrored"],
+        Field(
+            description="log: the rates; log_mirrored: the rates and their complements, which resolve the other end of "
+            "the curves. What coincides in double precision is listed once.",
+            examples=["log"],
+        ),
+    ] = "log"
+
+
+class CurvesRequest(Request):
+    """A mechanism, and the curves to draw of it: every threat model by every method in every direction."""
+
+    mechanism: MechanismSpec
+    threat_models: Annotated[
+        tuple[ThreatModelSpec, ...],
+        Field(min_length=1, max_length=LARGEST_CHOICES, description="Who attacks: a curve for each."),
+    ] = (WorstCaseThreatModel(type="worst_case"),)
+    methods: Annotated[
+        tuple[Engine, ...],
+        Field(
+            min_length=1,
+            max_length=LARGEST_CHOICES,
+            description="Engines that compute the curves: a curve for each.",
+            examples=[["auto"]],
+        ),
+    ] = ("auto",)
+    directions: Annotated[
+        tuple[Direction, ...], Field(min_length=1, max_length=3, description="A curve for each.", examples=[["add"]])
+    ] = ("add",)
+    false_positive_rates: OptionalFalsePositiveRates = None
+    grid: Annotated[
+        RateGrid | None,
+        Field(
+            description="Rates to read every curve at, where they are not listed; absent: 200 from 1e-12 to 0.5.",
+            exclude_if=is_none,
+        ),
+    ] = None
+    relative_tolerance: RelativeTolerance = 1e-9
+    order: OptionalOrder = None
+    samples: OptionalSamples = None
+    seed: OptionalSeed = None
+    confidence: OptionalConfidenceLevel = None
+    digits: OptionalDigits = None
+
+    @model_validator(mode="after")
+    def _within_limits(self) -> Self:
+        check_tree(self.mechanism)
+        settle_options(self, self.methods)
+        if self.false_positive_rates is None:
+            vars(self)["grid"] = self.grid or RateGrid()
+        elif self.grid is not None:
+            raise refusal("/grid", "Send only one of false_positive_rates and grid.")
+        if self.grid is not None and self.grid.smallest >= self.grid.largest:
+            raise refusal("/grid/smallest", "Must be below the largest rate.")
+        if self.curve_count > LARGEST_CURVES:
+            raise refusal("", f"A request may ask for at most {LARGEST_CURVES} curves; it asks for {self.curve_count}.")
+        if self.rate_count > LARGEST_LIST:
+            raise refusal("/grid/count", f"There may be at most {LARGEST_LIST} rates with their complements.")
+        if self.curve_count * self.rate_count > LARGEST_CURVE_POINTS:
+            raise refusal("", f"All curves together may have at most {LARGEST_CURVE_POINTS} points.")
+        return self
+
+    @property
+    def curve_count(self) -> int:
+        """How many curves are asked for."""
+        return len(self.threat_models) * len(self.methods) * len(self.directions)
+
+    @property
+    def rate_count(self) -> int:
+        """At how many rates each curve is read, or one or two more."""
+        if self.grid is None:
+            return len(self.false_positive_rates or ())
+        return self.grid.count * (2 if self.grid.spacing == "log_mirrored" else 1)
+
+
+class EnclosedColumn(TypedDict):
+    """An enclosed number at each rate, as columns; `value` is the end that is safe to rely on.
+
+    The logarithms are there when a number of the column is positive and below 1e-290, and null beside the others.
+    """
+
+    value: list[float]
+    lower: Annotated[list[float] | None, Field(description="null where the evidence is asymptotic.")]
+    upper: Annotated[list[float] | None, Field(description="null where the evidence is asymptotic.")]
+    value_log10: NotRequired[list[Log10 | None]]
+    lower_log10: NotRequired[list[Log10 | None]]
+    upper_log10: NotRequired[list[Log10 | None]]
+
+
+class Curve(Response):
+    """One curve at the rates of the response. `type_two_error` is safe from below, `power` from above."""
+
+    threat_model: ThreatModelSpec
+    requested_method: Annotated[str, Field(description="The method that was asked for.", examples=["auto"])]
+    method: MethodUsed
+    direction: Direction
+    type_two_error: EnclosedColumn
+    power: EnclosedColumn
+    evidence: Evidence
+    conditional: Conditional
+    tolerance_met: ToleranceMet
+    source: Source
+    notes: tuple[str, ...]
+
+
+class RateInterval(TypedDict):
+    """Rates from `start` to `end`."""
+
+    start: float
+    end: float
+
+
+Place = Annotated[int, Field(ge=0, description="Place in `curves`, from 0.")]
+
+
+class CurveComparison(Response):
+    """Which of two curves is harder for the attacker, who has the smaller power on it, at the rates of the response."""
+
+    first: Place
+    second: Place
+    verdict: Annotated[
+        Literal["equal", "first_is_harder", "second_is_harder", "crossing", "undecided"],
+        Field(
+            description="first_is_harder, second_is_harder: at least as hard at every rate; equal: both; crossing: "
+            "each is surely harder at some rate; undecided: the enclosures overlap at some rates, and say no more."
+        ),
+    ]
+    crossings: Annotated[
+        tuple[RateInterval, ...],
+        Field(description="Between the ends of each interval the curves surely change places."),
+    ]
+    undecided_rates: Annotated[int, Field(ge=0, description="At how many rates the enclosures overlap.")]
+    evidence: Annotated[
+        Evidence,
+        Field(description="What the verdict rests on: the weaker of both curves. asymptotic: values, not enclosures."),
+    ]
+
+
+class CurvesResponse(Response):
+    """The curves: threat models in the order of the request, in each the methods, in each the directions."""
+
+    digest: Annotated[
+        str, Field(pattern="^sha256:[0-9a-f]{64}$", description="Names this result; see GET /v1/results/{digest}.")
+    ]
+    engine_version: str
+    mechanism: MechanismSpec
+    false_positive_rates: tuple[float, ...]
+    curves: tuple[Curve, ...]
+    comparisons: Annotated[tuple[CurveComparison, ...], Field(description="Of every pair of curves.")]
+    assumptions: tuple[Assumption, ...]
+    hazards: tuple[Hazard, ...]

@@ -1,0 +1,60 @@
+"""What every answer is made of: numbers with their enclosures, and what stands behind them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from api_schemas.base import Log10, NonNegative, is_none
+
+Value = Annotated[NonNegative, Field(description="The safe end of the enclosure; without one, the approximation.")]
+Lower = Annotated[
+    NonNegative | None, Field(description="The truth is at least this; null where the evidence is asymptotic.")
+]
+Upper = Annotated[
+    NonNegative | None, Field(description="The truth is at most this; null where the evidence is asymptotic.")
+]
+Log10IfSmall = Annotated[
+    Log10 | None,
+    Field(exclude_if=is_none, description="Decimal logarithm; present when the truth is positive and below 1e-290."),
+]
+DecimalIfKnown = Annotated[
+    str | None,
+    Field(
+        exclude_if=is_none, description="The same end with all its digits; present when they are more than a double's."
+    ),
+]
+
+EvidenceName = Literal["exact", "proved", "certified", "statistical", "asymptotic"]
+Evidence = Annotated[
+    EvidenceName,
+    Field(
+        description="exact: a closed form, good to a few units in the last place; proved: interval or ball arithmetic "
+        "throughout; certified: every truncation, aliasing, quadrature and rounding error has a bound that is inside "
+        "the enclosure; statistical: sampled, the enclosure holds with the stated confidence; asymptotic: an "
+        "approximation without any bound."
+    ),
+]
+
+
+class EnclosedNumber(TypedDict):
+    """lower <= truth <= upper; `value` is the end that is safe to rely on."""
+
+    # A dictionary, not a model: a response may hold twenty thousand of these.
+    value: Value
+    lower: Lower
+    upper: Upper
+    value_log10: NotRequired[Log10]
+    lower_log10: NotRequired[Log10]
+    upper_log10: NotRequired[Log10]
+    value_decimal: NotRequired[str]
+    lower_decimal: NotRequired[str]
+    upper_decimal: NotRequired[str]
+
+
+Conditional = Annotated[bool, Field(description="The answer rests on a modelling assumption that is listed.")]
+MethodUsed = Annotated[str, Field(description="The engine that computed it.", examples=["contour"])]
+ToleranceMet = Annotated[bool, Field(description="There is an enclosure, and it is at most relative_tolerance wide.")]
+Source = Annotated[str, Field(description="The theorem behind the answer.")]

@@ -1,0 +1,26 @@
+"""Limits that reach across fields, and how a request that is beyond one is refused."""
+
+from __future__ import annotations
+
+from pydantic_core import PydanticCustomError
+
+from api_schemas.mechanisms import LARGEST_COMPONENTS, LARGEST_DEPTH, MechanismSpec, tree_size
+from api_schemas.quantities import LARGEST_TOTAL_STEPS
+
+
+def refusal(pointer: str, sentence: str) -> PydanticCustomError:
+    """The error of a validator, for the place in the body that the JSON pointer leads to."""
+    return PydanticCustomError("beyond_limit", "{sentence}", {"sentence": sentence, "pointer": pointer})
+
+
+def check_tree(mechanism: MechanismSpec) -> None:
+    """Raises PydanticCustomError for a mechanism that is too deep, too wide or too long."""
+    depth, components, steps = tree_size(mechanism)
+    if depth > LARGEST_DEPTH:
+        raise refusal("/mechanism", f"The tree of mechanisms may be at most {LARGEST_DEPTH} levels deep.")
+    if components > LARGEST_COMPONENTS:
+        raise refusal("/mechanism", f"The tree of mechanisms may have at most {LARGEST_COMPONENTS} components.")
+    if steps > LARGEST_TOTAL_STEPS:
+        raise refusal(
+            "/mechanism", f"All steps together may be at most {LARGEST_TOTAL_STEPS:.0e}; nested repetitions multiply."
+        )

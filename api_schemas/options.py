@@ -1,0 +1,43 @@
+"""Options of the methods: which method takes which, and what an absent one means."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final, NamedTuple
+
+from api_schemas.base import Request
+from api_schemas.limits import refusal
+
+
+class Option(NamedTuple):
+    """A top-level field of a request that one method takes, and its value where it is absent."""
+
+    method: str
+    default: int | float
+
+
+OPTIONS: Final[dict[str, Option]] = {
+    "order": Option("edgeworth", 4),
+    "samples": Option("monte_carlo", 100_000),
+    "seed": Option("monte_carlo", 0),
+    "confidence": Option("monte_carlo", 0.999),
+    "digits": Option("ground_truth", 25),
+}
+ONLY_WHERE_ASKED: Final = "ground_truth"
+"""Too dear to be part of `all` unasked: it takes part where its option is given."""
+
+
+def settle_options(request: Request, methods: Collection[str]) -> None:
+    """Fill in the options of a request that is being built, so that what is equal has one digest.
+
+    Raises PydanticCustomError for an option that none of the methods takes; `all` takes every one.
+    """
+    held = vars(request)
+    for_all = " or all" if "method" in held else ""  # several methods are named one by one
+    for name, option in OPTIONS.items():
+        taken = option.method in methods
+        if held[name] is None:
+            if taken or ("all" in methods and option.method != ONLY_WHERE_ASKED):
+                held[name] = option.default
+        elif not taken and "all" not in methods:
+            raise refusal(f"/{name}", f"Only for the method {option.method}{for_all}.")

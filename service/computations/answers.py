@@ -1,0 +1,116 @@
+"""One question on the curves of a mechanism: the answer, and what other engines say beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from api_schemas.bounds import TradeOffPoint
+from api_schemas.questions import GdpMuQuestion, QuestionSpec, TradeOffQuestion
+from service.computations.abstract import ResponseFields
+from service.computations.numbers import as_sure_as, enclosed_number, enclosed_numbers, meets, narrow
+from service.computations.readings import READINGS
+from service.privacy.enclosure import Evidence
+from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
+from service.privacy.questions import gaussian_dp
+from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.pair import TradeOffPair
+
+
+def answer(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> ResponseFields:
+    """The fields of an answer in their order, without `methods`. Raises PrivacyComputationError."""
+    curve: AbstractTradeOff = getattr(curves, question.direction)
+    if isinstance(question, TradeOffQuestion):
+        return _trade_off(curves, curve, question, tolerance)
+    if isinstance(question, GdpMuQuestion):
+        return _gdp_mu(curves, curve, question, tolerance)
+    reading = READINGS[type(question)](curve, question)
+    value = as_sure_as(curve, reading.value)
+    return {
+        "question": question,
+        **enclosed_number(value, reading.safe_end),
+        "evidence": value.evidence,
+        "conditional": False,
+        "method": curve.method,
+        "tolerance_met": meets(value, tolerance),
+        "source": _source(reading.source, curves),
+        "notes": reading.notes + curves.notes,
+    }
+
+
+def side_by_side(engines: Mapping[str, TradeOffPair], question: QuestionSpec, tolerance: float) -> list[ResponseFields]:
+    """What every engine answers, for the field `methods`; an engine that fails has null for a number and says why."""
+    entries: list[ResponseFields] = []
+    for method, curves in engines.items():
+        try:
+            said = answer(curves, question, tolerance)
+        except UnsupportedCombination:
+            continue  # this engine does not read this question
+        except NumericalFailure as failure:
+            said = _failed(question, str(failure))
+        except OutOfDomain as failure:  # inside the engine: the question has been answered by another
+            said = _failed(question, f"{failure.name} must be {failure.domain}.")
+        kept = {name: said[name] for name in said if name in _OF_AN_ENGINE}
+        entries.append({"method": method, **kept})
+    return entries
+
+
+_NUMBER = tuple(f"{end}{form}" for form in ("", "_log10", "_decimal") for end in ("value", "lower", "upper"))
+_OF_AN_ENGINE = frozenset((*_NUMBER, "points", "evidence", "notes"))
+
+
+def _failed(question: QuestionSpec, reason: str) -> ResponseFields:
+    nothing: ResponseFields = {"value": None, "lower": None, "upper": None}
+    if isinstance(question, TradeOffQuestion):
+        nothing = {"points": ()}
+    return {**nothing, "evidence": None, "notes": (f"No number: {reason}",)}
+
+
+def _trade_off(
+    curves: TradeOffPair, curve: AbstractTradeOff, question: TradeOffQuestion, tolerance: float
+) -> ResponseFields:
+    read = curve.points(np.array(question.false_positive_rates))
+    points: list[TradeOffPoint] = [
+        {"false_positive_rate": rate, "type_two_error": error, "power": power}
+        for rate, error, power in zip(
+            question.false_positive_rates,
+            enclosed_numbers(read.type_two_error, "lower", curve.evidence),
+            enclosed_numbers(read.power, "upper", curve.evidence),
+            strict=True,
+        )
+    ]
+    return {
+        "question": question,
+        "points": points,
+        "evidence": curve.evidence,
+        "conditional": False,
+        "method": curve.method,
+        "tolerance_met": all(narrow(part, curve.evidence, tolerance) for part in (read.type_two_error, read.power)),
+        "source": curves.source,
+        "notes": curves.notes,
+    }
+
+
+def _gdp_mu(curves: TradeOffPair, curve: AbstractTradeOff, question: GdpMuQuestion, tolerance: float) -> ResponseFields:
+    reading = gaussian_dp.mu(curve, question.false_positive_rate_min, question.type_two_error_min)
+    parts = tuple(as_sure_as(curve, part) for part in (reading.value, reading.global_mu))
+    value, global_mu = (enclosed_number(part, "upper") for part in parts)
+    return {
+        "question": question,
+        "value": value["value"],
+        "lower": value["lower"],
+        "upper": value["upper"],
+        "global_mu": global_mu,
+        "evidence": Evidence.weakest(*(part.evidence for part in parts)),
+        "conditional": False,
+        "method": curve.method,
+        "tolerance_met": all(meets(part, tolerance) for part in parts),
+        "source": _source(reading.source, curves),
+        "notes": reading.notes + curves.notes,
+    }
+
+
+def _source(theorem: str, curves: TradeOffPair) -> str:
+    """The theorem of the reading and the one of the curve."""
+    return theorem if theorem == curves.source else f"{theorem}; {curves.source}"

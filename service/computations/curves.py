@@ -1,0 +1,143 @@
+"""`POST /v1/curves`: mechanism -> trade-off curves -> columns, and how the curves compare."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Final
+
+import numpy as np
+
+from api_schemas.base import Request
+from api_schemas.curves import CurvesRequest, CurvesResponse, RateGrid
+from service.computations.abstract import Computation, ResponseFields
+from service.computations.caveats import caveats
+from service.computations.numbers import enclosed_column, narrow
+from service.computations.parts import blamed, mechanism_of, options_of, threat_model_of
+from service.computations.prices import curves_price
+from service.privacy.composition.cost import tariff
+from service.privacy.enclosure import Evidence, FloatArray
+from service.privacy.errors import PrivacyComputationError
+from service.privacy.questions.dominance import compare
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.pair import TradeOffPair
+
+COMPARISON_COST, COMPARED_POINT_COST = 40, 0.02
+WRITTEN_POINT_COST: Final = 2.0
+"""Beside reading it, in units of cost."""
+
+
+def compute_curves(request: CurvesRequest, digest: str, engine_version: str) -> ResponseFields:
+    """Draw every curve of a request, or raise with the pointer of the first part that cannot be served."""
+    rates = _rates(request)
+    curves, read = _curves(request, rates)
+    known = caveats(request.mechanism)
+    return {
+        "digest": digest,
+        "engine_version": engine_version,
+        "mechanism": request.mechanism,
+        "false_positive_rates": rates.tolist(),
+        "curves": curves,
+        "comparisons": _comparisons(rates, read),
+        "assumptions": known.assumptions,
+        "hazards": known.hazards,
+    }
+
+
+def curves_cost(request: CurvesRequest) -> int:
+    """Estimated work in units of about one microsecond of CPU time."""
+    mechanism, options = mechanism_of(request.mechanism), options_of(request)
+    count, points = request.curve_count, request.rate_count
+    pairs = count * (count - 1) / 2
+    output = WRITTEN_POINT_COST * count * points + pairs * (COMPARISON_COST + COMPARED_POINT_COST * points)
+    return int(output) + len(request.threat_models) * sum(
+        curves_price(request.directions, points, tariff(mechanism, method, options)) for method in request.methods
+    )
+
+
+def _rates(request: CurvesRequest) -> FloatArray:
+    """The rates to read the curves at; those of a grid rise."""
+    grid = request.grid
+    if grid is None:
+        return np.array(request.false_positive_rates)
+    return _grid(grid)
+
+
+def _grid(grid: RateGrid) -> FloatArray:
+    rates = np.geomspace(grid.smallest, grid.largest, grid.count)
+    # The ends are exact, and no rounding leads beyond them.
+    rates = np.clip(rates, grid.smallest, grid.largest)
+    return np.unique(np.concatenate((rates, 1 - rates)) if grid.spacing == "log_mirrored" else rates)
+
+
+Read = tuple[CurvePoints, Evidence]
+
+
+def _curves(request: CurvesRequest, rates: FloatArray) -> tuple[list[ResponseFields], list[Read]]:
+    """Every curve, as its fields on the wire and as what was read of it."""
+    mechanism, options = mechanism_of(request.mechanism), options_of(request)
+    fields: list[ResponseFields] = []
+    read: list[Read] = []
+    for place, threat_model in enumerate(request.threat_models):
+        for number, method in enumerate(request.methods):
+            places = {
+                "mechanism": "/mechanism",
+                "threat_model": f"/threat_models/{place}",
+                "method": f"/methods/{number}",
+            }
+            try:
+                curves = threat_model_of(threat_model).curves(mechanism, method, options)
+                known: dict[AbstractTradeOff, CurvePoints] = {}  # a symmetric mechanism has one curve, read once
+                for direction in request.directions:
+                    curve: AbstractTradeOff = getattr(curves, direction)
+                    points = known[curve] = known.get(curve) or curve.points(rates)
+                    read.append((points, curve.evidence))
+                    asked = {"threat_model": threat_model, "requested_method": method}
+                    drawn = _drawn(curves, curve, points, request.relative_tolerance)
+                    fields.append({**asked, "method": curve.method, "direction": direction, **drawn})
+            except PrivacyComputationError as error:
+                raise blamed(error, places["method"], *_named(request), places=places) from None
+    return fields, read
+
+
+def _named(request: CurvesRequest) -> tuple[Request, ...]:
+    """What a client can name a rate in."""
+    return (request, *(() if request.grid is None else (request.grid,)))
+
+
+def _drawn(curves: TradeOffPair, curve: AbstractTradeOff, points: CurvePoints, tolerance: float) -> ResponseFields:
+    evidence = curve.evidence
+    return {
+        "type_two_error": enclosed_column(points.type_two_error, "lower", evidence),
+        "power": enclosed_column(points.power, "upper", evidence),
+        "evidence": evidence,
+        "conditional": False,
+        "tolerance_met": all(narrow(part, evidence, tolerance) for part in (points.type_two_error, points.power)),
+        "source": curves.source,
+        "notes": curves.notes,
+    }
+
+
+def _comparisons(rates: FloatArray, read: list[Read]) -> list[ResponseFields]:
+    found: list[ResponseFields] = []
+    for (first, one), (second, other) in combinations(enumerate(read), 2):
+        comparison = compare(rates, one, other)
+        found.append(
+            {
+                "first": first,
+                "second": second,
+                "verdict": comparison.verdict,
+                "crossings": [{"start": start, "end": end} for start, end in comparison.crossings],
+                "undecided_rates": comparison.undecided,
+                "evidence": comparison.evidence,
+            }
+        )
+    return found
+
+
+CURVES: Final = Computation(
+    name="curves",
+    request_type=CurvesRequest,
+    response_type=CurvesResponse,
+    function=compute_curves,
+    cost=curves_cost,
+)

@@ -1,0 +1,80 @@
+"""The parts of a request as values of the core, and errors of the core as errors of a part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final, cast
+
+from api_schemas.base import Request
+from api_schemas.mechanisms import MechanismSpec
+from api_schemas.options import OPTIONS
+from api_schemas.threat_models import ThreatModelSpec
+from service.computations.caveats import nodes_of
+from service.privacy.composition.options import EngineOptions
+from service.privacy.errors import NumericalFailure, OutOfDomain, PrivacyComputationError, UnsupportedCombination
+from service.privacy.mechanisms.abstract import AbstractMechanism
+from service.privacy.mechanisms.catalogue import MECHANISMS
+from service.privacy.threat_models.worst_case import WorstCase
+
+PLACES: Final[Mapping[str, str]] = {
+    "mechanism": "/mechanism",
+    "threat_model": "/threat_model",
+    "method": "/method",
+}
+"""Where a request has the parts that a combination of parts can fail at."""
+
+
+def mechanism_of(spec: MechanismSpec) -> AbstractMechanism:
+    """The mechanism of the core that a specification describes. Raises with the pointer `/mechanism`."""
+    hashable: Any = spec  # frozen, which its type does not say
+    return _mechanism_of(hashable)
+
+
+@lru_cache(maxsize=16)  # asked for twice: a request is priced before it is computed
+def _mechanism_of(spec: MechanismSpec) -> AbstractMechanism:
+    try:
+        return _mechanism(spec)
+    except PrivacyComputationError as error:
+        raise blamed(error, "/mechanism", *nodes_of(spec)) from None
+
+
+def threat_model_of(spec: ThreatModelSpec) -> WorstCase:
+    """The threat model of the core that a specification describes."""
+    return WorstCase(neighboring_relation=spec.neighboring_relation)
+
+
+def options_of(request: Request) -> EngineOptions:
+    """The options of a request that has the fields of `api_schemas.options`; what is absent keeps its default."""
+    held = request.__dict__
+    given = {name: held[name] for name in OPTIONS if held[name] is not None}
+    return EngineOptions(relative_tolerance=held["relative_tolerance"], **given)
+
+
+def blamed(
+    error: PrivacyComputationError, pointer: str, *parts: Request, places: Mapping[str, str] = PLACES
+) -> PrivacyComputationError:
+    """The error with the place in the request that it is about: `pointer`, which leads to `parts`, or one of `places`.
+
+    A value outside a domain is the client's only if the client can name it; inside the core it is a defect.
+    """
+    if isinstance(error, OutOfDomain) and not any(error.name in type(part).model_fields for part in parts):
+        return NumericalFailure(str(error)).with_traceback(error.__traceback__)
+    if not error.pointer:
+        error.pointer = pointer
+        if isinstance(error, UnsupportedCombination):
+            error.pointer = places.get(error.field, pointer)
+    return error
+
+
+def _mechanism(spec: MechanismSpec) -> AbstractMechanism:
+    held = spec.__dict__
+    return MECHANISMS[spec.type](**{name: _part(value) for name, value in held.items() if name != "type"})
+
+
+def _part(value: Any) -> Any:
+    if isinstance(value, float):
+        return value
+    if isinstance(value, Request):
+        return _mechanism(cast("MechanismSpec", value))
+    return tuple(map(_part, cast("tuple[Any, ...]", value))) if isinstance(value, tuple) else value

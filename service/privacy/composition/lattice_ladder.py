@@ -1,0 +1,156 @@
+"""A run of steps on lattices: which lattice for which accuracy, and which tilts to read it at."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from service.privacy.composition.contour_ladder import ContourLadder
+from service.privacy.composition.lattice_law import LARGEST_LOSS, Atoms, Lattice, LatticeLaw, bracketing_laws
+from service.privacy.composition.lattice_readings import LatticePair, Slack, run_slack
+from service.privacy.composition.lattice_run import CountedLaw, LatticeLine, tilted_cumulants, window
+from service.privacy.composition.sampled_gaussian import RealCumulants
+from service.privacy.enclosure import FloatArray
+from service.privacy.trade_off.abstract import AbstractTradeOff
+
+_COARSE_CELLS = 512
+"""Cells of the widest step of the lattice that only steers."""
+
+_ATOM_CHOICES = 4000
+"""Multiples tried to put all atoms of the losses on the lattice."""
+
+LARGEST_CELLS = 1 << 21
+"""Cells of all steps' laws, or of the window, together: bounds time and memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class LatticeStep:
+    """One kind of step: its curves, where its loss has atoms (to steer the lattice), and how often it is taken."""
+
+    add: AbstractTradeOff
+    remove: AbstractTradeOff
+    atoms: Atoms
+    count: int
+
+    def reach(self, log_cut: float) -> tuple[float, float]:
+        """Losses (> 0) to the left and right beyond which less than e^log_cut of H0 and of H1 is left."""
+        return _reach(self.remove, log_cut), _reach(self.add, log_cut)
+
+
+def _reach(curve: AbstractTradeOff, log_cut: float) -> float:
+    largest = curve.largest_log_ratio.upper
+    if largest <= LARGEST_LOSS:
+        return max(largest, 1e-300)
+    low, high = 1e-6, LARGEST_LOSS
+    for _ in range(3):
+        losses = np.geomspace(low, high, 60)
+        profile = curve.profile(losses)
+        logs = profile.log_upper if profile.log_upper is not None else np.log(np.maximum(profile.upper, 1e-320))
+        beyond = np.flatnonzero(logs <= max(log_cut, math.log(max(curve.singular_power.upper, 1e-320)) + 1e-9))
+        if len(beyond) == 0:
+            return LARGEST_LOSS
+        at = int(beyond[0])
+        low, high = float(losses[max(at - 1, 0)]), float(losses[at])
+    return high
+
+
+@dataclass
+class LatticeRun:
+    """Steps on one lattice; `mirrored` reads them in the other direction."""
+
+    step: float
+    upper: tuple[CountedLaw, ...]
+    lower: tuple[CountedLaw, ...]
+    lines: dict[float, LatticePair] = field(default_factory=dict[float, LatticePair])
+
+    @staticmethod
+    def build(steps: tuple[LatticeStep, ...], spacing: float, log_cut: float, *, mirrored: bool) -> LatticeRun | None:
+        """The run with about this spacing; None where it would need too many cells."""
+        chosen = _aligned([part.atoms for part in steps], spacing)
+        lattices = [_lattice(part, chosen, reach) for part, reach in zip(steps, _reaches(steps, log_cut), strict=True)]
+        if sum(lattice.last - lattice.first for lattice in lattices) > LARGEST_CELLS:
+            return None
+        upper: list[CountedLaw] = []
+        lower: list[CountedLaw] = []
+        for part, lattice in zip(steps, lattices, strict=True):
+            laws = bracketing_laws(part.add, part.remove, part.atoms, lattice)
+            high, low = (law.mirrored(chosen) if mirrored else law for law in laws)
+            upper.append(CountedLaw(high, part.count))
+            lower.append(CountedLaw(low, part.count))
+        return LatticeRun(chosen, tuple(upper), tuple(lower))
+
+    def line(self, tilt: float) -> LatticePair | None:
+        """Both laws composed at a tilt; None where the window would be too large."""
+        if tilt not in self.lines:
+            windows = [window(laws, tilt, self.step) for laws in (self.upper, self.lower)]
+            if max(part.size for part in windows) > LARGEST_CELLS:
+                return None
+            high, low = (
+                LatticeLine(laws, tilt, self.step, part)
+                for laws, part in zip((self.upper, self.lower), windows, strict=True)
+            )
+            self.lines[tilt] = LatticePair(high, low, _slack(self.upper), _slack(self.lower))
+        return self.lines[tilt]
+
+
+def _reaches(steps: tuple[LatticeStep, ...], log_cut: float) -> list[tuple[float, float]]:
+    return [part.reach(log_cut - math.log(2 * part.count)) for part in steps]
+
+
+def _slack(laws: tuple[CountedLaw, ...]) -> Slack:
+    def row(law: LatticeLaw, count: int) -> tuple[float, float, float, float, float, int]:
+        slacks = law.log_slack_profile, law.log_slack_left, law.log_slack_middle
+        return (*slacks, law.infinite, law.vanishing, count)
+
+    return run_slack([row(counted.law, counted.count) for counted in laws])
+
+
+def _lattice(part: LatticeStep, spacing: float, reach: tuple[float, float]) -> Lattice:
+    """The lattice that covers a step's losses, and has its first atom on a node."""
+    first = part.atoms[0][0] if part.atoms else 0.0
+    offset = first - round(first / spacing) * spacing
+    left, right = (math.ceil(side / spacing) + 2 for side in reach)
+    return Lattice(spacing, offset, -max(left, 3), max(right, 3))
+
+
+def _aligned(atoms: list[Atoms], spacing: float) -> float:
+    """A spacing of at most the given one of which the distances between each step's atoms are nearly multiples."""
+    distances = {abs(loss - step[0][0]) for step in atoms for loss, _ in step[1:]}
+    sizes = np.array(sorted(distance for distance in distances if distance > 0))
+    if len(sizes) == 0:
+        short = 2.0 ** (math.floor(math.log2(spacing)) - 20)
+        return math.floor(spacing / short) * short
+    first = math.ceil(sizes[-1] / spacing)
+    multiples = np.arange(first, first + min(_ATOM_CHOICES, first + 1) + 1)
+    places = sizes[:, None] / (sizes[-1] / multiples)
+    off = np.abs(places - np.round(places)).max(axis=0)
+    return float(sizes[-1] / multiples[int(np.argmin(np.where(off < 1e-9, 0.0, off)))])
+
+
+class CoarseTransform:
+    """Cumulants of a coarse lattice, in the manner of `LossTransform`: they choose tilts, nothing is proved from them."""
+
+    def __init__(self, run: LatticeRun) -> None:
+        self._run = run
+
+    def cumulants(self, tilts: FloatArray) -> RealCumulants:
+        """K, K', K'' at real tilts; errors are not known and given as 0."""
+        rows = np.array([tilted_cumulants(self._run.upper, float(tilt), self._run.step) for tilt in tilts])
+        zeros = np.zeros(len(tilts))
+        return RealCumulants(rows[:, 0], rows[:, 1], rows[:, 2], zeros, zeros)
+
+
+def coarse_ladder(steps: tuple[LatticeStep, ...], log_cut: float, *, mirrored: bool) -> ContourLadder | None:
+    """Tilts to read a run at, from a lattice of a few hundred cells for each step."""
+    widest = max(max(pair) for pair in _reaches(steps, log_cut))
+    run = LatticeRun.build(steps, widest / _COARSE_CELLS, log_cut, mirrored=mirrored)
+    if run is None:
+        return None
+    transform = CoarseTransform(run)
+    variances = transform.cumulants(np.array([0.0, 0.5, 1.0])).second
+    if not (np.isfinite(variances).all() and (variances > 0).all()):
+        return None
+    ladder = ContourLadder(transform, variances)
+    return ladder if ladder.usable else None

@@ -1,0 +1,30 @@
+"""Running sums of long arrays whose rounding error grows like the root of their length."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+
+FloatArray = NDArray[np.float64]
+
+
+def running_sums(values: FloatArray) -> FloatArray:
+    """sum_{i <= k} values_i for every k, in blocks of about sqrt(n); relative error below `running_sum_error(n)` of the
+    sum of absolute values.
+    """
+    n = len(values)
+    block = max(1, math.isqrt(n))
+    padded = np.zeros(-(-n // block) * block)
+    padded[:n] = values
+    rows = np.cumsum(padded.reshape(-1, block), axis=1)
+    rows[1:] += np.cumsum(rows[:-1, -1])[:, None]
+    return rows.reshape(-1)[:n]
+
+
+def running_sum_error(n: int) -> float:
+    """Relative error bound of `running_sums` over n non-negative terms: block + rows + 1 additions."""
+    return (2 * math.isqrt(n) + 4) * UNIT_ROUNDOFF

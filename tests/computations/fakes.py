@@ -1,0 +1,122 @@
+"""Engines that stand in for others: curves of a known Gaussian under other names, and one that fails.
+
+What an engine computes is not the matter here; what becomes of its name, its evidence and its failures is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NoReturn
+
+import pytest
+
+from service.privacy.composition import choose
+from service.privacy.composition.options import EngineOptions
+from service.privacy.enclosure import Bounds, Enclosure, Evidence, FloatArray
+from service.privacy.errors import NumericalFailure, UnsupportedCombination
+from service.privacy.mechanisms.abstract import Steps
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.gaussian import gaussian_curve
+from service.privacy.trade_off.pair import TradeOffPair
+
+NOTE = "a fake"
+REASON = "the fake failed"
+
+
+class Renamed(AbstractTradeOff):
+    """The curve of N(0, 1) against N(mu, 1) under another name; an asymptotic one without width."""
+
+    def __init__(self, method: str, evidence: Evidence, mu: float) -> None:
+        self.method, self.evidence, self._mu = method, evidence, mu
+        self._curve = gaussian_curve(Enclosure.point(mu))
+
+    @property
+    def largest_log_ratio(self) -> Enclosure:
+        return self._one(self._curve.largest_log_ratio)
+
+    @property
+    def smallest_log_ratio(self) -> Enclosure:
+        return self._one(self._curve.smallest_log_ratio)
+
+    @property
+    def singular_power(self) -> Enclosure:
+        return self._one(self._curve.singular_power)
+
+    @property
+    def global_gdp_mu(self) -> Enclosure | None:
+        return self._one(Enclosure.point(self._mu))
+
+    def reversed(self) -> AbstractTradeOff:
+        return self
+
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        points = self._curve.points(alpha)
+        return CurvePoints(self._many(points.type_two_error), self._many(points.power), points.log_slope)
+
+    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+        return self._many(self._curve.profile(epsilon))
+
+    def _epsilon_formula(self, delta: float) -> Enclosure:
+        return self._one(self._curve.epsilon(delta))
+
+    def _one(self, enclosure: Enclosure) -> Enclosure:
+        lower = enclosure.upper if self.evidence is Evidence.ASYMPTOTIC else enclosure.lower
+        return Enclosure(lower, enclosure.upper, self.evidence)
+
+    def _many(self, bounds: Bounds) -> Bounds:
+        if self.evidence is Evidence.ASYMPTOTIC:
+            return Bounds(bounds.upper, bounds.upper, bounds.log_upper, bounds.log_upper)
+        return bounds
+
+
+class Failing(Renamed):
+    """A curve none of whose readings comes."""
+
+    def _points_formula(self, alpha: FloatArray) -> NoReturn:
+        raise NumericalFailure(REASON)
+
+    def _profile_formula(self, epsilon: FloatArray) -> NoReturn:
+        raise NumericalFailure(REASON)
+
+    def _epsilon_formula(self, delta: float) -> NoReturn:
+        raise NumericalFailure(REASON)
+
+
+class FakeEngines:
+    """`asked`: the options that each engine was given, by its name."""
+
+    def __init__(self) -> None:
+        self.asked: dict[str, EngineOptions] = {}
+
+    def _engine(
+        self, method: str, evidence: Evidence, kind: type[Renamed], mu: float
+    ) -> Callable[[Steps, float, EngineOptions], TradeOffPair]:
+        def engine(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
+            self.asked[method] = options
+            curve = kind(method, evidence, mu * sensitivity)
+            return TradeOffPair(curve, curve, f"{method} theorem", (NOTE,))
+
+        return engine
+
+    def table(self) -> dict[str, choose.Engine]:
+        """discretised fails when read, saddlepoint covers nothing, clt has a smaller mu than the others."""
+        return {
+            "discretised": self._engine("discretised", Evidence.CERTIFIED, Failing, 1.0),
+            "saddlepoint": _nothing,
+            "edgeworth": self._engine("edgeworth", Evidence.ASYMPTOTIC, Renamed, 1.0),
+            "clt": self._engine("clt", Evidence.ASYMPTOTIC, Renamed, 0.5),
+            "monte_carlo": self._engine("monte_carlo", Evidence.STATISTICAL, Renamed, 1.0),
+            "ground_truth": self._engine("ground_truth", Evidence.PROVED, Renamed, 1.0),
+        }
+
+
+def _nothing(steps: Steps, sensitivity: float, options: EngineOptions) -> NoReturn:
+    raise UnsupportedCombination("method", "saddlepoint for this", "it is a fake.", ("auto",))
+
+
+@pytest.fixture
+def engines(monkeypatch: pytest.MonkeyPatch) -> FakeEngines:
+    """The engines behind the table of `choose`, replaced."""
+    fakes = FakeEngines()
+    monkeypatch.setattr(choose, "_OTHER_ENGINES", fakes.table())
+    return fakes
