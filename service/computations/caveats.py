@@ -17,6 +17,7 @@ from api_schemas.mechanisms import (
     GdpMechanism,
     LaplaceMechanism,
     MechanismSpec,
+    MixtureMechanism,
     PoissonSampledMechanism,
     PureDpMechanism,
     RepeatedMechanism,
@@ -46,6 +47,9 @@ SCORES_BOUNDED: Final = _assume(
 )
 PARTS_ARE_INDEPENDENT: Final = _assume(
     "The parts use independent randomness, and their parameters were fixed before any result was seen."
+)
+DRAW_IS_INDEPENDENT: Final = _assume(
+    "Which component of the mixture is run is drawn once, with the stated weights and independently of the data."
 )
 
 POISSON_SAMPLING_ASSUMED: Final = Hazard(
@@ -100,6 +104,8 @@ def _caveats(kinds: frozenset[type[Request]], sampled: bool, often: bool) -> Cav
         rests.append(SCORES_BOUNDED)
     if kinds & {RepeatedMechanism, ComposedMechanism, DpsgdMechanism}:
         rests.append(PARTS_ARE_INDEPENDENT)
+    if MixtureMechanism in kinds:
+        rests.append(DRAW_IS_INDEPENDENT)
     traps: list[Hazard] = []
     if sampled:
         traps.append(POISSON_SAMPLING_ASSUMED)
@@ -116,4 +122,6 @@ def nodes_of(mechanism: MechanismSpec) -> list[MechanismSpec]:
         return [mechanism, *nodes_of(mechanism.mechanism)]
     if isinstance(mechanism, ComposedMechanism):
         return [mechanism, *(node for part in mechanism.mechanisms for node in nodes_of(part))]
+    if isinstance(mechanism, MixtureMechanism):
+        return [mechanism, *(node for part in mechanism.components for node in nodes_of(part.mechanism))]
     return [mechanism]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -10,16 +11,16 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
-Reading = Callable[[FloatArray, IndexArray], tuple[FloatArray, FloatArray, FloatArray]]
-"""(points (K, n), which n elements) -> lower and upper ends of the readings (K, n), and what to remember (R, K, n)."""
 
 INNER: Final = np.array([1 / 16, 0.25, 0.5, 0.75, 15 / 16])
 """Where a round looks, in widths of the bracket ..."""
 FAR: Final = np.array([-0.1, -1e-2, -1e-4, -1e-6, 0.0, 1e-6, 1e-4, 1e-2, 0.1])
-"""... in widths of the bracket around the interpolated root, which sits tightly in one of these gaps when it is good ..."""
+"""... in widths of the bracket around the interpolated root, which lies between two of these when it is good ..."""
 NEAR: Final = np.array([-512.0, -8.0, 8.0, 512.0])
 """... and in units in the last place around it."""
-MOST_ROUNDS: Final = 60
+STEP: Final = 4.0
+STRIDE: Final = 1 / 8
+MOST_ROUNDS: Final = 30
 MOST_STALLS: Final = 2
 CLOSE: Final = 1e-8
 """Ends as close as this in place and in value need no further round where errors are of second order in both ..."""
@@ -27,26 +28,39 @@ FINEST: Final = 32.0
 """... and no ends are brought closer than so many units in the last place."""
 
 
-class FallingSearch:
-    """For each element, the last point proved to be left of the root of its reading and the first proved right of it.
-
-    A point is left when the lower end of the reading is positive, right when the upper end is not, else undecided.
-    `left` is minus infinity, `right` infinity, while no point is proved; `left_rows` and `right_rows` (R, n) hold what
-    the readings at these points told to remember, `undecided_rows` the same of an undecided point, not-a-number if
-    there was none. Where to look is guessed from the middles of the readings, which need not be
-    monotone for the proofs.
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """Readings at points (K, n): enclosures, middles (not-a-number where nothing is known), and what to remember of
+    each, (R, K, n).
     """
 
-    def __init__(self, low: FloatArray, high: FloatArray, rows: int) -> None:
-        """`low`, `high`: shape (n,), where each element is searched."""
-        count = len(low)
+    lower: FloatArray
+    upper: FloatArray
+    middle: FloatArray
+    rows: FloatArray
+
+
+Reading = Callable[[FloatArray, IndexArray], Looked]
+"""(points (K, n), which n elements) -> what is there."""
+
+
+class FallingSearch:
+    """For each element, two points between which its reading falls below zero, twice over.
+
+    `left` is the last point proved to be left of the root (lower end positive), `right` the first proved to be right of
+    it (upper end not positive); they are minus infinity and infinity while there is none. `low` and `high` are the
+    points at which the middle of the reading changes its sign. For each of the four `..._rows` (R, n) hold what the
+    reading there told to remember, not-a-number where there is none.
+    """
+
+    def __init__(self, start: FloatArray, end: FloatArray, rows: int) -> None:
+        """`start`, `end`: shape (n,), where each element is searched; `rows`: R."""
+        count = len(start)
         self.left, self.right = np.full(count, -np.inf), np.full(count, np.inf)
-        self.left_rows, self.right_rows = np.full((rows, count), np.nan), np.full((rows, count), np.nan)
-        self.undecided_rows, self._undecided_value = np.full((rows, count), np.nan), np.full(count, np.inf)
-        self._left_value, self._right_value = np.full(count, np.inf), np.full(count, -np.inf)
-        self._low, self._high = low.copy(), high.copy()
+        self.left_rows, self.right_rows, self.low_rows, self.high_rows = np.full((4, rows, count), np.nan)
+        self._start, self._end = start, end
+        self._low, self._high = start.copy(), end.copy()
         self._low_value, self._high_value = np.full(count, np.inf), np.full(count, -np.inf)
-        self._start, self._end = low, high
         self._stalls = np.zeros(count, dtype=np.intp)
 
     def run(self, reading: Reading) -> None:
@@ -57,82 +71,81 @@ class FallingSearch:
             if not active.size:
                 return
             points = self._looks(active)
-            before = self._gap(active)
-            self.add(active, points, *reading(points, active))
-            # A search that has proved neither end goes on, as does one whose gap is halved.
-            stalled = self._gap(active) > 0.5 * before
+            gaps = self._gaps(active)
+            self.add(active, points, reading(points, active))
+            stalled = (self._gaps(active) > 0.5 * gaps).all(axis=0)
             self._stalls[active] = np.where(stalled, self._stalls[active] + 1, 0)
 
-    def add(
-        self, which: IndexArray, points: FloatArray, lower: FloatArray, upper: FloatArray, rows: FloatArray
-    ) -> None:
+    def add(self, which: IndexArray, points: FloatArray, looked: Looked) -> None:
         """What readings at points (K, n), rising along the first axis, tell about the elements `which`."""
-        columns = np.arange(len(which))
-        is_left, is_right = lower > 0, upper <= 0
-        last = len(points) - 1 - np.argmax(is_left[::-1], axis=0)
-        first = np.argmax(is_right, axis=0)
-        better = is_left.any(axis=0) & (points[last, columns] > self.left[which])
-        chosen = which[better]
-        self.left[chosen] = points[last, columns][better]
-        self._left_value[chosen] = lower[last, columns][better]
-        self.left_rows[:, chosen] = rows[:, last, columns][:, better]
-        better = is_right.any(axis=0) & (points[first, columns] < self.right[which])
-        chosen = which[better]
-        self.right[chosen] = points[first, columns][better]
-        self._right_value[chosen] = upper[first, columns][better]
-        self.right_rows[:, chosen] = rows[:, first, columns][:, better]
-        nearest = np.where(is_left | is_right, np.inf, upper)
-        least = np.argmin(nearest, axis=0)
-        better = nearest[least, columns] < self._undecided_value[which]
-        chosen = which[better]
-        self._undecided_value[chosen] = upper[least, columns][better]
-        self.undecided_rows[:, chosen] = rows[:, least, columns][:, better]
-        self._narrow(which, points, lower, upper)
-
-    def _narrow(self, which: IndexArray, points: FloatArray, lower: FloatArray, upper: FloatArray) -> None:
-        """The neighbours between which the middles of the readings change their sign."""
-        columns = np.arange(len(which))
-        with np.errstate(invalid="ignore"):
-            middle = 0.5 * (lower + upper)
-        # Of an end that is not known only its sign can tell.
-        middle = np.where(
-            np.isfinite(middle), middle, np.where(lower > 0, np.inf, np.where(upper <= 0, -np.inf, np.nan))
-        )
-        crossed = middle <= 0
-        after = np.argmax(crossed, axis=0)
-        better = crossed.any(axis=0) & (points[after, columns] <= self._high[which])
-        chosen = which[better]
-        self._high[chosen], self._high_value[chosen] = (part[after, columns][better] for part in (points, middle))
-        ahead = (middle > 0) & ((np.arange(len(points))[:, None] < after) | ~crossed.any(axis=0))
-        before = len(points) - 1 - np.argmax(ahead[::-1], axis=0)
-        better = ahead.any(axis=0) & (points[before, columns] >= self._low[which])
-        chosen = which[better]
-        self._low[chosen], self._low_value[chosen] = (part[before, columns][better] for part in (points, middle))
+        is_left, is_right = looked.lower > 0, looked.upper <= 0
+        last, any_left = _last(is_left)
+        first, any_right = _first(is_right)
+        _take(self.left, self.left_rows, which, points, looked.rows, last, any_left, 1)
+        _take(self.right, self.right_rows, which, points, looked.rows, first, any_right, -1)
+        after, any_after = _first(looked.middle <= 0)
+        before, any_before = _last((looked.middle > 0) & ((np.arange(len(points))[:, None] < after) | ~any_after))
+        chosen = _take(self._high, self.high_rows, which, points, looked.rows, after, any_after, -1)
+        self._high_value[which[chosen]] = looked.middle[after, np.arange(len(which))][chosen]
+        chosen = _take(self._low, self.low_rows, which, points, looked.rows, before, any_before, 1)
+        self._low_value[which[chosen]] = looked.middle[before, np.arange(len(which))][chosen]
 
     def _looks(self, which: IndexArray) -> FloatArray:
         low, high = self._low[which], np.maximum(self._high[which], self._low[which])
         above, below = self._low_value[which], self._high_value[which]
+        # An end without a value may be very far, where readings are dear: approach it step by step.
+        step = np.maximum(STEP, STRIDE * (high - low))
+        low = np.where(np.isfinite(above), low, np.maximum(low, high - step))
+        high = np.where(np.isfinite(below), high, np.minimum(high, low + step))
         span = high - low
         with np.errstate(all="ignore"):
             share = above / (above - below)
-        share = np.where(np.isfinite(above) & np.isfinite(below) & (share >= 0) & (share <= 1), share, 0.5)
-        guess = low + share * span
-        unit = _unit(guess)
-        points = np.concatenate(
-            (guess + FAR[:, None] * span, low + INNER[:, None] * span, guess + NEAR[:, None] * unit)
-        )
-        least = np.where(np.isfinite(self.left[which]), self.left[which], self._start[which])
-        most = np.where(np.isfinite(self.right[which]), self.right[which], self._end[which])
-        return np.sort(np.clip(points, least, np.maximum(least, most)), axis=0)
+        guess = low + np.where((share >= 0) & (share <= 1) & np.isfinite(above), share, 0.5) * span
+        near = NEAR[:, None] * _unit(guess)
+        points = np.concatenate((guess + FAR[:, None] * span, low + INNER[:, None] * span, guess + near))
+        least = np.maximum(self.left[which], self._start[which])
+        most = np.maximum(np.minimum(self.right[which], self._end[which]), least)
+        return np.sort(np.minimum(np.maximum(points, least), most), axis=0)
 
-    def _gap(self, which: IndexArray) -> FloatArray:
+    def _gaps(self, which: IndexArray) -> FloatArray:
+        """Between the proved ends, and between the points of either sign."""
         least, most = np.maximum(self.left[which], self._start[which]), np.minimum(self.right[which], self._end[which])
-        return most - least
+        return np.stack((most - least, self._high[which] - self._low[which]))
 
     def _is_open(self, which: IndexArray) -> NDArray[np.bool_]:
-        gap = self._gap(which)
-        close = (gap <= CLOSE) & (self._left_value[which] - self._right_value[which] <= CLOSE)
-        return ~close & (gap > FINEST * _unit(self._low[which])) & (self._stalls[which] < MOST_STALLS)
+        proved, searched = self._gaps(which)
+        close = (np.maximum(proved, searched) <= CLOSE) & (self._low_value[which] - self._high_value[which] <= CLOSE)
+        return ~close & (proved > FINEST * _unit(self._low[which])) & (self._stalls[which] < MOST_STALLS)
+
+
+def _first(where: NDArray[np.bool_]) -> tuple[IndexArray, NDArray[np.bool_]]:
+    return np.argmax(where, axis=0), np.asarray(where.any(axis=0))
+
+
+def _last(where: NDArray[np.bool_]) -> tuple[IndexArray, NDArray[np.bool_]]:
+    return len(where) - 1 - np.argmax(where[::-1], axis=0), np.asarray(where.any(axis=0))
+
+
+def _take(
+    places: FloatArray,
+    kept: FloatArray,
+    which: IndexArray,
+    points: FloatArray,
+    rows: FloatArray,
+    index: IndexArray,
+    known: NDArray[np.bool_],
+    side: int,
+) -> NDArray[np.bool_]:
+    """Move places to points[index], and remember their rows, where known and not further out (side 1: to the right);
+    says where.
+    """
+    columns = np.arange(len(which))
+    found = points[index, columns]
+    better = known & (side * found >= side * places[which])
+    chosen = which[better]
+    places[chosen] = found[better]
+    kept[:, chosen] = rows[:, index, columns][:, better]
+    return better
 
 
 def _unit(points: FloatArray) -> FloatArray:

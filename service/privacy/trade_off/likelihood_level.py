@@ -10,9 +10,9 @@ import numpy as np
 from scipy import special
 
 from service.privacy.enclosure import Bounds, Enclosure, FloatArray
-from service.privacy.numerics.falling_search import FallingSearch, IndexArray
+from service.privacy.numerics.falling_search import FallingSearch, IndexArray, Looked
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
-from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.logs import log, log_ends
 
 ALPHA_LOW, ALPHA_HIGH, REST_LOW, REST_HIGH, ERROR_LOW, ERROR_HIGH, POWER_LOW, POWER_HIGH, SLOPE_LOW, SLOPE_HIGH = range(
@@ -26,28 +26,48 @@ BEYOND_HALF: Final = 1.0
 """Both searches reach a little beyond alpha = 1/2, so that neither ends at a root."""
 UNREACHABLE: Final = -690.0
 """ln of type II errors too small for a rate of the inverse curve."""
-NODES: Final = 33
+NODES: Final = 9
+REACH: Final = 3.0
+"""Searches begin with nodes this much around the scores at hand ..."""
+SHORTEST: Final = -2.0
+"""... and at least from here to their end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A curve where its slope is -e^c, as arrays over c: rows at the first rate proved to have a slope of at most e^c,
-    and a rate (and its complement) proved to have more.
+    """A curve where its slope is -e^c, as arrays over c.
+
+    `rows`: at a rate whose slope is about that. `least`, `most`: rows at rates proved to be steeper, and proved not to
+    be steeper.
     """
 
     rows: FloatArray
-    least_alpha: FloatArray
-    largest_rest: FloatArray
+    least: FloatArray
+    most: FloatArray
 
     def loss(self, c: FloatArray) -> FloatArray:
         """An upper end of e^-c [f(a) + e^c a - min_b (f(b) + e^c b)] at the rate a of `rows`.
 
-        f is convex and falls by at most the slope proved at a, so the minimum is at most (1 - e^{slope - c}) |a - b|
-        smaller.
+        The minimum lies between `least` and `most`, and f is convex: on the way there e^c b falls (rises) by at most
+        (1 - e^{slope - c}) |a - b| more than f rises (falls), slope that at a.
         """
-        gap = np.minimum(self.rows[ALPHA_HIGH] - self.least_alpha, self.largest_rest - self.rows[REST_LOW])
-        flatter = -np.expm1(np.minimum(self.rows[SLOPE_LOW] - c, 0.0))
-        return flatter * np.maximum(gap, 0.0) * (1 + 2 * FUNCTION_ERROR)
+        ahead = self._distance(self.least, self.rows) * -np.expm1(np.minimum(self.rows[SLOPE_LOW] - c, 0.0))
+        steeper = np.expm1(np.minimum(np.maximum(self.rows[SLOPE_HIGH] - c, 0.0), 709.0))
+        behind = self._distance(self.rows, self.most) * np.where(self.rows[SLOPE_HIGH] - c > 709, np.inf, steeper)
+        return np.nan_to_num(ahead + behind, nan=0.0, posinf=np.inf) * (1 + 2 * FUNCTION_ERROR)
+
+    @staticmethod
+    def _distance(first: FloatArray, last: FloatArray) -> FloatArray:
+        gap = np.minimum(last[ALPHA_HIGH] - first[ALPHA_LOW], first[REST_HIGH] - last[REST_LOW])
+        return np.maximum(gap, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """Scores and rows where searches begin, on the curve and on its inverse."""
+
+    forward: tuple[FloatArray, FloatArray]
+    backward: tuple[FloatArray, FloatArray] | None
 
 
 class LevelledCurve:
@@ -66,59 +86,70 @@ class LevelledCurve:
         if not np.isfinite(self._turn):  # a curve that is flat, or jumps, at 1/2
             self._turn = float(slope.lower[0] if np.isfinite(slope.lower[0]) else slope.upper[0])
 
-    def at(self, c: FloatArray) -> Level:
-        """The points of slope e^c, c finite, shape (n,)."""
+    def at(self, c: FloatArray, nodes: Nodes) -> Level:
+        """The points of slope e^c, c finite, shape (n,); `nodes`: where searches begin."""
         ahead = (c >= self._turn) | (not self._reachable)
-        rows, least_alpha, largest_rest = np.empty((ROWS, len(c))), np.empty(len(c)), np.empty(len(c))
+        rows = np.empty((3, ROWS, len(c)))
         for forward, which in ((True, ahead), (False, ~ahead)):
             if which.any():
-                left, right = self._search(c[which], forward)
-                rows[:, which], least_alpha[which], largest_rest[which] = right, left[ALPHA_LOW], left[REST_HIGH]
-        return Level(rows, least_alpha, largest_rest)
+                rows[:, :, which] = self._search(c[which], forward, nodes)
+        return Level(*rows)
 
-    @cached_property
-    def extreme_slopes(self) -> tuple[float, float]:
-        """The smallest and the largest finite slope at the nodes where searches begin."""
-        rows = [self._nodes[True][1]] + ([self._nodes[False][1]] if self._reachable else [])
-        slopes = np.concatenate([part[[SLOPE_LOW, SLOPE_HIGH]].ravel() for part in rows])
-        slopes = slopes[np.isfinite(slopes)]
-        return (float(slopes.min()), float(slopes.max())) if slopes.size else (0.0, 0.0)
-
-    def _search(self, c: FloatArray, forward: bool) -> tuple[FloatArray, FloatArray]:
-        """Rows proved to be steeper than e^c, and rows proved to be at most as steep."""
-        nodes, known = self._nodes[forward]
-        count = len(c)
-        search = FallingSearch(np.full(count, nodes[0]), np.full(count, nodes[-1]), ROWS)
-
-        def excess(rows: FloatArray, level: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-            if forward:
-                return rows[SLOPE_LOW] - level, rows[SLOPE_HIGH] - level, rows
-            # On the inverse curve the flat side is on the left, and equal slopes belong to it.
-            lower, upper = level - rows[SLOPE_HIGH], level - rows[SLOPE_LOW]
-            return np.nextafter(lower, np.inf), np.nextafter(upper, np.inf), rows
-
-        def reading(scores: FloatArray, which: IndexArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-            rows = self._rows(scores.ravel(), forward).reshape(ROWS, *scores.shape)
-            return excess(rows, c[which])
-
-        shared = np.broadcast_to(known[:, :, None], (ROWS, len(nodes), count))
-        start = np.broadcast_to(nodes[:, None], (len(nodes), count))
-        search.add(np.arange(count), start, *excess(shared, c))
-        search.run(reading)
-        left, right = (search.left, search.right) if forward else (search.right, search.left)
-        left_rows, right_rows = search.left_rows, search.right_rows
-        if not forward:
-            left_rows, right_rows = right_rows, left_rows
-        return (
-            np.where(np.isfinite(left), left_rows, self._first[:, None]),
-            np.where(np.isfinite(right), right_rows, self._last[:, None]),
+    def nodes(self, alpha: FloatArray, points: CurvePoints) -> Nodes:
+        """Nodes for readings near rates alpha, where the curve has these points."""
+        error = points.type_two_error
+        return Nodes(
+            self._nodes(special.ndtri(alpha), True),
+            self._nodes(special.ndtri(0.5 * (error.lower + error.upper)), False) if self._reachable else None,
         )
 
     @cached_property
-    def _nodes(self) -> dict[bool, tuple[FloatArray, FloatArray]]:
-        ends = {True: BEYOND_HALF if self._reachable else LARGEST_SCORE, False: BEYOND_HALF}
-        nodes = {forward: np.linspace(LEAST_SCORE, end, NODES) for forward, end in ends.items()}
-        return {forward: (scores, self._rows(scores, forward)) for forward, scores in nodes.items()}
+    def extreme_slopes(self) -> tuple[float, float]:
+        """The smallest and the largest finite slope at rates spread over all doubles."""
+        sides = [self._nodes(np.array([LEAST_SCORE, LARGEST_SCORE]), forward) for forward in (True, False)]
+        slopes = np.concatenate([rows[[SLOPE_LOW, SLOPE_HIGH]].ravel() for _, rows in sides])
+        slopes = slopes[np.isfinite(slopes)]
+        return (float(slopes.min()), float(slopes.max())) if slopes.size else (0.0, 0.0)
+
+    def _search(self, c: FloatArray, forward: bool, nodes: Nodes) -> FloatArray:
+        """Rows of about the slope, of more and of at most as much: shape (3, ROWS, n)."""
+        scores, known = nodes.forward if forward or nodes.backward is None else nodes.backward
+        count = len(c)
+        search = FallingSearch(np.full(count, LEAST_SCORE), np.full(count, self._end(forward)), ROWS)
+
+        def looked(rows: FloatArray, level: FloatArray) -> Looked:
+            lower, upper = rows[SLOPE_LOW] - level, rows[SLOPE_HIGH] - level
+            if not forward:
+                # On the inverse curve the flat side is on the left, and slopes equal to the level belong to it.
+                lower, upper = np.nextafter(-upper, np.inf), np.nextafter(-lower, np.inf)
+            with np.errstate(invalid="ignore"):
+                middle = 0.5 * (lower + upper)
+            # Of an end that is not known only its sign can tell.
+            signs = np.where(lower > 0, np.inf, np.where(upper <= 0, -np.inf, np.nan))
+            return Looked(lower, upper, np.where(np.isfinite(middle), middle, signs), rows)
+
+        def reading(places: FloatArray, which: IndexArray) -> Looked:
+            return looked(self._rows(places.ravel(), forward).reshape(ROWS, *places.shape), c[which])
+
+        start = np.broadcast_to(scores[:, None], (len(scores), count))
+        shared = np.broadcast_to(known[:, :, None], (ROWS, len(scores), count))
+        search.add(np.arange(count), start, looked(shared, c))
+        search.run(reading)
+        least, near, most = search.left_rows, search.high_rows, search.right_rows
+        if not forward:
+            least, near, most = most, search.low_rows, least
+        least, most = _known(least, self._first), _known(most, self._last)
+        return np.stack((_known(near, most), least, most))
+
+    def _end(self, forward: bool) -> float:
+        return BEYOND_HALF if self._reachable or not forward else LARGEST_SCORE
+
+    def _nodes(self, near: FloatArray, forward: bool) -> tuple[FloatArray, FloatArray]:
+        end = self._end(forward)
+        first = float(np.clip(near.min() - REACH, LEAST_SCORE, SHORTEST))
+        last = float(np.clip(near.max() + REACH, first + REACH, end))
+        scores = np.linspace(first, last, NODES)
+        return scores, self._rows(scores, forward)
 
     def _rows(self, scores: FloatArray, forward: bool) -> FloatArray:
         """Rows at rates Phi(score), of the curve or of its inverse."""
@@ -149,6 +180,10 @@ class LevelledCurve:
         return _edge(
             rest.lower, rest.upper, flat.lower, flat.upper, Enclosure.point(0.0), Enclosure.point(1.0), -np.inf
         )
+
+
+def _known(rows: FloatArray, otherwise: FloatArray) -> FloatArray:
+    return np.where(np.isnan(rows[ALPHA_LOW]), otherwise if otherwise.ndim > 1 else otherwise[:, None], rows)
 
 
 def _rest(probability: Enclosure) -> Enclosure:
