@@ -86,8 +86,8 @@ differ by a factor of a hundred, and this lies between: all of them go to anothe
 
 
 SEARCH_ROUNDS, SEARCH_LOOKS, SEARCH_OF_ONE = 20, 100, 250
-"""Readings of each part, spread widely, that a point of a mixture takes; points in each; points for each further rate."""
-ROUNDS_OF_A_ROOT, COMPLEMENT_READINGS, MU_ROUNDS, MU_POINTS = 20, 20, 10, 2_000
+"""Readings of each part that a point of a mixture takes; points in each; points for each further rate."""
+ROUNDS_OF_A_ROOT, COMPLEMENT_READINGS, MU_ROUNDS, MU_POINTS = 15, 20, 10, 4_000
 """What else is searched for on a mixture: epsilon by profiles; complements and mu by points."""
 
 DISCRETISED: Final = Tariff(
@@ -184,17 +184,17 @@ def _mixed(parts: Sequence[Tariff]) -> Tariff:
 
 
 def _searched(parts: Sequence[Prices]) -> Prices:
-    spread = sum(SEARCH_ROUNDS * (part.spread + SEARCH_LOOKS * part.listed_point) for part in parts)
+    point = sum(SEARCH_ROUNDS * (part.point + SEARCH_LOOKS * part.listed_point) for part in parts)
     listed = sum(SEARCH_OF_ONE * part.listed_point for part in parts)
     profile = sum(part.profile for part in parts)
     return Prices(
-        point=math.ceil(spread),
-        spread=math.ceil(spread),
+        point=math.ceil(point),
+        spread=math.ceil(point),
         listed_point=listed,
         profile=profile,
         epsilon=ROUNDS_OF_A_ROOT * profile + sum(part.epsilon for part in parts),
-        complement=math.ceil(COMPLEMENT_READINGS * spread),
-        gdp_mu=math.ceil(MU_ROUNDS * spread + MU_POINTS * listed),
+        complement=math.ceil(COMPLEMENT_READINGS * point),
+        gdp_mu=math.ceil(MU_ROUNDS * point + MU_POINTS * listed),
     )
 
 
