@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, NamedTuple
+import math
+from typing import Annotated, Final, Literal, NamedTuple, Self
 
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from api_schemas.base import Request
 from api_schemas.quantities import (
@@ -15,10 +17,12 @@ from api_schemas.quantities import (
     NoiseMultiplier,
     SampleRate,
     Steps,
+    Weight,
 )
 
 LARGEST_DEPTH: Final = 16
 LARGEST_COMPONENTS: Final = 256
+WEIGHT_SUM_TOLERANCE: Final = 1e-12
 
 
 class GaussianMechanism(Request):
@@ -55,6 +59,14 @@ class ApproximateDpMechanism(Request):
     type: Literal["approximate_dp"]
     epsilon: Epsilon
     delta: Delta
+
+
+class ExponentialMechanism(Request):
+    """One outcome drawn with probability proportional to exp(epsilon score / (2 Delta)), where one record moves no
+    score by more than Delta."""
+
+    type: Literal["exponential"]
+    epsilon: Epsilon
 
 
 class PoissonSampledMechanism(Request):
@@ -97,16 +109,51 @@ class DpsgdMechanism(Request):
     steps: Steps
 
 
+class MixtureComponent(Request):
+    """A mechanism that may be the one that is run, and how likely that is."""
+
+    weight: Weight
+    mechanism: InnerMechanism
+
+
+class MixtureMechanism(Request):
+    """One of the components, drawn at random and run with all its steps; the draw is kept secret, but not counted on.
+
+    Answers hold even if the attacker learns which component was drawn. It mixes after all steps: a mixture may hold
+    mixtures, repetitions and compositions, but be inside none of the latter two.
+    """
+
+    type: Literal["mixture"]
+    components: Annotated[
+        tuple[MixtureComponent, ...],
+        Field(
+            min_length=1,
+            max_length=LARGEST_COMPONENTS,
+            description="Each a weight and a mechanism; the weights sum to 1 (within 1e-12).",
+        ),
+    ]
+
+    @model_validator(mode="after")
+    def _weights_sum_to_one(self) -> Self:
+        if abs(math.fsum(component.weight for component in self.components) - 1) > WEIGHT_SUM_TOLERANCE:
+            raise PydanticCustomError(
+                "weight_sum", "{sentence}", {"sentence": "The weights of all components must sum to 1 (within 1e-12)."}
+            )
+        return self
+
+
 MechanismSpec = Annotated[
     GaussianMechanism
     | LaplaceMechanism
     | GdpMechanism
     | PureDpMechanism
     | ApproximateDpMechanism
+    | ExponentialMechanism
     | PoissonSampledMechanism
     | RepeatedMechanism
     | ComposedMechanism
-    | DpsgdMechanism,
+    | DpsgdMechanism
+    | MixtureMechanism,
     Field(discriminator="type", description="The mechanism that touched the data."),
 ]
 InnerMechanism = Annotated[
@@ -114,12 +161,12 @@ InnerMechanism = Annotated[
     Field(validation_alias=AliasChoices("mechanism", "event"), description="The mechanism inside."),
 ]
 
-for _model in (PoissonSampledMechanism, RepeatedMechanism, ComposedMechanism):
+for _model in (PoissonSampledMechanism, RepeatedMechanism, ComposedMechanism, MixtureComponent, MixtureMechanism):
     _model.model_rebuild()
 
 
 class TreeSize(NamedTuple):
-    """Size of a mechanism tree: `components` counts its leaves, `steps` the applications of all leaves."""
+    """Size of a mechanism tree: `components` counts its leaves, `steps` the applications of all leaves that are run."""
 
     depth: int
     components: int
@@ -142,5 +189,12 @@ def tree_size(mechanism: MechanismSpec) -> TreeSize:
             1 + max(size.depth for size in sizes),
             sum(size.components for size in sizes),
             sum(size.steps for size in sizes),
+        )
+    if isinstance(mechanism, MixtureMechanism):
+        sizes = [tree_size(component.mechanism) for component in mechanism.components]
+        return TreeSize(
+            1 + max(size.depth for size in sizes),
+            sum(size.components for size in sizes),
+            max(size.steps for size in sizes),
         )
     return TreeSize(1, 1, 1)

@@ -63,6 +63,16 @@ Steps = Annotated[
         examples=[1000],
     ),
 ]
+Weight = Annotated[
+    float,
+    Field(
+        gt=0,
+        le=1,
+        validation_alias=AliasChoices("weight", "probability"),
+        description="Probability with which this component is drawn.",
+        examples=[0.5],
+    ),
+]
 Epsilon = Annotated[
     float,
     Field(

@@ -12,10 +12,12 @@ from api_schemas.mechanisms import (
     ApproximateDpMechanism,
     ComposedMechanism,
     DpsgdMechanism,
+    ExponentialMechanism,
     GaussianMechanism,
     GdpMechanism,
     LaplaceMechanism,
     MechanismSpec,
+    MixtureMechanism,
     PoissonSampledMechanism,
     PureDpMechanism,
     RepeatedMechanism,
@@ -39,8 +41,15 @@ SAMPLING_IS_POISSON: Final = _assume(
     "Every record enters every batch independently with the stated probability, and batches are secret."
 )
 PARAMETERS_ARE_PROVED: Final = _assume("The stated privacy parameters were proved for the mechanism that was run.")
+SCORES_BOUNDED: Final = _assume(
+    "The exponential mechanism draws by weights exp(epsilon score/(2 Delta)), and no record changes the score of any "
+    "outcome by more than Delta; the random numbers are secret and not predictable."
+)
 PARTS_ARE_INDEPENDENT: Final = _assume(
     "The parts use independent randomness, and their parameters were fixed before any result was seen."
+)
+DRAW_IS_INDEPENDENT: Final = _assume(
+    "Which component of the mixture is run is drawn once, with the stated weights and independently of the data."
 )
 
 POISSON_SAMPLING_ASSUMED: Final = Hazard(
@@ -91,8 +100,12 @@ def _caveats(kinds: frozenset[type[Request]], sampled: bool, often: bool) -> Cav
         rests.append(SAMPLING_IS_POISSON)
     if kinds & {GdpMechanism, PureDpMechanism, ApproximateDpMechanism}:
         rests.append(PARAMETERS_ARE_PROVED)
+    if ExponentialMechanism in kinds:
+        rests.append(SCORES_BOUNDED)
     if kinds & {RepeatedMechanism, ComposedMechanism, DpsgdMechanism}:
         rests.append(PARTS_ARE_INDEPENDENT)
+    if MixtureMechanism in kinds:
+        rests.append(DRAW_IS_INDEPENDENT)
     traps: list[Hazard] = []
     if sampled:
         traps.append(POISSON_SAMPLING_ASSUMED)
@@ -109,4 +122,6 @@ def nodes_of(mechanism: MechanismSpec) -> list[MechanismSpec]:
         return [mechanism, *nodes_of(mechanism.mechanism)]
     if isinstance(mechanism, ComposedMechanism):
         return [mechanism, *(node for part in mechanism.mechanisms for node in nodes_of(part))]
+    if isinstance(mechanism, MixtureMechanism):
+        return [mechanism, *(node for part in mechanism.components for node in nodes_of(part.mechanism))]
     return [mechanism]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final, cast
 
+from api_schemas import mechanisms
 from api_schemas.base import Request
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.options import OPTIONS
@@ -15,6 +16,7 @@ from service.privacy.composition.options import EngineOptions
 from service.privacy.errors import NumericalFailure, OutOfDomain, PrivacyComputationError, UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.catalogue import MECHANISMS
+from service.privacy.mechanisms.mixture import MixtureComponent
 from service.privacy.threat_models.worst_case import WorstCase
 
 PLACES: Final[Mapping[str, str]] = {
@@ -75,6 +77,8 @@ def _mechanism(spec: MechanismSpec) -> AbstractMechanism:
 def _part(value: Any) -> Any:
     if isinstance(value, float):
         return value
+    if isinstance(value, mechanisms.MixtureComponent):
+        return MixtureComponent(weight=value.weight, mechanism=_mechanism(value.mechanism))
     if isinstance(value, Request):
         return _mechanism(cast("MechanismSpec", value))
     return tuple(map(_part, cast("tuple[Any, ...]", value))) if isinstance(value, tuple) else value

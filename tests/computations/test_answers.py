@@ -36,6 +36,16 @@ MECHANISMS: list[dict[str, Any]] = [
     {"type": "poisson_sampled", "sample_rate": 0.1, "mechanism": {"type": "laplace", "noise_multiplier": 1.0}},
     {"type": "repeated", "steps": 10**12, "mechanism": {"type": "gaussian", "noise_multiplier": 1e6}},
     {"type": "composed", "mechanisms": [GAUSSIAN, {"type": "gdp", "mu": 1.0}]},
+    {"type": "exponential", "epsilon": 1.0},
+    {"type": "exponential", "epsilon": 0.0},
+    {"type": "exponential", "epsilon": 1e6},
+    {
+        "type": "mixture",
+        "components": [
+            {"weight": 0.5, "mechanism": GAUSSIAN},
+            {"weight": 0.5, "mechanism": {"type": "approximate_dp", "epsilon": 1.0, "delta": 1e-6}},
+        ],
+    },
     {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000},
     {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 1.0, "steps": 10**12},
 ]

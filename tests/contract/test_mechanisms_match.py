@@ -8,9 +8,9 @@ import typing
 import pytest
 
 from api_schemas.fields import shape_of, shape_of_field, type_of
-from api_schemas.mechanisms import LARGEST_COMPONENTS, MechanismSpec
+from api_schemas.mechanisms import LARGEST_COMPONENTS, WEIGHT_SUM_TOLERANCE, MechanismSpec, MixtureComponent
 from api_schemas.quantities import LARGEST_TOTAL_STEPS
-from service.privacy.mechanisms import domain
+from service.privacy.mechanisms import domain, mixture
 from service.privacy.mechanisms.catalogue import MECHANISMS
 
 SPECS = {type_of(model): model for model in shape_of(MechanismSpec).models}
@@ -44,3 +44,12 @@ def test_numbers_have_the_same_ranges(kind: str) -> None:
 def test_limits_of_trees_are_the_same() -> None:
     assert domain.TOTAL_STEPS.high == LARGEST_TOTAL_STEPS
     assert domain.COMPONENTS == LARGEST_COMPONENTS
+
+
+def test_components_of_mixtures_are_the_same() -> None:
+    ours = [field.name for field in dataclasses.fields(mixture.MixtureComponent)]
+    assert ours == list(MixtureComponent.model_fields)
+    shape = shape_of_field(MixtureComponent.model_fields["weight"])
+    weight = domain.domains(mixture.MixtureComponent)["weight"]
+    assert (shape.minimum, shape.maximum, shape.minimum_excluded) == (weight.low, weight.high, weight.open_low)
+    assert float(mixture.WEIGHT_SUM_TOLERANCE) == WEIGHT_SUM_TOLERANCE

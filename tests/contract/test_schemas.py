@@ -24,9 +24,17 @@ MECHANISMS: dict[str, dict[str, Any]] = {
     "gdp": {"type": "gdp", "mu": 1.0},
     "pure_dp": {"type": "pure_dp", "epsilon": 1.0},
     "approximate_dp": {"type": "approximate_dp", "epsilon": 1.0, "delta": 1e-5},
+    "exponential": {"type": "exponential", "epsilon": 1.0},
     "poisson_sampled": {"type": "poisson_sampled", "sample_rate": 0.1, "mechanism": GAUSSIAN},
     "repeated": {"type": "repeated", "mechanism": GAUSSIAN, "steps": 3},
     "composed": {"type": "composed", "mechanisms": [GAUSSIAN, {"type": "gdp", "mu": 1.0}]},
+    "mixture": {
+        "type": "mixture",
+        "components": [
+            {"weight": 0.25, "mechanism": GAUSSIAN},
+            {"weight": 0.75, "mechanism": {"type": "gdp", "mu": 1.0}},
+        ],
+    },
     "dpsgd": {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000},
 }
 QUESTIONS: dict[str, dict[str, Any]] = {
@@ -69,6 +77,7 @@ RANGES: list[tuple[str, str, list[Any], list[Any]]] = [
     ("pure_dp", "epsilon", [0, TINY, 1e6], [-TINY, 1000001, 1e300]),
     ("approximate_dp", "epsilon", [0, TINY, 1e6], [-TINY, 1000001, 1e300]),
     ("approximate_dp", "delta", [0, TINY, 1], [-1, -TINY, ABOVE_ONE, 1.5]),
+    ("exponential", "epsilon", [0, TINY, 1e6], [-TINY, 1000001, 1e300]),
     ("gdp", "mu", [0, TINY, 1e6], [-TINY, 1000001, 1e300]),
     ("epsilon", "delta", [0, TINY, 1], [-1, -TINY, ABOVE_ONE, 1.5]),
     ("delta", "epsilon", [0, TINY, 1e6], [-TINY, 1000001]),
@@ -338,6 +347,57 @@ def test_components_are_limited_in_the_whole_tree() -> None:
 
 def repeated(mechanism: dict[str, Any], steps: int) -> dict[str, Any]:
     return {"type": "repeated", "steps": steps, "mechanism": mechanism}
+
+
+def mixture(*parts: tuple[float, dict[str, Any]]) -> dict[str, Any]:
+    return {"type": "mixture", "components": [{"weight": weight, "mechanism": part} for weight, part in parts]}
+
+
+@pytest.mark.parametrize("weight", [0, -0.5, ABOVE_ONE, "0.5", True])
+def test_weights_are_probabilities(weight: Any) -> None:
+    for accepted in (TINY, 0.5):
+        validate(body(mixture((accepted, GAUSSIAN), (1 - accepted, GAUSSIAN))))
+    validate(body(mixture((1, GAUSSIAN))))
+    [(pointer, detail)] = errors(body(mixture((weight, GAUSSIAN), (0.5, GAUSSIAN))))
+    assert pointer == "/mechanism/components/0/weight"
+    assert "(0, 1]" in detail
+
+
+def test_weights_sum_to_one() -> None:
+    validate(body(mixture((0.1, GAUSSIAN), (0.2, GAUSSIAN), (0.7, GAUSSIAN))))
+    validate(body(mixture((0.5, GAUSSIAN), (0.5 + 9e-13, GAUSSIAN))))
+    inner = mixture((0.5, GAUSSIAN), (0.5 + 2e-12, GAUSSIAN))
+    for wrong, pointer in ((inner, "/mechanism"), (mixture((1.0, inner)), "/mechanism/components/0/mechanism")):
+        [(found, detail)] = errors(body(wrong))
+        assert found == pointer
+        assert "1e-12" in detail
+
+
+def test_spellings_inside_a_mixture() -> None:
+    ours = mixture((0.5, GAUSSIAN), (0.5, {"type": "gdp", "mu": 1.0}))
+    theirs = {
+        "type": "mixture",
+        "components": [{"probability": part["weight"], "event": part["mechanism"]} for part in ours["components"]],
+    }
+    assert validate(body(ours)) == validate(body(theirs))
+
+
+def test_a_mixture_counts_its_leaves_its_depth_and_its_longest_part() -> None:
+    half = mixture(*((1 / 128, GAUSSIAN) for _ in range(128)))
+    validate(body(mixture((0.5, half), (0.5, half))))
+    [(pointer, detail)] = errors(body(mixture((0.25, half), (0.25, half), (0.5, GAUSSIAN))))
+    assert pointer == "/mechanism"
+    assert "256 components" in detail
+    deep = GAUSSIAN
+    for _ in range(15):
+        deep = mixture((1.0, deep))
+    validate(body(deep))
+    [(pointer, detail)] = errors(body(mixture((1.0, deep))))
+    assert "16 levels" in detail
+    long = repeated(repeated(GAUSSIAN, 10**12), 1000)
+    validate(body(mixture((0.5, long), (0.5, long))))
+    [(_, detail)] = errors(body(mixture((0.5, GAUSSIAN), (0.5, repeated(long, 2)))))
+    assert "1e+15" in detail
 
 
 def test_steps_multiply_along_a_path_and_add_up_across_parts() -> None:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.catalogue import MECHANISMS
+from service.privacy.mechanisms.mixture import MixtureComponent
 
 Direction = Literal["add", "remove", "both"]
 
@@ -18,6 +19,10 @@ def built(spec: Mapping[str, Any]) -> AbstractMechanism:
     for name, value in spec.items():
         if isinstance(value, Mapping):
             fields[name] = built(value)
+        elif name == "components":
+            fields[name] = tuple(
+                MixtureComponent(weight=part["weight"], mechanism=built(part["mechanism"])) for part in value
+            )
         elif isinstance(value, list | tuple):
             fields[name] = tuple(built(part) for part in value)
         elif name != "type":
@@ -66,6 +71,10 @@ def dpsgd(noise_multiplier: float, sample_rate: float, steps: int) -> dict[str, 
     return {"type": "dpsgd", "noise_multiplier": noise_multiplier, "sample_rate": sample_rate, "steps": steps}
 
 
+def mixture(*components: tuple[float, dict[str, Any]]) -> dict[str, Any]:
+    return {"type": "mixture", "components": [{"weight": weight, "mechanism": spec} for weight, spec in components]}
+
+
 BALLE_WANG = "Balle, Wang 2018 (analytic Gaussian mechanism), Theorem 8, evaluated at 30 digits"
 KAISSIS = "Kaissis et al. 2023 (ReRo), Corollary 1"
 FIGURE_3 = "Kaissis et al. 2023 (ReRo), Figure 3, recomputed at 40 digits"
@@ -94,6 +103,17 @@ CASES: tuple[Case, ...] = (
     ),
     Case("approximate_dp_delta_only", {"type": "approximate_dp", "epsilon": 0.0, "delta": 0.2}),
     Case("approximate_dp_hopeless", {"type": "approximate_dp", "epsilon": 1.0, "delta": 1.0}),
+    Case(
+        "exponential_1",
+        {"type": "exponential", "epsilon": 1.0},
+        (
+            Published("delta", 0.0, "both", 0.24491866240370912928, 1e-16, "tanh(eta/4), Dong, Durfee, Rogers 2020"),
+            Published("power", 0.5, "add", 0.73105857863000487926, 1e-15, "logistic laws a shift eta apart"),
+        ),
+    ),
+    Case("exponential_0", {"type": "exponential", "epsilon": 0.0}),
+    Case("exponential_weak", {"type": "exponential", "epsilon": 1e-12}),
+    Case("exponential_strong", {"type": "exponential", "epsilon": 1e6}),
     Case(
         "sampled_gaussian",
         sampled(0.5, gaussian(1.0)),
@@ -149,5 +169,26 @@ CASES: tuple[Case, ...] = (
     ),
     Case("dpsgd_c3", dpsgd(2.0, 0.1, 100), (Published("power", 1e-6, "add", 1.51460336325607e-5, 1e-16, PEERS),)),
     Case("dpsgd_one_step", dpsgd(1.0, 0.5, 1), (Published("epsilon", 1e-5, "both", 3.5339979854, 1e-10, PEERS),)),
+    Case("mixture_of_gaussians", mixture((0.25, gaussian(1.0)), (0.5, gaussian(4.0)), (0.25, gaussian(0.5)))),
+    Case(
+        "mixture_with_kinks",
+        mixture((0.3, {"type": "pure_dp", "epsilon": 1.0}), (0.3, laplace(0.5)), (0.4, sampled(0.2, gaussian(1.0)))),
+    ),
+    Case(
+        "mixture_of_straight_pieces",
+        mixture((0.5, {"type": "pure_dp", "epsilon": 1.0}), (0.5, {"type": "pure_dp", "epsilon": 0.0})),
+    ),
+    Case(
+        "mixture_with_mass_outside",
+        mixture((0.75, {"type": "approximate_dp", "epsilon": 1.0, "delta": 0.25}), (0.25, gaussian(2.0))),
+    ),
+    Case(
+        "mixture_of_mixtures",
+        mixture(
+            (0.5, mixture((0.5, gaussian(1.0)), (0.5, {"type": "exponential", "epsilon": 3.0}))), (0.5, laplace(1.0))
+        ),
+    ),
+    Case("mixture_of_runs", mixture((0.9, dpsgd(1.0, 0.01, 1000)), (0.1, gaussian(2.0)))),
+    Case("mixture_of_one", mixture((1.0, laplace(1.0)))),
     Case("dpsgd_full_batch", dpsgd(10.0, 1.0, 100), (Published("epsilon", 1e-5, "both", 4.3771780957, 1e-10, PEERS),)),
 )

@@ -11,6 +11,7 @@ from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism, GaussianPart, Part, SampledGaussianPart, Steps
+from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.gaussian import gaussian_curve
@@ -47,11 +48,14 @@ def pair(
 
     `closed_form` serves one step of any kind and any number of Gaussian and gdp steps; `contour` any mix of Gaussian,
     gdp and sampled Gaussian steps, `discretised` any steps. `auto` takes the first that can, and asks `discretised` too
-    where `contour` is wide. Raises UnsupportedCombination with field `method` when the engine asked for cannot, with field
-    `threat_model` when the relation has no known curve.
+    where `contour` is wide. A mixture has the mixed curves of its components, each by the same method. Raises
+    UnsupportedCombination with field `method` when the engine asked for cannot, with field `threat_model` when the
+    relation has no known curve.
     """
     if method not in METHODS:
         raise UnsupportedCombination("method", f"method {method!r}", "no engine has that name.", METHODS)
+    if isinstance(mechanism, Mixture):
+        return _mixture(mechanism, method, sensitivity, options)
     steps = mechanism.elementary_steps()
     engine = _OTHER_ENGINES.get(method)
     if engine is not None:
@@ -92,6 +96,26 @@ def methods_for(
         except UnsupportedCombination:
             continue
     return found
+
+
+def _mixture(mechanism: Mixture, method: str, sensitivity: float, options: EngineOptions) -> TradeOffPair:
+    from service.privacy.trade_off.mixture import MixtureTradeOff
+
+    drawn = mechanism.drawn()
+    # Enclosures that hold with some probability must all hold together.
+    options = replace(options, confidence=1 - (1 - options.confidence) / len(drawn))
+    pairs = [pair(part, method, sensitivity, options) for _, part in drawn]
+    if len(pairs) == 1:
+        return pairs[0]
+    shares = [share for share, _ in drawn]
+    add = MixtureTradeOff([(share, part.add) for share, part in zip(shares, pairs, strict=True)])
+    symmetric = all(part.add is part.remove for part in pairs)
+    remove = add if symmetric else MixtureTradeOff([(s, part.remove) for s, part in zip(shares, pairs, strict=True)])
+    notes = dict.fromkeys(note for part in pairs for note in part.notes)
+    reason = "mixture: profiles of the components mix linearly; the bound holds even if the draw becomes known."
+    sources = dict.fromkeys(part.source for part in pairs)
+    source = "; ".join(("Leemann et al. 2023, Definition 4.1 (stochastic composition), by joint convexity", *sources))
+    return TradeOffPair(add, remove, source, (*notes, reason))
 
 
 # Engines are imported when first asked for: closed forms answer without them.

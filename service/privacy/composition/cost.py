@@ -7,11 +7,13 @@ and rounded up. Too dear sends work to another process that this one could have 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Final, final
 
 from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.mechanisms.abstract import AbstractMechanism, SampledGaussianPart, Steps
+from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 
 
@@ -83,6 +85,11 @@ HARD: Final = 60
 differ by a factor of a hundred, and this lies between: all of them go to another process, and few are refused."""
 
 
+SEARCH_ROUNDS, SEARCH_LOOKS, SEARCH_OF_ONE = 20, 100, 250
+"""Readings of each part that a point of a mixture takes; points in each; points for each further rate."""
+ROUNDS_OF_A_ROOT, COMPLEMENT_READINGS, MU_ROUNDS, MU_POINTS = 15, 20, 10, 4_000
+"""What else is searched for on a mixture: epsilon by profiles; complements and mu by points."""
+
 DISCRETISED: Final = Tariff(
     base=100_000,
     directed=Prices(
@@ -131,6 +138,8 @@ def tariff(mechanism: AbstractMechanism, method: str = "auto", options: EngineOp
     """The prices of a mechanism by a method of `choose.METHODS`, from its description alone; nothing is allocated in
     proportion to step counts.
     """
+    if isinstance(mechanism, Mixture):
+        return _mixed([tariff(part, method, options) for _, part in mechanism.drawn()])
     steps = mechanism.elementary_steps()
     match method:
         case "discretised":
@@ -145,6 +154,36 @@ def tariff(mechanism: AbstractMechanism, method: str = "auto", options: EngineOp
             return _contour(steps)
         case _:
             return _best(steps)
+
+
+def _mixed(parts: Sequence[Tariff]) -> Tariff:
+    """Every point is searched for: levels of the likelihood ratio, and on each part the point of each level."""
+    if len(parts) == 1:
+        return parts[0]
+    directed = _searched([part.directed for part in parts])
+    hull = directed
+    if any(part.hull is not part.directed for part in parts):
+        both = _searched([part.hull for part in parts])
+        # The hull reads points and profiles of the curves of both directions.
+        hull = replace(
+            both, point=3 * directed.point, spread=3 * directed.spread, listed_point=3 * directed.listed_point
+        )
+    return Tariff(base=sum(part.base for part in parts), directed=directed, hull=hull)
+
+
+def _searched(parts: Sequence[Prices]) -> Prices:
+    point = sum(SEARCH_ROUNDS * (part.point + SEARCH_LOOKS * part.listed_point) for part in parts)
+    listed = sum(SEARCH_OF_ONE * part.listed_point for part in parts)
+    profile = sum(part.profile for part in parts)
+    return Prices(
+        point=math.ceil(point),
+        spread=math.ceil(point),
+        listed_point=listed,
+        profile=profile,
+        epsilon=ROUNDS_OF_A_ROOT * profile + sum(part.epsilon for part in parts),
+        complement=math.ceil(COMPLEMENT_READINGS * point),
+        gdp_mu=math.ceil(MU_ROUNDS * point + MU_POINTS * listed),
+    )
 
 
 def _best(steps: Steps) -> Tariff:

@@ -10,9 +10,11 @@ from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.approximate_dp import ApproximateDp
 from service.privacy.mechanisms.composed import Composed
 from service.privacy.mechanisms.dpsgd import DpSgd
+from service.privacy.mechanisms.exponential import Exponential
 from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.gdp import Gdp
 from service.privacy.mechanisms.laplace import Laplace
+from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.mechanisms.pure_dp import PureDp
 from service.privacy.mechanisms.repeated import Repeated
@@ -20,6 +22,18 @@ from service.privacy.mechanisms.repeated import Repeated
 MECHANISMS: Final[Mapping[str, type[AbstractMechanism]]] = MappingProxyType(
     {
         kind.type: kind
-        for kind in (Gaussian, Laplace, Gdp, PureDp, ApproximateDp, PoissonSampled, Repeated, Composed, DpSgd)
+        for kind in (
+            Gaussian,
+            Laplace,
+            Gdp,
+            PureDp,
+            ApproximateDp,
+            Exponential,
+            PoissonSampled,
+            Repeated,
+            Composed,
+            DpSgd,
+            Mixture,
+        )
     }
 )

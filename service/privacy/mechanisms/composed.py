@@ -10,6 +10,7 @@ from typing_extensions import override
 from service.privacy.errors import OutOfDomain
 from service.privacy.mechanisms.abstract import AbstractMechanism, Steps, merged
 from service.privacy.mechanisms.domain import COMPONENTS, check_fields
+from service.privacy.mechanisms.mixture import refuse_mixtures
 
 
 @final
@@ -24,6 +25,7 @@ class Composed(AbstractMechanism):
         check_fields(self)
         if not 1 <= len(self.mechanisms) <= COMPONENTS:
             raise OutOfDomain("mechanisms", len(self.mechanisms), f"a list of 1 to {COMPONENTS} mechanisms")
+        refuse_mixtures(self.type, self.mechanisms)
 
     @override
     def elementary_steps(self) -> Steps:

@@ -36,8 +36,9 @@ TOTAL_STEPS = Domain(1, 10**15, integer=True)
 EPSILON = Domain(0.0, 1e6)
 DELTA = Domain(0.0, 1.0)
 MU = Domain(0.0, 1e6)
+WEIGHT = Domain(0.0, 1.0, open_low=True)
 COMPONENTS = 256
-"""Largest number of mechanisms composed side by side."""
+"""Largest number of mechanisms composed side by side, or drawn from."""
 
 
 def check_fields(mechanism: object) -> None:

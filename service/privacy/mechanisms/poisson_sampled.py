@@ -13,6 +13,7 @@ from service.privacy.mechanisms.abstract import AbstractMechanism, AbstractStep,
 from service.privacy.mechanisms.domain import SAMPLE_RATE, check_fields
 from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.laplace import Laplace
+from service.privacy.mechanisms.mixture import refuse_mixtures
 from service.privacy.trade_off.gaussian import GaussianTradeOff
 from service.privacy.trade_off.laplace import LaplaceTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
@@ -36,6 +37,7 @@ class PoissonSampled(AbstractStep):
 
     def __post_init__(self) -> None:
         check_fields(self)
+        refuse_mixtures(self.type, (self.mechanism,))
         if not isinstance(self.mechanism, Gaussian | Laplace):
             raise UnsupportedCombination(
                 "mechanism",

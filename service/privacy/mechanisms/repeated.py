@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from service.privacy.mechanisms.abstract import AbstractMechanism, Steps, merged
 from service.privacy.mechanisms.domain import STEPS, check_fields
+from service.privacy.mechanisms.mixture import refuse_mixtures
 
 
 @final
@@ -22,6 +23,7 @@ class Repeated(AbstractMechanism):
 
     def __post_init__(self) -> None:
         check_fields(self)
+        refuse_mixtures(self.type, (self.mechanism,))
 
     @override
     def elementary_steps(self) -> Steps:

@@ -1,0 +1,48 @@
+"""The exponential mechanism."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, final
+
+from typing_extensions import override
+
+from service.privacy.mechanisms.abstract import AbstractStep, Steps
+from service.privacy.mechanisms.domain import EPSILON, check_fields
+from service.privacy.trade_off.bounded_range import exponential_curve
+from service.privacy.trade_off.pair import TradeOffPair
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exponential(AbstractStep):
+    """Chooses outcome y with probability proportional to exp(epsilon u(y)/(2 Delta)); Delta: the most that u(y) moves
+    for any y, under the neighbouring relation of the threat model.
+
+    Between neighbours L = epsilon (u'(y) - u(y))/(2 Delta) less a constant, so that it stays in an interval of length
+    epsilon.
+    """
+
+    type: ClassVar[str] = "exponential"
+    epsilon: Annotated[float, EPSILON]
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @override
+    def elementary_steps(self) -> Steps:
+        return ((self, 1),)
+
+    @override
+    def curves(self, sensitivity: float) -> TradeOffPair:
+        # epsilon is stated for the relation in force: sensitivity does not change it.
+        curve = exponential_curve(float(self.epsilon))
+        return TradeOffPair(
+            curve,
+            curve,
+            source="Dong, Durfee, Rogers 2020 (bounded range), worst shift of generalised randomised response",
+        )
+
+    @override
+    def part(self, sensitivity: float) -> None:
+        return None

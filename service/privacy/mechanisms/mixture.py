@@ -1,0 +1,84 @@
+"""One of several mechanisms, drawn privately."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Annotated, ClassVar, Final, NoReturn, final
+
+from typing_extensions import override
+
+from service.privacy.errors import OutOfDomain, UnsupportedCombination
+from service.privacy.mechanisms.abstract import AbstractMechanism
+from service.privacy.mechanisms.domain import COMPONENTS, WEIGHT, check_fields
+
+WEIGHT_SUM_TOLERANCE: Final = Fraction(1, 10**12)
+"""How far from 1 the sum of weights may be; they are then divided by it."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MixtureComponent:
+    """A mechanism, and the probability with which it is the one that is run."""
+
+    weight: Annotated[float, WEIGHT]
+    mechanism: AbstractMechanism
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mixture(AbstractMechanism):
+    """Stochastic composition: one of `components` is drawn once, independently of the data, and run with all its steps.
+
+    An attacker who does not know the draw is no stronger than one who learns it, whose profile is the weighted sum of
+    the components' (joint convexity); that bound is served. The mixture is outermost: no step of a composition.
+    """
+
+    type: ClassVar[str] = "mixture"
+    components: tuple[MixtureComponent, ...]
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.components) <= COMPONENTS:
+            raise OutOfDomain("components", len(self.components), f"a list of 1 to {COMPONENTS} components")
+        total = _total(self.components)
+        if abs(total - 1) > WEIGHT_SUM_TOLERANCE:
+            raise OutOfDomain("components", float(total), "components whose weights sum to 1 (within 1e-12)")
+
+    def drawn(self) -> tuple[tuple[Fraction, AbstractMechanism], ...]:
+        """What may be run, none of it a mixture, equal mechanisms merged, each with its exact share of all weights."""
+        total = _total(self.components)
+        shares: dict[AbstractMechanism, Fraction] = {}
+        for component in self.components:
+            share = Fraction(component.weight) / total
+            inner = component.mechanism
+            for part, mechanism in inner.drawn() if isinstance(inner, Mixture) else ((Fraction(1), inner),):
+                shares[mechanism] = shares.get(mechanism, Fraction(0)) + share * part
+        return tuple((share, mechanism) for mechanism, share in shares.items())
+
+    @override
+    def elementary_steps(self) -> NoReturn:
+        """Raises UnsupportedCombination: which steps are run is drawn."""
+        raise _inside("a list of steps")
+
+
+def refuse_mixtures(kind: str, mechanisms: Iterable[AbstractMechanism]) -> None:
+    """Raises UnsupportedCombination when one of the parts of a `kind` is a mixture."""
+    if any(isinstance(mechanism, Mixture) for mechanism in mechanisms):
+        raise _inside(kind)
+
+
+def _inside(kind: str) -> UnsupportedCombination:
+    return UnsupportedCombination(
+        "mechanism",
+        f"mixture inside {kind}",
+        "it mixes after all steps; put the mixture outermost.",
+        ("mixture of repeated", "mixture of composed", "mixture of mixture"),
+    )
+
+
+def _total(components: Iterable[MixtureComponent]) -> Fraction:
+    return sum((Fraction(component.weight) for component in components), Fraction(0))

@@ -1,0 +1,153 @@
+"""Where many falling readings cross zero, all searched for at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.intp]
+
+INNER: Final = np.array([1 / 16, 0.25, 0.5, 0.75, 15 / 16])
+"""Where a round looks, in widths of the bracket ..."""
+FAR: Final = np.array([-0.1, -1e-2, -1e-4, -1e-6, 0.0, 1e-6, 1e-4, 1e-2, 0.1])
+"""... in widths of the bracket around the interpolated root, which lies between two of these when it is good ..."""
+NEAR: Final = np.array([-512.0, -8.0, 8.0, 512.0])
+"""... and in units in the last place around it."""
+STEP: Final = 4.0
+STRIDE: Final = 1 / 8
+MOST_ROUNDS: Final = 30
+MOST_STALLS: Final = 2
+CLOSE: Final = 1e-8
+"""Ends as close as this in place and in value need no further round where errors are of second order in both ..."""
+FINEST: Final = 32.0
+"""... and no ends are brought closer than so many units in the last place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """Readings at points (K, n): enclosures, middles (not-a-number where nothing is known), and what to remember of
+    each, (R, K, n).
+    """
+
+    lower: FloatArray
+    upper: FloatArray
+    middle: FloatArray
+    rows: FloatArray
+
+
+Reading = Callable[[FloatArray, IndexArray], Looked]
+"""(points (K, n), which n elements) -> what is there."""
+
+
+class FallingSearch:
+    """For each element, two points between which its reading falls below zero, twice over.
+
+    `left` is the last point proved to be left of the root (lower end positive), `right` the first proved to be right of
+    it (upper end not positive); they are minus infinity and infinity while there is none. `low` and `high` are the
+    points at which the middle of the reading changes its sign. For each of the four `..._rows` (R, n) hold what the
+    reading there told to remember, not-a-number where there is none.
+    """
+
+    def __init__(self, start: FloatArray, end: FloatArray, rows: int) -> None:
+        """`start`, `end`: shape (n,), where each element is searched; `rows`: R."""
+        count = len(start)
+        self.left, self.right = np.full(count, -np.inf), np.full(count, np.inf)
+        self.left_rows, self.right_rows, self.low_rows, self.high_rows = np.full((4, rows, count), np.nan)
+        self._start, self._end = start, end
+        self._low, self._high = start.copy(), end.copy()
+        self._low_value, self._high_value = np.full(count, np.inf), np.full(count, -np.inf)
+        self._stalls = np.zeros(count, dtype=np.intp)
+
+    def run(self, reading: Reading) -> None:
+        """Rounds of looks, until the ends are close or do not come closer."""
+        active = np.arange(len(self.left))
+        for _ in range(MOST_ROUNDS):
+            active = active[self._is_open(active)]
+            if not active.size:
+                return
+            points = self._looks(active)
+            gaps = self._gaps(active)
+            self.add(active, points, reading(points, active))
+            stalled = (self._gaps(active) > 0.5 * gaps).all(axis=0)
+            self._stalls[active] = np.where(stalled, self._stalls[active] + 1, 0)
+
+    def add(self, which: IndexArray, points: FloatArray, looked: Looked) -> None:
+        """What readings at points (K, n), rising along the first axis, tell about the elements `which`."""
+        is_left, is_right = looked.lower > 0, looked.upper <= 0
+        last, any_left = _last(is_left)
+        first, any_right = _first(is_right)
+        _take(self.left, self.left_rows, which, points, looked.rows, last, any_left, 1)
+        _take(self.right, self.right_rows, which, points, looked.rows, first, any_right, -1)
+        after, any_after = _first(looked.middle <= 0)
+        before, any_before = _last((looked.middle > 0) & ((np.arange(len(points))[:, None] < after) | ~any_after))
+        chosen = _take(self._high, self.high_rows, which, points, looked.rows, after, any_after, -1)
+        self._high_value[which[chosen]] = looked.middle[after, np.arange(len(which))][chosen]
+        chosen = _take(self._low, self.low_rows, which, points, looked.rows, before, any_before, 1)
+        self._low_value[which[chosen]] = looked.middle[before, np.arange(len(which))][chosen]
+
+    def _looks(self, which: IndexArray) -> FloatArray:
+        low, high = self._low[which], np.maximum(self._high[which], self._low[which])
+        above, below = self._low_value[which], self._high_value[which]
+        # An end without a value may be very far, where readings are dear: approach it step by step.
+        step = np.maximum(STEP, STRIDE * (high - low))
+        low = np.where(np.isfinite(above), low, np.maximum(low, high - step))
+        high = np.where(np.isfinite(below), high, np.minimum(high, low + step))
+        span = high - low
+        with np.errstate(all="ignore"):
+            share = above / (above - below)
+        guess = low + np.where((share >= 0) & (share <= 1) & np.isfinite(above), share, 0.5) * span
+        near = NEAR[:, None] * _unit(guess)
+        points = np.concatenate((guess + FAR[:, None] * span, low + INNER[:, None] * span, guess + near))
+        least = np.maximum(self.left[which], self._start[which])
+        most = np.maximum(np.minimum(self.right[which], self._end[which]), least)
+        return np.sort(np.minimum(np.maximum(points, least), most), axis=0)
+
+    def _gaps(self, which: IndexArray) -> FloatArray:
+        """Between the proved ends, and between the points of either sign."""
+        least, most = np.maximum(self.left[which], self._start[which]), np.minimum(self.right[which], self._end[which])
+        return np.stack((most - least, self._high[which] - self._low[which]))
+
+    def _is_open(self, which: IndexArray) -> NDArray[np.bool_]:
+        proved, searched = self._gaps(which)
+        close = (np.maximum(proved, searched) <= CLOSE) & (self._low_value[which] - self._high_value[which] <= CLOSE)
+        return ~close & (proved > FINEST * _unit(self._low[which])) & (self._stalls[which] < MOST_STALLS)
+
+
+def _first(where: NDArray[np.bool_]) -> tuple[IndexArray, NDArray[np.bool_]]:
+    return np.argmax(where, axis=0), np.asarray(where.any(axis=0))
+
+
+def _last(where: NDArray[np.bool_]) -> tuple[IndexArray, NDArray[np.bool_]]:
+    return len(where) - 1 - np.argmax(where[::-1], axis=0), np.asarray(where.any(axis=0))
+
+
+def _take(
+    places: FloatArray,
+    kept: FloatArray,
+    which: IndexArray,
+    points: FloatArray,
+    rows: FloatArray,
+    index: IndexArray,
+    known: NDArray[np.bool_],
+    side: int,
+) -> NDArray[np.bool_]:
+    """Move places to points[index], and remember their rows, where known and not further out (side 1: to the right);
+    says where.
+    """
+    columns = np.arange(len(which))
+    found = points[index, columns]
+    better = known & (side * found >= side * places[which])
+    chosen = which[better]
+    places[chosen] = found[better]
+    kept[:, chosen] = rows[:, index, columns][:, better]
+    return better
+
+
+def _unit(points: FloatArray) -> FloatArray:
+    """A unit in the last place, that of 1 for smaller numbers."""
+    return 2.0**-52 * np.maximum(np.abs(points), 1.0)
