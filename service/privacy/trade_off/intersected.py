@@ -98,7 +98,7 @@ class Intersected(AbstractTradeOff):
 def _tightened(
     first: Bounds, second: Bounds, where: np.ndarray[tuple[int], np.dtype[np.bool_]], *, logarithms: bool = True
 ) -> Bounds:
-    """The first enclosures, intersected with the second at some places. Raises NumericalFailure where they do not meet."""
+    """The first enclosures, intersected with the second at some places. Raises NumericalFailure where these are apart."""
     if logarithms:
         (lower, upper), (other_lower, other_upper) = log_ends(first), log_ends(second)
         lower, upper = lower.copy(), upper.copy()
