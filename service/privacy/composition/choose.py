@@ -47,8 +47,8 @@ def pair(
 
     `closed_form` serves one step of any kind and any number of Gaussian and gdp steps; `contour` any mix of Gaussian,
     gdp and sampled Gaussian steps, `discretised` any steps. `auto` takes the first that can, and asks `discretised` too
-    where `contour` is wide. Raises UnsupportedCombination with field `method` when the engine asked for cannot, with field
-    `threat_model` when the relation has no known curve.
+    where `contour` is wide. Raises UnsupportedCombination with field `method` when the engine asked for cannot, with
+    field `threat_model` when the relation has no known curve.
     """
     if method not in METHODS:
         raise UnsupportedCombination("method", f"method {method!r}", "no engine has that name.", METHODS)

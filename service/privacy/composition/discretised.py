@@ -1,9 +1,9 @@
 """The `discretised` engine: certified curves of any steps that have curves of their own, on a lattice of losses.
 
-For steps with atoms (Laplace, pure and approximate DP), with bounded losses, of mixed kinds, or so few and rare that the
-`contour` engine is wide. `lattice_law.py` brackets a step between two laws on a lattice, `lattice_run.py` composes them at a
-tilt, `lattice_readings.py` says what they prove. The gap between the laws falls with the square of the spacing: a first
-coarse reading tells which spacing the tolerance needs.
+For steps with atoms (Laplace, pure and approximate DP), with bounded losses, of mixed kinds, or so few and rare that
+the `contour` engine is wide. `lattice_law.py` brackets a step between two laws on a lattice, `lattice_run.py` composes
+them at a tilt, `lattice_readings.py` says what they prove. The gap between the laws falls with the square of the
+spacing: a first coarse reading tells which spacing the tolerance needs.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ _SLOPE_STEP = 1e-3
 
 
 def discretised_pair(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
-    """The curves of any composition of steps with curves of their own. Raises UnsupportedCombination for steps that have
-    none under this relation.
+    """The curves of any composition of steps with curves of their own. Raises UnsupportedCombination for steps that
+    have none under this relation.
     """
     parts: list[LatticeStep] = []
     for step, count in steps:
@@ -85,7 +85,9 @@ def discretised_pair(steps: Steps, sensitivity: float, options: EngineOptions) -
 
 
 class DiscretisedTradeOff(AbstractTradeOff):
-    """One direction of a composition. Relative width about N/(4 c^2) with c cells in a standard deviation of the loss."""
+    """One direction of a composition. Relative width about N/(4 c^2) with c cells in a standard deviation of the
+    loss.
+    """
 
     evidence = Evidence.CERTIFIED
     method = "discretised"
@@ -318,8 +320,8 @@ class _Reading:
 def _slopes(read: Readings, alpha: FloatArray) -> Bounds:
     """ln of the slope at the first third of the rates; the others are their neighbours to the left and to the right.
 
-    A concave curve is less steep than its chord to the left and steeper than the one to the right; power and type II error
-    give the same differences, the smaller of them with more digits.
+    A concave curve is less steep than its chord to the left and steeper than the one to the right; power and type II
+    error give the same differences, the smaller of them with more digits.
     """
     here, left, right = (slice(k * len(alpha) // 3, (k + 1) * len(alpha) // 3) for k in range(3))
     lower, upper = np.exp(read.lower[:2]), np.exp(read.upper[:2])

@@ -116,14 +116,16 @@ def _aligned(atoms: list[Atoms], spacing: float) -> float:
         short = 2.0 ** (math.floor(math.log2(spacing)) - 20)
         return math.floor(spacing / short) * short
     first = math.ceil(sizes[-1] / spacing)
-    multiples = np.arange(first, first + min(_ATOM_CHOICES, first + 1) + 1)
-    places = sizes[:, None] / (sizes[-1] / multiples)
+    multiples = np.arange(first, first + min(_ATOM_CHOICES, first + 1) + 1, dtype=np.float64)
+    places: FloatArray = sizes[:, None] / (sizes[-1] / multiples)
     off = np.abs(places - np.round(places)).max(axis=0)
     return float(sizes[-1] / multiples[int(np.argmin(np.where(off < 1e-9, 0.0, off)))])
 
 
 class CoarseTransform:
-    """Cumulants of a coarse lattice, in the manner of `LossTransform`: they choose tilts, nothing is proved from them."""
+    """Cumulants of a coarse lattice, in the manner of `LossTransform`: they choose tilts, nothing is proved from
+    them.
+    """
 
     def __init__(self, run: LatticeRun) -> None:
         self._run = run

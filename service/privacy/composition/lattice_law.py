@@ -1,28 +1,31 @@
 """Two laws on a lattice of losses that bracket one step: `upper` is easier for the attacker, `lower` harder.
 
 X = dH1/dH0 under H0. With D(x) = E(X - x)_+ (the profile), G(x) = E(x - X)_+ and H(x) = E min(X, x) the composition of
-two independent steps is a mixture with positive weights, D_12(x) = E0[X_2 D_1(x/X_2)], and the same for G and H: bounds of
-one step's D, G or H carry over to any number of steps, factors included. Both laws are polygons of the profile on the
-nodes x_k = e^{kh}, built from nothing but its values there:
+two independent steps is a mixture with positive weights, D_12(x) = E0[X_2 D_1(x/X_2)], and the same for G and H:
+bounds of one step's D, G or H carry over to any number of steps, factors included. Both laws are polygons of the
+profile on the nodes x_k = e^{kh}, built from nothing but its values there:
 
 - `upper` connects the dots (Doroshenko et al. 2022): chords lie above a convex function.
-- `lower` connects lowered dots. In a cell the profile lies above the extensions of its neighbours' chords, hence at most
-  gap = dx P_k P_{k+1}/(P_k + P_{k+1}) below the chord (P: masses of `upper`); every dot is lowered by the larger gap of its two
-  cells, and the convex minorant is taken.
+- `lower` connects lowered dots. In a cell the profile lies above the extensions of its neighbours' chords, hence at
+  most gap = dx P_k P_{k+1}/(P_k + P_{k+1}) below the chord (P: masses of `upper`); every dot is lowered by the larger
+  gap of its two cells, and the convex minorant is taken. Atoms are taken out before and moved to a node; where one is
+  meant to lie on a node, but may be off it by roundings d, X' <= X e^d gives D'(x) <= e^d D(x e^-d), and X' >= X e^-d
+  gives G'(x) <= e^-d G(x e^d): a factor, and a shift of the threshold (`shift`), which composition adds up.
 
-Nothing rests on how the masses were computed: sums over the finished laws are compared with the profile at every node, and
-for `lower` at the kink of the extensions in every cell. What is missing is a factor (`slack_...`) of the law.
+Nothing rests on how the masses were computed: sums over the finished laws are compared with the profile at every node,
+and for `lower` at the kink of the extensions in every cell. What is missing is a factor (`slack_...`) of the law.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from service.privacy.composition.lattice_nodes import Atoms, Lattice, MovedAtoms, Nodes, log_of_rest, read_nodes
-from service.privacy.enclosure import Bounds, FloatArray
+from service.privacy.enclosure import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.running_sums import running_sum_error, running_sums
 from service.privacy.trade_off.abstract import AbstractTradeOff
@@ -33,11 +36,11 @@ LARGEST_LOSS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class LatticeLaw:
-    """Masses under H0 at losses offset + (first + i) h; H1 has e^L times as much there. Where the other hypothesis has nothing H1
-    has the mass `infinite` and H0 the mass `vanishing`.
+    """Masses under H0 at losses offset + (first + i) h; H1 has e^L times as much there. Where the other hypothesis has
+    nothing H1 has the mass `infinite` and H0 the mass `vanishing`.
 
-    `log_slack_profile`, `log_slack_left`, `log_slack_middle`: s with D e^s, G e^s, H e^-s beyond the truth for `upper`, and
-    D e^-s, G e^-s, H e^s for `lower`.
+    `log_slack_profile`, `log_slack_left`, `log_slack_middle`: s with D e^s, G e^s, H e^-s beyond the truth for
+    `upper`, and D e^-s, G e^-s, H e^s for `lower`.
     """
 
     first: int
@@ -53,7 +56,7 @@ class LatticeLaw:
 
     def losses(self, step: float) -> FloatArray:
         """The losses of the masses on a lattice with this spacing."""
-        return self.offset + (self.first + np.arange(len(self.masses))) * step
+        return self.offset + np.arange(self.first, self.first + len(self.masses), dtype=np.float64) * step
 
     def mirrored(self, step: float) -> LatticeLaw:
         """The law of -L with the hypotheses exchanged: the step in the other direction."""
@@ -102,18 +105,17 @@ def bracketing_laws(
 
 
 def _polygon(nodes: Nodes, left: FloatArray, right: FloatArray, total: float) -> FloatArray:
-    """H0-masses at the nodes of the largest convex function below the dots: G up to x = 1, D from there on; `total` in all.
+    """H0-masses at the nodes of the largest convex function below the dots: G up to x = 1, D from there on; `total` in
+    all.
 
     Slopes on either side of 1 are those of the small one of the two functions, so that nothing cancels.
     """
-    from scipy.optimize import isotonic_regression
-
     width, zero = nodes.width, nodes.zero
-    rising = isotonic_regression(np.diff(left) / width[:zero], weights=width[:zero]).x
-    falling = isotonic_regression(np.diff(right) / width[zero:], weights=width[zero:]).x
+    rising = _monotone(np.diff(left) / width[:zero], width[:zero])
+    falling = _monotone(np.diff(right) / width[zero:], width[zero:])
     if total + falling[0] < rising[-1]:
         # Not convex at x = 1: pooled across it, at the price of some digits on the left.
-        joint = isotonic_regression(np.concatenate([rising - total, falling]), weights=width).x
+        joint = _monotone(np.concatenate([rising - total, falling]), width)
         rising, falling = joint[:zero] + total, joint[zero:]
     masses = np.empty(len(nodes.x))
     masses[0] = rising[0] - left[0] / nodes.x[0]
@@ -124,13 +126,23 @@ def _polygon(nodes: Nodes, left: FloatArray, right: FloatArray, total: float) ->
     return np.maximum(masses, 0.0)
 
 
+def _monotone(slopes: FloatArray, weights: FloatArray) -> FloatArray:
+    """The slopes of the largest convex function below a polygon."""
+    from scipy.optimize import isotonic_regression
+
+    regression: Any = isotonic_regression(slopes, weights=weights)
+    return np.asarray(regression.x, dtype=np.float64)
+
+
 def _harmonic(a: FloatArray, b: FloatArray) -> FloatArray:
     total = a + b
     return np.where(total > 0, a * b / np.where(total > 0, total, 1.0), 0.0)
 
 
 def _lowered(nodes: Nodes, gaps: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The dots of `lower`: G up to x = 1 and D from there on, less the gaps, 0 from shortly before they would be negative."""
+    """The dots of `lower`: G up to x = 1 and D from there on, less the gaps, 0 from shortly before they would be
+    negative.
+    """
     padded = np.concatenate([[0.0], gaps, [0.0]])
     lowering = np.maximum(padded[:-1], padded[1:]) * (1 + 1e-9)
     zero = nodes.zero
@@ -143,7 +155,9 @@ def _lowered(nodes: Nodes, gaps: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _ended(truth: FloatArray, lowering: FloatArray) -> FloatArray:
-    """truth - lowering, and 0 from where that is not positive; one node earlier where 0 lowers less than the cell needs."""
+    """truth - lowering, and 0 from where that is not positive; one node earlier where 0 lowers less than the cell
+    needs.
+    """
     values = np.maximum(truth - lowering, 0.0)
     dead = np.flatnonzero(values == 0)
     end = int(dead[0]) if len(dead) else len(values) - 1
@@ -225,8 +239,8 @@ def _over(
 ) -> tuple[float, float, float]:
     """By how much D and G of a law are above those of the rest, and H below, relative to the whole D, G and H.
 
-    What continues the nodes on either side: G = H = 0 at x = 0, where D has at most risen by the whole mass times x; and at
-    infinity D and H are flat, and G has the slope of the whole mass.
+    What continues the nodes on either side: G = H = 0 at x = 0, where D has at most risen by the whole mass times x;
+    and at infinity D and H are flat, and G has the slope of the whole mass.
     """
     up = 1 + 16 * UNIT_ROUNDOFF
     steepest = mass * up
@@ -257,8 +271,8 @@ class _Convex:
 def _relative_excess(law: FloatArray, truth: _Convex, nodes: Nodes, whole: FloatArray, kinks: FloatArray) -> float:
     """By how much a polygon is above a convex function, relative to the least of `whole` in the cell.
 
-    At a share `kinks` of each cell it is compared with both extensions of the neighbouring chords, each of which the function
-    lies above; lines that are ordered at both ends of an interval are ordered on it.
+    At a share `kinks` of each cell it is compared with both extensions of the neighbouring chords, each of which the
+    function lies above; lines that are ordered at both ends of an interval are ordered on it.
     """
     width = nodes.width
     # Slopes of the chords to the left (at most) and to the right (at least) of each cell, between the safe ends.

@@ -26,7 +26,9 @@ _NEARLY = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Lattice:
-    """Losses offset + k h, first <= k <= last with first < 0 < last; |offset| <= h/2 puts node 0 next to a loss of 0."""
+    """Losses offset + k h, first <= k <= last with first < 0 < last; |offset| <= h/2 puts node 0 next to a loss of
+    0.
+    """
 
     step: float
     offset: float
@@ -36,7 +38,7 @@ class Lattice:
     @property
     def losses(self) -> FloatArray:
         """All nodes."""
-        return self.offset + np.arange(self.first, self.last + 1) * self.step
+        return self.offset + np.arange(self.first, self.last + 1, dtype=np.float64) * self.step
 
     @property
     def blur(self) -> float:
@@ -48,8 +50,8 @@ class Lattice:
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """x_k and enclosures of D, G, H there, which hold at the exact nodes of the lattice; `zero`: index of the node next to
-    x = 1.
+    """x_k and enclosures of D, G, H there, which hold at the exact nodes of the lattice; `zero`: index of the node
+    next to x = 1.
     """
 
     losses: FloatArray
@@ -115,8 +117,8 @@ def _at_exact_nodes(nodes: Nodes, blur: float) -> Nodes:
 class MovedAtoms:
     """Atoms of a loss at nodes of the lattice, moved towards 0, what is left beside them, and what the move may change.
 
-    `shift`: how far (nats) the atoms that were meant to lie on a node may be off it. `slack_...`: s with D e^-s, G e^-s,
-    H e^s of the law beyond the truth because of the other moves.
+    `shift`: how far (nats) the atoms that were meant to lie on a node may be off it. `slack_...`: s with D e^-s, G
+    e^-s, H e^s of the law beyond the truth because of the other moves.
     """
 
     places: tuple[tuple[float, float], ...]

@@ -35,8 +35,8 @@ _SECTION_ROUNDS = 8
 
 @dataclass(frozen=True, slots=True)
 class Slack:
-    """Factors e^{+-s} of one side's laws for a whole run, the masses outside the lattice of a whole run, and how far (nats)
-    its losses may be off.
+    """Factors e^{+-s} of one side's laws for a whole run, the masses outside the lattice of a whole run, and how far
+    (nats) its losses may be off.
     """
 
     profile: float
@@ -218,8 +218,8 @@ def _largest_beta(pair: LatticePair, log_rate: FloatArray) -> FloatArray:
 def _vertices(log_rate: FloatArray, log_value: FloatArray, wanted: FloatArray, *, rising: bool) -> FloatArray:
     """ln of the line between neighbouring vertices at the wanted ln rate; NaN outside them.
 
-    `rising`: whether the value rises with the rate. Every vertex lies on the safe side of the curve and stays there when it
-    is moved towards worse neighbours, which makes them monotone.
+    `rising`: whether the value rises with the rate. Every vertex lies on the safe side of the curve and stays there
+    when it is moved towards worse neighbours, which makes them monotone.
     """
     order = np.argsort(log_rate, kind="stable")
     rate, value = log_rate[order], log_value[order]
@@ -282,7 +282,9 @@ def _profile_left(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, F
 
 
 def solve_lattice_profile(pair: LatticePair, log_delta: float) -> tuple[float, float]:
-    """Enclosure of the smallest eps with delta(eps) <= delta: -inf and inf where it is not within the thresholds read."""
+    """Enclosure of the smallest eps with delta(eps) <= delta: -inf and inf where it is not within the thresholds
+    read.
+    """
     rounding = _EXPONENT_ROUNDING * (1 + abs(log_delta))
     below = _last_above(lambda epsilon: read_lattice_profile(pair, epsilon).lower[0], pair, log_delta + rounding)
     above = _last_above(lambda epsilon: read_lattice_profile(pair, epsilon).upper[0], pair, log_delta - rounding)
@@ -292,11 +294,12 @@ def solve_lattice_profile(pair: LatticePair, log_delta: float) -> tuple[float, f
 def _last_above(
     log_profile: Callable[[FloatArray], FloatArray], pair: LatticePair, level: float
 ) -> tuple[float, float] | None:
-    """Neighbouring epsilons >= 0, the last where a reading of the profile is above a level and the next; None if there are
-    none among the thresholds.
+    """Neighbouring epsilons >= 0, the last where a reading of the profile is above a level and the next; None if there
+    are none among the thresholds.
     """
     thresholds = np.union1d(pair.lower.thresholds, pair.upper.thresholds)
     grid = thresholds[thresholds >= 0]
+    low, high = 0.0, math.inf
     for _ in range(_SECTION_ROUNDS):
         above = np.flatnonzero(log_profile(grid) > level) if len(grid) else np.zeros(0, dtype=np.intp)
         # The profile falls, its enclosures need not: the last place of all.

@@ -1,10 +1,10 @@
 """The composition of lattice laws at one tilt, by the discrete Fourier transform, with every error bounded.
 
-Tilted masses m_k = P_k e^{theta k h - K} of a run add up to 1; those of the composition are the inverse transform of the
-product of the steps' transforms, each to the power of its count. Errors, all absolute beside that 1:
+Tilted masses m_k = P_k e^{theta k h - K} of a run add up to 1; those of the composition are the inverse transform of
+the product of the steps' transforms, each to the power of its count. Errors, all absolute beside that 1:
 
-- a transform of n non-negative numbers has error <= 8 u log2(n) times their sum at every frequency (each term passes log2 n
-  products and sums); to the power N it is N times as much, where the transform has not decayed;
+- a transform of n non-negative numbers has error <= 8 u log2(n) times their sum at every frequency (each term passes
+  log2 n products and sums); to the power N it is N times as much, where the transform has not decayed;
 - mass outside the window of n cells wraps around: Chernoff bounds it on both sides (`overflow`).
 
 Sums over the composed law are taken relative to e^{K - theta c} near the threshold c, where they are of order one.
@@ -103,7 +103,9 @@ def window(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> Window:
 
 
 def weight_rounding(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> float:
-    """Bound of the relative rounding of all tilted weights of a run, and of e^K: a factor of the law, like its slack."""
+    """Bound of the relative rounding of all tilted weights of a run, and of e^K: a factor of the law, like its
+    slack.
+    """
     rounding = 0.0
     for counted in laws:
         law = counted.law
@@ -123,8 +125,8 @@ class LatticeLine:
     """A run of lattice laws composed at one tilt: sums over the law near its tilted mean.
 
     `center`: the lattice index nearest to the mean; `low`, `high`: the indices that are read. All sums are on scales
-    e^{K - theta c} (alpha and 1 - alpha) or e^{K - (theta - 1) c} (power, beta, profile, ...) of the threshold c, and come
-    with one absolute error per kind.
+    e^{K - theta c} (alpha and 1 - alpha) or e^{K - (theta - 1) c} (power, beta, profile, ...) of the threshold c, and
+    come with one absolute error per kind.
     """
 
     def __init__(self, laws: tuple[CountedLaw, ...], theta: float, step: float, chosen: Window) -> None:
@@ -143,7 +145,7 @@ class LatticeLine:
     @property
     def thresholds(self) -> FloatArray:
         """The losses that are read."""
-        return self._offset + np.arange(self.low, self.high + 1) * self.step
+        return self._offset + np.arange(self.low, self.high + 1, dtype=np.float64) * self.step
 
     def above(self, rate: float) -> FloatArray:
         """sum_{k > j} m_k e^{-rate (k - j) h} for the indices j read (rate > 0)."""
@@ -189,8 +191,8 @@ def _decayed(masses: FloatArray, read: int, decay: float) -> FloatArray:
 def _composed(
     laws: tuple[CountedLaw, ...], theta: float, step: float, chosen: Window
 ) -> tuple[FloatArray, float, float]:
-    """The tilted masses of the composition over the window, a bound of the error of each, and one of the root of the sum
-    of squared errors (Parseval: that of the transform, over the root of n).
+    """The tilted masses of the composition over the window, a bound of the error of each, and one of the root of the
+    sum of squared errors (Parseval: that of the transform, over the root of n).
     """
     n = chosen.size
     log_power = np.zeros(n // 2 + 1, dtype=np.complex128)
