@@ -134,6 +134,8 @@ SAMPLED_RUN: Final = Tariff(
 """Readings of a sample that is drawn and sorted; drawing it is priced by its size."""
 DRAW, DRAW_OF_A_PART = 0.5, 0.05
 """Of the loss of a whole run: once, and for every different step."""
+
+
 def tariff(mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS) -> Tariff:
     """The prices of a mechanism by a method of `choose.METHODS`, from its description alone; nothing is allocated in
     proportion to step counts.

@@ -1,9 +1,9 @@
 """The `discretised` engine: certified curves of any steps that have curves of their own, on a lattice of losses.
 
-For steps with atoms (Laplace, pure and approximate DP), with bounded losses, of mixed kinds, or so few and rare that the
-`contour` engine is wide. `lattice_law.py` brackets a step between two laws on a lattice, `lattice_run.py` composes them at a
-tilt, `lattice_readings.py` says what they prove. The gap between the laws falls with the square of the spacing: a first
-coarse reading tells which spacing the tolerance needs.
+For steps with atoms (Laplace, pure and approximate DP), with bounded losses, of mixed kinds, or so few and rare that
+the `contour` engine is wide. `lattice_law.py` brackets a step between two laws on a lattice, `lattice_run.py` composes
+them at a tilt, `lattice_readings.py` says what they prove. The gap between the laws falls with the square of the
+spacing: a first coarse reading tells which spacing the tolerance needs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from service.privacy.composition.lattice_readings import (
 from service.privacy.composition.options import EngineOptions
 from service.privacy.enclosure import Bounds, Enclosure, Evidence, FloatArray
 from service.privacy.mechanisms.abstract import Steps
-from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.gaussian import gaussian_curve
 from service.privacy.trade_off.logs import log_ends
@@ -65,8 +65,8 @@ _SLOPE_STEP = 1e-3
 
 
 def discretised_pair(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
-    """The curves of any composition of steps with curves of their own. Raises UnsupportedCombination for steps that have
-    none under this relation.
+    """The curves of any composition of steps with curves of their own. Raises UnsupportedCombination for steps that
+    have none under this relation.
     """
     parts: list[LatticeStep] = []
     for step, count in steps:
@@ -85,7 +85,9 @@ def discretised_pair(steps: Steps, sensitivity: float, options: EngineOptions) -
 
 
 class DiscretisedTradeOff(AbstractTradeOff):
-    """One direction of a composition. Relative width about N/(4 c^2) with c cells in a standard deviation of the loss."""
+    """One direction of a composition. Relative width about N/(4 c^2) with c cells in a standard deviation of the
+    loss.
+    """
 
     evidence = Evidence.CERTIFIED
     method = "discretised"
@@ -140,8 +142,9 @@ class DiscretisedTradeOff(AbstractTradeOff):
     @np.errstate(all="ignore")
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         n, shift = len(alpha), np.minimum(_SLOPE_STEP, 0.5 * (1 - alpha) / alpha)
-        read = self._read_points(np.concatenate([alpha, alpha * (1 - shift), alpha * (1 + shift)]))
-        slope = _slopes(read, alpha, shift)
+        rates = np.concatenate([alpha, alpha * (1 - shift), alpha * (1 + shift)])
+        read = self._read_points(rates)
+        slope = _slopes(read, rates)
         known = Readings(read.lower[:, :n], read.upper[:, :n])
         power = Bounds.from_logs(known.lower[0], known.upper[0])
         return CurvePoints(Bounds.from_logs(known.lower[1], known.upper[1]), power, slope)
@@ -217,7 +220,8 @@ class DiscretisedTradeOff(AbstractTradeOff):
             return None
         if key not in self._runs:
             ladder = self._ladder(digits)
-            assert ladder is not None, "rungs come from a ladder"
+            if ladder is None:
+                return None
             cells = _FIRST_CELLS * math.sqrt(self._count) * _FINER**level
             cut = -digits * math.log(10)
             self._runs[key] = LatticeRun.build(self._steps, ladder.core_deviation / cells, cut, mirrored=self._mirrored)
@@ -274,7 +278,8 @@ class DiscretisedTradeOff(AbstractTradeOff):
         Saddle points fail to find it where few rare jumps rule: the tilted law has two humps there.
         """
         ladder = self._ladder(digits)
-        assert ladder is not None, "rungs came from a ladder"
+        if ladder is None:
+            return [0.5] * len(places)
         spacing = ladder.core_deviation / (_FIRST_CELLS * math.sqrt(self._count))
         reach = max(max(part.reach(-digits * math.log(10))) for part in self._steps)
         level = min(0, math.floor(math.log(_SCOUT_CELLS * spacing / reach) / math.log(_FINER)))
@@ -312,25 +317,25 @@ class _Reading:
         return np.where(np.isfinite(upper), (upper - readings.lower[0]) / np.where(upper > 0, upper, 1.0), 1.0)
 
 
-def _slopes(read: Readings, alpha: FloatArray, shift: FloatArray) -> Bounds:
-    """ln of the slope at each rate, from readings there and at both neighbours alpha (1 -+ shift).
+def _slopes(read: Readings, alpha: FloatArray) -> Bounds:
+    """ln of the slope at the first third of the rates; the others are their neighbours to the left and to the right.
 
-    A concave curve is less steep than its chord to the left and steeper than the one to the right; power and type II error
-    give the same differences, the smaller of them with more digits.
+    A concave curve is less steep than its chord to the left and steeper than the one to the right; power and type II
+    error give the same differences, the smaller of them with more digits.
     """
-    n = len(alpha)
+    here, left, right = (slice(k * len(alpha) // 3, (k + 1) * len(alpha) // 3) for k in range(3))
     lower, upper = np.exp(read.lower[:2]), np.exp(read.upper[:2])
-    step = alpha * shift
-    here, left, right = slice(0, n), slice(n, 2 * n), slice(2 * n, 3 * n)
-    slack = 16 * UNIT_ROUNDOFF
+    slack = 2 * FUNCTION_ERROR + 8 * UNIT_ROUNDOFF
     steepest = np.fmin(
         upper[0, here] - lower[0, left] + slack * upper[0, here],
         upper[1, left] - lower[1, here] + slack * upper[1, left],
     )
     flattest = np.fmax(
-        lower[0, right] - upper[0, here] - slack * upper[0, here],
+        lower[0, right] - upper[0, here] - slack * upper[0, right],
         lower[1, here] - upper[1, right] - slack * upper[1, here],
     )
-    high = np.log(np.maximum(steepest, 0.0) / step) + slack
-    low = np.log(np.maximum(flattest, 0.0) / step) - slack
+    # Differences of neighbouring rates are exact.
+    high = np.log(np.maximum(steepest, 0.0) / (alpha[here] - alpha[left]))
+    low = np.log(np.maximum(flattest, 0.0) / (alpha[right] - alpha[here]))
+    high, low = high + slack * (1 + np.abs(high)), low - slack * (1 + np.abs(low))
     return Bounds(np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high))

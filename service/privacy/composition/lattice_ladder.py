@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from service.privacy.composition.contour_ladder import ContourLadder
-from service.privacy.composition.lattice_law import LARGEST_LOSS, Atoms, Lattice, LatticeLaw, bracketing_laws
-from service.privacy.composition.lattice_readings import LatticePair, Slack, run_slack
+from service.privacy.composition.lattice_law import LARGEST_LOSS, bracketing_laws
+from service.privacy.composition.lattice_nodes import Atoms, Lattice
+from service.privacy.composition.lattice_readings import LatticePair, run_slack
 from service.privacy.composition.lattice_run import CountedLaw, LatticeLine, tilted_cumulants, window
 from service.privacy.composition.sampled_gaussian import RealCumulants
 from service.privacy.enclosure import FloatArray
@@ -91,20 +92,12 @@ class LatticeRun:
                 LatticeLine(laws, tilt, self.step, part)
                 for laws, part in zip((self.upper, self.lower), windows, strict=True)
             )
-            self.lines[tilt] = LatticePair(high, low, _slack(self.upper, 1), _slack(self.lower, -1))
+            self.lines[tilt] = LatticePair(high, low, run_slack(self.upper, 1), run_slack(self.lower, -1))
         return self.lines[tilt]
 
 
 def _reaches(steps: tuple[LatticeStep, ...], log_cut: float) -> list[tuple[float, float]]:
     return [part.reach(log_cut - math.log(2 * part.count)) for part in steps]
-
-
-def _slack(laws: tuple[CountedLaw, ...], sign: int) -> Slack:
-    def row(law: LatticeLaw, count: int) -> tuple[float, float, float, float, float, int]:
-        slacks = law.log_slack_profile, law.log_slack_left, law.log_slack_middle
-        return (*slacks, law.infinite, law.vanishing, count)
-
-    return run_slack([row(counted.law, counted.count) for counted in laws], sign)
 
 
 def _lattice(part: LatticeStep, spacing: float, reach: tuple[float, float]) -> Lattice:
@@ -123,14 +116,16 @@ def _aligned(atoms: list[Atoms], spacing: float) -> float:
         short = 2.0 ** (math.floor(math.log2(spacing)) - 20)
         return math.floor(spacing / short) * short
     first = math.ceil(sizes[-1] / spacing)
-    multiples = np.arange(first, first + min(_ATOM_CHOICES, first + 1) + 1)
-    places = sizes[:, None] / (sizes[-1] / multiples)
+    multiples = np.arange(first, first + min(_ATOM_CHOICES, first + 1) + 1, dtype=np.float64)
+    places: FloatArray = sizes[:, None] / (sizes[-1] / multiples)
     off = np.abs(places - np.round(places)).max(axis=0)
     return float(sizes[-1] / multiples[int(np.argmin(np.where(off < 1e-9, 0.0, off)))])
 
 
 class CoarseTransform:
-    """Cumulants of a coarse lattice, in the manner of `LossTransform`: they choose tilts, nothing is proved from them."""
+    """Cumulants of a coarse lattice, in the manner of `LossTransform`: they choose tilts, nothing is proved from
+    them.
+    """
 
     def __init__(self, run: LatticeRun) -> None:
         self._run = run

@@ -53,6 +53,10 @@ class SampledGaussianPart:
 Part: TypeAlias = GaussianPart | SampledGaussianPart
 
 
+ATOM_DIGITS = 400
+"""Decimal digits in which atoms of losses are computed: 1 + p (e^b - 1) keeps dozens for the smallest p and b."""
+
+
 class AbstractStep(AbstractMechanism):
     """An elementary step. `sensitivity` is 1 when a record is added or removed, 2 when it is replaced."""
 

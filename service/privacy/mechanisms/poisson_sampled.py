@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from decimal import Decimal, localcontext
 from typing import TYPE_CHECKING, Annotated, ClassVar, cast, final
 
 from typing_extensions import override
 
 from service.privacy.errors import UnsupportedCombination
-from service.privacy.mechanisms.abstract import AbstractMechanism, AbstractStep, SampledGaussianPart, Steps
+from service.privacy.mechanisms.abstract import ATOM_DIGITS, AbstractMechanism, AbstractStep, SampledGaussianPart, Steps
 from service.privacy.mechanisms.domain import SAMPLE_RATE, check_fields
 from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.laplace import Laplace
@@ -64,9 +64,14 @@ class PoissonSampled(AbstractStep):
 
     @override
     def loss_atoms(self, sensitivity: float) -> tuple[tuple[float, float], ...]:
-        # H0 is the law of the base without the record, whatever the rate.
-        atoms = self._base.loss_atoms(sensitivity)
-        return tuple((math.log1p(self.sample_rate * math.expm1(min(loss, 700.0))), mass) for loss, mass in atoms)
+        # H0 is the law of the base without the record, whatever the rate. ln(1 - p + p e^b) may cancel at either end.
+        masses = tuple(mass for _, mass in self._base.loss_atoms(sensitivity))
+        if not masses:
+            return ()
+        with localcontext(prec=ATOM_DIGITS):
+            shift = Decimal(sensitivity) / Decimal(self._base.noise_multiplier)
+            losses = [float((1 + Decimal(self.sample_rate) * (base.exp() - 1)).ln()) for base in (-shift, shift)]
+        return tuple(zip(losses, masses, strict=True))
 
     @override
     def part(self, sensitivity: float) -> SampledGaussianPart | None:

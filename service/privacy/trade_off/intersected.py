@@ -53,7 +53,11 @@ class Intersected(AbstractTradeOff):
 
     @override
     def reversed(self) -> AbstractTradeOff:
-        return Intersected(self.first.reversed(), lambda: self.second.reversed(), self._tolerance)
+
+        def second() -> AbstractTradeOff:  # made as late as in this direction
+            return self.second.reversed()
+
+        return Intersected(self.first.reversed(), second, self._tolerance)
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
@@ -98,7 +102,9 @@ class Intersected(AbstractTradeOff):
 def _tightened(
     first: Bounds, second: Bounds, where: np.ndarray[tuple[int], np.dtype[np.bool_]], *, logarithms: bool = True
 ) -> Bounds:
-    """The first enclosures, intersected with the second at some places. Raises NumericalFailure where they do not meet."""
+    """The first enclosures, intersected with the second at some places. Raises NumericalFailure where they
+    do not meet.
+    """
     if logarithms:
         (lower, upper), (other_lower, other_upper) = log_ends(first), log_ends(second)
         lower, upper = lower.copy(), upper.copy()
