@@ -25,7 +25,7 @@ from service.privacy.numerics.running_sums import running_sum_error, running_sum
 _TRANSFORM_ERROR = 8 * UNIT_ROUNDOFF
 """Per level of a fast Fourier transform, relative to the sum of what is transformed."""
 
-_REACH = 2.6
+_REACH = 4.0
 """Thresholds are read within this many standard deviations of the tilted loss around its mean."""
 
 _CHERNOFF_DISTANCES = (1.5, 3.0, 5.0, 8.0, 12.0)
