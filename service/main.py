@@ -36,6 +36,7 @@ from service.telemetry.metrics import Metrics
 DISTRIBUTION = "privacy-bounds"
 COMPUTATIONS: tuple[Computation[Any, Any], ...] = (BOUNDS, CURVES)
 LONGEST_BODY_READ_AGAIN = 256 * 1024
+SECONDS_PER_DAY = 86_400
 LEASE_BEYOND_TIME_LIMIT_SECONDS = 5.0
 
 
@@ -93,7 +94,13 @@ async def _running(settings: Settings, metrics: Metrics, version: str) -> AsyncG
     if settings.redis_url is not None:
         link = RedisLink(settings.redis_url.get_secret_value(), settings.redis_timeout_seconds, metrics)
         await link.start()
-        cache = RedisResultCache(link, ttl_seconds=settings.result_ttl_seconds, is_result=_is_result, metrics=metrics)
+        cache = RedisResultCache(
+            link,
+            ttl_seconds=settings.result_ttl_seconds,
+            ground_truth_ttl_seconds=settings.ground_truth_ttl * SECONDS_PER_DAY,
+            is_result=_is_result,
+            metrics=metrics,
+        )
         shared = SharedResults(
             cache=cache,
             leases=RedisLeases(link, cache),

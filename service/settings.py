@@ -35,6 +35,7 @@ class Settings(BaseSettings):
         description="Cheaper computations are not looked up in Redis, because asking costs as much as computing.",
     )
     result_ttl_seconds: Count = Field(default=30 * 86_400, description="How long Redis keeps a result.")
+    ground_truth_ttl: Count = Field(default=180, description="Days for which Redis keeps a ground truth.")
 
     memory_cache_entries: Count = Field(
         default=4_096, description="Results kept in memory, least recently used go first."

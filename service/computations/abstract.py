@@ -16,6 +16,10 @@ ResponseT = TypeVar("ResponseT", bound=BaseModel)
 ResponseFields: TypeAlias = dict[str, Any]
 
 
+def no_digits(_: BaseModel) -> None:
+    """Answers in doubles."""
+
+
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Computation(Generic[RequestT, ResponseT]):
@@ -24,6 +28,8 @@ class Computation(Generic[RequestT, ResponseT]):
     function(request, digest, engine_version): the fields of the response, in their order; it depends on nothing else.
     Raises PrivacyComputationError with the JSON pointer of the part of the request that is to blame.
     cost(request): estimated work in units of about one microsecond of CPU time; it allocates nothing.
+    digits(request): the value of its field `digits` where the answer is a ground truth, which is kept longer and also
+    answers the same request with fewer digits; else None.
     """
 
     name: str
@@ -31,6 +37,7 @@ class Computation(Generic[RequestT, ResponseT]):
     response_type: type[ResponseT]
     function: Callable[[RequestT, str, str], ResponseFields]
     cost: Callable[[RequestT], int]
+    digits: Callable[[RequestT], int | None] = no_digits
 
     def body(self, request: RequestT, digest: str, engine_version: str) -> bytes:
         """The response as it is sent. Raises what `function` raises."""

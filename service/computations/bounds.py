@@ -71,4 +71,5 @@ BOUNDS: Final = Computation(
     response_type=BoundsResponse,
     function=compute_bounds,
     cost=bounds_cost,
+    digits=lambda request: request.digits if request.method == "ground_truth" else None,
 )

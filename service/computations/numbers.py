@@ -49,7 +49,7 @@ def enclosed_number(enclosure: Enclosure, safe_end: SafeEnd) -> EnclosedNumber:
         number["value_log10"] = lower_log10 if safe_end == "lower" else upper_log10
         number["lower_log10"] = lower_log10
         number["upper_log10"] = upper_log10
-    decimal = getattr(enclosure, "decimal", None)
+    decimal = enclosure.decimal
     if decimal is not None:
         number["value_decimal"] = decimal.lower if safe_end == "lower" else decimal.upper
         number["lower_decimal"] = decimal.lower

@@ -96,9 +96,19 @@ class RedisResultCache:
     MAX_QUEUED_BYTES = 32 * 2**20
     PIPELINE_LENGTH = 128
 
-    def __init__(self, link: RedisLink, *, ttl_seconds: int, is_result: Validator, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        link: RedisLink,
+        *,
+        ttl_seconds: int,
+        is_result: Validator,
+        metrics: Metrics,
+        ground_truth_ttl_seconds: int | None = None,
+    ) -> None:
+        """`ground_truth_ttl_seconds`: for ground truths, where they are kept longer than other results."""
         self._link = link
         self._ttl_seconds = ttl_seconds
+        self._ground_truth_ttl_seconds = ground_truth_ttl_seconds or ttl_seconds
         self._is_result = is_result
         self._metrics = metrics
         self._queue: deque[tuple[str | bytes | int, ...]] = deque()
@@ -127,6 +137,24 @@ class RedisResultCache:
     def put(self, computation: str, digest: str, body: bytes) -> None:
         """Write a body soon."""
         self.write("SET", _result_key(computation, digest), _sealed(body), "EX", self._ttl_seconds)
+
+    def put_ground_truth(self, computation: str, digest: str, body: bytes, question: str, entry: bytes) -> None:
+        """Write a body that is kept longer, then the entry that names it (`precision.py`)."""
+        ttl = self._ground_truth_ttl_seconds
+        self.write("SET", _result_key(computation, digest), _sealed(body), "EX", ttl)
+        self.write("SET", _question_key(computation, question), _sealed(entry), "EX", ttl)
+
+    async def ground_truth_entry(self, computation: str, question: str) -> bytes | None:
+        """The entry of a question as it was written, or None."""
+        key = _question_key(computation, question)
+        try:
+            found = await self._link.attempt("get", lambda client: client.get(key))
+        except RedisAway:
+            return None
+        entry = None if found is None else _unsealed(found)
+        if entry is None and found is not None:
+            self._metrics.bad_entry()
+        return entry
 
     def write(self, *command: str | bytes | int) -> None:
         """Send a command soon, after all commands given before."""
@@ -192,6 +220,10 @@ SEAL_END = b"}"
 
 def _size(command: tuple[str | bytes | int, ...]) -> int:
     return sum(len(part) for part in command if isinstance(part, bytes))
+
+
+def _question_key(computation: str, question: str) -> str:
+    return f"{KEY_PREFIX}:digits:{computation}:{question}"
 
 
 def _result_key(computation: str, digest: str) -> str:

@@ -15,6 +15,7 @@ from service.computations.digest import digest as request_digest
 from service.execution.admission import COST_UNITS_PER_SECOND, Admission
 from service.execution.errors import ComputeBudgetExceeded, QueueFull
 from service.execution.leases import Lease, RedisLeases
+from service.execution.precision import entry, named_digest, question_digest
 from service.execution.redis_link import RedisAway
 from service.execution.request_body import parse_request
 from service.execution.result_cache import InMemoryResultCache, RedisResultCache
@@ -96,9 +97,11 @@ class ComputationRunner:
         body = self._memory.lookup(computation.name, digest)
         if body is not None:
             answer = Answer(digest, body, "memory")
+        elif (precise := await self._more_precise(computation, request)) is not None:
+            answer = precise
         elif self._is_cheap(cost := computation.cost(request)):
-            # No await between lookup and store: equal requests cannot overlap.
-            answer = self._computed(computation, digest, self._compute_inline(computation, request, digest))
+            # No wait between lookup and store (but for ground truths): equal requests cannot overlap.
+            answer = self._computed(computation, request, digest, self._compute_inline(computation, request, digest))
         else:
             answer = await self._join_flight(computation, request, digest, cost)
         self._metrics.result(computation.name, answer.cache)
@@ -113,6 +116,27 @@ class ComputationRunner:
             if body is not None:
                 return body
         return None
+
+    async def _more_precise(self, computation: AnyComputation, request: BaseModel) -> Answer | None:
+        """A stored ground truth with more digits than the request asks for."""
+        digits = computation.digits(request)
+        if digits is None:
+            return None
+        name, question = computation.name, question_digest(computation.name, self._engine_version, request)
+        found = self._memory.lookup(_entries_of(computation), question)
+        if found is None and self._shared is not None:
+            found = await self._shared.cache.ground_truth_entry(name, question)
+        digest = None if found is None else named_digest(found, name, self._engine_version, request, digits)
+        if digest is None:
+            return None
+        body = self._memory.lookup(name, digest)
+        if body is not None:
+            return Answer(digest, body, "memory")
+        body = None if self._shared is None else await self._shared.cache.get(name, digest)
+        if body is None:
+            return None
+        self._memory.put(name, digest, body)
+        return Answer(digest, body, "redis")
 
     def _is_cheap(self, cost: int) -> bool:
         try:
@@ -152,7 +176,7 @@ class ComputationRunner:
                 computed = self._compute_inline(computation, request, digest)
             else:
                 computed = await self._compute_in_worker(computation, request, digest, cost)
-            return self._computed(computation, digest, computed)
+            return self._computed(computation, request, digest, computed)
         finally:
             if self._shared is not None and lease is not None:
                 self._shared.leases.release(lease)
@@ -216,9 +240,17 @@ class ComputationRunner:
     ) -> None:
         self._metrics.computed(computation.name, request.mechanism.type, place, computed.seconds)
 
-    def _computed(self, computation: AnyComputation, digest: str, computed: Computed) -> Answer:
+    def _computed(self, computation: AnyComputation, request: BaseModel, digest: str, computed: Computed) -> Answer:
         self._memory.put(computation.name, digest, computed.body)
-        if self._shared is not None:
+        digits = computation.digits(request)
+        if digits is not None:
+            # Nothing as precise was found, so this answer is the best that is known.
+            question = question_digest(computation.name, self._engine_version, request)
+            named = entry(digest, digits)
+            self._memory.put(_entries_of(computation), question, named)
+            if self._shared is not None:
+                self._shared.cache.put_ground_truth(computation.name, digest, computed.body, question, named)
+        elif self._shared is not None:
             self._shared.cache.put(computation.name, digest, computed.body)
         return Answer(digest, computed.body, "computed", computed.seconds)
 
@@ -226,3 +258,8 @@ class ComputationRunner:
         if len(self._known_bodies) >= self._largest_known_bodies:
             self._known_bodies.popitem(last=False)
         self._known_bodies[key] = digest
+
+
+def _entries_of(computation: AnyComputation) -> str:
+    """Under which name the memory keeps the entries that name ground truths."""
+    return f"{computation.name}:digits"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import StrEnum
 from typing import cast
 
@@ -43,6 +44,11 @@ class Evidence(StrEnum):
     """Sampling: the enclosure holds with a stated confidence."""
     ASYMPTOTIC = "asymptotic"
     """An approximation without a bound. Both ends are the approximation itself and must not be shown as bounds."""
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether enclosures of one truth must meet: where they may not, ends out of order are no defect."""
+        return self not in (Evidence.STATISTICAL, Evidence.ASYMPTOTIC)
 
     @staticmethod
     def weakest(*parts: Evidence) -> Evidence:
@@ -96,11 +102,34 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
+class DecimalEnclosure:
+    """The same enclosure with more digits than doubles have: decimal strings, `lower <= truth <= upper`.
+
+    The ends are rounded outwards to at most `digits` significant digits, and `value` is the midpoint, rounded to
+    nearest. The spelling is that of a JSON number.
+    """
+
+    value: str
+    lower: str
+    upper: str
+    digits: int
+
+    def largest(self, other: DecimalEnclosure) -> DecimalEnclosure:
+        """Of the larger of two numbers."""
+        values, lowers, uppers = (
+            max(pair, key=Decimal)
+            for pair in ((self.value, other.value), (self.lower, other.lower), (self.upper, other.upper))
+        )
+        return DecimalEnclosure(values, lowers, uppers, min(self.digits, other.digits))
+
+
+@dataclass(frozen=True, slots=True)
 class Enclosure:
     """One number, `lower <= truth <= upper`, with its evidence.
 
-    `log_lower`, `log_upper`: natural logarithms of the same ends, where the truth may underflow.
-    Raises NumericalFailure when the ends are out of order or not numbers.
+    `log_lower`, `log_upper`: natural logarithms of the same ends, where the truth may underflow. `decimal`: more of its
+    digits, where the engine has them. Raises NumericalFailure when the ends are out of order or not numbers. Readings of
+    a sample or an approximation need not fit together: ends made of two of them are put in order.
     """
 
     lower: float
@@ -108,10 +137,16 @@ class Enclosure:
     evidence: Evidence
     log_lower: float | None = None
     log_upper: float | None = None
+    decimal: DecimalEnclosure | None = None
 
     def __post_init__(self) -> None:
-        if not self.lower <= self.upper:
+        if self.lower <= self.upper:
+            return
+        if self.evidence.is_certain or not self.lower > self.upper:
             raise NumericalFailure(f"enclosure out of order: [{self.lower!r}, {self.upper!r}]")
+        exchanged = (self.upper, self.lower, self.log_upper, self.log_lower)
+        for name, end in zip(("lower", "upper", "log_lower", "log_upper"), exchanged, strict=True):
+            object.__setattr__(self, name, end)
 
     @staticmethod
     def from_logs(log_lower: float, log_upper: float, evidence: Evidence) -> Enclosure:

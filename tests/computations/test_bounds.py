@@ -268,8 +268,8 @@ def test_hazards_and_assumptions(mechanism: dict[str, Any], codes: set[str]) -> 
     ("mechanism", "more", "pointer"),
     [
         ({"type": "poisson_sampled", "q": 0.1, "event": {"type": "gdp", "mu": 1.0}}, {}, "/mechanism"),
-        ({"type": "repeated", "steps": 2, "mechanism": PURE}, {}, "/mechanism"),
-        ({"type": "composed", "mechanisms": [LAPLACE, GAUSSIAN]}, {}, "/mechanism"),
+        ({"type": "repeated", "steps": 2, "mechanism": PURE}, {"method": "contour"}, "/method"),
+        ({"type": "composed", "mechanisms": [LAPLACE, GAUSSIAN]}, {"method": "closed_form"}, "/method"),
         ({"type": "dpsgd", "sigma": 1.0, "q": 0.1, "steps": 10}, {"method": "closed_form"}, "/method"),
         (PURE, {"method": "contour"}, "/method"),
         (SAMPLED, {"threat_model": {"type": "worst_case", "neighboring_relation": "replace_one"}}, "/threat_model"),

@@ -44,8 +44,8 @@ MAY_IMPORT: dict[str, set[str]] = {
 # What a room may import of the world, where that is less than everything.
 FOREIGN: dict[str, set[str]] = {
     "api_schemas": {"annotated_types", "pydantic", "pydantic_core", "typing_extensions"},
-    "service.privacy": {"mpmath", "numpy", "scipy", "typing_extensions"},
-    "service.privacy.numerics": {"mpmath", "numpy", "scipy", "typing_extensions"},
+    "service.privacy": {"flint", "mpmath", "numpy", "scipy", "typing_extensions"},
+    "service.privacy.numerics": {"flint", "mpmath", "numpy", "scipy", "typing_extensions"},
     "service.computations": {"numpy", "pydantic", "rfc8785"},
 }
 STANDARD_LIBRARY_OF_THE_CORE = {
@@ -54,6 +54,7 @@ STANDARD_LIBRARY_OF_THE_CORE = {
     "bisect",
     "collections",
     "dataclasses",
+    "decimal",
     "enum",
     "fractions",
     "functools",

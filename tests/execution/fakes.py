@@ -38,6 +38,7 @@ class FakeRequest(Request):
     amount: float = 0.0
     cost: int = INLINE
     log: str = ""
+    digits: int | None = None
 
 
 class FakeResponse(Response):
@@ -72,8 +73,17 @@ def cost_of_fake(request: FakeRequest) -> int:
     return request.cost
 
 
+def digits_of_fake(request: FakeRequest) -> int | None:
+    return request.digits
+
+
 FAKE = Computation(
-    name="fake", request_type=FakeRequest, response_type=FakeResponse, function=compute_fake, cost=cost_of_fake
+    name="fake",
+    request_type=FakeRequest,
+    response_type=FakeResponse,
+    function=compute_fake,
+    cost=cost_of_fake,
+    digits=digits_of_fake,
 )
 
 
@@ -101,7 +111,9 @@ def make_pool(metrics: Metrics, **changes: Any) -> WorkerPool:
 
 
 def make_shared(link: RedisLink, metrics: Metrics, cost_floor: int = 0) -> SharedResults:
-    cache = RedisResultCache(link, ttl_seconds=60, is_result=is_fake_result, metrics=metrics)
+    cache = RedisResultCache(
+        link, ttl_seconds=60, ground_truth_ttl_seconds=600, is_result=is_fake_result, metrics=metrics
+    )
     return SharedResults(
         cache=cache, leases=RedisLeases(link, cache), cost_floor=cost_floor, longest_lease_seconds=25.0
     )

@@ -351,9 +351,10 @@ async def start_other_process(directory: Path, url: str, request: FakeRequest) -
     return process
 
 
-async def test_equal_requests_in_two_processes_compute_once(redis_url: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("digits", [None, 25])
+async def test_equal_requests_in_two_processes_compute_once(redis_url: str, tmp_path: Path, digits: int | None) -> None:
     log = tmp_path / "log"
-    request = FakeRequest(action="sleep", amount=0.6, cost=DEAR, log=str(log))
+    request = FakeRequest(action="sleep", amount=0.6, cost=DEAR, log=str(log), digits=digits)
     processes = [await start_other_process(tmp_path, redis_url, request) for _ in range(2)]
     outputs = await asyncio.gather(*(process.communicate(b"go\n") for process in processes))
     outcomes = [output.decode().split(" ", 1) for output, _ in outputs]

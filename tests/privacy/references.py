@@ -64,12 +64,6 @@ def rero_spec(row: dict[str, Any]) -> dict[str, Any]:
     return {"type": "repeated", "mechanism": step, "steps": steps}
 
 
-def served(spec: dict[str, Any]) -> bool:
-    """Composed Laplace steps have no engine yet; everything else of the reference is covered."""
-    laplacian = "laplace" in json.dumps(spec)
-    return not (laplacian and spec["type"] == "repeated" and spec["steps"] > 1)
-
-
 def rero_gamma_rows() -> list[dict[str, Any]]:
     """Rows of rero.json that are values of gamma (Figure 3 is tested through its own parameters)."""
     gammas = (row for row in rows("rero") if row["quantity"].startswith("gamma"))

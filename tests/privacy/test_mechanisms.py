@@ -134,6 +134,8 @@ def test_the_reason_for_the_engine_is_noted() -> None:
         (gaussian(1.0), "closed_form"),
         (repeated(gaussian(1.0), 9), "closed_form"),
         (dpsgd(1.0, 0.1, 9), "contour"),
+        (repeated(laplace(1.0), 2), "discretised"),
+        (composed(gaussian(1.0), {"type": "pure_dp", "epsilon": 1.0}), "discretised"),
     ):
         pair = WorstCase().curves(built(spec))
         assert pair.add.method == engine
@@ -144,11 +146,10 @@ def test_the_reason_for_the_engine_is_noted() -> None:
 @pytest.mark.parametrize(
     ("spec", "method", "field"),
     [
-        (repeated(laplace(1.0), 2), "auto", "mechanism"),
-        (repeated(sampled(0.1, laplace(1.0)), 2), "auto", "mechanism"),
-        (composed(gaussian(1.0), {"type": "pure_dp", "epsilon": 1.0}), "auto", "mechanism"),
-        (repeated({"type": "approximate_dp", "epsilon": 1.0, "delta": 0.1}, 3), "auto", "mechanism"),
-        (repeated({"type": "exponential", "epsilon": 1.0}, 3), "auto", "mechanism"),
+        (repeated(laplace(1.0), 2), "closed_form", "method"),
+        (repeated(sampled(0.1, laplace(1.0)), 2), "contour", "method"),
+        (composed(gaussian(1.0), {"type": "pure_dp", "epsilon": 1.0}), "contour", "method"),
+        (repeated({"type": "exponential", "epsilon": 1.0}, 3), "closed_form", "method"),
         (dpsgd(1.0, 0.1, 10), "closed_form", "method"),
         (laplace(1.0), "contour", "method"),
         (gaussian(1.0), "astrology", "method"),
@@ -179,9 +180,7 @@ def test_replacing_a_record_doubles_the_sensitivity() -> None:
         assert (a.upper == b.upper).all()
     smallest = replace.curves(built(gaussian(1e-4))).add
     assert smallest.epsilon(0.5).upper > 1e8
-    for spec in (
-        {"type": kind, "mu" if kind == "gdp" else "epsilon": 1.0} for kind in ("gdp", "pure_dp", "exponential")
-    ):
+    for spec in ({"type": kind, "mu" if kind == "gdp" else "epsilon": 1.0} for kind in ("gdp", "pure_dp", "exponential")):
         a, b = replace.curves(built(spec)).add.power(RATES), WorstCase().curves(built(spec)).add.power(RATES)
         assert (a.upper == b.upper).all()
 

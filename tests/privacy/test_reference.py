@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from service.privacy.enclosure import Enclosure
-from service.privacy.errors import UnsupportedCombination
 from service.privacy.questions import membership, profile, unlearning
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.pair import TradeOffPair
@@ -25,7 +24,6 @@ from tests.privacy.references import (
     rero_gamma_rows,
     rero_spec,
     rows,
-    served,
 )
 
 
@@ -48,7 +46,7 @@ COMPOSED = rows("truth_composed")
 MEMBERSHIP = rows("membership")
 
 
-@pytest.mark.parametrize("row", [row for row in RERO_GAMMA if served(rero_spec(row))], ids=lambda row: row["id"])
+@pytest.mark.parametrize("row", RERO_GAMMA, ids=lambda row: row["id"])
 def test_reconstruction(row: dict[str, Any]) -> None:
     read = read_rero(curves(json.dumps(rero_spec(row))), row)
     if as_printed(row):
@@ -57,27 +55,9 @@ def test_reconstruction(row: dict[str, Any]) -> None:
         assert_meets(read, row)
 
 
-@pytest.mark.parametrize(
-    "row", [row for row in COMPOSED if served(row["inputs"]["mechanism"])], ids=lambda row: row["id"]
-)
+@pytest.mark.parametrize("row", COMPOSED, ids=lambda row: row["id"])
 def test_benchmark_cases(row: dict[str, Any]) -> None:
     assert_meets(read_composed(curves(json.dumps(row["inputs"]["mechanism"])), row), row)
-
-
-@pytest.mark.parametrize(
-    "spec",
-    [
-        spec
-        for spec in [rero_spec(row) for row in RERO_GAMMA] + [row["inputs"]["mechanism"] for row in COMPOSED]
-        if not served(spec)
-    ],
-    ids=json.dumps,
-)
-def test_what_is_not_served_yet_says_so(spec: dict[str, Any]) -> None:
-    with pytest.raises(UnsupportedCombination) as refusal:
-        curves(json.dumps(spec))
-    assert refusal.value.field == "mechanism"
-    assert "any single step" in refusal.value.supported
 
 
 def _pure(row: dict[str, Any]) -> TradeOffPair:

@@ -13,7 +13,9 @@ from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism, GaussianPart, Part, SampledGaussianPart, Steps
 from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.gaussian import gaussian_curve
+from service.privacy.trade_off.intersected import Intersected
 from service.privacy.trade_off.pair import TradeOffPair
 
 METHODS: Final = (
@@ -28,11 +30,8 @@ METHODS: Final = (
     "ground_truth",
 )
 """`auto`, then every engine by its name on the wire, strongest evidence first among equals."""
-COMPOSABLE: Final = (
-    "any single step",
-    "any mix of gaussian, gdp and poisson_sampled gaussian steps",
-    "poisson_sampled with sample_rate 1",
-)
+WIDEST_SECOND: Final = 1e-6
+"""Relative width to which a second engine is asked: further, its lattices would cost seconds for every number."""
 
 Counted = tuple[Part, int]
 Engine = Callable[[Steps, float, EngineOptions], TradeOffPair]
@@ -48,9 +47,10 @@ def pair(
     """The worst-case curves of a mechanism.
 
     `closed_form` serves one step of any kind and any number of Gaussian and gdp steps; `contour` any mix of Gaussian,
-    gdp and sampled Gaussian steps; `auto` takes the first that can. Raises UnsupportedCombination with field `method`
-    when the engine asked for cannot, with field `mechanism` when none can, with field `threat_model` when the relation
-    has no known curve. A mixture has the mixed curves of its components, each by the same method.
+    gdp and sampled Gaussian steps, `discretised` any steps. `auto` takes the first that can, and asks `discretised` too
+    where `contour` is wide. A mixture has the mixed curves of its components, each by the same method. Raises
+    UnsupportedCombination with field `method` when the engine asked for cannot, with field `threat_model` when the
+    relation has no known curve.
     """
     if method not in METHODS:
         raise UnsupportedCombination("method", f"method {method!r}", "no engine has that name.", METHODS)
@@ -72,8 +72,11 @@ def pair(
         if sensitivity != 1 and any(isinstance(part, SampledGaussianPart) for part, _ in parts):
             steps_refused = next(step for step, _ in steps if isinstance(step.part(1.0), SampledGaussianPart))
             steps_refused.curves(sensitivity)
-        return _contour(parts)
-    raise _refusal(mechanism, method, parts)
+        lines = _contour(parts)
+        return lines if method == "contour" else _with_second(lines, steps, sensitivity, options)
+    if method == "auto":
+        return _discretised(steps, sensitivity, options)
+    raise _refusal(mechanism, method)
 
 
 def methods_for(
@@ -217,13 +220,21 @@ def _contour(parts: tuple[Counted, ...]) -> TradeOffPair:
     )
 
 
-def _refusal(mechanism: AbstractMechanism, method: str, parts: tuple[Counted, ...] | None) -> UnsupportedCombination:
-    if method == "closed_form" and parts is not None:
-        reason = "several sampled Gaussian steps have no closed form."
-        return UnsupportedCombination("method", f"closed_form for {mechanism.type}", reason, ("auto", "contour"))
-    if method == "contour" and len(mechanism.elementary_steps()) == 1 and mechanism.elementary_steps()[0][1] == 1:
-        reason = "the line integral needs the cumulants of Gaussian steps."
-        return UnsupportedCombination("method", f"contour for {mechanism.type}", reason, ("auto", "closed_form"))
-    others = sorted({step.type for step, _ in mechanism.elementary_steps() if step.part(1.0) is None})
-    reason = f"no engine composes {', '.join(others)} steps with others yet."
-    return UnsupportedCombination("mechanism", f"more than one step in {mechanism.type}", reason, COMPOSABLE)
+def _with_second(lines: TradeOffPair, steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
+    tolerance = max(options.relative_tolerance, WIDEST_SECOND)
+
+    def second() -> AbstractTradeOff:
+        return _discretised(steps, sensitivity, replace(options, relative_tolerance=tolerance)).add
+
+    add = Intersected(lines.add, second, tolerance)
+    reason = f"discretised: also asked where contour is wider than {tolerance:g}; both enclosures hold."
+    return TradeOffPair(add, add.reversed(), lines.source, (*lines.notes, reason))
+
+
+def _refusal(mechanism: AbstractMechanism, method: str) -> UnsupportedCombination:
+    others = tuple(name for name in METHODS if name != method)
+    if method == "closed_form":
+        reason = "several steps have a closed form only if all of them are Gaussian."
+        return UnsupportedCombination("method", f"closed_form for {mechanism.type}", reason, others)
+    reason = "the line integral needs the cumulants of Gaussian steps."
+    return UnsupportedCombination("method", f"contour for {mechanism.type}", reason, others)

@@ -91,14 +91,27 @@ ROUNDS_OF_A_ROOT, COMPLEMENT_READINGS, MU_ROUNDS, MU_POINTS = 15, 20, 10, 4_000
 """What else is searched for on a mixture: epsilon by profiles; complements and mu by points."""
 
 DISCRETISED: Final = Tariff(
-    base=200_000,
+    base=100_000,
     directed=Prices(
-        point=2_000, spread=4_000, listed_point=10, profile=2_000, epsilon=4_000, complement=100_000, gdp_mu=100_000
+        point=1_200_000,
+        spread=3_000_000,
+        listed_point=400,
+        profile=1_200_000,
+        epsilon=1_500_000,
+        complement=5_000_000,
+        gdp_mu=4_000_000,
     ),
     hull=Prices(
-        point=20_000, spread=40_000, listed_point=40, profile=4_000, epsilon=8_000, complement=400_000, gdp_mu=400_000
+        point=5_000_000,
+        spread=10_000_000,
+        listed_point=1_000,
+        profile=2_400_000,
+        epsilon=3_000_000,
+        complement=10_000_000,
+        gdp_mu=12_000_000,
     ),
 )
+"""Lattices as fine as the default tolerance wants; a looser tolerance costs a hundredth."""
 ASYMPTOTIC: Final = Tariff(
     base=5_000,
     directed=Prices(
@@ -121,29 +134,6 @@ SAMPLED_RUN: Final = Tariff(
 """Readings of a sample that is drawn and sorted; drawing it is priced by its size."""
 DRAW, DRAW_OF_A_PART = 0.5, 0.05
 """Of the loss of a whole run: once, and for every different step."""
-DIGITS: Final = 5_000_000
-"""One reading in arbitrary precision."""
-GROUND_TRUTH: Final = Tariff(
-    base=0,
-    directed=Prices(
-        point=DIGITS,
-        spread=0,
-        listed_point=DIGITS,
-        profile=DIGITS,
-        epsilon=DIGITS,
-        complement=60 * DIGITS,
-        gdp_mu=1_000 * DIGITS,
-    ),
-    hull=Prices(
-        point=60 * DIGITS,
-        spread=0,
-        listed_point=60 * DIGITS,
-        profile=2 * DIGITS,
-        epsilon=2 * DIGITS,
-        complement=120 * DIGITS,
-        gdp_mu=1_000 * DIGITS,
-    ),
-)
 
 
 def tariff(mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS) -> Tariff:
@@ -161,7 +151,7 @@ def tariff(mechanism: AbstractMechanism, method: str = "auto", options: EngineOp
         case "monte_carlo":
             return replace(SAMPLED_RUN, base=math.ceil(options.samples * (DRAW + DRAW_OF_A_PART * len(steps))))
         case "ground_truth":
-            return GROUND_TRUTH
+            return _ground_truth(ground_truth_cost(steps, options.digits, 1))
         case "contour":
             return _contour(steps)
         case _:
@@ -201,7 +191,10 @@ def _searched(parts: Sequence[Prices]) -> Prices:
 def _best(steps: Steps) -> Tariff:
     if len(steps) == 1 and steps[0][1] == 1:
         return SAMPLED_STEP if isinstance(steps[0][0], PoissonSampled) else SAME_BOTH_WAYS
-    if not any(isinstance(step.part(1.0), SampledGaussianPart) for step, _ in steps):
+    parts = [step.part(1.0) for step, _ in steps]
+    if any(part is None for part in parts):
+        return _scaled(DISCRETISED, 1 + SHARE_OF_A_PART * (len(steps) - 1))
+    if not any(isinstance(part, SampledGaussianPart) for part in parts):
         return SAME_BOTH_WAYS
     return _contour(steps)
 
@@ -231,3 +224,49 @@ def _scaled(known: Tariff, factor: float) -> Tariff:
 
 def _dearer(prices: Prices, factor: float) -> Prices:
     return replace(prices, **{field.name: math.ceil(getattr(prices, field.name) * factor) for field in fields(prices)})
+
+
+GROUND_TRUTH_CLOSED: Final = 3_000
+GROUND_TRUTH_LINES: Final = 250_000
+GROUND_TRUTH_HARD: Final = 24
+"""Microseconds of a reading in ball arithmetic at 25 digits, by a closed form or on two lines; hard ones are dearer."""
+
+
+def _ground_truth(reading: int) -> Tariff:
+    """A list is read number by number."""
+    directed = Prices(
+        point=reading,
+        spread=0,
+        listed_point=reading,
+        profile=reading,
+        epsilon=2 * reading,
+        complement=60 * reading,
+        gdp_mu=200 * reading,
+    )
+    hull = Prices(
+        point=60 * reading,
+        spread=0,
+        listed_point=60 * reading,
+        profile=2 * reading,
+        epsilon=4 * reading,
+        complement=120 * reading,
+        gdp_mu=1_000 * reading,
+    )
+    return Tariff(base=0, directed=directed, hull=hull)
+
+
+def ground_truth_cost(steps: Steps, digits: int, readings: int) -> int:
+    """What `readings` numbers with so many digits cost in ball arithmetic, in microseconds; nothing is allocated.
+
+    delta and a point of the curve are one reading each, epsilon two, mu of Gaussian DP about a hundred. Lines are long
+    where few steps, little noise or rare sampling make the loss one of rare large jumps.
+    """
+    sampled = [(part, count) for step, count in steps if isinstance(part := step.part(1.0), SampledGaussianPart)]
+    if not sampled or (len(steps) == 1 and steps[0][1] == 1):
+        return GROUND_TRUTH_CLOSED * readings
+    loss = math.sqrt(math.fsum(count * (part.sample_rate / part.noise_multiplier) ** 2 for part, count in sampled))
+    noise = min(part.noise_multiplier for part, _ in sampled)
+    many = sum(count for _, count in sampled) >= LEAST_STEPS
+    easy = many and noise >= LEAST_NOISE and LEAST_LOSS <= loss <= LARGE_LOSS
+    share = (1 + len(sampled)) / 2
+    return math.ceil(GROUND_TRUTH_LINES * (1 if easy else GROUND_TRUTH_HARD) * share * digits / 25) * readings

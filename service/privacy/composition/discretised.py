@@ -1,21 +1,22 @@
 """The `discretised` engine: certified curves of any steps that have curves of their own, on a lattice of losses.
 
-For steps with atoms (Laplace, pure and approximate DP), with bounded losses, of mixed kinds, or so few and rare that the
-`contour` engine is wide. `lattice_law.py` brackets a step between two laws on a lattice, `lattice_run.py` composes them at a
-tilt, `lattice_readings.py` says what they prove. The gap between the laws falls with the square of the spacing: a first
-coarse reading tells which spacing the tolerance needs.
+For steps with atoms (Laplace, pure and approximate DP), with bounded losses, of mixed kinds, or so few and rare that
+the `contour` engine is wide. `lattice_law.py` brackets a step between two laws on a lattice, `lattice_run.py` composes
+them at a tilt, `lattice_readings.py` says what they prove. The gap between the laws falls with the square of the
+spacing: a first coarse reading tells which spacing the tolerance needs.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from service.privacy.composition.contour_ladder import ContourLadder, Rung
 from service.privacy.composition.contour_readings import IndexArray, Readings, nothing_known
-from service.privacy.composition.lattice_ladder import LatticeRun, LatticeStep, coarse_ladder
+from service.privacy.composition.lattice_ladder import LARGEST_CELLS, LatticeRun, LatticeStep, coarse_ladder
 from service.privacy.composition.lattice_readings import (
     LatticePair,
     read_lattice_points,
@@ -24,10 +25,11 @@ from service.privacy.composition.lattice_readings import (
 )
 from service.privacy.composition.options import EngineOptions
 from service.privacy.enclosure import Bounds, Enclosure, Evidence, FloatArray
-from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import Steps
-from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.gaussian import gaussian_curve
+from service.privacy.trade_off.logs import log_ends
 from service.privacy.trade_off.pair import TradeOffPair
 
 CUT_DIGITS = (22.0, 40.0, 80.0, 160.0, 290.0)
@@ -44,33 +46,48 @@ _FINER = 3.0
 _FINEST = 12
 """Powers tried at most; cells in all are limited besides."""
 
+_COARSEST = -16
+_LOST = 1e-3
+"""A reading at a rung's tilt that is wider than this did not find its threshold."""
+
+_SCOUT_CELLS = 1 << 14
+_SCOUT_TILTS = (
+    *(1 + 0.25 * 1.6**k for k in range(12)),
+    0.5,
+    0.2,
+    0.8,
+    *(-0.25 * 1.6**k for k in range(12)),
+)
+"""Cells of the widest step's law, and tilts, with which lost thresholds are searched for."""
+
 _SLOPE_STEP = 1e-3
 """Relative distance of the rates between which slopes are enclosed."""
 
 
 def discretised_pair(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
-    """The curves of any composition of steps with curves of their own. Raises UnsupportedCombination for steps that have
-    none under this relation, and for steps that reveal nothing or everything.
+    """The curves of any composition of steps with curves of their own. Raises UnsupportedCombination for steps that
+    have none under this relation.
     """
     parts: list[LatticeStep] = []
     for step, count in steps:
         curves = step.curves(sensitivity)
-        parts.append(LatticeStep(curves.add, curves.remove, step.loss_atoms(sensitivity), count))
+        if curves.add.singular_power.lower >= 1:
+            return TradeOffPair(curves.add, curves.remove, SOURCE, ("discretised: one step reveals everything.",))
+        if curves.add.largest_log_ratio.upper > 0 or curves.add.singular_power.upper > 0:
+            parts.append(LatticeStep(curves.add, curves.remove, step.loss_atoms(sensitivity), count))
+    if not parts:
+        nothing = gaussian_curve(Enclosure.point(0.0))
+        return TradeOffPair(nothing, nothing, SOURCE, ("discretised: no step reveals anything.",))
     run = tuple(parts)
-    if all(part.add.largest_log_ratio.upper <= 0 and part.add.singular_power.upper <= 0 for part in run):
-        raise UnsupportedCombination(
-            "method",
-            "discretised for a mechanism that reveals nothing",
-            "there is nothing to compose.",
-            ("closed_form",),
-        )
     reason = "discretised: losses of all steps on a lattice, rounded to either side, composed by Fourier transforms."
     add = DiscretisedTradeOff(run, options.relative_tolerance, mirrored=False)
     return TradeOffPair(add, add.reversed(), SOURCE, (reason,))
 
 
 class DiscretisedTradeOff(AbstractTradeOff):
-    """One direction of a composition. Relative width about N/(4 c^2) with c cells in a standard deviation of the loss."""
+    """One direction of a composition. Relative width about N/(4 c^2) with c cells in a standard deviation of the
+    loss.
+    """
 
     evidence = Evidence.CERTIFIED
     method = "discretised"
@@ -79,6 +96,7 @@ class DiscretisedTradeOff(AbstractTradeOff):
         self._steps, self._tolerance, self._mirrored = steps, tolerance, mirrored
         self._ladders: dict[float, ContourLadder | None] = {}
         self._runs: dict[tuple[float, int], LatticeRun | None] = {}
+        self._spans: dict[tuple[float, float], float] = {}
         self._count = math.fsum(part.count for part in steps)
 
     @property
@@ -124,22 +142,26 @@ class DiscretisedTradeOff(AbstractTradeOff):
     @np.errstate(all="ignore")
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         n, shift = len(alpha), np.minimum(_SLOPE_STEP, 0.5 * (1 - alpha) / alpha)
-        read = self._read_points(np.concatenate([alpha, alpha * (1 - shift), alpha * (1 + shift)]))
-        slope = _slopes(read, alpha, shift)
+        rates = np.concatenate([alpha, alpha * (1 - shift), alpha * (1 + shift)])
+        read = self._read_points(rates)
+        slope = _slopes(read, rates)
         known = Readings(read.lower[:, :n], read.upper[:, :n])
         power = Bounds.from_logs(known.lower[0], known.upper[0])
         return CurvePoints(Bounds.from_logs(known.lower[1], known.upper[1]), power, slope)
 
     def _read_points(self, alpha: FloatArray) -> Readings:
         known = nothing_known(len(alpha))
-        known.lower[0], known.upper[1] = np.log(alpha), np.log1p(-alpha)
+        for part in self._steps:  # forgetting all other steps makes no attack stronger
+            alone = (part.remove if self._mirrored else part.add).points(alpha)
+            known.lower[0] = np.maximum(known.lower[0], log_ends(alone.power)[0])
+            known.upper[1] = np.minimum(known.upper[1], log_ends(alone.type_two_error)[1])
         digits = np.array([self._cut(min(rate, 1 - rate)) for rate in alpha])
         for cut in sorted(set(digits)):
             places = np.flatnonzero(digits == cut)
             ladder = self._ladder(cut)
             if ladder is not None:
                 rungs = ladder.for_tails(alpha[places])
-                self._refine(cut, rungs, places, known, lambda pair, at: read_lattice_points(pair, alpha[at]))
+                self._read(cut, rungs, places, known, lambda pair, at: read_lattice_points(pair, alpha[at]))
         return known
 
     @np.errstate(all="ignore")
@@ -147,6 +169,9 @@ class DiscretisedTradeOff(AbstractTradeOff):
         beyond = epsilon >= self.largest_log_ratio.upper
         top = math.log(self.singular_power.upper) if self.singular_power.upper > 0 else -math.inf
         known = Readings(np.full((1, len(epsilon)), -np.inf), np.where(beyond, top, 0.0)[None])
+        for part in self._steps:
+            alone = (part.remove if self._mirrored else part.add).profile(epsilon)
+            known.lower[0] = np.minimum(np.maximum(known.lower[0], log_ends(alone)[0]), known.upper[0])
         places = np.flatnonzero(~beyond)
         for cut in CUT_DIGITS:
             ladder = self._ladder(cut)
@@ -156,14 +181,17 @@ class DiscretisedTradeOff(AbstractTradeOff):
             deep = np.array([rung.log_profile > (11 - cut) * math.log(10) for rung in rungs])
             deep = (deep & ladder.reaches(epsilon[places])) | (cut == CUT_DIGITS[-1])
             chosen = [rung for rung, is_deep in zip(rungs, deep, strict=True) if is_deep]
-            self._refine(cut, chosen, places[deep], known, lambda pair, at: read_lattice_profile(pair, epsilon[at]))
+            self._read(cut, chosen, places[deep], known, lambda pair, at: read_lattice_profile(pair, epsilon[at]))
             places = places[~deep]
         return Bounds.from_logs(known.lower[0], known.upper[0])
 
     @np.errstate(all="ignore")
     def _epsilon_formula(self, delta: float) -> Enclosure:
+        if float(self._profile_formula(np.zeros(1)).upper[0]) <= delta:
+            return Enclosure(0.0, 0.0, self.evidence)
+        alone = [(part.remove if self._mirrored else part.add).epsilon(delta).lower for part in self._steps]
         top = self.largest_log_ratio.upper
-        known = Readings(np.zeros((1, 1)), np.full((1, 1), top))
+        known = Readings(np.array([[min(max(alone), top)]]), np.full((1, 1), top))
         ladder = self._ladder(self._cut(delta))
         if ladder is not None:
             rung = ladder.for_profile(delta)
@@ -172,7 +200,7 @@ class DiscretisedTradeOff(AbstractTradeOff):
                 low, high = solve_lattice_profile(pair, math.log(delta))
                 return Readings(np.array([[max(low, 0.0)]]), np.array([[max(high, 0.0)]]))
 
-            self._refine(self._cut(delta), [rung], np.array([0]), known, solved, linear=True)
+            self._read(self._cut(delta), [rung], np.array([0]), known, solved, linear=True)
         return Enclosure(float(known.lower[0, 0]), float(known.upper[0, 0]), self.evidence)
 
     def _cut(self, value: float) -> float:
@@ -187,16 +215,24 @@ class DiscretisedTradeOff(AbstractTradeOff):
     def _pair(self, digits: float, level: int, tilt: float) -> LatticePair | None:
         """The laws composed at a tilt on the lattice of a level; None where it would be too large."""
         key = digits, level
+        # How far the composed loss reaches was seen on the lattices before: too fine a one is not even built.
+        if self._spans.get((digits, tilt), 0.0) * _FINER**level * len(self._steps) > 2 * LARGEST_CELLS:
+            return None
         if key not in self._runs:
             ladder = self._ladder(digits)
-            assert ladder is not None, "rungs come from a ladder"
+            if ladder is None:
+                return None
             cells = _FIRST_CELLS * math.sqrt(self._count) * _FINER**level
             cut = -digits * math.log(10)
             self._runs[key] = LatticeRun.build(self._steps, ladder.core_deviation / cells, cut, mirrored=self._mirrored)
         run = self._runs[key]
-        return None if run is None else run.line(tilt)
+        pair = None if run is None else run.line(tilt)
+        if run is not None:
+            cells = 2 * LARGEST_CELLS if pair is None else pair.upper.cells
+            self._spans[digits, tilt] = cells / _FINER**level
+        return pair
 
-    def _refine(
+    def _read(
         self,
         digits: float,
         rungs: list[Rung],
@@ -206,49 +242,100 @@ class DiscretisedTradeOff(AbstractTradeOff):
         *,
         linear: bool = False,
     ) -> None:
-        """Read each place on its rung's tilt, on lattices as fine as the tolerance needs and the limits allow.
+        """Tighten `known` at the places by reading each on the tilt of its rung, and where that fails on better ones.
 
         `linear`: the readings are numbers, not their logarithms.
         """
-        for rung in dict.fromkeys(rungs):
-            at = places[[chosen is rung for chosen in rungs]]
-            level, tried = 0, set[int]()
+        reading = _Reading(known, read, linear)
+        self._refine(digits, [rung.theta for rung in rungs], places, reading)
+        lost = places[reading.widths(places) > _LOST]
+        if len(lost):
+            self._refine(digits, self._scouted(digits, lost, reading), lost, reading)
+
+    def _refine(self, digits: float, tilts: list[float], places: IndexArray, reading: _Reading) -> None:
+        """Read each place at its tilt, on lattices as fine as the tolerance needs and the limits allow."""
+        for tilt in dict.fromkeys(tilts):
+            at = places[[chosen == tilt for chosen in tilts]]
+            level, tried, widest = 0, set[int](), math.inf
             while level not in tried:
-                pair = self._pair(digits, level, rung.theta)
+                pair = self._pair(digits, level, tilt)
                 if pair is None:  # too fine: the finest that can be had
-                    if level == 0:
+                    if level == _COARSEST:
                         break
                     level -= 1
                     continue
                 tried.add(level)
-                known.tighten(at, read(pair, at))
-                lower, upper = known.lower[:, at], known.upper[:, at]
-                widest = float(((upper - lower) / upper).max() if linear else known.width()[at].max())
-                if not widest > self._tolerance:
+                reading.tighten(pair, at)
+                before, widest = widest, float(reading.widths(at).max())
+                if not self._tolerance < widest < 0.7 * before:  # good enough, or finer lattices do not help
                     break
                 finer = math.ceil(math.log(widest / self._tolerance) / (2 * math.log(_FINER)))
                 level = min(level + max(1, finer), _FINEST)
 
+    def _scouted(self, digits: float, places: IndexArray, reading: _Reading) -> list[float]:
+        """For each place the tilt at which a coarse lattice reads it best.
 
-def _slopes(read: Readings, alpha: FloatArray, shift: FloatArray) -> Bounds:
-    """ln of the slope at each rate, from readings there and at both neighbours alpha (1 -+ shift).
+        Saddle points fail to find it where few rare jumps rule: the tilted law has two humps there.
+        """
+        ladder = self._ladder(digits)
+        if ladder is None:
+            return [0.5] * len(places)
+        spacing = ladder.core_deviation / (_FIRST_CELLS * math.sqrt(self._count))
+        reach = max(max(part.reach(-digits * math.log(10))) for part in self._steps)
+        level = min(0, math.floor(math.log(_SCOUT_CELLS * spacing / reach) / math.log(_FINER)))
+        best, narrowest = np.full(len(places), 0.5), np.full(len(places), np.inf)
+        for tilt in _SCOUT_TILTS:
+            pair = self._pair(digits, max(level, _COARSEST), tilt)
+            if pair is not None:
+                widths = reading.tighten(pair, places)
+                best, narrowest = np.where(widths < narrowest, tilt, best), np.fmin(widths, narrowest)
+        return [float(tilt) for tilt in best]
 
-    A concave curve is less steep than its chord to the left and steeper than the one to the right; power and type II error
-    give the same differences, the smaller of them with more digits.
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What is known at some places, and how a lattice adds to it."""
+
+    known: Readings
+    read: Callable[[LatticePair, IndexArray], Readings]
+    linear: bool
+
+    def tighten(self, pair: LatticePair, places: IndexArray) -> FloatArray:
+        """Read the places at a tilt; how wide that reading alone is."""
+        found = self.read(pair, places)
+        self.known.tighten(places, found)
+        return self._widths(found)
+
+    def widths(self, places: IndexArray) -> FloatArray:
+        """Relative widths of all that is known."""
+        return self._widths(Readings(self.known.lower[:, places], self.known.upper[:, places]))
+
+    def _widths(self, readings: Readings) -> FloatArray:
+        if not self.linear:
+            return readings.width()
+        upper = readings.upper[0]
+        return np.where(np.isfinite(upper), (upper - readings.lower[0]) / np.where(upper > 0, upper, 1.0), 1.0)
+
+
+def _slopes(read: Readings, alpha: FloatArray) -> Bounds:
+    """ln of the slope at the first third of the rates; the others are their neighbours to the left and to the right.
+
+    A concave curve is less steep than its chord to the left and steeper than the one to the right; power and type II
+    error give the same differences, the smaller of them with more digits.
     """
-    n = len(alpha)
+    here, left, right = (slice(k * len(alpha) // 3, (k + 1) * len(alpha) // 3) for k in range(3))
     lower, upper = np.exp(read.lower[:2]), np.exp(read.upper[:2])
-    step = alpha * shift
-    here, left, right = slice(0, n), slice(n, 2 * n), slice(2 * n, 3 * n)
-    slack = 16 * UNIT_ROUNDOFF
+    slack = 2 * FUNCTION_ERROR + 8 * UNIT_ROUNDOFF
     steepest = np.fmin(
         upper[0, here] - lower[0, left] + slack * upper[0, here],
         upper[1, left] - lower[1, here] + slack * upper[1, left],
     )
     flattest = np.fmax(
-        lower[0, right] - upper[0, here] - slack * upper[0, here],
+        lower[0, right] - upper[0, here] - slack * upper[0, right],
         lower[1, here] - upper[1, right] - slack * upper[1, here],
     )
-    high = np.log(np.maximum(steepest, 0.0) / step) + slack
-    low = np.log(np.maximum(flattest, 0.0) / step) - slack
+    # Differences of neighbouring rates are exact.
+    high = np.log(np.maximum(steepest, 0.0) / (alpha[here] - alpha[left]))
+    low = np.log(np.maximum(flattest, 0.0) / (alpha[right] - alpha[here]))
+    high, low = high + slack * (1 + np.abs(high)), low - slack * (1 + np.abs(low))
     return Bounds(np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high))

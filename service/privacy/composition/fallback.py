@@ -11,7 +11,8 @@ processing. So
 
 Chernoff and Hoelder add, for tilts s > 1, power <= alpha^{1-1/s} e^{K(s)/s} and
 delta(eps) <= e^{K(s) - (s-1) eps} (1/s)(1-1/s)^{s-1}; and for 0 < s < 1, by Markov at the threshold ln(1/alpha),
-beta(alpha) <= e^{K(s)} alpha^{-(1-s)}.
+beta(alpha) <= e^{K(s)} alpha^{-(1-s)}. The moments are those of the law cut at far jumps; each of these bounds holds for
+what the cut keeps, and the mass of H1 beyond it is added.
 """
 
 from __future__ import annotations
@@ -75,7 +76,8 @@ class FallbackBounds:
         if beyond.any():
             s = tilts[beyond]
             exponent = (1 - 1 / s) * np.log(alpha)[:, None] + log_moment[beyond] / s
-            upper = np.minimum(upper, exponent.min(axis=1) + _SLACK * (1 + np.abs(np.log(alpha))))
+            holder = exponent.min(axis=1) + _SLACK * (1 + np.abs(np.log(alpha)))
+            upper = np.minimum(upper, np.logaddexp(holder, self._log_dropped))
         return lower, np.minimum(upper + _SLACK, 0.0)
 
     def _boosted(self, alpha: FloatArray) -> FloatArray:
@@ -99,7 +101,13 @@ class FallbackBounds:
         inside = tilts < 1
         if not inside.any():
             return np.zeros_like(alpha)
-        return np.minimum((log_moment[inside] - (1 - tilts[inside]) * np.log(alpha)[:, None]).min(axis=1), 0.0)
+        markov = (log_moment[inside] - (1 - tilts[inside]) * np.log(alpha)[:, None]).min(axis=1)
+        return np.minimum(np.logaddexp(markov, self._log_dropped), 0.0)
+
+    @property
+    def _log_dropped(self) -> float:
+        """ln of the mass of H1 that the moments leave out."""
+        return -math.inf if self._transform is None else self._transform.log_dropped[1]
 
     def profile(self, epsilon: FloatArray) -> Readings:
         """Lower and upper bound of ln delta(eps) for finite eps."""
@@ -122,6 +130,6 @@ class FallbackBounds:
             falls = (s - 1) * epsilon[:, None]
             chernoff = log_moment[beyond] - falls - np.log(s) + (s - 1) * np.log1p(-1 / s)
             rounding = _SLACK * (1 + np.abs(falls) + np.abs(log_moment[beyond]))
-            upper = np.minimum(upper, (chernoff + rounding).min(axis=1))
+            upper = np.minimum(upper, np.logaddexp((chernoff + rounding).min(axis=1), self._log_dropped))
         lower = np.where(np.isfinite(lower), lower - _SLACK * (1 + np.abs(lower)), lower)
         return Readings(lower[None], upper[None])

@@ -8,20 +8,21 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from service.privacy.composition.contour_ladder import ContourLadder
-from service.privacy.composition.lattice_law import LARGEST_LOSS, Atoms, Lattice, LatticeLaw, bracketing_laws
-from service.privacy.composition.lattice_readings import LatticePair, Slack, run_slack
+from service.privacy.composition.lattice_law import LARGEST_LOSS, bracketing_laws
+from service.privacy.composition.lattice_nodes import Atoms, Lattice
+from service.privacy.composition.lattice_readings import LatticePair, run_slack
 from service.privacy.composition.lattice_run import CountedLaw, LatticeLine, tilted_cumulants, window
 from service.privacy.composition.sampled_gaussian import RealCumulants
 from service.privacy.enclosure import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff
 
-_COARSE_CELLS = 512
+_COARSE_CELLS = 4096
 """Cells of the widest step of the lattice that only steers."""
 
 _ATOM_CHOICES = 4000
 """Multiples tried to put all atoms of the losses on the lattice."""
 
-LARGEST_CELLS = 1 << 21
+LARGEST_CELLS = 1 << 20
 """Cells of all steps' laws, or of the window, together: bounds time and memory."""
 
 
@@ -85,26 +86,18 @@ class LatticeRun:
         """Both laws composed at a tilt; None where the window would be too large."""
         if tilt not in self.lines:
             windows = [window(laws, tilt, self.step) for laws in (self.upper, self.lower)]
-            if max(part.size for part in windows) > LARGEST_CELLS:
+            if max(part.size for part in windows) * len(self.upper) > 2 * LARGEST_CELLS:
                 return None
             high, low = (
                 LatticeLine(laws, tilt, self.step, part)
                 for laws, part in zip((self.upper, self.lower), windows, strict=True)
             )
-            self.lines[tilt] = LatticePair(high, low, _slack(self.upper), _slack(self.lower))
+            self.lines[tilt] = LatticePair(high, low, run_slack(self.upper, 1), run_slack(self.lower, -1))
         return self.lines[tilt]
 
 
 def _reaches(steps: tuple[LatticeStep, ...], log_cut: float) -> list[tuple[float, float]]:
     return [part.reach(log_cut - math.log(2 * part.count)) for part in steps]
-
-
-def _slack(laws: tuple[CountedLaw, ...]) -> Slack:
-    def row(law: LatticeLaw, count: int) -> tuple[float, float, float, float, float, int]:
-        slacks = law.log_slack_profile, law.log_slack_left, law.log_slack_middle
-        return (*slacks, law.infinite, law.vanishing, count)
-
-    return run_slack([row(counted.law, counted.count) for counted in laws])
 
 
 def _lattice(part: LatticeStep, spacing: float, reach: tuple[float, float]) -> Lattice:
@@ -123,14 +116,16 @@ def _aligned(atoms: list[Atoms], spacing: float) -> float:
         short = 2.0 ** (math.floor(math.log2(spacing)) - 20)
         return math.floor(spacing / short) * short
     first = math.ceil(sizes[-1] / spacing)
-    multiples = np.arange(first, first + min(_ATOM_CHOICES, first + 1) + 1)
-    places = sizes[:, None] / (sizes[-1] / multiples)
+    multiples = np.arange(first, first + min(_ATOM_CHOICES, first + 1) + 1, dtype=np.float64)
+    places: FloatArray = sizes[:, None] / (sizes[-1] / multiples)
     off = np.abs(places - np.round(places)).max(axis=0)
     return float(sizes[-1] / multiples[int(np.argmin(np.where(off < 1e-9, 0.0, off)))])
 
 
 class CoarseTransform:
-    """Cumulants of a coarse lattice, in the manner of `LossTransform`: they choose tilts, nothing is proved from them."""
+    """Cumulants of a coarse lattice, in the manner of `LossTransform`: they choose tilts, nothing is proved from
+    them.
+    """
 
     def __init__(self, run: LatticeRun) -> None:
         self._run = run
@@ -145,6 +140,8 @@ class CoarseTransform:
 def coarse_ladder(steps: tuple[LatticeStep, ...], log_cut: float, *, mirrored: bool) -> ContourLadder | None:
     """Tilts to read a run at, from a lattice of a few hundred cells for each step."""
     widest = max(max(pair) for pair in _reaches(steps, log_cut))
+    if widest >= LARGEST_LOSS:
+        return None
     run = LatticeRun.build(steps, widest / _COARSE_CELLS, log_cut, mirrored=mirrored)
     if run is None:
         return None

@@ -11,17 +11,22 @@ itself the law of a test: what it attains is read off its vertices (alpha(c), po
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from service.privacy.composition.contour_readings import Readings, complement, nothing_known
-from service.privacy.composition.lattice_run import LatticeLine
+from service.privacy.composition.contour_readings import IndexArray, Readings, complement, nothing_known
+from service.privacy.composition.lattice_law import LatticeLaw
+from service.privacy.composition.lattice_run import CountedLaw, LatticeLine
 from service.privacy.enclosure import FloatArray
 
 _LOG_ROUNDING = 1e-14
 """Of the few operations between the sums of a line and a reading, relative; exponents carry their own."""
+
+_EXPONENT_ROUNDING = 1e-15
+"""Of logarithms that a reading adds up, relative to their size."""
 
 _SECTIONS = 65
 _SECTION_ROUNDS = 8
@@ -30,13 +35,16 @@ _SECTION_ROUNDS = 8
 
 @dataclass(frozen=True, slots=True)
 class Slack:
-    """Factors e^{+-s} of one side's laws for a whole run, and the masses outside the lattice of a whole run."""
+    """Factors e^{+-s} of one side's laws for a whole run, the masses outside the lattice of a whole run, and how far
+    (nats) its losses may be off.
+    """
 
     profile: float
     left: float
     middle: float
     log_infinite: float
     log_vanishing: float
+    shift: float
 
 
 def _log(values: FloatArray) -> FloatArray:
@@ -50,57 +58,58 @@ class _Side:
     def __init__(self, line: LatticeLine, sign: int) -> None:
         self.line, self.sign, self.c = line, sign, line.thresholds
         self.slack = line.log_rounding + _LOG_ROUNDING
-        self.rounding = 1e-15 * (1 + abs(line.value) + np.abs(line.theta * self.c))
+        self.rounding = _EXPONENT_ROUNDING * (1 + abs(line.value) + np.abs(line.theta * self.c))
 
-    def _scaled(self, values: FloatArray, error: float, slope: float) -> FloatArray:
-        """ln(values +- error) + K - slope c, with its rounding."""
-        scaled = _log(values + self.sign * error) + (self.line.value - slope * self.c)
+    def _scaled(self, sums: list[tuple[FloatArray, float]], slope: float, sign: float = 1.0) -> FloatArray:
+        """ln(first sum +- second +- errors) + K - slope c, with its rounding; `sums`: (values, rate) each."""
+        values = sums[0][0] if len(sums) == 1 else sums[0][0] + sign * sums[1][0]
+        # Roundings of a difference are relative to its two parts.
+        errors = [self.line.error(rate) + self.line.sum_rounding(rate) * np.abs(part) for part, rate in sums]
+        scaled = _log(values + self.sign * np.sum(errors, axis=0)) + (self.line.value - slope * self.c)
         return scaled + self.sign * (self.slack + self.rounding)
 
     @cached_property
     def alpha(self) -> FloatArray:
         """ln P0(S > c), theta > 0."""
-        theta = self.line.theta
-        return self._scaled(self.line.above(theta), self.line.error(theta), theta)
+        return self._scaled([self._above(0)], self.line.theta)
 
     @cached_property
     def rest(self) -> FloatArray:
         """ln P0(S <= c), theta < 0."""
-        theta = -self.line.theta
-        return self._scaled(self.line.below(theta), self.line.error(theta), -theta)
+        return self._scaled([self._below(0)], self.line.theta)
 
     @cached_property
     def power(self) -> FloatArray:
         """ln P1(S > c), theta > 1."""
-        rate = self.line.theta - 1
-        return self._scaled(self.line.above(rate), self.line.error(rate), rate)
+        return self._scaled([self._above(1)], self.line.theta - 1)
 
     @cached_property
     def beta(self) -> FloatArray:
         """ln P1(S <= c), theta < 1."""
-        rate = 1 - self.line.theta
-        return self._scaled(self.line.below(rate), self.line.error(rate), -rate)
+        return self._scaled([self._below(1)], self.line.theta - 1)
 
     @cached_property
     def profile(self) -> FloatArray:
         """ln D(c) of the finite losses, theta > 1."""
-        rate, other = self.line.theta - 1, self.line.theta
-        sums = self.line.above(rate) - self.line.above(other)
-        return self._scaled(sums, self.line.error(rate) + self.line.error(other), rate)
+        return self._scaled([self._above(1), self._above(0)], self.line.theta - 1, sign=-1.0)
 
     @cached_property
     def middle(self) -> FloatArray:
         """ln H(c), 0 < theta < 1."""
-        rate, other = 1 - self.line.theta, self.line.theta
-        sums = self.line.below(rate) + self.line.above(other)
-        return self._scaled(sums, self.line.error(rate) + self.line.error(other), -rate)
+        return self._scaled([self._below(1), self._above(0)], self.line.theta - 1, sign=1.0)
 
     @cached_property
     def left(self) -> FloatArray:
         """ln G(c) of the positive X, theta < 0."""
-        rate, other = -self.line.theta, 1 - self.line.theta
-        sums = self.line.below(rate) - self.line.below(other)
-        return self._scaled(sums, self.line.error(rate) + self.line.error(other), -other)
+        return self._scaled([self._below(0), self._below(1)], self.line.theta - 1, sign=-1.0)
+
+    def _above(self, hypothesis: int) -> tuple[FloatArray, float]:
+        rate = self.line.theta - hypothesis
+        return self.line.above(rate), rate
+
+    def _below(self, hypothesis: int) -> tuple[FloatArray, float]:
+        rate = hypothesis - self.line.theta
+        return self.line.below(rate), rate
 
 
 @dataclass(frozen=True)
@@ -144,19 +153,25 @@ def read_lattice_points(pair: LatticePair, alpha: FloatArray) -> Readings:
         if pair.theta > 1:
             log_alpha = np.log(alpha)
             upper = np.minimum(_least_power(pair, log_alpha), 0.0)
-            lower = _vertices(pair.high_lower.alpha, pair.low_lower.power, log_alpha, rising=True)
-            lower = lower - pair.lower_slack.profile - _LOG_ROUNDING
+            lower = _vertices(pair.high_lower.alpha, pair.low_lower.power, _moved(log_alpha, -1), rising=True)
+            lower = np.logaddexp(lower - pair.lower_slack.profile, pair.lower_slack.log_infinite) - _LOG_ROUNDING
             return _both(lower, upper, power_first=True)
         log_rate = np.log(alpha) if pair.theta > 0 else np.log1p(-alpha)
         lower = _largest_beta(pair, log_rate)
         if pair.theta > 0:
             slack = pair.lower_slack.middle
-            upper = _vertices(pair.high_lower.alpha, pair.high_lower.beta, log_rate - slack, rising=False)
+            upper = _vertices(pair.high_lower.alpha, pair.high_lower.beta, _moved(log_rate, -1) - slack, rising=False)
             upper = upper + slack
         else:
             slack = pair.lower_slack.left
-            upper = _vertices(pair.low_lower.rest, pair.high_lower.beta, log_rate + slack, rising=True)
+            rest = np.logaddexp(pair.low_lower.rest, pair.lower_slack.log_vanishing)
+            upper = _vertices(rest, pair.high_lower.beta, _moved(log_rate, 1) + slack, rising=True)
         return _both(lower, np.minimum(upper + _LOG_ROUNDING, 0.0), power_first=False)
+
+
+def _moved(logarithms: FloatArray, sign: int) -> FloatArray:
+    """Logarithms with their rounding, added or taken away."""
+    return logarithms + sign * _EXPONENT_ROUNDING * (1 + np.abs(logarithms))
 
 
 def _both(lower: FloatArray, upper: FloatArray, *, power_first: bool) -> Readings:
@@ -169,11 +184,11 @@ def _both(lower: FloatArray, upper: FloatArray, *, power_first: bool) -> Reading
     return result
 
 
-def _nearest(thresholds: FloatArray, log_rates: FloatArray, wanted: FloatArray, *, falling: bool) -> FloatArray:
+def _nearest(thresholds: FloatArray, log_rates: FloatArray, wanted: FloatArray, *, falling: bool) -> IndexArray:
     """Indices of three neighbouring thresholds around the one with the wanted rate; shape (3, rates)."""
     order = -log_rates if falling else log_rates
     at = np.searchsorted(np.maximum.accumulate(np.nan_to_num(order)), -wanted if falling else wanted)
-    return np.clip(at + np.array([[-1], [0], [1]]), 0, len(thresholds) - 1)
+    return np.clip(at + np.arange(-1, 2)[:, None], 0, len(thresholds) - 1)
 
 
 def _least_power(pair: LatticePair, log_alpha: FloatArray) -> FloatArray:
@@ -181,7 +196,7 @@ def _least_power(pair: LatticePair, log_alpha: FloatArray) -> FloatArray:
     at = _nearest(side.c, side.alpha, log_alpha, falling=True)
     tangents = np.logaddexp(side.profile[at] + pair.upper_slack.profile, side.c[at] + log_alpha)
     whole = np.logaddexp(tangents, pair.upper_slack.log_infinite).min(axis=0)
-    return whole + _LOG_ROUNDING + 1e-15 * np.abs(log_alpha)
+    return whole + _LOG_ROUNDING + _EXPONENT_ROUNDING * (np.abs(log_alpha) + np.abs(side.c[at]).max(axis=0))
 
 
 def _largest_beta(pair: LatticePair, log_rate: FloatArray) -> FloatArray:
@@ -195,7 +210,7 @@ def _largest_beta(pair: LatticePair, log_rate: FloatArray) -> FloatArray:
         at = _nearest(side.c, side.rest, log_rate, falling=False)
         first = side.c[at] + log_rate
         second = np.logaddexp(side.left[at] + pair.upper_slack.left, side.c[at] + pair.upper_slack.log_vanishing)
-    slack = _LOG_ROUNDING + 2e-15 * (np.abs(first) + np.abs(second))
+    slack = _LOG_ROUNDING + 2 * _EXPONENT_ROUNDING * (np.abs(first) + np.abs(second))
     gap = np.minimum(second + slack - (first - slack), 0.0)
     return np.fmax.reduce(first - slack + np.log(-np.expm1(gap)), axis=0)
 
@@ -203,8 +218,8 @@ def _largest_beta(pair: LatticePair, log_rate: FloatArray) -> FloatArray:
 def _vertices(log_rate: FloatArray, log_value: FloatArray, wanted: FloatArray, *, rising: bool) -> FloatArray:
     """ln of the line between neighbouring vertices at the wanted ln rate; NaN outside them.
 
-    `rising`: whether the value rises with the rate. Every vertex lies on the safe side of the curve and stays there when it
-    is moved towards worse neighbours, which makes them monotone.
+    `rising`: whether the value rises with the rate. Every vertex lies on the safe side of the curve and stays there
+    when it is moved towards worse neighbours, which makes them monotone.
     """
     order = np.argsort(log_rate, kind="stable")
     rate, value = log_rate[order], log_value[order]
@@ -220,56 +235,79 @@ def _vertices(log_rate: FloatArray, log_value: FloatArray, wanted: FloatArray, *
 
 def read_lattice_profile(pair: LatticePair, epsilon: FloatArray) -> Readings:
     """ln delta at finite epsilons within the thresholds of both lines; unknown elsewhere."""
-    result = Readings(np.full((1, len(epsilon)), -np.inf), np.zeros((1, len(epsilon))))
     with np.errstate(all="ignore"):
-        low, high = pair.low_lower, pair.high_upper
         if pair.theta > 1:
-            lower = _between(low.c, low.profile, epsilon) - pair.lower_slack.profile
-            upper = _between(high.c, high.profile, epsilon) + pair.upper_slack.profile
-            upper = np.logaddexp(upper, pair.upper_slack.log_infinite)
+            lower, upper = _profile_right(pair, epsilon)
         elif pair.theta > 0:
-            bottom, top = pair.low_upper, pair.high_lower
-            smaller = _between(bottom.c, bottom.middle, epsilon) - pair.upper_slack.middle - _LOG_ROUNDING
-            larger = _between(top.c, top.middle, epsilon) + pair.lower_slack.middle + _LOG_ROUNDING
-            lower, upper = complement(np.minimum(smaller, 0.0), np.minimum(larger, 0.0))
+            lower, upper = _profile_middle(pair, epsilon)
         else:
-            base = -np.expm1(np.minimum(epsilon, 700.0))
-            low_left = np.exp(_between(low.c, low.left, epsilon) - pair.lower_slack.left)
-            high_left = _between(high.c, high.left, epsilon) + pair.upper_slack.left
-            high_left = np.exp(np.logaddexp(high_left, epsilon + pair.upper_slack.log_vanishing))
-            lower = np.log(np.maximum(base + low_left - 1e-14 * (np.abs(base) + low_left), 0.0))
-            upper = np.log(base + high_left + 1e-14 * (np.abs(base) + high_left))
-        known = np.isfinite(lower) | (lower == -np.inf)
-        result.lower[0] = np.where(known, lower - _LOG_ROUNDING, -np.inf)
-        result.upper[0] = np.where(np.isnan(upper), 0.0, np.minimum(upper + _LOG_ROUNDING, 0.0))
-    return result
+            lower, upper = _profile_left(pair, epsilon)
+        lower = np.fmax(lower - _LOG_ROUNDING, -np.inf)
+        upper = np.where(np.isnan(upper), 0.0, np.minimum(upper + _LOG_ROUNDING, 0.0))
+    return Readings(lower[None], upper[None])
+
+
+def _ends_of(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """By how much thresholds are moved to be safe: for rounding alone, and for what losses of `lower` may be off."""
+    rounding = 2 * _EXPONENT_ROUNDING * (np.abs(epsilon) + abs(float(pair.upper.thresholds[0])) + pair.upper.step)
+    return rounding, rounding + pair.lower_slack.shift
+
+
+def _profile_right(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """From D, which falls."""
+    low, high, (rounding, shift) = pair.low_lower, pair.high_upper, _ends_of(pair, epsilon)
+    lower = _between(low.c, low.profile, epsilon + shift) - pair.lower_slack.profile
+    upper = _between(high.c, high.profile, epsilon - rounding) + pair.upper_slack.profile
+    return np.logaddexp(lower, pair.lower_slack.log_infinite), np.logaddexp(upper, pair.upper_slack.log_infinite)
+
+
+def _profile_middle(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """From H = 1 - delta, which rises."""
+    low, high, (rounding, shift) = pair.low_upper, pair.high_lower, _ends_of(pair, epsilon)
+    smaller = _between(low.c, low.middle, epsilon - rounding) - pair.upper_slack.middle - _LOG_ROUNDING
+    larger = _between(high.c, high.middle, epsilon + shift) + pair.lower_slack.middle + _LOG_ROUNDING
+    return complement(np.minimum(smaller, 0.0), np.minimum(larger, 0.0))
+
+
+def _profile_left(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """From G, which rises: delta = 1 - e^eps + G."""
+    low, high, (rounding, shift) = pair.low_lower, pair.high_upper, _ends_of(pair, epsilon)
+    lower = _between(low.c, low.left, epsilon - shift) - pair.lower_slack.left
+    upper = _between(high.c, high.left, epsilon + rounding) + pair.upper_slack.left
+    lower = np.exp(np.logaddexp(lower, epsilon - shift + pair.lower_slack.log_vanishing))
+    upper = np.exp(np.logaddexp(upper, epsilon + rounding + pair.upper_slack.log_vanishing))
+    base = -np.expm1(np.minimum(epsilon, 700.0))
+    lower = np.log(np.maximum(base + lower - _LOG_ROUNDING * (np.abs(base) + lower), 0.0))
+    return lower, np.log(base + upper + _LOG_ROUNDING * (np.abs(base) + upper))
 
 
 def solve_lattice_profile(pair: LatticePair, log_delta: float) -> tuple[float, float]:
-    """Enclosure of the smallest eps with delta(eps) <= delta: -inf and inf where it is not within the thresholds read."""
-    ends: list[float] = []
-    for upper in (False, True):
-        grid = np.concatenate([pair.lower.thresholds, pair.upper.thresholds])
-        grid = np.sort(grid[grid >= 0])
-        for _ in range(_SECTION_ROUNDS):
-            read = read_lattice_profile(pair, grid) if len(grid) else None
-            small = None if read is None else (read.upper[0] <= log_delta if upper else read.lower[0] <= log_delta)
-            if small is None or small.all() or not small[-1]:
-                break
-            # The profile falls, its enclosures need not: the last place that is not small.
-            at = len(small) - 1 - int(np.argmin(small[::-1]))
-            if upper:
-                ends_here = float(grid[at + 1])
-            else:
-                ends_here = float(grid[at])
-            low, high = float(grid[at]), float(grid[at + 1])
-            grid = np.linspace(low, high, _SECTIONS)
-            found = ends_here
-        else:
-            ends.append(found)
-            continue
-        ends.append(math.inf if upper else -math.inf)
-    return ends[0], ends[1]
+    """Enclosure of the smallest eps with delta(eps) <= delta: -inf and inf where it is not within the thresholds
+    read.
+    """
+    rounding = _EXPONENT_ROUNDING * (1 + abs(log_delta))
+    below = _last_above(lambda epsilon: read_lattice_profile(pair, epsilon).lower[0], pair, log_delta + rounding)
+    above = _last_above(lambda epsilon: read_lattice_profile(pair, epsilon).upper[0], pair, log_delta - rounding)
+    return (-math.inf if below is None else below[0]), (math.inf if above is None else above[1])
+
+
+def _last_above(
+    log_profile: Callable[[FloatArray], FloatArray], pair: LatticePair, level: float
+) -> tuple[float, float] | None:
+    """Neighbouring epsilons >= 0, the last where a reading of the profile is above a level and the next; None if there
+    are none among the thresholds.
+    """
+    thresholds = np.union1d(pair.lower.thresholds, pair.upper.thresholds)
+    grid = thresholds[thresholds >= 0]
+    low, high = 0.0, math.inf
+    for _ in range(_SECTION_ROUNDS):
+        above = np.flatnonzero(log_profile(grid) > level) if len(grid) else np.zeros(0, dtype=np.intp)
+        # The profile falls, its enclosures need not: the last place of all.
+        if len(above) == 0 or above[-1] == len(grid) - 1:
+            return None
+        low, high = float(grid[above[-1]]), float(grid[above[-1] + 1])
+        grid = np.linspace(low, high, _SECTIONS)
+    return low, high
 
 
 def _between(c: FloatArray, log_values: FloatArray, epsilon: FloatArray) -> FloatArray:
@@ -282,22 +320,26 @@ def _between(c: FloatArray, log_values: FloatArray, epsilon: FloatArray) -> Floa
     return np.where(inside, blended, np.nan)
 
 
-def run_slack(laws: list[tuple[float, float, float, float, float, int]]) -> Slack:
-    """From (profile slack, left slack, middle slack, infinite, vanishing, count) of every step."""
-    profile = math.fsum(count * s for s, _, _, _, _, count in laws)
-    left = math.fsum(count * s for _, s, _, _, _, count in laws)
-    middle = math.fsum(count * s for _, _, s, _, _, count in laws)
+def run_slack(laws: tuple[CountedLaw, ...], sign: int) -> Slack:
+    """Of all steps; masses outside the lattice are rounded up (`sign` 1) or down (-1)."""
+
+    def total(value: Callable[[LatticeLaw], float]) -> float:
+        return math.fsum(counted.count * value(counted.law) for counted in laws) * (1 + 1e-12)
+
+    profile, left = total(lambda law: law.log_slack_profile), total(lambda law: law.log_slack_left)
+    # Twice: a law's other masses may add up to a little more or less than what these leave.
     return Slack(
-        profile * (1 + 1e-12),
-        left * (1 + 1e-12),
-        middle * (1 + 1e-12),
-        _log_some([(infinite, count) for *_, infinite, _, count in laws], profile),
-        _log_some([(vanishing, count) for *_, vanishing, count in laws], left),
+        profile,
+        left,
+        total(lambda law: law.log_slack_middle),
+        _log_some([(counted.law.infinite, counted.count) for counted in laws], 2 * sign * profile),
+        _log_some([(counted.law.vanishing, counted.count) for counted in laws], 2 * sign * left),
+        total(lambda law: law.shift),
     )
 
 
 def _log_some(masses: list[tuple[float, int]], slack: float) -> float:
-    """ln of the chance that some step has such a mass, 1 - prod (1 - q)^N, rounded up."""
+    """ln of the chance that some step has such a mass, 1 - prod (1 - q)^N, with the slack."""
     none = math.fsum(count * (math.log1p(-mass) if mass < 1 else -math.inf) for mass, count in masses)
     some = -math.expm1(none)
-    return math.log(some) + slack + 1e-13 if some > 0 else -math.inf
+    return math.log(some) + slack + math.copysign(1e-13, slack) if some > 0 else -math.inf

@@ -1,10 +1,10 @@
 """The composition of lattice laws at one tilt, by the discrete Fourier transform, with every error bounded.
 
-Tilted masses m_k = P_k e^{theta k h - K} of a run add up to 1; those of the composition are the inverse transform of the
-product of the steps' transforms, each to the power of its count. Errors, all absolute beside that 1:
+Tilted masses m_k = P_k e^{theta k h - K} of a run add up to 1; those of the composition are the inverse transform of
+the product of the steps' transforms, each to the power of its count. Errors, all absolute beside that 1:
 
-- a transform of n non-negative numbers has error <= 8 u log2(n) times their sum at every frequency (each term passes log2 n
-  products and sums); to the power N it is N times as much, where the transform has not decayed;
+- a transform of n non-negative numbers has error <= 8 u log2(n) times their sum at every frequency (each term passes
+  log2 n products and sums); to the power N it is N times as much, where the transform has not decayed;
 - mass outside the window of n cells wraps around: Chernoff bounds it on both sides (`overflow`).
 
 Sums over the composed law are taken relative to e^{K - theta c} near the threshold c, where they are of order one.
@@ -33,6 +33,12 @@ _CHERNOFF_DISTANCES = (1.5, 3.0, 5.0, 8.0, 12.0)
 
 _OVERFLOW_GOAL = 44.0
 """Nats: mass outside the window is about e^-goal."""
+
+_BLOCK_EXPONENT = 300.0
+"""Decaying sums are taken in blocks that decay by at most e^-300."""
+
+_FAR_CELLS = 1e-120
+"""Above what cells that decayed by more than e^-300 add to a sum: masses and noise are at most of order one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,22 +82,37 @@ def total_offset(laws: tuple[CountedLaw, ...]) -> float:
 
 def window(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> Window:
     """The smallest window outside which the tilted mass is about e^-44, and the bound that was reached."""
-    value, mean, variance = tilted_cumulants(laws, tilt, step)
+    value, _, variance = tilted_cumulants(laws, tilt, step)
     deviation = max(math.sqrt(max(variance, 0.0)), step)
+    slack = 0.0
     sides: list[float] = []
     for sign in (-1.0, 1.0):
         ends: list[float] = []
         for distance in _CHERNOFF_DISTANCES:
             shift = sign * distance / deviation
             there = tilted_cumulants(laws, tilt + shift, step)[0]
+            slack = max(slack, weight_rounding(laws, tilt + shift, step))
             # e^{K(s) - K(theta) - (s - theta) x} <= e^-goal
             ends.append((there - value + _OVERFLOW_GOAL) / shift)
         sides.append(min(ends) if sign > 0 else max(ends))
     low, high = (side - total_offset(laws) for side in sides)
     start, end = math.floor(low / step) - 1, math.ceil(high / step) + 1
     size = _fast_length(max(end - start + 1, 16))
-    slack = 1e-9 + 1e-12 * abs(value)  # far above the rounding of the two cumulants
-    return Window(start, size, 2 * math.exp(-_OVERFLOW_GOAL + slack))
+    slack += weight_rounding(laws, tilt, step) + 1e-9 + 1e-13 * _OVERFLOW_GOAL
+    return Window(start, size, 2 * math.exp(min(-_OVERFLOW_GOAL + slack, 700.0)))
+
+
+def weight_rounding(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> float:
+    """Bound of the relative rounding of all tilted weights of a run, and of e^K: a factor of the law, like its
+    slack.
+    """
+    rounding = 0.0
+    for counted in laws:
+        law = counted.law
+        farthest = (max(abs(law.first), abs(law.first + len(law.masses))) + 1) * step
+        each = 2 * FUNCTION_ERROR + UNIT_ROUNDOFF * (40 + 6 * abs(tilt) * farthest) + running_sum_error(len(law.masses))
+        rounding += 2 * counted.count * each
+    return rounding
 
 
 def _fast_length(size: int) -> int:
@@ -104,8 +125,8 @@ class LatticeLine:
     """A run of lattice laws composed at one tilt: sums over the law near its tilted mean.
 
     `center`: the lattice index nearest to the mean; `low`, `high`: the indices that are read. All sums are on scales
-    e^{K - theta c} (alpha and 1 - alpha) or e^{K - (theta - 1) c} (power, beta, profile, ...) of the threshold c, and come
-    with one absolute error per kind.
+    e^{K - theta c} (alpha and 1 - alpha) or e^{K - (theta - 1) c} (power, beta, profile, ...) of the threshold c, and
+    come with one absolute error per kind.
     """
 
     def __init__(self, laws: tuple[CountedLaw, ...], theta: float, step: float, chosen: Window) -> None:
@@ -117,45 +138,62 @@ class LatticeLine:
         reach = math.ceil(_REACH * self.deviation / step) + 2
         last = chosen.start + chosen.size - 1
         self.low, self.high = max(self.center - reach, chosen.start), min(self.center + reach, last - 1)
-        self._masses, self._noise = _composed(laws, theta, step, chosen)
-        self._start, self._overflow = chosen.start, chosen.overflow
-        # Exponents and masses of every step are rounded: a factor of the law, like its slack.
-        largest = max(abs(theta * step) * max(abs(law.law.first), len(law.law.masses)) for law in laws)
-        total = math.fsum(law.count for law in laws)
-        each = 2 * FUNCTION_ERROR + UNIT_ROUNDOFF * (40 + 4 * min(largest, 700.0))
-        self.log_rounding = 2 * total * each + running_sum_error(chosen.size) + 8 * UNIT_ROUNDOFF * abs(self.value)
+        self._masses, self._noise, self._root_noise = _composed(laws, theta, step, chosen)
+        self._start, self._overflow, self.cells = chosen.start, chosen.overflow, chosen.size
+        self.log_rounding = weight_rounding(laws, theta, step) + 8 * UNIT_ROUNDOFF * abs(self.value)
 
     @property
     def thresholds(self) -> FloatArray:
         """The losses that are read."""
-        return self._offset + np.arange(self.low, self.high + 1) * self.step
+        return self._offset + np.arange(self.low, self.high + 1, dtype=np.float64) * self.step
 
     def above(self, rate: float) -> FloatArray:
         """sum_{k > j} m_k e^{-rate (k - j) h} for the indices j read (rate > 0)."""
         masses = self._masses[self.low - self._start :]
-        places = np.arange(len(masses))
-        decay = np.exp(-np.minimum(rate * self.step * places, 700.0))
-        sums = running_sums((masses * decay)[::-1])[::-1]
-        read = self.high - self.low + 1
-        return np.concatenate([sums[1:], [0.0]])[:read] / decay[:read]
+        return _decayed(masses, self.high - self.low + 2, rate * self.step)[1:] * math.exp(-rate * self.step)
 
     def below(self, rate: float) -> FloatArray:
         """sum_{k <= j} m_k e^{-rate (j - k) h} for the indices j read (rate > 0)."""
-        masses = self._masses[: self.high - self._start + 1]
-        places = np.arange(len(masses))[::-1]
-        decay = np.exp(-np.minimum(rate * self.step * places, 700.0))
-        sums = running_sums(masses * decay)
-        read = self.high - self.low + 1
-        return sums[-read:] / decay[-read:]
+        masses = self._masses[self.high - self._start :: -1]
+        return _decayed(masses, self.high - self.low + 1, rate * self.step)[::-1]
 
     def error(self, rate: float) -> float:
-        """Absolute error of the sums with this rate: noise in every cell, wrapped mass, and rounding of the sums."""
-        cells = min(1 / -math.expm1(-rate * self.step), float(len(self._masses)))
-        return self._overflow + (self._noise + 2 * UNIT_ROUNDOFF / len(self._masses)) * cells + 1e-300
+        """Absolute error of the sums with this rate: noise in every cell, wrapped mass, and far cells."""
+        cells = min(1 / -math.expm1(-rate * self.step), float(self.cells))
+        squares = min(1 / -math.expm1(-2 * rate * self.step), float(self.cells))
+        noise = min(self._noise * cells, self._root_noise * math.sqrt(squares))
+        return 1.001 * (self._overflow + noise) + _FAR_CELLS
+
+    def sum_rounding(self, rate: float) -> float:
+        """Relative error of the sums with this rate, noise and the masses' own rounding aside."""
+        exponent = min(rate * self.step * self.cells, 2 * _BLOCK_EXPONENT)
+        return running_sum_error(self.cells) + 4 * FUNCTION_ERROR + UNIT_ROUNDOFF * (16 + 8 * exponent)
 
 
-def _composed(laws: tuple[CountedLaw, ...], theta: float, step: float, chosen: Window) -> tuple[FloatArray, float]:
-    """The tilted masses of the composition over the window, and a bound of the error of each."""
+def _decayed(masses: FloatArray, read: int, decay: float) -> FloatArray:
+    """sum_{k >= j} masses_k e^{-decay (k - j)} for j < read.
+
+    In blocks so short that no factor underflows; cells further away than e^{-_BLOCK_EXPONENT} are left out.
+    """
+    block = max(1, int(min(_BLOCK_EXPONENT / decay, float(read))))
+    parts: list[FloatArray] = []
+    for start in range(0, read, block):
+        length = min(block, read - start)
+        rest = masses[start:]
+        if decay * len(rest) > 2 * _BLOCK_EXPONENT:
+            rest = rest[: length + math.ceil(_BLOCK_EXPONENT / decay)]
+        factors = np.exp(-decay * np.arange(len(rest)))
+        sums = running_sums((rest * factors)[::-1])[::-1]
+        parts.append(sums[:length] / factors[:length])
+    return np.concatenate(parts)
+
+
+def _composed(
+    laws: tuple[CountedLaw, ...], theta: float, step: float, chosen: Window
+) -> tuple[FloatArray, float, float]:
+    """The tilted masses of the composition over the window, a bound of the error of each, and one of the root of the
+    sum of squared errors (Parseval: that of the transform, over the root of n).
+    """
     n = chosen.size
     log_power = np.zeros(n // 2 + 1, dtype=np.complex128)
     relative = np.zeros(n // 2 + 1)
@@ -176,9 +214,11 @@ def _composed(laws: tuple[CountedLaw, ...], theta: float, step: float, chosen: W
         bound = np.where(relative < 1, size * np.expm1(np.minimum(relative, 1.0)), rough)
         bound = np.where(np.isnan(bound), 1.0, bound)
     # All but the first frequency (and the middle one of an even length) stand for two.
-    noise = (2 * float(bound.sum()) + _TRANSFORM_ERROR * levels * 2 * float(size.sum())) / n
+    inverse = _TRANSFORM_ERROR * levels
+    noise = 2 * (float(bound.sum()) + inverse * float(size.sum())) / n
+    root_noise = math.sqrt(2 * float((bound**2).sum()) / n) + inverse * math.sqrt(2 * float((size**2).sum()) / n)
     masses = np.fft.irfft(composed, n)
-    return np.roll(masses, -(chosen.start % n)), noise
+    return np.roll(masses, -(chosen.start % n)), noise, root_noise
 
 
 def _wrapped(law: LatticeLaw, theta: float, step: float, n: int) -> FloatArray:

@@ -9,12 +9,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from service.privacy.enclosure import Enclosure
 from service.privacy.errors import OutOfDomain
 from service.privacy.mechanisms.domain import TOTAL_STEPS
 from service.privacy.trade_off.pair import TradeOffPair
+
+if TYPE_CHECKING:
+    from service.privacy.composition.loss_law import LossLaw
 
 
 class AbstractMechanism(ABC):
@@ -30,9 +33,13 @@ class AbstractMechanism(ABC):
 
 @dataclass(frozen=True, slots=True)
 class GaussianPart:
-    """A step that composes as a Gaussian shift: squares of `shift` (mu) add up."""
+    """A step that composes as a Gaussian shift: squares of `shift` (mu) add up.
+
+    The shift is exactly the first of `quotient` over the second.
+    """
 
     shift: Enclosure
+    quotient: tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +51,10 @@ class SampledGaussianPart:
 
 
 Part: TypeAlias = GaussianPart | SampledGaussianPart
+
+
+ATOM_DIGITS = 400
+"""Decimal digits in which atoms of losses are computed: 1 + p (e^b - 1) keeps dozens for the smallest p and b."""
 
 
 class AbstractStep(AbstractMechanism):
@@ -62,6 +73,12 @@ class AbstractStep(AbstractMechanism):
     def loss_atoms(self, sensitivity: float) -> tuple[tuple[float, float], ...]:  # noqa: ARG002 - most losses have none
         """(loss, H0-mass) of the losses (nats, add direction) that have a probability of their own, within 16 u."""
         return ()
+
+    @abstractmethod
+    def loss_law(self, sensitivity: float) -> LossLaw:
+        """The law of ln dP1/dP0 of the step in the add direction, for engines that approximate or sample;
+        UnsupportedCombination where none is known.
+        """
 
 
 Steps: TypeAlias = tuple[tuple[AbstractStep, int], ...]

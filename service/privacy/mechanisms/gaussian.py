@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, final
+from typing import TYPE_CHECKING, Annotated, ClassVar, final
 
 from typing_extensions import override
 
@@ -12,6 +12,9 @@ from service.privacy.mechanisms.domain import NOISE_MULTIPLIER, check_fields
 from service.privacy.trade_off.gaussian import gaussian_curve
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.ulps import quotient
+
+if TYPE_CHECKING:
+    from service.privacy.composition.loss_law import LossLaw
 
 
 @final
@@ -38,4 +41,10 @@ class Gaussian(AbstractStep):
 
     @override
     def part(self, sensitivity: float) -> GaussianPart:
-        return GaussianPart(quotient(sensitivity, self.noise_multiplier))
+        return GaussianPart(quotient(sensitivity, self.noise_multiplier), (sensitivity, self.noise_multiplier))
+
+    @override
+    def loss_law(self, sensitivity: float) -> LossLaw:
+        from service.privacy.composition.step_loss_laws import gaussian_loss
+
+        return gaussian_loss(sensitivity / self.noise_multiplier)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, final
+from typing import TYPE_CHECKING, Annotated, ClassVar, final
 
 from typing_extensions import override
 
@@ -12,6 +12,9 @@ from service.privacy.mechanisms.abstract import AbstractStep, GaussianPart, Step
 from service.privacy.mechanisms.domain import MU, check_fields
 from service.privacy.trade_off.gaussian import gaussian_curve
 from service.privacy.trade_off.pair import TradeOffPair
+
+if TYPE_CHECKING:
+    from service.privacy.composition.loss_law import LossLaw
 
 
 @final
@@ -39,4 +42,10 @@ class Gdp(AbstractStep):
     @override
     def part(self, sensitivity: float) -> GaussianPart:
         # mu is stated for the relation in force: sensitivity does not change it.
-        return GaussianPart(Enclosure.point(float(self.mu)))
+        return GaussianPart(Enclosure.point(float(self.mu)), (self.mu, 1.0))
+
+    @override
+    def loss_law(self, sensitivity: float) -> LossLaw:
+        from service.privacy.composition.step_loss_laws import gaussian_loss
+
+        return gaussian_loss(float(self.mu))

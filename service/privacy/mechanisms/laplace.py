@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, final
+from decimal import Decimal, localcontext
+from typing import TYPE_CHECKING, Annotated, ClassVar, final
 
 from typing_extensions import override
 
-from service.privacy.mechanisms.abstract import AbstractStep, Steps
+from service.privacy.mechanisms.abstract import ATOM_DIGITS, AbstractStep, Steps
 from service.privacy.mechanisms.domain import NOISE_MULTIPLIER, check_fields
 from service.privacy.trade_off.laplace import LaplaceTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.ulps import quotient
+
+if TYPE_CHECKING:
+    from service.privacy.composition.loss_law import LossLaw
 
 
 @final
@@ -39,9 +42,17 @@ class Laplace(AbstractStep):
 
     @override
     def loss_atoms(self, sensitivity: float) -> tuple[tuple[float, float], ...]:
-        shift = sensitivity / self.noise_multiplier
-        return ((-shift, 0.5), (shift, 0.5 * math.exp(-shift)))
+        # More digits: the rounding of the shift would be multiplied by it in e^-shift.
+        with localcontext(prec=ATOM_DIGITS):
+            shift = Decimal(sensitivity) / Decimal(self.noise_multiplier)
+            return ((-float(shift), 0.5), (float(shift), float((-shift).exp() / 2)))
 
     @override
     def part(self, sensitivity: float) -> None:
         return None
+
+    @override
+    def loss_law(self, sensitivity: float) -> LossLaw:
+        from service.privacy.composition.step_loss_laws import laplace_loss
+
+        return laplace_loss(sensitivity / self.noise_multiplier)

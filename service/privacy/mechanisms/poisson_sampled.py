@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, cast, final
+from decimal import Decimal, localcontext
+from typing import TYPE_CHECKING, Annotated, ClassVar, cast, final
 
 from typing_extensions import override
 
 from service.privacy.errors import UnsupportedCombination
-from service.privacy.mechanisms.abstract import AbstractMechanism, AbstractStep, SampledGaussianPart, Steps
+from service.privacy.mechanisms.abstract import ATOM_DIGITS, AbstractMechanism, AbstractStep, SampledGaussianPart, Steps
 from service.privacy.mechanisms.domain import SAMPLE_RATE, check_fields
 from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.laplace import Laplace
@@ -19,6 +19,9 @@ from service.privacy.trade_off.laplace import LaplaceTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.poisson_sampled import PoissonSampledAdd
 from service.privacy.trade_off.ulps import quotient
+
+if TYPE_CHECKING:
+    from service.privacy.composition.loss_law import LossLaw
 
 
 @final
@@ -49,13 +52,7 @@ class PoissonSampled(AbstractStep):
 
     @override
     def curves(self, sensitivity: float) -> TradeOffPair:
-        if sensitivity != 1:
-            raise UnsupportedCombination(
-                "threat_model",
-                "replace_one for poisson_sampled with sample_rate < 1",
-                "no dominating pair is known for it.",
-                ("add_or_remove_one",),
-            )
+        self._check_relation(sensitivity)
         base = self._base
         shift = quotient(1.0, base.noise_multiplier)
         curve = GaussianTradeOff(shift) if isinstance(base, Gaussian) else LaplaceTradeOff(shift)
@@ -67,14 +64,38 @@ class PoissonSampled(AbstractStep):
 
     @override
     def loss_atoms(self, sensitivity: float) -> tuple[tuple[float, float], ...]:
-        # H0 is the law of the base without the record, whatever the rate.
-        atoms = self._base.loss_atoms(sensitivity)
-        return tuple((math.log1p(self.sample_rate * math.expm1(min(loss, 700.0))), mass) for loss, mass in atoms)
+        # H0 is the law of the base without the record, whatever the rate. ln(1 - p + p e^b) may cancel at either end.
+        masses = tuple(mass for _, mass in self._base.loss_atoms(sensitivity))
+        if not masses:
+            return ()
+        with localcontext(prec=ATOM_DIGITS):
+            shift = Decimal(sensitivity) / Decimal(self._base.noise_multiplier)
+            losses = [float((1 + Decimal(self.sample_rate) * (base.exp() - 1)).ln()) for base in (-shift, shift)]
+        return tuple(zip(losses, masses, strict=True))
 
     @override
     def part(self, sensitivity: float) -> SampledGaussianPart | None:
         base = self._base
         return SampledGaussianPart(base.noise_multiplier, self.sample_rate) if isinstance(base, Gaussian) else None
+
+    @override
+    def loss_law(self, sensitivity: float) -> LossLaw:
+        from service.privacy.composition.step_loss_laws import laplace_loss, sampled_gaussian_loss
+
+        self._check_relation(sensitivity)
+        base = self._base
+        if isinstance(base, Gaussian):
+            return sampled_gaussian_loss(base.noise_multiplier, self.sample_rate)
+        return laplace_loss(1 / base.noise_multiplier, self.sample_rate)
+
+    def _check_relation(self, sensitivity: float) -> None:
+        if sensitivity != 1:
+            raise UnsupportedCombination(
+                "threat_model",
+                "replace_one for poisson_sampled with sample_rate < 1",
+                "no dominating pair is known for it.",
+                ("add_or_remove_one",),
+            )
 
     @property
     def _base(self) -> Gaussian | Laplace:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, final
+from typing import TYPE_CHECKING, Annotated, ClassVar, final
 
 from typing_extensions import override
 
@@ -12,6 +12,9 @@ from service.privacy.mechanisms.abstract import AbstractStep, Steps
 from service.privacy.mechanisms.domain import EPSILON, check_fields
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
+
+if TYPE_CHECKING:
+    from service.privacy.composition.loss_law import LossLaw
 
 
 @final
@@ -43,3 +46,9 @@ class PureDp(AbstractStep):
     @override
     def part(self, sensitivity: float) -> None:
         return None
+
+    @override
+    def loss_law(self, sensitivity: float) -> LossLaw:
+        from service.privacy.composition.step_loss_laws import two_point_loss
+
+        return two_point_loss(float(self.epsilon), 0.0)

@@ -36,7 +36,7 @@ def type_two_error_at_complement(curve: AbstractTradeOff, rate: float) -> Enclos
         return inverse.power(np.exp(log_beta))
 
     # f(1 - rate) <= rate, and nothing below the smallest double can be resolved.
-    root = increasing_root(log_power, rate, -744.0, math.log(rate))
+    root = increasing_root(log_power, rate, -744.0, math.log(rate), curve.evidence)
     lower = max(math.exp(root.lower) * (1 - 1e-13) - 5e-324, 0.0) if root.lower > -744 else 0.0
     return Enclosure(lower, min(math.exp(root.upper) * (1 + 1e-13) + 5e-324, rate), curve.evidence)
 

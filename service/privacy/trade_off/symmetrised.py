@@ -90,6 +90,10 @@ class Symmetrised(AbstractTradeOff):
         return _upper_of(self.first.profile(epsilon), self.second.profile(epsilon))
 
     @override
+    def _profile_at_formula(self, epsilon: float) -> Enclosure:
+        return _largest(self.first.profile_at(epsilon), self.second.profile_at(epsilon))
+
+    @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
         return _largest(self.first.epsilon(delta), self.second.epsilon(delta))
 
@@ -128,9 +132,7 @@ class Symmetrised(AbstractTradeOff):
             left[loose], right[loose], lowest[loose] = self._bisected(
                 left[loose], right[loose], alpha[loose], lowest[loose], at_first, at_second, loose
             )
-        if (lowest > highest).any():
-            raise NumericalFailure("the power of a symmetrised curve is out of order")
-        power = Bounds.from_logs(lowest, highest)
+        power = Bounds.from_logs(self._in_order(lowest, highest, "power"), highest)
         errors = self._type_two_errors(alpha, first, second, middle, tangents, power)
         return CurvePoints(errors, power, Bounds(left, right))
 
@@ -195,8 +197,14 @@ class Symmetrised(AbstractTradeOff):
         profile, _ = log_ends(_upper_of(self.first.profile(right), self.second.profile(right)))
         return left, right, np.maximum(lowest, _log_sum(profile, left + np.log(alpha), -1))
 
-    @staticmethod
+    def _in_order(self, lowest: FloatArray, highest: FloatArray, what: str) -> FloatArray:
+        """The lower ends, at most the upper ones; those of approximations and samples need not fit together."""
+        if self.evidence.is_certain and (lowest > highest).any():
+            raise NumericalFailure(f"the {what} of a symmetrised curve is out of order")
+        return np.minimum(lowest, highest)
+
     def _type_two_errors(
+        self,
         alpha: FloatArray,
         first: CurvePoints,
         second: CurvePoints,
@@ -219,8 +227,7 @@ class Symmetrised(AbstractTradeOff):
         log_low = np.where(tangents.first_active, np.maximum(log_low, f_low), log_low)
         log_low = np.where(tangents.second_active, np.maximum(log_low, g_low), log_low)
         log_low = np.minimum(log_low, 0.0)
-        if (log_low > log_high).any():
-            raise NumericalFailure("the type II error of a symmetrised curve is out of order")
+        log_low = self._in_order(log_low, log_high, "type II error")
         return Bounds.from_logs(log_low, np.minimum(log_high, 0.0))
 
 
@@ -228,9 +235,10 @@ def _largest(first: Enclosure, second: Enclosure) -> Enclosure:
     larger = first if first.upper >= second.upper else second
     evidence = Evidence.weakest(first.evidence, second.evidence)
     log_lower = _maximum(first.log_lower, second.log_lower)
-    return Enclosure(
-        max(first.lower, second.lower), larger.upper, evidence, log_lower, _maximum(first.log_upper, second.log_upper)
-    )
+    log_upper = _maximum(first.log_upper, second.log_upper)
+    decimals = first.decimal, second.decimal
+    decimal = None if decimals[0] is None or decimals[1] is None else decimals[0].largest(decimals[1])
+    return Enclosure(max(first.lower, second.lower), larger.upper, evidence, log_lower, log_upper, decimal)
 
 
 def _maximum(first: float | None, second: float | None) -> float | None:

@@ -1,0 +1,63 @@
+"""Balls of `python-flint`: a number as midpoint and radius that surely contains the exact one, and the way back.
+
+The precision of new balls is a global of the library: callers compute inside `ctx.workprec(bits)`.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+from fractions import Fraction
+
+from flint import arb, fmpq
+
+GUARD_BITS = 96
+"""Enough precision for bounds of which only the order of magnitude matters, and for their logarithms."""
+
+
+def ball(value: Fraction | float) -> arb:
+    """The value itself, a float taken as the binary fraction that it is."""
+    if isinstance(value, Fraction):
+        return arb(fmpq(value.numerator, value.denominator))
+    return arb(value)
+
+
+def within(center: arb, radius: arb) -> arb:
+    """The ball of all numbers at most |radius| from `center`."""
+    return center + arb(0, radius.abs_upper())
+
+
+def doubles(number: arb) -> tuple[float, float]:
+    """Two doubles around the ball; -inf and inf where its ends are out of range, or where it is not a number."""
+    if not number.is_finite():
+        return -math.inf, math.inf
+    lower, upper = float(number.lower()), float(number.upper())
+    return math.nextafter(lower, -math.inf), math.nextafter(upper, math.inf)
+
+
+def log_doubles(number: arb) -> tuple[float, float]:
+    """Two doubles around the logarithm of a ball of a number that is not negative; -inf below where it touches 0."""
+    upper = doubles(number.upper().log())[1] if number.upper() > 0 else -math.inf
+    lower = doubles(number.lower().log())[0] if number.lower() > 0 else -math.inf
+    return lower, upper
+
+
+def decimals(number: arb, digits: int, largest: float) -> tuple[str, str, str]:
+    """Midpoint, lower and upper end of a ball as decimals of at most `digits` digits, the ends rounded outwards.
+
+    The number is known to lie in [0, largest].
+    """
+    value, lower, upper = (end.max(0).min(largest) for end in (number.mid(), number.lower(), number.upper()))
+    return (
+        _decimal(value, digits, ROUND_HALF_EVEN),
+        _decimal(lower, digits, ROUND_FLOOR),
+        _decimal(upper, digits, ROUND_CEILING),
+    )
+
+
+def _decimal(exact: arb, digits: int, rounding: str) -> str:
+    mantissa, exponent = (int(part) for part in exact.man_exp())
+    context = Context(prec=digits, rounding=rounding, Emin=-(10**9), Emax=10**9)
+    numerator, denominator = mantissa << max(exponent, 0), 1 << max(-exponent, 0)
+    # Both are exact, so the quotient is rounded once.
+    return str(context.divide(Decimal(numerator), Decimal(denominator))).lower()

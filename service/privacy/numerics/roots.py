@@ -1,0 +1,46 @@
+"""Roots of many functions at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+MOST_ROUNDS = 100
+PRECISION = 2.0**-51
+
+
+def bracketed_roots(function: Callable[[FloatArray], FloatArray], low: FloatArray, high: FloatArray) -> FloatArray:
+    """A root of each function between its `low` and `high`, where its signs differ.
+
+    To two units in the last place of the root or of the width of the bracket, whichever is larger.
+    Chandrupatla's method (Scherer 2010, Computational Physics, section 6.1.7.3): inverse quadratic interpolation where
+    that is safe, else bisection. Without a change of sign the result is one of the ends.
+    """
+    first, second = high, low
+    at_first, at_second = function(first), function(second)
+    share, span = np.full_like(low, 0.5), high - low
+    for _ in range(MOST_ROUNDS):
+        point = first + share * (second - first)
+        value = function(point)
+        same = np.sign(value) == np.sign(at_first)
+        third, at_third = np.where(same, first, second), np.where(same, at_first, at_second)
+        second, at_second = np.where(same, second, first), np.where(same, at_second, at_first)
+        first, at_first = point, value
+        best = np.where(np.abs(at_first) < np.abs(at_second), first, second)
+        width = np.abs(second - first)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            least = np.minimum(PRECISION * np.maximum(np.abs(best), span) / width, 0.5)
+            if ((least >= 0.5) | (at_first == 0)).all():
+                break
+            position = (first - second) / (third - second)
+            height = (at_first - at_second) / (at_third - at_second)
+            safe = (height**2 < position) & ((1 - height) ** 2 < 1 - position)
+            curved = at_first / (at_second - at_first) * at_third / (at_second - at_third) + (third - first) / (
+                second - first
+            ) * at_first / (at_third - at_first) * at_second / (at_third - at_second)
+        share = np.clip(np.where(safe, curved, 0.5), least, 1 - least)
+    return np.where(np.abs(at_first) < np.abs(at_second), first, second)
