@@ -65,11 +65,16 @@ def _beside(request: BoundsRequest) -> tuple[str, ...]:
     )
 
 
+def ground_truth_digits(request: BoundsRequest) -> int | None:
+    """The digits asked for where the answer is a ground truth, which is kept longer than others."""
+    return request.digits if request.method == "ground_truth" else None
+
+
 BOUNDS: Final = Computation(
     name="bounds",
     request_type=BoundsRequest,
     response_type=BoundsResponse,
     function=compute_bounds,
     cost=bounds_cost,
-    digits=lambda request: request.digits if request.method == "ground_truth" else None,
+    digits=ground_truth_digits,
 )

@@ -128,8 +128,8 @@ class Enclosure:
     """One number, `lower <= truth <= upper`, with its evidence.
 
     `log_lower`, `log_upper`: natural logarithms of the same ends, where the truth may underflow. `decimal`: more of its
-    digits, where the engine has them. Raises NumericalFailure when the ends are out of order or not numbers. Readings of
-    a sample or an approximation need not fit together: ends made of two of them are put in order.
+    digits, where the engine has them. Raises NumericalFailure when the ends are out of order or not numbers. Readings
+    of a sample or an approximation need not fit together: ends made of two of them are put in order.
     """
 
     lower: float

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
 import mpmath
@@ -13,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.computations.numbers import enclosed_column, enclosed_number, enclosed_numbers, narrow
-from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.enclosure import Bounds, DecimalEnclosure, Enclosure, Evidence
 
 EXACT = Evidence.EXACT
 
@@ -121,18 +120,9 @@ def test_columns_hold_what_the_rows_hold() -> None:
     assert set(enclosed_column(Bounds(lower[:1], upper[:1]), "upper", EXACT)) == {"value", "lower", "upper"}
 
 
-@dataclass(frozen=True)
-class Digits:
-    lower: str
-    upper: str
-
-
-class ManyDigits(Enclosure):
-    decimal = Digits("0.1234567890123456789", "0.1234567890123456790")
-
-
 @pytest.mark.parametrize("safe_end", ["lower", "upper"])
 def test_digits_beyond_a_double_come_as_strings(safe_end: Literal["lower", "upper"]) -> None:
-    written = enclosed_number(ManyDigits(0.12, 0.13, Evidence.PROVED), safe_end)
-    assert (written["lower_decimal"], written["upper_decimal"]) == (ManyDigits.decimal.lower, ManyDigits.decimal.upper)
+    digits = DecimalEnclosure("0.12345678901234567895", "0.1234567890123456789", "0.1234567890123456790", 20)
+    written = enclosed_number(Enclosure(0.12, 0.13, Evidence.PROVED, decimal=digits), safe_end)
+    assert (written["lower_decimal"], written["upper_decimal"]) == (digits.lower, digits.upper)
     assert written["value_decimal"] == written[f"{safe_end}_decimal"]

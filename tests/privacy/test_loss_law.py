@@ -11,7 +11,7 @@ import pytest
 from mpmath import mpf
 
 from service.privacy.composition.loss_law import ComposedLoss, Generating, LossLaw
-from service.privacy.composition.step_loss_laws import laplace_loss, sampled_gaussian_loss
+from service.privacy.composition.step_loss_laws import bounded_range_loss, laplace_loss, sampled_gaussian_loss
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractStep
 from tests.privacy.cases import built, gaussian, laplace, sampled
@@ -27,6 +27,7 @@ STEPS = {
     "sampled_gaussian_often": sampled(0.9, gaussian(0.5)),
     "sampled_gaussian_rare": sampled(1e-7, gaussian(2.0)),
     "sampled_laplace": sampled(0.05, laplace(1.0)),
+    "exponential": {"type": "exponential", "epsilon": 1.4},
 }
 every_step = pytest.mark.parametrize("name", STEPS)
 
@@ -65,6 +66,16 @@ def laplace_mean(mu: float, rate: float) -> Mean:
     return mean
 
 
+def bounded_range_mean(eta: float) -> Mean:
+    """E0 of a function of the loss of the exponential mechanism, from its survival function's derivative."""
+    e = mpf(eta)
+
+    def density(x: mpf) -> mpf:
+        return mpmath.exp(-(x + e) / 2) / (2 * (1 - mpmath.exp(-e)))
+
+    return lambda g: mpmath.quad(lambda x: g(x) * density(x), mpmath.linspace(-e, e, 5))
+
+
 @pytest.mark.parametrize(
     ("law", "mean"),
     [
@@ -74,6 +85,7 @@ def laplace_mean(mu: float, rate: float) -> Mean:
         pytest.param(sampled_gaussian_loss(1e4, 1e-3), gaussian_mean(1e4, 1e-3), id="gaussian_weak"),
         pytest.param(laplace_loss(1.0), laplace_mean(1.0, 1.0), id="laplace"),
         pytest.param(laplace_loss(3.0, 0.1), laplace_mean(3.0, 0.1), id="sampled_laplace"),
+        pytest.param(bounded_range_loss(0.8), bounded_range_mean(0.8), id="exponential"),
         pytest.param(laplace_loss(1e-3, 1e-5), laplace_mean(1e-3, 1e-5), id="laplace_weak"),
     ],
 )

@@ -17,6 +17,7 @@ from service.privacy.composition.contour_line import ContourLine
 from service.privacy.composition.loss_transform import LossTransform
 from service.privacy.composition.sampled_gaussian import RealCumulants
 from service.privacy.enclosure import FloatArray
+from service.privacy.errors import NumericalFailure
 from service.privacy.trade_off.abstract import BoolArray
 
 _SPACING = 2.0
@@ -75,7 +76,8 @@ class Rung:
     @cached_property
     def line(self) -> ContourLine:
         """The line at this tilt, laid out for thresholds near its saddle point."""
-        assert isinstance(self._transform, LossTransform), "only a loss with a complex transform has lines"
+        if not isinstance(self._transform, LossTransform):
+            raise NumericalFailure("only a loss with a complex transform has lines")
         return ContourLine(self._transform, self.theta, self.threshold, self.deviation, 1.25 * self.deviation)
 
 

@@ -11,8 +11,8 @@ processing. So
 
 Chernoff and Hoelder add, for tilts s > 1, power <= alpha^{1-1/s} e^{K(s)/s} and
 delta(eps) <= e^{K(s) - (s-1) eps} (1/s)(1-1/s)^{s-1}; and for 0 < s < 1, by Markov at the threshold ln(1/alpha),
-beta(alpha) <= e^{K(s)} alpha^{-(1-s)}. The moments are those of the law cut at far jumps; each of these bounds holds for
-what the cut keeps, and the mass of H1 beyond it is added.
+beta(alpha) <= e^{K(s)} alpha^{-(1-s)}. The moments are those of the law cut at far jumps; each of these bounds holds
+for what the cut keeps, and the mass of H1 beyond it is added.
 """
 
 from __future__ import annotations

@@ -150,12 +150,12 @@ class LatticeLine:
     def above(self, rate: float) -> FloatArray:
         """sum_{k > j} m_k e^{-rate (k - j) h} for the indices j read (rate > 0)."""
         masses = self._masses[self.low - self._start :]
-        return _decayed(masses, self.high - self.low + 2, rate * self.step)[1:] * math.exp(-rate * self.step)
+        return decayed_sums(masses, self.high - self.low + 2, rate * self.step)[1:] * math.exp(-rate * self.step)
 
     def below(self, rate: float) -> FloatArray:
         """sum_{k <= j} m_k e^{-rate (j - k) h} for the indices j read (rate > 0)."""
         masses = self._masses[self.high - self._start :: -1]
-        return _decayed(masses, self.high - self.low + 1, rate * self.step)[::-1]
+        return decayed_sums(masses, self.high - self.low + 1, rate * self.step)[::-1]
 
     def error(self, rate: float) -> float:
         """Absolute error of the sums with this rate: noise in every cell, wrapped mass, and far cells."""
@@ -170,7 +170,7 @@ class LatticeLine:
         return running_sum_error(self.cells) + 4 * FUNCTION_ERROR + UNIT_ROUNDOFF * (16 + 8 * exponent)
 
 
-def _decayed(masses: FloatArray, read: int, decay: float) -> FloatArray:
+def decayed_sums(masses: FloatArray, read: int, decay: float) -> FloatArray:
     """sum_{k >= j} masses_k e^{-decay (k - j)} for j < read.
 
     In blocks so short that no factor underflows; cells further away than e^{-_BLOCK_EXPONENT} are left out.

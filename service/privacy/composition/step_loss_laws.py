@@ -76,6 +76,22 @@ def laplace_loss(mu: float, sample_rate: float = 1.0) -> LossLaw:
     return plain if sample_rate == 1 else _sampled(plain, sample_rate)
 
 
+def bounded_range_loss(eta: float) -> LossLaw:
+    """The exponential mechanism of range eta, at its worst shift: density e^{-(l + eta)/2}/(2 (1 - e^-eta)), |l| < eta."""
+    if eta == 0:
+        return two_point_loss(0.0, 0.0)
+    nodes, log_lengths = _panels(eta, 1.0)
+    whole = -math.expm1(-eta)
+    log_weights = log_lengths - 0.5 * (nodes + eta) - math.log(2 * whole)
+
+    def distribution(losses: FloatArray, hypothesis: Hypothesis) -> FloatArray:
+        inside = np.clip(losses, -eta, eta)
+        below = np.exp(-eta) * np.expm1(0.5 * (inside + eta)) if hypothesis else -np.expm1(-0.5 * (inside + eta))
+        return below / whole
+
+    return NodeLossLaw(nodes, log_weights, -eta, eta, distribution)
+
+
 def sampled_gaussian_loss(noise_multiplier: float, sample_rate: float) -> LossLaw:
     """N(0, 1) against (1 - p) N(0, 1) + p N(1/sigma, 1), 0 < p < 1."""
     sigma, mu = noise_multiplier, 1 / noise_multiplier

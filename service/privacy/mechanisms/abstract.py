@@ -53,8 +53,8 @@ class SampledGaussianPart:
 Part: TypeAlias = GaussianPart | SampledGaussianPart
 
 
-ATOM_DIGITS = 400
-"""Decimal digits in which atoms of losses are computed: 1 + p (e^b - 1) keeps dozens for the smallest p and b."""
+ATOM_DIGITS = 50
+"""Decimal digits in which atoms of losses are computed: ln(1 - p + p e^b) cancels."""
 
 
 class AbstractStep(AbstractMechanism):

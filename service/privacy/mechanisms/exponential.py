@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, final
+from typing import TYPE_CHECKING, Annotated, ClassVar, final
 
 from typing_extensions import override
 
@@ -11,6 +11,9 @@ from service.privacy.mechanisms.abstract import AbstractStep, Steps
 from service.privacy.mechanisms.domain import EPSILON, check_fields
 from service.privacy.trade_off.bounded_range import exponential_curve
 from service.privacy.trade_off.pair import TradeOffPair
+
+if TYPE_CHECKING:
+    from service.privacy.composition.loss_law import LossLaw
 
 
 @final
@@ -46,3 +49,9 @@ class Exponential(AbstractStep):
     @override
     def part(self, sensitivity: float) -> None:
         return None
+
+    @override
+    def loss_law(self, sensitivity: float) -> LossLaw:
+        from service.privacy.composition.step_loss_laws import bounded_range_loss
+
+        return bounded_range_loss(float(self.epsilon))

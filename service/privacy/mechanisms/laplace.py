@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import Decimal, localcontext
-from typing import TYPE_CHECKING, Annotated, ClassVar, final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, final
 
 from typing_extensions import override
 
@@ -42,10 +41,13 @@ class Laplace(AbstractStep):
 
     @override
     def loss_atoms(self, sensitivity: float) -> tuple[tuple[float, float], ...]:
+        import mpmath
+
         # More digits: the rounding of the shift would be multiplied by it in e^-shift.
-        with localcontext(prec=ATOM_DIGITS):
-            shift = Decimal(sensitivity) / Decimal(self.noise_multiplier)
-            return ((-float(shift), 0.5), (float(shift), float((-shift).exp() / 2)))
+        many_digits: Any = mpmath
+        with many_digits.workdps(ATOM_DIGITS):
+            shift = many_digits.mpf(sensitivity) / self.noise_multiplier
+            return ((-float(shift), 0.5), (float(shift), float(many_digits.exp(-shift) / 2)))
 
     @override
     def part(self, sensitivity: float) -> None:

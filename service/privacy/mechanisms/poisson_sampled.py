@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import Decimal, localcontext
-from typing import TYPE_CHECKING, Annotated, ClassVar, cast, final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast, final
 
 from typing_extensions import override
 
@@ -68,9 +67,13 @@ class PoissonSampled(AbstractStep):
         masses = tuple(mass for _, mass in self._base.loss_atoms(sensitivity))
         if not masses:
             return ()
-        with localcontext(prec=ATOM_DIGITS):
-            shift = Decimal(sensitivity) / Decimal(self._base.noise_multiplier)
-            losses = [float((1 + Decimal(self.sample_rate) * (base.exp() - 1)).ln()) for base in (-shift, shift)]
+        import mpmath
+
+        many_digits: Any = mpmath
+        with many_digits.workdps(ATOM_DIGITS):
+            shift = many_digits.mpf(sensitivity) / self._base.noise_multiplier
+            growths = [self.sample_rate * many_digits.expm1(base) for base in (-shift, shift)]
+            losses = [float(many_digits.log1p(growth)) for growth in growths]
         return tuple(zip(losses, masses, strict=True))
 
     @override

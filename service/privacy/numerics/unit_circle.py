@@ -50,8 +50,10 @@ class FourierSums:
         # Shape (width, rows * sequences), so that one product does all inner sums.
         arranged = padded.reshape(sequences, self._rows, self._width).transpose(2, 1, 0)
         self._weights = np.ascontiguousarray(arranged).reshape(self._width, self._rows * sequences)
-        self._inner: ComplexArray = -1j * step * np.arange(self._width)
-        self._outer: ComplexArray = -1j * (step * self._width) * np.arange(self._rows)
+        places = step * np.arange(self._width, dtype=np.float64)
+        self._inner: ComplexArray = np.asarray(-1j * places, dtype=np.complex128)
+        rows = step * self._width * np.arange(self._rows, dtype=np.float64)
+        self._outer: ComplexArray = np.asarray(-1j * rows, dtype=np.complex128)
 
     def real(self, x: FloatArray) -> FloatArray:
         """Real parts at every x (shape (X,)); shape (sequences, X)."""
