@@ -180,7 +180,9 @@ def test_replacing_a_record_doubles_the_sensitivity() -> None:
         assert (a.upper == b.upper).all()
     smallest = replace.curves(built(gaussian(1e-4))).add
     assert smallest.epsilon(0.5).upper > 1e8
-    for spec in ({"type": kind, "mu" if kind == "gdp" else "epsilon": 1.0} for kind in ("gdp", "pure_dp", "exponential")):
+    for spec in (
+        {"type": kind, "mu" if kind == "gdp" else "epsilon": 1.0} for kind in ("gdp", "pure_dp", "exponential")
+    ):
         a, b = replace.curves(built(spec)).add.power(RATES), WorstCase().curves(built(spec)).add.power(RATES)
         assert (a.upper == b.upper).all()
 

@@ -16,6 +16,7 @@ from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.decreasing_root import decreasing_root
+from service.privacy.trade_off.intersected import Intersected
 from service.privacy.trade_off.logs import log, log_down, log_ends
 from service.privacy.trade_off.mixture_points import LogPoints, MixturePoints
 from service.privacy.trade_off.weighted_sums import WeightedSums, log_sum
@@ -85,7 +86,9 @@ class MixtureTradeOff(AbstractTradeOff):
 
     @cached_property
     def _reader(self) -> MixturePoints:
-        return MixturePoints([curve for _, curve in self.parts], self._sums, self._singular)
+        # Searching reads many points: too many to ask a second engine for what is wide of the first.
+        curves = [curve.first if isinstance(curve, Intersected) else curve for _, curve in self.parts]
+        return MixturePoints(curves, self._sums, self._singular)
 
     @override
     def _profile_formula(self, epsilon: FloatArray) -> Bounds:
