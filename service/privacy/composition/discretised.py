@@ -60,6 +60,10 @@ _SCOUT_TILTS = (
 )
 """Cells of the widest step's law, and tilts, with which lost thresholds are searched for."""
 
+_FEW_PLACES = 12
+_LISTED_TOLERANCE = 1e-6
+"""Longer lists are read to this relative width at best."""
+
 _SLOPE_STEP = 1e-3
 """Relative distance of the rates between which slopes are enclosed."""
 
@@ -247,12 +251,16 @@ class DiscretisedTradeOff(AbstractTradeOff):
         `linear`: the readings are numbers, not their logarithms.
         """
         reading = _Reading(known, read, linear)
-        self._refine(digits, [rung.theta for rung in rungs], places, reading)
+        # The finest lattices cost a second for every tilt: a number gets them, a list does not.
+        tolerance = self._tolerance if len(places) <= _FEW_PLACES else max(self._tolerance, _LISTED_TOLERANCE)
+        self._refine(digits, [rung.theta for rung in rungs], places, reading, tolerance)
         lost = places[reading.widths(places) > _LOST]
         if len(lost):
-            self._refine(digits, self._scouted(digits, lost, reading), lost, reading)
+            self._refine(digits, self._scouted(digits, lost, reading), lost, reading, tolerance)
 
-    def _refine(self, digits: float, tilts: list[float], places: IndexArray, reading: _Reading) -> None:
+    def _refine(
+        self, digits: float, tilts: list[float], places: IndexArray, reading: _Reading, tolerance: float
+    ) -> None:
         """Read each place at its tilt, on lattices as fine as the tolerance needs and the limits allow."""
         for tilt in dict.fromkeys(tilts):
             at = places[[chosen == tilt for chosen in tilts]]
@@ -267,9 +275,9 @@ class DiscretisedTradeOff(AbstractTradeOff):
                 tried.add(level)
                 reading.tighten(pair, at)
                 before, widest = widest, float(reading.widths(at).max())
-                if not self._tolerance < widest < 0.7 * before:  # good enough, or finer lattices do not help
+                if not tolerance < widest < 0.7 * before:  # good enough, or finer lattices do not help
                     break
-                finer = math.ceil(math.log(widest / self._tolerance) / (2 * math.log(_FINER)))
+                finer = math.ceil(math.log(widest / tolerance) / (2 * math.log(_FINER)))
                 level = min(level + max(1, finer), _FINEST)
 
     def _scouted(self, digits: float, places: IndexArray, reading: _Reading) -> list[float]:

@@ -77,7 +77,7 @@ def laplace_loss(mu: float, sample_rate: float = 1.0) -> LossLaw:
 
 
 def bounded_range_loss(eta: float) -> LossLaw:
-    """The exponential mechanism of range eta, at its worst shift: density e^{-(l + eta)/2}/(2 (1 - e^-eta)), |l| < eta."""
+    """The exponential mechanism of range eta at its worst shift: density e^{-(l+eta)/2}/(2 (1 - e^-eta)), |l| < eta."""
     if eta == 0:
         return two_point_loss(0.0, 0.0)
     nodes, log_lengths = _panels(eta, 1.0)
