@@ -36,9 +36,9 @@ class MixtureTradeOff(AbstractTradeOff):
     Profiles mix linearly, delta(eps) = sum w_i delta_i(eps) for every real eps; the minimum has all parts at one level
     of the likelihood ratio, and is not the average of the f_i at equal alpha. `mixture_points.py` has the enclosures.
     Where slopes of parts are known loosely, the profile bounds the rest: power(alpha) <= delta(c) + e^c alpha, f(alpha)
-    >= 1 - delta(c) - e^c alpha and f(alpha) >= e^c (1 - alpha - delta_reversed(-c)) for every c. Relative width for parts
-    in closed form: 1e-11 for alpha >= 1e-12, 1e-9 down to alpha = 1e-290 (tested); else that of the parts. Source:
-    Leemann et al. 2023 (Gaussian membership inference privacy), Definition 4.1 (stochastic composition).
+    >= 1 - delta(c) - e^c alpha and f(alpha) >= e^c (1 - alpha - delta_reversed(-c)) for every c. Relative width for
+    parts in closed form: 1e-11 for alpha >= 1e-12, 1e-9 down to alpha = 1e-290 (tested); else that of the parts.
+    Source: Leemann et al. 2023 (Gaussian membership inference privacy), Definition 4.1 (stochastic composition).
     """
 
     def __init__(self, parts: Sequence[tuple[Fraction, AbstractTradeOff]]) -> None:
