@@ -29,6 +29,15 @@ MECHANISMS: Final[dict[str, dict[str, Any]]] = {
     "laplace": LAPLACE,
     "pure_dp": {"type": "pure_dp", "epsilon": 1.1},
     "approximate_dp": {"type": "approximate_dp", "epsilon": 1.1, "delta": 1e-3},
+    "exponential": {"type": "exponential", "epsilon": 1.1},
+    "mixture": {
+        "type": "mixture",
+        "components": [{"weight": 0.5, "mechanism": GAUSSIAN}, {"weight": 0.5, "mechanism": LAPLACE}],
+    },
+    "mixture with a run": {
+        "type": "mixture",
+        "components": [{"weight": 0.5, "mechanism": GAUSSIAN}, {"weight": 0.5, "mechanism": dpsgd(1.0, 0.01, 1_000)}],
+    },
     "sampled gaussian": {"type": "poisson_sampled", "sample_rate": 0.01, "mechanism": GAUSSIAN},
     "sampled laplace": {"type": "poisson_sampled", "sample_rate": 0.01, "mechanism": LAPLACE},
     "run 1, 0.01, 1e3": dpsgd(1.0, 0.01, 1_000),

@@ -57,6 +57,7 @@ def test_the_catalogue_is_closed_and_named_by_type() -> None:
         ("gdp", {"mu": math.inf}, "mu"),
         ("pure_dp", {"epsilon": 1.1e6}, "epsilon"),
         ("approximate_dp", {"epsilon": 1.0, "delta": 1.5}, "delta"),
+        ("exponential", {"epsilon": -1.0}, "epsilon"),
         ("poisson_sampled", {"sample_rate": 0.0, "mechanism": Gaussian(noise_multiplier=1.0)}, "sample_rate"),
         ("poisson_sampled", {"sample_rate": 1.0000001, "mechanism": Gaussian(noise_multiplier=1.0)}, "sample_rate"),
         ("repeated", {"mechanism": Gaussian(noise_multiplier=1.0), "steps": 0}, "steps"),
@@ -148,6 +149,7 @@ def test_the_reason_for_the_engine_is_noted() -> None:
         (repeated(laplace(1.0), 2), "closed_form", "method"),
         (repeated(sampled(0.1, laplace(1.0)), 2), "contour", "method"),
         (composed(gaussian(1.0), {"type": "pure_dp", "epsilon": 1.0}), "contour", "method"),
+        (repeated({"type": "exponential", "epsilon": 1.0}, 3), "closed_form", "method"),
         (dpsgd(1.0, 0.1, 10), "closed_form", "method"),
         (laplace(1.0), "contour", "method"),
         (gaussian(1.0), "astrology", "method"),
@@ -178,7 +180,9 @@ def test_replacing_a_record_doubles_the_sensitivity() -> None:
         assert (a.upper == b.upper).all()
     smallest = replace.curves(built(gaussian(1e-4))).add
     assert smallest.epsilon(0.5).upper > 1e8
-    for spec in ({"type": "gdp", "mu": 1.0}, {"type": "pure_dp", "epsilon": 1.0}):
+    for spec in (
+        {"type": kind, "mu" if kind == "gdp" else "epsilon": 1.0} for kind in ("gdp", "pure_dp", "exponential")
+    ):
         a, b = replace.curves(built(spec)).add.power(RATES), WorstCase().curves(built(spec)).add.power(RATES)
         assert (a.upper == b.upper).all()
 

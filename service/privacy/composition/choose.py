@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
+from service.privacy.composition.options import DEFAULT_OPTIONS, MIXED_TOLERANCE, EngineOptions
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism, GaussianPart, Part, SampledGaussianPart, Steps
@@ -102,11 +102,13 @@ def _mixture(mechanism: Mixture, method: str, sensitivity: float, options: Engin
     from service.privacy.trade_off.mixture import MixtureTradeOff
 
     drawn = mechanism.drawn()
+    if len(drawn) == 1:
+        return pair(drawn[0][1], method, sensitivity, options)
     # Enclosures that hold with some probability must all hold together.
-    options = replace(options, confidence=1 - (1 - options.confidence) / len(drawn))
+    confidence = 1 - (1 - options.confidence) / len(drawn)
+    tolerance = max(options.relative_tolerance, MIXED_TOLERANCE)
+    options = replace(options, confidence=confidence, relative_tolerance=tolerance)
     pairs = [pair(part, method, sensitivity, options) for _, part in drawn]
-    if len(pairs) == 1:
-        return pairs[0]
     shares = [share for share, _ in drawn]
     add = MixtureTradeOff([(share, part.add) for share, part in zip(shares, pairs, strict=True)])
     symmetric = all(part.add is part.remove for part in pairs)

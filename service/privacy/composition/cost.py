@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Final, final
 
-from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
+from service.privacy.composition.options import DEFAULT_OPTIONS, MIXED_TOLERANCE, EngineOptions
 from service.privacy.mechanisms.abstract import AbstractMechanism, SampledGaussianPart, Steps
 from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
@@ -112,6 +112,8 @@ DISCRETISED: Final = Tariff(
     ),
 )
 """Lattices as fine as the default tolerance wants; a looser tolerance costs a hundredth."""
+COARSER: Final = 1 / 4
+"""What lattices for the tolerance of a mixture's components may still cost, where they must be made anew."""
 ASYMPTOTIC: Final = Tariff(
     base=5_000,
     directed=Prices(
@@ -141,11 +143,15 @@ def tariff(mechanism: AbstractMechanism, method: str = "auto", options: EngineOp
     proportion to step counts.
     """
     if isinstance(mechanism, Mixture):
-        return _mixed([tariff(part, method, options) for _, part in mechanism.drawn()])
+        drawn = mechanism.drawn()
+        if len(drawn) == 1:
+            return tariff(drawn[0][1], method, options)
+        options = replace(options, relative_tolerance=max(options.relative_tolerance, MIXED_TOLERANCE))
+        return _mixed([tariff(part, method, options) for _, part in drawn])
     steps = mechanism.elementary_steps()
     match method:
         case "discretised":
-            return DISCRETISED
+            return _lattices(1, options)
         case "edgeworth" | "clt" | "saddlepoint":
             return ASYMPTOTIC
         case "monte_carlo":
@@ -155,13 +161,11 @@ def tariff(mechanism: AbstractMechanism, method: str = "auto", options: EngineOp
         case "contour":
             return _contour(steps)
         case _:
-            return _best(steps)
+            return _best(steps, options)
 
 
 def _mixed(parts: Sequence[Tariff]) -> Tariff:
     """Every point is searched for: levels of the likelihood ratio, and on each part the point of each level."""
-    if len(parts) == 1:
-        return parts[0]
     directed = _searched([part.directed for part in parts])
     hull = directed
     if any(part.hull is not part.directed for part in parts):
@@ -188,15 +192,20 @@ def _searched(parts: Sequence[Prices]) -> Prices:
     )
 
 
-def _best(steps: Steps) -> Tariff:
+def _best(steps: Steps, options: EngineOptions) -> Tariff:
     if len(steps) == 1 and steps[0][1] == 1:
         return SAMPLED_STEP if isinstance(steps[0][0], PoissonSampled) else SAME_BOTH_WAYS
     parts = [step.part(1.0) for step, _ in steps]
     if any(part is None for part in parts):
-        return _scaled(DISCRETISED, 1 + SHARE_OF_A_PART * (len(steps) - 1))
+        return _lattices(len(steps), options)
     if not any(isinstance(part, SampledGaussianPart) for part in parts):
         return SAME_BOTH_WAYS
     return _contour(steps)
+
+
+def _lattices(parts: int, options: EngineOptions) -> Tariff:
+    coarser = COARSER if options.relative_tolerance >= MIXED_TOLERANCE else 1.0
+    return _scaled(DISCRETISED, coarser * (1 + SHARE_OF_A_PART * (parts - 1)))
 
 
 def _contour(steps: Steps) -> Tariff:

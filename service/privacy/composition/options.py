@@ -24,4 +24,7 @@ class EngineOptions:
     """auto: relative width above which the next engine is asked as well."""
 
 
+MIXED_TOLERANCE: Final = 1e-6
+"""Relative width to which components of a mixture are asked for: a mixture is searched for, and finer lattices would
+cost seconds for every look."""
 DEFAULT_OPTIONS: Final = EngineOptions()

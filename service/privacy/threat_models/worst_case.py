@@ -21,8 +21,8 @@ SENSITIVITIES: Final[dict[str, float]] = {"add_or_remove_one": 1.0, "replace_one
 @dataclass(frozen=True, slots=True)
 class WorstCase:
     """`add_or_remove_one`, or `replace_one`, which doubles the sensitivity of Gaussian and Laplace steps, leaves `gdp`,
-    `pure_dp` and `approximate_dp` as stated, and is not supported for sampled steps with a rate below 1 (no dominating
-    pair is known)."""
+    `pure_dp`, `approximate_dp` and `exponential` as stated, and is not supported for sampled steps with a rate below 1
+    (no dominating pair is known)."""
 
     type: ClassVar[str] = "worst_case"
     neighboring_relation: NeighboringRelation = "add_or_remove_one"

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 from typing_extensions import override
 
-from service.privacy.enclosure import Bounds, Enclosure, Evidence, FloatArray
+from service.privacy.enclosure import SMALLEST, Bounds, Enclosure, Evidence, FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.logs import log, with_logs
@@ -84,14 +84,17 @@ class ApproximateDpTradeOff(AbstractTradeOff):
             rise = alpha * math.exp(eps) if eps < 700 else np.exp(np.minimum(eps + np.log(alpha), 1.0))
             rise_error = SLACK + (2 * UNIT_ROUNDOFF * (eps + 750) if eps >= 700 else 0.0)
             left = delta + rise
-            gap = np.maximum((1 - alpha) - delta, 0.0)
-            gap_error = 2 * UNIT_ROUNDOFF * gap + np.where(alpha < 0.5, UNIT_ROUNDOFF, 0.0)
-            gap_low, gap_high = np.maximum(gap - gap_error, 0.0), gap + np.where(gap > 0, gap_error, 0.0)
-            shrink = math.exp(-eps)
-            right_low = 1 - (gap_high * shrink * (1 + SLACK) + UNIT_ROUNDOFF)
-            right_high = np.where(gap > 0, 1 - gap_low * shrink * (1 - SLACK) + UNIT_ROUNDOFF, 1.0)
-            power_low = np.minimum(np.where(gap > 0, right_low, 1.0), left * (1 - rise_error))
-            power_high = np.minimum(np.minimum(right_high, left * (1 + rise_error)), 1.0)
+            # 1 - alpha - delta with what rounding took off 1 - alpha: where the terms cancel the rest is exact.
+            rest = 1 - alpha
+            gap = np.maximum((rest - delta) + ((1 - rest) - alpha), 0.0)
+            gap_low, gap_high = gap * (1 - 4 * UNIT_ROUNDOFF), gap * (1 + 4 * UNIT_ROUNDOFF)
+            # 1 - e^-eps gap, of positive terms, so that it stays above alpha where eps is tiny.
+            right = (alpha + delta) - gap * math.expm1(-eps)
+            right_low = np.where(gap > 0, right * (1 - SLACK), 1.0)
+            right_high = np.where(gap > 0, right * (1 + SLACK), 1.0)
+            power_low = np.minimum(right_low, left * (1 - rise_error)) - SMALLEST
+            power_low = np.maximum(power_low, np.maximum(alpha, delta))
+            power_high = np.minimum(np.minimum(right_high, left * (1 + rise_error)) + SMALLEST, 1.0)
             fall = (1 - delta) - rise
             fall_error = UNIT_ROUNDOFF * 2 + rise_error * rise
             log_low = np.maximum(log(np.maximum(fall - fall_error, 0.0)), log(gap_low) - eps)

@@ -16,6 +16,7 @@ from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.decreasing_root import decreasing_root
+from service.privacy.trade_off.intersected import Intersected
 from service.privacy.trade_off.logs import log, log_down, log_ends
 from service.privacy.trade_off.mixture_points import LogPoints, MixturePoints
 from service.privacy.trade_off.weighted_sums import WeightedSums, log_sum
@@ -35,9 +36,9 @@ class MixtureTradeOff(AbstractTradeOff):
     Profiles mix linearly, delta(eps) = sum w_i delta_i(eps) for every real eps; the minimum has all parts at one level
     of the likelihood ratio, and is not the average of the f_i at equal alpha. `mixture_points.py` has the enclosures.
     Where slopes of parts are known loosely, the profile bounds the rest: power(alpha) <= delta(c) + e^c alpha, f(alpha)
-    >= 1 - delta(c) - e^c alpha and f(alpha) >= e^c (1 - alpha - delta_reversed(-c)) for every c. Relative width 1e-12
-    for parts in closed form and alpha >= 1e-290 (tested), else that of the parts. Source: Leemann et al. 2023 (Gaussian
-    membership inference privacy), Definition 4.1 (stochastic composition).
+    >= 1 - delta(c) - e^c alpha and f(alpha) >= e^c (1 - alpha - delta_reversed(-c)) for every c. Relative width for
+    parts in closed form: 1e-11 for alpha >= 1e-12, 1e-9 down to alpha = 1e-290 (tested); else that of the parts.
+    Source: Leemann et al. 2023 (Gaussian membership inference privacy), Definition 4.1 (stochastic composition).
     """
 
     def __init__(self, parts: Sequence[tuple[Fraction, AbstractTradeOff]]) -> None:
@@ -85,7 +86,9 @@ class MixtureTradeOff(AbstractTradeOff):
 
     @cached_property
     def _reader(self) -> MixturePoints:
-        return MixturePoints([curve for _, curve in self.parts], self._sums, self._singular)
+        # Searching reads many points: too many to ask a second engine for what is wide of the first.
+        curves = [curve.first if isinstance(curve, Intersected) else curve for _, curve in self.parts]
+        return MixturePoints(curves, self._sums, self._singular)
 
     @override
     def _profile_formula(self, epsilon: FloatArray) -> Bounds:
