@@ -30,6 +30,8 @@ METHODS: Final = (
     "ground_truth",
 )
 """`auto`, then every engine by its name on the wire, strongest evidence first among equals."""
+SMALLEST_SECOND: Final = 1e-6
+"""About the standard deviation of the loss below which no second engine is asked: such runs reveal next to nothing."""
 WIDEST_SECOND: Final = 1e-6
 """Relative width to which a second engine is asked: further, its lattices would cost seconds for every number."""
 
@@ -73,7 +75,9 @@ def pair(
             steps_refused = next(step for step, _ in steps if isinstance(step.part(1.0), SampledGaussianPart))
             steps_refused.curves(sensitivity)
         lines = _contour(parts)
-        return lines if method == "contour" else _with_second(lines, steps, sensitivity, options)
+        if method == "contour" or _root_of_squares(map(_loss_of, parts)) < SMALLEST_SECOND:
+            return lines
+        return _with_second(lines, steps, sensitivity, options)
     if method == "auto":
         return _discretised(steps, sensitivity, options)
     raise _refusal(mechanism, method)
@@ -201,6 +205,14 @@ def _root_of_squares(shifts: Iterable[tuple[float, int]]) -> float:
     if largest == 0:
         return 0.0
     return largest * math.sqrt(math.fsum(count * (mu / largest) ** 2 for mu, count in listed))
+
+
+def _loss_of(counted: Counted) -> tuple[float, int]:
+    """About the standard deviation of a step's loss, and how often it is taken."""
+    part, count = counted
+    if isinstance(part, GaussianPart):
+        return part.shift.upper, count
+    return min(part.sample_rate / part.noise_multiplier, 1.0), count
 
 
 def _contour(parts: tuple[Counted, ...]) -> TradeOffPair:
