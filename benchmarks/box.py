@@ -2,12 +2,11 @@
 
 `python -m benchmarks.box [points] [seed]`: log-uniform in sampling rate 1e-6 to 1, steps 1 to 1e6, noise multiplier 0.3
 to 100, baseline 1e-12 to 1/2, both directions. `contour` and `discretised` are both certified: enclosures that do not
-meet would raise. The widest are listed.
+meet would raise. The widest are listed. To be run with OPENBLAS_NUM_THREADS=1, as workers are.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from statistics import median
 from typing import Final
@@ -58,5 +57,4 @@ def _gamma(noise: float, rate: float, steps: int, baseline: float, direction: st
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     main(*(int(argument) for argument in (sys.argv[1:] + ["500", "1"][len(sys.argv) - 1 :])))

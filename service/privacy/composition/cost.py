@@ -134,8 +134,6 @@ SAMPLED_RUN: Final = Tariff(
     ),
 )
 """Readings of a sample that is drawn and sorted; drawing it is priced by its size."""
-DRAW, DRAW_OF_A_PART = 0.5, 0.05
-"""Of the loss of a whole run: once, and for every different step."""
 
 
 def tariff(mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS) -> Tariff:
@@ -155,7 +153,10 @@ def tariff(mechanism: AbstractMechanism, method: str = "auto", options: EngineOp
         case "edgeworth" | "clt" | "saddlepoint":
             return ASYMPTOTIC
         case "monte_carlo":
-            return replace(SAMPLED_RUN, base=math.ceil(options.samples * (DRAW + DRAW_OF_A_PART * len(steps))))
+            # Imported where asked for, like the engine itself.
+            from service.privacy.composition.monte_carlo import monte_carlo_cost
+
+            return replace(SAMPLED_RUN, base=math.ceil(monte_carlo_cost(steps, options.samples)))
         case "ground_truth":
             return _ground_truth(ground_truth_cost(steps, options.digits, 1))
         case "contour":

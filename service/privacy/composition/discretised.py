@@ -16,7 +16,7 @@ import numpy as np
 
 from service.privacy.composition.contour_ladder import ContourLadder, Rung
 from service.privacy.composition.contour_readings import IndexArray, Readings, nothing_known
-from service.privacy.composition.lattice_ladder import LARGEST_CELLS, LatticeRun, LatticeStep, coarse_ladder
+from service.privacy.composition.lattice_ladder import KEPT_CELLS, LARGEST_CELLS, LatticeRun, LatticeStep, coarse_ladder
 from service.privacy.composition.lattice_readings import (
     LatticePair,
     read_lattice_points,
@@ -47,6 +47,8 @@ _FINEST = 12
 """Powers tried at most; cells in all are limited besides."""
 
 _COARSEST = -16
+"""The same for coarser lattices, where the first is too large."""
+
 _LOST = 1e-3
 """A reading at a rung's tilt that is wider than this did not find its threshold."""
 
@@ -228,6 +230,8 @@ class DiscretisedTradeOff(AbstractTradeOff):
                 return None
             cells = _FIRST_CELLS * math.sqrt(self._count) * _FINER**level
             cut = -digits * math.log(10)
+            while sum(kept.cells for kept in self._runs.values() if kept is not None) > KEPT_CELLS:
+                del self._runs[next(iter(self._runs))]
             self._runs[key] = LatticeRun.build(self._steps, ladder.core_deviation / cells, cut, mirrored=self._mirrored)
         run = self._runs[key]
         pair = None if run is None else run.line(tilt)

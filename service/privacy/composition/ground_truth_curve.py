@@ -86,16 +86,6 @@ class GroundTruthTradeOff(AbstractTradeOff):
         found = self._search.point(false_positive_rate)
         return self._decimal(found.balls[0], found.bits)
 
-    def decimal_profile(self, epsilon: Fraction) -> DecimalEnclosure:
-        """`profile` at a rational epsilon (nats)."""
-        found = self._delta(epsilon)
-        return self._decimal(found.balls[0], found.bits)
-
-    def decimal_epsilon(self, delta: Fraction) -> DecimalEnclosure:
-        """`epsilon` at a rational delta in (0, 1)."""
-        found = self._search.epsilon(delta)
-        return self._decimal(found.balls[0], found.bits, math.inf)
-
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         found = [self._search.point(Fraction(float(rate))) for rate in alpha]
         power = _bounds([_probability(point.balls[0], point.bits) for point in found])

@@ -25,6 +25,9 @@ _ATOM_CHOICES = 4000
 LARGEST_CELLS = 1 << 20
 """Cells of all steps' laws, or of the window, together: bounds time and memory."""
 
+KEPT_CELLS = 1 << 20
+"""Cells of all lattices and lines of a curve that are kept for further readings; the oldest go first."""
+
 
 @dataclass(frozen=True, slots=True)
 class LatticeStep:
@@ -59,7 +62,7 @@ def _reach(curve: AbstractTradeOff, log_cut: float) -> float:
 
 @dataclass
 class LatticeRun:
-    """Steps on one lattice; `mirrored` reads them in the other direction."""
+    """Steps on one lattice, and the tilts they were composed at."""
 
     step: float
     upper: tuple[CountedLaw, ...]
@@ -68,7 +71,9 @@ class LatticeRun:
 
     @staticmethod
     def build(steps: tuple[LatticeStep, ...], spacing: float, log_cut: float, *, mirrored: bool) -> LatticeRun | None:
-        """The run with about this spacing; None where it would need too many cells."""
+        """The run with about this spacing, `mirrored` for the other direction; None where it would need too many
+        cells.
+        """
         chosen = _aligned([part.atoms for part in steps], spacing)
         lattices = [_lattice(part, chosen, reach) for part, reach in zip(steps, _reaches(steps, log_cut), strict=True)]
         if sum(lattice.last - lattice.first for lattice in lattices) > LARGEST_CELLS:
@@ -92,8 +97,16 @@ class LatticeRun:
                 LatticeLine(laws, tilt, self.step, part)
                 for laws, part in zip((self.upper, self.lower), windows, strict=True)
             )
+            while self.lines and self.cells + max(part.size for part in windows) > KEPT_CELLS:
+                del self.lines[next(iter(self.lines))]
             self.lines[tilt] = LatticePair(high, low, run_slack(self.upper, 1), run_slack(self.lower, -1))
         return self.lines[tilt]
+
+    @property
+    def cells(self) -> int:
+        """Of its laws and lines."""
+        laws = sum(len(counted.law.masses) for counted in self.upper)
+        return laws + sum(line.upper.cells for line in self.lines.values())
 
 
 def _reaches(steps: tuple[LatticeStep, ...], log_cut: float) -> list[tuple[float, float]]:
@@ -138,7 +151,7 @@ class CoarseTransform:
 
 
 def coarse_ladder(steps: tuple[LatticeStep, ...], log_cut: float, *, mirrored: bool) -> ContourLadder | None:
-    """Tilts to read a run at, from a lattice of a few hundred cells for each step."""
+    """Tilts to read a run at, from a lattice of a few thousand cells."""
     widest = max(max(pair) for pair in _reaches(steps, log_cut))
     if widest >= LARGEST_LOSS:
         return None

@@ -23,10 +23,6 @@ class LossTransform:
     parts: tuple[SampledGaussianParts, ...]
     reflected: bool = False
 
-    def exchange(self) -> LossTransform:
-        """The same run with H0 and H1 exchanged (add <-> remove)."""
-        return LossTransform(self.gaussian_mu_squared, self.parts, not self.reflected)
-
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
         """K, K', K'' at real tilts (shape (S,)) and a bound of the error of K."""
         s = 1 - tilts if self.reflected else tilts
