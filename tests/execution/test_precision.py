@@ -19,16 +19,10 @@ from tests.execution.fakes import (
     FakeRequest,
     computations_logged,
     counted,
-    make_metrics,
     make_pool,
     make_runner,
     make_shared,
 )
-
-
-@pytest.fixture
-def metrics() -> Metrics:
-    return make_metrics()
 
 
 @pytest.fixture

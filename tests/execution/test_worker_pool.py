@@ -22,14 +22,8 @@ from tests.execution.fakes import (
     FakeRequest,
     FakeResponse,
     counted,
-    make_metrics,
     make_pool,
 )
-
-
-@pytest.fixture
-def metrics() -> Metrics:
-    return make_metrics()
 
 
 @pytest.fixture
