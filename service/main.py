@@ -17,7 +17,7 @@ from api_schemas.curves import CurvesRequest
 from service.api import documentation, problem_responses
 from service.api.dependencies import Services
 from service.api.readiness import KNOWN_ANSWERS, Readiness
-from service.api.routes import bounds, curves, discovery, operations, results
+from service.api.routes import bounds, curves, discovery, operations, pages, results
 from service.computations.abstract import Computation
 from service.computations.bounds import BOUNDS
 from service.computations.curves import CURVES
@@ -65,7 +65,7 @@ def create_app(settings: Settings) -> FastAPI:
         generate_unique_id_function=lambda route: route.name,
     )
     app.router.routes[:0] = [bounds.ROUTE, curves.ROUTE]  # asked most, matched first
-    for room in (results, discovery, operations):
+    for room in (results, discovery, operations, pages):
         app.include_router(room.router)
     documentation.install(app, (BoundsRequest, CurvesRequest))
     problem_responses.install(app)
