@@ -29,7 +29,7 @@ from service.privacy.mechanisms.abstract import Steps
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.gaussian import gaussian_curve
-from service.privacy.trade_off.logs import log_ends
+from service.privacy.trade_off.logs import log_down, log_ends, log_up
 from service.privacy.trade_off.pair import TradeOffPair
 
 CUT_DIGITS = (22.0, 40.0, 80.0, 160.0, 290.0)
@@ -161,6 +161,10 @@ class DiscretisedTradeOff(AbstractTradeOff):
             alone = (part.remove if self._mirrored else part.add).points(alpha)
             known.lower[0] = np.maximum(known.lower[0], log_ends(alone.power)[0])
             known.upper[1] = np.minimum(known.upper[1], log_ends(alone.type_two_error)[1])
+        # Nor does it to look for the singular mass only: power q + (1 - q) alpha.
+        least, slack = self.singular_power.lower, 8 * UNIT_ROUNDOFF
+        known.lower[0] = np.maximum(known.lower[0], log_down((least + (1 - least) * alpha) * (1 - slack)))
+        known.upper[1] = np.minimum(known.upper[1], log_up(np.minimum((1 - least) * (1 - alpha) * (1 + slack), 1.0)))
         digits = np.array([self._cut(min(rate, 1 - rate)) for rate in alpha])
         for cut in sorted(set(digits)):
             places = np.flatnonzero(digits == cut)
@@ -173,8 +177,9 @@ class DiscretisedTradeOff(AbstractTradeOff):
     @np.errstate(all="ignore")
     def _profile_formula(self, epsilon: FloatArray) -> Bounds:
         beyond = epsilon >= self.largest_log_ratio.upper
-        top = math.log(self.singular_power.upper) if self.singular_power.upper > 0 else -math.inf
-        known = Readings(np.full((1, len(epsilon)), -np.inf), np.where(beyond, top, 0.0)[None])
+        singular = self.singular_power
+        log_singular, top = log_down(np.array([singular.lower])), log_up(np.array([singular.upper]))
+        known = Readings(np.full((1, len(epsilon)), log_singular[0]), np.where(beyond, top[0], 0.0)[None])
         for part in self._steps:
             alone = (part.remove if self._mirrored else part.add).profile(epsilon)
             known.lower[0] = np.minimum(np.maximum(known.lower[0], log_ends(alone)[0]), known.upper[0])

@@ -88,10 +88,11 @@ class LatticeRun:
         return LatticeRun(chosen, tuple(upper), tuple(lower))
 
     def line(self, tilt: float) -> LatticePair | None:
-        """Both laws composed at a tilt; None where the window would be too large."""
+        """Both laws composed at a tilt; None where the window would be too large, or doubles do not hold the laws."""
         if tilt not in self.lines:
-            windows = [window(laws, tilt, self.step) for laws in (self.upper, self.lower)]
-            if max(part.size for part in windows) * len(self.upper) > 2 * LARGEST_CELLS:
+            found = [window(laws, tilt, self.step) for laws in (self.upper, self.lower)]
+            windows = [part for part in found if part is not None]
+            if len(windows) < len(found) or max(part.size for part in windows) * len(self.upper) > 2 * LARGEST_CELLS:
                 return None
             high, low = (
                 LatticeLine(laws, tilt, self.step, part)

@@ -257,7 +257,8 @@ def _profile_right(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, 
     """From D, which falls."""
     low, high, (rounding, shift) = pair.low_lower, pair.high_upper, _ends_of(pair, epsilon)
     lower = _between(low.c, low.profile, epsilon + shift) - pair.lower_slack.profile
-    upper = _between(high.c, high.profile, epsilon - rounding) + pair.upper_slack.profile
+    # D falls: beyond the last threshold it is at most what it is there.
+    upper = _between(high.c, high.profile, np.minimum(epsilon - rounding, high.c[-1])) + pair.upper_slack.profile
     return np.logaddexp(lower, pair.lower_slack.log_infinite), np.logaddexp(upper, pair.upper_slack.log_infinite)
 
 
