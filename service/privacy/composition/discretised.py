@@ -18,11 +18,11 @@ from service.privacy.composition.contour_ladder import ContourLadder, Rung
 from service.privacy.composition.contour_readings import IndexArray, Readings, nothing_known
 from service.privacy.composition.lattice_ladder import KEPT_CELLS, LARGEST_CELLS, LatticeRun, LatticeStep, coarse_ladder
 from service.privacy.composition.lattice_readings import (
-    LatticePair,
     read_lattice_points,
     read_lattice_profile,
     solve_lattice_profile,
 )
+from service.privacy.composition.lattice_sums import LatticePair
 from service.privacy.composition.options import EngineOptions
 from service.privacy.enclosure import Bounds, Enclosure, Evidence, FloatArray
 from service.privacy.mechanisms.abstract import Steps

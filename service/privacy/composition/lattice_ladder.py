@@ -10,8 +10,8 @@ import numpy as np
 from service.privacy.composition.contour_ladder import ContourLadder
 from service.privacy.composition.lattice_law import LARGEST_LOSS, bracketing_laws
 from service.privacy.composition.lattice_nodes import Atoms, Lattice
-from service.privacy.composition.lattice_readings import LatticePair, run_slack
 from service.privacy.composition.lattice_run import CountedLaw, LatticeLine, tilted_cumulants, window
+from service.privacy.composition.lattice_sums import LatticePair, run_slack
 from service.privacy.composition.sampled_gaussian import RealCumulants
 from service.privacy.enclosure import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff
