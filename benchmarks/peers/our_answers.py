@@ -1,0 +1,36 @@
+"""This project, asked like a peer: the safe end of the enclosure. All of the core is imported before anything is timed,
+as all of a peer is.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from typing import Any, Literal
+
+import service.privacy
+from benchmarks.cases import Run
+from service.privacy.composition.options import EngineOptions
+from service.privacy.questions import profile, reconstruction
+from service.privacy.threat_models.worst_case import WorstCase
+
+for found in pkgutil.walk_packages(service.privacy.__path__, "service.privacy."):
+    importlib.import_module(found.name)
+
+
+def build(
+    noise: Literal["gaussian", "laplace"],
+    noise_multiplier: float,
+    sample_rate: float,
+    steps: int,
+    method: str = "auto",
+    **options: Any,
+) -> dict[str, Callable[[float], float]]:
+    mechanism = Run("", noise_multiplier, sample_rate, steps, noise).mechanism
+    pair = WorstCase().curves(mechanism, method, EngineOptions(**options))
+    return {
+        "gamma": lambda rate: reconstruction.gamma(pair.add, rate).safe_value,
+        "eps": lambda delta: profile.epsilon(pair.both, delta).safe_value,
+        "delta": lambda epsilon: profile.delta(pair.both, epsilon).safe_value,
+    }
