@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
+from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
+from service.privacy.enclosure import Enclosure
 from service.privacy.mechanisms.abstract import AbstractMechanism
+from service.privacy.questions import profile, reconstruction
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.cases import built, dpsgd, laplace, sampled
@@ -31,9 +34,9 @@ class Run:
         step = step if self.sample_rate == 1 else sampled(self.sample_rate, step)
         return built({"type": "repeated", "mechanism": step, "steps": self.steps})
 
-    def curves(self) -> TradeOffPair:
+    def curves(self, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS) -> TradeOffPair:
         """Made anew: nothing that was computed for other curves is used again."""
-        return WorstCase().curves(self.mechanism)
+        return WorstCase().curves(self.mechanism, method, options)
 
     def __str__(self) -> str:
         return f"{self.name} ({self.noise_multiplier:g}, {self.sample_rate:g}, {self.steps:g})"
@@ -69,3 +72,12 @@ def truths(run: Run) -> dict[str, Fraction]:
 def argument(name: str) -> float:
     """What a name of `truths` asks for: 1e-5 of `eps-1e-5`."""
     return number(name.partition("-")[2])
+
+
+def read(pair: TradeOffPair, name: str) -> Enclosure:
+    """What a name of `truths` stands for."""
+    kind, at = name.partition("-")[0], argument(name)
+    if kind == "gamma":
+        return reconstruction.gamma(pair.add, at).value
+    reading = profile.epsilon if kind == "eps" else profile.delta
+    return reading(pair.both, at).value

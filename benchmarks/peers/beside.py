@@ -10,23 +10,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from benchmarks.cases import BESIDE_PEERS, C5, C6, README_OF_RISKCAL, S1, S2, Run, argument, truths
+from benchmarks.cases import BESIDE_PEERS, C5, C6, README_OF_RISKCAL, S1, S2, Run, read, truths
 from benchmarks.numbers.enclosures import PUBLISHED, PUBLISHED_TOLERANCE
 from benchmarks.peers.process import PeerAnswer, peer
 from benchmarks.report import Section, Table, times
 from service.privacy.composition.options import EngineOptions
 from service.privacy.enclosure import Enclosure
-from service.privacy.questions import profile, reconstruction
-from service.privacy.threat_models.worst_case import WorstCase
 
-ROUNDS: Final = 5
+ROUNDS: Final = 3
 EPSILONS: Final = ("eps-1e-5", "eps-1e-10", "delta-1")
 GAMMAS: Final = ("gamma-0.001", "gamma-0.1", "gamma-1e-6")
 README_NAME: Final = "gamma-1e-4"
 TOLERANCE: Final = 1e-6
 """What ours is asked for: a hundredth of what the peers reach."""
 TRUTH_TOLERANCE: Final = 1e-9
-STEP_LOSSES: Final = 40_000_000
+STEP_LOSSES: Final = 20_000_000
 MOST_SAMPLES: Final = 1_000_000
 LEAST_UNCERTAINTY: Final = 1e-9
 """Of a truth, relative: some are printed with ten digits."""
@@ -171,12 +169,7 @@ def _truth(run: Run, name: str) -> tuple[float, float]:
 
 
 def _enclosure(run: Run, name: str) -> Enclosure:
-    pair = WorstCase().curves(run.mechanism, options=EngineOptions(relative_tolerance=TRUTH_TOLERANCE))
-    kind, at = name.partition("-")[0], argument(name)
-    if kind == "gamma":
-        return reconstruction.gamma(pair.add, at).value
-    read = profile.epsilon if kind == "eps" else profile.delta
-    return read(pair.both, at).value
+    return read(run.curves(options=EngineOptions(relative_tolerance=TRUTH_TOLERANCE)), name)
 
 
 def _error_row(value: float, truth: float, uncertainty: float, ours: float) -> Sequence[str]:

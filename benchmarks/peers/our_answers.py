@@ -13,7 +13,6 @@ import service.privacy
 from benchmarks.cases import Run
 from service.privacy.composition.options import EngineOptions
 from service.privacy.questions import profile, reconstruction
-from service.privacy.threat_models.worst_case import WorstCase
 
 for found in pkgutil.walk_packages(service.privacy.__path__, "service.privacy."):
     importlib.import_module(found.name)
@@ -27,8 +26,7 @@ def build(
     method: str = "auto",
     **options: Any,
 ) -> dict[str, Callable[[float], float]]:
-    mechanism = Run("", noise_multiplier, sample_rate, steps, noise).mechanism
-    pair = WorstCase().curves(mechanism, method, EngineOptions(**options))
+    pair = Run("", noise_multiplier, sample_rate, steps, noise).curves(method, EngineOptions(**options))
     return {
         "gamma": lambda rate: reconstruction.gamma(pair.add, rate).safe_value,
         "eps": lambda delta: profile.epsilon(pair.both, delta).safe_value,
