@@ -106,10 +106,10 @@ def box_answer(point: BoxPoint, direction: str) -> Enclosure:
 def box_comparison(point: BoxPoint, direction: str, answer: Ask) -> Comparison:
     """The answer, and the power by the cheaper of the other engines."""
     # A run that hardly ever samples the record is long work for ball arithmetic, a single step none at all.
-    names = ("ground_truth", "discretised")
+    names = ["ground_truth", "discretised"]
     if point.steps > 1 and point.steps * point.sample_rate < 1:
-        names = names[::-1]
-    others = [(name, lambda name=name: _power(point, direction, name, LOOSE)) for name in names]
+        names.reverse()
+    others = [(name, lambda name=name: _power(point, direction, name, LOOSE)) for name in (*names, SAMPLED)]
     return compared("box", f"{point}, {direction}", [("auto", answer), *others])
 
 
