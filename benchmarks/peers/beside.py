@@ -125,8 +125,8 @@ def _costs(found: Sequence[Outcome]) -> Table:
             f"dp-accounting {', '.join(EPSILONS)}, of prv-accountant the first and the last of these, of the others "
             f"{', '.join(GAMMAS)}; of ours the same, to a relative width of {TOLERANCE:g}. dp-accounting and riskcal "
             "on a grid of 1e-4, prv-accountant with errors 0.01 and 1e-8 (0.1 on C5 and C6, where 0.01 takes nearly "
-            f"a gigabyte or does not finish). Plain Monte Carlo with a million samples as published, or as many as draw "
-            f"{STEP_LOSSES:g} losses of single steps under each hypothesis. S and L are runs with Laplace noise. "
+            f"a gigabyte or does not finish). Plain Monte Carlo with a million samples as published, or as many as "
+            f"draw {STEP_LOSSES:g} losses of single steps under each hypothesis. S and L are runs with Laplace noise. "
             f"{lacking}.",
         ),
     )
