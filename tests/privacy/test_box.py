@@ -22,7 +22,7 @@ def is_sampled_often(point: BoxPoint) -> bool:
     return point.steps * point.sample_rate >= 30 and point.sample_rate >= 1e-3
 
 
-OFTEN = [point for point in box_points(60, seed=7) if is_sampled_often(point)]
+OFTEN = [point for point in box_points(40, seed=7) if is_sampled_often(point)]
 
 
 @pytest.mark.parametrize("point", POINTS, ids=str)
