@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, cast
 
+from service.privacy.composition.laplace_reach import can_sum
 from service.privacy.composition.options import DEFAULT_OPTIONS, MIXED_TOLERANCE, EngineOptions
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism, GaussianPart, Part, SampledGaussianPart, Steps
+from service.privacy.mechanisms.laplace import Laplace
 from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff
@@ -48,7 +50,8 @@ def pair(
 ) -> TradeOffPair:
     """The worst-case curves of a mechanism.
 
-    `closed_form` serves one step of any kind and any number of Gaussian and gdp steps; `contour` any mix of Gaussian,
+    `closed_form` serves one step of any kind, any number of Gaussian and gdp steps, and runs of equal Laplace steps
+    that are not too long for exact sums; `contour` any mix of Gaussian,
     gdp and sampled Gaussian steps, `discretised` any steps. `auto` takes the first that can, and asks `discretised` too
     where `contour` is wide. A mixture has the mixed curves of its components, each by the same method. Raises
     UnsupportedCombination with field `method` when the engine asked for cannot, with field `threat_model` when the
@@ -66,6 +69,8 @@ def pair(
         alone = steps[0][0].curves(sensitivity)
         notes = (*alone.notes, "closed_form: a single step has an exact curve.")
         return TradeOffPair(alone.add, alone.remove, alone.source, notes)
+    if method != "contour" and _can_sum(steps, sensitivity):
+        return _composed_laplace(steps, sensitivity)
     parts = _parts(steps, sensitivity)
     gaussians = _gaussians(parts)
     if method != "contour" and gaussians is not None:
@@ -198,6 +203,21 @@ def _composed_gaussians(shifts: tuple[tuple[Enclosure, int], ...]) -> TradeOffPa
     return TradeOffPair(curve, curve, "Dong, Roth, Su 2022 (Gaussian differential privacy), Corollary 3.3", (reason,))
 
 
+def _can_sum(steps: Steps, sensitivity: float) -> bool:
+    """Whether a run is one of equal Laplace steps whose law can be summed up exactly."""
+    (step, count), *others = steps
+    return not others and isinstance(step, Laplace) and can_sum(count, sensitivity / step.noise_multiplier)
+
+
+def _composed_laplace(steps: Steps, sensitivity: float) -> TradeOffPair:
+    from service.privacy.composition.composed_laplace import ComposedLaplace
+
+    ((step, count),) = steps
+    curve = ComposedLaplace(count, sensitivity, cast("Laplace", step).noise_multiplier)
+    reason = "closed_form: the loss of equal Laplace steps is a sum of lattices and splines with positive terms."
+    return TradeOffPair(curve, curve, "Zhu, Dong, Wang 2022, Theorem 10 (composition of dominating pairs)", (reason,))
+
+
 def _root_of_squares(shifts: Iterable[tuple[float, int]]) -> float:
     """sqrt(sum N mu^2) within 6 u, scaled so that no square under- or overflows."""
     listed = tuple(shifts)
@@ -248,7 +268,7 @@ def _with_second(lines: TradeOffPair, steps: Steps, sensitivity: float, options:
 def _refusal(mechanism: AbstractMechanism, method: str) -> UnsupportedCombination:
     others = tuple(name for name in METHODS if name != method)
     if method == "closed_form":
-        reason = "several steps have a closed form only if all of them are Gaussian."
+        reason = "several steps have a closed form only if all are Gaussian, or equal Laplace steps, not too many."
         return UnsupportedCombination("method", f"closed_form for {mechanism.type}", reason, others)
     reason = "the line integral needs the cumulants of Gaussian steps."
     return UnsupportedCombination("method", f"contour for {mechanism.type}", reason, others)
