@@ -13,7 +13,8 @@ from typing import Final, final
 
 from service.privacy.composition.laplace_reach import can_sum, uniforms_kept
 from service.privacy.composition.options import DEFAULT_OPTIONS, MIXED_TOLERANCE, EngineOptions
-from service.privacy.mechanisms.abstract import AbstractMechanism, SampledGaussianPart, Steps
+from service.privacy.composition.parts import contour_parts
+from service.privacy.mechanisms.abstract import AbstractMechanism, GaussianPart, SampledGaussianPart, Steps
 from service.privacy.mechanisms.laplace import Laplace
 from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
@@ -201,10 +202,10 @@ def _best(steps: Steps, options: EngineOptions) -> Tariff:
     step, count = steps[0]
     if len(steps) == 1 and isinstance(step, Laplace) and can_sum(count, 1 / step.noise_multiplier):
         return _laplace_sums(count, 1 / step.noise_multiplier)
-    parts = [step.part(1.0) for step, _ in steps]
-    if any(part is None for part in parts):
+    parts = contour_parts(steps, 1.0)
+    if parts is None:
         return _lattices(len(steps), options)
-    if not any(isinstance(part, SampledGaussianPart) for part in parts):
+    if all(isinstance(part, GaussianPart) for part, _ in parts):
         return SAME_BOTH_WAYS
     return _contour(steps)
 

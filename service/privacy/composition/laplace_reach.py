@@ -1,4 +1,4 @@
-"""How far sums over the law of repeated Laplace steps go, and which runs they serve: known before any work is done."""
+"""Which runs of Laplace steps exact sums and contours serve, and how far sums go: known before any work is done."""
 
 from __future__ import annotations
 
@@ -40,3 +40,10 @@ def can_sum(steps: int, loss: float) -> bool:
     if steps > LARGEST_STEPS or steps * loss > LARGEST_LOSS:
         return False
     return steps * uniforms_kept(steps, loss) ** 2 <= LARGEST_WORK
+
+
+def log_atoms(loss: float, sample_rate: float) -> float:
+    """ln of the mass of a (sampled) Laplace step's two extreme losses, the larger of that under H0 and under H1."""
+    least, most = (1 + sample_rate * math.expm1(side * min(loss, 600.0)) for side in (-1, 1))
+    far = math.exp(-loss)
+    return math.log(0.5) + max(math.log1p(far), math.log(least + most * far))

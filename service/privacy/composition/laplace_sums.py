@@ -271,8 +271,8 @@ class LaplaceSums:
         """ln without the scale, taken off first: logarithms of numbers near 1 have small errors."""
         mantissa, exponent = np.frexp(scaled)
         with np.errstate(divide="ignore"):
-            log = np.asarray(np.log(mantissa), dtype=np.float64)
-        return log + (exponent - self._bits) * math.log(2) - 0.5 * self.steps * self.loss
+            log = np.log(mantissa) + (exponent - self._bits) * math.log(2) - 0.5 * self.steps * self.loss
+        return np.asarray(log, dtype=np.float64)
 
     def _omitted(self, place: Place, hypothesis: int) -> FloatArray:
         """ln of a bound of what splines of more uniforms add to a tail."""

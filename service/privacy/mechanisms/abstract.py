@@ -50,7 +50,18 @@ class SampledGaussianPart:
     sample_rate: float
 
 
-Part: TypeAlias = GaussianPart | SampledGaussianPart
+@dataclass(frozen=True, slots=True)
+class LaplacePart:
+    """A Laplace step, on a Poisson sample where `sample_rate` < 1: composes by its cumulant generating function.
+
+    `loss`: its largest loss without sampling, sensitivity/scale in nats, within u.
+    """
+
+    loss: float
+    sample_rate: float
+
+
+Part: TypeAlias = GaussianPart | SampledGaussianPart | LaplacePart
 
 
 ATOM_DIGITS = 50
@@ -68,7 +79,7 @@ class AbstractStep(AbstractMechanism):
 
     @abstractmethod
     def part(self, sensitivity: float) -> Part | None:
-        """What the step adds to a composition of Gaussian and sampled Gaussian steps; None if it is neither."""
+        """What the step adds to a composition of Gaussian and Laplace steps, sampled or not; None if it is neither."""
 
     def loss_atoms(self, sensitivity: float) -> tuple[tuple[float, float], ...]:  # noqa: ARG002 - most losses have none
         """(loss, H0-mass) of the losses (nats, add direction) that have a probability of their own, within 16 u."""

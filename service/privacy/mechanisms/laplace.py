@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, final
 
 from typing_extensions import override
 
-from service.privacy.mechanisms.abstract import ATOM_DIGITS, AbstractStep, Steps
+from service.privacy.mechanisms.abstract import ATOM_DIGITS, AbstractStep, LaplacePart, Steps
 from service.privacy.mechanisms.domain import NOISE_MULTIPLIER, check_fields
 from service.privacy.trade_off.laplace import LaplaceTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
@@ -50,8 +50,8 @@ class Laplace(AbstractStep):
             return ((-float(shift), 0.5), (float(shift), float(many_digits.exp(-shift) / 2)))
 
     @override
-    def part(self, sensitivity: float) -> None:
-        return None
+    def part(self, sensitivity: float) -> LaplacePart:
+        return LaplacePart(sensitivity / self.noise_multiplier, 1.0)
 
     @override
     def loss_law(self, sensitivity: float) -> LossLaw:
