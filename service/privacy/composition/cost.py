@@ -238,9 +238,8 @@ def _contour(steps: Steps) -> Tariff:
     loss = math.sqrt(math.fsum(count * (part.sample_rate / part.noise_multiplier) ** 2 for part, count in sampled))
     noise = min(part.noise_multiplier for part, _ in sampled)
     many = sum(count for _, count in sampled) >= LEAST_STEPS
-    hard = HARD
-    if many and noise >= LEAST_NOISE and LEAST_LOSS <= loss <= LARGEST_LOSS:
-        hard = LARGE if loss > LARGE_LOSS else 1
+    easy = many and noise >= LEAST_NOISE and LEAST_LOSS <= loss <= LARGEST_LOSS
+    hard = (LARGE if loss > LARGE_LOSS else 1) if easy else HARD
     return _scaled(CONTOUR, hard * (1 + SHARE_OF_A_PART * (len(sampled) - 1)))
 
 

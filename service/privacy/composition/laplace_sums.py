@@ -143,7 +143,7 @@ class LaplaceSums:
     @cached_property
     def _centred(self) -> FloatArray:
         """e (m - N/2) for m = 0..N."""
-        return self.loss * (np.arange(self.steps + 1) - 0.5 * self.steps)
+        return self.loss * (np.arange(self.steps + 1.0) - 0.5 * self.steps)
 
     @cached_property
     def _tails(self) -> tuple[FloatArray, FloatArray]:

@@ -157,7 +157,8 @@ class SampledLaplaceParts:
         excess = self.mass * np.expm1(np.where(small[..., None], exponent, 0.0))
         terms = self.mass * np.exp(exponent - shift[..., None])
         total = terms.sum(axis=-1)
-        log_total: FloatArray = np.where(small, np.log1p(excess.sum(axis=-1)), shift + np.log(total))
+        by_excess = np.asarray(np.log1p(excess.sum(axis=-1)), dtype=np.float64)
+        log_total = np.where(small, by_excess, shift + np.log(total))
         weights = terms / total[..., None]
         # Every summand of M - 1 is below |s L| e of its tilted mass; of M it is the tilted mass itself.
         size = weights * np.where(small[..., None], np.minimum(np.abs(exponent) * math.e, 1.0), 1.0)
