@@ -202,7 +202,13 @@ def test_far_tails_keep_their_digits() -> None:
 
 
 def test_few_steps_are_left_to_the_lattice() -> None:
-    for spec in (repeated(sampled(0.2, laplace(2.0)), 50), repeated(sampled(0.1, laplace(0.3)), 1000)):
+    many = [repeated(sampled(0.1, laplace(1.0 + 0.1 * k)), 1000) for k in range(9)]
+    for spec in (
+        repeated(sampled(0.2, laplace(2.0)), 50),
+        repeated(sampled(0.1, laplace(0.3)), 1000),
+        repeated(sampled(0.9, laplace(1.0)), 10**6),
+        {"type": "composed", "mechanisms": many},
+    ):
         with pytest.raises(UnsupportedCombination):
             pair(built(spec), "contour")
         assert pair(built(spec)).add.method == "discretised"

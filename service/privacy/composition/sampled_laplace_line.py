@@ -130,7 +130,7 @@ class SampledLaplaceLine:
     def _room(self) -> FloatArray:
         """How much above A a bound of |M| may be, so that that of all steps is small enough."""
         smooth = np.maximum(1 - self._atoms, 1e-300)
-        return np.maximum(np.exp(-_ENOUGH / self.parts.count) - self._atoms, 0.1 * smooth)
+        return np.maximum(math.exp(-_ENOUGH / float(self.parts.count.sum())) - self._atoms, 0.1 * smooth)
 
     @cached_property
     def _looked_up(self) -> list[tuple[FloatArray, FloatArray]]:
