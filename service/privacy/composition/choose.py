@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, cast
 
+from service.privacy.composition.laplace_reach import can_sum
 from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
+from service.privacy.composition.parts import Counted, contour_parts
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import UnsupportedCombination
-from service.privacy.mechanisms.abstract import AbstractMechanism, GaussianPart, Part, SampledGaussianPart, Steps
+from service.privacy.mechanisms.abstract import AbstractMechanism, GaussianPart, LaplacePart, SampledGaussianPart, Steps
+from service.privacy.mechanisms.laplace import Laplace
 from service.privacy.mechanisms.mixture import Mixture
+from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.gaussian import gaussian_curve
@@ -35,7 +39,6 @@ SMALLEST_SECOND: Final = 1e-6
 WIDEST_SECOND: Final = 1e-6
 """Relative width to which a second engine is asked: further, its lattices would cost seconds for every number."""
 
-Counted = tuple[Part, int]
 Engine = Callable[[Steps, float, EngineOptions], TradeOffPair]
 """(steps, sensitivity, options) -> curves; UnsupportedCombination with field `method` for what it cannot serve."""
 
@@ -48,11 +51,12 @@ def pair(
 ) -> TradeOffPair:
     """The worst-case curves of a mechanism.
 
-    `closed_form` serves one step of any kind and any number of Gaussian and gdp steps; `contour` any mix of Gaussian,
-    gdp and sampled Gaussian steps, `discretised` any steps. `auto` takes the first that can, and asks `discretised` too
-    where `contour` is wide. A mixture has the mixed curves of its components, each by the same method. Raises
-    UnsupportedCombination with field `method` when the engine asked for cannot, with field `threat_model` when the
-    relation has no known curve.
+    `closed_form` serves one step of any kind, any number of Gaussian and gdp steps, and runs of equal Laplace steps
+    that are not too long for exact sums; `contour` any mix of Gaussian, gdp and Laplace steps, sampled or not, unless
+    these are Laplace steps alone and so few that their atoms rule; `discretised` any steps. `auto` takes the first that
+    can, and asks `discretised` too where `contour` is wide. A mixture has the mixed curves of its components, each by
+    the same method. Raises UnsupportedCombination with field `method` when the engine asked for cannot, with field
+    `threat_model` when the relation has no known curve.
     """
     if method not in METHODS:
         raise UnsupportedCombination("method", f"method {method!r}", "no engine has that name.", METHODS)
@@ -66,14 +70,16 @@ def pair(
         alone = steps[0][0].curves(sensitivity)
         notes = (*alone.notes, "closed_form: a single step has an exact curve.")
         return TradeOffPair(alone.add, alone.remove, alone.source, notes)
-    parts = _parts(steps, sensitivity)
+    if method != "contour" and _can_sum(steps, sensitivity):
+        return _composed_laplace(steps, sensitivity)
+    parts = contour_parts(steps, sensitivity)
     gaussians = _gaussians(parts)
     if method != "contour" and gaussians is not None:
         return _composed_gaussians(gaussians)
     if method != "closed_form" and parts is not None:
-        if sensitivity != 1 and any(isinstance(part, SampledGaussianPart) for part, _ in parts):
-            steps_refused = next(step for step, _ in steps if isinstance(step.part(1.0), SampledGaussianPart))
-            steps_refused.curves(sensitivity)
+        for step, _ in steps:
+            if sensitivity != 1 and isinstance(step, PoissonSampled):
+                step.curves(sensitivity)  # refuses
         lines = _contour(parts)
         if method == "contour" or _root_of_squares(map(_loss_of, parts)) < SMALLEST_SECOND:
             return lines
@@ -164,13 +170,6 @@ _OTHER_ENGINES: Final[dict[str, Engine]] = {
 }
 
 
-def _parts(steps: Steps, sensitivity: float) -> tuple[Counted, ...] | None:
-    """What the steps add to a composition of Gaussians, sampled or not; None when one of them is neither."""
-    found = tuple((step.part(sensitivity), count) for step, count in steps)
-    known = tuple((part, count) for part, count in found if part is not None)
-    return known if len(known) == len(found) else None
-
-
 def _gaussians(parts: tuple[Counted, ...] | None) -> tuple[tuple[Enclosure, int], ...] | None:
     if parts is None:
         return None
@@ -189,6 +188,21 @@ def _composed_gaussians(shifts: tuple[tuple[Enclosure, int], ...]) -> TradeOffPa
     return TradeOffPair(curve, curve, "Dong, Roth, Su 2022 (Gaussian differential privacy), Corollary 3.3", (reason,))
 
 
+def _can_sum(steps: Steps, sensitivity: float) -> bool:
+    """Whether a run is one of equal Laplace steps whose law can be summed up exactly."""
+    (step, count), *others = steps
+    return not others and isinstance(step, Laplace) and can_sum(count, sensitivity / step.noise_multiplier)
+
+
+def _composed_laplace(steps: Steps, sensitivity: float) -> TradeOffPair:
+    from service.privacy.composition.composed_laplace import ComposedLaplace
+
+    ((step, count),) = steps
+    curve = ComposedLaplace(count, sensitivity, cast("Laplace", step).noise_multiplier)
+    reason = "closed_form: the loss of equal Laplace steps is a sum of lattices and splines with positive terms."
+    return TradeOffPair(curve, curve, "Zhu, Dong, Wang 2022, Theorem 10 (composition of dominating pairs)", (reason,))
+
+
 def _root_of_squares(shifts: Iterable[tuple[float, int]]) -> float:
     """sqrt(sum N mu^2) within 6 u, scaled so that no square under- or overflows."""
     listed = tuple(shifts)
@@ -203,7 +217,8 @@ def _loss_of(counted: Counted) -> tuple[float, int]:
     part, count = counted
     if isinstance(part, GaussianPart):
         return part.shift.upper, count
-    return min(part.sample_rate / part.noise_multiplier, 1.0), count
+    loss = part.loss if isinstance(part, LaplacePart) else 1 / part.noise_multiplier
+    return min(part.sample_rate * loss, 1.0), count
 
 
 def _contour(parts: tuple[Counted, ...]) -> TradeOffPair:
@@ -216,10 +231,9 @@ def _contour(parts: tuple[Counted, ...]) -> TradeOffPair:
         for part, count in parts
         if isinstance(part, SampledGaussianPart)
     )
-    reason = (
-        "contour: cumulant generating functions of sampled Gaussian steps add up; a certified line integral reads it."
-    )
-    add, remove = contour_pair(squares, sampled)
+    laplace = tuple((part.loss, part.sample_rate, count) for part, count in parts if isinstance(part, LaplacePart))
+    reason = "contour: cumulant generating functions of the steps add up; a certified line integral reads the sum."
+    add, remove = contour_pair(squares, sampled, laplace)
     return TradeOffPair(
         add, remove, "Zhu, Dong, Wang 2022, Theorems 10 and 11 (composition of dominating pairs)", (reason,)
     )
@@ -239,7 +253,7 @@ def _with_second(lines: TradeOffPair, steps: Steps, sensitivity: float, options:
 def _refusal(mechanism: AbstractMechanism, method: str) -> UnsupportedCombination:
     others = tuple(name for name in METHODS if name != method)
     if method == "closed_form":
-        reason = "several steps have a closed form only if all of them are Gaussian."
+        reason = "several steps have a closed form only if all are Gaussian, or equal Laplace steps, not too many."
         return UnsupportedCombination("method", f"closed_form for {mechanism.type}", reason, others)
-    reason = "the line integral needs the cumulants of Gaussian steps."
+    reason = "the line integral needs the cumulants of Gaussian steps, or of many Laplace steps of moderate loss."
     return UnsupportedCombination("method", f"contour for {mechanism.type}", reason, others)

@@ -1,4 +1,4 @@
-"""The `contour` engine: certified curves of runs of Gaussian and Poisson-sampled Gaussian steps, of any length.
+"""The `contour` engine: certified curves of runs of Gaussian, Laplace and Poisson-sampled steps, of any length.
 
 Every reading is taken on a line of the ladder that is near its saddle point; `contour_line.py` has the integrals and
 their errors. At a threshold c the test "S > c" is a point of the curve and e^c the slope of a tangent, so for ANY c
@@ -49,15 +49,18 @@ _CUTS_TRIED = 3
 
 
 def contour_pair(
-    gaussian_mu_squared: float, sampled: Iterable[tuple[float, float, int]]
+    gaussian_mu_squared: float,
+    sampled: Iterable[tuple[float, float, int]],
+    laplace: Iterable[tuple[float, float, int]] = (),
 ) -> tuple[ContourTradeOff, ContourTradeOff]:
     """The add and remove curves of a run.
 
     `gaussian_mu_squared`: sum of N/sigma^2 over plain Gaussian steps (0 without any), within 1e-14 of its value.
-    `sampled`: (noise_multiplier, sample_rate, steps) of Poisson-sampled Gaussian steps, 0 < sample_rate < 1. Source:
+    `sampled`: (noise_multiplier, sample_rate, steps) of Poisson-sampled Gaussian steps, 0 < sample_rate < 1. `laplace`:
+    (sensitivity/scale in nats, sample_rate, steps) of Laplace steps, 0 < sample_rate <= 1. Source:
     composition of dominating pairs (Zhu, Dong, Wang 2022, Theorems 10 and 11).
     """
-    run = ContourRun.of(gaussian_mu_squared, tuple(sampled))
+    run = ContourRun.of(gaussian_mu_squared, tuple(sampled), tuple(laplace))
     add = ContourTradeOff(run, reflected=False)
     return add, add.reversed()
 
@@ -78,7 +81,10 @@ class ContourTradeOff(AbstractTradeOff):
         self._ladders: dict[float, ContourLadder | None] = {}
 
     @cached_property
-    def _fallback(self) -> FallbackBounds:
+    def _fallback(self) -> FallbackBounds | None:
+        """Bounds that need no line; None where Laplace steps are there."""
+        if self._run.laplace:
+            return None
         transform = self._run.transform(CUT_DIGITS[-1], reflected=self._reflected)
         return FallbackBounds(self._run.gaussian_mu_squared, self._run.log_unsampled, self._reflected, transform)
 
@@ -96,17 +102,17 @@ class ContourTradeOff(AbstractTradeOff):
 
     @property
     def largest_log_ratio(self) -> Enclosure:
-        """+inf for add (Gaussian noise is unbounded); for remove -sum N ln(1 - p) unless a Gaussian step is there."""
-        if not self._reflected or self._run.gaussian_mu_squared > 0:
-            return Enclosure.point(math.inf)
-        return _around(-self._run.log_unsampled)
+        """+inf for add where Gaussian noise is, else a sum over the steps; for remove -sum N ln(1 - p + p e^-e), e
+        infinite for Gaussian noise, unless a Gaussian step is there.
+        """
+        low, high = self._run.reach
+        return _around(-low if self._reflected else high)
 
     @property
     def smallest_log_ratio(self) -> Enclosure:
-        """sum N ln(1 - p) for add unless a Gaussian step is there, -inf for remove."""
-        if self._reflected or self._run.gaussian_mu_squared > 0:
-            return Enclosure.point(-math.inf)
-        return _around(self._run.log_unsampled)
+        """The negative of the other direction's largest."""
+        low, high = self._run.reach
+        return _around(-high if self._reflected else low)
 
     @property
     def singular_power(self) -> Enclosure:
@@ -114,9 +120,11 @@ class ContourTradeOff(AbstractTradeOff):
         return Enclosure.point(0.0)
 
     @property
-    def global_gdp_mu(self) -> Enclosure:
-        """sqrt(sum N/sigma^2) whatever the rates: sampling only helps, and its help vanishes as alpha -> 0."""
-        return _around(self._run.global_mu)
+    def global_gdp_mu(self) -> Enclosure | None:
+        """sqrt(sum N/sigma^2) whatever the rates: sampling only helps, and its help vanishes as alpha -> 0. Not known
+        where Laplace steps are there.
+        """
+        return None if self._run.laplace else _around(self._run.global_mu)
 
     def reversed(self) -> ContourTradeOff:
         """The other direction of the same run."""
@@ -142,7 +150,7 @@ class ContourTradeOff(AbstractTradeOff):
                     rungs = ladder.for_tails(alpha[places])
                     self._read(ladder, rungs, places, known, lambda line, at: read_points(line, alpha[at]))
         places = np.flatnonzero(known.width() > _GOOD_WIDTH)
-        if len(places):
+        if len(places) and self._fallback is not None:
             known.tighten(places, self._fallback.points(alpha[places]))
         power = Bounds.from_logs(known.lower[0], known.upper[0])
         type_two_error = Bounds.from_logs(known.lower[1], known.upper[1])
@@ -159,7 +167,7 @@ class ContourTradeOff(AbstractTradeOff):
             for cut in sorted({int(cut) for cut in cuts[inside]}):
                 self._read_profile_at(cut, inside[cuts[inside] == cut], epsilon, known)
             inside = inside[known.width()[inside] > _GOOD_WIDTH]
-        if len(inside):
+        if len(inside) and self._fallback is not None:
             known.tighten(inside, self._fallback.profile(epsilon[inside]))
         return Bounds.from_logs(known.lower[0], known.upper[0])
 
@@ -252,5 +260,7 @@ class ContourTradeOff(AbstractTradeOff):
 
 def _around(value: float) -> Enclosure:
     """A sum of at most 256 parts, or its root, whose terms are rounded: 600 u covers all of it."""
+    if math.isinf(value):
+        return Enclosure.point(value)
     slack = 600 * UNIT_ROUNDOFF * abs(value)
     return Enclosure(value - slack, value + slack, Evidence.CERTIFIED)

@@ -100,6 +100,10 @@ class ContourLine:
         self._size = size.sum(axis=1)
         self._phase_size = (size * self.t).sum(axis=1)
         self._log_dropped = transform.log_dropped
+        # The transform of what is summed has no frozen part: that of the run has, at every node.
+        frozen = math.exp(transform.log_frozen(theta))
+        self._frozen = frozen * (1 + np.sum(np.abs(kernels) * factor, axis=1)) * (1 + 1e-9)
+        self._frozen_poles = 2 * (math.exp(transform.log_frozen(0.0)) + math.exp(transform.log_frozen(1.0)))
         self._truncation = _truncation(run, transform.gaussian_mu_squared, self.step, (self.nodes + 1) * self.step)
 
     def _lay_out(self, transform: LossTransform, run: TransformLine, low: float, high: float) -> None:
@@ -136,7 +140,7 @@ class ContourLine:
         arithmetic = (2 * self.nodes + 60) * UNIT_ROUNDOFF * self._size
         # Of t, of its products with the center and with the shift, and of the shift itself.
         phases = 4 * UNIT_ROUNDOFF * (abs(self.center) + 2 * np.abs(shift)) * self._phase_size[:, None]
-        error = (self._node_error + arithmetic + self._truncation)[:, None] + phases + alias
+        error = (self._node_error + arithmetic + self._truncation + self._frozen)[:, None] + phases + alias
         # The moments are those of the law cut at far jumps: what it leaves out is added back as an uncertainty.
         null, alternative = self._log_dropped
         constant = np.zeros(len(c))
@@ -146,6 +150,7 @@ class ContourLine:
         # Pole terms are exponentials of rounded exponents, for a law of mass 1 instead of that of the cut law.
         exponents = np.abs(log_scale) + np.abs(c) + np.abs(self._pole_logs).max()
         pole_error = 1e-14 + 4 * UNIT_ROUNDOFF * exponents + 2 * math.exp(np.logaddexp(null, alternative))
+        pole_error = pole_error + self._frozen_poles
         error = error + pole_error * known_size + np.exp(left_out - log_scale)
         # e^{K(theta)} scales the sums, not the pole terms: its error acts on what was summed, before anything cancels.
         scale_error = self.value_error + 4 * UNIT_ROUNDOFF * (abs(self.value) + np.abs((self.theta - pole) * c)) + 1e-15

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from service.privacy.composition.loss_transform import LossTransform
 from service.privacy.composition.sampled_gaussian import SampledGaussianParts, SampledSteps
+from service.privacy.composition.sampled_laplace import LaplaceSteps, SampledLaplaceParts
 
 CUT_DIGITS = (22.0, 40.0, 80.0, 160.0, 330.0, 1000.0)
 """Masses 10^-digits at which far jumps are cut off."""
@@ -21,8 +22,10 @@ class ContourRun:
 
     gaussian_mu_squared: float
     groups: tuple[SampledSteps, ...]
+    laplace: tuple[SampledLaplaceParts, ...]
     log_unsampled: float
     global_mu: float
+    """sqrt(sum N/sigma^2); infinite where Laplace steps are there, for which it says nothing."""
     deviation: float
     _grids: dict[float, tuple[SampledGaussianParts, ...]] = field(
         default_factory=dict[float, tuple[SampledGaussianParts, ...]]
@@ -30,27 +33,40 @@ class ContourRun:
     _cuts: dict[tuple[float, int], int] = field(default_factory=dict[tuple[float, int], int])
 
     @staticmethod
-    def of(gaussian_mu_squared: float, sampled: SampledSteps) -> ContourRun:
-        """The run of Gaussian steps of total mu^2 and the given sampled steps."""
+    def of(gaussian_mu_squared: float, sampled: SampledSteps, laplace: LaplaceSteps = ()) -> ContourRun:
+        """The run of Gaussian steps of total mu^2, the given sampled Gaussian steps and (sampled) Laplace steps."""
         groups: list[list[tuple[float, float, int]]] = []
         for step in sorted(sampled):  # parts of similar noise share one grid
             if groups and step[0] <= 1.6 * groups[-1][0][0]:
                 groups[-1].append(step)
             else:
                 groups.append([step])
-        variance = gaussian_mu_squared + math.fsum(
-            count * min(rate / sigma, 1.0) ** 2 for sigma, rate, count in sampled
-        )
+        spreads = [(rate / sigma, count) for sigma, rate, count in sampled]
+        spreads += [(rate * loss, count) for loss, rate, count in laplace]
+        variance = gaussian_mu_squared + math.fsum(count * min(spread, 1.0) ** 2 for spread, count in spreads)
         log_unsampled = math.fsum(count * math.log1p(-rate) for _, rate, count in sampled)
         global_mu = math.sqrt(gaussian_mu_squared + math.fsum(count / sigma**2 for sigma, _, count in sampled))
-        return ContourRun(gaussian_mu_squared, tuple(map(tuple, groups)), log_unsampled, global_mu, math.sqrt(variance))
+        parts = (SampledLaplaceParts(laplace),) if laplace else ()
+        if laplace:
+            global_mu = math.inf
+        kinds = tuple(map(tuple, groups)), parts
+        return ContourRun(gaussian_mu_squared, *kinds, log_unsampled, global_mu, math.sqrt(variance))
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """Infimum and supremum of the loss in the add direction."""
+        if self.gaussian_mu_squared > 0:
+            return -math.inf, math.inf
+        ends = [part.log_reach for part in self.laplace]
+        low, high = math.fsum(end[0] for end in ends), math.fsum(end[1] for end in ends)
+        return self.log_unsampled + low, math.inf if self.groups else high
 
     def transform(self, digits: float, *, reflected: bool) -> LossTransform | None:
         """The moments with less than 10^-digits of the mass cut off; None where their grids would be too large."""
         parts = self._parts(digits)
         if any(part.size > _LARGEST_GRID for part in parts):
             return None
-        return LossTransform(self.gaussian_mu_squared, parts, reflected)
+        return LossTransform(self.gaussian_mu_squared, parts, reflected, self.laplace)
 
     def first_cut(self, value: float, score: float) -> int:
         """Index in `CUT_DIGITS` of the cut to begin with: a guess that costs time, never validity.
@@ -59,6 +75,8 @@ class ContourRun:
         tilt theta the end y of the grid weighs about N e^{-y^2/2 + theta L(y)}. Tilts grow with the score, up to where
         jumps inside the cut take over; the cut must lie where the end weighs nothing by then.
         """
+        if not self.groups:  # nothing is cut
+            return len(CUT_DIGITS) - 1
         wanted = 12 - math.log10(value)
         digits = next((digits for digits in CUT_DIGITS if digits >= wanted), CUT_DIGITS[-1])
         key = (digits, math.ceil(score))

@@ -11,8 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Final, final
 
+from service.privacy.composition.laplace_reach import can_sum, uniforms_kept
 from service.privacy.composition.options import DEFAULT_OPTIONS, MIXED_TOLERANCE, EngineOptions
-from service.privacy.mechanisms.abstract import AbstractMechanism, SampledGaussianPart, Steps
+from service.privacy.composition.parts import contour_parts
+from service.privacy.mechanisms.abstract import AbstractMechanism, GaussianPart, SampledGaussianPart, Steps
+from service.privacy.mechanisms.laplace import Laplace
 from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 
@@ -212,12 +215,31 @@ def _searched(parts: Sequence[Prices]) -> Prices:
 def _best(steps: Steps, options: EngineOptions) -> Tariff:
     if len(steps) == 1 and steps[0][1] == 1:
         return SAMPLED_STEP if isinstance(steps[0][0], PoissonSampled) else SAME_BOTH_WAYS
-    parts = [step.part(1.0) for step, _ in steps]
-    if any(part is None for part in parts):
+    step, count = steps[0]
+    if len(steps) == 1 and isinstance(step, Laplace) and can_sum(count, 1 / step.noise_multiplier):
+        return _laplace_sums(count, 1 / step.noise_multiplier)
+    parts = contour_parts(steps, 1.0)
+    if parts is None:
         return _lattices(len(steps), options)
-    if not any(isinstance(part, SampledGaussianPart) for part in parts):
+    if all(isinstance(part, GaussianPart) for part, _ in parts):
         return SAME_BOTH_WAYS
     return _contour(steps)
+
+
+def _laplace_sums(steps: int, loss: float) -> Tariff:
+    """Sums of splines: coefficients once, then some hundred of their multiples for each point."""
+    uniforms = uniforms_kept(steps, loss)
+    listed = 60 + 2 * uniforms
+    prices = Prices(
+        point=4_000 + 40 * uniforms,
+        spread=0,
+        listed_point=listed,
+        profile=2_000 + 20 * uniforms,
+        epsilon=10_000 + 100 * uniforms,
+        complement=100 * listed,
+        gdp_mu=8_000 * listed,
+    )
+    return Tariff(base=2_000 + 10 * steps + steps * uniforms**2 // 150, directed=prices, hull=prices)
 
 
 def _lattices(parts: int, options: EngineOptions) -> Tariff:
@@ -232,20 +254,16 @@ def _contour(steps: Steps) -> Tariff:
     loss = math.sqrt(math.fsum(count * (part.sample_rate / part.noise_multiplier) ** 2 for part, count in sampled))
     noise = min(part.noise_multiplier for part, _ in sampled)
     many = sum(count for _, count in sampled) >= LEAST_STEPS
-    hard = HARD
-    if many and noise >= LEAST_NOISE and LEAST_LOSS <= loss <= LARGEST_LOSS:
-        hard = LARGE if loss > LARGE_LOSS else 1
+    easy = many and noise >= LEAST_NOISE and LEAST_LOSS <= loss <= LARGEST_LOSS
+    hard = (LARGE if loss > LARGE_LOSS else 1) if easy else HARD
     return _scaled(CONTOUR, hard * (1 + SHARE_OF_A_PART * (len(sampled) - 1)))
 
 
 def _scaled(known: Tariff, factor: float) -> Tariff:
     if factor == 1:
         return known
-    return Tariff(
-        base=math.ceil(known.base * factor),
-        directed=_dearer(known.directed, factor),
-        hull=_dearer(known.hull, factor),
-    )
+    base = math.ceil(known.base * factor)
+    return Tariff(base=base, directed=_dearer(known.directed, factor), hull=_dearer(known.hull, factor))
 
 
 def _dearer(prices: Prices, factor: float) -> Prices:

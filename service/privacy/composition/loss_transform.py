@@ -1,4 +1,4 @@
-"""K(z) = ln E0 e^{zS} of a whole run: Gaussian steps in closed form plus Poisson-sampled Gaussian parts."""
+"""K(z) = ln E0 e^{zS} of a whole run: Gaussian steps in closed form plus Poisson-sampled Gaussian and Laplace parts."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import numpy as np
 
 from service.privacy.composition.sampled_gaussian import RealCumulants, SampledGaussianParts
 from service.privacy.composition.sampled_gaussian_line import LineValues, SampledGaussianLine
+from service.privacy.composition.sampled_laplace import SampledLaplaceParts
+from service.privacy.composition.sampled_laplace_line import SampledLaplaceLine
 from service.privacy.enclosure import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
@@ -22,6 +24,7 @@ class LossTransform:
     gaussian_mu_squared: float
     parts: tuple[SampledGaussianParts, ...]
     reflected: bool = False
+    laplace: tuple[SampledLaplaceParts, ...] = ()
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
         """K, K', K'' at real tilts (shape (S,)) and a bound of the error of K."""
@@ -32,7 +35,7 @@ class LossTransform:
         error = (
             0.5 * mu2 * (s * s + np.abs(s)) * 600 * UNIT_ROUNDOFF
         )  # mu^2 itself is a rounded sum of at most 256 parts
-        for part in self.parts:
+        for part in (*self.parts, *self.laplace):
             sampled = part.cumulants(s)
             value, first, second = value + sampled.value, first + sampled.first, second + sampled.second
             error = error + sampled.error + 4 * UNIT_ROUNDOFF * np.abs(value)
@@ -49,7 +52,14 @@ class LossTransform:
     @property
     def work(self) -> int:
         """Array elements of one evaluation of K."""
-        return 1 + sum(part.size for part in self.parts)
+        return 1 + sum(part.size for part in (*self.parts, *self.laplace))
+
+    def log_frozen(self, tilt: float) -> float:
+        """ln of the mass, tilted by e^{tilt S}, of losses whose transform does not fall: of atoms of all steps."""
+        if self.parts or self.gaussian_mu_squared > 0:
+            return -np.inf
+        s = 1 - tilt if self.reflected else tilt
+        return sum(SampledLaplaceLine(part, s).log_frozen for part in self.laplace)
 
 
 def _log_sum(logs: list[FloatArray]) -> float:
@@ -62,13 +72,15 @@ class TransformLine:
     def __init__(self, transform: LossTransform, theta: float) -> None:
         self._transform = transform
         self._theta = 1 - theta if transform.reflected else theta
-        self._parts = tuple(SampledGaussianLine(part, self._theta) for part in transform.parts)
+        self._gaussian = tuple(SampledGaussianLine(part, self._theta) for part in transform.parts)
+        self._laplace = tuple(SampledLaplaceLine(part, self._theta) for part in transform.laplace)
+        self._vanishes = bool(transform.parts) or transform.gaussian_mu_squared > 0
 
     def origin(self) -> tuple[float, float]:
         """K(theta) to full precision, and a bound of its error."""
         s, mu2 = self._theta, self._transform.gaussian_mu_squared
         value, error = 0.5 * mu2 * (s * s - s), 0.5 * mu2 * (s * s + abs(s)) * 600 * UNIT_ROUNDOFF
-        for part in self._parts:
+        for part in (*self._gaussian, *self._laplace):
             sampled, sampled_error = part.origin
             value, error = value + sampled, error + sampled_error
         return value, error + 4 * UNIT_ROUNDOFF * abs(value)
@@ -78,7 +90,7 @@ class TransformLine:
         t = np.arange(nodes + 1) * step
         difference = self._transform.gaussian_mu_squared * (-0.5 * t * t + 1j * t * (self._theta - 0.5))
         error = 600 * UNIT_ROUNDOFF * np.abs(difference)
-        for part in self._parts:
+        for part in (*self._gaussian, *self._laplace):
             sampled = part.values(step, nodes)
             difference, error = difference + sampled.difference, error + sampled.error
         error = error + 4 * UNIT_ROUNDOFF * np.abs(difference)
@@ -88,15 +100,31 @@ class TransformLine:
         """Upper bounds of Re K(theta + it) - K(theta), t >= each height, and the least that one sampled step adds.
 
         Without that step the first less the second bounds the rest of the run. The majorants are laid out for the
-        first height.
+        first height. Where only Laplace steps are there, the transform is that without its frozen part, which falls
+        like 1/t from some height on: there is no such step, and the second is what makes the tail of an integral that
+        of the first.
         """
         total = -0.5 * self._transform.gaussian_mu_squared * heights**2 * (1 - 600 * UNIT_ROUNDOFF)
         strongest = np.zeros_like(heights)
-        for part in self._parts:
+        for part in self._gaussian:
             whole, single = part.log_majorants(heights)
             total, strongest = total + whole, np.minimum(strongest, single)
-        return total, strongest
+        for part in self._laplace:
+            total = total + part.log_majorants(heights)
+        return (total, strongest) if self._vanishes else self._without_frozen(heights, total)
+
+    def _without_frozen(self, heights: FloatArray, total: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """|M^N - atoms^N| <= |M|^N + A^N, and far out at most (A + V/t)^N - A^N."""
+        frozen = sum(part.log_frozen for part in self._laplace)
+        last = max(part.last_height for part in self._laplace)
+        gap = np.minimum(frozen - total, -1e-300)
+        whole = np.where(heights < last, np.logaddexp(total, frozen), total + np.log(-np.expm1(gap)) + 1e-12)
+        # A tail from t on is at most the majorant there times 1 + ln(last/t).
+        return whole, -np.log(heights) - np.log1p(np.log(np.maximum(last / heights, 1.0)))
 
     def log_variation(self) -> float:
-        """ln V with |M(theta + it)/M(theta)| <= V/t for one of the sampled steps; +inf without any."""
-        return min((part.log_variation() for part in self._parts), default=np.inf)
+        """ln V with |M(theta + it)/M(theta)| <= V/t for one of the sampled steps; +inf without any.
+
+        0 where only Laplace steps are there, see `log_majorants`.
+        """
+        return min((part.log_variation() for part in self._gaussian), default=np.inf if self._vanishes else 0.0)

@@ -52,7 +52,18 @@ class SampledGaussianPart:
     sample_rate: float
 
 
-Part: TypeAlias = GaussianPart | SampledGaussianPart
+@dataclass(frozen=True, slots=True)
+class LaplacePart:
+    """A Laplace step, on a Poisson sample where `sample_rate` < 1: composes by its cumulant generating function.
+
+    `loss`: its largest loss without sampling, sensitivity/scale in nats, within u.
+    """
+
+    loss: float
+    sample_rate: float
+
+
+Part: TypeAlias = GaussianPart | SampledGaussianPart | LaplacePart
 
 
 ATOM_DIGITS = 50
@@ -74,7 +85,7 @@ class AbstractStep(AbstractMechanism):
         """Exact worst-case curves of the step alone; UnsupportedCombination where none are known."""
 
     def part(self, sensitivity: float) -> Part | None:  # noqa: ARG002 - most steps are neither
-        """What the step adds to a composition of Gaussian and sampled Gaussian steps; None if it is neither."""
+        """What the step adds to a composition of Gaussian and Laplace steps, sampled or not; None if it is neither."""
         return None
 
     def loss_atoms(self, sensitivity: float) -> tuple[tuple[float, float], ...]:  # noqa: ARG002 - most losses have none

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, final
 
 from typing_extensions import override
 
-from service.privacy.mechanisms.abstract import ATOM_DIGITS, AbstractStep
+from service.privacy.mechanisms.abstract import ATOM_DIGITS, AbstractStep, LaplacePart
 from service.privacy.mechanisms.domain import NOISE_MULTIPLIER, check_fields
 from service.privacy.trade_off.laplace import LaplaceTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
@@ -44,6 +44,10 @@ class Laplace(AbstractStep):
         with many_digits.workdps(ATOM_DIGITS):
             shift = many_digits.mpf(sensitivity) / self.noise_multiplier
             return ((-float(shift), 0.5), (float(shift), float(many_digits.exp(-shift) / 2)))
+
+    @override
+    def part(self, sensitivity: float) -> LaplacePart:
+        return LaplacePart(sensitivity / self.noise_multiplier, 1.0)
 
     @override
     def loss_law(self, sensitivity: float) -> LossLaw:

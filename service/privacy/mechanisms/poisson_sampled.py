@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast, final
 from typing_extensions import override
 
 from service.privacy.errors import UnsupportedCombination
-from service.privacy.mechanisms.abstract import ATOM_DIGITS, AbstractMechanism, AbstractStep, SampledGaussianPart, Steps
+from service.privacy.mechanisms.abstract import (
+    ATOM_DIGITS,
+    AbstractMechanism,
+    AbstractStep,
+    LaplacePart,
+    SampledGaussianPart,
+    Steps,
+)
 from service.privacy.mechanisms.domain import SAMPLE_RATE, check_fields
 from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.laplace import Laplace
@@ -77,9 +84,11 @@ class PoissonSampled(AbstractStep):
         return tuple(zip(losses, masses, strict=True))
 
     @override
-    def part(self, sensitivity: float) -> SampledGaussianPart | None:
+    def part(self, sensitivity: float) -> SampledGaussianPart | LaplacePart:
         base = self._base
-        return SampledGaussianPart(base.noise_multiplier, self.sample_rate) if isinstance(base, Gaussian) else None
+        if isinstance(base, Gaussian):
+            return SampledGaussianPart(base.noise_multiplier, self.sample_rate)
+        return LaplacePart(sensitivity / base.noise_multiplier, self.sample_rate)
 
     @override
     def loss_law(self, sensitivity: float) -> LossLaw:

@@ -11,6 +11,7 @@ FloatArray = NDArray[np.float64]
 
 MOST_ROUNDS = 100
 PRECISION = 2.0**-51
+NEWTON_STEPS = 60
 
 
 def bracketed_roots(function: Callable[[FloatArray], FloatArray], low: FloatArray, high: FloatArray) -> FloatArray:
@@ -44,3 +45,29 @@ def bracketed_roots(function: Callable[[FloatArray], FloatArray], low: FloatArra
             ) * at_first / (at_third - at_first) * at_second / (at_third - at_second)
         share = np.clip(np.where(safe, curved, 0.5), least, 1 - least)
     return np.where(np.abs(at_first) < np.abs(at_second), first, second)
+
+
+def falling_roots(
+    function: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
+    first: FloatArray,
+    last: FloatArray,
+    close: float,
+) -> tuple[FloatArray, FloatArray]:
+    """About where falling functions on [0, 1] with these values at both ends are 0, and their slopes there.
+
+    `function`: values and derivatives; values within `close` of 0 will do. Newton's method, kept inside a bracket.
+    """
+    low, high = np.zeros_like(first), np.ones_like(first)
+    chord = first / (first - last)
+    share, slope = np.where(np.isfinite(chord), chord, 0.5), np.full_like(first, -1.0)
+    for _ in range(NEWTON_STEPS):
+        value, slope = function(share)
+        low, high = np.where(value > 0, share, low), np.where(value > 0, high, share)
+        moved = share - value / slope
+        inside = (moved >= low) & (moved <= high)
+        following = np.where(inside, moved, 0.5 * (low + high))
+        done = (np.abs(value) <= close) | (high - low <= PRECISION)
+        share = following
+        if done.all():
+            break
+    return share, slope

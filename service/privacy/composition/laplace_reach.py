@@ -1,0 +1,49 @@
+"""Which runs of Laplace steps exact sums and contours serve, and how far sums go: known before any work is done."""
+
+from __future__ import annotations
+
+import math
+
+LARGEST_LOSS = 400.0
+"""N e, nats: beyond it the terms leave the range of doubles."""
+LARGEST_STEPS = 2_000
+LARGEST_WORK = 2e7
+"""Steps times the square of the number of uniforms: about a tenth of a second."""
+
+_OMITTED = 60.0
+"""Nats: the share of the terms with more uniforms than are kept is e^-this, or none are."""
+
+
+def uniforms_kept(steps: int, loss: float) -> int:
+    """How many uniforms the sums go up to: all N, or enough that e^-60 of the weight is left out."""
+    share = loss / (2 + loss)
+    low, high = math.floor(share * steps), steps
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if log_excess(steps, middle, share) <= -_OMITTED else (middle, high)
+    return high
+
+
+def log_excess(steps: int, kept: int, share: float) -> float:
+    """ln of a bound of P(Binomial(N, share) > kept): -N times a Kullback-Leibler divergence (Chernoff)."""
+    if kept >= steps:
+        return -math.inf
+    rate = (kept + 1) / steps
+    if rate <= share:
+        return 0.0
+    missed = (1 - rate) * math.log((1 - rate) / (1 - share)) if rate < 1 else 0.0
+    return -steps * (rate * math.log(rate / share) + missed) * (1 - 1e-12)
+
+
+def can_sum(steps: int, loss: float) -> bool:
+    """Whether a run of so many steps of loss e (nats) is in reach of `LaplaceSums`."""
+    if steps > LARGEST_STEPS or steps * loss > LARGEST_LOSS:
+        return False
+    return steps * uniforms_kept(steps, loss) ** 2 <= LARGEST_WORK
+
+
+def log_atoms(loss: float, sample_rate: float) -> float:
+    """ln of the mass of a (sampled) Laplace step's two extreme losses, the larger of that under H0 and under H1."""
+    least, most = (1 + sample_rate * math.expm1(side * min(loss, 600.0)) for side in (-1, 1))
+    far = math.exp(-loss)
+    return math.log(0.5) + max(math.log1p(far), math.log(least + most * far))
