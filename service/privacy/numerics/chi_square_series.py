@@ -24,7 +24,7 @@ _LARGE_MEAN = 300.0
 """Poisson means above this need sums scaled by their last term; below it e^m fits into doubles."""
 _FRACTION_LEVELS = 16
 _FRACTION_LEVELS_OVER_Y = 100.0
-"""Levels of the continued fraction and, over the least y (1/2 or more), further ones: they close it to the last digit."""
+"""Levels of the continued fraction and, over the least y (1/2 or more), more: its bracket closes to rounding."""
 
 
 def series_tail(degrees: float, noncentrality: float, x: FloatArray, lower: bool) -> tuple[FloatArray, FloatArray]:
