@@ -232,7 +232,7 @@ def test_a_single_step_has_the_same_curve_with_a_fresh_direction() -> None:
 def test_a_mixture_with_the_worst_case() -> None:
     """Profiles and balanced accuracy are linear in the share; the power is above the average at one rate."""
     relaxed, worst = curves(1, 1.0), WorstCase().curves(built(gaussian(1.0)))
-    rates = np.array([1e-6, 1e-3, 0.05, 0.3, 0.8])
+    rates = np.array([1e-6, 0.05, 0.8])
     accuracy = [membership.attack_accuracy(pair.both, 0.5).value.upper for pair in (relaxed, worst)]
     for share in (0.25, 0.75):
         mixed = half_and_half(share, 1.0)
