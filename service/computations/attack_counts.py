@@ -26,8 +26,8 @@ CURVES_READ: Final = 2
 """A point in each orientation."""
 
 TRIALS_INDEPENDENT: Final = Assumption(
-    text="The trials are independent, each with its own run of what is attacked, and the attack was fixed before it was "
-    "counted. Trials that share a run depend on each other, and the confidence is then not the stated one.",
+    text="The trials are independent, each with its own run of what is attacked, and the attack was fixed before it "
+    "was counted. Trials that share a run depend on each other, and the confidence is then not the stated one.",
     holds="unknown",
 )
 SOURCE: Final = (

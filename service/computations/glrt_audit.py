@@ -29,7 +29,7 @@ NOISE_IS_FRESH: Final = Assumption(
 )
 NOTES: Final = (
     "Drawn is the mean of all answers, by its law; it is all that either adversary uses.",
-    "The bands hold for all thresholds of one adversary together (Dvoretzky, Kiefer and Wolfowitz, each class at half).",
+    "The bands hold for all thresholds of one adversary together (Dvoretzky, Kiefer, Wolfowitz; each class at half).",
 )
 GLRT_SOURCE: Final = "Kaissis et al. (GLRT), Theorems 1 and 2: R(x) = SF[chi2'_d(lambda)](SF^-1[chi2_d](x))"
 OPTIMAL_SOURCE: Final = "Neyman and Pearson 1933: Q(Q^-1(x) - sqrt(lambda))"

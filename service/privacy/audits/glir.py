@@ -1,9 +1,9 @@
 """The gradient likelihood ratio attack (GLiR): was the gradient of a query part of a released mean gradient?
 
-One step releases m = (1/n) sum theta_i + noise, with theta_i independent of law (mu, Sigma). Given the gradient theta of a
-query, m is normal: mean mu and covariance V0 = Sigma/n + T without the query in the batch (H0), mean mu + (theta-mu)/n and
-V1 = V0 - Sigma/n^2 with it (H1); T is the covariance of the noise. Everything below is in whitened coordinates,
-x = Sigma^-1/2 (m - mu) and g = Sigma^-1/2 (theta - mu), in which both are diagonal: v0 = 1/n + t, v1 = v0 - 1/n^2.
+One step releases m = (1/n) sum theta_i + noise, with theta_i independent of law (mu, Sigma). Given the gradient theta
+of a query, m is normal: mean mu and covariance V0 = Sigma/n + T without the query in the batch (H0), mean
+mu + (theta - mu)/n and V1 = V0 - Sigma/n^2 with it (H1); T is the covariance of the noise. Whitened,
+x = Sigma^-1/2 (m - mu) and g = Sigma^-1/2 (theta - mu), both are diagonal: v0 = 1/n + t and v1 = v0 - 1/n^2.
 
 Source: Leemann, Pawelczyk, Kasneci 2023, Algorithm 1, with the factor n (not n - 1), the lower tail, the centred
 susceptibility and Fisher's combination: as printed, nominal 5 % become 12 %.
@@ -50,7 +50,7 @@ class Noise:
 class StepAudit:
     """What one step says about each query; arrays of shape (q,).
 
-    `susceptibility`: K = |g|^2. `statistic` and `log_p_value` (an upper bound of ln p under H0) as in the functions below.
+    `susceptibility`: K = |g|^2. `statistic` and `log_p_value` (an upper bound of ln p under H0): see below.
     `log_likelihood_ratio`: ln of the density of m under H1 over that under H0, in nats.
     """
 

@@ -1,9 +1,9 @@
 """What the best attack on mean gradients can reach: Theorem 5.1, composed over steps and over the records' K.
 
-With a known law of the gradients, the sum of the statistics of T independent steps of dimension d with one effective batch size
-N is chi2'_Td(N K) under H0 and (N-1)/N chi2'_Td((N-1) K) under H1, K the sum of the susceptibilities: several steps are one
-step of more dimensions, exactly. Records of different K are attacked at one likelihood-ratio level (the composition of
-Definition 4.1), which is what ranking by likelihood ratio does.
+With a known law of the gradients, the sum of the statistics of T independent steps of dimension d with one effective
+batch size N is chi2'_Td(N K) under H0 and (N-1)/N chi2'_Td((N-1) K) under H1, K the sum of the susceptibilities: so
+several steps are one step of more dimensions, exactly. Records of different K are attacked at one likelihood-ratio
+level (the composition of Definition 4.1), which is what ranking by likelihood ratio does.
 
 Source: Leemann, Pawelczyk, Kasneci 2023, Theorem 5.1 with the centred K, and Definition 4.1.
 """
@@ -17,12 +17,15 @@ from typing import Final, final
 import numpy as np
 from numpy.typing import NDArray
 
-from service.privacy.audits.tails import LogTails, log_tails
 from service.privacy.enclosure import FloatArray
+from service.privacy.numerics.noncentral_chi_square import NoncentralChiSquare
 
+LARGEST_NONCENTRALITY: Final = 1e12
 LEVELS: Final = 400
 LARGEST_GROUPS: Final = 32
 DEVIATIONS_BELOW, DEVIATIONS_ABOVE = 12.0, 7.0
+SMALLEST_SHARE: Final = 1e-9
+"""Thresholds below this share of a statistic's mean stand for all smaller ones."""
 MARGIN: Final = 1e-9
 """Relative; covers the rounding of thresholds, whose effect on a tail grows like sqrt(N K) units in the last place."""
 
@@ -68,18 +71,20 @@ def susceptibility_groups(susceptibilities: FloatArray) -> tuple[FloatArray, Flo
 def theory_curve(dimension: int, effective_batch_size: float, susceptibilities: FloatArray) -> ConcaveCurve:
     """The curve of records with susceptibilities K (summed over steps), shape (q,), in `dimension` (summed likewise).
 
-    Nodes at 400 likelihood-ratio levels t: alpha(t) = mean F[chi2'_d(N K)](s), power(t) = mean F[chi2'_d((N-1)K)](N s/(N-1))
-    at s = 2(N-1)(K/2 + (d/2) ln(N/(N-1)) - t). Needs N > 1.
+    Nodes at 400 likelihood-ratio levels t: alpha(t) = mean F[chi2'_d(N K)](s) and
+    power(t) = mean F[chi2'_d((N-1)K)](N s/(N-1)) at s = 2(N-1)(K/2 + (d/2) ln(N/(N-1)) - t). Needs N > 1, K < 1e11; N is
+    capped where N K would exceed 1e12, which only raises the curve.
     """
-    n = effective_batch_size
     groups, weights = susceptibility_groups(susceptibilities)
+    # Power falls with N, so a smaller one is a bound as well.
+    n = min(effective_batch_size, LARGEST_NONCENTRALITY / max(float(groups[-1]), 1.0))
     logs = dimension / 2 * math.log1p(1 / (n - 1))
     levels = _levels(dimension, n, groups, logs)
     rates, powers = [np.zeros((2, levels.size)) for _ in range(2)]
     for k, weight in zip(groups.tolist(), weights.tolist(), strict=True):
         s = 2 * (n - 1) * (k / 2 + logs - levels)
-        rates += weight * _lower_tail(log_tails(dimension, n * k, s))
-        powers += weight * _lower_tail(log_tails(dimension, (n - 1) * k, n / (n - 1) * s))
+        rates += weight * _lower_tail(dimension, n * k, s)
+        powers += weight * _lower_tail(dimension, (n - 1) * k, n / (n - 1) * s)
     return ConcaveCurve(
         rate_lower=rates[0] * (1 - MARGIN),
         rate_upper=np.minimum(rates[1] * (1 + MARGIN), 1.0),
@@ -89,15 +94,17 @@ def theory_curve(dimension: int, effective_batch_size: float, susceptibilities: 
     )
 
 
-def _lower_tail(tails: LogTails) -> FloatArray:
-    return np.exp(np.stack((tails.lower_low, tails.lower_high)))
+def _lower_tail(degrees: int, noncentrality: float, x: FloatArray) -> FloatArray:
+    floor = SMALLEST_SHARE * (degrees + noncentrality)
+    tails = NoncentralChiSquare(float(degrees), noncentrality).log_tails(np.maximum(x, floor))
+    return np.stack((np.where(x < floor, 0.0, np.exp(tails.lower_low)), np.exp(tails.lower_high)))
 
 
 def _levels(dimension: int, n: float, groups: FloatArray, logs: float) -> FloatArray:
     """Levels that fall, so that rates rise: from deep in the lower tail of S under H0 to far above its mean."""
     mean = dimension + n * groups
     deviation = np.sqrt(2 * dimension + 4 * n * groups)
-    smallest = np.maximum(mean - DEVIATIONS_BELOW * deviation, 1e-3 * mean)
+    smallest = np.maximum(mean - DEVIATIONS_BELOW * deviation, SMALLEST_SHARE * mean)
     largest = mean + DEVIATIONS_ABOVE * deviation
     highest = float(np.max(groups / 2 + logs - smallest / (2 * (n - 1))))
     lowest = float(np.min(groups / 2 + logs - largest / (2 * (n - 1))))

@@ -48,7 +48,7 @@ def from_gradients(background: FloatArray, shrinkage: float | None) -> GradientL
     """The law estimated from background gradients, shape (b, d), b >= 2.
 
     Sigma = (1 - rho) S + rho (tr S/d) I with S the covariance about the sample mean, divisor b - 1. Where no rho is
-    given: rho = min(1, sum_k |x_k x_k' - S|^2/(b^2 |S - (tr S/d) I|^2)), x_k the centred gradients and S with divisor b.
+    given: rho = min(1, sum_k |x_k x_k' - S|^2/(b^2 |S - (tr S/d) I|^2)), x_k the centred gradients, S with divisor b.
     Raises OutOfDomain when the result is singular. Source: Ledoit and Wolf 2004, section 3.3.
     """
     count = background.shape[0]

@@ -64,8 +64,8 @@ class _Layout:
     nodes: int
 
 
-def line_values(degrees: float, noncentrality: float, x: FloatArray) -> LineValues:
-    """The smaller tail and the density at each x; shape (n,), 1e-290 <= x <= 1e30.
+def line_values(degrees: float, noncentrality: float | FloatArray, x: FloatArray) -> LineValues:
+    """The smaller tail and the density at each x; shape (n,), 1e-290 <= x <= 1e30; one noncentrality, or n.
 
     Serves where degrees >= 50 or b >= 60 (elsewhere the bounds are valid, but wide); the density for degrees >= 5 only.
     """

@@ -25,9 +25,7 @@ _WIDENINGS = 60
 _LOG_HALF = float(np.log(0.5))
 
 
-def quantiles(
-    law: NoncentralChiSquare, log_probability: FloatArray, tail: Tail
-) -> tuple[FloatArray, FloatArray]:
+def quantiles(law: NoncentralChiSquare, log_probability: FloatArray, tail: Tail) -> tuple[FloatArray, FloatArray]:
     """Proved brackets of the x at which ln P(tail at x) is `log_probability`; shape (n,) each."""
     below, above = np.zeros_like(log_probability), np.full_like(log_probability, np.inf)
     inside = np.isfinite(log_probability) & (log_probability < 0)

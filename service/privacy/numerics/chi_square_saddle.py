@@ -46,7 +46,7 @@ class Saddle:
     """Bound of |x w - d - nc/w| / 2."""
 
 
-def saddle(degrees: float, noncentrality: float, x: FloatArray) -> Saddle:
+def saddle(degrees: float, noncentrality: float | FloatArray, x: FloatArray) -> Saddle:
     """The saddle at each x; shape (n,), 1e-290 <= x <= 1e30.
 
     Absolute error of the exponent: about 20 u of itself, and of its slope times the slack.
@@ -72,7 +72,7 @@ def saddle(degrees: float, noncentrality: float, x: FloatArray) -> Saddle:
     return Saddle(place, pole, noncentrality / (2 * place), exponent, error, slack)
 
 
-def excess(degrees: float, noncentrality: float, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+def excess(degrees: float, noncentrality: float | FloatArray, x: FloatArray) -> tuple[FloatArray, FloatArray]:
     """x - d - nc, to nearly its last digit however close x is to the mean, and a bound of its error."""
     first, first_rest = _exact_difference(x, noncentrality)
     second, second_rest = _exact_difference(first, degrees)

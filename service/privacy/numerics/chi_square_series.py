@@ -59,7 +59,9 @@ def _logarithms(
     log_scale: FloatArray, scale_error: FloatArray, value: FloatArray, error: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     low, high = np.log(value - error), np.log(value + error)
-    margin = scale_error + FUNCTION_ERROR * np.maximum(np.abs(low), np.abs(high)) + 2 * UNIT_ROUNDOFF * np.abs(log_scale)
+    margin = (
+        scale_error + FUNCTION_ERROR * np.maximum(np.abs(low), np.abs(high)) + 2 * UNIT_ROUNDOFF * np.abs(log_scale)
+    )
     return log_scale + low - margin, log_scale + high + margin
 
 
