@@ -58,19 +58,18 @@ BACKGROUND_NEEDED: Final = (
 
 def check_steps(steps: tuple[GradientStep, ...]) -> int:
     """The number of queries. Raises PydanticCustomError for shapes that do not fit together."""
-    queries = len(steps[0].query_gradients)
+    queries, dimension = len(steps[0].query_gradients), len(steps[0].query_gradients[0])
     for number, step in enumerate(steps):
         shapes = {name: _shape(f"/steps/{number}/{name}", vars(step)[name]) for name in GradientStep.model_fields}
-        check_shapes(f"/steps/{number}", shapes, queries)
+        check_shapes(f"/steps/{number}", shapes, queries, dimension)
     return queries
 
 
-def check_shapes(pointer: str, shapes: dict[str, tuple[int, ...] | None], queries: int) -> None:
+def check_shapes(pointer: str, shapes: dict[str, tuple[int, ...] | None], queries: int, dimension: int) -> None:
     """Raises PydanticCustomError where the arrays of a step, by their shapes, are not those of `GradientStep`.
 
-    `shapes` has all its fields, None for what is absent; `queries` is the number of them in the first step.
+    `shapes` has all its fields, None for what is absent; `queries` and `dimension` are those of the first step.
     """
-    dimension = (shapes["mean_gradient"] or (0,))[0]
     expected: dict[str, tuple[int | None, ...]] = {
         "mean_gradient": (dimension,),
         "query_gradients": (queries, dimension),
@@ -104,14 +103,12 @@ def _fits(shape: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
     )
 
 
-def _shape(pointer: str, value: tuple[object, ...] | None) -> tuple[int, ...] | None:
-    """The shape of nested tuples."""
+def _shape(pointer: str, value: tuple[float, ...] | tuple[tuple[float, ...], ...] | None) -> tuple[int, ...] | None:
+    """The shape of a vector or of the rows of a matrix."""
     if value is None:
         return None
-    lengths = [len(row) for row in value if isinstance(row, tuple)]
-    if not lengths:
-        return (len(value),)
+    lengths = [len(row) for row in value if not isinstance(row, float)]
     for place, length in enumerate(lengths):
         if length != lengths[0]:
             raise refusal(f"{pointer}/{place}", f"Must have {lengths[0]} entries, as the first row.")
-    return (len(value), lengths[0])
+    return (len(value), *lengths[:1])

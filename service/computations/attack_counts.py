@@ -21,6 +21,7 @@ from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import PrivacyComputationError
 
 METHOD: Final = "auto"
+WORST_CASE: Final[str] = "worst_case"
 COUNTING_COST: Final = 300
 CURVES_READ: Final = 2
 """A point in each orientation."""
@@ -51,7 +52,7 @@ def compute_attack_counts(request: AttackCountsRequest, digest: str, engine_vers
     bound = worst_case = None
     if mechanism is not None and threat_model is not None:
         bound = _verdict(rates, mechanism, threat_model)
-        if not isinstance(threat_model, WorstCaseThreatModel):
+        if threat_model.type != WORST_CASE:
             worst_case = _verdict(rates, mechanism, WorstCaseThreatModel(type="worst_case"))
     known = None if mechanism is None else caveats(mechanism)
     return {
@@ -118,7 +119,7 @@ def attack_counts_cost(request: AttackCountsRequest) -> int:
     if request.mechanism is None:
         return COUNTING_COST
     asked = tariff(mechanism_of(request.mechanism), METHOD, EngineOptions())
-    bounds = 1 if isinstance(request.threat_model, WorstCaseThreatModel) else 2
+    bounds = 1 if request.threat_model is None or request.threat_model.type == WORST_CASE else 2
     return COUNTING_COST + bounds * (asked.base + CURVES_READ * asked.directed.point)
 
 

@@ -20,10 +20,13 @@ import numpy as np
 from service.privacy.audits.gradient_law import GradientLaw
 from service.privacy.audits.tails import SMALLEST_LOG, log_p_values
 from service.privacy.enclosure import FloatArray
+from service.privacy.errors import OutOfDomain
 
 P_VALUE_DRAWS: Final = 1_999
 """Draws behind a p-value where the noise is isotropic: p-values are multiples of 1/2000."""
 QUERIES_AT_ONCE: Final = 512
+LARGEST_DEVIATION, LARGEST_MEAN = 1e3, 1e30
+"""Of whitened entries of queries, and of means, which hold the noise."""
 
 
 @final
@@ -50,10 +53,12 @@ class Noise:
 class StepAudit:
     """What one step says about each query; arrays of shape (q,).
 
-    `susceptibility`: K = |g|^2. `statistic` and `log_p_value` (an upper bound of ln p under H0): see below.
+    `dimension`: d. `susceptibility`: K = |g|^2. `statistic` and `log_p_value`, an upper bound of ln p
+    under H0: see below.
     `log_likelihood_ratio`: ln of the density of m under H1 over that under H0, in nats.
     """
 
+    dimension: int
     susceptibility: FloatArray
     statistic: FloatArray
     log_p_value: FloatArray
@@ -70,9 +75,11 @@ def audit_step(
 ) -> StepAudit:
     """Audit one step. mean_gradient: (d,), or (q, d) where each query has its own; query_gradients: (q, d).
 
-    The generator is used for isotropic noise only.
+    The generator is used for isotropic noise only. Raises OutOfDomain for gradients beyond all that is plausible.
     """
     x, g = law.whitened(mean_gradient), law.whitened(query_gradients)
+    _check_range("mean_gradient", x, LARGEST_MEAN)
+    _check_range("query_gradients", g, LARGEST_DEVIATION)
     t = noise.whitened_variances(law.variances)
     v0 = 1 / batch_size + t
     v1 = v0 - 1 / batch_size**2
@@ -82,11 +89,18 @@ def audit_step(
     else:
         statistic, logs = _proportional(x, g, float(v0[0]), batch_size)
     return StepAudit(
+        dimension=v0.size,
         susceptibility=susceptibility,
         statistic=statistic,
         log_p_value=logs,
         log_likelihood_ratio=_log_likelihood_ratio(x, g, v0, v1, batch_size),
     )
+
+
+def _check_range(name: str, whitened: FloatArray, largest: float) -> None:
+    if float(np.max(np.abs(whitened))) > largest:
+        domain = f"within {largest:g} standard deviations of the background's mean, in every direction"
+        raise OutOfDomain(name, "an array", domain, "Send a larger shrinkage if the covariance is nearly singular.")
 
 
 def _proportional(x: FloatArray, g: FloatArray, v0: float, n: int) -> tuple[FloatArray, FloatArray]:

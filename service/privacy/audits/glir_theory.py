@@ -72,8 +72,8 @@ def theory_curve(dimension: int, effective_batch_size: float, susceptibilities: 
     """The curve of records with susceptibilities K (summed over steps), shape (q,), in `dimension` (summed likewise).
 
     Nodes at 400 likelihood-ratio levels t: alpha(t) = mean F[chi2'_d(N K)](s) and
-    power(t) = mean F[chi2'_d((N-1)K)](N s/(N-1)) at s = 2(N-1)(K/2 + (d/2) ln(N/(N-1)) - t). Needs N > 1, K < 1e11; N is
-    capped where N K would exceed 1e12, which only raises the curve.
+    power(t) = mean F[chi2'_d((N-1)K)](N s/(N-1)) at s = 2(N-1)(K/2 + (d/2) ln(N/(N-1)) - t). Needs N > 1,
+    K < 1e11; N is capped where N K would exceed 1e12, which only raises the curve.
     """
     groups, weights = susceptibility_groups(susceptibilities)
     # Power falls with N, so a smaller one is a bound as well.

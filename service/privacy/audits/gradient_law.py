@@ -59,14 +59,16 @@ def from_gradients(background: FloatArray, shrinkage: float | None) -> GradientL
     return _law(mean, scatter / (count - 1), rho, "background_gradients")
 
 
-def from_moments(mean: FloatArray, covariance: FloatArray, shrinkage: float | None) -> GradientLaw:
+def from_moments(
+    mean: FloatArray, covariance: FloatArray, shrinkage: float | None, name: str = "background_covariance"
+) -> GradientLaw:
     """The law with a given mean, shape (d,), and covariance, shape (d, d) or its diagonal (d,); rho is 0 if not given.
 
-    Raises OutOfDomain when the covariance is not symmetric, or singular after shrinkage.
+    `name` is what errors call the covariance. Raises OutOfDomain when it is not symmetric, or singular after shrinkage.
     """
     if covariance.ndim == 2 and not np.allclose(covariance, covariance.T, rtol=1e-9, atol=1e-12 * _largest(covariance)):
-        raise OutOfDomain("background_covariance", "a matrix", "symmetric")
-    return _law(mean, covariance, shrinkage or 0.0, "background_covariance")
+        raise OutOfDomain(name, "a matrix", "symmetric")
+    return _law(mean, covariance, shrinkage or 0.0, name)
 
 
 def _largest(covariance: FloatArray) -> float:

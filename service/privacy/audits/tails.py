@@ -31,7 +31,7 @@ def log_p_values(statistic: FloatArray, degrees: int, noncentrality: FloatArray)
     logs = chernoff(statistic, degrees, noncentrality)
     product = 4 * statistic * noncentrality
     by_line = (degrees >= LEAST_DEGREES) | (product >= LEAST_PRODUCT)
-    by_line &= (noncentrality <= LARGEST_NONCENTRALITY) & (statistic > 1e-290)
+    by_line &= (noncentrality <= LARGEST_NONCENTRALITY) & (statistic > 1e-290) & (statistic < 1e30)
     places = np.flatnonzero(by_line)
     for start in range(0, places.size, ROWS):
         rows = places[start : start + ROWS]
