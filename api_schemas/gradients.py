@@ -61,12 +61,16 @@ def check_steps(steps: tuple[GradientStep, ...]) -> int:
     queries, dimension = len(steps[0].query_gradients), len(steps[0].query_gradients[0])
     for number, step in enumerate(steps):
         shapes = {name: _shape(f"/steps/{number}/{name}", vars(step)[name]) for name in GradientStep.model_fields}
-        check_shapes(f"/steps/{number}", shapes, queries, dimension)
+        wrong = misfit(f"/steps/{number}", shapes, queries, dimension)
+        if wrong is not None:
+            raise refusal(*wrong)
     return queries
 
 
-def check_shapes(pointer: str, shapes: dict[str, tuple[int, ...] | None], queries: int, dimension: int) -> None:
-    """Raises PydanticCustomError where the arrays of a step, by their shapes, are not those of `GradientStep`.
+def misfit(
+    pointer: str, shapes: dict[str, tuple[int, ...] | None], queries: int, dimension: int
+) -> tuple[str, str] | None:
+    """Where the arrays of a step, by their shapes, are not those of `GradientStep`: the pointer, and what is allowed.
 
     `shapes` has all its fields, None for what is absent; `queries` and `dimension` are those of the first step.
     """
@@ -81,7 +85,7 @@ def check_shapes(pointer: str, shapes: dict[str, tuple[int, ...] | None], querie
     for name, shape in shapes.items():
         if shape is not None and not _fits(shape, expected[name]):
             wanted = " x ".join("b" if length is None else str(length) for length in expected[name])
-            raise refusal(f"{pointer}/{name}", f"Must have the shape {wanted}, as the rest of the request.")
+            return f"{pointer}/{name}", f"Must have the shape {wanted}, as the rest of the request."
     known = {name for name, shape in shapes.items() if shape is not None and name.startswith("background")}
     if known not in _BACKGROUNDS:
         sentence = (
@@ -107,7 +111,7 @@ def _shape(pointer: str, value: tuple[float, ...] | tuple[tuple[float, ...], ...
     """The shape of a vector or of the rows of a matrix."""
     if value is None:
         return None
-    lengths = [len(row) for row in value if not isinstance(row, float)]
+    lengths = [len(row) for row in value if isinstance(row, tuple)]
     for place, length in enumerate(lengths):
         if length != lengths[0]:
             raise refusal(f"{pointer}/{place}", f"Must have {lengths[0]} entries, as the first row.")

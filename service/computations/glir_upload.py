@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import PrivateAttr
-from pydantic_core import PydanticCustomError
 
 from api_schemas.glir_audit import GlirParameters
 from api_schemas.gradients import (
@@ -19,7 +18,7 @@ from api_schemas.gradients import (
     LARGEST_QUERIES,
     LARGEST_STEP_COUNT,
     GradientStep,
-    check_shapes,
+    misfit,
 )
 from service.computations.array_archive import TEXT_KIND, ArchiveError, ArrayArchive, Header, pointer_to
 from service.privacy.enclosure import FloatArray
@@ -44,6 +43,11 @@ class GlirUpload(GlirParameters):
     """Of each step; 0 where the law is given by moments."""
     has_members: bool
     _body: bytes = PrivateAttr(b"")
+
+    def carrying(self, body: bytes) -> Self:
+        """The same, with its archive."""
+        self._body = body
+        return self
 
     def arrays(self) -> UploadedArrays:
         """The arrays, to be read one by one."""
@@ -96,16 +100,14 @@ def read_glir_upload(body: bytes) -> GlirUpload:
     if members is not None and (members.shape != (queries,) or members.kind != "b"):
         raise ArchiveError(pointer_to(MEMBERS), f"Must be booleans, one for each of the {queries} queries.")
     backgrounds = [steps[number]["background_gradients"] for number in range(len(steps))]
-    upload = GlirUpload(
+    return GlirUpload(
         **parameters,
         archive_sha256=hashlib.sha256(body).hexdigest(),
         dimension=dimension,
         queries=queries,
         background_rows=tuple(0 if shape is None else shape[0] for shape in backgrounds),
         has_members=members is not None,
-    )
-    upload._body = body  # noqa: SLF001 - a private attribute of a model has no other way in
-    return upload
+    ).carrying(body)
 
 
 NAMES: Final = (
@@ -138,9 +140,7 @@ def _check_steps(steps: dict[int, Shapes]) -> tuple[int, int]:
         if background is not None and not 2 <= background[0] <= LARGEST_BACKGROUND:
             pointer = f"/steps/{number}/background_gradients"
             raise ArchiveError(pointer, f"Must have 2 to {LARGEST_BACKGROUND} rows.")
-        try:
-            check_shapes(f"/steps/{number}", shapes, first[0], first[1])
-        except PydanticCustomError as error:
-            context = error.context or {}
-            raise ArchiveError(str(context["pointer"]), str(context["sentence"])) from None
+        wrong = misfit(f"/steps/{number}", shapes, first[0], first[1])
+        if wrong is not None:
+            raise ArchiveError(*wrong)
     return first
