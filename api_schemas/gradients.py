@@ -87,11 +87,7 @@ def misfit(
             wanted = " x ".join("b" if length is None else str(length) for length in expected[name])
             return f"{pointer}/{name}", f"Must have the shape {wanted}, as the rest of the request."
     known = {name for name, shape in shapes.items() if shape is not None and name.startswith("background")}
-    if known not in _BACKGROUNDS:
-        sentence = (
-            "Send `background_gradients`, or `background_mean` with `background_covariance` or `background_variances`."
-        )
-        raise refusal(pointer, sentence)
+    return None if known in _BACKGROUNDS else (pointer, BACKGROUND_NEEDED)
 
 
 _BACKGROUNDS: Final = (
