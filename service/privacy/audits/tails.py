@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -42,7 +42,8 @@ def log_p_values(statistic: FloatArray, degrees: int, noncentrality: FloatArray)
 
 
 def _line(statistic: FloatArray, degrees: int, noncentrality: FloatArray) -> FloatArray:
-    values = line_values(float(degrees), noncentrality, statistic)
+    each: Any = noncentrality  # the lines are computed element by element, so that each may have its own
+    values = line_values(float(degrees), each, statistic)
     is_lower = values.saddle.pole >= 0
     scale, margin = values.saddle.exponent, values.saddle.exponent_error
     margin = margin + (FUNCTION_ERROR + 4 * UNIT_ROUNDOFF) * (1 + np.abs(scale))
