@@ -17,7 +17,7 @@ from service.privacy.enclosure import Evidence, FloatArray
 NORMAL_COST: Final = 0.012
 TRIAL_COST: Final = 0.5
 CUTOFF_COST: Final = 60
-BASE_COST: Final = 2_000
+BASE_COST: Final = 20_000
 
 DIRECTION_UNKNOWN: Final = Assumption(
     text="The GLRT adversary does not know the direction of the true answer, nor anything that narrows it down; the "
