@@ -82,14 +82,14 @@ def needed_epsilon(hits: float, alarms: float, delta: float) -> float:
 
 
 @pytest.mark.parametrize(
-    "counts", [(180, 1000, 10, 1000), (10, 1000, 180, 1000), (500, 1000, 480, 1000), (0, 30, 30, 30), (995, 1000, 700, 900)]
+    "counts",
+    [(180, 1000, 10, 1000), (10, 1000, 180, 1000), (500, 1000, 480, 1000), (0, 30, 30, 30), (995, 1000, 700, 900)],
 )
 def test_all_rates_of_the_region_need_what_is_enclosed(counts: tuple[int, int, int, int]) -> None:
     found = region(*counts, 0.95)
     mu, pure, approximate = gdp_mu(found), epsilon(found, 0.0), epsilon(found, 1e-3)
     hits, alarms = (
-        np.linspace(side.lower, side.upper, 12)[1:-1]
-        for side in (found.true_positive_rate, found.false_positive_rate)
+        np.linspace(side.lower, side.upper, 12)[1:-1] for side in (found.true_positive_rate, found.false_positive_rate)
     )
     for hit in hits.tolist():
         for alarm in alarms.tolist():
@@ -134,7 +134,8 @@ def test_guessing_proves_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("counts", "name"), [((0, 0, 1, 2), "members"), ((3, 2, 0, 1), "true_positives"), ((1, 1, -1, 1), "false_positives")]
+    ("counts", "name"),
+    [((0, 0, 1, 2), "members"), ((3, 2, 0, 1), "true_positives"), ((1, 1, -1, 1), "false_positives")],
 )
 def test_counts_that_are_none(counts: tuple[int, int, int, int], name: str) -> None:
     with pytest.raises(OutOfDomain) as caught:

@@ -101,11 +101,18 @@ def _lower_tail(degrees: int, noncentrality: float, x: FloatArray) -> FloatArray
 
 
 def _levels(dimension: int, n: float, groups: FloatArray, logs: float) -> FloatArray:
-    """Levels that fall, so that rates rise: from deep in the lower tail of S under H0 to far above its mean."""
+    """Levels that fall, so that rates rise: from deep in the lower tail of S under H0 to far above its mean.
+
+    Most are equally spaced; the others resolve the very smallest thresholds, which count in few dimensions.
+    """
     mean = dimension + n * groups
     deviation = np.sqrt(2 * dimension + 4 * n * groups)
     smallest = np.maximum(mean - DEVIATIONS_BELOW * deviation, SMALLEST_SHARE * mean)
     largest = mean + DEVIATIONS_ABOVE * deviation
-    highest = float(np.max(groups / 2 + logs - smallest / (2 * (n - 1))))
-    lowest = float(np.min(groups / 2 + logs - largest / (2 * (n - 1))))
-    return np.linspace(highest, lowest, LEVELS)
+    offsets = groups / 2 + logs
+    highest = offsets - smallest / (2 * (n - 1))
+    lowest = float(np.min(offsets - largest / (2 * (n - 1))))
+    top = int(np.argmax(highest))
+    thresholds = np.geomspace(smallest[top], mean[top], LEVELS // 4)
+    fine = offsets[top] - thresholds / (2 * (n - 1))
+    return np.unique(np.concatenate((np.linspace(highest[top], lowest, LEVELS - LEVELS // 4), fine)))[::-1]
