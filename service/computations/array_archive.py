@@ -95,7 +95,7 @@ class ArrayArchive:
         widest = WIDEST_TEXT if dtype.kind == TEXT_KIND else WIDEST_NUMBER if dtype.kind in NUMERIC_KINDS else 0
         if dtype.itemsize > widest:
             raise ArchiveError(pointer_to(name), "Must hold numbers of at most 8 bytes; objects are never unpickled.")
-        if math.prod(shape) * dtype.itemsize != size:
+        if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != size:
             raise ArchiveError(pointer_to(name), "Must be as long as its header says.")
         return Header(tuple(shape), dtype.kind)
 
