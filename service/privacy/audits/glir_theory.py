@@ -113,6 +113,7 @@ def _levels(dimension: int, n: float, groups: FloatArray, logs: float) -> FloatA
     highest = offsets - smallest / (2 * (n - 1))
     lowest = float(np.min(offsets - largest / (2 * (n - 1))))
     top = int(np.argmax(highest))
-    thresholds = np.geomspace(smallest[top], mean[top], LEVELS // 4)
-    fine = offsets[top] - thresholds / (2 * (n - 1))
-    return np.unique(np.concatenate((np.linspace(highest[top], lowest, LEVELS - LEVELS // 4), fine)))[::-1]
+    thresholds: FloatArray = np.geomspace(float(smallest[top]), float(mean[top]), LEVELS // 4)
+    fine: FloatArray = float(offsets[top]) - thresholds / (2 * (n - 1))
+    coarse = np.linspace(float(highest[top]), lowest, LEVELS - LEVELS // 4)
+    return np.unique(np.concatenate((coarse, fine)))[::-1]
