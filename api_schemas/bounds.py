@@ -43,16 +43,14 @@ from api_schemas.questions import (
     TradeOffQuestion,
     listed_numbers,
 )
-from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel
+from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel, settled
 
 
 class BoundsRequest(Request):
     """A mechanism, who attacks it, and what to find out."""
 
     mechanism: MechanismSpec
-    threat_model: Annotated[ThreatModelSpec, Field(description="Who attacks.")] = WorstCaseThreatModel(
-        type="worst_case"
-    )
+    threat_model: ThreatModelSpec = WorstCaseThreatModel(type="worst_case")
     questions: Annotated[
         tuple[QuestionSpec, ...],
         Field(
@@ -72,6 +70,7 @@ class BoundsRequest(Request):
     @model_validator(mode="after")
     def _within_limits(self) -> Self:
         check_tree(self.mechanism)
+        vars(self)["threat_model"] = settled(self.threat_model, self.mechanism)
         if sum(map(listed_numbers, self.questions)) > LARGEST_LIST:
             raise refusal("/questions", f"The lists of all questions together may hold at most {LARGEST_LIST} numbers.")
         settle_options(self, (self.method,))
@@ -191,7 +190,7 @@ class Hazard(Response):
 
 
 class RelaxedComparison(Response):
-    """The worst-case answers beside those of a relaxed threat model."""
+    """The worst-case answers beside those of a relaxed threat model, by the method auto."""
 
     threat_model: ThreatModelSpec
     answers: tuple[Answer, ...]

@@ -25,7 +25,7 @@ from api_schemas.quantities import (
     OptionalSeed,
     RelativeTolerance,
 )
-from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel
+from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel, is_relaxed, settled
 
 LARGEST_CHOICES: Final = 8
 LARGEST_CURVES: Final = 64
@@ -59,7 +59,11 @@ class CurvesRequest(Request):
     mechanism: MechanismSpec
     threat_models: Annotated[
         tuple[ThreatModelSpec, ...],
-        Field(min_length=1, max_length=LARGEST_CHOICES, description="Who attacks: a curve for each."),
+        Field(
+            min_length=1,
+            max_length=LARGEST_CHOICES,
+            description="Who attacks: a curve for each. The worst case is added where only relaxed models are named.",
+        ),
     ] = (WorstCaseThreatModel(type="worst_case"),)
     methods: Annotated[
         tuple[Engine, ...],
@@ -91,6 +95,7 @@ class CurvesRequest(Request):
     @model_validator(mode="after")
     def _within_limits(self) -> Self:
         check_tree(self.mechanism)
+        vars(self)["threat_models"] = self._with_worst_case()
         settle_options(self, self.methods)
         if self.false_positive_rates is None:
             vars(self)["grid"] = self.grid or RateGrid()
@@ -105,6 +110,13 @@ class CurvesRequest(Request):
         if self.curve_count * self.rate_count > LARGEST_CURVE_POINTS:
             raise refusal("", f"All curves together may have at most {LARGEST_CURVE_POINTS} points.")
         return self
+
+    def _with_worst_case(self) -> tuple[ThreatModelSpec, ...]:
+        """A relaxed threat model is never drawn alone."""
+        asked = tuple(settled(each, self.mechanism) for each in self.threat_models)
+        if all(map(is_relaxed, asked)):
+            return (*asked, settled(WorstCaseThreatModel(type="worst_case"), self.mechanism))
+        return asked
 
     @property
     def curve_count(self) -> int:

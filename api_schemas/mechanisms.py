@@ -10,11 +10,17 @@ from pydantic_core import PydanticCustomError
 
 from api_schemas.base import Request
 from api_schemas.quantities import (
+    BatchSize,
+    DatasetSize,
     Delta,
+    Dimension,
     Epsilon,
     LaplaceNoiseMultiplier,
     Mu,
     NoiseMultiplier,
+    NoiseStd,
+    OptionalMaxGradNorm,
+    OptionalSusceptibility,
     SampleRate,
     Steps,
     Weight,
@@ -109,6 +115,30 @@ class DpsgdMechanism(Request):
     steps: Steps
 
 
+class NoisySgdMechanism(Request):
+    """SGD that releases the mean gradient of a batch of fixed size, clipped and with Gaussian noise, at every step.
+
+    Its worst case counts data sets as neighbours where one record is replaced by another (`replace_one`).
+    """
+
+    type: Literal["noisy_sgd"]
+    dataset_size: DatasetSize
+    batch_size: BatchSize
+    dimension: Dimension
+    steps: Steps
+    noise_std: NoiseStd
+    max_grad_norm: OptionalMaxGradNorm = None
+    susceptibility: OptionalSusceptibility = None
+
+    @model_validator(mode="after")
+    def _batch_fits(self) -> Self:
+        if self.batch_size > self.dataset_size:
+            raise PydanticCustomError(
+                "batch_size", "{sentence}", {"sentence": "batch_size must be at most dataset_size."}
+            )
+        return self
+
+
 class MixtureComponent(Request):
     """A mechanism that may be the one that is run, and how likely that is."""
 
@@ -153,6 +183,7 @@ MechanismSpec = Annotated[
     | RepeatedMechanism
     | ComposedMechanism
     | DpsgdMechanism
+    | NoisySgdMechanism
     | MixtureMechanism,
     Field(discriminator="type", description="The mechanism that touched the data."),
 ]
@@ -175,7 +206,7 @@ class TreeSize(NamedTuple):
 
 def tree_size(mechanism: MechanismSpec) -> TreeSize:
     """The size of a tree, without unrolling it; integers of Python do not overflow."""
-    if isinstance(mechanism, DpsgdMechanism):
+    if isinstance(mechanism, DpsgdMechanism | NoisySgdMechanism):
         return TreeSize(1, 1, mechanism.steps)
     if isinstance(mechanism, RepeatedMechanism):
         depth, components, steps = tree_size(mechanism.mechanism)
@@ -198,3 +229,14 @@ def tree_size(mechanism: MechanismSpec) -> TreeSize:
             max(size.steps for size in sizes),
         )
     return TreeSize(1, 1, 1)
+
+
+def nodes_of(mechanism: MechanismSpec) -> list[MechanismSpec]:
+    """All mechanisms of a tree."""
+    if isinstance(mechanism, PoissonSampledMechanism | RepeatedMechanism):
+        return [mechanism, *nodes_of(mechanism.mechanism)]
+    if isinstance(mechanism, ComposedMechanism):
+        return [mechanism, *(node for part in mechanism.mechanisms for node in nodes_of(part))]
+    if isinstance(mechanism, MixtureMechanism):
+        return [mechanism, *(node for part in mechanism.components for node in nodes_of(part.mechanism))]
+    return [mechanism]

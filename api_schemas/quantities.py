@@ -14,6 +14,7 @@ from api_schemas.base import is_none
 LARGEST_STEPS: Final = 10**12
 LARGEST_TOTAL_STEPS: Final = 10**15
 LARGEST_LIST: Final = 10_000
+LARGEST_RECORDS: Final = 10**12
 LARGEST_SEED: Final = 2**63 - 1
 
 # 0.0 + -0.0 is 0.0: equal requests must have equal bytes, whatever the sign of their zero.
@@ -61,6 +62,78 @@ Steps = Annotated[
         validation_alias=AliasChoices("steps", "num_steps", "count", "iterations", "num_compositions", "ncomp"),
         description="How often the mechanism is applied to the same data.",
         examples=[1000],
+    ),
+]
+DatasetSize = Annotated[
+    int,
+    Field(
+        ge=1,
+        le=LARGEST_RECORDS,
+        validation_alias=AliasChoices("dataset_size", "num_examples", "n_train"),
+        description="Records in the data set.",
+        examples=[48_000],
+    ),
+]
+BatchSize = Annotated[
+    int,
+    Field(
+        ge=1,
+        le=LARGEST_RECORDS,
+        validation_alias=AliasChoices("batch_size", "n"),
+        description="Records in a batch, drawn without replacement.",
+        examples=[400],
+    ),
+]
+Dimension = Annotated[
+    int,
+    Field(
+        ge=1,
+        le=1_000_000_000,
+        validation_alias=AliasChoices("dimension", "d", "num_parameters"),
+        description="Number of coordinates: of the gradient, or of the released vector.",
+        examples=[650],
+    ),
+]
+NoiseStd = Annotated[
+    float,
+    Field(
+        ge=0,
+        le=1e15,
+        validation_alias=AliasChoices("noise_std", "tau"),
+        description="Standard deviation tau of the Gaussian noise on each coordinate of the mean gradient.",
+        examples=[2.84],
+    ),
+    POSITIVE_ZERO,
+]
+OptionalMaxGradNorm = Annotated[
+    Annotated[float, Field(gt=0, le=1e15)] | None,
+    Field(
+        validation_alias=AliasChoices("max_grad_norm", "clip_norm", "l2_norm_clip", "C"),
+        description="Norm C to which each gradient is clipped; absent: gradients are not clipped.",
+        examples=[500.0],
+        exclude_if=is_none,
+    ),
+]
+_SUSCEPTIBILITY: Final = AliasChoices("susceptibility", "K")
+Susceptibility = Annotated[
+    float,
+    Field(
+        ge=0,
+        le=1e12,
+        validation_alias=_SUSCEPTIBILITY,
+        description="Centred gradient susceptibility K = |Sigma^-1/2 (gradient - mean)|^2 of the records.",
+        examples=[650.0],
+    ),
+    POSITIVE_ZERO,
+]
+OptionalSusceptibility = Annotated[
+    Annotated[float, Field(ge=0, le=1e12), POSITIVE_ZERO] | None,
+    Field(
+        validation_alias=_SUSCEPTIBILITY,
+        description="Centred gradient susceptibility K = |Sigma^-1/2 (gradient - mean)|^2 of the record; absent: the "
+        "dimension, which is what it is on average.",
+        examples=[650.0],
+        exclude_if=is_none,
     ),
 ]
 Weight = Annotated[

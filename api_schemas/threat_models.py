@@ -1,19 +1,164 @@
-"""Threat models: who attacks."""
+"""Threat models: who attacks. Discriminated on `type`; all but `worst_case` are relaxed, and never answered alone."""
 
 from __future__ import annotations
 
-from typing import Literal
+import math
+from collections.abc import Iterable
+from typing import Annotated, Final, Literal, Self
 
-from api_schemas.base import Request
-from api_schemas.quantities import NeighboringRelation
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from api_schemas.base import Request, is_none
+from api_schemas.mechanisms import WEIGHT_SUM_TOLERANCE, MechanismSpec, NoisySgdMechanism, nodes_of
+from api_schemas.quantities import Dimension, NeighboringRelation, Susceptibility, Weight
+
+LARGEST_POPULATION: Final = 64
+LARGEST_ADVERSARIES: Final = 16
 
 
 class WorstCaseThreatModel(Request):
-    """The adversary of differential privacy: knows all other records and runs the Neyman-Pearson optimal test."""
+    """The adversary of differential privacy: knows all other records and runs the Neyman-Pearson optimal test.
+
+    `neighboring_relation` is `add_or_remove_one` where it is absent, but `replace_one` for `noisy_sgd`, which has no
+    other.
+    """
 
     type: Literal["worst_case"]
     neighboring_relation: NeighboringRelation = "add_or_remove_one"
 
 
-# A union with one member; it becomes one on `type` with the second.
-ThreatModelSpec = WorstCaseThreatModel
+class GlrtThreatModel(Request):
+    """An adversary who knows how far the record moves the released vector, but not in which direction, and runs the
+    generalised likelihood ratio test: for Gaussian mechanisms on the same direction in every step."""
+
+    type: Literal["glrt"]
+    dimension: Dimension
+    unknown_direction: Annotated[
+        Literal["common_to_all_steps", "fresh_each_step"],
+        Field(
+            description="common_to_all_steps: one direction for the whole run, averaged out by the test. "
+            "fresh_each_step: an adversary who forgets that it is the same in all steps; composed step by step, and no "
+            "bound for the first.",
+            examples=["common_to_all_steps"],
+        ),
+    ] = "common_to_all_steps"
+
+
+class Subpopulation(Request):
+    """A share of all records, and how far their gradients lie from the mean."""
+
+    weight: Weight
+    susceptibility: Susceptibility
+
+
+Population = Annotated[
+    tuple[Subpopulation, ...],
+    Field(
+        min_length=1,
+        max_length=LARGEST_POPULATION,
+        description="Shares of the records and their susceptibilities; the weights sum to 1 (within 1e-12).",
+    ),
+]
+
+
+class MembershipThreatModel(Request):
+    """The adversary of Gaussian membership inference privacy: knows the distribution of the data, not the other
+    records, and asks whether a record was in the training data of `noisy_sgd`."""
+
+    type: Literal["membership"]
+    step_curve: Annotated[
+        Literal["chi_square", "gaussian"],
+        Field(
+            description="Curve of one step: chi_square is exact for Gaussian gradients (Theorem 5.1), gaussian its "
+            "approximation (Corollary 5.1).",
+            examples=["chi_square"],
+        ),
+    ] = "chi_square"
+    composition: Annotated[
+        Literal["exact", "clt", "root_sum_square"],
+        Field(
+            description="How steps compose: exact composes the sampled steps numerically; clt is the limit of many "
+            "steps (Equation 10), root_sum_square ignores sampling (mu sqrt(steps)); both are approximations.",
+            examples=["exact"],
+        ),
+    ] = "exact"
+    population: Annotated[
+        Population | Literal["chi_square"] | None,
+        Field(
+            description="How susceptibilities are spread over the records: a list, or chi_square for Gaussian "
+            "gradients; absent: every record has the susceptibility of the mechanism.",
+            exclude_if=is_none,
+        ),
+    ] = None
+
+    @model_validator(mode="after")
+    def _weights_sum_to_one(self) -> Self:
+        if isinstance(self.population, tuple):
+            _check_weights(part.weight for part in self.population)
+        return self
+
+
+class AdversaryComponent(Request):
+    """An adversary who may be the one who attacks, and how likely that is."""
+
+    weight: Weight
+    threat_model: PureThreatModel
+
+
+class MixtureThreatModel(Request):
+    """One of several adversaries, whose type is drawn before the run and stays for all of it."""
+
+    type: Literal["mixture"]
+    components: Annotated[
+        tuple[AdversaryComponent, ...],
+        Field(
+            min_length=1,
+            max_length=LARGEST_ADVERSARIES,
+            description="Each a weight and a threat model; the weights sum to 1 (within 1e-12).",
+        ),
+    ]
+
+    @model_validator(mode="after")
+    def _weights_sum_to_one(self) -> Self:
+        _check_weights(component.weight for component in self.components)
+        return self
+
+
+PureThreatModel = Annotated[
+    WorstCaseThreatModel | GlrtThreatModel | MembershipThreatModel,
+    Field(discriminator="type", description="Who attacks."),
+]
+ThreatModelSpec = Annotated[
+    WorstCaseThreatModel | GlrtThreatModel | MembershipThreatModel | MixtureThreatModel,
+    Field(discriminator="type", description="Who attacks."),
+]
+
+AdversaryComponent.model_rebuild()
+MixtureThreatModel.model_rebuild()
+
+
+def settled(threat_model: ThreatModelSpec, mechanism: MechanismSpec) -> ThreatModelSpec:
+    """The threat model with the neighbouring relation filled in that the mechanism has, where none is named."""
+    if not any(isinstance(node, NoisySgdMechanism) for node in nodes_of(mechanism)):
+        return threat_model
+    if isinstance(threat_model, WorstCaseThreatModel) and "neighboring_relation" not in threat_model.model_fields_set:
+        return WorstCaseThreatModel(type="worst_case", neighboring_relation="replace_one")
+    if isinstance(threat_model, MixtureThreatModel):
+        components = tuple(
+            part.model_copy(update={"threat_model": settled(part.threat_model, mechanism)})
+            for part in threat_model.components
+        )
+        return threat_model.model_copy(update={"components": components})
+    return threat_model
+
+
+def is_relaxed(threat_model: ThreatModelSpec) -> bool:
+    """Whether the worst case is to stand beside the answers."""
+    return not isinstance(threat_model, WorstCaseThreatModel)
+
+
+def _check_weights(weights: Iterable[float]) -> None:
+    if abs(math.fsum(weights) - 1) > WEIGHT_SUM_TOLERANCE:
+        sentence = "The weights must sum to 1 (within 1e-12)."
+        raise PydanticCustomError("weight_sum", "{sentence}", {"sentence": sentence})

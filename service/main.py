@@ -20,7 +20,7 @@ from api_schemas.glrt_audit import GlrtAuditRequest
 from service.api import documentation, problem_responses
 from service.api.dependencies import Services
 from service.api.readiness import KNOWN_ANSWERS, Readiness
-from service.api.routes import audits, bounds, curves, discovery, operations, results
+from service.api.routes import audits, bounds, curves, discovery, operations, pages, results
 from service.computations.abstract import Computation
 from service.computations.attack_counts import ATTACK_COUNTS
 from service.computations.bounds import BOUNDS
@@ -78,7 +78,7 @@ def create_app(settings: Settings) -> FastAPI:
         generate_unique_id_function=lambda route: route.name,
     )
     app.router.routes[:0] = [bounds.ROUTE, curves.ROUTE, *audits.ROUTES]  # asked most, matched first
-    for room in (results, discovery, operations):
+    for room in (results, discovery, operations, pages):
         app.include_router(room.router)
     documentation.install(app, (BoundsRequest, CurvesRequest, AttackCountsRequest, GlirAuditRequest, GlrtAuditRequest))
     problem_responses.install(app)

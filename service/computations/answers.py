@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from api_schemas.bounds import TradeOffPoint
-from api_schemas.questions import GdpMuQuestion, QuestionSpec, TradeOffQuestion
+from api_schemas.questions import GdpMuQuestion, NumberQuestion, QuestionSpec, TradeOffQuestion
 from service.computations.abstract import ResponseFields
 from service.computations.numbers import as_sure_as, enclosed_number, enclosed_numbers, meets, narrow
 from service.computations.readings import READINGS
@@ -18,13 +18,25 @@ from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
 
 
-def answer(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> ResponseFields:
-    """The fields of an answer in their order, without `methods`. Raises PrivacyComputationError."""
+def answer(curves: TradeOffPair, question: QuestionSpec, tolerance: float, *, conditional: bool) -> ResponseFields:
+    """The fields of an answer in their order, without `methods`. Raises PrivacyComputationError.
+
+    `conditional`: the curves hold against a relaxed threat model.
+    """
     curve: AbstractTradeOff = getattr(curves, question.direction)
     if isinstance(question, TradeOffQuestion):
-        return _trade_off(curves, curve, question, tolerance)
-    if isinstance(question, GdpMuQuestion):
-        return _gdp_mu(curves, curve, question, tolerance)
+        fields = _trade_off(curves, curve, question, tolerance)
+    elif isinstance(question, GdpMuQuestion):
+        fields = _gdp_mu(curves, curve, question, tolerance)
+    else:
+        fields = _number(curves, curve, question, tolerance)
+    fields["conditional"] = conditional
+    return fields
+
+
+def _number(
+    curves: TradeOffPair, curve: AbstractTradeOff, question: NumberQuestion, tolerance: float
+) -> ResponseFields:
     reading = READINGS[type(question)](curve, question)
     value = as_sure_as(curve, reading.value)
     return {
@@ -44,7 +56,7 @@ def side_by_side(engines: Mapping[str, TradeOffPair], question: QuestionSpec, to
     entries: list[ResponseFields] = []
     for method, curves in engines.items():
         try:
-            said = answer(curves, question, tolerance)
+            said = answer(curves, question, tolerance, conditional=False)
         except UnsupportedCombination:
             continue  # this engine does not read this question
         except NumericalFailure as failure:

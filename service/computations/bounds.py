@@ -9,11 +9,19 @@ from api_schemas.options import ONLY_WHERE_ASKED
 from service.computations.abstract import Computation, ResponseFields
 from service.computations.answers import answer, side_by_side
 from service.computations.caveats import caveats
-from service.computations.parts import blamed, mechanism_of, options_of, threat_model_of
+from service.computations.parts import (
+    assumptions_of,
+    blamed,
+    mechanism_of,
+    options_of,
+    threat_model_of,
+    worst_case_spec,
+)
 from service.computations.prices import price
 from service.privacy.composition.choose import METHODS
-from service.privacy.composition.cost import tariff
 from service.privacy.errors import PrivacyComputationError
+from service.privacy.mechanisms.abstract import AbstractMechanism
+from service.privacy.threat_models.worst_case import WorstCase
 
 BEST: Final = "auto"
 EVERY: Final = "all"
@@ -28,12 +36,14 @@ def compute_bounds(request: BoundsRequest, digest: str, engine_version: str) -> 
         threat_model, options = threat_model_of(request.threat_model), options_of(request)
         curves = threat_model.curves(mechanism, BEST if request.method == EVERY else request.method, options)
         engines = threat_model.curves_by_method(mechanism, _beside(request), options)
+        worst_case = threat_model.worst_case(mechanism)
         for index, question in enumerate(request.questions):
             pointer, part = f"/questions/{index}", question
-            fields = answer(curves, question, request.relative_tolerance)
+            fields = answer(curves, question, request.relative_tolerance, conditional=worst_case is not None)
             if request.method == EVERY:
                 fields["methods"] = side_by_side(engines, question, request.relative_tolerance)
             answers.append(fields)
+        beside = None if worst_case is None else _worst_case(worst_case, mechanism, request)
     except PrivacyComputationError as error:
         raise blamed(error, pointer, part) from None
     known = caveats(request.mechanism)
@@ -43,17 +53,30 @@ def compute_bounds(request: BoundsRequest, digest: str, engine_version: str) -> 
         "mechanism": request.mechanism,
         "threat_model": request.threat_model,
         "answers": answers,
-        "worst_case": None,
-        "assumptions": known.assumptions,
+        "worst_case": beside,
+        "assumptions": known.assumptions + assumptions_of(threat_model, mechanism),
         "hazards": known.hazards,
     }
+
+
+def _worst_case(model: WorstCase, mechanism: AbstractMechanism, request: BoundsRequest) -> ResponseFields:
+    """The same questions against the worst case, by the best engine."""
+    curves = model.curves(mechanism, BEST, options_of(request))
+    tolerance = request.relative_tolerance
+    answers = [answer(curves, question, tolerance, conditional=False) for question in request.questions]
+    return {"threat_model": worst_case_spec(model), "answers": answers}
 
 
 def bounds_cost(request: BoundsRequest) -> int:
     """Estimated work in units of about one microsecond of CPU time."""
     mechanism, options = mechanism_of(request.mechanism), options_of(request)
     methods = (BEST, *_beside(request)) if request.method == EVERY else (request.method,)
-    return sum(price(request.questions, tariff(mechanism, method, options)) for method in methods)
+    threat_model = threat_model_of(request.threat_model)
+    tariffs = [threat_model.tariff(mechanism, method, options) for method in methods]
+    worst_case = threat_model.worst_case(mechanism)
+    if worst_case is not None:
+        tariffs.append(worst_case.tariff(mechanism, BEST, options))
+    return sum(price(request.questions, each) for each in tariffs)
 
 
 def _beside(request: BoundsRequest) -> tuple[str, ...]:

@@ -18,9 +18,11 @@ from api_schemas.mechanisms import (
     LaplaceMechanism,
     MechanismSpec,
     MixtureMechanism,
+    NoisySgdMechanism,
     PoissonSampledMechanism,
     PureDpMechanism,
     RepeatedMechanism,
+    nodes_of,
 )
 
 LARGE_SAMPLE_RATE: Final = 0.1
@@ -44,6 +46,13 @@ PARAMETERS_ARE_PROVED: Final = _assume("The stated privacy parameters were prove
 SCORES_BOUNDED: Final = _assume(
     "The exponential mechanism draws by weights exp(epsilon score/(2 Delta)), and no record changes the score of any "
     "outcome by more than Delta; the random numbers are secret and not predictable."
+)
+MEANS_OF_CLIPPED_GRADIENTS: Final = _assume(
+    "Every step releases nothing but the mean of the gradients of its batch, each clipped on its own to max_grad_norm "
+    "and the sum divided by batch_size, with fresh, secret Gaussian noise of noise_std on every coordinate."
+)
+BATCHES_OF_FIXED_SIZE: Final = _assume(
+    "Every batch is drawn afresh and uniformly among all sets of batch_size records, and batches are secret."
 )
 PARTS_ARE_INDEPENDENT: Final = _assume(
     "The parts use independent randomness, and their parameters were fixed before any result was seen."
@@ -98,11 +107,13 @@ def _caveats(kinds: frozenset[type[Request]], sampled: bool, often: bool) -> Cav
         rests += [SENSITIVITY_BOUNDED, NOISE_IS_FRESH]
     if sampled:
         rests.append(SAMPLING_IS_POISSON)
+    if NoisySgdMechanism in kinds:
+        rests += [MEANS_OF_CLIPPED_GRADIENTS, BATCHES_OF_FIXED_SIZE]
     if kinds & {GdpMechanism, PureDpMechanism, ApproximateDpMechanism}:
         rests.append(PARAMETERS_ARE_PROVED)
     if ExponentialMechanism in kinds:
         rests.append(SCORES_BOUNDED)
-    if kinds & {RepeatedMechanism, ComposedMechanism, DpsgdMechanism}:
+    if kinds & {RepeatedMechanism, ComposedMechanism, DpsgdMechanism, NoisySgdMechanism}:
         rests.append(PARTS_ARE_INDEPENDENT)
     if MixtureMechanism in kinds:
         rests.append(DRAW_IS_INDEPENDENT)
@@ -112,16 +123,7 @@ def _caveats(kinds: frozenset[type[Request]], sampled: bool, often: bool) -> Cav
     if often:
         traps.append(LARGE_SAMPLE_RATE_STATED)
     if DpsgdMechanism in kinds:
-        traps += [MICROBATCHES_DOUBLE_SENSITIVITY, ONE_RECORD_IS_PROTECTED]
+        traps.append(MICROBATCHES_DOUBLE_SENSITIVITY)
+    if kinds & {DpsgdMechanism, NoisySgdMechanism}:
+        traps.append(ONE_RECORD_IS_PROTECTED)
     return Caveats(tuple(rests), tuple(traps))
-
-
-def nodes_of(mechanism: MechanismSpec) -> list[MechanismSpec]:
-    """All mechanisms of a tree."""
-    if isinstance(mechanism, PoissonSampledMechanism | RepeatedMechanism):
-        return [mechanism, *nodes_of(mechanism.mechanism)]
-    if isinstance(mechanism, ComposedMechanism):
-        return [mechanism, *(node for part in mechanism.mechanisms for node in nodes_of(part))]
-    if isinstance(mechanism, MixtureMechanism):
-        return [mechanism, *(node for part in mechanism.components for node in nodes_of(part.mechanism))]
-    return [mechanism]

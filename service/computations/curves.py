@@ -8,13 +8,14 @@ from typing import Final
 import numpy as np
 
 from api_schemas.base import Request
+from api_schemas.bounds import Assumption
 from api_schemas.curves import CurvesRequest, CurvesResponse, RateGrid
+from api_schemas.threat_models import is_relaxed
 from service.computations.abstract import Computation, ResponseFields
 from service.computations.caveats import caveats
 from service.computations.numbers import enclosed_column, narrow
-from service.computations.parts import blamed, mechanism_of, options_of, threat_model_of
+from service.computations.parts import assumptions_of, blamed, mechanism_of, options_of, threat_model_of
 from service.computations.prices import curves_price
-from service.privacy.composition.cost import tariff
 from service.privacy.enclosure import Evidence, FloatArray
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.questions.dominance import compare
@@ -38,7 +39,7 @@ def compute_curves(request: CurvesRequest, digest: str, engine_version: str) -> 
         "false_positive_rates": rates.tolist(),
         "curves": curves,
         "comparisons": _comparisons(rates, read),
-        "assumptions": known.assumptions,
+        "assumptions": known.assumptions + _premises(request),
         "hazards": known.hazards,
     }
 
@@ -49,8 +50,10 @@ def curves_cost(request: CurvesRequest) -> int:
     count, points = request.curve_count, request.rate_count
     pairs = count * (count - 1) / 2
     output = WRITTEN_POINT_COST * count * points + pairs * (COMPARISON_COST + COMPARED_POINT_COST * points)
-    return int(output) + len(request.threat_models) * sum(
-        curves_price(request.directions, points, tariff(mechanism, method, options)) for method in request.methods
+    return int(output) + sum(
+        curves_price(request.directions, points, threat_model_of(asked).tariff(mechanism, method, options))
+        for asked in request.threat_models
+        for method in request.methods
     )
 
 
@@ -93,10 +96,18 @@ def _curves(request: CurvesRequest, rates: FloatArray) -> tuple[list[ResponseFie
                     read.append((points, curve.evidence))
                     asked = {"threat_model": threat_model, "requested_method": method}
                     drawn = _drawn(curves, curve, points, request.relative_tolerance)
+                    drawn["conditional"] = is_relaxed(threat_model)
                     fields.append({**asked, "method": curve.method, "direction": direction, **drawn})
             except PrivacyComputationError as error:
                 raise blamed(error, places["method"], *_named(request), places=places) from None
     return fields, read
+
+
+def _premises(request: CurvesRequest) -> tuple[Assumption, ...]:
+    """What the curves rest on beside what those about the mechanism do, each said once."""
+    mechanism = mechanism_of(request.mechanism)
+    asked = [assumptions_of(threat_model_of(each), mechanism) for each in request.threat_models]
+    return tuple({assumption.text: assumption for each in asked for assumption in each}.values())
 
 
 def _named(request: CurvesRequest) -> tuple[Request, ...]:

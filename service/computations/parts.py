@@ -8,15 +8,22 @@ from typing import Any, Final, cast
 
 from api_schemas import mechanisms
 from api_schemas.base import Request
-from api_schemas.mechanisms import MechanismSpec
+from api_schemas.bounds import Assumption
+from api_schemas.mechanisms import MechanismSpec, nodes_of
 from api_schemas.options import OPTIONS
-from api_schemas.threat_models import ThreatModelSpec
-from service.computations.caveats import nodes_of
+from api_schemas.threat_models import (
+    GlrtThreatModel,
+    MembershipThreatModel,
+    MixtureThreatModel,
+    ThreatModelSpec,
+    WorstCaseThreatModel,
+)
 from service.privacy.composition.options import EngineOptions
 from service.privacy.errors import NumericalFailure, OutOfDomain, PrivacyComputationError, UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.catalogue import MECHANISMS
 from service.privacy.mechanisms.mixture import MixtureComponent
+from service.privacy.threat_models.abstract import AbstractThreatModel
 from service.privacy.threat_models.worst_case import WorstCase
 
 PLACES: Final[Mapping[str, str]] = {
@@ -41,9 +48,43 @@ def _mechanism_of(spec: MechanismSpec) -> AbstractMechanism:
         raise blamed(error, "/mechanism", *nodes_of(spec)) from None
 
 
-def threat_model_of(spec: ThreatModelSpec) -> WorstCase:
+def threat_model_of(spec: ThreatModelSpec) -> AbstractThreatModel:
     """The threat model of the core that a specification describes."""
-    return WorstCase(neighboring_relation=spec.neighboring_relation)
+    match spec:
+        case WorstCaseThreatModel():
+            return WorstCase(neighboring_relation=spec.neighboring_relation)
+        case GlrtThreatModel():
+            from service.privacy.threat_models.glrt import Glrt
+
+            return Glrt(dimension=spec.dimension, unknown_direction=spec.unknown_direction)
+        case MembershipThreatModel():
+            from service.privacy.threat_models.membership import Membership, Subpopulation
+
+            population = spec.population
+            if isinstance(population, tuple):
+                population = tuple(
+                    Subpopulation(weight=part.weight, susceptibility=part.susceptibility) for part in population
+                )
+            return Membership(step_curve=spec.step_curve, composition=spec.composition, population=population)
+        case MixtureThreatModel():
+            from service.privacy.threat_models.mixture import Adversary, AdversaryMixture
+
+            return AdversaryMixture(
+                components=tuple(
+                    Adversary(weight=part.weight, threat_model=threat_model_of(part.threat_model))
+                    for part in spec.components
+                )
+            )
+
+
+def worst_case_spec(model: WorstCase) -> WorstCaseThreatModel:
+    """How the worst case that stands beside a relaxed threat model is written."""
+    return WorstCaseThreatModel(type="worst_case", neighboring_relation=model.neighboring_relation)
+
+
+def assumptions_of(model: AbstractThreatModel, mechanism: AbstractMechanism) -> tuple[Assumption, ...]:
+    """What the answers against an adversary rest on, beside what those about the mechanism do."""
+    return tuple(Assumption(text=premise.text, holds=premise.holds) for premise in model.premises(mechanism))
 
 
 def options_of(request: Request) -> EngineOptions:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from service.privacy.composition.options import DEFAULT_OPTIONS, MIXED_TOLERANCE, EngineOptions
+from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism, GaussianPart, Part, SampledGaussianPart, Steps
@@ -103,25 +103,16 @@ def methods_for(
 
 
 def _mixture(mechanism: Mixture, method: str, sensitivity: float, options: EngineOptions) -> TradeOffPair:
-    from service.privacy.trade_off.mixture import MixtureTradeOff
+    from service.privacy.trade_off.mixture import mixed
 
     drawn = mechanism.drawn()
     if len(drawn) == 1:
         return pair(drawn[0][1], method, sensitivity, options)
-    # Enclosures that hold with some probability must all hold together.
-    confidence = 1 - (1 - options.confidence) / len(drawn)
-    tolerance = max(options.relative_tolerance, MIXED_TOLERANCE)
-    options = replace(options, confidence=confidence, relative_tolerance=tolerance)
+    options = options.for_parts(len(drawn))
     pairs = [pair(part, method, sensitivity, options) for _, part in drawn]
-    shares = [share for share, _ in drawn]
-    add = MixtureTradeOff([(share, part.add) for share, part in zip(shares, pairs, strict=True)])
-    symmetric = all(part.add is part.remove for part in pairs)
-    remove = add if symmetric else MixtureTradeOff([(s, part.remove) for s, part in zip(shares, pairs, strict=True)])
-    notes = dict.fromkeys(note for part in pairs for note in part.notes)
     reason = "mixture: profiles of the components mix linearly; the bound holds even if the draw becomes known."
-    sources = dict.fromkeys(part.source for part in pairs)
-    source = "; ".join(("Leemann et al. 2023, Definition 4.1 (stochastic composition), by joint convexity", *sources))
-    return TradeOffPair(add, remove, source, (*notes, reason))
+    source = "Leemann et al. 2023, Definition 4.1 (stochastic composition), by joint convexity"
+    return mixed([share for share, _ in drawn], pairs, source, reason)
 
 
 # Engines are imported when first asked for: closed forms answer without them.

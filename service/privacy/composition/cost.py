@@ -144,8 +144,8 @@ def tariff(mechanism: AbstractMechanism, method: str = "auto", options: EngineOp
         drawn = mechanism.drawn()
         if len(drawn) == 1:
             return tariff(drawn[0][1], method, options)
-        options = replace(options, relative_tolerance=max(options.relative_tolerance, MIXED_TOLERANCE))
-        return _mixed([tariff(part, method, options) for _, part in drawn])
+        options = options.for_parts(len(drawn))
+        return mixed_tariff([tariff(part, method, options) for _, part in drawn])
     steps = mechanism.elementary_steps()
     match method:
         case "discretised":
@@ -165,8 +165,10 @@ def tariff(mechanism: AbstractMechanism, method: str = "auto", options: EngineOp
             return _best(steps, options)
 
 
-def _mixed(parts: Sequence[Tariff]) -> Tariff:
-    """Every point is searched for: levels of the likelihood ratio, and on each part the point of each level."""
+def mixed_tariff(parts: Sequence[Tariff]) -> Tariff:
+    """Of curves that are mixed: every point is searched for, by levels of the likelihood ratio and, on each part, the
+    point of each level.
+    """
     directed = _searched([part.directed for part in parts])
     hull = directed
     if any(part.hull is not part.directed for part in parts):

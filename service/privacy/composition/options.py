@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
+
+MIXED_TOLERANCE: Final = 1e-6
+"""Relative width to which components of a mixture are asked for: a mixture is searched for, and finer lattices would
+cost seconds for every look."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +27,13 @@ class EngineOptions:
     relative_tolerance: float = 1e-9
     """auto: relative width above which the next engine is asked as well."""
 
+    def for_parts(self, count: int) -> EngineOptions:
+        """For each of the curves that are mixed: enclosures that hold with some probability must all hold together."""
+        if count == 1:
+            return self
+        confidence = 1 - (1 - self.confidence) / count
+        tolerance = max(self.relative_tolerance, MIXED_TOLERANCE)
+        return replace(self, confidence=confidence, relative_tolerance=tolerance)
 
-MIXED_TOLERANCE: Final = 1e-6
-"""Relative width to which components of a mixture are asked for: a mixture is searched for, and finer lattices would
-cost seconds for every look."""
+
 DEFAULT_OPTIONS: Final = EngineOptions()

@@ -15,6 +15,7 @@ from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.gdp import Gdp
 from service.privacy.mechanisms.laplace import Laplace
 from service.privacy.mechanisms.mixture import Mixture
+from service.privacy.mechanisms.noisy_sgd import NoisySgd
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.mechanisms.pure_dp import PureDp
 from service.privacy.mechanisms.repeated import Repeated
@@ -33,6 +34,7 @@ MECHANISMS: Final[Mapping[str, type[AbstractMechanism]]] = MappingProxyType(
             Repeated,
             Composed,
             DpSgd,
+            NoisySgd,
             Mixture,
         )
     }

@@ -36,16 +36,24 @@ TOTAL_STEPS = Domain(1, 10**15, integer=True)
 EPSILON = Domain(0.0, 1e6)
 DELTA = Domain(0.0, 1.0)
 MU = Domain(0.0, 1e6)
+DATASET_SIZE = Domain(1, 10**12, integer=True)
+BATCH_SIZE = Domain(1, 10**12, integer=True)
+DIMENSION = Domain(1, 10**9, integer=True)
+NOISE_STD = Domain(0.0, 1e15)
+MAX_GRAD_NORM = Domain(0.0, 1e15, open_low=True)
+SUSCEPTIBILITY = Domain(0.0, 1e12)
 WEIGHT = Domain(0.0, 1.0, open_low=True)
 COMPONENTS = 256
 """Largest number of mechanisms composed side by side, or drawn from."""
 
 
 def check_fields(mechanism: object) -> None:
-    """Raises OutOfDomain for the first field that lies outside the Domain in its annotation."""
+    """Raises OutOfDomain for the first field that lies outside the Domain in its annotation; None, as the default of a
+    field, is inside.
+    """
     for name, domain in domains(type(mechanism)).items():
         value = getattr(mechanism, name)
-        if value not in domain:
+        if value not in domain and not (value is None and name in _absent(type(mechanism))):
             raise OutOfDomain(name, value, str(domain))
 
 
@@ -59,3 +67,9 @@ def domains(kind: type[Any]) -> dict[str, Domain]:
             if isinstance(mark, Domain):
                 found[field.name] = mark
     return found
+
+
+@cache
+def _absent(kind: type[Any]) -> frozenset[str]:
+    """The fields that may be left out."""
+    return frozenset(field.name for field in fields(kind) if field.default is None)

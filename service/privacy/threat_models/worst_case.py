@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal, final
 
-from service.privacy.composition import choose
+from typing_extensions import override
+
+from service.privacy.composition import choose, cost
+from service.privacy.composition.cost import Tariff
 from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.errors import OutOfDomain
 from service.privacy.mechanisms.abstract import AbstractMechanism
+from service.privacy.threat_models.abstract import AbstractThreatModel
 from service.privacy.trade_off.pair import TradeOffPair
 
 NeighboringRelation = Literal["add_or_remove_one", "replace_one"]
@@ -19,10 +22,10 @@ SENSITIVITIES: Final[dict[str, float]] = {"add_or_remove_one": 1.0, "replace_one
 
 @final
 @dataclass(frozen=True, slots=True)
-class WorstCase:
+class WorstCase(AbstractThreatModel):
     """`add_or_remove_one`, or `replace_one`, which doubles the sensitivity of Gaussian and Laplace steps, leaves `gdp`,
-    `pure_dp`, `approximate_dp` and `exponential` as stated, and is not supported for sampled steps with a rate below 1
-    (no dominating pair is known)."""
+    `pure_dp`, `approximate_dp` and `exponential` as stated, and is not supported for Poisson-sampled steps with a rate
+    below 1 (no dominating pair is known); `noisy_sgd`, whose batches have a fixed size, knows `replace_one` alone."""
 
     type: ClassVar[str] = "worst_case"
     neighboring_relation: NeighboringRelation = "add_or_remove_one"
@@ -31,14 +34,22 @@ class WorstCase:
         if self.neighboring_relation not in SENSITIVITIES:
             raise OutOfDomain("neighboring_relation", self.neighboring_relation, f"one of {', '.join(SENSITIVITIES)}")
 
+    @override
     def curves(
         self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
     ) -> TradeOffPair:
-        """The pair of worst-case curves of the whole mechanism, by the given or the best engine."""
         return choose.pair(mechanism, method, SENSITIVITIES[self.neighboring_relation], options)
 
-    def curves_by_method(
-        self, mechanism: AbstractMechanism, methods: Sequence[str], options: EngineOptions = DEFAULT_OPTIONS
-    ) -> dict[str, TradeOffPair]:
-        """The same by each of the methods that can serve the mechanism, in their order."""
-        return choose.methods_for(mechanism, SENSITIVITIES[self.neighboring_relation], options, methods)
+    @override
+    def tariff(
+        self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
+    ) -> Tariff:
+        return cost.tariff(mechanism, method, options)
+
+    @override
+    def worst_case(self, mechanism: AbstractMechanism) -> None:
+        """None: this is it."""
+
+    @override
+    def premises(self, mechanism: AbstractMechanism) -> tuple[()]:
+        return ()

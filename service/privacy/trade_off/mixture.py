@@ -19,6 +19,7 @@ from service.privacy.trade_off.decreasing_root import decreasing_root
 from service.privacy.trade_off.intersected import Intersected
 from service.privacy.trade_off.logs import log, log_down, log_ends
 from service.privacy.trade_off.mixture_points import LogPoints, MixturePoints
+from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.weighted_sums import WeightedSums, log_sum
 
 CHUNK: Final = 128
@@ -27,6 +28,22 @@ LOOSE: Final = 1e-10
 """Width of logarithms above which the profile is asked as well."""
 LARGEST_EPSILON: Final = 1e300
 BOUNDING: Final = (Evidence.EXACT, Evidence.PROVED, Evidence.CERTIFIED)
+
+
+def mixed(weights: Sequence[Fraction], pairs: Sequence[TradeOffPair], source: str, reason: str) -> TradeOffPair:
+    """The curves of what is drawn with `weights` (positive, sum 1 exactly), direction by direction; sources and notes
+    of the parts are kept.
+    """
+    add = MixtureTradeOff([(weight, part.add) for weight, part in zip(weights, pairs, strict=True)])
+    symmetric = all(part.add is part.remove for part in pairs)
+    remove = (
+        add
+        if symmetric
+        else MixtureTradeOff([(weight, part.remove) for weight, part in zip(weights, pairs, strict=True)])
+    )
+    notes = dict.fromkeys(note for part in pairs for note in part.notes)
+    sources = dict.fromkeys((source, *(part.source for part in pairs)))
+    return TradeOffPair(add, remove, "; ".join(sources), (*notes, reason))
 
 
 @final

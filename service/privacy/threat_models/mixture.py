@@ -1,0 +1,103 @@
+"""One of several adversaries: which one is drawn before the run, and stays for all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Annotated, ClassVar, final
+
+from typing_extensions import override
+
+from service.privacy.composition.cost import Tariff, mixed_tariff
+from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
+from service.privacy.errors import OutOfDomain, UnsupportedCombination
+from service.privacy.mechanisms.abstract import AbstractMechanism
+from service.privacy.mechanisms.domain import WEIGHT, check_fields
+from service.privacy.mechanisms.mixture import WEIGHT_SUM_TOLERANCE
+from service.privacy.threat_models.abstract import AbstractThreatModel, Premise
+from service.privacy.threat_models.worst_case import WorstCase
+from service.privacy.trade_off.mixture import mixed
+from service.privacy.trade_off.pair import TradeOffPair
+
+ADVERSARIES = 16
+SOURCE = "Kaissis et al. 2024 (GLRT), flexibilisation of the threat model: profiles mix linearly"
+REASON = (
+    "mixture: the adversary knows its own type, so the profiles of the types mix linearly and its false positives are "
+    "shared out at one likelihood ratio; steps are composed for each type first."
+)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adversary:
+    """A threat model, and the probability with which it is the one that attacks."""
+
+    weight: Annotated[float, WEIGHT]
+    threat_model: AbstractThreatModel
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdversaryMixture(AbstractThreatModel):
+    """delta(eps) = sum w_i delta_i(eps) in each direction, then the larger of both; the curve is the sup-convolution
+    of the powers, never their average at one false positive rate.
+    """
+
+    type: ClassVar[str] = "mixture"
+    components: tuple[Adversary, ...]
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.components) <= ADVERSARIES:
+            raise OutOfDomain("components", len(self.components), f"a list of 1 to {ADVERSARIES} components")
+        if any(isinstance(part.threat_model, AdversaryMixture) for part in self.components):
+            raise UnsupportedCombination(
+                "threat_model", "mixture of mixtures", "write it as one mixture.", ("mixture",)
+            )
+        if abs(self._total - 1) > WEIGHT_SUM_TOLERANCE:
+            raise OutOfDomain("components", float(self._total), "components whose weights sum to 1 (within 1e-12)")
+
+    @property
+    def _total(self) -> Fraction:
+        return sum((Fraction(part.weight) for part in self.components), Fraction(0))
+
+    @property
+    def _models(self) -> Sequence[AbstractThreatModel]:
+        return [part.threat_model for part in self.components]
+
+    @override
+    def curves(
+        self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
+    ) -> TradeOffPair:
+        options = options.for_parts(len(self.components))
+        pairs = [model.curves(mechanism, method, options) for model in self._models]
+        if len(pairs) == 1:
+            return pairs[0]
+        return mixed([Fraction(part.weight) / self._total for part in self.components], pairs, SOURCE, REASON)
+
+    @override
+    def tariff(
+        self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
+    ) -> Tariff:
+        options = options.for_parts(len(self.components))
+        parts = [model.tariff(mechanism, method, options) for model in self._models]
+        return parts[0] if len(parts) == 1 else mixed_tariff(parts)
+
+    @override
+    def worst_case(self, mechanism: AbstractMechanism) -> WorstCase | None:
+        named = [model for model in self._models if isinstance(model, WorstCase)]
+        others = (model.worst_case(mechanism) for model in self._models)
+        return named[0] if named else next(other for other in others if other is not None)
+
+    @override
+    def premises(self, mechanism: AbstractMechanism) -> tuple[Premise, ...]:
+        draw = Premise(
+            "Which adversary attacks is drawn with the stated weights, independently of the data and for the whole "
+            "run, and the adversary knows what it is.",
+            "unknown",
+        )
+        found = dict.fromkeys(premise for model in self._models for premise in model.premises(mechanism))
+        return (*found, draw)
