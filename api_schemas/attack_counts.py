@@ -9,7 +9,7 @@ from pydantic import AliasChoices, Field, model_validator
 from api_schemas.attack_rates import AuditConfidence, MeasuredRate, ProvedEpsilon, ProvedNumber, Verdict
 from api_schemas.base import Request, Response, is_none
 from api_schemas.bounds import Assumption, Hazard
-from api_schemas.enclosures import EnclosedNumber, Evidence, MethodUsed, Source
+from api_schemas.enclosures import Conditional, EnclosedNumber, Evidence, MethodUsed, Source
 from api_schemas.limits import check_tree, refusal
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.quantities import POSITIVE_ZERO
@@ -102,6 +102,7 @@ class BoundVerdict(Response):
     evidence: Evidence
     method: MethodUsed
     source: Source
+    conditional: Conditional
     notes: tuple[str, ...]
 
 

@@ -68,6 +68,17 @@ def test_an_attack_above_the_bound_is_called_a_defect() -> None:
     assert "a defect of the training or the accounting" in bound.notes[0]
 
 
+def test_a_relaxed_adversary_never_comes_alone() -> None:
+    alone = {"type": "worst_case"}
+    relaxed = {"type": "mixture", "components": [{"weight": 1.0, "threat_model": alone}]}
+    answer = counted(mechanism=GDP, threat_model=relaxed)
+    assert answer.bound is not None
+    assert answer.worst_case is not None
+    assert (answer.bound.conditional, answer.worst_case.conditional) == (True, False)
+    assert answer.bound.verdict == answer.worst_case.verdict == "above_the_bound"
+    assert answer.worst_case == counted(mechanism=GDP, threat_model=alone).bound
+
+
 def test_a_perfect_and_a_useless_attack() -> None:
     perfect = counted(true_positives=1000, false_positives=0)
     assert (perfect.gdp_mu["upper"], perfect.epsilons[0]["upper"]) == (math.inf, math.inf)

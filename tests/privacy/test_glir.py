@@ -106,6 +106,16 @@ def test_p_values_of_non_members_are_uniform(noise: glir.Noise, queries: int, st
     assert distance < critical
 
 
+def test_the_printed_factor_makes_p_values_too_small() -> None:
+    """With n - 1 in place of n, nominal 1, 5, 10 and 50 % become 3.3, 12.4, 21.7 and 69.6 % at d = n = 50."""
+    means, gradients = glir.simulated_step(0, 20_000, 50, 50, NOISELESS, generator(7))
+    audit = glir.audit_step(means, gradients, glir.identity_law(50), 50, NOISELESS, generator())
+    printed = np.exp(log_p_values(audit.statistic * 49 / 50, 50, 50 * audit.susceptibility))
+    for nominal, published in ((0.01, 0.033), (0.05, 0.124), (0.1, 0.217), (0.5, 0.696)):
+        share = float(np.mean(printed <= nominal))
+        assert share == pytest.approx(published, abs=5 * math.sqrt(published * (1 - published) / 20_000) + 0.0005)
+
+
 def test_ranks_among_draws_are_uniform_over_many_releases() -> None:
     """Queries of one step share their draws: each trial here has its own."""
     found: list[float] = []
