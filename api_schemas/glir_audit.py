@@ -149,12 +149,23 @@ class GlirTheory(TheoryPowers):
     mean_susceptibility: Annotated[float, Field(description="Mean over the queries of K summed over the steps.")]
 
 
+class GlirWorstCase(TheoryPowers):
+    """The bound of the worst case for the same releases: mu-GDP for a record that is replaced, sensitivity 2 C/n."""
+
+    mu: Annotated[float, Field(description="2 C sqrt(T)/(n tau) for T steps.")]
+    verdict: Verdict
+
+
 class GlirRoc(Response):
     """The attack that ranks queries by likelihood ratio, against theory."""
 
     roc: MeasuredRoc
     theory: GlirTheory
     verdict: Verdict
+    worst_case: Annotated[
+        GlirWorstCase | None,
+        Field(description="null without isotropic noise and max_grad_norm: then the worst case bounds nothing."),
+    ]
     source: Source
 
 
