@@ -14,6 +14,7 @@ from api_schemas.gradients import LARGEST_DIMENSION, LARGEST_QUERIES, LARGEST_ST
 from api_schemas.limits import refusal
 
 LARGEST_SIMULATED_NUMBERS: Final = 2**23
+SMALLEST_SCALE: Final = 1e-15
 
 
 class GlirSimulation(Request):
@@ -60,7 +61,7 @@ class GlirParameters(Request):
         ),
     ] = "isotropic"
     max_grad_norm: Annotated[
-        Annotated[float, Field(gt=0, le=1e15)] | None,
+        Annotated[float, Field(ge=SMALLEST_SCALE, le=1e15)] | None,
         Field(
             description="Clipping norm C of single gradients: queries and background are clipped to it, and it bounds "
             "what the noise is worth; absent: nothing is clipped.",
@@ -80,6 +81,12 @@ class GlirParameters(Request):
     confidence: AuditConfidence = 0.95
     cutoffs: Cutoffs = 100
     seed: AuditSeed = 0
+
+    @model_validator(mode="after")
+    def _noise_or_none(self) -> Self:
+        if 0 < self.noise_std < SMALLEST_SCALE:
+            raise refusal("/noise_std", f"Must be 0, or at least {SMALLEST_SCALE:g}.")
+        return self
 
 
 class GlirAuditRequest(GlirParameters):

@@ -222,7 +222,7 @@ STEP = "steps.1."
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "NaN": ({STEP + "query_gradients": np.full((8, 3), math.nan)}, "/steps/1/query_gradients"),
     "infinity": ({STEP + "mean_gradient": np.full(3, math.inf)}, "/steps/1/mean_gradient"),
-    "huge": ({STEP + "background_gradients": np.full((9, 3), 1e200)}, "/steps/1/background_gradients"),
+    "huge": ({STEP + "background_gradients": np.full((9, 3), 1e31)}, "/steps/1/background_gradients"),
     "pickled": ({STEP + "query_gradients": np.array([[1, None]], dtype=object)}, "/steps/1/query_gradients"),
     "text": ({STEP + "mean_gradient": np.array(["a", "b", "c"])}, "/steps/1/mean_gradient"),
     "another dimension": ({STEP + "query_gradients": np.zeros((8, 4))}, "/steps/1/query_gradients"),
