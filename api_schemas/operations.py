@@ -31,6 +31,7 @@ class LimitsResponse(Response):
 
     request: RequestLimits
     body_bytes: Annotated[int, Field(description="Longest body.")]
+    upload_bytes: Annotated[int, Field(description="Longest archive of arrays.")]
     cost: Annotated[int, Field(description="Largest estimated cost of a request, in microseconds of CPU time.")]
     inline_cost: Annotated[int, Field(description="Above this estimate a request is computed in a worker process.")]
     time_limit_seconds: Annotated[float, Field(description="A computation is ended after this long.")]

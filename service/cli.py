@@ -1,4 +1,4 @@
-"""`privacy-bounds serve`, `bounds` and `curves`: the service, and its computations without HTTP.
+"""`privacy-bounds serve`, `bounds`, `curves` and the audits: the service, and its computations without HTTP.
 
 What a command needs is imported when it runs, so that `bounds` answers without loading a web framework.
 """
@@ -8,13 +8,39 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from service.computations.abstract import Computation
 
 PROBLEM_EXIT_CODE = 2
+ARCHIVE_SIGNATURE = b"PK"
+
+
+class Command(NamedTuple):
+    """A computation as a command: its route, and where it is found when the command runs."""
+
+    path: str
+    module: str
+    attribute: str
+    takes: str = "JSON"
+
+    def load(self) -> Computation[Any, Any]:
+        """The computation."""
+        module = import_module(f"service.computations.{self.module}")
+        computation: Computation[Any, Any] = getattr(module, self.attribute)
+        return computation
+
+
+COMMANDS = {
+    "bounds": Command("/v1/bounds", "bounds", "BOUNDS"),
+    "curves": Command("/v1/curves", "curves", "CURVES"),
+    "attack-counts": Command("/v1/audits/attack-counts", "attack_counts", "ATTACK_COUNTS"),
+    "glir": Command("/v1/audits/glir", "glir_audit", "GLIR_AUDIT", "JSON or .npz"),
+    "glrt": Command("/v1/audits/glrt", "glrt_audit", "GLRT_AUDIT"),
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,14 +52,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     serve_parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     serve_parser.add_argument("--port", default=8000, type=int, help="port to listen on (default: %(default)s)")
 
-    for name in ("bounds", "curves"):
-        computing = commands.add_parser(name, help=f"answer a request of POST /v1/{name} with the same bytes")
-        computing.add_argument("request", help="a JSON file, or - for standard input")
+    for name, computed in COMMANDS.items():
+        computing = commands.add_parser(name, help=f"answer a request of POST {computed.path} with the same bytes")
+        computing.add_argument("request", help=f"a {computed.takes} file, or - for standard input")
 
     chosen = parser.parse_args(arguments)
     if chosen.command == "serve":
         return serve(chosen.host, chosen.port)
-    return answer(_computation(chosen.command), chosen.request)
+    return answer(COMMANDS[chosen.command].load(), chosen.request)
 
 
 def serve(host: str, port: int) -> int:
@@ -60,22 +86,15 @@ def serve(host: str, port: int) -> int:
     return 0
 
 
-def _computation(command: str) -> Computation[Any, Any]:
-    if command == "curves":
-        from service.computations.curves import CURVES
-
-        return CURVES
-    from service.computations.bounds import BOUNDS
-
-    return BOUNDS
-
-
 def answer(computation: Computation[Any, Any], source: str) -> int:
     """Write the response body to standard output, or the problem to standard error."""
+    from pydantic import ValidationError
+
     from service.api.problems import problem_of
+    from service.computations.array_archive import ArchiveError
     from service.computations.digest import digest
     from service.engine_version import ENGINE_VERSION
-    from service.execution.request_body import RequestBodyError, parse_request
+    from service.execution.request_body import InvalidRequest, RequestBodyError, parse_request
     from service.execution.worker import compute_body
     from service.privacy.errors import PrivacyComputationError
 
@@ -85,11 +104,15 @@ def answer(computation: Computation[Any, Any], source: str) -> int:
         print(f"privacy-bounds: cannot read {source}: {error.strerror}", file=sys.stderr)
         return PROBLEM_EXIT_CODE
     try:
-        request = parse_request(computation.request_type, body)
+        if computation.read_archive is not None and body.startswith(ARCHIVE_SIGNATURE):
+            request = computation.read_archive(body)
+        else:
+            request = parse_request(computation.request_type, body)
         name = digest(computation.name, ENGINE_VERSION, request)
         written = compute_body(computation, request, name, ENGINE_VERSION).body
-    except (RequestBodyError, PrivacyComputationError) as error:
-        problem = problem_of(error, instance=f"privacy-bounds {computation.name}", request_id="")
+    except (RequestBodyError, ArchiveError, PrivacyComputationError, ValidationError) as error:
+        told = InvalidRequest(error) if isinstance(error, ValidationError) else error
+        problem = problem_of(told, instance=f"privacy-bounds {computation.name}", request_id="")
         sys.stderr.buffer.write(problem.json_bytes() + b"\n")
         return PROBLEM_EXIT_CODE
     sys.stdout.buffer.write(written)

@@ -12,21 +12,28 @@ from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 from pydantic import ValidationError
 
+from api_schemas.attack_counts import AttackCountsRequest
 from api_schemas.bounds import BoundsRequest
 from api_schemas.curves import CurvesRequest
+from api_schemas.glir_audit import GlirAuditRequest
+from api_schemas.glrt_audit import GlrtAuditRequest
 from service.api import documentation, problem_responses
 from service.api.dependencies import Services
 from service.api.readiness import KNOWN_ANSWERS, Readiness
-from service.api.routes import bounds, curves, discovery, operations, pages, results
+from service.api.routes import audits, bounds, curves, discovery, operations, pages, results
 from service.computations.abstract import Computation
+from service.computations.attack_counts import ATTACK_COUNTS
 from service.computations.bounds import BOUNDS
 from service.computations.curves import CURVES
+from service.computations.glir_audit import GLIR_AUDIT
+from service.computations.glrt_audit import GLRT_AUDIT
 from service.engine_version import ENGINE_VERSION
 from service.execution.admission import Admission
 from service.execution.leases import RedisLeases
 from service.execution.redis_link import RedisLink
 from service.execution.result_cache import InMemoryResultCache, RedisResultCache
 from service.execution.runner import ComputationRunner, SharedResults
+from service.execution.upload_space import UploadSpace
 from service.execution.worker_pool import WorkerPool
 from service.settings import Settings
 from service.telemetry.http import HttpTelemetry
@@ -34,7 +41,13 @@ from service.telemetry.logs import make_logger
 from service.telemetry.metrics import Metrics
 
 DISTRIBUTION = "privacy-bounds"
-COMPUTATIONS: tuple[Computation[Any, Any], ...] = (BOUNDS, CURVES)
+COMPUTATIONS: tuple[Computation[Any, Any], ...] = (
+    BOUNDS,
+    CURVES,
+    ATTACK_COUNTS,
+    GLIR_AUDIT,
+    GLRT_AUDIT,
+)
 LONGEST_BODY_READ_AGAIN = 256 * 1024
 SECONDS_PER_DAY = 86_400
 LEASE_BEYOND_TIME_LIMIT_SECONDS = 5.0
@@ -64,10 +77,10 @@ def create_app(settings: Settings) -> FastAPI:
         separate_input_output_schemas=False,
         generate_unique_id_function=lambda route: route.name,
     )
-    app.router.routes[:0] = [bounds.ROUTE, curves.ROUTE]  # asked most, matched first
+    app.router.routes[:0] = [bounds.ROUTE, curves.ROUTE, *audits.ROUTES]  # asked most, matched first
     for room in (results, discovery, operations, pages):
         app.include_router(room.router)
-    documentation.install(app, (BoundsRequest, CurvesRequest))
+    documentation.install(app, (BoundsRequest, CurvesRequest, AttackCountsRequest, GlirAuditRequest, GlrtAuditRequest))
     problem_responses.install(app)
     app.add_middleware(
         HttpTelemetry,
@@ -126,7 +139,14 @@ async def _running(settings: Settings, metrics: Metrics, version: str) -> AsyncG
     readiness.report()  # loads everything that the first request would otherwise wait for
     gc.freeze()  # what is loaded by now stays; collections need not look at it again
     try:
-        yield Services(settings=settings, runner=runner, readiness=readiness, metrics=metrics, version=version)
+        yield Services(
+            settings=settings,
+            runner=runner,
+            uploads=UploadSpace(settings.max_upload_bytes),
+            readiness=readiness,
+            metrics=metrics,
+            version=version,
+        )
     finally:
         await pool.close()
         if shared is not None and link is not None:

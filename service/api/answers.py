@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from fastapi import Request, Response
+from pydantic import ValidationError
 from starlette.requests import ClientDisconnect
 
 from service.api.dependencies import services_of
 from service.api.problems import BodyTooLarge, UnsupportedMediaType
 from service.computations.abstract import Computation
+from service.execution.request_body import InvalidRequest
+from service.execution.runner import Answer
 from service.telemetry.http import record_of
 from service.telemetry.metrics import CacheOutcome
 
@@ -23,16 +28,21 @@ CACHE_STATUS: dict[CacheOutcome, str] = {
 
 NOT_MODIFIED: dict[int | str, dict[str, Any]] = {304: {"description": "`If-None-Match` names this result."}}
 LONGEST_LENGTH_DIGITS = 15
+ARCHIVE_TYPES = frozenset({"application/octet-stream", "application/zip", "application/x-npz"})
 
 
 async def answer_computation(computation: Computation[Any, Any], request: Request) -> Response:
     """Run a computation on the body of a request; the body goes to the validator as it was sent."""
     sent = dict(request.scope["headers"])
-    if not _is_json(sent.get(b"content-type", b"").decode("latin-1")):
-        raise UnsupportedMediaType
     services = services_of(request)
-    body = await _read_body(request, sent.get(b"content-length", b"0"), services.settings.max_body_bytes)
-    answer = await services.runner.answer(computation, body)
+    media_type = _media_type(sent.get(b"content-type", b"").decode("latin-1"))
+    if media_type == "application/json":
+        body = await _read_body(request, sent.get(b"content-length", b"0"), services.settings.max_body_bytes)
+        answer = await services.runner.answer(computation, body)
+    elif media_type in ARCHIVE_TYPES and computation.read_archive is not None:
+        answer = await _answer_archive(computation, computation.read_archive, request, sent.get(b"content-length"))
+    else:
+        raise UnsupportedMediaType
     record = record_of(request.scope)
     record.digest, record.cache, record.compute_seconds = answer.digest, answer.cache, answer.compute_seconds
     headers = {
@@ -41,6 +51,23 @@ async def answer_computation(computation: Computation[Any, Any], request: Reques
         "Cache-Status": CACHE_STATUS[answer.cache],
     }
     return stored_response(request, answer.digest, answer.body, headers)
+
+
+async def _answer_archive(
+    computation: Computation[Any, Any], read: Callable[[bytes], Any], request: Request, declared: bytes | None
+) -> Answer:
+    """The answer to an archive of arrays, which may be much longer than JSON and is not kept for a second look."""
+    services = services_of(request)
+    space = services.uploads
+    is_declared = declared is not None and declared.isdigit() and len(declared) <= LONGEST_LENGTH_DIGITS
+    size = min(int(declared), space.largest_bytes) if declared is not None and is_declared else space.largest_bytes
+    with space.hold(size):
+        body = await _read_body(request, declared or b"0", space.largest_bytes)
+        try:
+            parsed = await asyncio.to_thread(read, body)
+        except ValidationError as error:
+            raise InvalidRequest(error) from None
+        return await services.runner.run(computation, parsed)
 
 
 def stored_response(request: Request, digest: str, body: bytes, headers: dict[str, str]) -> Response:
@@ -71,8 +98,8 @@ async def _read_body(request: Request, declared: bytes, limit: int) -> bytes:
     return b"".join(chunks)
 
 
-def _is_json(content_type: str) -> bool:
-    return content_type == "application/json" or content_type.partition(";")[0].strip().lower() == "application/json"
+def _media_type(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().lower()
 
 
 def _names(if_none_match: str, digest: str) -> bool:

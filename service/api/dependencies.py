@@ -9,6 +9,7 @@ from fastapi import Depends, Request
 
 from service.api.readiness import Readiness
 from service.execution.runner import ComputationRunner
+from service.execution.upload_space import UploadSpace
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
 
@@ -19,6 +20,7 @@ class Services:
 
     settings: Settings
     runner: ComputationRunner
+    uploads: UploadSpace
     readiness: Readiness
     metrics: Metrics
     version: str

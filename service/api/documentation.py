@@ -37,6 +37,14 @@ def json_body(model: type[RequestModel], examples: dict[str, dict[str, Any]]) ->
     return {"requestBody": {"required": True, "content": {"application/json": media_type}}}
 
 
+def json_or_archive_body(model: type[RequestModel], examples: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The same for a route that also takes an archive of arrays."""
+    documented = json_body(model, examples)
+    archive = {"schema": {"type": "string", "format": "binary", "description": "An .npz archive of the same names."}}
+    documented["requestBody"]["content"]["application/x-npz"] = archive
+    return documented
+
+
 def install(app: FastAPI, request_models: tuple[type[RequestModel], ...]) -> None:
     """Publish a document that also has the schemas named by `json_body` and `problems`."""
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from api_schemas.problems import FieldError, Problem, field_errors
+from service.computations.array_archive import ArchiveError
 from service.execution.errors import ComputeBudgetExceeded, OutOfMemory, OutOfTime, QueueFull, WorkerDied
 from service.execution.request_body import DuplicateKeys, InvalidRequest, MalformedJson, TooManyValues
 from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
@@ -45,6 +46,7 @@ KINDS: dict[type[Exception], ProblemKind] = {
     InvalidRequest: ProblemKind("invalid-request", "Invalid request", 422),
     TooManyValues: ProblemKind("invalid-request", "Invalid request", 422),
     DuplicateKeys: ProblemKind("invalid-request", "Invalid request", 422),
+    ArchiveError: ProblemKind("invalid-request", "Invalid request", 422),
     UnsupportedMediaType: ProblemKind("unsupported-media-type", "Unsupported media type", 415),
     BodyTooLarge: ProblemKind("body-too-large", "Body too large", 413),
     ResultNotFound: ProblemKind("result-not-found", "Result not found", 404),
@@ -97,6 +99,9 @@ def _particulars(error: Exception) -> dict[str, Any]:
                     detail=f"A request may hold at most {error.limit} values and {error.object_limit} objects.",
                 ),
             )
+            return {"detail": _count(errors), "errors": errors}
+        case ArchiveError():
+            errors = (FieldError(pointer=error.pointer, detail=error.sentence),)
             return {"detail": _count(errors), "errors": errors}
         case DuplicateKeys():
             sentence = "This key is given more than once; give it once."

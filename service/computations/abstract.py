@@ -28,6 +28,8 @@ class Computation(Generic[RequestT, ResponseT]):
     function(request, digest, engine_version): the fields of the response, in their order; it depends on nothing else.
     Raises PrivacyComputationError with the JSON pointer of the part of the request that is to blame.
     cost(request): estimated work in units of about one microsecond of CPU time; it allocates nothing.
+    read_archive(body): the request in an .npz archive, where the resource takes one. Raises ArchiveError, or
+    ValidationError for the parameters in it.
     digits(request): the value of its field `digits` where the answer is a ground truth, which is kept longer and also
     answers the same request with fewer digits; else None.
     """
@@ -38,6 +40,7 @@ class Computation(Generic[RequestT, ResponseT]):
     function: Callable[[RequestT, str, str], ResponseFields]
     cost: Callable[[RequestT], int]
     digits: Callable[[RequestT], int | None] = no_digits
+    read_archive: Callable[[bytes], RequestT] | None = None
 
     def body(self, request: RequestT, digest: str, engine_version: str) -> bytes:
         """The response as it is sent. Raises what `function` raises."""

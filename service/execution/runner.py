@@ -239,7 +239,8 @@ class ComputationRunner:
     def _count(
         self, computation: AnyComputation, request: Any, place: Literal["inline", "worker"], computed: Computed
     ) -> None:
-        self._metrics.computed(computation.name, request.mechanism.type, place, computed.seconds)
+        mechanism = getattr(request, "mechanism", None)
+        self._metrics.computed(computation.name, getattr(mechanism, "type", "none"), place, computed.seconds)
         self._metrics.violated(computed.violations)
 
     def _failed(self, computation: AnyComputation, error: Exception) -> None:

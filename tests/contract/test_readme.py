@@ -69,6 +69,15 @@ def test_the_first_answer_is_the_one_that_comes(client: TestClient) -> None:
     assert_same(response.json(), json.loads(printed[1]))
 
 
+def test_the_counts_are_above_the_bound_as_it_says(client: TestClient) -> None:
+    body = re.search(r"-d '\n(.*?)'\n", section("Audits"), re.DOTALL)
+    assert body
+    answer = client.post(
+        "/v1/audits/attack-counts", content=body[1].encode(), headers={"content-type": "application/json"}
+    )
+    assert answer.json()["bound"]["verdict"] == "above_the_bound"
+
+
 def assert_same(answer: object, printed: object, place: str = "") -> None:
     """Equal, but for what another platform's last digits may change."""
     if isinstance(answer, dict) and isinstance(printed, dict):

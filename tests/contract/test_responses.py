@@ -10,6 +10,8 @@ import jsonschema_rs
 import pytest
 from pydantic import BaseModel, ValidationError
 
+from api_schemas.attack_counts import AttackCountsRequest
+from api_schemas.audit_examples import ATTACK_COUNTS_EXAMPLES, GLIR_EXAMPLES, GLRT_EXAMPLES
 from api_schemas.bounds import (
     Assumption,
     BoundsRequest,
@@ -23,6 +25,8 @@ from api_schemas.catalogue import catalogue
 from api_schemas.curves import CurvesRequest
 from api_schemas.examples import BOUNDS_EXAMPLES, CURVES_EXAMPLES
 from api_schemas.fields import shape_of, type_of
+from api_schemas.glir_audit import GlirAuditRequest
+from api_schemas.glrt_audit import GlrtAuditRequest
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.options import OPTIONS
 from api_schemas.problems import FieldError, Problem
@@ -159,7 +163,16 @@ def test_the_catalogue_lists_everything() -> None:
     assert epsilon["parameters"][0]["unit"] == "nats"
 
 
-@pytest.mark.parametrize(("model", "examples"), [(BoundsRequest, BOUNDS_EXAMPLES), (CurvesRequest, CURVES_EXAMPLES)])
+@pytest.mark.parametrize(
+    ("model", "examples"),
+    [
+        (BoundsRequest, BOUNDS_EXAMPLES),
+        (CurvesRequest, CURVES_EXAMPLES),
+        (AttackCountsRequest, ATTACK_COUNTS_EXAMPLES),
+        (GlirAuditRequest, GLIR_EXAMPLES),
+        (GlrtAuditRequest, GLRT_EXAMPLES),
+    ],
+)
 def test_examples_are_valid_requests(model: type[BaseModel], examples: dict[str, Any]) -> None:
     for example in examples.values():
         model.model_validate_json(json.dumps(example["value"]))

@@ -28,6 +28,7 @@ async def limits(services: UsedServices) -> LimitsResponse:
     return LimitsResponse(
         request=REQUEST_LIMITS,
         body_bytes=settings.max_body_bytes,
+        upload_bytes=settings.max_upload_bytes,
         cost=settings.max_cost,
         inline_cost=settings.inline_cost_limit,
         time_limit_seconds=settings.time_limit_seconds,

@@ -6,19 +6,25 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Request, Response
 
+from api_schemas.attack_counts import AttackCountsResponse
 from api_schemas.bounds import BoundsResponse
 from api_schemas.curves import CurvesResponse
+from api_schemas.glir_audit import GlirAuditResponse
+from api_schemas.glrt_audit import GlrtAuditResponse
 from service.api.answers import NOT_MODIFIED, stored_response
 from service.api.dependencies import UsedServices
 from service.api.documentation import problems
 from service.api.problems import ResultNotFound
+from service.computations.attack_counts import ATTACK_COUNTS
 from service.computations.bounds import BOUNDS
 from service.computations.curves import CURVES
+from service.computations.glir_audit import GLIR_AUDIT
+from service.computations.glrt_audit import GLRT_AUDIT
 from service.telemetry.http import record_of
 
 router = APIRouter(tags=["results"])
 
-COMPUTATIONS = (BOUNDS.name, CURVES.name)
+COMPUTATIONS = (BOUNDS.name, CURVES.name, ATTACK_COUNTS.name, GLIR_AUDIT.name, GLRT_AUDIT.name)
 IMMUTABLE = "public, max-age=31536000, immutable"
 
 Digest = Annotated[
@@ -36,7 +42,7 @@ Digest = Annotated[
 
 @router.get(
     "/v1/results/{digest}",
-    response_model=BoundsResponse | CurvesResponse,
+    response_model=BoundsResponse | CurvesResponse | AttackCountsResponse | GlirAuditResponse | GlrtAuditResponse,
     responses=NOT_MODIFIED | problems(404, 422, 500),
 )
 async def result(request: Request, digest: Digest, services: UsedServices) -> Response:

@@ -1,0 +1,85 @@
+"""`POST /v1/audits/glrt`: the GLRT adversary, simulated, against its curve."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Self
+
+from pydantic import AliasChoices, Field, model_validator
+
+from api_schemas.attack_rates import AuditConfidence, AuditSeed, Cutoffs, MeasuredRoc, TheoryPowers, Verdict
+from api_schemas.base import Request, Response
+from api_schemas.bounds import Assumption
+from api_schemas.enclosures import Evidence, Source
+from api_schemas.limits import refusal
+from api_schemas.quantities import NoiseMultiplier
+
+LARGEST_SIMULATED_NUMBERS: Final = 10**9
+LARGEST_NONCENTRALITY: Final = 1e12
+
+
+class GlrtAuditRequest(Request):
+    """A query with Gaussian noise, asked many times, and how often to attack it."""
+
+    noise_multiplier: NoiseMultiplier
+    queries: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=10**12,
+            validation_alias=AliasChoices("queries", "steps", "num_queries", "count"),
+            description="How often the query is answered, each time with fresh noise.",
+            examples=[70],
+        ),
+    ]
+    dimension: Annotated[
+        int, Field(ge=1, le=1_000_000, description="Dimension of the answer to the query.", examples=[1])
+    ] = 1
+    trials: Annotated[
+        int,
+        Field(
+            ge=100,
+            le=1_000_000,
+            validation_alias=AliasChoices("trials", "samples"),
+            description="Simulated attacks with the record, and as many without it.",
+            examples=[10_000],
+        ),
+    ] = 10_000
+    seed: AuditSeed = 0
+    confidence: AuditConfidence = 0.95
+    cutoffs: Cutoffs = 100
+
+    @model_validator(mode="after")
+    def _within_limits(self) -> Self:
+        if self.trials * self.dimension > LARGEST_SIMULATED_NUMBERS:
+            raise refusal("/trials", f"trials times dimension may be at most {LARGEST_SIMULATED_NUMBERS:.0e}.")
+        if self.queries > LARGEST_NONCENTRALITY * self.noise_multiplier**2:
+            limit = f"{LARGEST_NONCENTRALITY:.0e}"
+            raise refusal("/queries", f"queries over the square of noise_multiplier may be at most {limit}.")
+        return self
+
+
+class SimulatedAttack(Response):
+    """An adversary's empirical ROC curve, and what theory says at its false positive rates."""
+
+    roc: MeasuredRoc
+    theory: TheoryPowers
+    verdict: Verdict
+    below_the_curve: Annotated[
+        bool, Field(description="Whether at some threshold the whole band lies below the curve of this adversary.")
+    ]
+    source: Source
+
+
+class GlrtAuditResponse(Response):
+    """The simulated adversary who does not know the direction of the answer, and beside it the optimal one who does."""
+
+    digest: Annotated[
+        str, Field(pattern="^sha256:[0-9a-f]{64}$", description="Names this result; see GET /v1/results/{digest}.")
+    ]
+    engine_version: str
+    noncentrality: Annotated[float, Field(description="lambda = queries/noise_multiplier^2.")]
+    glrt: Annotated[SimulatedAttack, Field(description="Threshold on the length of the mean answer.")]
+    worst_case: Annotated[SimulatedAttack, Field(description="Neyman-Pearson optimal: along the known direction.")]
+    evidence: Evidence
+    assumptions: tuple[Assumption, ...]
+    notes: tuple[str, ...]

@@ -1,0 +1,114 @@
+"""Gradients of a training step as they are sent: vectors and matrices of one dimension."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from api_schemas.base import Request, is_none
+from api_schemas.limits import refusal
+
+LARGEST_DIMENSION: Final = 4_096
+LARGEST_QUERIES: Final = 10_000
+LARGEST_BACKGROUND: Final = 100_000
+LARGEST_STEP_COUNT: Final = 64
+LARGEST_ENTRY: Final = 1e30
+"""Fourth powers of entries, summed, stay far from overflow."""
+
+Entry = Annotated[float, Field(ge=-LARGEST_ENTRY, le=LARGEST_ENTRY)]
+Vector = Annotated[tuple[Entry, ...], Field(min_length=1, max_length=LARGEST_DIMENSION)]
+Variances = Annotated[
+    tuple[Annotated[float, Field(ge=0, le=LARGEST_ENTRY)], ...], Field(min_length=1, max_length=LARGEST_DIMENSION)
+]
+
+
+class GradientStep(Request):
+    """One released mean gradient, shape [d], and what an attacker knows at the same parameters.
+
+    The law of one gradient comes as background gradients, or as its mean with a covariance or variances.
+    """
+
+    mean_gradient: Annotated[Vector, Field(description="The released mean of the batch's gradients, shape [d].")]
+    query_gradients: Annotated[
+        tuple[Vector, ...],
+        Field(min_length=1, max_length=LARGEST_QUERIES, description="A gradient for each query, shape [q, d]."),
+    ]
+    background_gradients: Annotated[
+        Annotated[tuple[Vector, ...], Field(min_length=2, max_length=LARGEST_BACKGROUND)] | None,
+        Field(description="Gradients of other records of the same population, shape [b, d].", exclude_if=is_none),
+    ] = None
+    background_mean: Annotated[
+        Vector | None, Field(description="Mean mu of one record's gradient, shape [d].", exclude_if=is_none)
+    ] = None
+    background_covariance: Annotated[
+        Annotated[tuple[Vector, ...], Field(min_length=1, max_length=LARGEST_DIMENSION)] | None,
+        Field(description="Covariance Sigma of one record's gradient, shape [d, d].", exclude_if=is_none),
+    ] = None
+    background_variances: Annotated[
+        Variances | None,
+        Field(description="Its diagonal, shape [d], where the rest of it is 0.", exclude_if=is_none),
+    ] = None
+
+
+BACKGROUND_NEEDED: Final = (
+    "Send `background_gradients`, or `background_mean` with one of `background_covariance` and `background_variances`."
+)
+
+
+def check_steps(steps: tuple[GradientStep, ...]) -> int:
+    """The number of queries. Raises PydanticCustomError for shapes that do not fit together."""
+    queries, dimension = len(steps[0].query_gradients), len(steps[0].query_gradients[0])
+    for number, step in enumerate(steps):
+        shapes = {name: _shape(f"/steps/{number}/{name}", vars(step)[name]) for name in GradientStep.model_fields}
+        wrong = misfit(f"/steps/{number}", shapes, queries, dimension)
+        if wrong is not None:
+            raise refusal(*wrong)
+    return queries
+
+
+def misfit(
+    pointer: str, shapes: dict[str, tuple[int, ...] | None], queries: int, dimension: int
+) -> tuple[str, str] | None:
+    """Where the arrays of a step, by their shapes, are not those of `GradientStep`: the pointer, and what is allowed.
+
+    `shapes` has all its fields, None for what is absent; `queries` and `dimension` are those of the first step.
+    """
+    expected: dict[str, tuple[int | None, ...]] = {
+        "mean_gradient": (dimension,),
+        "query_gradients": (queries, dimension),
+        "background_gradients": (None, dimension),
+        "background_mean": (dimension,),
+        "background_covariance": (dimension, dimension),
+        "background_variances": (dimension,),
+    }
+    for name, shape in shapes.items():
+        if shape is not None and not _fits(shape, expected[name]):
+            wanted = " x ".join("b" if length is None else str(length) for length in expected[name])
+            return f"{pointer}/{name}", f"Must have the shape {wanted}, as the rest of the request."
+    known = {name for name, shape in shapes.items() if shape is not None and name.startswith("background")}
+    return None if known in _BACKGROUNDS else (pointer, BACKGROUND_NEEDED)
+
+
+_BACKGROUNDS: Final = (
+    {"background_gradients"},
+    {"background_mean", "background_covariance"},
+    {"background_mean", "background_variances"},
+)
+
+
+def _fits(shape: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
+    return len(shape) == len(expected) and all(
+        want is None or have == want for have, want in zip(shape, expected, strict=True)
+    )
+
+
+def _shape(pointer: str, value: tuple[float, ...] | tuple[tuple[float, ...], ...] | None) -> tuple[int, ...] | None:
+    """The shape of a vector or of the rows of a matrix."""
+    if value is None:
+        return None
+    lengths = [len(row) for row in value if isinstance(row, tuple)]
+    for place, length in enumerate(lengths):
+        if length != lengths[0]:
+            raise refusal(f"{pointer}/{place}", f"Must have {lengths[0]} entries, as the first row.")
+    return (len(value), *lengths[:1])

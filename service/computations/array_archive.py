@@ -1,0 +1,121 @@
+"""Arrays of an .npz archive, of which nothing is allocated before its size is known, and nothing is ever unpickled."""
+
+from __future__ import annotations
+
+import math
+import struct
+import zipfile
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any, Final, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+LARGEST_DIRECTORY_BYTES: Final = 64 * 1024
+LARGEST_HEADER_CHARACTERS: Final = 1_000
+SUFFIX: Final = ".npy"
+END_OF_DIRECTORY: Final = struct.Struct("<4s4H2LH")
+"""The last record of a zip archive without a comment."""
+LARGE_DIRECTORY_LOCATOR_BYTES: Final = 20
+NUMERIC_KINDS: Final = "fiub"
+TEXT_KIND: Final = "U"
+WIDEST_NUMBER, WIDEST_TEXT = 8, 64
+"""Bytes of an item."""
+
+
+class ArchiveError(Exception):
+    """What is wrong with an archive: a pointer to the array it is about, and a sentence that says what is allowed."""
+
+    def __init__(self, pointer: str, sentence: str) -> None:
+        self.pointer, self.sentence = pointer, sentence
+        super().__init__(f"{pointer}: {sentence}")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What an array of the archive is, by its header: `kind` is that of numpy, f, i, u, b or U."""
+
+    shape: tuple[int, ...]
+    kind: str
+
+
+@final
+class ArrayArchive:
+    """The arrays of an archive as `numpy.savez` or `numpy.savez_compressed` writes it.
+
+    Raises ArchiveError where it is something else, or where its arrays together hold more than `largest_bytes`, by
+    reading its directory and headers alone.
+    """
+
+    def __init__(self, body: bytes, largest_bytes: int) -> None:
+        _check_directory(body)
+        try:
+            self._archive = zipfile.ZipFile(BytesIO(body))
+        except Exception as error:
+            raise ArchiveError("", NOT_AN_ARCHIVE) from error
+        self._entries = self._read_directory(largest_bytes)
+        self.headers = {name: self._read_header(name) for name in self._entries}
+
+    def read(self, name: str) -> NDArray[Any]:
+        """The array. Raises ArchiveError where its bytes are not what directory and header say."""
+        try:
+            with self._archive.open(self._entries[name]) as file:
+                array: NDArray[Any] = np.lib.format.read_array(
+                    file, allow_pickle=False, max_header_size=LARGEST_HEADER_CHARACTERS
+                )
+        except Exception as error:
+            raise ArchiveError(pointer_to(name), "Must be an intact array.") from error
+        return array
+
+    def _read_directory(self, largest_bytes: int) -> dict[str, zipfile.ZipInfo]:
+        entries: dict[str, zipfile.ZipInfo] = {}
+        for entry in self._archive.infolist():
+            name = entry.filename.removesuffix(SUFFIX)
+            if not entry.filename.endswith(SUFFIX) or name in entries:
+                raise ArchiveError("", NOT_AN_ARCHIVE)
+            if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or entry.flag_bits & 1:
+                raise ArchiveError(pointer_to(name), "Must be stored or deflated, and not encrypted.")
+            entries[name] = entry
+        if sum(entry.file_size for entry in entries.values()) > largest_bytes:
+            raise ArchiveError("", f"All arrays together may take at most {largest_bytes} bytes.")
+        return entries
+
+    def _read_header(self, name: str) -> Header:
+        entry = self._entries[name]
+        try:
+            with self._archive.open(entry) as file:
+                version = np.lib.format.read_magic(file)
+                read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+                shape, _, dtype = read(file, max_header_size=LARGEST_HEADER_CHARACTERS)
+                size = entry.file_size - file.tell()
+        except Exception as error:
+            raise ArchiveError(pointer_to(name), "Must be an array in the format of numpy, version 1 or 2.") from error
+        widest = WIDEST_TEXT if dtype.kind == TEXT_KIND else WIDEST_NUMBER if dtype.kind in NUMERIC_KINDS else 0
+        if dtype.itemsize > widest:
+            raise ArchiveError(pointer_to(name), "Must hold numbers of at most 8 bytes; objects are never unpickled.")
+        if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != size:
+            raise ArchiveError(pointer_to(name), "Must be as long as its header says.")
+        return Header(tuple(shape), dtype.kind)
+
+
+NOT_AN_ARCHIVE: Final = "The body must be an archive of arrays as numpy.savez or numpy.savez_compressed writes it."
+
+
+def _check_directory(body: bytes) -> None:
+    """Refuse what `zipfile` would spend long on: its directory is parsed as a whole, whatever it claims to hold."""
+    end = END_OF_DIRECTORY.size
+    if len(body) < end:
+        raise ArchiveError("", NOT_AN_ARCHIVE)
+    signature, *_, directory_bytes, _, comment = END_OF_DIRECTORY.unpack(body[-end:])
+    locator = body[-end - LARGE_DIRECTORY_LOCATOR_BYTES : -end]
+    if signature != b"PK\x05\x06" or comment or directory_bytes > LARGEST_DIRECTORY_BYTES:
+        raise ArchiveError("", NOT_AN_ARCHIVE)
+    if locator.startswith(b"PK\x06\x07"):  # another directory, of any size, would count instead
+        raise ArchiveError("", NOT_AN_ARCHIVE)
+
+
+def pointer_to(name: str) -> str:
+    """The JSON pointer of an array: `steps.0.mean_gradient` lies where a JSON body has /steps/0/mean_gradient."""
+    return "/" + name.replace("~", "~0").replace("/", "~1").replace(".", "/")

@@ -1,0 +1,185 @@
+"""What the counts of an attack prove: Clopper-Pearson ends of its rates, and the privacy parameters beyond which it is.
+
+All numbers hold with the stated confidence: the two rates lie in their intervals together (Bonferroni over both
+intervals and both ends of each).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+from service.privacy.enclosure import Enclosure, Evidence
+from service.privacy.errors import OutOfDomain
+
+# The incomplete beta function of scipy is asked to be this much below the tail, far more than its error.
+TAIL_MARGIN = 1e-9
+FIRST_STEP = 2.0**-50
+QUANTILE_ERROR = 1e-13
+"""Relative error granted to scipy's normal quantile and to the logarithms."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """A success rate: lower <= rate <= upper, and the same of 1 - rate by its own formula, with the stated confidence.
+
+    `estimate` is the share of successes.
+    """
+
+    estimate: float
+    lower: float
+    upper: float
+    complement_lower: float
+    complement_upper: float
+
+    def reversed(self) -> Rate:
+        """The rate of failures."""
+        return Rate(
+            estimate=1 - self.estimate,
+            lower=self.complement_lower,
+            upper=self.complement_upper,
+            complement_lower=self.lower,
+            complement_upper=self.upper,
+        )
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Region:
+    """Where the two rates of an attack lie, together, with the stated confidence."""
+
+    true_positive_rate: Rate
+    false_positive_rate: Rate
+
+    def reversed(self) -> Region:
+        """The region of the attack that says the opposite."""
+        return Region(
+            true_positive_rate=self.true_positive_rate.reversed(),
+            false_positive_rate=self.false_positive_rate.reversed(),
+        )
+
+    def oriented(self) -> tuple[Region, Region]:
+        """The attack as it is, and the one that says the opposite."""
+        return self, self.reversed()
+
+
+def region(true_positives: int, members: int, false_positives: int, non_members: int, confidence: float) -> Region:
+    """The rectangle of both Clopper-Pearson intervals, each at level (1 - confidence)/2.
+
+    Counts up to 1e9; ends rounded outwards. Raises OutOfDomain for counts that are no counts.
+    Source: Clopper and Pearson 1934; Bonferroni for the two rates.
+    """
+    tail = (1 - confidence) / 4
+    return Region(
+        true_positive_rate=clopper_pearson(true_positives, members, tail, "members", "true_positives"),
+        false_positive_rate=clopper_pearson(false_positives, non_members, tail, "non_members", "false_positives"),
+    )
+
+
+def clopper_pearson(
+    successes: int, trials: int, tail: float, trials_name: str = "trials", successes_name: str = "successes"
+) -> Rate:
+    """The interval that misses the rate with probability <= tail on either side.
+
+    lower solves P(Bin(trials, p) >= successes) = tail, upper solves P(Bin(trials, p) <= successes) = tail.
+    """
+    if trials < 1:
+        raise OutOfDomain(trials_name, trials, "at least 1")
+    if not 0 <= successes <= trials:
+        raise OutOfDomain(successes_name, successes, f"from 0 to {trials_name}")
+    failures = trials - successes
+    return Rate(
+        estimate=successes / trials,
+        lower=_lower_end(successes, trials, tail),
+        upper=_upper_end(successes, trials, tail),
+        complement_lower=_lower_end(failures, trials, tail),
+        complement_upper=_upper_end(failures, trials, tail),
+    )
+
+
+def _lower_end(successes: int, trials: int, tail: float) -> float:
+    from scipy.special import betainc, betaincinv
+
+    if successes == 0:
+        return 0.0
+    parameters = float(successes), float(trials - successes + 1)
+    end = float(betaincinv(*parameters, tail * (1 - 2 * TAIL_MARGIN)))
+    step = FIRST_STEP
+    while float(betainc(*parameters, end)) > tail * (1 - TAIL_MARGIN):
+        end, step = end * (1 - step), 2 * step
+    return end
+
+
+def _upper_end(successes: int, trials: int, tail: float) -> float:
+    from scipy.special import betaincc, betainccinv
+
+    if successes == trials:
+        return 1.0
+    parameters = float(successes + 1), float(trials - successes)
+    end = float(betainccinv(*parameters, tail * (1 - 2 * TAIL_MARGIN)))
+    step = FIRST_STEP
+    while end < 1 and float(betaincc(*parameters, end)) > tail * (1 - TAIL_MARGIN):
+        end, step = min(end * (1 + step), 1.0), 2 * step
+    return end
+
+
+def gdp_mu(rates: Region) -> Enclosure:
+    """The smallest mu for which mu-GDP allows the attack's true rates: Phi^-1(TPR) - Phi^-1(FPR), or of the reverse.
+
+    `lower` is what the counts prove of the mechanism, with the confidence of the region: it is not mu-GDP for any
+    smaller mu. Source: Dong, Roth, Su 2022, the trade-off curve G_mu.
+    """
+    ends = [_mu(side.true_positive_rate, side.false_positive_rate) for side in rates.oriented()]
+    return Enclosure(max(0.0, *(low for low, _ in ends)), max(0.0, *(high for _, high in ends)), Evidence.STATISTICAL)
+
+
+def epsilon(rates: Region, delta: float) -> Enclosure:
+    """The smallest epsilon (nats) for which (epsilon, delta)-DP allows the attack's true rates.
+
+    The largest of ln((TPR - delta)/FPR) and ln((1 - FPR - delta)/(1 - TPR)) over both orientations, and 0. `lower` is
+    what the counts prove of the mechanism. Source: Kairouz, Oh, Viswanath 2015, Theorem 2.1.
+    """
+    ends: list[tuple[float, float]] = []
+    for side in rates.oriented():
+        hits, alarms = side.true_positive_rate, side.false_positive_rate
+        ends.append((_ratio(hits.lower - delta, alarms.upper, -1), _ratio(hits.upper - delta, alarms.lower, 1)))
+        misses, passes = hits.reversed(), alarms.reversed()
+        ends.append((_ratio(passes.lower - delta, misses.upper, -1), _ratio(passes.upper - delta, misses.lower, 1)))
+    return Enclosure(max(0.0, *(low for low, _ in ends)), max(0.0, *(high for _, high in ends)), Evidence.STATISTICAL)
+
+
+def _ratio(numerator: float, denominator: float, sign: int) -> float:
+    """ln(numerator/denominator), rounded towards `sign`; -inf where the numerator is not positive."""
+    if numerator <= 0:
+        return -math.inf
+    if denominator == 0:
+        return math.inf
+    # The subtraction of delta before has one rounding, relative to numbers up to 1.
+    error = 2.0**-52 / numerator + QUANTILE_ERROR
+    high, low = math.log(numerator), math.log(denominator)
+    return high - low + sign * (error + QUANTILE_ERROR * (abs(high) + abs(low)))
+
+
+def _mu(hits: Rate, alarms: Rate) -> tuple[float, float]:
+    low = _difference(
+        _quantile(hits.lower, hits.complement_upper), _quantile(alarms.upper, alarms.complement_lower), -1
+    )
+    high = _difference(
+        _quantile(hits.upper, hits.complement_lower), _quantile(alarms.lower, alarms.complement_upper), 1
+    )
+    return low, high
+
+
+def _quantile(rate: float, complement: float) -> float:
+    """Phi^-1 of a rate, from the smaller of the rate and its complement."""
+    from scipy.special import ndtri
+
+    return float(ndtri(rate)) if rate < complement else -float(ndtri(complement))
+
+
+def _difference(larger: float, smaller: float, sign: int) -> float:
+    if math.isinf(larger) or math.isinf(smaller):
+        return larger if math.isinf(larger) else -smaller
+    return larger - smaller + sign * QUANTILE_ERROR * (1 + abs(larger) + abs(smaller))

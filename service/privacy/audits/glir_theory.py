@@ -1,0 +1,120 @@
+"""What the best attack on mean gradients can reach: Theorem 5.1, composed over steps and over the records' K.
+
+With a known law of the gradients, the sum of the statistics of T independent steps of dimension d with one effective
+batch size N is chi2'_Td(N K) under H0 and (N-1)/N chi2'_Td((N-1) K) under H1, K the sum of the susceptibilities: so
+several steps are one step of more dimensions, exactly. Records of different K are attacked at one likelihood-ratio
+level (the composition of Definition 4.1), which is what ranking by likelihood ratio does.
+
+Source: Leemann, Pawelczyk, Kasneci 2023, Theorem 5.1 with the centred K, and Definition 4.1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.privacy.enclosure import FloatArray
+from service.privacy.numerics.noncentral_chi_square import NoncentralChiSquare
+
+LARGEST_NONCENTRALITY: Final = 9.99e11
+"""Products of N and K stay below 1e12 with their roundings."""
+LEVELS: Final = 400
+LARGEST_GROUPS: Final = 32
+DEVIATIONS_BELOW, DEVIATIONS_ABOVE = 12.0, 7.0
+SMALLEST_SHARE: Final = 1e-9
+"""Thresholds below this share of a statistic's mean stand for all smaller ones."""
+MARGIN: Final = 1e-9
+"""Relative; covers the rounding of thresholds, whose effect on a tail grows like sqrt(N K) units in the last place."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConcaveCurve:
+    """A concave curve of power over false positive rate, enclosed at nodes; arrays of shape (nodes,), rates rising.
+
+    `slopes` are the likelihood ratios at the nodes, the slopes of tangents.
+    """
+
+    rate_lower: FloatArray
+    rate_upper: FloatArray
+    power_lower: FloatArray
+    power_upper: FloatArray
+    slopes: FloatArray
+
+    def power(self, rates: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Both ends of the power at rates in [0, 1], shape (m,): the chord below, the lower of two tangents above."""
+        place = np.searchsorted(self.rate_lower, rates)
+        tangents = np.minimum(self._tangent(place - 1, rates), self._tangent(place, rates))
+        upper = np.where(rates >= 1, 1.0, np.clip(tangents, rates, 1.0))
+        lower = np.interp(rates, [0.0, *self.rate_upper, 1.0], [0.0, *self.power_lower, 1.0])
+        return np.minimum(np.maximum(lower, rates), upper), upper
+
+    def _tangent(self, place: NDArray[np.int64], rates: FloatArray) -> FloatArray:
+        known = np.clip(place, 0, self.slopes.size - 1)
+        with np.errstate(over="ignore"):
+            return self.power_upper[known] + self.slopes[known] * (rates - self.rate_lower[known])
+
+
+def susceptibility_groups(susceptibilities: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Up to 32 groups of records, by the largest K in each, and their weights.
+
+    Power rises with K, so the curve of the groups is a bound for that of the records.
+    """
+    rising = np.sort(susceptibilities)
+    parts = np.array_split(rising, min(LARGEST_GROUPS, rising.size))
+    return np.array([part[-1] for part in parts]), np.array([part.size / rising.size for part in parts])
+
+
+def theory_curve(dimension: int, effective_batch_size: float, susceptibilities: FloatArray) -> ConcaveCurve:
+    """The curve of records with susceptibilities K (summed over steps), shape (q,), in `dimension` (summed likewise).
+
+    Nodes at 400 likelihood-ratio levels t: alpha(t) = mean F[chi2'_d(N K)](s) and
+    power(t) = mean F[chi2'_d((N-1)K)](N s/(N-1)) at s = 2(N-1)(K/2 + (d/2) ln(N/(N-1)) - t). Needs N > 1,
+    K <= 3e11; N is capped where N K would exceed 1e12, which only raises the curve.
+    """
+    groups, weights = susceptibility_groups(susceptibilities)
+    # Power falls with N, so a smaller one is a bound as well.
+    n = min(effective_batch_size, LARGEST_NONCENTRALITY / max(float(groups[-1]), 1.0))
+    logs = dimension / 2 * math.log1p(1 / (n - 1))
+    levels = _levels(dimension, n, groups, logs)
+    rates, powers = [np.zeros((2, levels.size)) for _ in range(2)]
+    for k, weight in zip(groups.tolist(), weights.tolist(), strict=True):
+        s = 2 * (n - 1) * (k / 2 + logs - levels)
+        rates += weight * _lower_tail(dimension, n * k, s)
+        powers += weight * _lower_tail(dimension, (n - 1) * k, n / (n - 1) * s)
+    return ConcaveCurve(
+        rate_lower=rates[0] * (1 - MARGIN),
+        rate_upper=np.minimum(rates[1] * (1 + MARGIN), 1.0),
+        power_lower=powers[0] * (1 - MARGIN),
+        power_upper=np.minimum(powers[1] * (1 + MARGIN), 1.0),
+        slopes=np.exp(levels),
+    )
+
+
+def _lower_tail(degrees: int, noncentrality: float, x: FloatArray) -> FloatArray:
+    floor = SMALLEST_SHARE * (degrees + noncentrality)
+    tails = NoncentralChiSquare(float(degrees), noncentrality).log_tails(np.maximum(x, floor))
+    return np.stack((np.where(x < floor, 0.0, np.exp(tails.lower_low)), np.exp(tails.lower_high)))
+
+
+def _levels(dimension: int, n: float, groups: FloatArray, logs: float) -> FloatArray:
+    """Levels that fall, so that rates rise: from deep in the lower tail of S under H0 to far above its mean.
+
+    Most are equally spaced; the others resolve the very smallest thresholds, which count in few dimensions.
+    """
+    mean = dimension + n * groups
+    deviation = np.sqrt(2 * dimension + 4 * n * groups)
+    smallest = np.maximum(mean - DEVIATIONS_BELOW * deviation, SMALLEST_SHARE * mean)
+    largest = mean + DEVIATIONS_ABOVE * deviation
+    offsets = groups / 2 + logs
+    highest = offsets - smallest / (2 * (n - 1))
+    lowest = float(np.min(offsets - largest / (2 * (n - 1))))
+    top = int(np.argmax(highest))
+    thresholds: FloatArray = np.geomspace(float(smallest[top]), float(mean[top]), LEVELS // 4)
+    fine: FloatArray = float(offsets[top]) - thresholds / (2 * (n - 1))
+    coarse = np.linspace(float(highest[top]), lowest, LEVELS - LEVELS // 4)
+    return np.unique(np.concatenate((coarse, fine)))[::-1]
