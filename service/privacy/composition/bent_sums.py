@@ -1,0 +1,148 @@
+"""Moments of one sampled Gaussian step at the nodes of bent panels, with every error bounded.
+
+M(z) - 1 = int_G g (e^{zL} - 1) dv is a trapezoid sum over the panel's path, in the platform's long doubles where they
+are longer than doubles: the plateau of |F| near the real axis cancels down to the tail that is read.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.privacy.composition.bent_majorant import Strips
+from service.privacy.composition.bent_paths import Paths, SampledStep
+from service.privacy.enclosure import FloatArray
+
+Float = type[np.float64] | type[np.longdouble]
+RealArray = NDArray[np.floating[Any]]
+
+_CHUNK = 200_000
+"""Terms evaluated at once: bounds the memory."""
+
+
+def roundoff(kind: Float) -> float:
+    """u of a kind of numbers: 2^-53, or 2^-64 for long doubles of x86-64."""
+    return float(np.finfo(kind).eps) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """M - 1 at some nodes, shape (n,), and a bound of its error."""
+
+    real: RealArray
+    imag: RealArray
+    error: FloatArray
+
+
+def spacing_for(strips: Strips, panel: int, log_goal: float) -> tuple[float, float]:
+    """A step of the trapezoid sum on one panel's path, and ln of the bound of its error at any z of the panel.
+
+    B_{G +- i alpha} is log-convex: its values at the ends of the panel (first two points of the strips) bound it in
+    between; the third point is z = 0, for the 1 that is subtracted.
+    """
+    sides = np.stack([strips.above[:, panel], strips.below[:, panel]])  # (2, A, 3)
+    log_growth = np.logaddexp.reduce(np.concatenate([sides[..., :2].max(axis=-1), sides[..., 2]]), axis=0)
+    turns = log_growth - log_goal + 0.1
+    spacings = np.where(np.isfinite(turns), 2 * math.pi * strips.shift[:, panel] / np.maximum(turns, 1.0), 0.0)
+    best = int(spacings.argmax())
+    spacing = float(spacings[best])
+    if spacing <= 0:
+        return 0.0, math.inf
+    kernel = 2 * math.pi * float(strips.shift[best, panel]) / spacing
+    tail = np.logaddexp(strips.tail[panel, :2].max(), strips.tail[panel, 2])
+    return spacing, float(np.logaddexp(log_growth[best] - kernel - math.log(-math.expm1(-kernel)), tail))
+
+
+def moments(nodes: PathNodes, real: RealArray, imag: RealArray) -> Moments:
+    """M - 1 at z = real + i imag by sums over one path; errors: rounding, and z moved by 8 u |z|."""
+    found = [
+        _chunk(nodes, real[first : first + nodes.batch], imag[first : first + nodes.batch])
+        for first in range(0, len(real), nodes.batch)
+    ]
+    return Moments(
+        np.concatenate([part.real for part in found]),
+        np.concatenate([part.imag for part in found]),
+        np.concatenate([part.error for part in found]),
+    )
+
+
+def _chunk(nodes: PathNodes, real: RealArray, imag: RealArray) -> Moments:
+    x, t = real[:, None], imag[:, None]
+    grown = np.expm1(x * nodes.log_modulus - t * nodes.argument)
+    phase = (x * nodes.argument + t * nodes.log_modulus) / 2
+    sine, cosine = np.sin(phase), np.cos(phase)
+    twice = 2 * sine * sine
+    first = grown * (1 - twice) - twice
+    size = grown + 1
+    second = size * (2 * sine * cosine)
+    total_real = (first * nodes.weight_real - second * nodes.weight_imag).sum(axis=-1)
+    total_imag = (first * nodes.weight_imag + second * nodes.weight_real).sum(axis=-1)
+    change = np.hypot(first.astype(np.float64), second.astype(np.float64))
+    modulus = np.hypot(real.astype(np.float64), imag.astype(np.float64))
+    error = modulus * (size.astype(np.float64) @ nodes.exponent_error) + change @ nodes.weight_error
+    return Moments(total_real, total_imag, error * 1.001)
+
+
+class PathNodes:
+    """Trapezoid nodes on one path with everything that does not depend on z, in numbers of one kind."""
+
+    def __init__(self, step: SampledStep, path: Paths, kind: Float, tau: RealArray, spacing: float) -> None:
+        """`tau`: the nodes, of the kind; their rounding is part of the errors."""
+        eta, slope, offset = (kind(float(part[0, 0])) for part in (path.eta, path.slope, path.offset))
+        sigma, rate = kind(step.sigma), kind(step.rate)
+        log_odds = np.log(rate) - np.log1p(-rate)
+        x = 2 * (tau - offset + log_odds)
+        falling = np.exp(-np.abs(x))
+        height = eta + slope / 2 * (np.maximum(x, 0) + np.log1p(falling))
+        rise = slope * np.where(x > 0, 1, falling) / (1 + falling)
+        distance = tau + 1 / (2 * sigma * sigma)
+        exponent = sigma * sigma / 2 * (height - distance) * (height + distance)
+        size = sigma / np.sqrt(2 * kind(np.pi)) * kind(spacing) * np.exp(exponent)
+        turn = -sigma * sigma * distance * height
+        cosine, sine = size * np.cos(turn), size * np.sin(turn)
+        self.weight_real, self.weight_imag = cosine - sine * rise, cosine * rise + sine
+        self.batch = max(1, _CHUNK // len(tau))
+        self._set_ratio(kind, tau, height, rate, log_odds)
+        self._set_errors(step, kind, np.abs(tau) + abs(float(offset)) + abs(float(log_odds)) + height + 1)
+
+    def _set_ratio(
+        self, kind: Float, tau: RealArray, height: RealArray, rate: np.floating, log_odds: RealArray
+    ) -> None:
+        """ln w and a bound of its error for v taken as exact: through p (e^v - 1), right of the zero through e^-u."""
+        unit = roundoff(kind)
+        u = tau + log_odds
+        right = u > 0
+        near = np.where(right, 0, tau)
+        grown, sine = np.expm1(near), np.sin(height / 2)
+        small_real = rate * (grown * (1 - 2 * sine * sine) - 2 * sine * sine)
+        small_imag = rate * (grown + 1) * np.sin(height)
+        shrunk = np.exp(-np.where(right, u, 0))
+        q_real = np.where(right, shrunk * np.cos(height), small_real)
+        q_imag = np.where(right, -shrunk * np.sin(height), small_imag)
+        square = q_real * q_real + q_imag * q_imag
+        log_modulus = np.log1p(2 * q_real + square) / 2
+        argument = np.arctan2(q_imag, 1 + q_real)
+        base = np.log1p(-rate)
+        self.log_modulus = np.where(right, base + u + log_modulus, log_modulus)
+        self.argument = np.where(right, height + argument, argument)
+        self._size = np.hypot(self.log_modulus, self.argument).astype(np.float64)
+        length = np.sqrt(square.astype(np.float64))
+        modulus = np.hypot((1 + q_real).astype(np.float64), q_imag.astype(np.float64))
+        self._ratio_error = 80 * unit * length * (2 + length) / modulus**2 + 16 * unit * self._size
+        self._ratio_error += np.where(right, 32 * unit * (np.abs(u) + height + abs(float(log_odds))), 0.0).astype(float)
+        # |r| = p |e^v|/|w|: of q + p on the left, of 1/(1 + q) on the right.
+        lifted = np.where(right, 1.0, (rate * (grown + 1)).astype(np.float64))
+        self._responsibility = lifted / modulus
+
+    def _set_errors(self, step: SampledStep, kind: Float, scale: RealArray) -> None:
+        """Weights of the errors: `exponent_error` for |z e^{zL}|, `weight_error` for |e^{zL} - 1|."""
+        unit = roundoff(kind)
+        moved = 24 * unit * scale.astype(np.float64)  # of v
+        weight = np.hypot(self.weight_real, self.weight_imag).astype(np.float64)
+        self.exponent_error = weight * (self._ratio_error + 16 * unit * self._size + self._responsibility * moved)
+        steep = step.sigma**2 * (2 * scale.astype(np.float64) - 2 * step.mean)
+        self.weight_error = weight * (240 * unit + steep * moved + 2 * moved)
