@@ -162,7 +162,7 @@ def test_moments_within_their_rounding(kind: Float) -> None:
     tau = np.arange(-640, 1280).astype(kind) / 64
     height = 0.75
     path = Paths(np.full((1, 1), height), np.zeros((1, 1)), np.zeros((1, 1)))
-    nodes = PathNodes(step, path, kind, tau, 1 / 64)
+    nodes = PathNodes(step, path, kind, tau, 1 / 64, from_least=False)
     x, t = np.array([1.5, 2.0, 2.5]).astype(kind), np.array([0.0, 10.0, 300.0]).astype(kind)
     found = moments(nodes, x, t)
     with mpmath.workdps(40):

@@ -41,8 +41,8 @@ _ANGLES = (0.33, 0.18)
 _NEAREST = 0.5
 """Contours stay this far from the pole at 1."""
 
-_MOST_LAYOUTS = 2
-"""Contours laid out, the one that promises to be cheapest first."""
+_FINENESS = 3.0
+"""Of majorants for reflected losses: |w|^x with x far below 0 is steep near the zeros of w."""
 
 _ROUNDS = 4
 _SETTLED = 1e-3
@@ -82,7 +82,7 @@ class BentRun:
                 result.tighten(here, read_points(line, rates))
                 if result.width()[0] <= GOOD_WIDTH:
                     return result
-                moved = float(solve_tail(line, rates)[0])
+                moved = self._next_threshold(line, alpha)
                 if abs(moved - center) > _SETTLED * abs(center):
                     break  # a contour for the threshold found comes first
             if not abs(moved - center) > _SETTLED * abs(center):
@@ -102,25 +102,49 @@ class BentRun:
                     break
         return result
 
+    def _next_threshold(self, line: BentLine, alpha: float) -> float:
+        """The threshold that the line finds for a rate, or a step of Newton's method, halved near the loss's end."""
+        root = float(solve_tail(line, np.array([alpha]))[0])
+        if math.isfinite(root):
+            return root
+        sums, log_scale = line.approximate(np.array([line.center]))
+        if not sums[0, 0] > 0:
+            return math.nan
+        step = (math.log(sums[0, 0]) + log_scale[0, 0] - math.log(alpha)) * sums[0, 0] / sums[3, 0]
+        limit = 0.5 * self._edge(line.center) if self._reflected else 4 * self._deviation
+        return line.center + float(np.clip(step, -limit, limit))
+
+    def _edge(self, threshold: float) -> float:
+        """Distance of a threshold from N ln(1 - p), the least loss, or of a reflected one from the largest."""
+        least = self._step.count * math.log1p(-self._step.rate)
+        return abs(threshold + least if self._reflected else threshold - least)
+
     def _lines(self, contour: Contour) -> Iterator[BentLine]:
         """The contour in doubles, then in the platform's long doubles where these are longer."""
         kinds: list[Float] = [np.float64]
         if roundoff(np.longdouble) < UNIT_ROUNDOFF:
             kinds.append(np.longdouble)
+        # Newton's steps stay on this side of the loss's largest value.
+        near = 0.05 * self._edge(contour.center)
+        deviation = min(self._deviation, near) if self._reflected else self._deviation
         for kind in kinds:
-            line = BentLine(contour, self._deviation, kind)
+            line = BentLine(contour, deviation, kind)
             if line.usable:
                 yield line
 
     def _contour(self, center: float, log_level: float) -> Contour | None:
-        """A contour for thresholds near `center` that reads numbers of about e^log_level; None where none was found."""
+        """A contour for thresholds near `center` that reads numbers of about e^log_level; None where none was found.
+
+        The cheapest, or the next one if that fails; a reflected loss has finer grids and so only one try.
+        """
         step, side = self._step, -1.0 if self._reflected else 1.0
         need = 45.0 + math.log(step.count) - log_level
         saddle = self._saddle(MajorantGrid(step, need, 1.0), center)
         found: list[tuple[float, int, Contour]] = []
         for fraction in _FRACTIONS:
             theta = max(1 + _NEAREST, 1 + fraction * (saddle - 1))
-            grid = MajorantGrid(step, need, 1.0 if self._reflected else theta)
+            tilt, fineness = (1.0, _FINENESS) if self._reflected else (theta, 1.0)
+            grid = MajorantGrid(step, need, tilt, fineness)
             value = float(self._real(grid, np.array([theta]))[0])
             goal = math.log(_TOLERANCE) + log_level - value + (theta - 1) * center
             for width, angle in product(self._widths(center), _ANGLES if math.isfinite(goal) else ()):
@@ -128,11 +152,11 @@ class BentRun:
                 contour = Contour(grid, bend, center, goal, value, self._reflected)
                 found.append((contour.cost(), len(found), contour))
         tried = (contour for cost, _, contour in sorted(found) if cost < math.inf)
-        return next((contour for contour in islice(tried, _MOST_LAYOUTS) if contour.lay_out()), None)
+        return next((contour for contour in islice(tried, 1 if self._reflected else 2) if contour.lay_out()), None)
 
     def _widths(self, center: float) -> list[float]:
         """Where contours may bend: by the core's deviation, and by the distance of the threshold from its lower end."""
-        core, edge = 2 / self._deviation, 3 / abs(center - self._step.count * math.log1p(-self._step.rate))
+        core, edge = 2 / self._deviation, 3 / self._edge(center)
         return [core, edge] if not self._reflected and edge < 0.3 * core else [core]
 
     def _saddle(self, grid: MajorantGrid, center: float) -> float:
@@ -166,7 +190,7 @@ class BentRun:
     def _saddle_threshold(self, alpha: float) -> float:
         """The same by the saddle point: a tail of losses that have a smallest value is unimodal."""
         grid = MajorantGrid(self._step, 45.0 + math.log(self._step.count) - math.log(alpha), 1.0)
-        tilts = 1e-3 + np.geomspace(1e-2, 60 / min(self._deviation, 1.0), 200)
+        tilts = np.geomspace(0.1, 60.0, 200) / min(self._deviation, 1.0)
         value = self._real(grid, tilts)
         slope = np.gradient(value, tilts)
         root = np.sqrt(np.maximum(2 * (tilts * slope - value), 1e-300))

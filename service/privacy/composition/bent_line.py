@@ -59,6 +59,8 @@ class BentLine:
         self.theta, self.center, self.deviation = contour.bend.theta, contour.center, deviation
         self._contour, self._value, self._kind = contour, contour.value, kind
         self._count = contour.grid.step.count
+        # Reflected losses are read near their largest value, where F = ((1 - p)^-z M)^N e^{...} keeps its digits.
+        self._least = np.log1p(-kind(contour.grid.step.rate)) if contour.reflected else kind(0)
         self.usable = self._evaluate(self._nodes())
 
     def _nodes(self) -> Nodes:
@@ -83,7 +85,10 @@ class BentLine:
             path = self._contour.panels.paths.chosen(np.array([panel]))
             own = slice(panel * NODES, (panel + 1) * NODES)
             there = 1 - nodes.x[own] if self._contour.reflected else nodes.x[own]
-            sums = moments(PathNodes(self._contour.grid.step, path, self._kind, tau, spacing), there, nodes.t[own])
+            path_nodes = PathNodes(
+                self._contour.grid.step, path, self._kind, tau, spacing, from_least=self._contour.reflected
+            )
+            sums = moments(path_nodes, there, nodes.t[own])
             found.append(Moments(sums.real, sums.imag, sums.error + math.exp(min(log_error, 700.0))))
         real = np.concatenate([part.real for part in found])
         imag = np.concatenate([part.imag for part in found])
@@ -95,11 +100,14 @@ class BentLine:
         """Nodes tau of the trapezoid sum on a panel's path, its spacing, and ln of the bound of its error."""
         contour, panels, grid = self._contour, self._contour.panels, self._contour.grid
         ends = np.array([panels.start[panel], panels.end[panel]])
-        rest = contour.log_sizes(panels.end_bounds[panel], ends, 0.0) - panels.end_bounds[panel]
+        z = contour.moments_at(ends)[:, None]
+        scale = -z.real[:, 0] * float(self._least)
+        bounds = panels.end_bounds[panel] + scale
+        rest = contour.log_sizes(panels.end_bounds[panel], ends, 0.0) - bounds
         length = abs(ends[1] - ends[0]) / max(min(np.abs(ends).min(), np.abs(ends - 1).min()), 0.1)
         goal = contour.goal - 5 - math.log(self._count) - max(float(rest.max()), -1e4) - math.log(length)
-        goal = min(goal, float(panels.end_bounds[panel].min()) - math.log(self._count) - 6)
-        spacing, log_error = spacing_for(panels.strips, panel, goal)
+        goal = min(goal, float(bounds.min()) - math.log(self._count) - 6)
+        spacing, log_error = spacing_for(panels.strips, panel, np.append(scale, 0.0), goal)
         if not spacing > 0:
             return np.array([]), 0.0, math.inf
         low, high = float(grid.tau[0]), float(grid.tau[-1])
@@ -109,9 +117,8 @@ class BentLine:
         tau = low + spacing * np.arange(count, dtype=np.float64)
         path = panels.paths.chosen(np.array([panel]))
         values = PathValues.along(grid.step, path, tau[None], np.zeros((1, 1)))
-        z = contour.moments_at(ends)[:, None]
         weight = values.log_density(grid.step)[0] + np.log(np.abs(values.speed[0])) + math.log(spacing)
-        ratio = values.log_ratio[0]
+        ratio = values.log_ratio[0] - float(self._least)
         grown = np.maximum((z.real * ratio.real - z.imag * ratio.imag).max(axis=0), 0.0) + weight
         small = grown < goal - 12
         first, last = int(np.argmin(small)), len(small) - int(np.argmin(small[::-1]))
@@ -124,22 +131,26 @@ class BentLine:
     def _collect(self, nodes: Nodes, sums: Moments) -> None:
         """Weighted values of F at the center, for each kernel, and what each is uncertain by."""
         kind, unit, count = self._kind, roundoff(self._kind), self._count
-        x, t, center = nodes.x - kind(self.theta), nodes.t, kind(self.center)
+        x, t = nodes.x - kind(self.theta), nodes.t
         logs, relative = self._log_moments(sums)
-        exponent = count * logs[0] - kind(self._value) - x * center
+        # Reflected: N (1 - z) ln(1 - p) on top, of z -> 1 - conj(z).
+        least = count * self._least
+        center, value = kind(self.center) + least, kind(self._value) - least * (1 - kind(self.theta))
+        exponent = count * logs[0] - value - x * center
         phase = count * logs[1] - t * center
         size_of_logs = count * np.hypot(logs[0], logs[1]).astype(np.float64)
         reach = np.hypot(nodes.x, t).astype(np.float64) + self.theta
-        rounding = 24 * unit * (size_of_logs + reach * abs(self.center) + abs(self._value))
+        size_of_rest = reach * (abs(self.center) + 2 * abs(float(least))) + abs(self._value)
+        rounding = 24 * unit * (size_of_logs + size_of_rest)
         uncertain = count * np.log1p(relative) + rounding
         size = np.exp(np.maximum(exponent.astype(np.float64), -690.0))
         grown = np.exp(np.minimum(exponent.astype(np.float64) + uncertain, 700.0))
         grown = np.where(exponent.astype(np.float64) + uncertain > 700.0, np.inf, grown)
         node_error = np.where(uncertain < 1, size * np.expm1(np.minimum(uncertain, 1.0)), grown + size)
-        z, value = nodes.x + 1j * t, np.exp(exponent)
+        z, modulus = nodes.x + 1j * t, np.exp(exponent)
         kernels = np.stack([1 / z, 1 / (z - 1), 1 / (z * (z - 1)), np.ones_like(z)])
         self._x, self._t = x, t
-        self._terms = kernels * ((np.cos(phase) + 1j * np.sin(phase)) * value * nodes.weight)
+        self._terms = kernels * ((np.cos(phase) + 1j * np.sin(phase)) * modulus * nodes.weight)
         spread = np.abs(kernels[:3] * nodes.weight).astype(np.float64)
         # Kernels, weights and products: 96 u; numpy's sum 64 u.
         self._node_errors = spread * (node_error + 160 * unit * size)

@@ -72,12 +72,12 @@ class Strips:
 class MajorantGrid:
     """The trapezoid grid tau_j of one step that serves majorants."""
 
-    def __init__(self, step: SampledStep, need: float, tilt: float) -> None:
+    def __init__(self, step: SampledStep, need: float, tilt: float, fineness: float = 1.0) -> None:
         """`need`: what lies beyond the ends of the grid should be below e^-need of the whole for Re z up to about
-        `tilt` (they steer).
+        `tilt` (they steer). `fineness` narrows the spacing.
         """
         self.step = step
-        self.spacing = min(0.12, 0.25 / step.sigma)
+        self.spacing = min(0.12, 0.25 / step.sigma) / fineness
         reach = math.sqrt(2 * need) / step.sigma
         low = step.mean - reach
         high = max(step.mean + max(tilt, 1.0) / step.sigma**2 + 1.5 * reach, 2.0 - step.log_odds)

@@ -35,8 +35,8 @@ _CORNERS = 8
 _CORNER = np.exp(2j * math.pi * (np.arange(_CORNERS) + 0.5) / _CORNERS) / math.cos(math.pi / _CORNERS)
 """Of the octagon around the unit circle."""
 
-_ROUNDS = 8
-_MOST_PANELS = 90
+_ROUNDS = 7
+_MOST_PANELS = 64
 _DOUBLINGS = 40
 
 

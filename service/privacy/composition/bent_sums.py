@@ -1,7 +1,9 @@
 """Moments of one sampled Gaussian step at the nodes of bent panels, with every error bounded.
 
 M(z) - 1 = int_G g (e^{zL} - 1) dv is a trapezoid sum over the panel's path, in the platform's long doubles where they
-are longer than doubles: the plateau of |F| near the real axis cancels down to the tail that is read.
+are longer than doubles: the plateau of |F| near the real axis cancels down to the tail that is read. Where thresholds
+are near the least loss ln(1 - p), M becomes (1 - p)^z times something: there L is taken less ln(1 - p), and M stands
+for the moment of that.
 """
 
 from __future__ import annotations
@@ -38,13 +40,13 @@ class Moments:
     error: FloatArray
 
 
-def spacing_for(strips: Strips, panel: int, log_goal: float) -> tuple[float, float]:
+def spacing_for(strips: Strips, panel: int, log_scale: FloatArray, log_goal: float) -> tuple[float, float]:
     """A step of the trapezoid sum on one panel's path, and ln of the bound of its error at any z of the panel.
 
     B_{G +- i alpha} is log-convex: its values at the ends of the panel (first two points of the strips) bound it in
-    between; the third point is z = 0, for the 1 that is subtracted.
+    between; the third point is z = 0, for the 1 that is subtracted. `log_scale` (3,): what all that is multiplied with.
     """
-    sides = np.stack([strips.above[:, panel], strips.below[:, panel]])  # (2, A, 3)
+    sides = np.stack([strips.above[:, panel], strips.below[:, panel]]) + log_scale  # (2, A, 3)
     log_growth = np.logaddexp.reduce(np.concatenate([sides[..., :2].max(axis=-1), sides[..., 2]]), axis=0)
     turns = log_growth - log_goal + 0.1
     spacings = np.where(np.isfinite(turns), 2 * math.pi * strips.shift[:, panel] / np.maximum(turns, 1.0), 0.0)
@@ -53,7 +55,8 @@ def spacing_for(strips: Strips, panel: int, log_goal: float) -> tuple[float, flo
     if spacing <= 0:
         return 0.0, math.inf
     kernel = 2 * math.pi * float(strips.shift[best, panel]) / spacing
-    tail = np.logaddexp(strips.tail[panel, :2].max(), strips.tail[panel, 2])
+    tails = strips.tail[panel] + log_scale
+    tail = np.logaddexp(tails[:2].max(), tails[2])
     return spacing, float(np.logaddexp(log_growth[best] - kernel - math.log(-math.expm1(-kernel)), tail))
 
 
@@ -90,8 +93,10 @@ def _chunk(nodes: PathNodes, real: RealArray, imag: RealArray) -> Moments:
 class PathNodes:
     """Trapezoid nodes on one path with everything that does not depend on z, in numbers of one kind."""
 
-    def __init__(self, step: SampledStep, path: Paths, kind: Float, tau: RealArray, spacing: float) -> None:
-        """`tau`: the nodes, of the kind; their rounding is part of the errors."""
+    def __init__(
+        self, step: SampledStep, path: Paths, kind: Float, tau: RealArray, spacing: float, *, from_least: bool
+    ) -> None:
+        """`tau`: the nodes, of the kind; their rounding is part of the errors. `from_least`: L less ln(1 - p)."""
         eta, slope, offset = (kind(float(part[0, 0])) for part in (path.eta, path.slope, path.offset))
         sigma, rate = kind(step.sigma), kind(step.rate)
         log_odds = np.log(rate) - np.log1p(-rate)
@@ -106,13 +111,19 @@ class PathNodes:
         cosine, sine = size * np.cos(turn), size * np.sin(turn)
         self.weight_real, self.weight_imag = cosine - sine * rise, cosine * rise + sine
         self.batch = max(1, _CHUNK // len(tau))
-        self._set_ratio(kind, tau, height, rate, log_odds)
+        self._set_ratio(kind, tau, height, rate, log_odds, from_least)
         self._set_errors(step, kind, np.abs(tau) + abs(float(offset)) + abs(float(log_odds)) + height + 1)
 
     def _set_ratio(
-        self, kind: Float, tau: RealArray, height: RealArray, rate: np.floating, log_odds: RealArray
+        self,
+        kind: Float,
+        tau: RealArray,
+        height: RealArray,
+        rate: np.floating[Any],
+        log_odds: np.floating[Any],
+        from_least: bool,
     ) -> None:
-        """ln w and a bound of its error for v taken as exact: through p (e^v - 1), right of the zero through e^-u."""
+        """ln w and a bound of its error for v taken as exact: through p (e^v - 1) or e^u, right of the zero e^-u."""
         unit = roundoff(kind)
         u = tau + log_odds
         right = u > 0
@@ -120,13 +131,16 @@ class PathNodes:
         grown, sine = np.expm1(near), np.sin(height / 2)
         small_real = rate * (grown * (1 - 2 * sine * sine) - 2 * sine * sine)
         small_imag = rate * (grown + 1) * np.sin(height)
+        if from_least:
+            lifted = np.exp(np.where(right, 0, u))
+            small_real, small_imag = lifted * np.cos(height), lifted * np.sin(height)
         shrunk = np.exp(-np.where(right, u, 0))
         q_real = np.where(right, shrunk * np.cos(height), small_real)
         q_imag = np.where(right, -shrunk * np.sin(height), small_imag)
         square = q_real * q_real + q_imag * q_imag
         log_modulus = np.log1p(2 * q_real + square) / 2
         argument = np.arctan2(q_imag, 1 + q_real)
-        base = np.log1p(-rate)
+        base = kind(0) if from_least else np.log1p(-rate)
         self.log_modulus = np.where(right, base + u + log_modulus, log_modulus)
         self.argument = np.where(right, height + argument, argument)
         self._size = np.hypot(self.log_modulus, self.argument).astype(np.float64)
@@ -134,9 +148,9 @@ class PathNodes:
         modulus = np.hypot((1 + q_real).astype(np.float64), q_imag.astype(np.float64))
         self._ratio_error = 80 * unit * length * (2 + length) / modulus**2 + 16 * unit * self._size
         self._ratio_error += np.where(right, 32 * unit * (np.abs(u) + height + abs(float(log_odds))), 0.0).astype(float)
-        # |r| = p |e^v|/|w|: of q + p on the left, of 1/(1 + q) on the right.
-        lifted = np.where(right, 1.0, (rate * (grown + 1)).astype(np.float64))
-        self._responsibility = lifted / modulus
+        # |r| = p |e^v|/|w|, with |w| or |w|/(1 - p) = |1 + q| on the left; 1/|1 + q| on the right.
+        share = np.exp(np.minimum(u, 0).astype(np.float64)) * (1.0 if from_least else 1 - float(rate))
+        self._responsibility = np.where(right, 1.0, share) / modulus * (1 + 1e-9)
 
     def _set_errors(self, step: SampledStep, kind: Float, scale: RealArray) -> None:
         """Weights of the errors: `exponent_error` for |z e^{zL}|, `weight_error` for |e^{zL} - 1|."""
