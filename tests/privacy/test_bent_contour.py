@@ -24,21 +24,18 @@ from tests.privacy.cases import built, dpsgd
 # (sigma, p, N, kappa), gamma to 12 digits, largest relative width.
 PUBLISHED = [
     ((1.0, 1e-4, 1000, 1e-7), 1.04309045470e-7, 1e-6),
-    ((2.6, 1e-4, 10_000, 1e-8), 1.02362118271e-8, 1e-4),
+    ((2.6, 1e-4, 10_000, 1e-8), 1.02362118271e-8, 1e-6),
     ((0.7, 1e-4, 10_000, 1e-8), 2.04267872288e-8, 1e-6),
     ((0.5, 1e-5, 1000, 1e-12), 1.51347514252e-11, 1e-6),
     ((0.4, 1e-4, 100_000, 1e-7), 4.99325272799e-5, 1e-8),
-    ((1.3, 5e-5, 50, 1e-10), 1.00866226806e-10, 1e-3),
-    ((0.5, 1e-4, 100, 1e-9), 1.36308275886e-8, 1e-7),
-    ((2.0, 1e-5, 100_000, 1e-7), 1.00914999656e-7, 1e-4),
+    ((1.3, 5e-5, 50, 1e-10), 1.00866226806e-10, 1e-6),
+    ((2.0, 1e-5, 100_000, 1e-7), 1.00914999656e-7, 1e-6),
     ((0.3, 1e-5, 300, 1e-8), 2.11064965885e-6, 1e-7),
     ((0.5, 1e-6, 50_000, 0.1), 1.00315933744e-1, 1e-7),
     ((1.0, 1e-6, 100_000, 0.1), 1.00073071285e-1, 1e-6),
     ((3.0, 1e-6, 1_000_000, 0.1), 1.00060189626e-1, 1e-6),
     ((0.3, 0.01, 5, 1e-3), 2.17510751211e-2, 1e-8),
-    ((0.4, 0.02, 30, 1e-7), 7.79934946811e-4, 1e-8),
     ((0.4, 0.1, 10, 0.01), 2.78198202132e-1, 1e-8),
-    ((0.3, 1e-3, 60, 1e-4), 5.78293560994e-3, 1e-8),
     ((0.5, 1e-4, 60, 1e-5), 1.57374665238e-5, 1e-7),
 ]
 
@@ -90,7 +87,7 @@ def test_two_steps_by_direct_integration(sigma: float, rate: float, threshold: f
 def test_straight_lines_agree(reflected: bool) -> None:
     random = np.random.default_rng(11)
     met = 0
-    for _ in range(14):
+    for _ in range(8):
         sigma, rate = float(random.uniform(0.7, 4.0)), float(10 ** random.uniform(-3, -0.5))
         steps, kappa = int(10 ** random.uniform(1, 4)), float(10 ** random.uniform(-8, -0.5))
         line = contour_pair(0.0, ((sigma, rate, steps),))[int(reflected)].points(np.array([kappa])).power
@@ -98,10 +95,10 @@ def test_straight_lines_agree(reflected: bool) -> None:
         assert lower <= line.upper[0] * (1 + 1e-13)
         assert line.lower[0] <= upper * (1 + 1e-13)
         met += line.upper[0] - line.lower[0] < 1e-8 * line.upper[0] and upper - lower < 1e-6 * upper
-    assert met >= 5
+    assert met >= 3
 
 
-@pytest.mark.parametrize("case", [(1.2, 1e-3, 60, 1e-5), (0.8, 3e-5, 300, 1e-3)])
+@pytest.mark.parametrize("case", [(0.8, 3e-5, 300, 1e-3)])
 @pytest.mark.parametrize("reflected", [False, True])
 def test_lattices_agree(case: tuple[float, float, int, float], reflected: bool) -> None:
     sigma, rate, steps, kappa = case
@@ -156,27 +153,34 @@ def _moments_by_sums(step: SampledStep, z: Any) -> Any:
     return np.exp(z[:, None] * loss - 0.5 * y**2).sum(axis=1) * 1e-3 / math.sqrt(2 * math.pi)
 
 
+@pytest.mark.parametrize("from_least", [False, True])
 @pytest.mark.parametrize("kind", [np.float64, np.longdouble])
-def test_moments_within_their_rounding(kind: Float) -> None:
-    step = SampledStep(1.0, 1e-3, 10)
-    tau = np.arange(-640, 1280).astype(kind) / 64
-    height = 0.75
-    path = Paths(np.full((1, 1), height), np.zeros((1, 1)), np.zeros((1, 1)))
-    nodes = PathNodes(step, path, kind, tau, 1 / 64, from_least=False)
-    x, t = np.array([1.5, 2.0, 2.5]).astype(kind), np.array([0.0, 10.0, 300.0]).astype(kind)
+def test_moments_within_their_rounding(kind: Float, from_least: bool) -> None:
+    step = SampledStep(1.0, 2.0**-10, 10)
+    tau = np.arange(-160, 320).astype(kind) / 16
+    path = Paths(np.full((1, 1), 0.5), np.full((1, 1), 0.5), np.full((1, 1), -4.0))
+    nodes = PathNodes(step, path, kind, tau, 1 / 16, from_least=from_least)
+    x, t = np.array([1.5, 2.0, -20.0]).astype(kind), np.array([0.0, 10.0, 3000.0]).astype(kind)
     found = moments(nodes, x, t)
     with mpmath.workdps(40):
         for k in range(len(x)):
             z = mpmath.mpc(float(x[k]), float(t[k]))
-            truth = mpmath.fsum(_term(step, mpmath.mpc(mpf(j) / 64, height), z) for j in range(-640, 1280))
+            truth = mpmath.fsum(_term(step, mpf(j) / 16, z, from_least) for j in range(-160, 320))
             error = abs(mpmath.mpc(_exact(found.real[k]), _exact(found.imag[k])) - truth)
             assert error <= found.error[k]
-            assert found.error[k] <= 1e5 * roundoff(kind) * (1 + abs(truth))
+            assert found.error[k] <= 1e5 * roundoff(kind) * (1 + abs(z) * step.rate)
 
 
-def _term(step: SampledStep, v: Any, z: Any) -> Any:
-    density = mpf(step.sigma) * mpmath.npdf(mpf(step.sigma) * v + 1 / (2 * mpf(step.sigma))) / 64
-    return density * mpmath.expm1(z * mpmath.log1p(mpf(step.rate) * mpmath.expm1(v)))
+def _term(step: SampledStep, tau: Any, z: Any, from_least: bool) -> Any:
+    """g v' (e^{zL} - 1)/16 on the path with eta = 1/2 and the ramp k = 1/2, off = -4."""
+    rate, sigma = mpf(step.rate), mpf(step.sigma)
+    x = 2 * (tau + 4 + mpmath.log(rate) - mpmath.log1p(-rate))
+    v = mpmath.mpc(tau, mpf(1) / 2 + mpmath.log1p(mpmath.exp(x)) / 4)
+    speed = mpmath.mpc(1, 1 / (2 + 2 * mpmath.exp(-x)))
+    u = v + mpmath.log(rate) - mpmath.log1p(-rate)
+    loss = u + mpmath.log1p(mpmath.exp(-u)) if u.real > 0 else mpmath.log1p(mpmath.exp(u))
+    loss += 0 if from_least else mpmath.log1p(-rate)
+    return sigma * mpmath.npdf(sigma * v + 1 / (2 * sigma)) * speed * mpmath.expm1(z * loss) / 16
 
 
 def _exact(value: Any) -> Any:

@@ -110,7 +110,9 @@ class BentLine:
         spacing, log_error = spacing_for(panels.strips, panel, np.append(scale, 0.0), goal)
         if not spacing > 0:
             return np.array([]), 0.0, math.inf
-        low, high = float(grid.tau[0]), float(grid.tau[-1])
+        # Short binary fractions: all nodes are exact.
+        spacing = math.floor(spacing * 2.0**24) * 2.0**-24
+        low, high = math.floor(float(grid.tau[0]) * 2.0**20) * 2.0**-20, float(grid.tau[-1])
         count = math.ceil((high - low) / spacing) + 1
         if count > 20_000:
             return np.array([]), 0.0, math.inf

@@ -86,7 +86,10 @@ def _chunk(nodes: PathNodes, real: RealArray, imag: RealArray) -> Moments:
     total_imag = (first * nodes.weight_imag + second * nodes.weight_real).sum(axis=-1)
     change = np.hypot(first.astype(np.float64), second.astype(np.float64))
     modulus = np.hypot(real.astype(np.float64), imag.astype(np.float64))
-    error = modulus * (size.astype(np.float64) @ nodes.exponent_error) + change @ nodes.weight_error
+    # 2 sin^2(phase) <= min(2, 5 |e^{zL} - 1|^2) is rounded by itself, with 44 u.
+    alone = 44 * nodes.unit * np.minimum(2.0, 5 * change**2) * (1 + change)
+    error = modulus * (size.astype(np.float64) @ nodes.exponent_error)
+    error = error + change @ nodes.weight_error + alone @ nodes.weight
     return Moments(total_real, total_imag, error * 1.001)
 
 
@@ -96,7 +99,7 @@ class PathNodes:
     def __init__(
         self, step: SampledStep, path: Paths, kind: Float, tau: RealArray, spacing: float, *, from_least: bool
     ) -> None:
-        """`tau`: the nodes, of the kind; their rounding is part of the errors. `from_least`: L less ln(1 - p)."""
+        """`tau`: the nodes, exact numbers of the kind. `from_least`: L less ln(1 - p)."""
         eta, slope, offset = (kind(float(part[0, 0])) for part in (path.eta, path.slope, path.offset))
         sigma, rate = kind(step.sigma), kind(step.rate)
         log_odds = np.log(rate) - np.log1p(-rate)
@@ -110,9 +113,13 @@ class PathNodes:
         turn = -sigma * sigma * distance * height
         cosine, sine = size * np.cos(turn), size * np.sin(turn)
         self.weight_real, self.weight_imag = cosine - sine * rise, cosine * rise + sine
-        self.batch = max(1, _CHUNK // len(tau))
+        self.weight = np.hypot(self.weight_real, self.weight_imag).astype(np.float64) * (1 + 1e-9)
+        self.batch, self.unit = max(1, _CHUNK // len(tau)), roundoff(kind)
         self._set_ratio(kind, tau, height, rate, log_odds, from_least)
-        self._set_errors(step, kind, np.abs(tau) + abs(float(offset)) + abs(float(log_odds)) + height + 1)
+        far = np.abs(tau).astype(np.float64) + abs(float(offset)) + abs(float(log_odds))
+        self._set_errors(
+            step, np.abs(distance).astype(np.float64), height.astype(np.float64), rise.astype(np.float64), far
+        )
 
     def _set_ratio(
         self,
@@ -146,17 +153,31 @@ class PathNodes:
         self._size = np.hypot(self.log_modulus, self.argument).astype(np.float64)
         length = np.sqrt(square.astype(np.float64))
         modulus = np.hypot((1 + q_real).astype(np.float64), q_imag.astype(np.float64))
-        self._ratio_error = 80 * unit * length * (2 + length) / modulus**2 + 16 * unit * self._size
-        self._ratio_error += np.where(right, 32 * unit * (np.abs(u) + height + abs(float(log_odds))), 0.0).astype(float)
+        # Of q: 28 u of the exponential and its phase, and the rounding of u; or 44 u of each part of p (e^v - 1).
+        far = np.abs(tau).astype(np.float64) + 10 * abs(float(log_odds)) + 1
+        through_u = 28 + 2 * far
+        through_v = 44 + 88 * np.divide(
+            (float(rate) * sine * sine * (2 + np.abs(grown))).astype(np.float64), length, where=length > 0, out=far * 0
+        )
+        relative = through_u if from_least else np.where(right, through_u, through_v)
+        self._ratio_error = (
+            unit * length * (relative / modulus + 6 * (2 + length) / modulus**2) + 16 * unit * self._size
+        )
+        self._ratio_error += np.where(right, unit * (8 * height.astype(np.float64) + 8 * far), 0.0)
         # |r| = p |e^v|/|w|, with |w| or |w|/(1 - p) = |1 + q| on the left; 1/|1 + q| on the right.
         share = np.exp(np.minimum(u, 0).astype(np.float64)) * (1.0 if from_least else 1 - float(rate))
         self._responsibility = np.where(right, 1.0, share) / modulus * (1 + 1e-9)
 
-    def _set_errors(self, step: SampledStep, kind: Float, scale: RealArray) -> None:
-        """Weights of the errors: `exponent_error` for |z e^{zL}|, `weight_error` for |e^{zL} - 1|."""
-        unit = roundoff(kind)
-        moved = 24 * unit * scale.astype(np.float64)  # of v
-        weight = np.hypot(self.weight_real, self.weight_imag).astype(np.float64)
-        self.exponent_error = weight * (self._ratio_error + 16 * unit * self._size + self._responsibility * moved)
-        steep = step.sigma**2 * (2 * scale.astype(np.float64) - 2 * step.mean)
-        self.weight_error = weight * (240 * unit + steep * moved + 2 * moved)
+    def _set_errors(
+        self, step: SampledStep, distance: FloatArray, height: FloatArray, rise: FloatArray, far: FloatArray
+    ) -> None:
+        """Weights of the errors: `exponent_error` for |z e^{zL}|, `weight_error` for |e^{zL} - 1|.
+
+        Im v is known within 24 u of itself, and through the ramp's own argument within 24 u of `far`.
+        """
+        unit, steep = self.unit, step.sigma**2 * (distance + height)
+        moved = unit * (24 * height + 12 * rise * far)
+        self.exponent_error = self.weight * (self._ratio_error + 16 * unit * self._size + self._responsibility * moved)
+        density = unit * (20 * steep * (distance + height) + 4 * distance) + steep * moved
+        # Sums 64 u, the exponentials and phases of both factors 70 u.
+        self.weight_error = self.weight * (144 * unit + density + unit * rise * (12 + 24 * far))
