@@ -10,7 +10,8 @@ and with a proved alpha(c2) <= alpha the chord gives the other end:
     power(alpha) >= power(c) - e^{c2} (alpha(c) - alpha)_+.
 
 Solving for c therefore needs no error bound of its own. What is still wide is intersected with bounds that need no line
-(`fallback.py`), so that a reading outside the engine's reach is wide, never missing.
+(`fallback.py`), so that a reading outside the engine's reach is wide, never missing; and runs of one kind of sampled
+step are read on bent contours then (`bent.py`).
 """
 
 from __future__ import annotations
@@ -76,8 +77,8 @@ class ContourTradeOff(AbstractTradeOff):
     """One direction of a run, read off the lines of its ladders.
 
     Relative width: 1e-13 to 1e-11 for runs whose sampled-step count and noise keep the loss unimodal (tested on the
-    reference cases and on random runs); wider, and so labelled, where one rare step dominates (tiny rates, small noise,
-    small alpha).
+    reference cases and on random runs); 1e-10 to 1e-6 on bent contours, where one rare step dominates (tiny rates,
+    small noise, small alpha); wider, and so labelled, where these fail or a run mixes several kinds of steps.
     """
 
     evidence = Evidence.CERTIFIED
