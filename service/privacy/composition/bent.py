@@ -137,6 +137,8 @@ class BentRun:
 
         The cheapest, or the next one if that fails; a reflected loss has finer grids and so only one try.
         """
+        if not (math.isfinite(center + log_level) and min(self._edge(center), self._deviation) > 1e-100):
+            return None
         step, side = self._step, -1.0 if self._reflected else 1.0
         need = 45.0 + math.log(step.count) - log_level
         saddle = self._saddle(MajorantGrid(step, need, 1.0), center)
@@ -196,7 +198,8 @@ class BentRun:
         root = np.sqrt(np.maximum(2 * (tilts * slope - value), 1e-300))
         deviation = np.sqrt(np.maximum(np.gradient(slope, tilts), 1e-300))
         score = root + np.log(tilts * deviation / root) / root
-        return float(np.interp(-ndtri(alpha), *_rising(score, slope)))
+        scores, thresholds = _rising(score, slope)
+        return float(np.interp(-ndtri(alpha), scores, thresholds)) if len(scores) else math.nan
 
 
 def _rising(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
