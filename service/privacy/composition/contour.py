@@ -10,7 +10,8 @@ and with a proved alpha(c2) <= alpha the chord gives the other end:
     power(alpha) >= power(c) - e^{c2} (alpha(c) - alpha)_+.
 
 Solving for c therefore needs no error bound of its own. What is still wide is intersected with bounds that need no line
-(`fallback.py`), so that a reading outside the engine's reach is wide, never missing.
+(`fallback.py`), so that a reading outside the engine's reach is wide, never missing; and runs of one kind of sampled
+step are read on bent contours then (`bent.py`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import ndtri
 
+from service.privacy.composition.bent import BentRun, bent_run
 from service.privacy.composition.contour_ladder import ContourLadder, Rung
 from service.privacy.composition.contour_line import ContourLine
 from service.privacy.composition.contour_readings import (
@@ -40,6 +42,15 @@ from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 
 _GOOD_WIDTH = 1e-9
 """A reading with a larger relative width is tried on neighbouring lines as well, and the enclosures intersected."""
+
+_WIDE = 1e-6
+"""What is wider than this after all straight lines is read on bent contours, too ..."""
+
+_MOST_WIDE = 8
+"""... unless there is more of it: a bent contour serves one reading and takes a tenth of a second to one."""
+
+_UNKNOWN_DEPTH = 23.0
+"""Nats below its upper bound at which a delta is looked for of which no lower bound is known."""
 
 _SMALLEST_VARIANCE = 1e-200
 """Losses that vary less are below the range in which tilts and thresholds can be represented."""
@@ -69,8 +80,8 @@ class ContourTradeOff(AbstractTradeOff):
     """One direction of a run, read off the lines of its ladders.
 
     Relative width: 1e-13 to 1e-11 for runs whose sampled-step count and noise keep the loss unimodal (tested on the
-    reference cases and on random runs); wider, and so labelled, where one rare step dominates (tiny rates, small noise,
-    small alpha).
+    reference cases and on random runs); 1e-10 to 1e-6 on bent contours, where one rare step dominates (tiny rates,
+    small noise, small alpha); wider, and so labelled, where these fail or a run mixes several kinds of steps.
     """
 
     evidence = Evidence.CERTIFIED
@@ -87,6 +98,19 @@ class ContourTradeOff(AbstractTradeOff):
             return None
         transform = self._run.transform(CUT_DIGITS[-1], reflected=self._reflected)
         return FallbackBounds(self._run.gaussian_mu_squared, self._run.log_unsampled, self._reflected, transform)
+
+    @cached_property
+    def _bent(self) -> BentRun | None:
+        """Bent contours for runs of one kind of sampled step; None for others."""
+        steps = [step for group in self._run.groups for step in group]
+        if len(steps) != 1 or self._run.gaussian_mu_squared > 0:
+            return None
+        return bent_run(*steps[0], reflected=self._reflected)
+
+    def _wide(self, known: Readings) -> IndexArray:
+        """The places to read on bent contours."""
+        places = np.flatnonzero(known.width() > _WIDE)
+        return places if self._bent is not None and len(places) <= _MOST_WIDE else places[:0]
 
     def _ladder(self, digits: float) -> ContourLadder | None:
         """The lines for the run cut at 10^-digits; None where its loss is out of range."""
@@ -152,12 +176,25 @@ class ContourTradeOff(AbstractTradeOff):
         places = np.flatnonzero(known.width() > _GOOD_WIDTH)
         if len(places) and self._fallback is not None:
             known.tighten(places, self._fallback.points(alpha[places]))
+        for place in self._wide(known):
+            if self._bent is not None:
+                found = self._bent.points(float(alpha[place]), float(known.lower[0, place]))
+                known.tighten(np.array([place]), found)
         power = Bounds.from_logs(known.lower[0], known.upper[0])
         type_two_error = Bounds.from_logs(known.lower[1], known.upper[1])
         return CurvePoints(type_two_error, power, Bounds(known.lower[2], known.upper[2]))
 
     @np.errstate(all="ignore")
     def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+        known = self._straight_profile(epsilon)
+        for place in self._wide(known):
+            if self._bent is not None:
+                level = max(float(known.lower[0, place]), float(known.upper[0, place]) - _UNKNOWN_DEPTH)
+                known.tighten(np.array([place]), self._bent.profile(float(epsilon[place]), level))
+        return Bounds.from_logs(known.lower[0], known.upper[0])
+
+    def _straight_profile(self, epsilon: FloatArray) -> Readings:
+        """ln delta by straight lines and the bounds that need no line."""
         beyond = epsilon >= self.largest_log_ratio.upper
         known = Readings(np.full((1, len(epsilon)), -np.inf), np.where(beyond, -np.inf, 0.0)[None])
         inside = np.flatnonzero(~beyond)
@@ -169,7 +206,7 @@ class ContourTradeOff(AbstractTradeOff):
             inside = inside[known.width()[inside] > _GOOD_WIDTH]
         if len(inside) and self._fallback is not None:
             known.tighten(inside, self._fallback.profile(epsilon[inside]))
-        return Bounds.from_logs(known.lower[0], known.upper[0])
+        return known
 
     def _read_profile_at(self, cut: int, places: IndexArray, epsilon: FloatArray, known: Readings) -> None:
         """Read the profile at some places on the lines of one cut, where it is deep enough and the ladder reaches."""
@@ -215,23 +252,25 @@ class ContourTradeOff(AbstractTradeOff):
         return None
 
     def _epsilon_by_bisection(self, delta: float) -> Enclosure:
-        """The same from the enclosures of the profile alone, however wide: one bisection for each end."""
-        if self.profile(np.zeros(1)).upper[0] <= delta:
+        """The same from the enclosures of the profile by straight lines, however wide: one bisection for each end."""
+        level = math.log(delta)
+        slack = 1e-15 * (1 + abs(level))
+        if self._straight_profile(np.zeros(1)).upper[0, 0] <= level - slack:
             return Enclosure(0.0, 0.0, self.evidence)
         high = 1e-12
-        while self._profile_formula(np.array([high])).upper[0] > delta:
+        while self._straight_profile(np.array([high])).upper[0, 0] > level - slack:
             high *= 16
             if high > 1e12:
                 return Enclosure(0.0, math.inf, self.evidence)
-        upper = self._bisect(lambda bounds: bounds.upper[0] <= delta, 0.0, high)[1]
-        lower = self._bisect(lambda bounds: bounds.lower[0] <= delta, 0.0, upper)[0]
+        upper = self._bisect(lambda known: known.upper[0, 0] <= level - slack, 0.0, high)[1]
+        lower = self._bisect(lambda known: known.lower[0, 0] <= level + slack, 0.0, upper)[0]
         return Enclosure(lower, upper, self.evidence)
 
-    def _bisect(self, small: Callable[[Bounds], bool], low: float, high: float) -> tuple[float, float]:
+    def _bisect(self, small: Callable[[Readings], np.bool_], low: float, high: float) -> tuple[float, float]:
         """Shrink [low, high] to 1e-12 of high; small(profile(high)) stays true, small(profile(low)) false or low 0."""
         for _ in range(60):
             middle = 0.5 * (low + high)
-            if small(self._profile_formula(np.array([middle]))):
+            if small(self._straight_profile(np.array([middle]))):
                 high = middle
             else:
                 low = middle

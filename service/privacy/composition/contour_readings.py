@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from service.privacy.composition.contour_line import ContourLine
+from service.privacy.composition.contour_line import Integrals
 from service.privacy.enclosure import FloatArray
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
@@ -21,6 +22,24 @@ _NEWTON_STEPS = 60
 
 _MARGINS = (4.0, 400.0, 1e5)
 """A root found on a line is proved from thresholds this many times its uncertainty to either side, tried in turn."""
+
+
+class Line(Protocol):
+    """What is read: a contour that crosses the real axis at `theta`, laid out for thresholds near `center`, for a loss
+    (or its core) of about this `deviation`.
+    """
+
+    theta: float
+    center: float
+    deviation: float
+
+    def integrals(self, thresholds: FloatArray) -> Integrals:
+        """Enclosures of I0, I1, ID at thresholds (C,)."""
+        ...
+
+    def approximate(self, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """I0, I1, ID and the density of the loss under H0, shape (4, C), and ln of their scales, without bounds."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +77,12 @@ def nothing_known(n: int) -> Readings:
     return result
 
 
-def read_points(line: ContourLine, alpha: FloatArray) -> Readings:
+def read_points(line: Line, alpha: FloatArray) -> Readings:
     """ln power, ln type II error and ln slope at rates strictly between 0 and 1, by the inequalities of `contour.py`.
 
     Unknown (power and type II error at most 1) where no threshold is found.
     """
-    c = _solve_tail(line, alpha)
+    c = solve_tail(line, alpha)
     result = nothing_known(len(alpha))
     good = np.isfinite(c)
     if not good.any():
@@ -78,7 +97,7 @@ def read_points(line: ContourLine, alpha: FloatArray) -> Readings:
     return result
 
 
-def _points_around(line: ContourLine, alpha: FloatArray, c: FloatArray, margin: float) -> Readings:
+def _points_around(line: Line, alpha: FloatArray, c: FloatArray, margin: float) -> Readings:
     """Readings from the threshold c and two more, `margin` times its uncertainty to either side."""
     integrals = line.integrals(c)
     lower, upper, log_scale = integrals.lower, integrals.upper, integrals.log_scale
@@ -111,7 +130,7 @@ def _points_around(line: ContourLine, alpha: FloatArray, c: FloatArray, margin: 
 
 
 def _proved_sides(
-    line: ContourLine, level: FloatArray, c: FloatArray, step: FloatArray, rounding: FloatArray
+    line: Line, level: FloatArray, c: FloatArray, step: FloatArray, rounding: FloatArray
 ) -> tuple[BoolArray, BoolArray]:
     """Whether alpha(c - step) >= alpha, and whether alpha(c + step) <= alpha, are proved.
 
@@ -168,7 +187,7 @@ def _logs(low: FloatArray, high: FloatArray, log_scale: FloatArray) -> tuple[Flo
     return np.minimum(log_low, 0.0), np.minimum(log_high, 0.0)
 
 
-def read_profile(line: ContourLine, epsilon: FloatArray) -> Readings:
+def read_profile(line: Line, epsilon: FloatArray) -> Readings:
     """ln delta at finite epsilons, from ID: delta, delta - 1 or delta - 1 + e^eps, by the side of the line."""
     integrals = line.integrals(epsilon)
     low, high = integrals.lower[2], integrals.upper[2]
@@ -191,7 +210,7 @@ def read_profile(line: ContourLine, epsilon: FloatArray) -> Readings:
     return Readings(lower[None] - 4e-16, np.minimum(upper + 4e-16, 0.0)[None])
 
 
-def _solve_tail(line: ContourLine, alpha: FloatArray) -> FloatArray:
+def solve_tail(line: Line, alpha: FloatArray) -> FloatArray:
     """Thresholds c with P0(S > c) about alpha, by Newton's method on the logarithm of the tail; NaN where it fails."""
     upper = line.theta > 0
     level = np.log(alpha) if upper else np.log1p(-alpha)
@@ -199,7 +218,7 @@ def _solve_tail(line: ContourLine, alpha: FloatArray) -> FloatArray:
     return _newton(line, _first_thresholds(line, sign, level), 0, sign, level)
 
 
-def _first_thresholds(line: ContourLine, sign: float, level: FloatArray) -> FloatArray:
+def _first_thresholds(line: Line, sign: float, level: FloatArray) -> FloatArray:
     """Where to begin Newton's method: the line's centre, or for many levels by cubic interpolation of its tail."""
     if len(level) < 16:
         return np.full(len(level), line.center)
@@ -221,14 +240,14 @@ def _first_thresholds(line: ContourLine, sign: float, level: FloatArray) -> Floa
     return ends + width * s * rest * (slope[cell] * rest - slope[cell + 1] * s)
 
 
-def solve_profile(line: ContourLine, delta: float) -> float:
+def solve_profile(line: Line, delta: float) -> float:
     """Threshold c with delta(c) about delta on a line with theta > 0; NaN where the search fails."""
     level = math.log(delta) if line.theta > 1 else math.log1p(-delta)
     sign = 1.0 if line.theta > 1 else -1.0
     return float(_newton(line, np.array([line.center]), 2, sign, np.array([level]))[0])
 
 
-def _newton(line: ContourLine, c: FloatArray, row: int, sign: float, level: FloatArray) -> FloatArray:
+def _newton(line: Line, c: FloatArray, row: int, sign: float, level: FloatArray) -> FloatArray:
     """Solve ln(sign I_row(c)) = level, row 0 or 2; dI0/dc is minus the density, and dID/dc is -e^c I0.
 
     A step is at most four deviations; NaN where the residual stays above 1e-6. The last step squares a small residual.
@@ -250,7 +269,7 @@ def _newton(line: ContourLine, c: FloatArray, row: int, sign: float, level: Floa
         return np.where(residual < 1e-6, c, np.nan)
 
 
-def root_margins(line: ContourLine, threshold: float) -> Iterator[float]:
+def root_margins(line: Line, threshold: float) -> Iterator[float]:
     """Distances from an approximate root of the profile within which its true root should lie, smallest first."""
     integrals = line.integrals(np.array([threshold]))
     sums, _ = line.approximate(np.array([threshold]))

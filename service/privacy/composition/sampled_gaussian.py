@@ -77,14 +77,16 @@ class SampledGaussianParts:
         self.sigma, self.rate, self.count = (np.array(column, dtype=np.float64) for column in zip(*steps, strict=True))
         # Nats: trapezoid errors of e^-need per step are below 1e-18 for the whole run.
         self._need = math.log(float(self.count.sum())) + 42.0
-        smooth_step = 0.9 * 2 * math.pi / math.sqrt(2 * self._need)
+        # Each of few steps turns by up to 9/sqrt(N) radians per deviation of y, and is tilted by as many deviations.
+        share = 12.0 / math.sqrt(float(self.count.sum()))
+        smooth_step = 2 * math.pi / (math.sqrt(2 * self._need) / 0.9 + share)
         strip_step = (
             2 * math.pi * 0.7 * math.pi * float(self.sigma.min()) / (self._need + 15.0 + self._growth(deviation))
         )
         self.step = max(math.floor(min(smooth_step, strip_step) * 2.0**20), 1) * 2.0**-20
         goal = digits * math.log(10) + np.log(2 * self.count)
         reach = np.maximum(np.sqrt(2 * goal), 1 / self.sigma + np.sqrt(2 * np.maximum(goal + np.log(self.rate), 0.0)))
-        self._first = -math.ceil((math.sqrt(2 * self._need) + 2.0) / self.step)
+        self._first = -math.ceil((math.sqrt(2 * self._need) + 2.0 + share) / self.step)
         self._kept = math.ceil(float(reach.max()) / self.step) - self._first + 1
         self.nodes = self._kept + -self._kept % SUM_BLOCK  # whole blocks; the nodes added have no weight
         end = (self._first + self._kept - 0.5) * self.step

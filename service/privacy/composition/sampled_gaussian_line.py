@@ -258,11 +258,14 @@ class SampledGaussianLine:
 
     @cached_property
     def _majorant_stride(self) -> int:
-        """Majorants need few digits: every how many-th node serves their sums, by the strip error of such a sum."""
+        """Majorants need few digits, of few steps each more: every how many-th node serves their sums, by the strip
+        error of such a sum.
+        """
+        enough = -6 - 70 / float(self.parts.count.sum())
         for stride in (4, 2):
             h = stride * self.parts.step
             s = np.minimum(0.5 * math.pi * self.parts.sigma, 2 * math.pi / h)
-            if float(np.max(0.5 * s**2 - 2 * math.pi * s / h + np.log(self.parts.count))) < -6:
+            if float(np.max(0.5 * s**2 - 2 * math.pi * s / h + np.log(self.parts.count))) < enough:
                 return stride
         return 1
 

@@ -1,0 +1,220 @@
+"""Bent contours for runs of one kind of Poisson-sampled Gaussian step, where straight lines are wide.
+
+Straight lines are long where the loss has two scales: a core of deviation p sqrt(N)/sigma and rare jumps of size one.
+A contour that bends away from the imaginary direction, with the moments taken on bent paths too, needs a few hundred
+nodes whatever the scales (`bent_panels.py`, `bent_paths.py`). Its thresholds are guessed, read, and if they moved, read
+again on a contour laid out for them: any contour gives bounds, a better one narrower bounds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import islice, product
+
+import numpy as np
+from scipy.special import log_ndtr, ndtri
+
+from service.privacy.composition.bent_line import BentLine
+from service.privacy.composition.bent_majorant import MajorantGrid
+from service.privacy.composition.bent_panels import Bend, Contour
+from service.privacy.composition.bent_paths import REAL_LINE, SampledStep
+from service.privacy.composition.bent_sums import Float, roundoff
+from service.privacy.composition.contour_readings import Readings, nothing_known, read_points, read_profile, solve_tail
+from service.privacy.enclosure import FloatArray
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+
+GOOD_WIDTH = 2e-7
+"""Relative width at which the search for a better contour ends."""
+
+_TOLERANCE = 1e-8
+"""What quadrature and ends may leave out, relative to the number read: steers."""
+
+_SMALLEST_NOISE, _LARGEST_NOISE = 0.2, 15.0
+_LARGEST_RATE = 0.45
+"""Where paths are tried: the grids of much larger noise would be long, rates near 1 have no jumps."""
+
+_FRACTIONS = (1.0, 0.4)
+"""Where contours cross the real axis, between 1 and the saddle point."""
+
+_ANGLES = (0.33, 0.18)
+_NEAREST = 0.5
+"""Contours stay this far from the pole at 1."""
+
+_FINENESS = 3.0
+"""Of majorants for reflected losses: |w|^x with x far below 0 is steep near the zeros of w."""
+
+_ROUNDS = 4
+_SETTLED = 1e-3
+"""A threshold that moves by less than this of itself needs no new contour."""
+
+
+def bent_run(sigma: float, rate: float, count: int, *, reflected: bool) -> BentRun | None:
+    """The bent contours of `count` steps in one direction; None where they are not tried."""
+    if count < 2 or rate > _LARGEST_RATE or not _SMALLEST_NOISE <= sigma <= _LARGEST_NOISE:
+        return None
+    return BentRun(SampledStep(sigma, rate, count), reflected)
+
+
+class BentRun:
+    """Readings of one run in one direction; `reflected` exchanges the hypotheses as in `LossTransform`."""
+
+    def __init__(self, step: SampledStep, reflected: bool) -> None:
+        self._step, self._reflected = step, reflected
+        mean, self._deviation = _core(step)
+        # Under H1 the core is H0's, tilted by one.
+        self._mean = -(mean + self._deviation**2) if reflected else mean
+
+    @np.errstate(all="ignore")
+    def points(self, alpha: float, log_power: float) -> Readings:
+        """ln power, ln type II error and ln slope at one rate, each as one column; `log_power`: about its value, rather
+        below it (steers).
+        """
+        rates = np.array([alpha])
+        result, here = nothing_known(1), np.zeros(1, dtype=np.intp)
+        center, level = self._first_threshold(alpha), max(log_power, math.log(alpha))
+        for _ in range(_ROUNDS):
+            contour = self._contour(center, level)
+            if contour is None:
+                break
+            moved = math.nan
+            for line in self._lines(contour):
+                result.tighten(here, read_points(line, rates))
+                if result.width()[0] <= GOOD_WIDTH:
+                    return result
+                moved = self._next_threshold(line, alpha)
+                if abs(moved - center) > _SETTLED * abs(center):
+                    break  # a contour for the threshold found comes first
+            if not abs(moved - center) > _SETTLED * abs(center):
+                break
+            center = moved
+        return result
+
+    @np.errstate(all="ignore")
+    def profile(self, epsilon: float, log_delta: float) -> Readings:
+        """ln delta at one epsilon; `log_delta`: about its value, rather below it (steers)."""
+        result, here = Readings(np.full((1, 1), -np.inf), np.zeros((1, 1))), np.zeros(1, dtype=np.intp)
+        contour = self._contour(epsilon, log_delta)
+        if contour is not None:
+            for line in self._lines(contour):
+                result.tighten(here, read_profile(line, np.array([epsilon])))
+                if result.width()[0] <= GOOD_WIDTH:
+                    break
+        return result
+
+    def _next_threshold(self, line: BentLine, alpha: float) -> float:
+        """The threshold that the line finds for a rate, or a step of Newton's method, halved near the loss's end."""
+        root = float(solve_tail(line, np.array([alpha]))[0])
+        if math.isfinite(root):
+            return root
+        sums, log_scale = line.approximate(np.array([line.center]))
+        if not sums[0, 0] > 0:
+            return math.nan
+        step = (math.log(sums[0, 0]) + log_scale[0, 0] - math.log(alpha)) * sums[0, 0] / sums[3, 0]
+        limit = 0.5 * self._edge(line.center) if self._reflected else 4 * self._deviation
+        return line.center + float(np.clip(step, -limit, limit))
+
+    def _edge(self, threshold: float) -> float:
+        """Distance of a threshold from N ln(1 - p), the least loss, or of a reflected one from the largest."""
+        least = self._step.count * math.log1p(-self._step.rate)
+        return abs(threshold + least if self._reflected else threshold - least)
+
+    def _lines(self, contour: Contour) -> Iterator[BentLine]:
+        """The contour in doubles, then in the platform's long doubles where these are longer."""
+        kinds: list[Float] = [np.float64]
+        if roundoff(np.longdouble) < UNIT_ROUNDOFF:
+            kinds.append(np.longdouble)
+        # Newton's steps stay on this side of the loss's largest value.
+        near = 0.05 * self._edge(contour.center)
+        deviation = min(self._deviation, near) if self._reflected else self._deviation
+        for kind in kinds:
+            line = BentLine(contour, deviation, kind)
+            if line.usable:
+                yield line
+
+    def _contour(self, center: float, log_level: float) -> Contour | None:
+        """A contour for thresholds near `center` that reads numbers of about e^log_level; None where none was found.
+
+        The cheapest, or the next one if that fails; a reflected loss has finer grids and so only one try.
+        """
+        if not (math.isfinite(center + log_level) and min(self._edge(center), self._deviation) > 1e-100):
+            return None
+        step, side = self._step, -1.0 if self._reflected else 1.0
+        need = 45.0 + math.log(step.count) - log_level
+        saddle = self._saddle(MajorantGrid(step, need, 1.0), center)
+        found: list[tuple[float, int, Contour]] = []
+        for fraction in _FRACTIONS:
+            theta = max(1 + _NEAREST, 1 + fraction * (saddle - 1))
+            tilt, fineness = (1.0, _FINENESS) if self._reflected else (theta, 1.0)
+            grid = MajorantGrid(step, need, tilt, fineness)
+            value = float(self._real(grid, np.array([theta]))[0])
+            goal = math.log(_TOLERANCE) + log_level - value + (theta - 1) * center
+            for width, angle in product(self._widths(center), _ANGLES if math.isfinite(goal) else ()):
+                bend = Bend(theta, width, angle, side)
+                contour = Contour(grid, bend, center, goal, value, self._reflected)
+                found.append((contour.cost(), len(found), contour))
+        tried = (contour for cost, _, contour in sorted(found) if cost < math.inf)
+        return next((contour for contour in islice(tried, 1 if self._reflected else 2) if contour.lay_out()), None)
+
+    def _widths(self, center: float) -> list[float]:
+        """Where contours may bend: by the core's deviation, and by the distance of the threshold from its lower end."""
+        core, edge = 2 / self._deviation, 3 / self._edge(center)
+        return [core, edge] if not self._reflected and edge < 0.3 * core else [core]
+
+    def _saddle(self, grid: MajorantGrid, center: float) -> float:
+        """About where N ln M(theta) - (theta - 1) c is least for theta > 1."""
+        tilts = 1 + np.geomspace(1e-2, 60 / min(self._deviation, 1.0), 120)
+        return float(tilts[np.argmin(self._real(grid, tilts) - (tilts - 1) * center)])
+
+    def _real(self, grid: MajorantGrid, tilts: FloatArray) -> FloatArray:
+        """About N ln M at real tilts."""
+        there = 1 - tilts if self._reflected else tilts
+        return self._step.count * grid.plain(REAL_LINE, there[None].astype(np.complex128))[0]
+
+    def _first_threshold(self, alpha: float) -> float:
+        """A guess of the c with P0(S > c) = alpha: a normal core plus, to the right, one rare jump."""
+        step, mean, deviation = self._step, self._mean, self._deviation
+        if self._reflected:
+            return self._saddle_threshold(alpha)
+
+        def log_tail(c: float) -> float:
+            size = max(c - mean, 1e-300)
+            v = math.log1p(math.expm1(size) / step.rate) if size < 600 else size - math.log(step.rate)
+            jump = math.log(step.count) + float(log_ndtr(-step.sigma * (v - step.mean)))
+            return float(np.logaddexp(jump, log_ndtr(-(c - mean) / deviation)))
+
+        low, high = mean - 40 * deviation, mean + 40 * deviation + 50 / step.sigma + 2
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if log_tail(middle) > math.log(alpha) else (low, middle)
+        return high
+
+    def _saddle_threshold(self, alpha: float) -> float:
+        """The same by the saddle point: a tail of losses that have a smallest value is unimodal."""
+        grid = MajorantGrid(self._step, 45.0 + math.log(self._step.count) - math.log(alpha), 1.0)
+        tilts = np.geomspace(0.1, 60.0, 200) / min(self._deviation, 1.0)
+        value = self._real(grid, tilts)
+        slope = np.gradient(value, tilts)
+        root = np.sqrt(np.maximum(2 * (tilts * slope - value), 1e-300))
+        deviation = np.sqrt(np.maximum(np.gradient(slope, tilts), 1e-300))
+        score = root + np.log(tilts * deviation / root) / root
+        scores, thresholds = _rising(score, slope)
+        return float(np.interp(-ndtri(alpha), scores, thresholds)) if len(scores) else math.nan
+
+
+def _rising(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The points at which x is finite and a new maximum."""
+    x = np.where(np.isfinite(x + y), x, -np.inf)
+    new = x > np.concatenate([[-np.inf], np.maximum.accumulate(x)[:-1]])
+    return x[new], y[new]
+
+
+def _core(step: SampledStep) -> tuple[float, float]:
+    """Mean and deviation of the run's loss without its far jumps: y < 4 and v < -ln rho."""
+    y = np.linspace(-9.0, 4.0, 1301)
+    v = y / step.sigma + step.mean
+    weight = np.exp(-0.5 * y**2) * (v < -step.log_odds)
+    weight /= weight.sum()
+    loss = np.log1p(step.rate * np.expm1(v))
+    mean = float(weight @ loss)
+    return step.count * mean, math.sqrt(step.count * float(weight @ (loss - mean) ** 2))
