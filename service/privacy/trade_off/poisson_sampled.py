@@ -67,12 +67,12 @@ class PoissonSampledAdd(AbstractPoissonSampled):
     @property
     @override
     def largest_log_ratio(self) -> Enclosure:
-        return _sampled(self.base.largest_log_ratio, self.rate)
+        return sampled_enclosure(self.base.largest_log_ratio, self.rate)
 
     @property
     @override
     def smallest_log_ratio(self) -> Enclosure:
-        return _sampled(self.base.smallest_log_ratio, self.rate)
+        return sampled_enclosure(self.base.smallest_log_ratio, self.rate)
 
     @override
     def reversed(self) -> AbstractTradeOff:
@@ -83,8 +83,8 @@ class PoissonSampledAdd(AbstractPoissonSampled):
         base = self.base.points(alpha)
         least, most = base.log_slope.lower, base.log_slope.upper
         return CurvePoints(
-            _mixed(1 - alpha, self.rest, base.type_two_error, self.rate),
-            _mixed(alpha, self.rest, base.power, self.rate),
+            mixed_reading(1 - alpha, self.rest, base.type_two_error, self.rate),
+            mixed_reading(alpha, self.rest, base.power, self.rate),
             Bounds(sampled_log_ratio(least, self.rate).lower, sampled_log_ratio(most, self.rate).upper),
         )
 
@@ -97,7 +97,7 @@ class PoissonSampledAdd(AbstractPoissonSampled):
         error = FUNCTION_ERROR * (abs(log_rate) + 1)
         bounds = scaled(base_low[:count], base_high[count:], log_rate, error)
         below = np.expm1(np.minimum(epsilon, 0.0)) <= -self.rate
-        return _low_profile(bounds, below, epsilon) if below.any() else bounds
+        return low_profile(bounds, below, epsilon) if below.any() else bounds
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
@@ -126,12 +126,12 @@ class PoissonSampledRemove(AbstractPoissonSampled):
     @property
     @override
     def largest_log_ratio(self) -> Enclosure:
-        return _negative(_sampled(self.base.smallest_log_ratio, self.rate))
+        return negative(sampled_enclosure(self.base.smallest_log_ratio, self.rate))
 
     @property
     @override
     def smallest_log_ratio(self) -> Enclosure:
-        return _negative(_sampled(self.base.largest_log_ratio, self.rate))
+        return negative(sampled_enclosure(self.base.largest_log_ratio, self.rate))
 
     @override
     def reversed(self) -> AbstractTradeOff:
@@ -249,7 +249,7 @@ class PoissonSampledRemove(AbstractPoissonSampled):
         return scaled(log_lower, log_upper, factor, error)
 
 
-def _mixed(exact: FloatArray, rest: float, bounds: Bounds, rate: float) -> Bounds:
+def mixed_reading(exact: FloatArray, rest: float, bounds: Bounds, rate: float) -> Bounds:
     """rest * exact + rate * truth, every factor within u; in logarithms too where the sum may underflow (it does not:
     exact > 0).
     """
@@ -258,7 +258,7 @@ def _mixed(exact: FloatArray, rest: float, bounds: Bounds, rate: float) -> Bound
     return Bounds(np.maximum(lower, 0.0), np.minimum(upper, 1.0))
 
 
-def _low_profile(bounds: Bounds, below: np.ndarray, epsilon: FloatArray) -> Bounds:
+def low_profile(bounds: Bounds, below: np.ndarray, epsilon: FloatArray) -> Bounds:
     """1 - e^eps where eps <= ln(1 - p): no likelihood ratio is smaller."""
     value = -np.expm1(np.minimum(epsilon, 0.0))
     # `below` is decided in doubles; beside the edge the truth is larger by less than this slack.
@@ -279,10 +279,12 @@ def _chosen(where: np.ndarray, yes: Bounds, no: Bounds) -> Bounds:
     )
 
 
-def _sampled(ratio: Enclosure, rate: float) -> Enclosure:
+def sampled_enclosure(ratio: Enclosure, rate: float) -> Enclosure:
+    """A log-likelihood ratio after sampling."""
     ends = sampled_log_ratio(np.array([ratio.lower, ratio.upper]), rate)
-    return Enclosure(float(ends.lower[0]), float(ends.upper[1]), Evidence.EXACT)
+    return Enclosure(float(ends.lower[0]), float(ends.upper[1]), ratio.evidence)
 
 
-def _negative(ratio: Enclosure) -> Enclosure:
+def negative(ratio: Enclosure) -> Enclosure:
+    """That of the hypotheses exchanged."""
     return Enclosure(-ratio.upper, -ratio.lower, ratio.evidence)
