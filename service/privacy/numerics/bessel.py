@@ -1,0 +1,105 @@
+"""ln 0F1(; a; z), the logarithm of the Bessel function I_{a-1}(2 sqrt z) without its power factor, with an error bound.
+
+Large orders: the uniform (Debye) expansion with Olver's bound of its remainder. Small orders: the same at a + m, and
+back by the recurrence F_a = F_{a+1} + z/(a (a + 1)) F_{a+2}, F_a = 0F1(; a; z), all of whose terms are positive.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+
+FloatArray = NDArray[np.float64]
+Polynomial = tuple[Fraction, ...]
+
+TERMS = 12
+"""Of the expansion."""
+STEEPNESS = 525.0
+"""At least |U_12'| on [0, 1] (521 in exact arithmetic)."""
+FIRST_VARIATION = 0.16
+"""At least the total variation of U_1 on [0, 1]."""
+LEAST_ORDER = 32.0
+"""Of the expansion: from here on its remainder is below one rounding."""
+
+
+def log_0f1(a: float, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """(ln 0F1(; a; z), a bound of its absolute error, about its derivative in z) for exact a >= 1/2 and z >= 0.
+
+    The error is about 40 u min(z/a, 2 sqrt z); nothing overflows.
+    """
+    lift = max(math.ceil(LEAST_ORDER + 1 - a), 0)
+    top = a + lift
+    value, error, slope = _expansion(top, z)
+    if lift == 0:
+        return value, error, slope
+    following, following_error, _ = _expansion(top + 1, z)
+    # F_a is a sum of positive multiples of the two: its relative error is at most the larger of theirs, and roundings.
+    step = value - following
+    excess = np.expm1(step)
+    roundings = FUNCTION_ERROR * np.minimum(step, 1.0) + UNIT_ROUNDOFF * step
+    gains = np.zeros_like(z)
+    for order in np.arange(top - 1, a - 0.5, -1.0):
+        excess = z / (order * (order + 1)) / (1 + excess)
+        gains += np.log1p(excess)
+        roundings += 6 * UNIT_ROUNDOFF * np.minimum(excess, 1.0)
+    roundings += (FUNCTION_ERROR + lift * UNIT_ROUNDOFF) * gains + UNIT_ROUNDOFF * (value + gains)
+    return value + gains, np.maximum(error, following_error) + roundings, 1 / (a * (1 + excess))
+
+
+def _expansion(a: float, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The same for an order nu = a - 1 of at least `LEAST_ORDER`.
+
+    nu (v - ln(1 + v/2)) - ln(w)/2 + ln(sum U_k(1/w)/nu^k / sum U_k(1)/nu^k), w = sqrt(1 + 4 z/nu^2), v = w - 1 (DLMF
+    10.41.3; the denominator is the normalisation at z = 0). Remainder of the first sum: Olver 1997, chapter 10, (7.14),
+    at most 2 exp(2 V(U_1)/nu) V(U_n)/nu^n with the variations over [1/w, 1]. Every term has a factor v.
+    """
+    nu = a - 1
+    q = 4 * z / nu / nu
+    w = np.sqrt(1 + q)
+    v = q / (1 + w)
+    below_one = v / w  # 1 - 1/w
+    main = nu * (v - np.log1p(0.5 * v))
+    root = 0.25 * np.log1p(q)
+    quotient, at_one, size = _series(nu)
+    difference = below_one * np.polyval(quotient, 1 / w)
+    correction = np.log1p(-difference / at_one)
+    remainder = 2 * math.exp(2 * FIRST_VARIATION / nu) * STEEPNESS / nu**TERMS
+    rounding = (6 * TERMS + 40) * UNIT_ROUNDOFF * size
+    error = 13 * UNIT_ROUNDOFF * nu * v + (FUNCTION_ERROR + 4 * UNIT_ROUNDOFF) * root
+    error += 2 * (rounding + remainder) * below_one + 2 * UNIT_ROUNDOFF * main
+    return main - root + correction, error, 2 / (nu * (1 + w)) - 1 / (nu * w) ** 2
+
+
+@cache
+def _series(nu: float) -> tuple[FloatArray, float, float]:
+    """Of S(p) = sum U_k(p)/nu^k: (S(1) - S(p))/(1 - p) (coefficients, highest first), S(1), and the sum of the sizes of
+    these coefficients.
+    """
+    total = [Fraction(0)] * (3 * TERMS - 2)
+    for k, polynomial in enumerate(polynomials()[:TERMS]):
+        for power, coefficient in enumerate(polynomial):
+            total[power] += coefficient / Fraction(nu) ** k
+    # 1 - p^j = (1 - p)(1 + p + ... + p^(j - 1))
+    quotient = [sum(total[power:], Fraction(0)) for power in range(1, len(total))]
+    coefficients = np.array([float(c) for c in reversed(quotient)])
+    return coefficients, float(sum(total)), float(np.abs(coefficients).sum())
+
+
+@cache
+def polynomials() -> tuple[Polynomial, ...]:
+    """U_0 to U_TERMS, coefficients from the constant up (DLMF 10.41.9)."""
+    found: list[Polynomial] = [(Fraction(1),)]
+    for _ in range(TERMS):
+        previous = found[-1]
+        following = [Fraction(0)] * (len(previous) + 3)
+        for power, c in enumerate(previous):
+            following[power + 1] += c * (Fraction(power, 2) + Fraction(1, 8 * (power + 1)))
+            following[power + 3] -= c * (Fraction(power, 2) + Fraction(5, 8 * (power + 3)))
+        found.append(tuple(following))
+    return tuple(found)
