@@ -8,8 +8,8 @@ On w (1 + i u), with v = 1 - 1/w and b = nc/(2 w) (see `chi_square_saddle`), the
 
 They are summed at the midpoints (k + 1/2) h. By Poisson's formula the sum is, exactly, sum_m (-1)^m of the integrals at
 x - m T, T = 4 pi/(h w), tilted back. These aliases, moved to tilts w (1 - r) and w (1 + q), are at most Chernoff's
-e^{phi(w (1 + z)) - phi(w) - 2 pi |m z|/h}; where the pole is passed on the way its part, sum_m (-1)^m e^{-2 pi |m v|/h},
-is known. Between midpoints no pole is near a node, so that nothing cancels at the mean.
+e^{phi(w (1 + z)) - phi(w) - 2 pi |m z|/h}; where the pole is passed on the way its part, the sum of the
+(-1)^m e^{-phi - 2 pi |m v|/h}, is known. Between midpoints no pole is near a node, so that nothing cancels at the mean.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ _MOST_EXTRA = 66.0
 _MOST_NODES = 4_000
 _HEIGHT_ROUNDS = 8
 _HIGHEST = 9.0
+_SECOND_ORDER = 1.001
+"""Covers the squares of the errors, which are below 1e-3 for x <= 1e30, and the rounding of the bounds themselves."""
 _SMALL = 0.25
 _ATAN_TERMS = 13
 """Of u - atan u for u <= 1/4: the first left out is below 2e-17 of it."""
@@ -77,12 +79,12 @@ def line_values(degrees: float, noncentrality: float, x: FloatArray) -> LineValu
     cosine, sine = np.cos(phase), np.sin(phase)
     v = at.pole[:, None]
     distance = v * v + u * u
-    tail = np.sum(weight * (v * cosine + u * sine) / distance, axis=1)
-    density = np.sum(weight * cosine, axis=1)
+    tail = (weight * (v * cosine + u * sine) / distance).sum(axis=1)
+    density = (weight * cosine).sum(axis=1)
     # A term's own rounding, that of the sum, and the neglected slack of the saddle.
-    uncertain = weight * (phase_error + 16 * UNIT_ROUNDOFF * fall + (40 + layout.nodes) * UNIT_ROUNDOFF)
+    uncertain = weight * (phase_error + 16 * UNIT_ROUNDOFF * fall + (48 + layout.nodes) * UNIT_ROUNDOFF)
     uncertain += weight * (at.slack[:, None] * u)
-    tail_error = np.sum(uncertain / np.sqrt(distance), axis=1)
+    tail_error = (uncertain / np.sqrt(distance)).sum(axis=1)
     truncated_tail, truncated_density = _truncation(degrees, at.curve, (layout.nodes - 0.5) * layout.step)
     alias = layout.right_alias + layout.left_alias
     alias_of_density = layout.right_alias * (1 + layout.right_tilt) + layout.left_alias
@@ -90,9 +92,9 @@ def line_values(degrees: float, noncentrality: float, x: FloatArray) -> LineValu
     return LineValues(
         at,
         np.where(at.pole >= 0, tail, -tail) + known,
-        (tail_error + truncated_tail + alias + known_error) * (1 + 1e-9),
+        (tail_error + truncated_tail + alias + known_error) * _SECOND_ORDER,
         density,
-        (np.sum(uncertain, axis=1) + truncated_density + alias_of_density) * (1 + 1e-9),
+        (uncertain.sum(axis=1) + truncated_density + alias_of_density) * _SECOND_ORDER,
     )
 
 

@@ -19,8 +19,7 @@ from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 
 FloatArray = NDArray[np.float64]
 
-_TERMS = 260
-_FURTHER_TERMS = 100
+_FURTHER_TERMS = 150
 _LARGE_MEAN = 300.0
 """Poisson means above this need sums scaled by their last term; below it e^m fits into doubles."""
 _FRACTION_LEVELS = 16
@@ -30,7 +29,7 @@ _FRACTION_LEVELS_OVER_Y = 100.0
 def series_tail(degrees: float, noncentrality: float, x: FloatArray, lower: bool) -> tuple[FloatArray, FloatArray]:
     """Enclosures of ln P(X <= x) (for x at most about the mean) or ln P(X > x) (behind it); shape (n,) each.
 
-    For degrees < 50 and x nc/4 <= 5100, where 260 terms suffice. Relative error of the tail about 1e-14, and a few u
+    For degrees < 50 and x nc/4 <= 5100, and x >= 1e-306. Relative error of the tail about 1e-14, and a few u
     times its logarithm.
     """
     y = x / 2
@@ -49,8 +48,8 @@ def series_density(degrees: float, noncentrality: float, x: FloatArray) -> tuple
     s, mean, y = degrees / 2, noncentrality / 2, x / 2
     log_scale, scale_error = _log_scale(degrees, y)
     log_scale = log_scale - mean
-    k = np.arange(_TERMS)
-    value, error = _sum(y * mean, (s + k) * (k + 1.0), np.ones(_TERMS + 1))
+    k = np.arange(_terms(math.sqrt(float(y.max()) * mean)), dtype=np.float64)
+    value, error = _sum(y * mean, (s + k) * (k + 1.0), np.ones(len(k) + 1))
     scale_error = scale_error + UNIT_ROUNDOFF * np.abs(log_scale)
     return _logarithms(log_scale, scale_error, s / x * value, s / x * (error + 4 * UNIT_ROUNDOFF * value))
 
@@ -59,7 +58,8 @@ def _logarithms(
     log_scale: FloatArray, scale_error: FloatArray, value: FloatArray, error: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     low, high = np.log(value - error), np.log(value + error)
-    margin = scale_error + FUNCTION_ERROR * np.maximum(np.abs(low), np.abs(high)) + 2 * UNIT_ROUNDOFF * np.abs(log_scale)
+    logarithm_error = 1.5 * FUNCTION_ERROR * np.maximum(np.abs(low), np.abs(high))
+    margin = scale_error + logarithm_error + 4 * UNIT_ROUNDOFF * (1 + np.abs(log_scale))
     return log_scale + low - margin, log_scale + high + margin
 
 
@@ -82,25 +82,33 @@ def _sum(numerator: FloatArray, denominators: FloatArray, weights: FloatArray) -
     `numerator`: shape (n,); `denominators`: K, growing; `weights`: K + 1, the first for the empty product, known to a
     relative 4 k u and of a ratio that falls. What is left out is below a geometric series.
     """
-    ratios = numerator[:, None] / denominators
-    products = np.cumprod(np.concatenate((np.ones((len(numerator), 1)), ratios), axis=1), axis=1)
-    value = products @ weights
-    k = np.arange(len(weights))
-    rounding = products @ (weights * (10 * k + len(weights)) * UNIT_ROUNDOFF)
-    last = ratios[:, -1] * (weights[-1] / weights[-2])
+    products = numerator[:, None] / denominators
+    last = products[:, -1] * (weights[-1] / weights[-2])
+    np.cumprod(products, axis=1, out=products)
+    k = np.arange(1, len(weights), dtype=np.float64)
+    rounded = weights[1:] * (10 * k + len(weights)) * UNIT_ROUNDOFF
+    sums = products @ np.stack((weights[1:], rounded), axis=1)
+    value = weights[0] + sums[:, 0]
     rest = np.where(last < 1, products[:, -1] * weights[-1] * last / np.maximum(1 - last, 1e-9), np.inf)
-    return value, (rounding + rest + 1e-290) * (1 + 1e-9)
+    return value, (sums[:, 1] + rest + 2 * UNIT_ROUNDOFF * value + 1e-290) * (1 + 1e-9)
+
+
+def _terms(most: float) -> int:
+    """How many terms end deep enough when the largest is that of index `most`; they fall like Poisson chances."""
+    return int(most + 10 * math.sqrt(most)) + 40
 
 
 def _lower_sum(s: float, mean: float, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     """e^m P(X <= x)/G: y^k/(s+1)_k times sum_{j<=k} m^j/j!, whose ratio falls with k."""
-    k = np.arange(1, _TERMS + 1)
+    highest = float(y.max())
+    terms = _terms(0.5 * (highest + math.sqrt(highest * (highest + 4 * mean))))
+    k = np.arange(1, terms + 1, dtype=np.float64)
     if mean < _LARGE_MEAN:
         powers = np.cumprod(np.concatenate(([1.0], mean / k)))
-        return _sum(y, s + k, np.cumsum(powers))
+        return _sum(y, s + k, np.cumsum(powers, dtype=np.float64))
     # The same sums over their last terms: R_k = 1 + (k/m) R_{k-1}.
-    sums = np.ones(_TERMS + 1)
-    for term in range(1, _TERMS + 1):
+    sums = np.ones(terms + 1)
+    for term in range(1, terms + 1):
         sums[term] += term / mean * sums[term - 1]
     return _sum(y * mean, (s + k) * k, sums)
 
@@ -115,21 +123,22 @@ def _upper_sum(s: float, mean: float, y: FloatArray) -> tuple[FloatArray, FloatA
     least = factor * (s - (math.ceil(s) - 1)) * fraction
     central = central + least
     error = 4 * (math.ceil(s) + 4) * UNIT_ROUNDOFF * central + least / fraction * fraction_error
-    k = np.arange(1, _TERMS + 1)
-    value, value_error = _sum(y * mean, (s + k) * (k + 1), _poisson_rests(mean))
+    terms = _terms(math.sqrt(float(y.max()) * mean))
+    k = np.arange(1, terms + 1, dtype=np.float64)
+    value, value_error = _sum(y * mean, (s + k) * (k + 1), _poisson_rests(mean, terms))
     first = math.exp(-mean) * mean
     return central + first * value, error + first * (value_error + 2 * FUNCTION_ERROR * value)
 
 
-def _poisson_rests(mean: float) -> FloatArray:
-    """V_k = P(N > k)/P(N = k + 1) = 1 + m/(k+2) V_{k+1} for k = 0.._TERMS; what precedes the start has died out.
+def _poisson_rests(mean: float, terms: int) -> FloatArray:
+    """V_k = P(N > k)/P(N = k + 1) = 1 + m/(k+2) V_{k+1} for k = 0..terms; what precedes the start has died out.
 
-    For m <= 75 every step multiplies the error by at most 75/260 of what it was.
+    It starts 150 terms behind, where for m <= 75 a step divides the error by more than 2.
     """
-    rest, rests = 1.0, np.empty(_TERMS + 1)
-    for k in range(_TERMS + _FURTHER_TERMS, -1, -1):
+    rest, rests = 1.0, np.empty(terms + 1)
+    for k in range(terms + _FURTHER_TERMS, -1, -1):
         rest = 1 + mean / (k + 2) * rest
-        if k <= _TERMS:
+        if k <= terms:
             rests[k] = rest
     return rests
 
