@@ -208,7 +208,7 @@ def _best(steps: Steps, options: EngineOptions) -> Tariff:
 
 def _lattices(parts: int, options: EngineOptions) -> Tariff:
     coarser = COARSER if options.relative_tolerance >= MIXED_TOLERANCE else 1.0
-    return _scaled(DISCRETISED, coarser * (1 + SHARE_OF_A_PART * (parts - 1)))
+    return scaled(DISCRETISED, coarser * (1 + SHARE_OF_A_PART * (parts - 1)))
 
 
 def _contour(steps: Steps) -> Tariff:
@@ -221,10 +221,11 @@ def _contour(steps: Steps) -> Tariff:
     hard = HARD
     if many and noise >= LEAST_NOISE and LEAST_LOSS <= loss <= LARGEST_LOSS:
         hard = LARGE if loss > LARGE_LOSS else 1
-    return _scaled(CONTOUR, hard * (1 + SHARE_OF_A_PART * (len(sampled) - 1)))
+    return scaled(CONTOUR, hard * (1 + SHARE_OF_A_PART * (len(sampled) - 1)))
 
 
-def _scaled(known: Tariff, factor: float) -> Tariff:
+def scaled(known: Tariff, factor: float) -> Tariff:
+    """All prices times a factor."""
     if factor == 1:
         return known
     return Tariff(

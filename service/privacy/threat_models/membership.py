@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Annotated, ClassVar, Final, Literal, final
 
 from typing_extensions import override
 
-from service.privacy.composition.cost import Tariff
+from service.privacy.composition.cost import Tariff, mixed_tariff
 from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.domain import SUSCEPTIBILITY, WEIGHT, check_fields
 from service.privacy.mechanisms.mixture import WEIGHT_SUM_TOLERANCE
-from service.privacy.threat_models import membership_premises
+from service.privacy.threat_models import membership_cost, membership_premises
 from service.privacy.threat_models.abstract import AbstractThreatModel, Premise
 from service.privacy.threat_models.membership_run import (
     CLOSED_FORM,
+    CONTOUR,
+    DISCRETISED,
     Composition,
     MembershipRun,
     StepCurve,
@@ -137,7 +138,29 @@ class Membership(AbstractThreatModel):
     def tariff(
         self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
     ) -> Tariff:
-        raise NotImplementedError
+        run = run_of(mechanism)
+        engine = engine_of(run, self.step_curve, self.composition)
+        own = self._relaxed_tariff(run, engine, options)
+        if run.mechanism.shows_batches:
+            return own
+        worst = WORST_CASE.tariff(mechanism, "auto", options)
+        return membership_cost.beside_worst_case(own, worst, on_lattices=engine == DISCRETISED)
+
+    def _relaxed_tariff(self, run: MembershipRun, engine: str, options: EngineOptions) -> Tariff:
+        if self.population is None:
+            return self._tariff_of_one(run, engine, options)
+        parts = 2 * self._cells(run) if self.population == "chi_square" else len(self.population)
+        return mixed_tariff([self._tariff_of_one(run, engine, options.for_parts(parts))] * parts)
+
+    def _tariff_of_one(self, run: MembershipRun, engine: str, options: EngineOptions) -> Tariff:
+        """Of the curve against one susceptibility."""
+        if engine == DISCRETISED:
+            return membership_cost.lattices(options.relative_tolerance)
+        if engine == CONTOUR:
+            return membership_cost.contours()
+        if self.step_curve == "gaussian" or self.composition != "exact":
+            return membership_cost.GAUSSIAN
+        return membership_cost.SAMPLED_ONCE if run.is_sampled else membership_cost.WHOLE
 
     @override
     def worst_case(self, mechanism: AbstractMechanism) -> WorstCase:

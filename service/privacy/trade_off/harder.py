@@ -110,7 +110,9 @@ class Harder(AbstractTradeOff):
             if not at.size:
                 break
             touching = self._touching(epsilon[at], aside)
-            active, low, high = touching.settled(self.first, self.second)
+            by_first, by_second = touching.rulers(self.first, self.second)
+            low, high = touching.profiles(by_first, by_second)
+            active = by_first | by_second
             lower[at] = np.where(active, low, lower[at])
             upper[at] = np.minimum(upper[at], high)
             settled[at] = active
@@ -178,8 +180,10 @@ class Harder(AbstractTradeOff):
         ]
         whole = log(np.expm1(right - left))
         to_right, to_left = epsilon - left + log(np.expm1(right - epsilon)), log(np.expm1(epsilon - left))
-        error = SLACK * (4 + np.abs(epsilon) + np.abs(left) + np.abs(right) + np.abs(whole)) / np.minimum(
-            1.0, np.minimum(right - epsilon, epsilon - left)
+        error = (
+            SLACK
+            * (4 + np.abs(epsilon) + np.abs(left) + np.abs(right) + np.abs(whole))
+            / np.minimum(1.0, np.minimum(right - epsilon, epsilon - left))
         )
         mixed = log_sum(high[0] + to_right - whole + error, high[1] + to_left - whole + error, 1)
         return np.where(between & ~np.isnan(mixed), np.minimum(mixed, 0.0), 0.0)
@@ -190,10 +194,12 @@ class Harder(AbstractTradeOff):
         smaller = _smallest(first, second)
         if smaller.upper == 0:
             return smaller
-        # Neither profile falls to delta before its own lower end: if that of the smaller one rules there, neither does
-        # the envelope.
-        if math.isfinite(smaller.lower) and float(self.profile(np.array([smaller.lower])).lower[0]) >= delta:
-            return smaller
+        if math.isfinite(smaller.lower):
+            # Up to its own lower end no profile falls to delta: where that curve rules there, the envelope does not.
+            touching = self._touching(np.array([smaller.lower]), ASIDE[0])
+            by_first, by_second = touching.rulers(self.first, self.second)
+            if bool((by_first if smaller.lower == first.lower else by_second)[0]):
+                return smaller
         high = smaller.upper
         if math.isinf(high):
             return Enclosure(0.0, high, self.evidence)
@@ -210,10 +216,8 @@ class _Touching:
     first: Bounds
     second: Bounds
 
-    def settled(
-        self, first: AbstractTradeOff, second: AbstractTradeOff
-    ) -> tuple[BoolArray, FloatArray, FloatArray]:
-        """Where one of the curves is proved to rule at eps, and both ends of ln delta; elsewhere the upper end holds."""
+    def rulers(self, first: AbstractTradeOff, second: AbstractTradeOff) -> tuple[BoolArray, BoolArray]:
+        """Where the first, and where the second curve is proved to have the smaller power at its own rate."""
         count = self.rates.shape[1]
         powers = [curve.points(self.rates.ravel()).power for curve in (first, second)]
         lower, upper = (
@@ -221,11 +225,14 @@ class _Touching:
             for ends in zip(*(log_ends(power) for power in powers), strict=True)
         )
         # Powers rise: what holds at the far ends holds at the rate itself.
-        one, other = upper[0, 1] <= lower[1, 0], upper[1, 3] <= lower[0, 2]
+        return upper[0, 1] <= lower[1, 0], upper[1, 3] <= lower[0, 2]
+
+    def profiles(self, by_first: BoolArray, by_second: BoolArray) -> tuple[FloatArray, FloatArray]:
+        """Ends of ln delta where one of them is; elsewhere the upper end holds."""
         (first_low, first_high), (second_low, second_high) = log_ends(self.first), log_ends(self.second)
-        low = np.maximum(np.where(one, first_low, -np.inf), np.where(other, second_low, -np.inf))
+        low = np.maximum(np.where(by_first, first_low, -np.inf), np.where(by_second, second_low, -np.inf))
         high = np.minimum(first_high, second_high)
-        return one | other, np.minimum(low, high), high
+        return np.minimum(low, high), high
 
     def only(self, which: BoolArray) -> _Touching:
         """Of some of the epsilons."""
@@ -278,4 +285,5 @@ def _smallest(first: Enclosure, second: Enclosure) -> Enclosure:
         None if one is None or other is None else min(one, other)
         for one, other in ((first.log_lower, second.log_lower), (first.log_upper, second.log_upper))
     ]
-    return Enclosure(min(first.lower, second.lower), min(first.upper, second.upper), evidence, *logs)
+    ends = min(first.lower, second.lower), min(first.upper, second.upper)
+    return Enclosure(*ends, evidence, log_lower=logs[0], log_upper=logs[1])

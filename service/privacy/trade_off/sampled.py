@@ -239,4 +239,3 @@ class SampledRemove(AbstractSampled):
         if float(self._profile_formula(np.zeros(1)).upper[0]) <= delta:
             return Enclosure(0.0, 0.0, self.evidence)
         return decreasing_root(self._profile_formula, delta, 0.0, self.largest_log_ratio.upper, self.evidence)
-
