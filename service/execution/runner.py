@@ -238,7 +238,7 @@ class ComputationRunner:
     def _count(
         self, computation: AnyComputation, request: Any, place: Literal["inline", "worker"], computed: Computed
     ) -> None:
-        self._metrics.computed(computation.name, request.mechanism.type, place, computed.seconds)
+        self._metrics.computed(computation.name, _mechanism_of(request), place, computed.seconds)
 
     def _computed(self, computation: AnyComputation, request: BaseModel, digest: str, computed: Computed) -> Answer:
         self._memory.put(computation.name, digest, computed.body)
@@ -263,3 +263,9 @@ class ComputationRunner:
 def _entries_of(computation: AnyComputation) -> str:
     """Under which name the memory keeps the entries that name ground truths."""
     return f"{computation.name}:digits"
+
+
+def _mechanism_of(request: Any) -> str:
+    """The label of a request in the metrics; those that are about no mechanism of the contract have none."""
+    mechanism = getattr(request, "mechanism", None)
+    return "none" if mechanism is None else mechanism.type

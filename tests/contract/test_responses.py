@@ -20,8 +20,9 @@ from api_schemas.bounds import (
     TradeOffAnswer,
 )
 from api_schemas.catalogue import catalogue
+from api_schemas.conversions import GdpGmipRequest
 from api_schemas.curves import CurvesRequest
-from api_schemas.examples import BOUNDS_EXAMPLES, CURVES_EXAMPLES
+from api_schemas.examples import BOUNDS_EXAMPLES, CURVES_EXAMPLES, GDP_GMIP_EXAMPLES
 from api_schemas.fields import shape_of, type_of
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.options import OPTIONS
@@ -156,7 +157,10 @@ def test_the_catalogue_lists_everything() -> None:
     assert epsilon["parameters"][0]["unit"] == "nats"
 
 
-@pytest.mark.parametrize(("model", "examples"), [(BoundsRequest, BOUNDS_EXAMPLES), (CurvesRequest, CURVES_EXAMPLES)])
+@pytest.mark.parametrize(
+    ("model", "examples"),
+    [(BoundsRequest, BOUNDS_EXAMPLES), (CurvesRequest, CURVES_EXAMPLES), (GdpGmipRequest, GDP_GMIP_EXAMPLES)],
+)
 def test_examples_are_valid_requests(model: type[BaseModel], examples: dict[str, Any]) -> None:
     for example in examples.values():
         model.model_validate_json(json.dumps(example["value"]))

@@ -1,4 +1,4 @@
-"""What readings of membership curves cost, in the manner of `composition/cost.py`: microseconds, measured, rounded up."""
+"""What readings of membership curves cost, as in `composition/cost.py`: microseconds, measured, rounded up."""
 
 from __future__ import annotations
 

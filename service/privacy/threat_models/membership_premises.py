@@ -10,8 +10,8 @@ Known = Literal["mean", "stated", "population", "chi_square"]
 """How the susceptibility was given: not at all, for the record, for shares of all records, or as a law."""
 
 MEAN_IS_GAUSSIAN: Final = Premise(
-    "The mean gradient of a batch is normally distributed, with the covariance Sigma of single gradients over the batch "
-    "size (central limit theorem): the adversary knows the law of the data, and none of the other records.",
+    "The mean gradient of a batch is normally distributed, with the covariance Sigma of single gradients over the "
+    "batch size (central limit theorem): the adversary knows the law of the data, and none of the other records.",
     "unknown",
 )
 STEP_APPROXIMATED: Final = Premise(
@@ -30,23 +30,23 @@ _INDEPENDENCE: Final = (
 )
 _SUSCEPTIBILITIES: Final[dict[Known, Premise]] = {
     "mean": Premise(
-        "The susceptibility K = |Sigma^-1/2 (gradient - mean)|^2 of the record, with the mean subtracted, is at most the "
-        "dimension in every step. The dimension is its mean, not a bound: about half of all records exceed it.",
+        "The susceptibility K = |Sigma^-1/2 (gradient - mean)|^2 of the record, with the mean subtracted, is at most "
+        "the dimension in every step. The dimension is its mean, not a bound: about half of all records exceed it.",
         "no",
     ),
     "stated": Premise(
-        "The susceptibility K = |Sigma^-1/2 (gradient - mean)|^2 of the record, with the mean subtracted, is at most the "
-        "stated one in every step.",
+        "The susceptibility K = |Sigma^-1/2 (gradient - mean)|^2 of the record, with the mean subtracted, is at most "
+        "the stated one in every step.",
         "unknown",
     ),
     "population": Premise(
-        "The susceptibility K = |Sigma^-1/2 (gradient - mean)|^2 of a record, with the mean subtracted, is in every step "
-        "at most the one of its subpopulation; the weights are those of the population that records are drawn from.",
+        "The susceptibility K = |Sigma^-1/2 (gradient - mean)|^2 of a record, with the mean subtracted, is in every "
+        "step at most the one of its subpopulation; the weights are those of the population that records come from.",
         "unknown",
     ),
     "chi_square": Premise(
-        "Gradients are normally distributed, so that the susceptibility of a record has the law chi-square with as many "
-        "degrees as dimensions, and it is the same in every step.",
+        "Gradients are normally distributed, so that the susceptibility of a record has the law chi-square with as "
+        "many degrees as dimensions, and it is the same in every step.",
         "unknown",
     ),
 }
@@ -63,8 +63,8 @@ def independence(steps: int, noise_std: float) -> Premise:
         return Premise(_INDEPENDENCE, "yes")
     if noise_std == 0:
         return Premise(
-            f"{_INDEPENDENCE} Without noise it is not so: all steps show the same hidden data, and together they can say "
-            "more.",
+            f"{_INDEPENDENCE} Without noise it is not so: all steps show the same hidden data, and together they can "
+            "say more.",
             "no",
         )
     return Premise(_INDEPENDENCE, "unknown")

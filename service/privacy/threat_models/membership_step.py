@@ -18,7 +18,6 @@ from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.sampled import SampledAdd
 
-
 SOURCE: Final = "Leemann et al. 2023 (Gaussian membership inference privacy), Theorem 5.1"
 MOST_DEGREES, MOST_NONCENTRALITY = 10**9, 10**12
 """What the tails of chi-square laws are known for."""
@@ -28,9 +27,9 @@ def full_batches(dimension: int, susceptibility: float, effective: Fraction, ste
     """The curve of `steps` steps that all see the whole data set: Theorem 5.1 with steps d and steps K.
 
     In one step T ~ chi2'_d(N K) without the record and ((N - 1)/N) chi2'_d((N - 1) K) with it, where small T are
-    rejected: L(T) = K/2 - (d/2) ln(1 - 1/N) - T/(2 (N - 1)) is linear in T, so the loss of all steps is the same function
-    of the sum of their T, whose laws are the same with degrees and noncentralities multiplied. N = 1: the batch is the
-    record, and everything is revealed, as it is for K = infinity. beta rises in N: the mean of N records and k more is (N x + k more)/(N + k).
+    rejected: L(T) = K/2 - (d/2) ln(1 - 1/N) - T/(2 (N - 1)) is linear in T, so the loss of all steps is the same
+    function of the sum of their T, whose laws are the same with degrees and noncentralities multiplied. N = 1: the
+    batch is the record, and everything is revealed, as it is for K = infinity.
     """
     if effective == 1 or math.isinf(susceptibility):
         return ApproximateDpTradeOff(0.0, 1.0)

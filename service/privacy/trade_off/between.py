@@ -19,8 +19,8 @@ SLACK: Final = 4 * FUNCTION_ERROR
 
 @final
 class Between(AbstractTradeOff):
-    """Some curve f with `weaker` >= f >= `stronger`: the power of the weaker attack bounds its own from below, that of the
-    stronger from above, and chords of both the slope.
+    """Some curve f with `weaker` >= f >= `stronger`: the power of the weaker attack bounds its own from below, that of
+    the stronger from above, and chords of both the slope.
     """
 
     def __init__(self, weaker: AbstractTradeOff, stronger: AbstractTradeOff) -> None:

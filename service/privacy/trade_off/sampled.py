@@ -1,7 +1,7 @@
 """One sampled step of any curve: H0 = P0, H1 = (1 - p) P0 + p P1 (add), and the same exchanged (remove).
 
-`poisson_sampled.py` does the same for shifted laws, whose thresholds are found by less work. Source: Dong, Roth, Su 2022,
-section 4 (f_p = p f + (1 - p) Id); Zhu, Dong, Wang 2022, Theorem 11; the remove direction is the inverse function.
+`poisson_sampled.py` does the same for shifted laws, whose thresholds are found by less work. The remove direction is
+the inverse function. Source: Dong, Roth, Su 2022, section 4 (f_p = p f + (1 - p) Id); Zhu, Dong, Wang 2022, Theorem 11.
 """
 
 from __future__ import annotations
