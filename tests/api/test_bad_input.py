@@ -35,6 +35,10 @@ def question(**fields: Any) -> bytes:
     return encoded(bounds(questions=[fields]))
 
 
+def glrt(dimension: float) -> dict[str, Any]:
+    return {"type": "glrt", "dimension": dimension}
+
+
 NOISE = "/mechanism/noise_multiplier"
 BAD: list[tuple[str, bytes, int, str, str]] = [
     # (what, body, status, pointer, a part of the sentence)
@@ -119,6 +123,12 @@ BAD: list[tuple[str, bytes, int, str, str]] = [
     ("method", encoded(bounds(method="magic")), 422, "/method", "contour"),
     ("tolerance", encoded(bounds(relative_tolerance=0)), 422, "/relative_tolerance", ""),
     ("threat model", encoded(bounds(threat_model={"type": "nobody"})), 422, "/threat_model/type", "worst_case"),
+    ("dimension 0", encoded(bounds(threat_model=glrt(0))), 422, "/threat_model/dimension", "[1, 1000000000]"),
+    ("dimension 1e10", encoded(bounds(threat_model=glrt(10**10))), 422, "/threat_model/dimension", "[1, 1000000000]"),
+    ("dimension 1.5", encoded(bounds(threat_model=glrt(1.5))), 422, "/threat_model/dimension", "integer"),
+    ("glrt of laplace", encoded(bounds({"type": "laplace", "noise_multiplier": 1.0}, threat_model=glrt(3))), 422,
+     "/mechanism", "Supported: gaussian"),
+    ("glrt of a sampled run", encoded(bounds(dpsgd(), threat_model=glrt(3))), 422, "/mechanism", "Supported: gaussian"),
     ("key twice", b'{"mechanism": {"type": "gdp", "mu": 1, "mu": 2}, "questions": [{"type": "advantage"}]}', 422,
      "/mechanism/mu", "once"),
     ("two spellings", encoded(bounds(dpsgd(sigma=2.0))), 422, "/mechanism/sigma", "only one"),

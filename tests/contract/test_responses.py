@@ -28,6 +28,7 @@ from api_schemas.mechanisms import MechanismSpec
 from api_schemas.options import OPTIONS
 from api_schemas.problems import FieldError, Problem
 from api_schemas.questions import QuestionSpec
+from api_schemas.threat_models import ThreatModelSpec
 from service.privacy.composition import choose
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
@@ -145,7 +146,9 @@ def test_the_catalogue_lists_everything() -> None:
     listed = json.loads(catalogue("2026.01.01").json_bytes())
     assert [entry["type"] for entry in listed["mechanisms"]] == [type_of(m) for m in shape_of(MechanismSpec).models]
     assert [entry["type"] for entry in listed["questions"]] == [type_of(m) for m in shape_of(QuestionSpec).models]
-    assert [entry["type"] for entry in listed["threat_models"]] == ["worst_case"]
+    models = [type_of(m) for m in shape_of(ThreatModelSpec).models]
+    assert [entry["type"] for entry in listed["threat_models"]] == models
+    assert models == ["worst_case", "glrt", "membership", "mixture"]
     assert listed["methods"] == [*choose.METHODS, "all"]
     assert [option["name"] for option in listed["options"]] == list(OPTIONS)
     [dpsgd] = [entry for entry in listed["mechanisms"] if entry["type"] == "dpsgd"]

@@ -249,7 +249,14 @@ def test_british_spelling_of_the_neighbouring_relation() -> None:
         (body(3), "/mechanism"),
         (body(question={"delta": 1e-5}), "/questions/0/type"),
         (body(threat_model={}), "/threat_model/type"),
-        (body(threat_model={"type": "glrt"}), "/threat_model/type"),
+        (body(threat_model={"type": "nobody"}), "/threat_model/type"),
+        (body(threat_model={"type": "glrt"}), "/threat_model/dimension"),
+        (body(threat_model={"type": "glrt", "dimension": 0}), "/threat_model/dimension"),
+        (body(threat_model={"type": "glrt", "d": 10**10}), "/threat_model/d"),
+        (
+            body(threat_model={"type": "glrt", "dimension": 1, "unknown_direction": "up"}),
+            "/threat_model/unknown_direction",
+        ),
         (body(threat_model=None), "/threat_model"),
         (body({"type": "poisson_sampled", "q": 0.1, "event": {}}), "/mechanism/event/type"),
         (

@@ -96,6 +96,6 @@ def log_tail(degrees: float, noncentrality: float, x: float, lower: bool) -> mpf
         if degrees in (1, 3) and noncentrality > 300 and x > 0.01 * noncentrality:
             return mp.log(closed_form(int(degrees), noncentrality, x, lower))
         _, most = center(degrees, noncentrality, x)
-        if most < 5000 and degrees <= 1000:
+        if most < 1000 and degrees <= 1000:
             return mp.log(mixture(degrees, noncentrality, x, lower))
         return mp.log(inversion(degrees, noncentrality, x, lower))

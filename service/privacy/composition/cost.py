@@ -225,7 +225,7 @@ def _contour(steps: Steps) -> Tariff:
 
 
 def scaled(known: Tariff, factor: float) -> Tariff:
-    """All prices times a factor."""
+    """All prices times the factor."""
     if factor == 1:
         return known
     return Tariff(

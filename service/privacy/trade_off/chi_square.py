@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
@@ -16,9 +17,10 @@ from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, BoolArray, CurvePoints
 from service.privacy.trade_off.chi_square_ratio import AbstractLogRatio, reversed_ratio
 from service.privacy.trade_off.decreasing_root import decreasing_root
-from service.privacy.trade_off.logs import log_down, log_up
+from service.privacy.trade_off.logs import log, log_down, log_up
 
 _Ends = tuple[FloatArray, FloatArray]
+Gain = Callable[[FloatArray], _Ends]
 
 ONE = Enclosure.point(1.0)
 SLACK = 4 * UNIT_ROUNDOFF
@@ -88,9 +90,13 @@ class ChiSquareTradeOff(AbstractTradeOff):
         alternative: ScaledChiSquare,
         ratio: AbstractLogRatio,
         global_gdp_mu: Enclosure,
+        gain: Gain | None = None,
     ) -> None:
-        """`global_gdp_mu`: smallest mu with f >= g_mu, infinite where there is none; the same of the inverse curve."""
+        """`global_gdp_mu`: smallest mu with f >= g_mu, infinite where there is none; also that of the inverse curve.
+        `gain`: enclosures of ln |P1(T > t) - P0(T > t)| to its own digits, for curves that reveal little.
+        """
         self._null, self._alternative, self._ratio, self._mu = null, alternative, ratio, global_gdp_mu
+        self._gain = gain
 
     @property
     @override
@@ -114,17 +120,21 @@ class ChiSquareTradeOff(AbstractTradeOff):
 
     @override
     def reversed(self) -> ChiSquareTradeOff:
-        return ChiSquareTradeOff(self._alternative, self._null, reversed_ratio(self._ratio), self._mu)
+        return ChiSquareTradeOff(self._alternative, self._null, reversed_ratio(self._ratio), self._mu, self._gain)
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         below, above = self._thresholds(alpha)
-        errors = self._errors(self._alternative, below, above)
-        return CurvePoints(
-            Bounds.from_logs(errors.accept_low, errors.accept_high),
-            Bounds.from_logs(errors.reject_low, errors.reject_high),
-            self._slopes(below, above),
-        )
+        errors, slope = self._errors(self._alternative, below, above), self._slopes(below, above)
+        # Chords to (0, 0) are steeper than the tangent and flatter than the largest ratio, those to (1, 1) the other
+        # way round: this counts where thresholds leave the range of doubles.
+        log_alpha, log_rest = np.log(alpha), np.log1p(-alpha)
+        largest, smallest = self.largest_log_ratio.upper, self.smallest_log_ratio.lower
+        power_low = np.maximum(errors.reject_low, _log_product(log_alpha, slope.lower, -1))
+        power_high = np.minimum(errors.reject_high, _log_product(log_alpha, largest, 1))
+        error_low = np.maximum(errors.accept_low, _log_product(log_rest, smallest, -1))
+        error_high = np.minimum(errors.accept_high, _log_product(log_rest, slope.upper, 1))
+        return CurvePoints(Bounds.from_logs(error_low, error_high), Bounds.from_logs(power_low, power_high), slope)
 
     def _slopes(self, below: FloatArray, above: FloatArray) -> Bounds:
         known = np.isfinite(above)
@@ -165,6 +175,11 @@ class ChiSquareTradeOff(AbstractTradeOff):
         log_low = _log_difference(alternative.reject_low, null.reject_high + epsilon, -1)
         if epsilon.min() < 0:
             low, high = _from_accepted(null, alternative, epsilon, slope)
+            negative = epsilon < 0
+            log_low = np.where(negative, np.maximum(log_low, low), log_low)
+            log_high = np.where(negative, np.minimum(log_high, high), log_high)
+        if self._gain is not None:
+            low, high = _from_gain(self._gain(t), null, epsilon, slope)
             log_low, log_high = np.maximum(log_low, low), np.minimum(log_high, high)
         if self._ratio.increasing:
             return _no_ratio_below(self.smallest_log_ratio.lower, epsilon, log_low, log_high)
@@ -208,6 +223,13 @@ def _multiplied(values: FloatArray, by: float, side: int) -> FloatArray:
     return values if by == 1 else np.maximum(np.nextafter(values * by, side * np.inf), 0.0)
 
 
+def _log_product(log_value: FloatArray, log_factor: FloatArray | float, side: int) -> FloatArray:
+    """ln of a product, rounded down (side -1) or up (side 1)."""
+    value = log_value + log_factor
+    size = np.abs(log_value) + np.where(np.isfinite(value), np.abs(value), 0.0)
+    return np.minimum(value + side * FUNCTION_ERROR * size, 0.0)
+
+
 def _log_difference(larger: FloatArray, smaller: FloatArray, side: int) -> FloatArray:
     """ln(e^larger - e^smaller), rounded down (side -1) or up (side 1); minus infinity where that is not positive."""
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -220,18 +242,34 @@ def _log_difference(larger: FloatArray, smaller: FloatArray, side: int) -> Float
 
 
 def _from_accepted(null: _Errors, alternative: _Errors, epsilon: FloatArray, slope: FloatArray) -> _Ends:
-    """The same ends of ln delta from 1 - e^eps + e^eps P0(accept) - P1(accept): better for eps < 0."""
+    """The same ends of ln delta from 1 - e^eps + e^eps P0(accept) - P1(accept), for eps < 0."""
+    epsilon, slope = np.minimum(epsilon, 0.0), np.minimum(slope, 0.0)
     high = _rest(slope, null.accept_high, alternative.accept_low, 1)
     low = _rest(epsilon, null.accept_low, alternative.accept_high, -1)
     return log_down(np.maximum(low, 0.0)), log_up(np.minimum(high, 1.0))
 
 
+def _from_gain(gain: _Ends, null: _Errors, epsilon: FloatArray, slope: FloatArray) -> _Ends:
+    """The same ends of ln delta from (P1(reject) - P0(reject)) - (e^eps - 1) P0(reject), in units of the difference."""
+    low, unit = gain
+    with np.errstate(over="ignore", invalid="ignore"):
+        least, most = np.exp(null.reject_low - unit), np.exp(null.reject_high - unit)
+        grown, falling = np.expm1(epsilon), np.expm1(slope)
+        high_share = 1 - falling * np.where(slope > 0, least, most)
+        low_share = np.exp(low - unit) - grown * np.where(epsilon > 0, most, least)
+        slack = SLACK * (16 + 2 * np.abs(unit) + np.abs(null.reject_high)) * (1 + np.abs(grown) * most)
+        low = unit + log(np.maximum(low_share - slack, 0.0))
+        high = unit + log(high_share + slack)
+        rounding = FUNCTION_ERROR * (np.abs(unit) + np.abs(high))
+    return np.where(np.isnan(low), -np.inf, low - rounding), np.where(np.isnan(high), 0.0, high + rounding)
+
+
 def _rest(epsilon: FloatArray, log_gained: FloatArray, log_lost: FloatArray, side: int) -> FloatArray:
-    """1 - e^eps + e^eps gained - lost, rounded down (side -1) or up (side 1)."""
-    exponent = np.minimum(epsilon + log_gained, 700.0)
-    rest, gained, lost = -np.expm1(np.minimum(epsilon, 700.0)), np.exp(exponent), np.exp(log_lost)
+    """1 - e^eps + e^eps gained - lost for eps <= 0, rounded down (side -1) or up (side 1)."""
+    exponent = epsilon + log_gained
+    rest, gained, lost = -np.expm1(epsilon), np.exp(exponent), np.exp(log_lost)
     size = np.where(np.isfinite(exponent), np.abs(epsilon) + np.abs(log_gained), 0.0)
-    slack = 2 * FUNCTION_ERROR * (np.abs(rest) + gained + lost) + SLACK * size * gained
+    slack = 2 * FUNCTION_ERROR * (rest + gained + lost) + SLACK * size * gained
     return (rest + gained - lost) + side * slack
 
 

@@ -1,0 +1,165 @@
+"""The adversary who does not know in which direction a record moves a release: generalised likelihood ratio tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, Final, Literal, final
+
+from typing_extensions import override
+
+from service.privacy.composition.cost import Tariff
+from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
+from service.privacy.errors import OutOfDomain, UnsupportedCombination
+from service.privacy.mechanisms.abstract import AbstractMechanism
+from service.privacy.mechanisms.domain import DIMENSION, check_fields
+from service.privacy.mechanisms.gaussian import Gaussian
+from service.privacy.mechanisms.mixture import Mixture
+from service.privacy.mechanisms.poisson_sampled import PoissonSampled
+from service.privacy.threat_models.abstract import AbstractThreatModel, Premise
+from service.privacy.threat_models.glrt_cost import EXACT, glrt_tariff
+from service.privacy.threat_models.glrt_step import (
+    SAMPLED_SOURCE,
+    GlrtStep,
+    GlrtSteps,
+    exact_curves,
+    limit_curves,
+    no_engine,
+    noncentrality_of,
+)
+from service.privacy.threat_models.worst_case import WorstCase
+from service.privacy.trade_off.pair import TradeOffPair
+
+UnknownDirection = Literal["common_to_all_steps", "fresh_each_step"]
+DIRECTIONS: Final[tuple[UnknownDirection, ...]] = ("common_to_all_steps", "fresh_each_step")
+SERVED: Final = ("gaussian", "repeated and composed gaussian", "one step of poisson_sampled gaussian")
+COMPOSED_TOLERANCE: Final = 1e-6
+"""Relative width to which composed steps are asked for: finer lattices would cost ten seconds for every number."""
+NO_BOUND: Final = (
+    "fresh_each_step: composed as if the unknown direction were a new one in every step; no bound for an adversary "
+    "whose unknown direction is common to all steps, who averages the releases."
+)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Glrt(AbstractThreatModel):
+    """Tests by the length of the released vector of `dimension` coordinates, for a record that moves it by exactly the
+    sensitivity in a direction the adversary does not know.
+
+    Releases y_i ~ N(nu, sigma_i^2 I) with |nu| = 1 and one nu for all steps: the likelihood depends on them through
+    the weighted mean of weights 1/sigma_i^2 alone, whose noise has the variance 1/lambda, lambda = sum 1/sigma_i^2,
+    and its maximum over nu through the length of that mean. So T = lambda |mean|^2 ~ chi2_d against chi2'_d(lambda):
+    power R(x) = SF[chi2'_d(lambda)](SF^-1[chi2_d](x)) in the direction add, its inverse R' in the direction remove.
+    Theorem 2 says so for steps of one noise. A Poisson-sampled step is tested by its own T.
+    """
+
+    type: ClassVar[str] = "glrt"
+    dimension: Annotated[int, DIMENSION]
+    unknown_direction: UnknownDirection = "common_to_all_steps"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if self.unknown_direction not in DIRECTIONS:
+            raise OutOfDomain("unknown_direction", self.unknown_direction, f"one of {', '.join(DIRECTIONS)}")
+
+    @override
+    def curves(
+        self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
+    ) -> TradeOffPair:
+        steps = self._steps(mechanism)
+        if self._composes(steps, method):
+            return _composed(steps, method, options)
+        sampled = any(step.sample_rate < 1 for step, _ in steps)
+        if sampled and _count(steps) > 1:
+            raise _refusal(
+                mechanism,
+                "sampled steps share one unknown direction: composing their profiles is no bound for an adversary who "
+                "knows that, and no theorem covers them otherwise (unknown_direction fresh_each_step composes them).",
+            )
+        known = ("auto", "closed_form") if sampled else ("auto", "closed_form", "clt")
+        if method not in known:
+            raise no_engine(f"{method} for glrt", known)
+        if sampled:
+            return steps[0][0].curves(1.0)
+        noncentrality = noncentrality_of(steps)
+        return (limit_curves if method == "clt" else exact_curves)(self.dimension, noncentrality)
+
+    @override
+    def tariff(
+        self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
+    ) -> Tariff:
+        del options
+        try:
+            steps = self._steps(mechanism)
+        except UnsupportedCombination:
+            return EXACT  # `curves` refuses it, and says why
+        return glrt_tariff(steps, "discretised" if self._composes(steps, method) else method)
+
+    @override
+    def worst_case(self, mechanism: AbstractMechanism) -> WorstCase:
+        return WorstCase("add_or_remove_one")
+
+    @override
+    def premises(self, mechanism: AbstractMechanism) -> tuple[Premise, ...]:
+        steps = self._steps(mechanism)
+        found = [
+            Premise(
+                "The adversary does not know in which direction the record moves the released vector, and tests by the "
+                "length of what is released.",
+                "unknown",
+            ),
+            Premise(
+                f"Every release is a vector of {self.dimension} coordinates with independent noise of the same size on "
+                "each, and the record moves it by exactly the sensitivity.",
+                "unknown",
+            ),
+        ]
+        if _count(steps) > 1:
+            found.append(self._premise_of_steps(steps))
+        return tuple(found)
+
+    def _premise_of_steps(self, steps: GlrtSteps) -> Premise:
+        if self.unknown_direction == "common_to_all_steps":
+            return Premise("The record moves the release by the same vector in every step.", "unknown")
+        repeated = any(count > 1 and step.sample_rate == 1 for step, count in steps)
+        text = (
+            "The direction is a new, unrelated one in every step, also to the adversary. Where it is common to all "
+            "steps these answers are no bound: such an adversary averages the releases."
+        )
+        return Premise(text, "no" if repeated else "unknown")
+
+    def _composes(self, steps: GlrtSteps, method: str) -> bool:
+        """Whether steps are composed one by one; a single step has the same curve either way."""
+        return self.unknown_direction == "fresh_each_step" and (_count(steps) > 1 or method == "discretised")
+
+    def _steps(self, mechanism: AbstractMechanism) -> GlrtSteps:
+        """The steps of a mechanism; UnsupportedCombination unless all of them are Gaussian, sampled or not."""
+        if isinstance(mechanism, Mixture):
+            raise _refusal(mechanism, "which steps are run is drawn.")
+        found: list[tuple[GlrtStep, int]] = []
+        for step, count in mechanism.elementary_steps():
+            base, rate = (step.mechanism, step.sample_rate) if isinstance(step, PoissonSampled) else (step, 1.0)
+            if not isinstance(base, Gaussian):
+                raise _refusal(mechanism, "the test is known for Gaussian noise on a vector of known dimension alone.")
+            test = GlrtStep(dimension=self.dimension, noise_multiplier=base.noise_multiplier, sample_rate=rate)
+            found.append((test, count))
+        return tuple(found)
+
+
+def _composed(steps: GlrtSteps, method: str, options: EngineOptions) -> TradeOffPair:
+    """Steps with unrelated directions, by the engine that composes curves."""
+    if method not in ("auto", "discretised"):
+        raise no_engine(f"{method} for several steps with fresh_each_step", ("auto", "discretised"))
+    from service.privacy.composition.discretised import discretised_pair
+
+    options = replace(options, relative_tolerance=max(options.relative_tolerance, COMPOSED_TOLERANCE))
+    found = discretised_pair(tuple(steps), 1.0, options)
+    return TradeOffPair(found.add, found.remove, f"{SAMPLED_SOURCE}; {found.source}", (NO_BOUND, *found.notes))
+
+
+def _count(steps: GlrtSteps) -> int:
+    return sum(count for _, count in steps)
+
+
+def _refusal(mechanism: AbstractMechanism, reason: str) -> UnsupportedCombination:
+    return UnsupportedCombination("mechanism", f"glrt for {mechanism.type}", reason, SERVED)

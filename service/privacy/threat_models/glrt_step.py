@@ -1,0 +1,126 @@
+"""One step of a run under the GLRT adversary's test, and the curves of a whole run of Gaussian steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import ClassVar, Final, NoReturn, final
+
+from typing_extensions import override
+
+from service.privacy.enclosure import Enclosure, Evidence, FloatArray
+from service.privacy.errors import UnsupportedCombination
+from service.privacy.mechanisms.abstract import AbstractStep, Steps
+from service.privacy.trade_off.pair import TradeOffPair
+from service.privacy.trade_off.ulps import above, below
+
+LARGEST_NONCENTRALITY: Final = 10**12
+LARGEST_SERIES: Final = 100.0
+"""Noncentrality up to which both laws are also compared term by term."""
+SOURCE: Final = "Kaissis et al. 2024 (GLRT), Theorems 1 and 2"
+SAMPLED_SOURCE: Final = f"{SOURCE}; Zhu, Dong, Wang 2022, Theorem 11 (Poisson sampling)"
+LIMIT_SOURCE: Final = "Kaissis et al. 2024 (GLRT), Equation 44"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GlrtStep(AbstractStep):
+    """A Gaussian step on `dimension` coordinates, on a Poisson sample where `sample_rate` is below 1."""
+
+    type: ClassVar[str] = "glrt"
+    dimension: int
+    noise_multiplier: float
+    sample_rate: float
+
+    @override
+    def elementary_steps(self) -> Steps:
+        return ((self, 1),)
+
+    @override
+    def curves(self, sensitivity: float) -> TradeOffPair:
+        """H0 = P0, H1 = (1 - p) P0 + p P1 of the step's own statistic, each direction by itself; `sensitivity` is 1."""
+        alone = exact_curves(self.dimension, noncentrality_of(((self, 1),)))
+        if self.sample_rate == 1:
+            return alone
+        from service.privacy.trade_off.sampled import SampledAdd
+
+        add = SampledAdd(alone.add, self.sample_rate)
+        return TradeOffPair(add, add.reversed(), SAMPLED_SOURCE, alone.notes)
+
+    @override
+    def part(self, sensitivity: float) -> None:
+        """Neither a Gaussian nor a sampled Gaussian step."""
+
+    @override
+    def loss_law(self, sensitivity: float) -> NoReturn:
+        """Raises UnsupportedCombination: none is known."""
+        raise no_engine("an approximation for glrt", ("auto", "closed_form", "discretised"))
+
+
+GlrtSteps = Sequence[tuple[GlrtStep, int]]
+
+
+def noncentrality_of(steps: GlrtSteps) -> Enclosure:
+    """lambda = sum of counts/noise_multiplier^2, correctly rounded; UnsupportedCombination above 1e12."""
+    exact = sum((Fraction(count) / Fraction(step.noise_multiplier) ** 2 for step, count in steps), Fraction(0))
+    if exact > LARGEST_NONCENTRALITY:
+        raise UnsupportedCombination(
+            "mechanism",
+            "glrt with so little noise",
+            "with steps/noise_multiplier^2 above 1e12 no direction remains unknown.",
+            ("worst_case",),
+        )
+    nearest = float(exact)
+    if Fraction(nearest) == exact:
+        return Enclosure.point(nearest)
+    return Enclosure(below(nearest), above(nearest), Evidence.EXACT)
+
+
+def exact_curves(dimension: int, noncentrality: Enclosure) -> TradeOffPair:
+    """R and R' for `dimension` degrees of freedom."""
+    # Imported when first needed: the test of a request's fields answers without it.
+    from service.privacy.trade_off.chi_square import ChiSquareTradeOff, ScaledChiSquare
+    from service.privacy.trade_off.chi_square_ratio import BesselLogRatio
+
+    degrees = float(dimension)
+    # R is never stronger than the worst case of shift sqrt(lambda), and comes as close to it as one likes for rare
+    # false positives: -ln SF of either law is (sqrt t - c)^2/2 up to multiples of ln t, c = 0 and sqrt(lambda).
+    shift = Enclosure(below(math.sqrt(noncentrality.lower)), above(math.sqrt(noncentrality.upper)), Evidence.CERTIFIED)
+    null, alternative = ScaledChiSquare(degrees, Enclosure.point(0.0)), ScaledChiSquare(degrees, noncentrality)
+    gain = partial(_gain, degrees, noncentrality) if noncentrality.upper <= LARGEST_SERIES else None
+    add = ChiSquareTradeOff(null, alternative, BesselLogRatio(degrees, noncentrality), shift, gain)
+    reason = (
+        f"closed_form: central against noncentral chi-square, {dimension} degrees of freedom and noncentrality "
+        f"{noncentrality.upper:.6g}."
+    )
+    return TradeOffPair(add, add.reversed(), SOURCE, (reason,))
+
+
+def _gain(degrees: float, noncentrality: Enclosure, t: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """ln (P1(T > t) - P0(T > t)), which rises with the noncentrality."""
+    from service.privacy.numerics.chi_square_gain import log_tail_gain
+
+    low, high = log_tail_gain(degrees, noncentrality.upper, t)
+    if noncentrality.lower < noncentrality.upper:
+        low, _ = log_tail_gain(degrees, noncentrality.lower, t)
+    return low, high
+
+
+def limit_curves(dimension: int, noncentrality: Enclosure) -> TradeOffPair:
+    """The limit of many dimensions."""
+    from service.privacy.trade_off.unequal_normals import UnequalNormalsTradeOff
+
+    add = UnequalNormalsTradeOff(dimension, noncentrality.upper)
+    reason = (
+        f"clt: limit of many dimensions, normal laws with means 0 and {add.mean:.6g} and deviations 1 and "
+        f"{add.deviation:.6g}; an approximation without a bound."
+    )
+    return TradeOffPair(add, add.reversed(), LIMIT_SOURCE, (reason,))
+
+
+def no_engine(requested: str, supported: tuple[str, ...]) -> UnsupportedCombination:
+    """A method that does not serve this adversary."""
+    return UnsupportedCombination("method", requested, "no engine covers it under this threat model.", supported)
