@@ -29,12 +29,14 @@ from service.privacy.threat_models.membership_run import (
 )
 from service.privacy.threat_models.susceptibilities import CELLS, FEW_CELLS, chi_square_population
 from service.privacy.threat_models.worst_case import WorstCase
-from service.privacy.trade_off.between import Between
+from service.privacy.trade_off.bracketed_mixture import BracketedMixture, Part
 from service.privacy.trade_off.harder import Harder
 from service.privacy.trade_off.mixture import mixed
 from service.privacy.trade_off.pair import TradeOffPair
 
 SUBPOPULATIONS: Final = 64
+POPULATION_TOLERANCE: Final = 1e-3
+"""Relative width of composed curves of a law of susceptibilities: its intervals leave more open."""
 WORST_CASE: Final = WorstCase(neighboring_relation="replace_one")
 MIXED: Final = "Leemann et al. 2023, Definition 4.1 (stochastic composition)"
 MIX_REASON: Final = (
@@ -126,10 +128,18 @@ class Membership(AbstractThreatModel):
 
     def _bracketed(self, run: MembershipRun, options: EngineOptions) -> TradeOffPair:
         population = chi_square_population(run.mechanism.dimension, self._cells(run))
-        stronger, weaker = (self._mixed(run, shares, options) for shares in (population.above, population.below))
-        add = Between(weaker.add, stronger.add)
+        options = replace(options, relative_tolerance=max(options.relative_tolerance, POPULATION_TOLERANCE))
+        none = Fraction(0)
+        susceptibilities = sorted({*population.below, *population.above})
+        pairs = [self._against(run, susceptibility, options) for susceptibility in susceptibilities]
+        add = BracketedMixture(
+            [
+                Part(pair.add, population.below.get(susceptibility, none), population.above.get(susceptibility, none))
+                for susceptibility, pair in zip(susceptibilities, pairs, strict=True)
+            ]
+        )
         note = BRACKETED.format(cells=len(population.below))
-        return TradeOffPair(add, add.reversed(), stronger.source, (*stronger.notes, note))
+        return TradeOffPair(add, add.reversed(), f"{MIXED}; {pairs[0].source}", (*pairs[0].notes, note))
 
     def _cells(self, run: MembershipRun) -> int:
         return CELLS if engine_of(run, self.step_curve, self.composition) == CLOSED_FORM else FEW_CELLS
