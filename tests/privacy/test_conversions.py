@@ -160,7 +160,7 @@ def test_table_5(name: str) -> None:
         assert noise.membership is not None
         assert noise.differential is not None
         ours = min(noise.membership.upper, noise.differential.upper), noise.differential.upper
-        print(f"{name} mu = {mu:5.2f}: GMIP {printed[0]:.2f} {ours[0]:.4f}   GDP {printed[1]:.2f} {ours[1]:.4f}")
+        print(f"{name} mu = {mu:5.2f}: GMIP {printed[0]:.2f} {ours[0]:.4f}   GDP {printed[1]:.2f} {ours[1]:.4f}")  # noqa: T201
         assert [round(value, 2) for value in ours] == list(printed)
 
 
@@ -168,7 +168,7 @@ def test_table_5(name: str) -> None:
 def test_table_3(name: str) -> None:
     dimension, batch, one, five = TABLE_3[name]
     step = gaussian_step_mu(dimension, dimension, Fraction(batch))
-    print(f"{name}: mu_step printed 1.13 (Table 3), 1.14 (C.1), ours {step:.6f}; 5 steps printed 2.54, ours {five}")
+    print(f"{name}: mu_step 1.13 (Table 3), 1.14 (C.1), ours {step:.6f}; 5 steps 2.54, ours {five}")  # noqa: T201
     assert round(step, 2) == one
     assert round(math.sqrt(5) * step, 2) == five
     assert int(100 * math.sqrt(5) * step) in (254, 255)

@@ -66,7 +66,7 @@ def test_the_inverse_function_and_the_reflected_profile(base: AbstractTradeOff, 
     for epsilon in (0.001, 0.3, 1.0):
         reflected = -math.expm1(-epsilon) + math.exp(-epsilon) * remove.profile_at(epsilon).upper
         assert add.profile_at(-epsilon).upper == pytest.approx(reflected, rel=1e-9)
-    assert add.profile(EPSILONS).upper == pytest.approx(_conjugate(add), abs=2e-5)
+    assert add.profile(EPSILONS).upper == pytest.approx(_conjugate(add), abs=2e-3)
 
 
 def _conjugate(curve: AbstractTradeOff) -> list[float]:

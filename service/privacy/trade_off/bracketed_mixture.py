@@ -1,4 +1,4 @@
-"""The curve of a mixture over a family that rises with a parameter, between two mixtures of finitely many of its curves."""
+"""A mixture over a family of curves that rises with a parameter, between two mixtures of finitely many of them."""
 
 from __future__ import annotations
 
