@@ -33,7 +33,7 @@ QUESTIONS: list[dict[str, Any]] = [
     {"type": "epsilon", "delta": 1e-5},
     {"type": "delta", "epsilon": 1.0},
     {"type": "advantage"},
-    {"type": "gdp_mu", "false_positive_rate_min": 1e-3, "type_two_error_min": 1e-3},
+    {"type": "gdp_mu", "false_positive_rate_min": 1e-3, "type_two_error_min": 1e-3, "direction": "add"},
     {"type": "reconstruction", "baseline_success": 0.001},
     {"type": "attack_accuracy", "prior": 0.3},
     {"type": "positive_predictive_value", "prior": 0.1, "false_positive_rate": 1e-3},

@@ -67,8 +67,8 @@ COARSER: Final = 1 / 4
 HULL_POINT, HULL_SPREAD, HULL_LISTED = 16, 800, 3_000
 """Profiles that a point of the hull of two such curves takes, and a list; lists of lattices take fewer new ones."""
 HULL_SPREAD_OF_LATTICES: Final = 20
-MU_READINGS: Final = 30
-"""Of the search for mu where curves cross, each as dear as the search on one of them."""
+MU_READINGS, HULL_MU = 30, 50
+"""How much dearer the search for mu is where curves cross than on one of them, and on the hull than on one side."""
 
 
 def lattices(tolerance: float) -> Tariff:
@@ -102,6 +102,6 @@ def beside_worst_case(own: Tariff, worst: Tariff, *, on_lattices: bool) -> Tarif
         profile=2 * profile,
         epsilon=2 * directed.epsilon,
         complement=both.complement + 4 * directed.complement,
-        gdp_mu=4 * directed.gdp_mu,
+        gdp_mu=(4 if on_lattices else HULL_MU) * directed.gdp_mu,
     )
     return Tariff(base=own.base + worst.base, directed=directed, hull=hull)
