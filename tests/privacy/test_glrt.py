@@ -1,10 +1,9 @@
-"""The GLRT adversary: reference rows, the paper's figures, the errata, laws, and what is refused."""
+"""The GLRT adversary: reference rows, the paper's figures, the errata and laws."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from fractions import Fraction
 from functools import cache
 from typing import Any
 
@@ -12,14 +11,12 @@ import numpy as np
 import pytest
 
 from service.privacy.enclosure import Bounds, Enclosure, Evidence
-from service.privacy.errors import OutOfDomain, UnsupportedCombination
-from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.questions import membership
 from service.privacy.threat_models.glrt import Glrt
 from service.privacy.threat_models.mixture import Adversary, AdversaryMixture
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.pair import TradeOffPair
-from tests.privacy.cases import built, dpsgd, gaussian, laplace, mixture, sampled
+from tests.privacy.cases import built, dpsgd, gaussian, sampled
 from tests.privacy.references import meets, number, rows
 
 ROWS = [row for row in rows("glrt") if row["quantity"] not in ("eq 36", "mu eq 37")]
@@ -65,10 +62,10 @@ READINGS: dict[str, Read] = {
     "R'(x)": lambda row, x: of_row(row).remove.power_at(number(x["x"])),
     "delta_R(eps)": lambda row, x: of_row(row).add.profile_at(number(x["eps"])),
     "delta_R'(eps)": lambda row, x: of_row(row).remove.profile_at(number(x["eps"])),
-    "balanced accuracy of the mixture": lambda row, x: (
+    "balanced accuracy of the mixture": lambda _, x: (
         membership.attack_accuracy(half_and_half(number(x["p"]), 1 / number(x["s"])).both, 0.5).value
     ),
-    "subsampled profile q*delta_s(log(1+(e^eps-1)/q))": lambda row, x: curves(
+    "subsampled profile q*delta_s(log(1+(e^eps-1)/q))": lambda _, x: curves(
         x["d"], 1 / number(x["s"]), number(x["q"])
     ).both.profile_at(number(x["eps"])),
 }
@@ -235,7 +232,7 @@ def test_a_single_step_has_the_same_curve_with_a_fresh_direction() -> None:
 def test_a_mixture_with_the_worst_case() -> None:
     """Profiles and balanced accuracy are linear in the share; the power is above the average at one rate."""
     relaxed, worst = curves(1, 1.0), WorstCase().curves(built(gaussian(1.0)))
-    rates = np.array([1e-6, 1e-3, 0.05, 0.3, 0.8])
+    rates = np.array([1e-6, 0.05, 0.8])
     accuracy = [membership.attack_accuracy(pair.both, 0.5).value.upper for pair in (relaxed, worst)]
     for share in (0.25, 0.75):
         mixed = half_and_half(share, 1.0)
@@ -258,81 +255,3 @@ def test_gdp_mu_of_every_rate_is_that_of_the_worst_case() -> None:
     found = curves(3, 0.5).both.global_gdp_mu
     assert found is not None
     assert found.lower <= 2 <= found.upper
-
-
-SAMPLED_RUN = dpsgd(1.0, 0.01, 10)
-
-
-@pytest.mark.parametrize(
-    ("spec", "method", "field"),
-    [
-        (laplace(1.0), "auto", "mechanism"),
-        ({"type": "gdp", "mu": 1.0}, "auto", "mechanism"),
-        ({"type": "pure_dp", "epsilon": 1.0}, "auto", "mechanism"),
-        (sampled(0.5, laplace(1.0)), "auto", "mechanism"),
-        (SAMPLED_RUN, "auto", "mechanism"),
-        ({"type": "composed", "mechanisms": [gaussian(1.0), sampled(0.5, gaussian(1.0))]}, "auto", "mechanism"),
-        (mixture((0.5, gaussian(1.0)), (0.5, gaussian(2.0))), "auto", "mechanism"),
-        ({"type": "repeated", "mechanism": gaussian(1e-4), "steps": 10**6}, "auto", "mechanism"),
-        (gaussian(1.0), "contour", "method"),
-        (gaussian(1.0), "discretised", "method"),
-        (gaussian(1.0), "magic", "method"),
-        (sampled(0.5, gaussian(1.0)), "clt", "method"),
-    ],
-    ids=str,
-)
-def test_what_is_refused(spec: dict[str, Any], method: str, field: str) -> None:
-    model, mechanism = Glrt(dimension=2), built(spec)
-    with pytest.raises(UnsupportedCombination) as refusal:
-        model.curves(mechanism, method)
-    assert refusal.value.field == field
-
-
-def test_sampled_runs_are_refused_with_the_reason() -> None:
-    with pytest.raises(UnsupportedCombination, match="no bound for an adversary who knows that"):
-        Glrt(dimension=2).curves(built(SAMPLED_RUN))
-    with pytest.raises(UnsupportedCombination) as refusal:
-        Glrt(dimension=2, unknown_direction="fresh_each_step").curves(built(SAMPLED_RUN), "closed_form")
-    assert refusal.value.field == "method"
-
-
-@pytest.mark.parametrize(
-    "fields", [{"dimension": 0}, {"dimension": 10**9 + 1}, {"dimension": 1, "unknown_direction": "up"}]
-)
-def test_fields_outside_their_domain(fields: dict[str, Any]) -> None:
-    with pytest.raises(OutOfDomain):
-        Glrt(**fields)
-
-
-def premises(model: Glrt, spec: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(premise.text, premise.holds) for premise in model.premises(built(spec))]
-
-
-def test_premises_say_what_the_answers_rest_on() -> None:
-    common, fresh = Glrt(dimension=5), Glrt(dimension=5, unknown_direction="fresh_each_step")
-    assert [holds for _, holds in premises(common, gaussian(1.0))] == ["unknown"] * 2
-    assert "5 coordinates" in premises(common, gaussian(1.0))[1][0]
-    assert "same vector in every step" in premises(common, SEVENTY)[2][0]
-    assert premises(fresh, SEVENTY)[2][1] == "no"
-    assert premises(fresh, SAMPLED_RUN)[2][1] == "unknown"
-    assert "no bound" in premises(fresh, SAMPLED_RUN)[2][0]
-    assert common.worst_case(built(SEVENTY)) == WorstCase("add_or_remove_one")
-
-
-@pytest.mark.parametrize("spec", [gaussian(1.0), sampled(0.1, gaussian(1.0)), gaussian(1e4), SEVENTY])
-def test_prices_are_those_of_what_is_read(spec: dict[str, Any]) -> None:
-    mechanism: AbstractMechanism = built(spec)
-    exact = Glrt(dimension=10).tariff(mechanism)
-    assert exact.hull.epsilon >= exact.directed.epsilon > WorstCase().tariff(mechanism).directed.epsilon
-    fresh = Glrt(dimension=10, unknown_direction="fresh_each_step").tariff(mechanism, "discretised")
-    assert fresh.directed.epsilon > exact.directed.epsilon
-
-
-def test_the_noncentrality_is_correctly_rounded() -> None:
-    from service.privacy.threat_models.glrt_step import GlrtStep, noncentrality_of
-
-    step = GlrtStep(dimension=1, noise_multiplier=3.0, sample_rate=1.0)
-    third = noncentrality_of(((step, 1),))
-    assert Fraction(third.lower) < Fraction(1, 9) < Fraction(third.upper)
-    assert third.upper - third.lower <= 2 * math.ulp(third.upper)
-    assert noncentrality_of(((step, 9),)) == Enclosure.point(1.0)

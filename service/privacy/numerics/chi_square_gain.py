@@ -43,7 +43,7 @@ def log_tail_gain(degrees: float, noncentrality: float, x: FloatArray) -> tuple[
         low, high = density_low + log_first + np.log(total), density_high + log_first + np.log(total + rest)
         margin = error + FUNCTION_ERROR * np.abs(np.log(total)) + 4 * UNIT_ROUNDOFF * np.abs(low)
         usable = (inside == x) & np.isfinite(low) & np.isfinite(high)
-    return np.where(usable, low - margin, -np.inf), np.where(usable, high + margin, np.inf)
+        return np.where(usable, low - margin, -np.inf), np.where(usable, high + margin, np.inf)
 
 
 def _poisson_tails(mean: float) -> tuple[list[float], float]:

@@ -152,8 +152,8 @@ def reversed_ratio(ratio: AbstractLogRatio) -> AbstractLogRatio:
 
 def _log_cosh(y: FloatArray) -> Ends:
     """ln cosh y for y >= 0, and a bound of its absolute error, relative to min(y^2, y)."""
-    half = np.minimum(0.5 * y, 1.0)
-    small = np.log1p(2 * np.sinh(half) ** 2)
+    grown = np.expm1(np.minimum(y, 1.0))
+    small = np.log1p(grown * grown / (2 * (1 + grown)))
     large = y + (np.log1p(np.exp(-2 * y)) - math.log(2))
     near = y < 0.5
     value = np.where(near, small, large)
