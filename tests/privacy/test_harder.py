@@ -39,9 +39,10 @@ every = pytest.mark.parametrize("pair", APART + CROSSING)
 
 def conjugate(first: AbstractTradeOff, second: AbstractTradeOff, epsilon: float) -> tuple[float, float]:
     """sup of min(power) - e^eps alpha over a grid, refined three times, and how far it may be below the truth."""
-    scores = np.linspace(-8.0, 8.0, 4001)
+    scores: FloatArray = np.linspace(-8.0, 8.0, 4001)
+    last = 0.0
     for _ in range(3):
-        alpha = special.ndtr(scores)
+        alpha = np.asarray(special.ndtr(scores), dtype=np.float64)
         power = np.minimum(first.power(alpha).upper, second.power(alpha).upper)
         gains = power - math.exp(epsilon) * alpha
         at = int(np.argmax(gains))

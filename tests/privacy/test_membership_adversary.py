@@ -38,7 +38,7 @@ def selected(*starts: str) -> list[Any]:
 
 
 def sgd(batch: int = 400, records: int | None = None, dimension: int = 650, **more: Any) -> NoisySgd:
-    given = {"steps": 1, "noise_std": 0.0, **more}
+    given: dict[str, Any] = {"steps": 1, "noise_std": 0.0, **more}
     return NoisySgd(dataset_size=records or batch, batch_size=batch, dimension=dimension, **given)
 
 
@@ -131,8 +131,8 @@ def _susceptibility(mu: float, dimension: int, size: int) -> float:
 @pytest.mark.parametrize("alpha", [1e-12, 1e-3, 0.05, 0.5, 0.99])
 def test_one_dimension_against_neyman_and_pearson(size: float, susceptibility: float, alpha: float) -> None:
     """x ~ N(a, 1) against N(b, (N - 1)/N): the best test of rate alpha, from its likelihood ratio at 40 digits."""
-    with mpmath.workdps(40):
-        many: Any = mpmath
+    many: Any = mpmath
+    with many.workdps(40):
         n, k = many.mpf(size), many.mpf(susceptibility)
         mean, other, spread = many.sqrt(n * k), (n - 1) * many.sqrt(k / n), many.sqrt((n - 1) / n)
 

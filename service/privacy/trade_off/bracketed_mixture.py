@@ -100,12 +100,9 @@ class BracketedMixture(AbstractTradeOff):
     @np.errstate(all="ignore")
     def _profile_formula(self, epsilon: FloatArray) -> Bounds:
         read = [part.curve.profile(epsilon) for part in self.parts]
-        below, above = (
-            [bounds for part, bounds in zip(self.parts, read, strict=True) if weight(part) > 0]
-            for weight in (lambda part: part.below, lambda part: part.above)
-        )
-        low = self._sums_below.of_logs(np.stack([log_ends(bounds)[0] for bounds in below]), -1)
-        high = self._sums_above.of_logs(np.stack([log_ends(bounds)[1] for bounds in above]), 1)
+        pairs = list(zip(self.parts, map(log_ends, read), strict=True))
+        low = self._sums_below.of_logs(np.stack([ends[0] for part, ends in pairs if part.below > 0]), -1)
+        high = self._sums_above.of_logs(np.stack([ends[1] for part, ends in pairs if part.above > 0]), 1)
         return Bounds.from_logs(np.minimum(low, high), high)
 
     @override
