@@ -39,7 +39,7 @@ every = pytest.mark.parametrize("pair", APART + CROSSING)
 
 def conjugate(first: AbstractTradeOff, second: AbstractTradeOff, epsilon: float) -> tuple[float, float]:
     """sup of min(power) - e^eps alpha over a grid, refined three times, and how far it may be below the truth."""
-    scores: FloatArray = np.linspace(-8.0, 8.0, 4001)
+    scores = np.linspace(-8.0, 8.0, 4001, dtype=np.float64)
     last = 0.0
     for _ in range(3):
         alpha = np.asarray(special.ndtr(scores), dtype=np.float64)

@@ -35,6 +35,10 @@ from service.privacy.trade_off.mixture import mixed
 from service.privacy.trade_off.pair import TradeOffPair
 
 SUBPOPULATIONS: Final = 64
+CLOSELY: Final = (5e-4, 3_000)
+LOOSELY: Final = (0.05, 150)
+"""How closely, and at how many levels, a law of susceptibilities is read; loosely where
+its curves are composed on lattices."""
 POPULATION_TOLERANCE: Final = 1e-3
 """Relative width of composed curves of a law of susceptibilities: its intervals leave more open."""
 WORST_CASE: Final = WorstCase(neighboring_relation="replace_one")
@@ -136,7 +140,8 @@ class Membership(AbstractThreatModel):
             [
                 Part(pair.add, population.below.get(susceptibility, none), population.above.get(susceptibility, none))
                 for susceptibility, pair in zip(susceptibilities, pairs, strict=True)
-            ]
+            ],
+            *(LOOSELY if self._cells(run) == FEW_CELLS else CLOSELY),
         )
         note = BRACKETED.format(cells=len(population.below))
         return TradeOffPair(add, add.reversed(), f"{MIXED}; {pairs[0].source}", (*pairs[0].notes, note))
@@ -159,7 +164,9 @@ class Membership(AbstractThreatModel):
     def _relaxed_tariff(self, run: MembershipRun, engine: str, options: EngineOptions) -> Tariff:
         if self.population is None:
             return self._tariff_of_one(run, engine, options)
-        parts = 2 * self._cells(run) if self.population == "chi_square" else len(self.population)
+        if self.population == "chi_square":
+            return membership_cost.law_of_susceptibilities(on_lattices=engine == DISCRETISED)
+        parts = len(self.population)
         return mixed_tariff([self._tariff_of_one(run, engine, options.for_parts(parts))] * parts)
 
     def _tariff_of_one(self, run: MembershipRun, engine: str, options: EngineOptions) -> Tariff:

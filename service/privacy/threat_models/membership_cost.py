@@ -61,6 +61,51 @@ LATTICES: Final = Tariff(
 )
 """Sampled steps, composed: every node of a lattice takes two tails."""
 
+LAW: Final = Tariff(
+    base=50_000,
+    directed=Prices(
+        point=4_000_000,
+        spread=4_000_000,
+        listed_point=60_000,
+        profile=300_000,
+        epsilon=3_000_000,
+        complement=30_000_000,
+        gdp_mu=200_000_000,
+    ),
+    hull=Prices(
+        point=10_000_000,
+        spread=30_000_000,
+        listed_point=200_000,
+        profile=600_000,
+        epsilon=6_000_000,
+        complement=80_000_000,
+        gdp_mu=600_000_000,
+    ),
+)
+"""A law of susceptibilities: dozens of closed forms at each of hundreds of levels."""
+OF_LATTICES: Final = Tariff(
+    base=500_000,
+    directed=Prices(
+        point=15_000_000,
+        spread=20_000_000,
+        listed_point=100_000,
+        profile=6_000_000,
+        epsilon=15_000_000,
+        complement=150_000_000,
+        gdp_mu=600_000_000,
+    ),
+    hull=Prices(
+        point=45_000_000,
+        spread=200_000_000,
+        listed_point=300_000,
+        profile=12_000_000,
+        epsilon=30_000_000,
+        complement=400_000_000,
+        gdp_mu=900_000_000,
+    ),
+)
+"""The same of a few runs on lattices."""
+
 LOOSE: Final = 1e-3
 """From this tolerance on lattices are coarse."""
 COARSER: Final = 1 / 4
@@ -74,6 +119,11 @@ MU_READINGS, HULL_MU = 30, 50
 def lattices(tolerance: float) -> Tariff:
     """Of lattices as fine as the tolerance wants."""
     return scaled(LATTICES, COARSER) if tolerance >= LOOSE else LATTICES
+
+
+def law_of_susceptibilities(*, on_lattices: bool) -> Tariff:
+    """Of a mixture between two others."""
+    return OF_LATTICES if on_lattices else LAW
 
 
 def contours() -> Tariff:

@@ -14,7 +14,7 @@ from service.privacy.numerics.noncentral_chi_square import NoncentralChiSquare
 
 FloatArray = NDArray[np.float64]
 
-CELLS, FEW_CELLS = 64, 4
+CELLS, FEW_CELLS = 64, 3
 """Intervals of susceptibilities, where curves are closed forms, and where each is composed on lattices of its own."""
 LOWEST_SCORE, HIGHEST_SCORE = -3.0, 8.0
 """Normal scores between which they lie: beyond, less than 1e-15 of all records have their susceptibility."""

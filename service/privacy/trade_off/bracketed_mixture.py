@@ -21,13 +21,9 @@ from service.privacy.trade_off.weighted_sums import WeightedSums, log_sum
 STEEPEST: Final = 690.0
 FIRST_LEVELS: Final = 65
 SHARES: Final = np.arange(1, 4) / 4
-"""Where cells of levels are cut ..."""
-CLOSE: Final = 5e-4
-"""... until they hold this little less (in the logarithm of the power) than is seen at levels ..."""
+"""Where cells of levels are cut."""
 CHUNK: Final = 64
 """Rates read together: all of them take all levels."""
-MOST_LEVELS: Final = 3_000
-"""... or there are so many."""
 NEIGHBOURS: Final = np.array([1e-2, 0.2, 0.9])[:, None]
 """Distances, relative to alpha or 1 - alpha, of the rates between which chords bound the slope."""
 SLACK: Final = 8 * FUNCTION_ERROR
@@ -51,8 +47,12 @@ class BracketedMixture(AbstractTradeOff):
     inverse curve has those of the other end. Slopes are known by chords between enclosures. `parts`: rising.
     """
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[Part], close: float, most_levels: int) -> None:
+        """`close`: cells of levels are cut until they hold this little less (in the logarithm of the power) than is
+        seen at levels, or there are `most_levels` of them.
+        """
         self.parts = tuple(parts)
+        self._close, self._most_levels = close, most_levels
         self.evidence = Evidence.weakest(*(part.curve.evidence for part in parts))
         if self.evidence is Evidence.EXACT:
             self.evidence = Evidence.CERTIFIED
@@ -94,7 +94,9 @@ class BracketedMixture(AbstractTradeOff):
 
     @cached_property
     def _reversed(self) -> BracketedMixture:
-        return BracketedMixture([Part(part.curve.reversed(), part.below, part.above) for part in self.parts])
+        return BracketedMixture(
+            [Part(part.curve.reversed(), part.below, part.above) for part in self.parts], self._close, self._most_levels
+        )
 
     @override
     @np.errstate(all="ignore")
@@ -138,11 +140,11 @@ class BracketedMixture(AbstractTradeOff):
         levels = self._first_levels(alpha)
         low, high = log_ends(self.profile(levels))
         log_alpha = np.log(alpha)[:, None]
-        while len(levels) < MOST_LEVELS:
+        while len(levels) < self._most_levels:
             # Cells that may hold less than the least that was seen at a level.
             seen = np.logaddexp(low, levels + log_alpha).min(axis=1)
             proved = np.logaddexp(low[1:], levels[:-1] + log_alpha)
-            open_cells = np.flatnonzero((proved < seen[:, None] - CLOSE).any(axis=0))
+            open_cells = np.flatnonzero((proved < seen[:, None] - self._close).any(axis=0))
             if not open_cells.size:
                 break
             width = levels[open_cells + 1] - levels[open_cells]
