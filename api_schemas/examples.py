@@ -50,3 +50,21 @@ CURVES_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
         },
     },
 }
+
+GDP_GMIP_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
+    "noise_for_membership_privacy": {
+        "summary": "A training run that is to have 0.5-GMIP: how much noise, and what GDP does that give?",
+        "value": {
+            "mu_mip": 0.5,
+            "dimension": 650,
+            "batch_size": 400,
+            "max_grad_norm": 500.0,
+            "dataset_size": 48_000,
+            "epochs": 10.0,
+        },
+    },
+    "one_step": {
+        "summary": "One step that is 1-GDP, seen by an adversary who does not know the other records",
+        "value": {"mu_dp": 1.0, "dimension": 650, "batch_size": 500},
+    },
+}

@@ -1,4 +1,4 @@
-"""`privacy-bounds serve`, `bounds`, `curves` and the audits: the service, and its computations without HTTP.
+"""`privacy-bounds serve`, `bounds`, `curves`, conversions and audits: the service, and its computations without HTTP.
 
 What a command needs is imported when it runs, so that `bounds` answers without loading a web framework.
 """
@@ -37,6 +37,7 @@ class Command(NamedTuple):
 COMMANDS = {
     "bounds": Command("/v1/bounds", "bounds", "BOUNDS"),
     "curves": Command("/v1/curves", "curves", "CURVES"),
+    "gdp-gmip": Command("/v1/conversions/gdp-gmip", "conversions", "GDP_GMIP"),
     "attack-counts": Command("/v1/audits/attack-counts", "attack_counts", "ATTACK_COUNTS"),
     "glir": Command("/v1/audits/glir", "glir_audit", "GLIR_AUDIT", "JSON or .npz"),
     "glrt": Command("/v1/audits/glrt", "glrt_audit", "GLRT_AUDIT"),

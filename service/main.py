@@ -6,27 +6,16 @@ import gc
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from importlib.metadata import version as distribution_version
-from typing import Any
 
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 from pydantic import ValidationError
 
-from api_schemas.attack_counts import AttackCountsRequest
-from api_schemas.bounds import BoundsRequest
-from api_schemas.curves import CurvesRequest
-from api_schemas.glir_audit import GlirAuditRequest
-from api_schemas.glrt_audit import GlrtAuditRequest
 from service.api import documentation, problem_responses
 from service.api.dependencies import Services
 from service.api.readiness import KNOWN_ANSWERS, Readiness
-from service.api.routes import audits, bounds, curves, discovery, operations, pages, results
-from service.computations.abstract import Computation
-from service.computations.attack_counts import ATTACK_COUNTS
-from service.computations.bounds import BOUNDS
-from service.computations.curves import CURVES
-from service.computations.glir_audit import GLIR_AUDIT
-from service.computations.glrt_audit import GLRT_AUDIT
+from service.api.routes import audits, bounds, conversions, curves, discovery, operations, pages, results
+from service.computations.catalogue import COMPUTATIONS
 from service.engine_version import ENGINE_VERSION
 from service.execution.admission import Admission
 from service.execution.leases import RedisLeases
@@ -41,13 +30,6 @@ from service.telemetry.logs import make_logger
 from service.telemetry.metrics import Metrics
 
 DISTRIBUTION = "privacy-bounds"
-COMPUTATIONS: tuple[Computation[Any, Any], ...] = (
-    BOUNDS,
-    CURVES,
-    ATTACK_COUNTS,
-    GLIR_AUDIT,
-    GLRT_AUDIT,
-)
 LONGEST_BODY_READ_AGAIN = 256 * 1024
 SECONDS_PER_DAY = 86_400
 LEASE_BEYOND_TIME_LIMIT_SECONDS = 5.0
@@ -77,10 +59,11 @@ def create_app(settings: Settings) -> FastAPI:
         separate_input_output_schemas=False,
         generate_unique_id_function=lambda route: route.name,
     )
-    app.router.routes[:0] = [bounds.ROUTE, curves.ROUTE, *audits.ROUTES]  # asked most, matched first
+    first = [bounds.ROUTE, curves.ROUTE, conversions.ROUTE, *audits.ROUTES]
+    app.router.routes[:0] = first  # asked most, matched first
     for room in (results, discovery, operations, pages):
         app.include_router(room.router)
-    documentation.install(app, (BoundsRequest, CurvesRequest, AttackCountsRequest, GlirAuditRequest, GlrtAuditRequest))
+    documentation.install(app, tuple(computation.request_type for computation in COMPUTATIONS))
     problem_responses.install(app)
     app.add_middleware(
         HttpTelemetry,

@@ -22,6 +22,7 @@ from service.privacy.composition.choose import METHODS
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.threat_models.worst_case import WorstCase
+from service.privacy.trade_off.pair import TradeOffPair
 
 BEST: Final = "auto"
 EVERY: Final = "all"
@@ -43,7 +44,7 @@ def compute_bounds(request: BoundsRequest, digest: str, engine_version: str) -> 
             if request.method == EVERY:
                 fields["methods"] = side_by_side(engines, question, request.relative_tolerance)
             answers.append(fields)
-        beside = None if worst_case is None else _worst_case(worst_case, mechanism, request)
+        beside = None if worst_case is None else _worst_case(worst_case, curves.worst_case, mechanism, request)
     except PrivacyComputationError as error:
         raise blamed(error, pointer, part) from None
     known = caveats(request.mechanism)
@@ -59,9 +60,11 @@ def compute_bounds(request: BoundsRequest, digest: str, engine_version: str) -> 
     }
 
 
-def _worst_case(model: WorstCase, mechanism: AbstractMechanism, request: BoundsRequest) -> ResponseFields:
-    """The same questions against the worst case, by the best engine."""
-    curves = model.curves(mechanism, BEST, options_of(request))
+def _worst_case(
+    model: WorstCase, known: TradeOffPair | None, mechanism: AbstractMechanism, request: BoundsRequest
+) -> ResponseFields:
+    """The same questions against the worst case, by the best engine; `known`: its curves, where they are at hand."""
+    curves = known or model.curves(mechanism, BEST, options_of(request))
     tolerance = request.relative_tolerance
     answers = [answer(curves, question, tolerance, conditional=False) for question in request.questions]
     return {"threat_model": worst_case_spec(model), "answers": answers}

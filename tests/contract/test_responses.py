@@ -22,8 +22,9 @@ from api_schemas.bounds import (
     TradeOffAnswer,
 )
 from api_schemas.catalogue import catalogue
+from api_schemas.conversions import GdpGmipRequest
 from api_schemas.curves import CurvesRequest
-from api_schemas.examples import BOUNDS_EXAMPLES, CURVES_EXAMPLES
+from api_schemas.examples import BOUNDS_EXAMPLES, CURVES_EXAMPLES, GDP_GMIP_EXAMPLES
 from api_schemas.fields import shape_of, type_of
 from api_schemas.glir_audit import GlirAuditRequest
 from api_schemas.glrt_audit import GlrtAuditRequest
@@ -168,6 +169,7 @@ def test_the_catalogue_lists_everything() -> None:
     [
         (BoundsRequest, BOUNDS_EXAMPLES),
         (CurvesRequest, CURVES_EXAMPLES),
+        (GdpGmipRequest, GDP_GMIP_EXAMPLES),
         (AttackCountsRequest, ATTACK_COUNTS_EXAMPLES),
         (GlirAuditRequest, GLIR_EXAMPLES),
         (GlrtAuditRequest, GLRT_EXAMPLES),

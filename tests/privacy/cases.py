@@ -9,6 +9,8 @@ from typing import Any, Literal
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.catalogue import MECHANISMS
 from service.privacy.mechanisms.mixture import MixtureComponent
+from service.privacy.threat_models.worst_case import NeighboringRelation, WorstCase
+from service.privacy.trade_off.pair import TradeOffPair
 
 Direction = Literal["add", "remove", "both"]
 
@@ -49,10 +51,15 @@ class Case:
     name: str
     spec: Mapping[str, Any]
     published: tuple[Published, ...] = ()
+    relation: NeighboringRelation = "add_or_remove_one"
 
     @property
     def mechanism(self) -> AbstractMechanism:
         return built(self.spec)
+
+    @property
+    def worst_case(self) -> TradeOffPair:
+        return WorstCase(self.relation).curves(self.mechanism)
 
 
 def gaussian(noise_multiplier: float) -> dict[str, Any]:
@@ -69,6 +76,12 @@ def sampled(sample_rate: float, base: dict[str, Any]) -> dict[str, Any]:
 
 def dpsgd(noise_multiplier: float, sample_rate: float, steps: int) -> dict[str, Any]:
     return {"type": "dpsgd", "noise_multiplier": noise_multiplier, "sample_rate": sample_rate, "steps": steps}
+
+
+def noisy_sgd(dataset_size: int, noise_std: float, steps: int = 1) -> dict[str, Any]:
+    """Batches of 400 gradients of 650 numbers, clipped to 500."""
+    sizes = {"dataset_size": dataset_size, "batch_size": 400, "dimension": 650, "steps": steps}
+    return {"type": "noisy_sgd", **sizes, "noise_std": noise_std, "max_grad_norm": 500.0}
 
 
 def mixture(*components: tuple[float, dict[str, Any]]) -> dict[str, Any]:
@@ -190,5 +203,12 @@ CASES: tuple[Case, ...] = (
     ),
     Case("mixture_of_runs", mixture((0.9, dpsgd(1.0, 0.01, 1000)), (0.1, gaussian(2.0)))),
     Case("mixture_of_one", mixture((1.0, laplace(1.0)))),
+    Case(
+        "noisy_sgd_whole",
+        noisy_sgd(400, 2.5, 100),  # mu = 10 2 C/(n tau) = 10
+        (Published("power", 1e-6, "add", 0.999999922523897553, 1e-14, "Phi(Phi^-1(1e-6) + 10)"),),
+        relation="replace_one",
+    ),
+    Case("noisy_sgd_sampled", noisy_sgd(4000, 2.5), relation="replace_one"),
     Case("dpsgd_full_batch", dpsgd(10.0, 1.0, 100), (Published("epsilon", 1e-5, "both", 4.3771780957, 1e-10, PEERS),)),
 )

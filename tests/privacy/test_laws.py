@@ -12,7 +12,6 @@ import pytest
 
 from service.privacy.enclosure import Bounds, FloatArray
 from service.privacy.mechanisms.catalogue import MECHANISMS
-from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.cases import CASES, Case, Direction, Published
@@ -27,7 +26,7 @@ every_direction = pytest.mark.parametrize("direction", DIRECTIONS)
 
 @cache
 def pair_of(name: str) -> TradeOffPair:
-    return WorstCase().curves(next(case for case in CASES if case.name == name).mechanism)
+    return next(case for case in CASES if case.name == name).worst_case
 
 
 @cache

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from service.privacy.enclosure import Enclosure
 from service.privacy.errors import OutOfDomain
-from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.gaussian import GaussianTradeOff
 from service.privacy.trade_off.laplace import LaplaceTradeOff
@@ -35,7 +34,7 @@ def agree(one: Enclosure, other: Enclosure) -> bool:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_single_readings_are_those_of_arrays(case: Case) -> None:
-    curve = WorstCase().curves(case.mechanism).add
+    curve = case.worst_case.add
     for rate in (0.0, 1e-9, 1e-3, 0.3, 0.999, 1.0):
         assert agree(curve.power_at(rate), curve.power(np.array([rate])).at(0, curve.evidence))
     for epsilon in (-math.inf, -2.0, 0.0, 0.7, 30.0, math.inf):

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any, Union
 
 from fastapi import APIRouter, Path, Request, Response
 
-from api_schemas.attack_counts import AttackCountsResponse
-from api_schemas.bounds import BoundsResponse
-from api_schemas.curves import CurvesResponse
-from api_schemas.glir_audit import GlirAuditResponse
-from api_schemas.glrt_audit import GlrtAuditResponse
 from service.api.answers import NOT_MODIFIED, stored_response
 from service.api.dependencies import UsedServices
 from service.api.documentation import problems
 from service.api.problems import ResultNotFound
-from service.computations.attack_counts import ATTACK_COUNTS
-from service.computations.bounds import BOUNDS
-from service.computations.curves import CURVES
-from service.computations.glir_audit import GLIR_AUDIT
-from service.computations.glrt_audit import GLRT_AUDIT
+from service.computations.catalogue import COMPUTATIONS
 from service.telemetry.http import record_of
 
 router = APIRouter(tags=["results"])
 
-COMPUTATIONS = (BOUNDS.name, CURVES.name, ATTACK_COUNTS.name, GLIR_AUDIT.name, GLRT_AUDIT.name)
+RESPONSES: Any = Union[tuple(computation.response_type for computation in COMPUTATIONS)]  # noqa: UP007 - made of a list
+NAMES = tuple(computation.name for computation in COMPUTATIONS)
 IMMUTABLE = "public, max-age=31536000, immutable"
 
 Digest = Annotated[
@@ -42,13 +34,13 @@ Digest = Annotated[
 
 @router.get(
     "/v1/results/{digest}",
-    response_model=BoundsResponse | CurvesResponse | AttackCountsResponse | GlirAuditResponse | GlrtAuditResponse,
+    response_model=RESPONSES,
     responses=NOT_MODIFIED | problems(404, 422, 500),
 )
 async def result(request: Request, digest: Digest, services: UsedServices) -> Response:
     """A stored result. What a digest names never changes; it may be forgotten."""
     record_of(request.scope).digest = digest
-    body = await services.runner.find(COMPUTATIONS, digest)
+    body = await services.runner.find(NAMES, digest)
     if body is None:
         raise ResultNotFound
     headers = {"ETag": f'"{digest}"', "Cache-Control": IMMUTABLE, "Cache-Status": "privacy-bounds; hit"}

@@ -22,6 +22,9 @@ _COARSE_CELLS = 4096
 _ATOM_CHOICES = 4000
 """Multiples tried to put all atoms of the losses on the lattice."""
 
+_SHORT_LOSS = 30.0
+"""Nats: a loss with a smaller bound is followed to its end; one with a larger bound may be next to never as large."""
+
 LARGEST_CELLS = 1 << 20
 """Cells of all steps' laws, or of the window, together: bounds time and memory."""
 
@@ -45,16 +48,16 @@ class LatticeStep:
 
 def _reach(curve: AbstractTradeOff, log_cut: float) -> float:
     largest = curve.largest_log_ratio.upper
-    if largest <= LARGEST_LOSS:
+    if largest <= _SHORT_LOSS:
         return max(largest, 1e-300)
-    low, high = 1e-6, LARGEST_LOSS
+    low, high = 1e-6, min(largest, LARGEST_LOSS)
     for _ in range(3):
         losses = np.geomspace(low, high, 60)
         profile = curve.profile(losses)
         logs = profile.log_upper if profile.log_upper is not None else np.log(np.maximum(profile.upper, 1e-320))
         beyond = np.flatnonzero(logs <= max(log_cut, math.log(max(curve.singular_power.upper, 1e-320)) + 1e-9))
         if len(beyond) == 0:
-            return LARGEST_LOSS
+            return high
         at = int(beyond[0])
         low, high = float(losses[max(at - 1, 0)]), float(losses[at])
     return high

@@ -70,6 +70,11 @@ class NoisySgd(AbstractMechanism):
         return self.batch_size / self.dataset_size
 
     @property
+    def shows_batches(self) -> bool:
+        """Whether the worst case sees what is in a batch: without noise, or where nothing bounds the gradients."""
+        return self._noise_multiplier == 0
+
+    @property
     def _noise_multiplier(self) -> float:
         """n tau/C: noise on the sum of a batch over the largest gradient; 0 where nothing bounds the gradients."""
         return 0.0 if self.max_grad_norm is None else self.batch_size * self.noise_std / self.max_grad_norm

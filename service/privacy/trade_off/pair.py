@@ -18,13 +18,15 @@ class TradeOffPair:
     `add`: H0 is the data set without the record. `remove`: the hypotheses exchanged. `both` is the curve of an attacker
     who may face either (concave envelope of the larger power), built when it is first read; a symmetric mechanism
     passes one object as `add` and `remove`, and `both` is that object. `source`: the theorem. `notes`: why this engine,
-    and what to know.
+    and what to know. `worst_case`: the curves of the worst case of the same mechanism, if they were needed for
+    these.
     """
 
     add: AbstractTradeOff
     remove: AbstractTradeOff
     source: str
     notes: tuple[str, ...] = ()
+    worst_case: TradeOffPair | None = None
 
     @cached_property
     def both(self) -> AbstractTradeOff:

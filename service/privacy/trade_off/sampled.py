@@ -1,7 +1,7 @@
 """One sampled step of any curve: H0 = P0, H1 = (1 - p) P0 + p P1 (add), and the same exchanged (remove).
 
-`poisson_sampled.py` does the same for shifted laws, whose thresholds are found by less work. Source: Dong, Roth, Su 2022,
-section 4 (f_p = p f + (1 - p) Id); Zhu, Dong, Wang 2022, Theorem 11; the remove direction is the inverse function.
+`poisson_sampled.py` does the same for shifted laws, whose thresholds are found by less work. The remove direction is
+the inverse function. Source: Dong, Roth, Su 2022, section 4 (f_p = p f + (1 - p) Id); Zhu, Dong, Wang 2022, Theorem 11.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ LEAST_SCORE, LARGEST_SCORE = -37.5, 8.2
 RADII: Final = np.array([[2.0], [32.0], [512.0]]) * UNIT_ROUNDOFF
 WIDER: Final = 4096.0
 MOST_WIDENINGS: Final = 5
+SLACK: Final = 4 * FUNCTION_ERROR
 
 
 class AbstractSampled(AbstractTradeOff):
@@ -172,15 +173,19 @@ class SampledRemove(AbstractSampled):
         left, right = curve.points(low), curve.points(high)
         slope = np.stack((right.log_slope.lower, left.log_slope.upper))
         if inverse:
-            near = np.stack((log_ends(left.power)[0], log_ends(right.power)[1]))
+            # At b = 0 the power may be any up to that of the base there.
+            none = low == 0
+            near = np.stack((np.where(none, -np.inf, log_ends(left.power)[0]), log_ends(right.power)[1]))
             # What is left of the rate when p b is taken away says it too, also where b = 0.
             slack = 8 * UNIT_ROUNDOFF * target
             rest = np.stack(((target - self.rate * high) - slack, (target - self.rate * low) + slack)) / self.rest
             rest = np.clip(rest, 0.0, 1.0)
             rest = np.log(rest) + 2 * FUNCTION_ERROR * np.array([[-1.0], [1.0]]) * (1 + np.abs(np.log(rest)))
             near = np.stack((np.fmax(near[0], rest[0]), np.minimum(np.fmin(near[1], rest[1]), 0.0)))
-            far = np.stack((log_ends(right.type_two_error)[0], log_ends(left.type_two_error)[1]))
-            return near, far, slope
+            far = np.stack((log_ends(right.type_two_error)[0], np.where(none, 0.0, log_ends(left.type_two_error)[1])))
+            missed = np.log1p(-np.exp(near[::-1]) * (1 + SLACK * np.array([[1.0], [-1.0]])))
+            missed += SLACK * np.array([[-1.0], [1.0]]) * np.abs(missed)
+            return near, np.stack((np.fmax(far[0], missed[0]), np.fmin(far[1], missed[1]))), slope
         places = np.stack((low, high))
         error = FUNCTION_ERROR * np.array([[1.0], [-1.0]])
         return np.log(places) * (1 + error), np.log1p(-places[::-1]) * (1 + error), slope

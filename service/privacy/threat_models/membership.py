@@ -1,0 +1,203 @@
+"""The adversary of Gaussian membership inference privacy: knows the law of the data, but not the other records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Annotated, ClassVar, Final, Literal, final
+
+from typing_extensions import override
+
+from service.privacy.composition.cost import Tariff, mixed_tariff
+from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
+from service.privacy.errors import OutOfDomain, UnsupportedCombination
+from service.privacy.mechanisms.abstract import AbstractMechanism
+from service.privacy.mechanisms.domain import SUSCEPTIBILITY, WEIGHT, check_fields
+from service.privacy.mechanisms.mixture import WEIGHT_SUM_TOLERANCE
+from service.privacy.threat_models import membership_cost, membership_premises
+from service.privacy.threat_models.abstract import AbstractThreatModel, Premise
+from service.privacy.threat_models.membership_run import (
+    CLOSED_FORM,
+    CONTOUR,
+    DISCRETISED,
+    Composition,
+    MembershipRun,
+    StepCurve,
+    curves_of,
+    engine_of,
+    run_of,
+)
+from service.privacy.threat_models.susceptibilities import CELLS, FEW_CELLS, chi_square_population
+from service.privacy.threat_models.worst_case import WorstCase
+from service.privacy.trade_off.bracketed_mixture import BracketedMixture, Part
+from service.privacy.trade_off.harder import Harder
+from service.privacy.trade_off.mixture import mixed
+from service.privacy.trade_off.pair import TradeOffPair
+
+SUBPOPULATIONS: Final = 64
+CLOSELY: Final = (5e-4, 3_000)
+LOOSELY: Final = (0.05, 150)
+"""How closely, and at how many levels, a law of susceptibilities is read; loosely where
+its curves are composed on lattices."""
+POPULATION_TOLERANCE: Final = 1e-3
+"""Relative width of composed curves of a law of susceptibilities: its intervals leave more open."""
+WORST_CASE: Final = WorstCase(neighboring_relation="replace_one")
+MIXED: Final = "Leemann et al. 2023, Definition 4.1 (stochastic composition)"
+MIX_REASON: Final = (
+    "mixture: all steps are composed for each susceptibility, which belongs to the record, and mixed afterwards at one "
+    "likelihood ratio."
+)
+BRACKETED: Final = (
+    "population: chi_square is read between two mixtures, of the upper and of the lower ends of {cells} intervals of "
+    "susceptibilities: the power rises with each of them."
+)
+BOTH_HOLD: Final = "The worst case of the same run holds too: at every rate the smaller power is served."
+NOTHING_HIDDEN: Final = "Without noise or clipping the worst case sees every batch: it adds nothing to this bound."
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subpopulation:
+    """A share of all records, and their susceptibility."""
+
+    weight: Annotated[float, WEIGHT]
+    susceptibility: Annotated[float, SUSCEPTIBILITY]
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Membership(AbstractThreatModel):
+    """Leemann et al. 2023: Theorem 5.1 (`step_curve` chi_square) or Corollary 5.1 (gaussian) for a step of `noisy_sgd`,
+    steps composed as they are sampled (`composition` exact), by Equation 10 (clt) or by mu sqrt(steps)
+    (root_sum_square); `population`: shares of records by susceptibility, or chi_square, mixed after all steps.
+
+    add is the direction of Theorem 5.1, remove its inverse. The curve is the larger one of this and of the worst case
+    (Theorem 4.2), at every rate; approximations have the evidence asymptotic.
+    """
+
+    type: ClassVar[str] = "membership"
+    step_curve: StepCurve = "chi_square"
+    composition: Composition = "exact"
+    population: tuple[Subpopulation, ...] | Literal["chi_square"] | None = None
+
+    def __post_init__(self) -> None:
+        if self.population is None or self.population == "chi_square":
+            return
+        if not 1 <= len(self.population) <= SUBPOPULATIONS:
+            raise OutOfDomain("population", len(self.population), f"a list of 1 to {SUBPOPULATIONS} subpopulations")
+        total = sum(Fraction(part.weight) for part in self.population)
+        if abs(total - 1) > WEIGHT_SUM_TOLERANCE:
+            raise OutOfDomain("population", float(total), "subpopulations whose weights sum to 1 (within 1e-12)")
+
+    @override
+    def curves(
+        self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
+    ) -> TradeOffPair:
+        run = run_of(mechanism)
+        engine = engine_of(run, self.step_curve, self.composition)
+        if method not in ("auto", engine):
+            reason = f"this adversary's curve of such a run is known by {engine} alone."
+            raise UnsupportedCombination("method", f"method {method}", reason, ("auto", engine))
+        pair = self._relaxed(run, options)
+        if run.mechanism.shows_batches:
+            return replace(pair, notes=(*pair.notes, NOTHING_HIDDEN))
+        worst = WORST_CASE.curves(mechanism, "auto", options)
+        add = Harder(pair.add, worst.add)
+        remove = add.reversed()
+        sources = "; ".join(dict.fromkeys((pair.source, worst.source)))
+        return TradeOffPair(add, remove, sources, (*pair.notes, BOTH_HOLD), worst_case=worst)
+
+    def _relaxed(self, run: MembershipRun, options: EngineOptions) -> TradeOffPair:
+        """The curves of this adversary alone."""
+        if self.population is None:
+            return self._against(run, run.susceptibility, options)
+        if self.population == "chi_square":
+            return self._bracketed(run, options)
+        total = sum(Fraction(part.weight) for part in self.population)
+        shares: dict[float, Fraction] = {}
+        for part in self.population:
+            shares[part.susceptibility] = shares.get(part.susceptibility, Fraction(0)) + Fraction(part.weight) / total
+        return self._mixed(run, shares, options)
+
+    def _against(self, run: MembershipRun, susceptibility: float, options: EngineOptions) -> TradeOffPair:
+        return curves_of(run, susceptibility, self.step_curve, self.composition, options)
+
+    def _mixed(self, run: MembershipRun, shares: dict[float, Fraction], options: EngineOptions) -> TradeOffPair:
+        options = options.for_parts(len(shares))
+        pairs = [self._against(run, susceptibility, options) for susceptibility in shares]
+        return pairs[0] if len(pairs) == 1 else mixed(list(shares.values()), pairs, MIXED, MIX_REASON)
+
+    def _bracketed(self, run: MembershipRun, options: EngineOptions) -> TradeOffPair:
+        population = chi_square_population(run.mechanism.dimension, self._cells(run))
+        options = replace(options, relative_tolerance=max(options.relative_tolerance, POPULATION_TOLERANCE))
+        none = Fraction(0)
+        susceptibilities = sorted({*population.below, *population.above})
+        pairs = [self._against(run, susceptibility, options) for susceptibility in susceptibilities]
+        add = BracketedMixture(
+            [
+                Part(pair.add, population.below.get(susceptibility, none), population.above.get(susceptibility, none))
+                for susceptibility, pair in zip(susceptibilities, pairs, strict=True)
+            ],
+            *(LOOSELY if self._cells(run) == FEW_CELLS else CLOSELY),
+        )
+        note = BRACKETED.format(cells=len(population.below))
+        return TradeOffPair(add, add.reversed(), f"{MIXED}; {pairs[0].source}", (*pairs[0].notes, note))
+
+    def _cells(self, run: MembershipRun) -> int:
+        return CELLS if engine_of(run, self.step_curve, self.composition) == CLOSED_FORM else FEW_CELLS
+
+    @override
+    def tariff(
+        self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
+    ) -> Tariff:
+        run = run_of(mechanism)
+        engine = engine_of(run, self.step_curve, self.composition)
+        own = self._relaxed_tariff(run, engine, options)
+        if run.mechanism.shows_batches:
+            return own
+        worst = WORST_CASE.tariff(mechanism, "auto", options)
+        return membership_cost.beside_worst_case(own, worst, on_lattices=engine == DISCRETISED)
+
+    def _relaxed_tariff(self, run: MembershipRun, engine: str, options: EngineOptions) -> Tariff:
+        if self.population is None:
+            return self._tariff_of_one(run, engine, options)
+        if self.population == "chi_square":
+            return membership_cost.law_of_susceptibilities(on_lattices=engine == DISCRETISED)
+        parts = len(self.population)
+        return mixed_tariff([self._tariff_of_one(run, engine, options.for_parts(parts))] * parts)
+
+    def _tariff_of_one(self, run: MembershipRun, engine: str, options: EngineOptions) -> Tariff:
+        """Of the curve against one susceptibility."""
+        if engine == DISCRETISED:
+            return membership_cost.lattices(options.relative_tolerance)
+        if engine == CONTOUR:
+            return membership_cost.contours()
+        if self.step_curve == "gaussian" or self.composition != "exact":
+            return membership_cost.GAUSSIAN
+        return membership_cost.SAMPLED_ONCE if run.is_sampled else membership_cost.WHOLE
+
+    @override
+    def worst_case(self, mechanism: AbstractMechanism) -> WorstCase:
+        return WORST_CASE
+
+    @override
+    def premises(self, mechanism: AbstractMechanism) -> tuple[Premise, ...]:
+        run = run_of(mechanism)
+        known: membership_premises.Known
+        if self.population == "chi_square":
+            known = "chi_square"
+        elif self.population is not None:
+            known = "population"
+        else:
+            known = "mean" if run.mechanism.susceptibility is None else "stated"
+        approximated = self.composition != "exact"
+        return (
+            membership_premises.MEAN_IS_GAUSSIAN,
+            membership_premises.susceptibility(known),
+            membership_premises.independence(run.steps, run.mechanism.noise_std),
+            *((membership_premises.STEP_APPROXIMATED,) if approximated or self.step_curve == "gaussian" else ()),
+            *((membership_premises.RUN_APPROXIMATED,) if approximated and run.steps > 1 else ()),
+        )

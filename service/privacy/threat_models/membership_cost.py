@@ -1,0 +1,157 @@
+"""What readings of membership curves cost, as in `composition/cost.py`: microseconds, measured, rounded up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from service.privacy.composition.cost import CONTOUR, SAME_BOTH_WAYS, Prices, Tariff, scaled
+
+GAUSSIAN: Final = replace(SAME_BOTH_WAYS, base=20_000)
+"""A closed form, whose mu takes many digits."""
+
+WHOLE: Final = Tariff(
+    base=10_000,
+    directed=Prices(
+        point=8_000, spread=10_000, listed_point=40, profile=3_000, epsilon=20_000, complement=10_000, gdp_mu=150_000
+    ),
+    hull=Prices(
+        point=15_000, spread=20_000, listed_point=200, profile=7_000, epsilon=45_000, complement=25_000, gdp_mu=700_000
+    ),
+)
+"""Steps on the whole data set: a closed form with tails of chi-square laws."""
+
+SAMPLED_ONCE: Final = Tariff(
+    base=10_000,
+    directed=Prices(
+        point=8_000, spread=12_000, listed_point=60, profile=3_000, epsilon=35_000, complement=12_000, gdp_mu=1_000_000
+    ),
+    hull=Prices(
+        point=15_000,
+        spread=300_000,
+        listed_point=2_000,
+        profile=7_000,
+        epsilon=70_000,
+        complement=200_000,
+        gdp_mu=8_000_000,
+    ),
+)
+"""One step on a sample of it."""
+
+LATTICES: Final = Tariff(
+    base=100_000,
+    directed=Prices(
+        point=7_000_000,
+        spread=14_000_000,
+        listed_point=5_000,
+        profile=6_000_000,
+        epsilon=7_000_000,
+        complement=14_000_000,
+        gdp_mu=60_000_000,
+    ),
+    hull=Prices(
+        point=18_000_000,
+        spread=60_000_000,
+        listed_point=20_000,
+        profile=12_000_000,
+        epsilon=16_000_000,
+        complement=40_000_000,
+        gdp_mu=180_000_000,
+    ),
+)
+"""Sampled steps, composed: every node of a lattice takes two tails."""
+
+LAW: Final = Tariff(
+    base=50_000,
+    directed=Prices(
+        point=4_000_000,
+        spread=4_000_000,
+        listed_point=60_000,
+        profile=300_000,
+        epsilon=3_000_000,
+        complement=30_000_000,
+        gdp_mu=200_000_000,
+    ),
+    hull=Prices(
+        point=10_000_000,
+        spread=30_000_000,
+        listed_point=200_000,
+        profile=600_000,
+        epsilon=6_000_000,
+        complement=80_000_000,
+        gdp_mu=600_000_000,
+    ),
+)
+"""A law of susceptibilities: dozens of closed forms at each of hundreds of levels."""
+OF_LATTICES: Final = Tariff(
+    base=500_000,
+    directed=Prices(
+        point=15_000_000,
+        spread=20_000_000,
+        listed_point=100_000,
+        profile=6_000_000,
+        epsilon=15_000_000,
+        complement=150_000_000,
+        gdp_mu=600_000_000,
+    ),
+    hull=Prices(
+        point=45_000_000,
+        spread=200_000_000,
+        listed_point=300_000,
+        profile=12_000_000,
+        epsilon=30_000_000,
+        complement=400_000_000,
+        gdp_mu=900_000_000,
+    ),
+)
+"""The same of a few runs on lattices."""
+
+LOOSE: Final = 1e-3
+"""From this tolerance on lattices are coarse."""
+COARSER: Final = 1 / 4
+HULL_POINT, HULL_SPREAD, HULL_LISTED = 16, 800, 3_000
+"""Profiles that a point of the hull of two such curves takes, and a list; lists of lattices take fewer new ones."""
+HULL_SPREAD_OF_LATTICES: Final = 20
+MU_READINGS, HULL_MU = 30, 50
+"""How much dearer the search for mu is where curves cross than on one of them, and on the hull than on one side."""
+
+
+def lattices(tolerance: float) -> Tariff:
+    """Of lattices as fine as the tolerance wants."""
+    return scaled(LATTICES, COARSER) if tolerance >= LOOSE else LATTICES
+
+
+def law_of_susceptibilities(*, on_lattices: bool) -> Tariff:
+    """Of a mixture between two others."""
+    return OF_LATTICES if on_lattices else LAW
+
+
+def contours() -> Tariff:
+    """Of a run of sampled Gaussian steps."""
+    return replace(CONTOUR, base=CONTOUR.base + GAUSSIAN.base)
+
+
+def beside_worst_case(own: Tariff, worst: Tariff, *, on_lattices: bool) -> Tariff:
+    """Of the harder one of two curves."""
+    first, second = own.directed, worst.directed
+    profile = first.profile + second.profile + first.point + second.point
+    directed = Prices(
+        point=first.point + second.point,
+        spread=first.spread + second.spread,
+        listed_point=first.listed_point + second.listed_point,
+        profile=profile,
+        epsilon=first.epsilon + second.epsilon + profile,
+        complement=first.complement + second.complement,
+        gdp_mu=(first.gdp_mu + second.gdp_mu) * (1 if on_lattices else MU_READINGS),
+    )
+    both = own.hull
+    hull = Prices(
+        point=both.point + 2 * directed.point if on_lattices else HULL_POINT * profile,
+        spread=(HULL_SPREAD_OF_LATTICES if on_lattices else HULL_SPREAD) * profile,
+        listed_point=both.listed_point + HULL_LISTED,
+        profile=2 * profile,
+        epsilon=2 * directed.epsilon,
+        complement=both.complement + 4 * directed.complement,
+        gdp_mu=(4 if on_lattices else HULL_MU) * directed.gdp_mu,
+    )
+    return Tariff(base=own.base + worst.base, directed=directed, hull=hull)

@@ -1,0 +1,70 @@
+"""What membership bounds rest on, in words."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from service.privacy.threat_models.abstract import Premise
+
+Known = Literal["mean", "stated", "population", "chi_square"]
+"""How the susceptibility was given: not at all, for the record, for shares of all records, or as a law."""
+
+MEAN_IS_GAUSSIAN: Final = Premise(
+    "The mean gradient of a batch is normally distributed, with the covariance Sigma of single gradients over the "
+    "batch size (central limit theorem): the adversary knows the law of the data, and none of the other records.",
+    "unknown",
+)
+STEP_APPROXIMATED: Final = Premise(
+    "The curve of one step is Gaussian (Corollary 5.1). It is so in the limit of large dimensions and batches; no "
+    "Gaussian curve bounds the one of Theorem 5.1.",
+    "no",
+)
+RUN_APPROXIMATED: Final = Premise(
+    "The curve of the run is the Gaussian limit of many steps (Equation 10) or the root of the sum of squares (D.3). "
+    "Neither is a bound: at small false positive rates the power of a finite run can be several times larger.",
+    "no",
+)
+_INDEPENDENCE: Final = (
+    "Given the outputs of the steps before it, every step is as private as it is alone: the other records of its batch "
+    "are as unknown as at the start."
+)
+_SUSCEPTIBILITIES: Final[dict[Known, Premise]] = {
+    "mean": Premise(
+        "The susceptibility K = |Sigma^-1/2 (gradient - mean)|^2 of the record, with the mean subtracted, is at most "
+        "the dimension in every step. The dimension is its mean, not a bound: about half of all records exceed it.",
+        "no",
+    ),
+    "stated": Premise(
+        "The susceptibility K = |Sigma^-1/2 (gradient - mean)|^2 of the record, with the mean subtracted, is at most "
+        "the stated one in every step.",
+        "unknown",
+    ),
+    "population": Premise(
+        "The susceptibility K = |Sigma^-1/2 (gradient - mean)|^2 of a record, with the mean subtracted, is in every "
+        "step at most the one of its subpopulation; the weights are those of the population that records come from.",
+        "unknown",
+    ),
+    "chi_square": Premise(
+        "Gradients are normally distributed, so that the susceptibility of a record has the law chi-square with as "
+        "many degrees as dimensions, and it is the same in every step.",
+        "unknown",
+    ),
+}
+
+
+def susceptibility(known: Known) -> Premise:
+    """That the susceptibility is what the bound takes it for."""
+    return _SUSCEPTIBILITIES[known]
+
+
+def independence(steps: int, noise_std: float) -> Premise:
+    """That the curves of the steps compose: so with one step, and not where several without noise share their data."""
+    if steps == 1:
+        return Premise(_INDEPENDENCE, "yes")
+    if noise_std == 0:
+        return Premise(
+            f"{_INDEPENDENCE} Without noise it is not so: all steps show the same hidden data, and together they can "
+            "say more.",
+            "no",
+        )
+    return Premise(_INDEPENDENCE, "unknown")

@@ -1,0 +1,152 @@
+"""Curves of a run of noisy SGD against an adversary who knows the law of the data, for one susceptibility."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Final, Literal
+
+from service.privacy.composition.options import EngineOptions
+from service.privacy.conversions import effective_batch_size, gaussian_step_mu, limit_mu
+from service.privacy.enclosure import Enclosure
+from service.privacy.errors import UnsupportedCombination
+from service.privacy.mechanisms.abstract import AbstractMechanism
+from service.privacy.mechanisms.domain import NOISE_MULTIPLIER
+from service.privacy.mechanisms.gaussian import Gaussian
+from service.privacy.mechanisms.noisy_sgd import NoisySgd
+from service.privacy.mechanisms.poisson_sampled import PoissonSampled
+from service.privacy.mechanisms.repeated import Repeated
+from service.privacy.threat_models.membership_step import SOURCE, MembershipStep, full_batches
+from service.privacy.trade_off.approximate import Approximate
+from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
+from service.privacy.trade_off.gaussian import gaussian_curve
+from service.privacy.trade_off.pair import TradeOffPair
+from service.privacy.trade_off.sampled import SampledAdd
+
+StepCurve = Literal["chi_square", "gaussian"]
+Composition = Literal["exact", "clt", "root_sum_square"]
+
+CLOSED_FORM, CONTOUR, DISCRETISED = "closed_form", "contour", "discretised"
+LATTICE_TOLERANCE: Final = 1e-5
+"""Relative width to which steps are composed on lattices at best: every node needs tails of two chi-square laws."""
+LARGEST_MU: Final = 1e6
+"""Beyond it everything is revealed."""
+GAUSSIAN_STEP: Final = "Leemann et al. 2023 (Gaussian membership inference privacy), Corollary 5.1"
+LIMIT: Final = "Lemma 5.1 (Equation 10)"
+SQUARES: Final = "D.3 (with the squares under its root)"
+
+
+@dataclass(frozen=True, slots=True)
+class MembershipRun:
+    """All steps of a run, each as `mechanism` describes."""
+
+    mechanism: NoisySgd
+    steps: int
+
+    @property
+    def susceptibility(self) -> float:
+        """K of the record under attack: the dimension where it is not stated."""
+        stated = self.mechanism.susceptibility
+        return float(self.mechanism.dimension) if stated is None else stated
+
+    @property
+    def effective_batch_size(self) -> Fraction:
+        """N = n + tau^2 n^2/C^2."""
+        step = self.mechanism
+        return effective_batch_size(step.batch_size, step.noise_std, step.max_grad_norm)
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether a step sees a part of the data set."""
+        return self.mechanism.batch_size < self.mechanism.dataset_size
+
+    @property
+    def share(self) -> Fraction:
+        """Of the data set in a batch."""
+        return Fraction(self.mechanism.batch_size, self.mechanism.dataset_size)
+
+
+def run_of(mechanism: AbstractMechanism) -> MembershipRun:
+    """A mechanism as a run of noisy SGD. Raises UnsupportedCombination with field `mechanism` for any other."""
+    steps, inner = 1, mechanism
+    while isinstance(inner, Repeated):
+        steps, inner = steps * inner.steps, inner.mechanism
+    if not isinstance(inner, NoisySgd):
+        reason = "this adversary's curve is known for means of gradients, of which the batch is known, alone."
+        raise UnsupportedCombination(
+            "mechanism", f"membership for {mechanism.type}", reason, ("noisy_sgd", "repeated noisy_sgd")
+        )
+    return MembershipRun(inner, steps * inner.steps)
+
+
+def engine_of(run: MembershipRun, step_curve: StepCurve, composition: Composition) -> str:
+    """The engine that the curve of such a run comes from."""
+    if composition != "exact" or not run.is_sampled or run.steps == 1:
+        return CLOSED_FORM
+    if step_curve == "gaussian":
+        return CONTOUR
+    return CLOSED_FORM if run.effective_batch_size == 1 else DISCRETISED
+
+
+def curves_of(
+    run: MembershipRun, susceptibility: float, step_curve: StepCurve, composition: Composition, options: EngineOptions
+) -> TradeOffPair:
+    """The curves of a run against a record of this susceptibility."""
+    if composition == "exact" and step_curve == "chi_square":
+        return _exact(run, susceptibility, options)
+    known = math.isfinite(susceptibility)
+    effective = run.effective_batch_size if known else Fraction(1)  # which reveals everything as well
+    step_mu = gaussian_step_mu(run.mechanism.dimension, susceptibility if known else 0.0, effective)
+    if composition == "exact":
+        return _composed_gaussians(run, step_mu, options)
+    return _approximated(run, step_mu, composition)
+
+
+def _exact(run: MembershipRun, susceptibility: float, options: EngineOptions) -> TradeOffPair:
+    dimension, effective, steps = run.mechanism.dimension, run.effective_batch_size, run.steps
+    if not run.is_sampled:
+        curve = full_batches(dimension, susceptibility, effective, steps)
+        reason = "closed_form: statistics of steps on the whole data set add up to one with a chi-square law."
+        return TradeOffPair(curve, curve.reversed(), SOURCE, (reason,))
+    rate = run.mechanism.sample_rate
+    if effective == 1 or math.isinf(susceptibility) or steps == 1:
+        # A batch that is the record alone reveals it once it is drawn.
+        ever = rate if steps == 1 else -math.expm1(steps * math.log1p(-rate))
+        add = SampledAdd(full_batches(dimension, susceptibility, effective, 1), ever)
+        return TradeOffPair(add, add.reversed(), SOURCE, ("closed_form: a single sampled step has an exact curve.",))
+    from service.privacy.composition.discretised import discretised_pair
+
+    full_batches(dimension, susceptibility, effective, 1)  # refuses what is too large before any work
+    step = MembershipStep(
+        dimension=dimension, susceptibility=susceptibility, effective_batch_size=effective, sample_rate=rate
+    )
+    tolerance = max(options.relative_tolerance, LATTICE_TOLERANCE)
+    pair = discretised_pair(((step, steps),), 1.0, replace(options, relative_tolerance=tolerance))
+    return replace(pair, source=f"{SOURCE}; {pair.source}")
+
+
+def _composed_gaussians(run: MembershipRun, step_mu: float, options: EngineOptions) -> TradeOffPair:
+    if not run.is_sampled:
+        return _gaussian(math.sqrt(run.steps) * step_mu, GAUSSIAN_STEP)
+    from service.privacy.composition import choose
+
+    multiplier = min(max(1 / step_mu, NOISE_MULTIPLIER.low), NOISE_MULTIPLIER.high)
+    step = PoissonSampled(sample_rate=run.mechanism.sample_rate, mechanism=Gaussian(noise_multiplier=multiplier))
+    method = "auto" if run.steps == 1 else CONTOUR
+    pair = choose.pair(Repeated(mechanism=step, steps=run.steps), method, 1.0, options)
+    add = Approximate(pair.add)
+    return TradeOffPair(add, add.reversed(), f"{GAUSSIAN_STEP}; {pair.source}", pair.notes)
+
+
+def _approximated(run: MembershipRun, step_mu: float, composition: Composition) -> TradeOffPair:
+    whole = not run.is_sampled
+    if composition == "root_sum_square" or whole:
+        return _gaussian(math.sqrt(run.steps) * step_mu, f"{GAUSSIAN_STEP}; {SQUARES}")
+    return _gaussian(limit_mu(step_mu, run.share, Fraction(run.steps)), f"{GAUSSIAN_STEP}; {LIMIT}")
+
+
+def _gaussian(mu: float, source: str) -> TradeOffPair:
+    known = ApproximateDpTradeOff(0.0, 1.0) if mu > LARGEST_MU else gaussian_curve(Enclosure.point(mu))
+    curve = Approximate(known)
+    return TradeOffPair(curve, curve, source, (f"closed_form: Gaussian curve of mu = {mu:.6g}.",))

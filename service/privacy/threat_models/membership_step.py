@@ -1,0 +1,107 @@
+"""One record of noisy SGD and an adversary who knows the law of the data, but not the other records of a batch."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar, Final, NoReturn, final
+
+from typing_extensions import override
+
+from service.privacy.enclosure import Enclosure, Evidence
+from service.privacy.errors import UnsupportedCombination
+from service.privacy.mechanisms.abstract import AbstractStep, Steps
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
+from service.privacy.trade_off.pair import TradeOffPair
+from service.privacy.trade_off.sampled import SampledAdd
+
+SOURCE: Final = "Leemann et al. 2023 (Gaussian membership inference privacy), Theorem 5.1"
+MOST_DEGREES, MOST_NONCENTRALITY = 10**9, 10**12
+"""What the tails of chi-square laws are known for."""
+
+
+def full_batches(dimension: int, susceptibility: float, effective: Fraction, steps: int) -> AbstractTradeOff:
+    """The curve of `steps` steps that all see the whole data set: Theorem 5.1 with steps d and steps K.
+
+    In one step T ~ chi2'_d(N K) without the record and ((N - 1)/N) chi2'_d((N - 1) K) with it, where small T are
+    rejected: L(T) = K/2 - (d/2) ln(1 - 1/N) - T/(2 (N - 1)) is linear in T, so the loss of all steps is the same
+    function of the sum of their T, whose laws are the same with degrees and noncentralities multiplied. N = 1: the
+    batch is the record, and everything is revealed, as it is for K = infinity.
+    """
+    if effective == 1 or math.isinf(susceptibility):
+        return ApproximateDpTradeOff(0.0, 1.0)
+    from service.privacy.trade_off.chi_square import ChiSquareTradeOff, ScaledChiSquare
+    from service.privacy.trade_off.chi_square_ratio import LinearLogRatio
+
+    degrees, shift = dimension * steps, Fraction(susceptibility) * steps
+    if degrees > MOST_DEGREES or effective * shift > MOST_NONCENTRALITY:
+        reason = (
+            f"tails of chi-square laws are known for up to {MOST_DEGREES:.0e} degrees and a noncentrality (effective "
+            f"batch size times susceptibility) of {MOST_NONCENTRALITY:.0e}."
+        )
+        raise UnsupportedCombination("mechanism", "noisy_sgd of this size", reason, ("step_curve gaussian",))
+    rest = 1 - 1 / effective
+    null = ScaledChiSquare(degrees, _enclosed(effective * shift))
+    alternative = ScaledChiSquare(degrees, _enclosed((effective - 1) * shift), _enclosed(rest))
+    ratio = LinearLogRatio(_largest_ratio(degrees, shift, rest), _enclosed(1 / (2 * (effective - 1))))
+    # The laws differ in their variances: no Gaussian curve lies below theirs near alpha = 1.
+    return ChiSquareTradeOff(null, alternative, ratio, Enclosure.point(math.inf))
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MembershipStep(AbstractStep):
+    """One step of which a share `sample_rate` < 1 of all records is seen, against a record of this susceptibility.
+
+    H1 is the mixture (1 - p) H0 + p H1 of the step that sees the record, in this direction alone: an adversary who asks
+    whether it was used does not face the reverse.
+    """
+
+    type: ClassVar[str] = "noisy_sgd"
+    dimension: int
+    susceptibility: float
+    effective_batch_size: Fraction
+    sample_rate: float
+
+    @override
+    def elementary_steps(self) -> Steps:
+        return ((self, 1),)
+
+    @override
+    def curves(self, sensitivity: float) -> TradeOffPair:
+        seen = full_batches(self.dimension, self.susceptibility, self.effective_batch_size, 1)
+        add = SampledAdd(seen, self.sample_rate)
+        return TradeOffPair(add, add.reversed(), SOURCE)
+
+    @override
+    def part(self, sensitivity: float) -> None:
+        """Neither a Gaussian nor a sampled one."""
+
+    @override
+    def loss_law(self, sensitivity: float) -> NoReturn:
+        raise UnsupportedCombination(
+            "method", "an approximation for the membership adversary", "no law of its loss is known.", ("auto",)
+        )
+
+
+def _largest_ratio(degrees: int, shift: Fraction, rest: Fraction) -> Enclosure:
+    """K/2 - (d/2) ln(1 - 1/N): both terms are positive."""
+    log = math.log1p(-float(1 - rest)) if rest > Fraction(1, 2) else math.log(float(rest))
+    # Rounding of the argument is at most doubled by the logarithm, whose size is at least that of 1/N.
+    value = 0.5 * float(shift) - 0.5 * degrees * log
+    error = value * (2 * FUNCTION_ERROR + 8 * UNIT_ROUNDOFF)
+    return Enclosure(value - error, value + error, Evidence.CERTIFIED)
+
+
+def _enclosed(value: Fraction) -> Enclosure:
+    """The doubles on either side of a positive number; exact where it is one."""
+    nearest = float(value)
+    side = Fraction(nearest) - value
+    if side == 0:
+        return Enclosure.point(nearest)
+    if side > 0:
+        return Enclosure(math.nextafter(nearest, 0.0), nearest, Evidence.EXACT)
+    return Enclosure(nearest, math.nextafter(nearest, math.inf), Evidence.EXACT)

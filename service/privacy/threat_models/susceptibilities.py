@@ -1,0 +1,69 @@
+"""The law of susceptibilities where gradients are Gaussian, chi-square, between two laws of finitely many values."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.privacy.numerics.noncentral_chi_square import NoncentralChiSquare
+
+FloatArray = NDArray[np.float64]
+
+CELLS, FEW_CELLS = 64, 3
+"""Intervals of susceptibilities, where curves are closed forms, and where each is composed on lattices of its own."""
+LOWEST_SCORE, HIGHEST_SCORE = -3.0, 8.0
+"""Normal scores between which they lie: beyond, less than 1e-15 of all records have their susceptibility."""
+EVERYTHING: Final = math.inf
+"""A susceptibility whose owner is recognised for certain."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChiSquarePopulation:
+    """Susceptibilities with their shares: no smaller than those of the law (`above`), and no larger (`below`).
+
+    Larger and smaller are meant of distribution functions: for every k no more records of `above` are at most k, and no
+    fewer of `below`.
+    """
+
+    above: dict[float, Fraction]
+    below: dict[float, Fraction]
+
+
+def chi_square_population(dimension: int, cells: int) -> ChiSquarePopulation:
+    """Brackets of chi2_d by the ends of intervals; masses are taken from enclosures of its distribution function."""
+    scores = np.linspace(LOWEST_SCORE, HIGHEST_SCORE, cells)
+    # Wilson and Hilferty's cube root of normal scores: any ends would do.
+    spread = 2 / (9 * dimension)
+    ends = np.unique(np.maximum(dimension * np.maximum(1 - spread + scores * math.sqrt(spread), 0.0) ** 3, 1e-9))
+    tails = NoncentralChiSquare(float(dimension), 0.0).log_tails(ends)
+    at_least = _distribution(tails.lower_low, tails.upper_high, -1)
+    at_most = _distribution(tails.lower_high, tails.upper_low, 1)
+    places: list[float] = ends.tolist()
+    return ChiSquarePopulation(
+        above=_masses([*places, EVERYTHING], [*at_least, Fraction(1)]),
+        below=_masses([0.0, *places], [*at_most, Fraction(1)]),
+    )
+
+
+def _distribution(log_lower_tail: FloatArray, log_upper_tail: FloatArray, side: int) -> list[Fraction]:
+    """Ends (side -1: lower, 1: upper) of P(K <= k), from the smaller of both tails."""
+    outward = 2.0**-50 * side
+    head, rest = np.exp(log_lower_tail) * (1 + outward), np.exp(log_upper_tail) * (1 - outward)
+    return [
+        Fraction(below) if below < 0.5 else 1 - Fraction(beyond)
+        for below, beyond in zip(head.tolist(), rest.tolist(), strict=True)
+    ]
+
+
+def _masses(places: list[float], distribution: list[Fraction]) -> dict[float, Fraction]:
+    """The masses at the places, from the distribution function there, which rises to 1."""
+    masses = {
+        place: after - before
+        for place, before, after in zip(places, [Fraction(0), *distribution], distribution, strict=False)
+    }
+    return {place: mass for place, mass in masses.items() if mass > 0}

@@ -1,0 +1,124 @@
+"""POST /v1/conversions/gdp-gmip over HTTP and on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from api_schemas.conversions import GdpGmipResponse
+from service import cli
+from service.computations.conversions import GDP_GMIP
+from service.computations.digest import digest
+from service.engine_version import ENGINE_VERSION
+from tests.api.requests import JSON, encoded
+
+ROUTE = "/v1/conversions/gdp-gmip"
+STEP: dict[str, Any] = {"dimension": 650, "batch_size": 500}
+RUN: dict[str, Any] = {
+    "mu_mip": 0.4,
+    "dimension": 650,
+    "batch_size": 400,
+    "max_grad_norm": 500.0,
+    "dataset_size": 48_000,
+    "epochs": 10.0,
+}
+
+
+def post(client: TestClient, body: dict[str, Any], **headers: str) -> Any:
+    return client.post(ROUTE, content=encoded(body), headers=JSON | headers)
+
+
+def answered(client: TestClient, body: dict[str, Any]) -> GdpGmipResponse:
+    answer = post(client, body)
+    assert answer.status_code == 200, answer.text
+    response = GdpGmipResponse.model_validate_json(answer.content)
+    assert response.json_bytes() == answer.content
+    return response
+
+
+def test_the_answer_names_itself_and_is_kept(client: TestClient) -> None:
+    first = post(client, RUN)
+    response = GdpGmipResponse.model_validate_json(first.content)
+    request = GDP_GMIP.request_type.model_validate_json(encoded(RUN))
+    assert response.digest == digest("gdp-gmip", ENGINE_VERSION, request)
+    assert first.headers["etag"] == f'"{response.digest}"'
+    stored = client.get(first.headers["content-location"])
+    assert (stored.status_code, stored.content) == (200, first.content)
+    assert post(client, RUN, **{"If-None-Match": first.headers["etag"]}).status_code == 304
+
+
+def test_a_run_of_the_paper(client: TestClient) -> None:
+    """Table 5, first column of CIFAR-10: 2.84 both by GMIP and by GDP; the first by Corollary 5.1 alone is 26.1."""
+    response = answered(client, RUN)
+    noise = response.noise
+    assert noise.tau_mip is not None
+    assert noise.tau_dp is not None
+    assert noise.noise_std is not None
+    assert (round(noise.tau_mip.value, 1), round(noise.tau_dp.value, 2)) == (26.1, 2.84)
+    assert noise.noise_std.value == noise.tau_dp.value
+    assert noise.noise_free_mu.value == pytest.approx(0.786596, abs=5e-7)
+    assert (response.noise_needed, response.conditional) == (True, True)
+    assert [assumption.holds for assumption in response.assumptions] == ["unknown", "no", "no", "no"]
+    steps = {key: value for key, value in RUN.items() if key != "epochs"} | {"steps": 1200}
+    assert answered(client, steps).noise == noise
+
+
+def test_one_step_both_ways(client: TestClient) -> None:
+    forward = answered(client, STEP | {"mu_dp": 100.0})
+    assert forward.mu_dp is not None
+    assert (forward.mu_dp.value, forward.mu_dp.evidence) == (100.0, "exact")
+    assert forward.mu_mip.value == pytest.approx(1.1396053092097335277, rel=1e-15)
+    assert (forward.mu_mip.lower, forward.mu_mip.evidence) == (None, "asymptotic")
+    back = answered(client, STEP | {"mu_mip": 1.0})
+    assert back.mu_dp is not None
+    assert back.mu_dp.value == pytest.approx(0.16357216402190613724, rel=1e-15)
+
+
+def test_no_noise_is_needed_above_the_noise_free_level(client: TestClient) -> None:
+    response = answered(client, STEP | {"mu_mip": 1.2})
+    assert (response.mu_dp, response.noise_needed) == (None, False)
+    assert response.noise.noise_std is not None
+    assert response.noise.noise_std.value == 0
+    assert any("No noise is needed" in note for note in response.notes)
+
+
+def test_without_clipping_there_is_no_noise_to_name(client: TestClient) -> None:
+    noise = answered(client, STEP | {"mu_mip": 0.5}).noise
+    assert (noise.tau_mip, noise.tau_dp, noise.noise_std) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("change", "pointer"),
+    [
+        ({}, "/mu_mip"),
+        ({"mu_dp": 1.0, "mu_mip": 1.0}, "/mu_mip"),
+        ({"mu_dp": 0.0}, "/mu_dp"),
+        ({"mu_mip": 0}, "/mu_mip"),
+        ({"mu_dp": 1.0, "epochs": 3.0}, "/epochs"),
+        ({"mu_dp": 1.0, "dataset_size": 5000, "epochs": 3.0, "steps": 10}, "/epochs"),
+        ({"mu_dp": 1.0, "dataset_size": 499}, "/batch_size"),
+        ({"mu_dp": 1.0, "C": 0}, "/C"),
+        ({"mu_dp": 1.0, "dimension": 0}, "/dimension"),
+        ({"mu_dp": 1.0, "noise_std": 1.0}, "/noise_std"),
+    ],
+)
+def test_what_is_refused_says_where(client: TestClient, change: dict[str, Any], pointer: str) -> None:
+    answer = post(client, STEP | change)
+    assert answer.status_code == 422
+    assert [error["pointer"] for error in answer.json()["errors"]] == [pointer]
+
+
+def test_the_command_line_gives_the_same_bytes(
+    client: TestClient, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    file = tmp_path / "request.json"
+    file.write_bytes(encoded(RUN))
+    assert cli.main(["gdp-gmip", str(file)]) == 0
+    assert capfdbinary.readouterr().out == post(client, RUN).content
+    file.write_bytes(encoded(STEP))
+    assert cli.main(["gdp-gmip", str(file)]) == cli.PROBLEM_EXIT_CODE
+    assert json.loads(capfdbinary.readouterr().err)["errors"][0]["pointer"] == "/mu_mip"
