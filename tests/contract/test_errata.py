@@ -1,0 +1,123 @@
+"""The page of errata shows numbers that the service really answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from html import unescape
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from service.main import create_app
+from service.privacy.mechanisms.abstract import AbstractMechanism
+from service.privacy.questions import membership, unlearning
+from service.privacy.threat_models.glrt import Glrt
+from service.privacy.threat_models.mixture import Adversary, AdversaryMixture
+from service.privacy.threat_models.worst_case import WorstCase
+from service.settings import Settings
+from tests.privacy.cases import built, gaussian
+
+PAGE = (Path(__file__).parents[2] / "service" / "web" / "errata.html").read_text("utf-8")
+ROWS = {
+    name: unescape(re.sub(r"<[^>]+>", " ", row))
+    for name, row in re.findall(r'<tr id="([^"]+)">(.*?)</tr>', PAGE, flags=re.DOTALL)
+}
+AVERAGED = {"type": "repeated", "steps": 70, "mechanism": gaussian(6.0)}
+
+
+def pure_dp(epsilon: float) -> AbstractMechanism:
+    return built({"type": "pure_dp", "epsilon": epsilon})
+
+
+def glrt_epsilon(noise: float, dimension: int, delta: float) -> float:
+    return Glrt(dimension=dimension).curves(built(gaussian(noise))).both.epsilon(delta).upper
+
+
+def worst_epsilon(noise: float, delta: float) -> float:
+    return WorstCase().curves(built(gaussian(noise))).both.epsilon(delta).upper
+
+
+def averaged_epsilon(direction: str) -> float:
+    adversary = Glrt(dimension=1, unknown_direction=direction)  # type: ignore[arg-type]
+    return adversary.curves(built(AVERAGED)).both.epsilon(0.01).upper
+
+
+def figure_5(method: str) -> float:
+    noise = {"type": "repeated", "steps": 1000, "mechanism": gaussian(10.0)}
+    return Glrt(dimension=300).curves(built(noise), method).add.power_at(0.01).upper
+
+
+def half_of_each() -> float:
+    parts = tuple(Adversary(weight=0.5, threat_model=model) for model in (Glrt(dimension=1), WorstCase()))
+    curve = AdversaryMixture(components=parts).curves(built(gaussian(1.0))).both
+    return membership.attack_accuracy(curve, 0.5).value.upper
+
+
+CHECKS: dict[str, list[tuple[Callable[[], float], str]]] = {
+    "rero-theorem-1": [(lambda: WorstCase().curves(pure_dp(1.0)).add.power_at(0.3).upper, "0.7425")],
+    "rero-corollary-2": [
+        (
+            lambda: (
+                WorstCase()
+                .curves(built({"type": "repeated", "steps": 100, "mechanism": gaussian(10.0)}))
+                .add.power_at(1e-3)
+                .upper
+            ),
+            "0.01830",
+        )
+    ],
+    "rero-gaussian-profile": [(lambda: WorstCase().curves(built(gaussian(1.0))).both.profile_at(1.0).upper, "0.12694")],
+    "glrt-figure-1": [
+        (lambda: worst_epsilon(1 / 0.3, 1e-4), "0.950073"),
+        (lambda: glrt_epsilon(1 / 0.3, 1, 1e-4), "0.376756"),
+        (lambda: worst_epsilon(2.0, 1e-4), "1.6981"),
+        (lambda: glrt_epsilon(2.0, 1, 1e-4), "1.0279"),
+    ],
+    "glrt-algorithm-1": [
+        (lambda: glrt_epsilon(1.0, 1, 1e-4), "3.111439"),
+        (lambda: glrt_epsilon(1.0, 30, 1e-4), "0.461223"),
+    ],
+    "glrt-equation-35": [(lambda: figure_5("auto"), "0.0285377"), (lambda: figure_5("clt"), "0.0316419")],
+    "glrt-composition": [
+        (lambda: averaged_epsilon("common_to_all_steps"), "2.9437"),
+        (lambda: averaged_epsilon("fresh_each_step"), "0.2135"),
+    ],
+    "glrt-mixture": [(half_of_each, "0.647417")],
+    "thudi-capacity": [
+        (lambda: unlearning.deletion_capacity(WorstCase().curves(pure_dp(1.0)).add, 1e-4, 0.8).value.lower, "820")
+    ],
+    "thudi-yeom": [
+        (
+            lambda: (
+                membership.advantage(
+                    WorstCase().curves(built({"type": "approximate_dp", "epsilon": 1.0, "delta": 0.01})).add
+                ).value.upper
+            ),
+            "0.467496",
+        )
+    ],
+    "thudi-sigma": [(lambda: worst_epsilon(3.730632, 1e-5) * 3.730632, "3.730632")],
+}
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_numbers_of_the_page_are_those_of_the_service(name: str) -> None:
+    for computed, shown in CHECKS[name]:
+        assert shown in ROWS[name]
+        decimals = len(shown.partition(".")[2])
+        assert round(computed(), decimals) == pytest.approx(float(shown), abs=0.51 * 10**-decimals)
+
+
+def test_every_row_says_what_is_printed_and_what_is_served() -> None:
+    assert len(ROWS) == PAGE.count("<tr id=")
+    assert all(row.count("\n") == 0 and len(row.split()) > 5 for row in ROWS.values())
+
+
+def test_the_page_is_served() -> None:
+    with TestClient(create_app(Settings())) as client:
+        response = client.get("/errata")
+    assert response.status_code == 200
+    assert response.headers["content-type"].startswith("text/html")
+    assert response.text == PAGE
