@@ -6,9 +6,11 @@ from typing import Final
 
 from api_schemas.bounds import BoundsRequest, BoundsResponse
 from api_schemas.options import ONLY_WHERE_ASKED
+from api_schemas.questions import QuestionSpec
 from service.computations.abstract import Computation, ResponseFields
 from service.computations.answers import answer, side_by_side
 from service.computations.caveats import caveats
+from service.computations.earlier_bounds import earlier_bounds
 from service.computations.parts import (
     assumptions_of,
     blamed,
@@ -18,10 +20,12 @@ from service.computations.parts import (
     worst_case_spec,
 )
 from service.computations.prices import price
+from service.computations.priors import RECORDS_WERE_SAMPLED, at_bounded_prior
 from service.privacy.composition.choose import METHODS
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.threat_models.worst_case import WorstCase
+from service.privacy.trade_off.pair import TradeOffPair
 
 BEST: Final = "auto"
 EVERY: Final = "all"
@@ -39,31 +43,49 @@ def compute_bounds(request: BoundsRequest, digest: str, engine_version: str) -> 
         worst_case = threat_model.worst_case(mechanism)
         for index, question in enumerate(request.questions):
             pointer, part = f"/questions/{index}", question
-            fields = answer(curves, question, request.relative_tolerance, conditional=worst_case is not None)
+            read, _ = at_bounded_prior(question, request.dataset_subsampling)
+            threat_model.check_question(read.type, getattr(read, "prior", None))
+            fields = _answer(curves, question, request, conditional=worst_case is not None)
             if request.method == EVERY:
-                fields["methods"] = side_by_side(engines, question, request.relative_tolerance)
+                fields["methods"] = side_by_side(engines, read, request.relative_tolerance)
+                if worst_case is None:
+                    fields["methods"] += earlier_bounds(mechanism, curves, read)
             answers.append(fields)
         beside = None if worst_case is None else _worst_case(worst_case, mechanism, request)
     except PrivacyComputationError as error:
         raise blamed(error, pointer, part) from None
     known = caveats(request.mechanism)
+    sampled = request.dataset_subsampling
     return {
         "digest": digest,
         "engine_version": engine_version,
         "mechanism": request.mechanism,
         "threat_model": request.threat_model,
+        **({} if sampled is None else {"dataset_subsampling": sampled}),
         "answers": answers,
         "worst_case": beside,
-        "assumptions": known.assumptions + assumptions_of(threat_model, mechanism),
+        "assumptions": known.assumptions
+        + assumptions_of(threat_model, mechanism)
+        + (() if sampled is None else (RECORDS_WERE_SAMPLED,)),
         "hazards": known.hazards,
     }
+
+
+def _answer(
+    curves: TradeOffPair, question: QuestionSpec, request: BoundsRequest, *, conditional: bool
+) -> ResponseFields:
+    """The answer to a question at the prior that the request leaves it."""
+    read, notes = at_bounded_prior(question, request.dataset_subsampling)
+    fields = answer(curves, read, request.relative_tolerance, conditional=conditional)
+    fields["question"] = question
+    fields["notes"] += notes
+    return fields
 
 
 def _worst_case(model: WorstCase, mechanism: AbstractMechanism, request: BoundsRequest) -> ResponseFields:
     """The same questions against the worst case, by the best engine."""
     curves = model.curves(mechanism, BEST, options_of(request))
-    tolerance = request.relative_tolerance
-    answers = [answer(curves, question, tolerance, conditional=False) for question in request.questions]
+    answers = [_answer(curves, question, request, conditional=False) for question in request.questions]
     return {"threat_model": worst_case_spec(model), "answers": answers}
 
 
