@@ -1,4 +1,4 @@
-"""`privacy-bounds serve`, `bounds` and `curves`: the service, and its computations without HTTP.
+"""`privacy-bounds serve`, `bounds`, `curves`, ...: the service, and its computations without HTTP.
 
 What a command needs is imported when it runs, so that `bounds` answers without loading a web framework.
 """
@@ -26,8 +26,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     serve_parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     serve_parser.add_argument("--port", default=8000, type=int, help="port to listen on (default: %(default)s)")
 
-    for name in ("bounds", "curves"):
-        computing = commands.add_parser(name, help=f"answer a request of POST /v1/{name} with the same bytes")
+    for name, path in (
+        ("bounds", "bounds"),
+        ("curves", "curves"),
+        ("membership-conversions", "conversions/membership"),
+    ):
+        computing = commands.add_parser(name, help=f"answer a request of POST /v1/{path} with the same bytes")
         computing.add_argument("request", help="a JSON file, or - for standard input")
 
     chosen = parser.parse_args(arguments)
@@ -65,6 +69,10 @@ def _computation(command: str) -> Computation[Any, Any]:
         from service.computations.curves import CURVES
 
         return CURVES
+    if command == "membership-conversions":
+        from service.computations.membership_conversions import MEMBERSHIP_CONVERSIONS
+
+        return MEMBERSHIP_CONVERSIONS
     from service.computations.bounds import BOUNDS
 
     return BOUNDS
