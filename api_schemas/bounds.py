@@ -69,7 +69,8 @@ class BoundsRequest(Request):
     """A mechanism, who attacks it, and what to find out."""
 
     mechanism: MechanismSpec
-    threat_model: ThreatModelSpec = WorstCaseThreatModel(type="worst_case")
+    # A default that is an object inside a union is beyond client generators: the document names none.
+    threat_model: ThreatModelSpec = Field(default_factory=lambda: WorstCaseThreatModel(type="worst_case"))
     questions: Annotated[
         tuple[QuestionSpec, ...],
         Field(

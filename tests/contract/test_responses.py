@@ -15,18 +15,21 @@ from api_schemas.bounds import (
     BoundsRequest,
     BoundsResponse,
     GdpMuAnswer,
+    GuaranteeAnswer,
     Hazard,
     NumberAnswer,
     TradeOffAnswer,
 )
 from api_schemas.catalogue import catalogue
 from api_schemas.curves import CurvesRequest
-from api_schemas.examples import BOUNDS_EXAMPLES, CURVES_EXAMPLES
+from api_schemas.examples import BOUNDS_EXAMPLES, CURVES_EXAMPLES, MEMBERSHIP_CONVERSIONS_EXAMPLES
 from api_schemas.fields import shape_of, type_of
 from api_schemas.mechanisms import MechanismSpec
+from api_schemas.membership_conversions import MembershipConversionsRequest
 from api_schemas.options import OPTIONS
 from api_schemas.problems import FieldError, Problem
 from api_schemas.questions import QuestionSpec
+from api_schemas.threat_models import ThreatModelSpec
 from service.privacy.composition import choose
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
@@ -58,11 +61,13 @@ def response() -> BoundsResponse:
                     {"type": "trade_off", "fpr": [0, 1e-300, 0.1]},
                     {"type": "attack_accuracy", "prior": 0.5, "fpr": None},
                     {"type": "reconstruction", "candidates": 7},
+                    {"type": "unlearning_guarantee", "prior": 0.1, "confidence": 0.5},
                 ],
+                "dataset_subsampling": {"rate": 0.5},
             }
         )
     )
-    epsilon, delta, gdp_mu, trade_off, accuracy, reconstruction = request.questions
+    epsilon, delta, gdp_mu, trade_off, accuracy, reconstruction, guarantee = request.questions
     infinite = {"value": math.inf, "lower": math.inf, "upper": math.inf}
     plain = {"value": 0.5, "lower": 0.25, "upper": 0.5}
     tiny = {"value": 0.0, "lower": 0.0, "upper": 5e-324, **SMALL, "lower_log10": -math.inf}
@@ -75,6 +80,7 @@ def response() -> BoundsResponse:
         engine_version="2026.01.01",
         mechanism=request.mechanism,
         threat_model=request.threat_model,
+        dataset_subsampling=request.dataset_subsampling,
         answers=(
             NumberAnswer(question=epsilon, **infinite, **COMMON),
             NumberAnswer(question=delta, **tiny, **COMMON),
@@ -82,6 +88,7 @@ def response() -> BoundsResponse:
             TradeOffAnswer(question=trade_off, points=points, **COMMON),
             NumberAnswer(question=accuracy, **plain, **COMMON),
             NumberAnswer(question=reconstruction, **plain, **COMMON),
+            GuaranteeAnswer(question=guarantee, **plain, holds="unknown", **COMMON),
         ),
         worst_case=None,
         assumptions=(Assumption(text="a text", holds="unknown"),),
@@ -102,7 +109,7 @@ def test_the_body_keeps_the_published_schema() -> None:
 
 def test_infinity_is_a_string_and_no_number_is_null() -> None:
     written = json.loads(response().json_bytes())
-    epsilon, delta, gdp_mu, trade_off, accuracy, reconstruction = written["answers"]
+    epsilon, delta, gdp_mu, trade_off, accuracy, reconstruction, guarantee = written["answers"]
     assert epsilon["value"] == "Infinity"
     assert gdp_mu["global_mu"]["upper"] == "Infinity"
     assert delta["lower_log10"] == "-Infinity"
@@ -111,6 +118,7 @@ def test_infinity_is_a_string_and_no_number_is_null() -> None:
     assert "value" not in trade_off
     assert accuracy["question"] == {"type": "attack_accuracy", "prior": 0.5, "direction": "add"}
     assert reconstruction["question"] == {"type": "reconstruction", "candidates": 7, "direction": "add"}
+    assert guarantee["holds"] == "unknown"
     assert written["worst_case"] is None
 
 
@@ -144,7 +152,9 @@ def test_the_catalogue_lists_everything() -> None:
     listed = json.loads(catalogue("2026.01.01").json_bytes())
     assert [entry["type"] for entry in listed["mechanisms"]] == [type_of(m) for m in shape_of(MechanismSpec).models]
     assert [entry["type"] for entry in listed["questions"]] == [type_of(m) for m in shape_of(QuestionSpec).models]
-    assert [entry["type"] for entry in listed["threat_models"]] == ["worst_case"]
+    models = [type_of(m) for m in shape_of(ThreatModelSpec).models]
+    assert [entry["type"] for entry in listed["threat_models"]] == models
+    assert models == ["worst_case", "glrt", "membership", "practical", "mixture"]
     assert listed["methods"] == [*choose.METHODS, "all"]
     assert [option["name"] for option in listed["options"]] == list(OPTIONS)
     [dpsgd] = [entry for entry in listed["mechanisms"] if entry["type"] == "dpsgd"]
@@ -156,7 +166,14 @@ def test_the_catalogue_lists_everything() -> None:
     assert epsilon["parameters"][0]["unit"] == "nats"
 
 
-@pytest.mark.parametrize(("model", "examples"), [(BoundsRequest, BOUNDS_EXAMPLES), (CurvesRequest, CURVES_EXAMPLES)])
+@pytest.mark.parametrize(
+    ("model", "examples"),
+    [
+        (BoundsRequest, BOUNDS_EXAMPLES),
+        (CurvesRequest, CURVES_EXAMPLES),
+        (MembershipConversionsRequest, MEMBERSHIP_CONVERSIONS_EXAMPLES),
+    ],
+)
 def test_examples_are_valid_requests(model: type[BaseModel], examples: dict[str, Any]) -> None:
     for example in examples.values():
         model.model_validate_json(json.dumps(example["value"]))

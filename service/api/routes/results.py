@@ -8,17 +8,19 @@ from fastapi import APIRouter, Path, Request, Response
 
 from api_schemas.bounds import BoundsResponse
 from api_schemas.curves import CurvesResponse
+from api_schemas.membership_conversions import MembershipConversionsResponse
 from service.api.answers import NOT_MODIFIED, stored_response
 from service.api.dependencies import UsedServices
 from service.api.documentation import problems
 from service.api.problems import ResultNotFound
 from service.computations.bounds import BOUNDS
 from service.computations.curves import CURVES
+from service.computations.membership_conversions import MEMBERSHIP_CONVERSIONS
 from service.telemetry.http import record_of
 
 router = APIRouter(tags=["results"])
 
-COMPUTATIONS = (BOUNDS.name, CURVES.name)
+COMPUTATIONS = (BOUNDS.name, CURVES.name, MEMBERSHIP_CONVERSIONS.name)
 IMMUTABLE = "public, max-age=31536000, immutable"
 
 Digest = Annotated[
@@ -36,7 +38,7 @@ Digest = Annotated[
 
 @router.get(
     "/v1/results/{digest}",
-    response_model=BoundsResponse | CurvesResponse,
+    response_model=BoundsResponse | CurvesResponse | MembershipConversionsResponse,
     responses=NOT_MODIFIED | problems(404, 422, 500),
 )
 async def result(request: Request, digest: Digest, services: UsedServices) -> Response:

@@ -79,13 +79,13 @@ def largest_epsilon_for_deletions(prior: float, confidence: float, deletions: in
     if deletions == 1:
         gap = math.fsum((1.0, -confidence, -prior))
         return None if gap < 0 else Reading(_around(_gap_of_logits(gap, prior, confidence)), "lower", source)
-    most, least, error = _root(confidence, deletions)
-    gap = most - prior
-    spread = error * most + 2 * UNIT_ROUNDOFF * prior
-    if gap - spread < 0 and (gap + spread < 0 or not _reached_without_release(prior, confidence, deletions)):
+    most, least = _root(confidence, deletions)
+    low, high = most.lower - prior, most.upper - prior
+    slack = 2 * UNIT_ROUNDOFF * max(most.upper, prior)
+    if low - slack < 0 and (high + slack < 0 or not _reached_without_release(prior, confidence, deletions)):
         return None
-    lower = _gap_of_logits(max(gap - spread, 0.0), prior, least * (1 + error))
-    upper = _gap_of_logits(gap + spread, prior, least * (1 - error))
+    lower = _gap_of_logits(max(low - slack, 0.0), prior, least.upper)
+    upper = _gap_of_logits(high + slack, prior, least.lower)
     return Reading(Enclosure(_around(lower).lower, _around(upper).upper, Evidence.EXACT), "lower", source)
 
 
@@ -103,9 +103,9 @@ def largest_prior_for_deletions(epsilon: float, confidence: float, deletions: in
     ratio = Enclosure.point(-epsilon)
     if deletions == 1:
         return Reading(posterior_at_log_ratio(Odds.of(confidence).reversed(), ratio), "lower", source)
-    most, least, error = _root(confidence, deletions)
-    low = posterior_at_log_ratio(Odds(most * (1 - error), least * (1 + error)), ratio)
-    high = posterior_at_log_ratio(Odds(most * (1 + error), least * (1 - error)), ratio)
+    most, least = _root(confidence, deletions)
+    low = posterior_at_log_ratio(Odds(most.lower, least.upper), ratio)
+    high = posterior_at_log_ratio(Odds(most.upper, least.lower), ratio)
     value = Enclosure(low.lower, high.upper, Evidence.EXACT, low.log_lower, high.log_upper)
     return Reading(value, "lower", source)
 
@@ -128,10 +128,16 @@ def _around(value: float) -> Enclosure:
     return Enclosure(max(value * (1 - SLACK) - step, 0.0), value * (1 + SLACK) + step, Evidence.EXACT)
 
 
-def _root(confidence: float, deletions: int) -> tuple[float, float, float]:
-    """1 - r and r = B^{1/m}, and a bound of their relative errors."""
-    exponent = math.log(confidence) / deletions
-    return -math.expm1(exponent), math.exp(exponent), 2 * FUNCTION_ERROR * (2 - exponent)
+def _root(confidence: float, deletions: int) -> tuple[Enclosure, Enclosure]:
+    """1 - r and r = B^{1/m}, 0 < B < 1."""
+    exponent = math.log(confidence) / deletions  # within 9 u
+    rest, root = -math.expm1(exponent), math.exp(exponent)
+    rest_error = FUNCTION_ERROR + 10 * UNIT_ROUNDOFF
+    root_error = FUNCTION_ERROR + 10 * UNIT_ROUNDOFF * abs(exponent)
+    return (
+        Enclosure(rest * (1 - rest_error), rest * (1 + rest_error), Evidence.EXACT),
+        Enclosure(root * (1 - root_error), root * (1 + root_error), Evidence.EXACT),
+    )
 
 
 def _reached_without_release(prior: float, confidence: float, deletions: int) -> bool:
