@@ -20,7 +20,7 @@ from service.computations.parts import (
     worst_case_spec,
 )
 from service.computations.prices import price
-from service.computations.priors import RECORDS_WERE_SAMPLED, at_bounded_prior
+from service.computations.priors import assumptions_about_priors, at_bounded_prior
 from service.privacy.composition.choose import METHODS
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.mechanisms.abstract import AbstractMechanism
@@ -64,9 +64,7 @@ def compute_bounds(request: BoundsRequest, digest: str, engine_version: str) -> 
         **({} if sampled is None else {"dataset_subsampling": sampled}),
         "answers": answers,
         "worst_case": beside,
-        "assumptions": known.assumptions
-        + assumptions_of(threat_model, mechanism)
-        + (() if sampled is None else (RECORDS_WERE_SAMPLED,)),
+        "assumptions": known.assumptions + assumptions_of(threat_model, mechanism) + assumptions_about_priors(request),
         "hazards": known.hazards,
     }
 

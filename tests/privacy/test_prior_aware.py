@@ -12,7 +12,7 @@ from mpmath import mpf
 
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import OutOfDomain
-from service.privacy.questions import membership, membership_inverse, profile, unlearning
+from service.privacy.questions import membership, profile, unlearning
 from service.privacy.questions.bayes import Odds, posterior, posterior_at_log_ratio
 from service.privacy.questions.earlier_bounds import DpParameters
 from service.privacy.threat_models.worst_case import WorstCase
@@ -55,6 +55,17 @@ def test_pure_dp_is_theorem_1_and_corollary_1(epsilon: float, prior: float) -> N
         assert close(membership.advantage_over_prior(curve, prior).value, 2 * (most - p))
         if prior == 0.5:
             assert close(membership.attack_accuracy(curve, prior).value, most)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("delta", [0.0, 1e-5, 0.3])
+@pytest.mark.parametrize("prior", [1e-10, 0.1, 0.4999, 0.5, 0.9, 1 - 1e-10])
+def test_the_largest_accuracy_in_closed_form(epsilon: float, delta: float, prior: float) -> None:
+    curve = WorstCase().curves(built({"type": "approximate_dp", "epsilon": epsilon, "delta": delta})).add
+    with mpmath.workdps(700):
+        p, d, e = mpf(prior), mpf(delta), mpmath.exp(mpf(epsilon))
+        truth = max((e + d) / (1 + e), p + (1 - p) * d, 1 - p + p * d)
+        assert close(membership.attack_accuracy(curve, prior).value, truth)
 
 
 @pytest.mark.parametrize("prior", [5e-324, 1e-310, 1e-30, 0.3, 0.5, 0.7, 1 - 1e-15])
@@ -153,196 +164,6 @@ def test_guarantees_at_their_ends() -> None:
 def test_an_approximation_guarantees_nothing() -> None:
     curve = Renamed("clt", Evidence.ASYMPTOTIC, 1.0)
     assert unlearning.unlearning_guarantee(curve, 0.5, 0.5).holds == "unknown"
-
-
-# Inverses.
-
-
-@pytest.mark.parametrize("target", [1e-9, 0.1, 0.5, 0.75, 0.999])
-@pytest.mark.parametrize("prior", [1e-12, 0.05, 0.5, 0.9])
-def test_the_largest_epsilon_is_the_largest(target: float, prior: float) -> None:
-    found = membership_inverse.largest_epsilon(target, prior)
-    if found is None:
-        assert target < prior
-        return
-    with mpmath.workdps(50):
-        a, p = mpf(target), mpf(prior)
-        assert close(found.value, mpmath.log(a * (1 - p) / (p * (1 - a))))
-    reached = membership.positive_predictive_value(pure(found.safe_value), prior).value
-    assert reached.lower <= target
-    beyond = membership.positive_predictive_value(pure(found.value.upper * (1 + 1e-12) + 1e-12), prior).value
-    assert beyond.lower > target
-
-
-@pytest.mark.parametrize("gap", [2**-52, 2**-40, 1e-9])
-@pytest.mark.parametrize("prior", [2**-30, 0.25, 0.5, 0.75])
-def test_the_largest_epsilon_keeps_its_digits_close_to_the_prior(gap: float, prior: float) -> None:
-    found = membership_inverse.largest_epsilon(prior * (1 + gap), prior)
-    assert found is not None
-    with mpmath.workdps(60):
-        a, p = mpf(prior * (1 + gap)), mpf(prior)
-        assert close(found.value, mpmath.log(a / (1 - a)) - mpmath.log(p / (1 - p)))
-
-
-@pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("target", [1e-300, 0.1, 0.5, 0.999])
-def test_the_largest_sampling_rate_is_the_largest(epsilon: float, target: float) -> None:
-    found = membership_inverse.largest_sampling_rate(target, epsilon)
-    with mpmath.workdps(700):
-        a = mpf(target)
-        assert close(found.value, a / (a + (1 - a) * mpmath.exp(mpf(epsilon))))
-    if found.value.lower > 1e-300:
-        assert membership.positive_predictive_value(pure(epsilon), found.safe_value).value.lower <= target
-
-
-@pytest.mark.parametrize("epsilon", EPSILONS)
-def test_no_prior_has_a_larger_advantage(epsilon: float) -> None:
-    prior, advantage = membership_inverse.prior_of_largest_advantage(epsilon)
-    with mpmath.workdps(700):
-        assert close(prior.value, 1 / (1 + mpmath.exp(mpf(epsilon) / 2)))
-        assert close(advantage.value, 2 * mpmath.tanh(mpf(epsilon) / 4))
-    curve = pure(epsilon)
-    at_best = membership.advantage_over_prior(curve, prior.value.upper).value
-    assert at_best.upper >= advantage.value.lower * (1 - 1e-12)
-    for other in (1e-9, 0.01, 0.2, 0.4, 0.5, 0.8):
-        assert membership.advantage_over_prior(curve, other).value.lower <= advantage.value.upper
-
-
-@pytest.mark.parametrize("deletions", [1, 2, 10, 1000, 10**9])
-@pytest.mark.parametrize("confidence", [0.1, 0.5, 0.8, 0.999])
-def test_capacities_are_reached_and_not_more(deletions: int, confidence: float) -> None:
-    for epsilon in (0.0, 0.3, 1.0, 12.0):
-        found = membership_inverse.largest_prior_for_deletions(epsilon, confidence, deletions)
-        with mpmath.workdps(60):
-            root = mpf(confidence) ** (mpf(1) / deletions)
-            assert close(found.value, (1 - root) / (1 - root + root * mpmath.exp(mpf(epsilon))))
-        below, above = found.value.lower * (1 - 1e-12), found.value.upper * (1 + 1e-12)
-        assert unlearning.deletion_capacity(pure(epsilon), below, confidence).value.lower >= deletions
-        assert unlearning.deletion_capacity(pure(epsilon), above, confidence).value.upper < deletions
-        back = membership_inverse.largest_epsilon_for_deletions(below * 0.9, confidence, deletions)
-        assert back is not None
-        assert back.safe_value > epsilon
-        capacity = unlearning.deletion_capacity(pure(back.safe_value * (1 - 1e-12)), below * 0.9, confidence).value
-        assert capacity.lower >= deletions
-
-
-def test_one_deletion_is_the_mirrored_accuracy() -> None:
-    """p_max = 1 - the largest positive accuracy at a prior of B."""
-    for epsilon, confidence in ((1.0, 0.8), (0.2, 0.99), (5.0, 0.5)):
-        prior = membership_inverse.largest_prior_for_deletions(epsilon, confidence, 1).value
-        rest = 1 - membership.positive_predictive_value(pure(epsilon), confidence).value.upper
-        assert prior.lower == pytest.approx(rest, rel=1e-12)
-
-
-def test_inverses_at_their_ends() -> None:
-    largest_epsilon = membership_inverse.largest_epsilon
-    for target, prior in ((1.0, 0.5), (0.3, 0.0), (0.0, 0.0), (1.0, 1.0)):
-        found = largest_epsilon(target, prior)
-        assert found is not None
-        assert found.safe_value == math.inf
-    assert largest_epsilon(0.5, 0.6) is largest_epsilon(0.999, 1.0) is largest_epsilon(0.0, 0.1) is None
-    same = largest_epsilon(0.3, 0.3)
-    assert same is not None
-    assert (same.value.lower, same.value.upper) == (0.0, 0.0)
-    smallest = largest_epsilon(1 - 2**-53, 5e-324)
-    assert smallest is not None
-    assert smallest.value.lower == pytest.approx(1074 * math.log(2) + 53 * math.log(2), rel=1e-13)
-    for target in (0.0, 1.0):
-        assert membership_inverse.largest_sampling_rate(target, 3.0).value == Enclosure.point(target)
-    deletions = membership_inverse.largest_epsilon_for_deletions
-    for prior, confidence in ((0.0, 0.5), (0.5, 0.0), (1.0, 0.0)):
-        found = deletions(prior, confidence, 5)
-        assert found is not None
-        assert found.safe_value == math.inf
-    for prior, confidence in ((1.0, 0.5), (0.5, 1.0), (0.5, 0.5)):
-        assert deletions(prior, confidence, 5) is None
-    assert deletions(0.5, 0.5, 1) is not None  # (1 - p)^m = B exactly
-    assert deletions(0.5, 0.25, 2) is not None
-    assert deletions(0.5, math.nextafter(0.25, 1), 2) is None
-    huge = deletions(0.5, 5e-324, 1)
-    assert huge is not None
-    assert huge.value.lower == pytest.approx(1074 * math.log(2), rel=1e-12)
-    assert membership_inverse.largest_prior_for_deletions(1.0, 0.0, 3).value == Enclosure.point(1.0)
-    assert membership_inverse.largest_prior_for_deletions(1.0, 1.0, 3).value == Enclosure.point(0.0)
-
-
-@pytest.mark.parametrize(
-    ("name", "call"),
-    [
-        ("prior", lambda: membership_inverse.largest_epsilon(0.5, -0.1)),
-        ("positive_predictive_value", lambda: membership_inverse.largest_epsilon(1.5, 0.1)),
-        ("positive_predictive_value", lambda: membership_inverse.largest_sampling_rate(math.nan, 1.0)),
-        ("epsilon", lambda: membership_inverse.largest_sampling_rate(0.5, -1.0)),
-        ("epsilon", lambda: membership_inverse.prior_of_largest_advantage(math.inf)),
-        ("confidence", lambda: membership_inverse.largest_epsilon_for_deletions(0.5, 2.0, 1)),
-        ("deletions", lambda: membership_inverse.largest_prior_for_deletions(0.5, 0.5, 0)),
-    ],
-)
-def test_inverses_say_what_is_outside(name: str, call: Any) -> None:
-    with pytest.raises(OutOfDomain) as caught:
-        call()
-    assert caught.value.name == name
-
-
-# Earlier bounds.
-
-
-@pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("delta", [0.0, 1e-6, 0.1, 0.9])
-def test_earlier_bounds_never_undercut(epsilon: float, delta: float) -> None:
-    curve = WorstCase().curves(built({"type": "approximate_dp", "epsilon": epsilon, "delta": delta})).add
-    known = DpParameters(epsilon, delta)
-
-    def undercut(ours: Enclosure, bounds: Any) -> list[str]:
-        return [bound.name for bound in bounds if not ours.lower <= bound.value.upper]
-
-    assert not undercut(membership.advantage(curve).value, known.advantage())
-    for prior in (0.0, 1e-9, 0.1, 0.5, 0.9, 1.0):
-        rates = (None, 0.0, 1e-7, 0.3, 1.0)
-        for rate in rates:
-            accuracy = membership.attack_accuracy(curve, prior, rate).value
-            assert not undercut(accuracy, known.attack_accuracy(prior, rate))
-            value = membership.positive_predictive_value(curve, prior, rate).value
-            assert not undercut(value, known.positive_predictive_value(prior, rate))
-        gain = membership.advantage_over_prior(curve, prior).value
-        assert not undercut(gain, known.advantage_over_prior(prior))
-
-
-def test_which_earlier_bounds_apply() -> None:
-    def names(bounds: Any) -> list[str]:
-        return [bound.name for bound in bounds]
-
-    pure_dp, approximate = DpParameters(1.0, 0.0), DpParameters(1.0, 1e-5)
-    assert names(pure_dp.advantage()) == ["yeom", "erlingsson"]
-    assert names(approximate.advantage()) == ["erlingsson"]
-    assert names(pure_dp.attack_accuracy(0.5, None)) == ["yeom", "erlingsson", "sablayrolles"]
-    assert names(approximate.attack_accuracy(0.5, None)) == ["erlingsson"]
-    assert names(pure_dp.attack_accuracy(0.4, None)) == []
-    assert names(approximate.attack_accuracy(0.4, 0.1)) == ["jayaraman"]
-    assert names(pure_dp.positive_predictive_value(0.4, None)) == ["sablayrolles"]
-    assert names(pure_dp.positive_predictive_value(0.4, 0.1)) == ["sablayrolles", "jayaraman"]
-    assert names(approximate.positive_predictive_value(0.4, None)) == []
-    assert names(pure_dp.advantage_over_prior(0.4)) == ["sablayrolles"]
-    for bounds in (pure_dp.advantage(), pure_dp.attack_accuracy(0.5, None), pure_dp.advantage_over_prior(0.3)):
-        assert all(0 <= bound.value.lower <= bound.value.upper <= 2 and bound.source for bound in bounds)
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "yeom", "erlingsson", "sablayrolles"),
-    [(1.0, 1.0, 0.816060279414279, 0.75), (2.0, 1.0, 0.932332358381694, 1.0), (0.1, 0.552585459, 0.547581291, 0.525)],
-)
-def test_printed_values_of_earlier_bounds(epsilon: float, yeom: float, erlingsson: float, sablayrolles: float) -> None:
-    """Section 5.1: at epsilon 1 they are 81.6 % and 75 %, at epsilon 2 93.2 % (printed 95 %) and 100 %."""
-    found = {bound.name: bound.value.upper for bound in DpParameters(epsilon, 0.0).attack_accuracy(0.5, None)}
-    wanted = {"yeom": yeom, "erlingsson": erlingsson, "sablayrolles": sablayrolles}
-    assert found == pytest.approx(wanted, abs=1e-9)
-
-
-def test_erlingsson_with_delta_is_valid_and_not_tight() -> None:
-    """1 - e^-eps + delta e^-eps against (e^eps - 1 + 2 delta)/(e^eps + 1)."""
-    [erlingsson] = DpParameters(1.0, 0.01).advantage()
-    assert erlingsson.value.upper == pytest.approx(1 - 0.99 * math.exp(-1), rel=1e-14)
-    assert erlingsson.value.upper > 0.4675
 
 
 # General curves, from their definition.
