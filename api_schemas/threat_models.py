@@ -10,7 +10,14 @@ from pydantic import AliasChoices, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from api_schemas.base import Request, is_none
-from api_schemas.mechanisms import WEIGHT_SUM_TOLERANCE, MechanismSpec, NoisySgdMechanism, nodes_of
+from api_schemas.mechanisms import (
+    WEIGHT_SUM_TOLERANCE,
+    DpsgdMechanism,
+    MechanismSpec,
+    NoisySgdMechanism,
+    PoissonSampledMechanism,
+    nodes_of,
+)
 from api_schemas.quantities import POSITIVE_ZERO, Dimension, NeighboringRelation, Susceptibility, Weight
 
 LARGEST_POPULATION: Final = 64
@@ -176,6 +183,21 @@ def settled(threat_model: ThreatModelSpec, mechanism: MechanismSpec) -> ThreatMo
         )
         return threat_model.model_copy(update={"components": components})
     return threat_model
+
+
+def worst_case_beside(relaxed: Iterable[ThreatModelSpec], mechanism: MechanismSpec) -> ThreatModelSpec:
+    """The worst case to be drawn beside relaxed threat models.
+
+    That of a practical attacker, for whom all data have the same size, replaces a record, unless the mechanism samples
+    records one by one, where no curves are known for that.
+    """
+    sampled = any(
+        isinstance(node, PoissonSampledMechanism | DpsgdMechanism) and node.sample_rate < 1
+        for node in nodes_of(mechanism)
+    )
+    if not sampled and all(isinstance(each, PracticalThreatModel) for each in relaxed):
+        return WorstCaseThreatModel(type="worst_case", neighboring_relation="replace_one")
+    return settled(WorstCaseThreatModel(type="worst_case"), mechanism)
 
 
 def is_relaxed(threat_model: ThreatModelSpec) -> bool:

@@ -9,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from api_schemas.bounds import BoundsRequest, BoundsResponse, GuaranteeAnswer, NumberAnswer
+from api_schemas.curves import CurvesRequest
 from api_schemas.problems import field_errors
 from service.computations.bounds import BOUNDS
 from service.privacy.errors import UnsupportedCombination
@@ -60,6 +61,26 @@ def test_a_practical_answer_is_conditional_and_has_the_worst_case_beside() -> No
         "epsilon_pmp": 0.5,
         "delta": 0.0,
     }
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        PURE,
+        GAUSSIAN,
+        {"type": "poisson_sampled", "sample_rate": 0.5, "mechanism": GAUSSIAN},
+        {"type": "poisson_sampled", "sample_rate": 1.0, "mechanism": GAUSSIAN},
+        {"type": "repeated", "steps": 3, "mechanism": {"type": "dpsgd", "sigma": 1.0, "q": 0.1, "steps": 2}},
+    ],
+    ids=json.dumps,
+)
+def test_curves_have_the_same_worst_case_beside(mechanism: dict[str, Any]) -> None:
+    beside = compute({"type": "trade_off", "fpr": [0.1]}, mechanism=mechanism, threat_model=PRACTICAL).worst_case
+    assert beside is not None
+    sent = {"mechanism": mechanism, "threat_models": [PRACTICAL]}
+    drawn = CurvesRequest.model_validate_json(json.dumps(sent)).threat_models
+    assert len(drawn) == 2
+    assert drawn[1] == beside.threat_model
 
 
 @pytest.mark.parametrize(
