@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AliasChoices, Field, model_validator
 from typing_extensions import TypedDict
 
 from api_schemas.base import NonNegative, Request, Response, is_none
@@ -34,6 +34,7 @@ from api_schemas.quantities import (
     OptionalSamples,
     OptionalSeed,
     RelativeTolerance,
+    UnitInterval,
 )
 from api_schemas.questions import (
     LARGEST_QUESTIONS,
@@ -41,9 +42,27 @@ from api_schemas.questions import (
     NumberQuestion,
     QuestionSpec,
     TradeOffQuestion,
+    UnlearningGuaranteeQuestion,
     listed_numbers,
 )
 from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel, settled
+
+
+class DatasetSubsampling(Request):
+    """Before the mechanism was run, every record of a larger data set was kept with probability `rate`, independently.
+
+    Nobody's prior exceeds `rate`, whatever is known about the larger data set: questions with a larger prior are read
+    at `rate`, the prior of an attacker who knows that the record is in the larger data set, and say so in their notes.
+    """
+
+    rate: Annotated[
+        UnitInterval,
+        Field(
+            validation_alias=AliasChoices("rate", "T"),
+            description="Probability T with which each record was kept.",
+            examples=[0.1],
+        ),
+    ]
 
 
 class BoundsRequest(Request):
@@ -60,6 +79,13 @@ class BoundsRequest(Request):
             description="Answered in this order. A request is answered as a whole or not at all.",
         ),
     ]
+    dataset_subsampling: Annotated[
+        DatasetSubsampling | None,
+        Field(
+            description="How the data were drawn from a larger data set; bounds the priors of questions.",
+            exclude_if=is_none,
+        ),
+    ] = None
     method: Method = "auto"
     relative_tolerance: RelativeTolerance = 1e-9
     order: OptionalOrder = None
@@ -74,6 +100,8 @@ class BoundsRequest(Request):
         vars(self)["threat_model"] = settled(self.threat_model, self.mechanism)
         if sum(map(listed_numbers, self.questions)) > LARGEST_LIST:
             raise refusal("/questions", f"The lists of all questions together may hold at most {LARGEST_LIST} numbers.")
+        if self.dataset_subsampling is not None and not any(hasattr(question, "prior") for question in self.questions):
+            raise refusal("/dataset_subsampling", "No question has a prior that it could bound.")
         settle_options(self, (self.method,))
         return self
 
@@ -173,7 +201,33 @@ class NumberAnswer(Response):
     methods: NumberByMethod = None
 
 
-Answer = TradeOffAnswer | GdpMuAnswer | NumberAnswer
+class GuaranteeAnswer(Response):
+    """The smallest probability that the record is not a member, and whether it is at least the confidence asked for."""
+
+    question: UnlearningGuaranteeQuestion
+    value: Value
+    lower: Lower
+    upper: Upper
+    value_log10: Log10IfSmall = None
+    lower_log10: Log10IfSmall = None
+    upper_log10: Log10IfSmall = None
+    value_decimal: DecimalIfKnown = None
+    lower_decimal: DecimalIfKnown = None
+    upper_decimal: DecimalIfKnown = None
+    evidence: Evidence
+    conditional: Conditional
+    method: MethodUsed
+    tolerance_met: ToleranceMet
+    source: Source
+    notes: tuple[str, ...]
+    holds: Annotated[
+        Literal["yes", "no", "unknown"],
+        Field(description="unknown: the confidence lies inside the enclosure, or there is no enclosure."),
+    ]
+    methods: NumberByMethod = None
+
+
+Answer = TradeOffAnswer | GdpMuAnswer | GuaranteeAnswer | NumberAnswer
 
 
 class Assumption(Response):
@@ -206,6 +260,9 @@ class BoundsResponse(Response):
     engine_version: str
     mechanism: MechanismSpec
     threat_model: ThreatModelSpec
+    dataset_subsampling: Annotated[
+        DatasetSubsampling | None, Field(exclude_if=is_none, description="As in the request; absent where it was.")
+    ] = None
     answers: tuple[Answer, ...]
     worst_case: Annotated[RelaxedComparison | None, Field(description="null when the threat model is the worst case.")]
     assumptions: tuple[Assumption, ...]

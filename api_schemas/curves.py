@@ -25,7 +25,7 @@ from api_schemas.quantities import (
     OptionalSeed,
     RelativeTolerance,
 )
-from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel, is_relaxed, settled
+from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel, is_relaxed, settled, worst_case_beside
 
 LARGEST_CHOICES: Final = 8
 LARGEST_CURVES: Final = 64
@@ -115,7 +115,7 @@ class CurvesRequest(Request):
         """A relaxed threat model is never drawn alone."""
         asked = tuple(settled(each, self.mechanism) for each in self.threat_models)
         if all(map(is_relaxed, asked)):
-            return (*asked, settled(WorstCaseThreatModel(type="worst_case"), self.mechanism))
+            return (*asked, worst_case_beside(asked, self.mechanism))
         return asked
 
     @property

@@ -68,3 +68,25 @@ GDP_GMIP_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
         "value": {"mu_dp": 1.0, "dimension": 650, "batch_size": 500},
     },
 }
+
+MEMBERSHIP_CONVERSIONS_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
+    "accusations": {
+        "summary": "No accusation is to be surer than 75 %: the largest epsilon, or the largest sampling rate",
+        "value": {
+            "conversions": [
+                {"type": "largest_epsilon", "positive_predictive_value": 0.75, "prior": 0.5},
+                {"type": "largest_sampling_rate", "positive_predictive_value": 0.75, "epsilon": 2.0},
+                {"type": "prior_of_largest_advantage", "epsilon": 1.0},
+            ]
+        },
+    },
+    "deletions": {
+        "summary": "Ten deletion requests are to be met by doing nothing, with confidence 0.8",
+        "value": {
+            "conversions": [
+                {"type": "largest_epsilon_for_deletions", "prior": 0.001, "confidence": 0.8, "deletions": 10},
+                {"type": "largest_prior_for_deletions", "epsilon": 1.0, "confidence": 0.8, "deletions": 10},
+            ]
+        },
+    },
+}

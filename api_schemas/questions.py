@@ -144,6 +144,16 @@ class DeletionCapacityQuestion(Request):
     direction: Direction = "add"
 
 
+class UnlearningGuaranteeQuestion(Request):
+    """Whether a record is unlearnt as it is (B-MI): P(it is not a member | the release) is at least `confidence`,
+    whatever the release."""
+
+    type: Literal["unlearning_guarantee"]
+    prior: Prior
+    confidence: Confidence
+    direction: Direction = "add"
+
+
 QuestionSpec = Annotated[
     TradeOffQuestion
     | EpsilonQuestion
@@ -155,7 +165,8 @@ QuestionSpec = Annotated[
     | PositivePredictiveValueQuestion
     | NegativePredictiveValueQuestion
     | AdvantageOverPriorQuestion
-    | DeletionCapacityQuestion,
+    | DeletionCapacityQuestion
+    | UnlearningGuaranteeQuestion,
     Field(discriminator="type", description="One reading of the trade-off curve."),
 ]
 

@@ -6,12 +6,19 @@ import math
 from collections.abc import Iterable
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AliasChoices, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from api_schemas.base import Request, is_none
-from api_schemas.mechanisms import WEIGHT_SUM_TOLERANCE, MechanismSpec, NoisySgdMechanism, nodes_of
-from api_schemas.quantities import Dimension, NeighboringRelation, Susceptibility, Weight
+from api_schemas.mechanisms import (
+    WEIGHT_SUM_TOLERANCE,
+    DpsgdMechanism,
+    MechanismSpec,
+    NoisySgdMechanism,
+    PoissonSampledMechanism,
+    nodes_of,
+)
+from api_schemas.quantities import POSITIVE_ZERO, Dimension, NeighboringRelation, Susceptibility, Weight
 
 LARGEST_POPULATION: Final = 64
 LARGEST_ADVERSARIES: Final = 16
@@ -99,6 +106,31 @@ class MembershipThreatModel(Request):
         return self
 
 
+class PracticalThreatModel(Request):
+    """The attacker of practical membership privacy (PMP): knows 2n candidate records, but not which half of them are in
+    the data. The parameter is stated for the whole release on these very candidates; the worst case beside is computed
+    from `mechanism`. Answers hold for a prior of 1/2 alone, and PMP does not compose."""
+
+    type: Literal["practical"]
+    epsilon_pmp: Annotated[
+        float,
+        Field(
+            ge=0,
+            le=1e6,
+            validation_alias=AliasChoices("epsilon_pmp", "pmp_epsilon"),
+            description="Parameter epsilon of (epsilon, delta)-PMP with respect to these candidates.",
+            examples=[0.5],
+            json_schema_extra={"x-unit": "nats"},
+        ),
+        POSITIVE_ZERO,
+    ]
+    delta: Annotated[
+        float,
+        Field(ge=0, le=1, description="Parameter delta of (epsilon, delta)-PMP.", examples=[0.0]),
+        POSITIVE_ZERO,
+    ] = 0.0
+
+
 class AdversaryComponent(Request):
     """An adversary who may be the one who attacks, and how likely that is."""
 
@@ -130,7 +162,7 @@ PureThreatModel = Annotated[
     Field(discriminator="type", description="Who attacks."),
 ]
 ThreatModelSpec = Annotated[
-    WorstCaseThreatModel | GlrtThreatModel | MembershipThreatModel | MixtureThreatModel,
+    WorstCaseThreatModel | GlrtThreatModel | MembershipThreatModel | PracticalThreatModel | MixtureThreatModel,
     Field(discriminator="type", description="Who attacks."),
 ]
 
@@ -151,6 +183,21 @@ def settled(threat_model: ThreatModelSpec, mechanism: MechanismSpec) -> ThreatMo
         )
         return threat_model.model_copy(update={"components": components})
     return threat_model
+
+
+def worst_case_beside(relaxed: Iterable[ThreatModelSpec], mechanism: MechanismSpec) -> ThreatModelSpec:
+    """The worst case to be drawn beside relaxed threat models.
+
+    That of a practical attacker, for whom all data have the same size, replaces a record, unless the mechanism samples
+    records one by one, where no curves are known for that.
+    """
+    sampled = any(
+        isinstance(node, PoissonSampledMechanism | DpsgdMechanism) and node.sample_rate < 1
+        for node in nodes_of(mechanism)
+    )
+    if not sampled and all(isinstance(each, PracticalThreatModel) for each in relaxed):
+        return WorstCaseThreatModel(type="worst_case", neighboring_relation="replace_one")
+    return settled(WorstCaseThreatModel(type="worst_case"), mechanism)
 
 
 def is_relaxed(threat_model: ThreatModelSpec) -> bool:

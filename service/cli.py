@@ -38,6 +38,7 @@ COMMANDS = {
     "bounds": Command("/v1/bounds", "bounds", "BOUNDS"),
     "curves": Command("/v1/curves", "curves", "CURVES"),
     "gdp-gmip": Command("/v1/conversions/gdp-gmip", "conversions", "GDP_GMIP"),
+    "membership-conversions": Command("/v1/conversions/membership", "membership_conversions", "MEMBERSHIP_CONVERSIONS"),
     "attack-counts": Command("/v1/audits/attack-counts", "attack_counts", "ATTACK_COUNTS"),
     "glir": Command("/v1/audits/glir", "glir_audit", "GLIR_AUDIT", "JSON or .npz"),
     "glrt": Command("/v1/audits/glrt", "glrt_audit", "GLRT_AUDIT"),

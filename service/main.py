@@ -14,7 +14,17 @@ from pydantic import ValidationError
 from service.api import documentation, problem_responses
 from service.api.dependencies import Services
 from service.api.readiness import KNOWN_ANSWERS, Readiness
-from service.api.routes import audits, bounds, conversions, curves, discovery, operations, pages, results
+from service.api.routes import (
+    audits,
+    bounds,
+    conversions,
+    curves,
+    discovery,
+    membership_conversions,
+    operations,
+    pages,
+    results,
+)
 from service.computations.catalogue import COMPUTATIONS
 from service.engine_version import ENGINE_VERSION
 from service.execution.admission import Admission
@@ -59,7 +69,7 @@ def create_app(settings: Settings) -> FastAPI:
         separate_input_output_schemas=False,
         generate_unique_id_function=lambda route: route.name,
     )
-    first = [bounds.ROUTE, curves.ROUTE, conversions.ROUTE, *audits.ROUTES]
+    first = [bounds.ROUTE, curves.ROUTE, conversions.ROUTE, membership_conversions.ROUTE, *audits.ROUTES]
     app.router.routes[:0] = first  # asked most, matched first
     for room in (results, discovery, operations, pages):
         app.include_router(room.router)

@@ -7,14 +7,21 @@ from collections.abc import Mapping
 import numpy as np
 
 from api_schemas.bounds import TradeOffPoint
-from api_schemas.questions import GdpMuQuestion, NumberQuestion, QuestionSpec, TradeOffQuestion
+from api_schemas.questions import (
+    GdpMuQuestion,
+    NumberQuestion,
+    QuestionSpec,
+    TradeOffQuestion,
+    UnlearningGuaranteeQuestion,
+)
 from service.computations.abstract import ResponseFields
 from service.computations.numbers import as_sure_as, enclosed_number, enclosed_numbers, meets, narrow
 from service.computations.readings import READINGS
 from service.computations.violations import note
 from service.privacy.enclosure import Evidence
 from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
-from service.privacy.questions import gaussian_dp
+from service.privacy.questions import gaussian_dp, unlearning
+from service.privacy.questions.reading import Reading
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
 
@@ -29,6 +36,8 @@ def answer(curves: TradeOffPair, question: QuestionSpec, tolerance: float, *, co
         fields = _trade_off(curves, curve, question, tolerance)
     elif isinstance(question, GdpMuQuestion):
         fields = _gdp_mu(curves, curve, question, tolerance)
+    elif isinstance(question, UnlearningGuaranteeQuestion):
+        fields = _guarantee(curves, curve, question, tolerance)
     else:
         fields = _number(curves, curve, question, tolerance)
     fields["conditional"] = conditional
@@ -38,7 +47,19 @@ def answer(curves: TradeOffPair, question: QuestionSpec, tolerance: float, *, co
 def _number(
     curves: TradeOffPair, curve: AbstractTradeOff, question: NumberQuestion, tolerance: float
 ) -> ResponseFields:
-    reading = READINGS[type(question)](curve, question)
+    return _of_reading(curves, curve, question, READINGS[type(question)](curve, question), tolerance)
+
+
+def _guarantee(
+    curves: TradeOffPair, curve: AbstractTradeOff, question: UnlearningGuaranteeQuestion, tolerance: float
+) -> ResponseFields:
+    found = unlearning.unlearning_guarantee(curve, question.prior, question.confidence)
+    return {**_of_reading(curves, curve, question, found.reading, tolerance), "holds": found.holds}
+
+
+def _of_reading(
+    curves: TradeOffPair, curve: AbstractTradeOff, question: QuestionSpec, reading: Reading, tolerance: float
+) -> ResponseFields:
     value = as_sure_as(curve, reading.value)
     return {
         "question": question,

@@ -6,9 +6,11 @@ from typing import Final
 
 from api_schemas.bounds import BoundsRequest, BoundsResponse
 from api_schemas.options import ONLY_WHERE_ASKED
+from api_schemas.questions import QuestionSpec
 from service.computations.abstract import Computation, ResponseFields
 from service.computations.answers import answer, side_by_side
 from service.computations.caveats import caveats
+from service.computations.earlier_bounds import earlier_bounds
 from service.computations.parts import (
     assumptions_of,
     blamed,
@@ -18,6 +20,7 @@ from service.computations.parts import (
     worst_case_spec,
 )
 from service.computations.prices import price
+from service.computations.priors import assumptions_about_priors, at_bounded_prior
 from service.privacy.composition.choose import METHODS
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.mechanisms.abstract import AbstractMechanism
@@ -40,24 +43,41 @@ def compute_bounds(request: BoundsRequest, digest: str, engine_version: str) -> 
         worst_case = threat_model.worst_case(mechanism)
         for index, question in enumerate(request.questions):
             pointer, part = f"/questions/{index}", question
-            fields = answer(curves, question, request.relative_tolerance, conditional=worst_case is not None)
+            read, _ = at_bounded_prior(question, request.dataset_subsampling)
+            threat_model.check_question(read.type, getattr(read, "prior", None))
+            fields = _answer(curves, question, request, conditional=worst_case is not None)
             if request.method == EVERY:
-                fields["methods"] = side_by_side(engines, question, request.relative_tolerance)
+                fields["methods"] = side_by_side(engines, read, request.relative_tolerance)
+                if worst_case is None:
+                    fields["methods"] += earlier_bounds(mechanism, curves, read)
             answers.append(fields)
         beside = None if worst_case is None else _worst_case(worst_case, curves.worst_case, mechanism, request)
     except PrivacyComputationError as error:
         raise blamed(error, pointer, part) from None
     known = caveats(request.mechanism)
+    sampled = request.dataset_subsampling
     return {
         "digest": digest,
         "engine_version": engine_version,
         "mechanism": request.mechanism,
         "threat_model": request.threat_model,
+        **({} if sampled is None else {"dataset_subsampling": sampled}),
         "answers": answers,
         "worst_case": beside,
-        "assumptions": known.assumptions + assumptions_of(threat_model, mechanism),
+        "assumptions": known.assumptions + assumptions_of(threat_model, mechanism) + assumptions_about_priors(request),
         "hazards": known.hazards,
     }
+
+
+def _answer(
+    curves: TradeOffPair, question: QuestionSpec, request: BoundsRequest, *, conditional: bool
+) -> ResponseFields:
+    """The answer to a question at the prior that the request leaves it."""
+    read, notes = at_bounded_prior(question, request.dataset_subsampling)
+    fields = answer(curves, read, request.relative_tolerance, conditional=conditional)
+    fields["question"] = question
+    fields["notes"] += notes
+    return fields
 
 
 def _worst_case(
@@ -65,8 +85,7 @@ def _worst_case(
 ) -> ResponseFields:
     """The same questions against the worst case, by the best engine; `known`: its curves, where they are at hand."""
     curves = known or model.curves(mechanism, BEST, options_of(request))
-    tolerance = request.relative_tolerance
-    answers = [answer(curves, question, tolerance, conditional=False) for question in request.questions]
+    answers = [_answer(curves, question, request, conditional=False) for question in request.questions]
     return {"threat_model": worst_case_spec(model), "answers": answers}
 
 

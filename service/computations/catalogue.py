@@ -11,11 +11,13 @@ from service.computations.conversions import GDP_GMIP
 from service.computations.curves import CURVES
 from service.computations.glir_audit import GLIR_AUDIT
 from service.computations.glrt_audit import GLRT_AUDIT
+from service.computations.membership_conversions import MEMBERSHIP_CONVERSIONS
 
 COMPUTATIONS: Final[tuple[Computation[Any, Any], ...]] = (
     BOUNDS,
     CURVES,
     GDP_GMIP,
+    MEMBERSHIP_CONVERSIONS,
     ATTACK_COUNTS,
     GLIR_AUDIT,
     GLRT_AUDIT,

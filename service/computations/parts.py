@@ -15,6 +15,7 @@ from api_schemas.threat_models import (
     GlrtThreatModel,
     MembershipThreatModel,
     MixtureThreatModel,
+    PracticalThreatModel,
     ThreatModelSpec,
     WorstCaseThreatModel,
 )
@@ -66,6 +67,10 @@ def threat_model_of(spec: ThreatModelSpec) -> AbstractThreatModel:
                     Subpopulation(weight=part.weight, susceptibility=part.susceptibility) for part in population
                 )
             return Membership(step_curve=spec.step_curve, composition=spec.composition, population=population)
+        case PracticalThreatModel():
+            from service.privacy.threat_models.practical import Practical
+
+            return Practical(epsilon_pmp=spec.epsilon_pmp, delta=spec.delta)
         case MixtureThreatModel():
             from service.privacy.threat_models.mixture import Adversary, AdversaryMixture
 

@@ -37,7 +37,7 @@ def test_operations_are_named_after_their_functions() -> None:
     names = {operation["operationId"] for operation in OPERATIONS.values()}
     audits = {"attack_counts_audit", "glir_audit", "glrt_audit"}
     discovery = {"catalogue", "limits", "version", "livez", "readyz", "metrics"}
-    assert names == {"bounds", "curves", "gdp_gmip", "result", *audits, *discovery}
+    assert names == {"bounds", "curves", "gdp_gmip", "membership_conversions", "result", *audits, *discovery}
     assert all(len(operation["tags"]) == 1 for operation in OPERATIONS.values())
     assert all(operation.get("description") for operation in OPERATIONS.values())
 

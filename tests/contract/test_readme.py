@@ -16,6 +16,7 @@ from starlette.testclient import TestClient
 
 from api_schemas.fields import shape_of, type_of
 from api_schemas.mechanisms import MechanismSpec
+from api_schemas.membership_conversions import MembershipConversion
 from api_schemas.questions import QuestionSpec
 from service.api.problems import HTTP_KINDS, INVALID_PARAMETER, KINDS, UNKNOWN
 from service.main import create_app
@@ -44,7 +45,12 @@ def requested_objects() -> list[dict[str, Any]]:
 
 def table_objects(kind: str) -> list[dict[str, Any]]:
     """The objects of the table that maps to `kind`; those of the table of curves have no `type`."""
-    known = {"question": tags(QuestionSpec), "mechanism": tags(MechanismSpec), "curves": {None}}[kind]
+    known = {
+        "question": tags(QuestionSpec),
+        "mechanism": tags(MechanismSpec),
+        "conversion": tags(MembershipConversion),
+        "curves": {None},
+    }[kind]
     return [value for value in requested_objects() if value.get("type") in known]
 
 
@@ -112,6 +118,16 @@ def test_every_curve_of_the_table_is_drawn(client: TestClient, asked: dict[str, 
     response = client.post("/v1/curves", json={"mechanism": DP_SGD, **asked})
     assert response.status_code == 200, response.text
     assert response.json()["curves"]
+
+
+def test_every_conversion_of_the_table_has_a_number(client: TestClient) -> None:
+    response = client.post("/v1/conversions/membership", json={"conversions": table_objects("conversion")})
+    assert response.status_code == 200, response.text
+    assert all(answer["value"] is not None for answer in response.json()["answers"])
+
+
+def test_the_table_names_every_conversion() -> None:
+    assert {conversion["type"] for conversion in table_objects("conversion")} == tags(MembershipConversion)
 
 
 def test_the_tables_name_every_question_and_mechanism() -> None:

@@ -17,6 +17,7 @@ from api_schemas.bounds import (
     BoundsRequest,
     BoundsResponse,
     GdpMuAnswer,
+    GuaranteeAnswer,
     Hazard,
     NumberAnswer,
     TradeOffAnswer,
@@ -24,11 +25,12 @@ from api_schemas.bounds import (
 from api_schemas.catalogue import catalogue
 from api_schemas.conversions import GdpGmipRequest
 from api_schemas.curves import CurvesRequest
-from api_schemas.examples import BOUNDS_EXAMPLES, CURVES_EXAMPLES, GDP_GMIP_EXAMPLES
+from api_schemas.examples import BOUNDS_EXAMPLES, CURVES_EXAMPLES, GDP_GMIP_EXAMPLES, MEMBERSHIP_CONVERSIONS_EXAMPLES
 from api_schemas.fields import shape_of, type_of
 from api_schemas.glir_audit import GlirAuditRequest
 from api_schemas.glrt_audit import GlrtAuditRequest
 from api_schemas.mechanisms import MechanismSpec
+from api_schemas.membership_conversions import MembershipConversionsRequest
 from api_schemas.options import OPTIONS
 from api_schemas.problems import FieldError, Problem
 from api_schemas.questions import QuestionSpec
@@ -64,11 +66,13 @@ def response() -> BoundsResponse:
                     {"type": "trade_off", "fpr": [0, 1e-300, 0.1]},
                     {"type": "attack_accuracy", "prior": 0.5, "fpr": None},
                     {"type": "reconstruction", "candidates": 7},
+                    {"type": "unlearning_guarantee", "prior": 0.1, "confidence": 0.5},
                 ],
+                "dataset_subsampling": {"rate": 0.5},
             }
         )
     )
-    epsilon, delta, gdp_mu, trade_off, accuracy, reconstruction = request.questions
+    epsilon, delta, gdp_mu, trade_off, accuracy, reconstruction, guarantee = request.questions
     infinite = {"value": math.inf, "lower": math.inf, "upper": math.inf}
     plain = {"value": 0.5, "lower": 0.25, "upper": 0.5}
     tiny = {"value": 0.0, "lower": 0.0, "upper": 5e-324, **SMALL, "lower_log10": -math.inf}
@@ -81,6 +85,7 @@ def response() -> BoundsResponse:
         engine_version="2026.01.01",
         mechanism=request.mechanism,
         threat_model=request.threat_model,
+        dataset_subsampling=request.dataset_subsampling,
         answers=(
             NumberAnswer(question=epsilon, **infinite, **COMMON),
             NumberAnswer(question=delta, **tiny, **COMMON),
@@ -88,6 +93,7 @@ def response() -> BoundsResponse:
             TradeOffAnswer(question=trade_off, points=points, **COMMON),
             NumberAnswer(question=accuracy, **plain, **COMMON),
             NumberAnswer(question=reconstruction, **plain, **COMMON),
+            GuaranteeAnswer(question=guarantee, **plain, holds="unknown", **COMMON),
         ),
         worst_case=None,
         assumptions=(Assumption(text="a text", holds="unknown"),),
@@ -108,7 +114,7 @@ def test_the_body_keeps_the_published_schema() -> None:
 
 def test_infinity_is_a_string_and_no_number_is_null() -> None:
     written = json.loads(response().json_bytes())
-    epsilon, delta, gdp_mu, trade_off, accuracy, reconstruction = written["answers"]
+    epsilon, delta, gdp_mu, trade_off, accuracy, reconstruction, guarantee = written["answers"]
     assert epsilon["value"] == "Infinity"
     assert gdp_mu["global_mu"]["upper"] == "Infinity"
     assert delta["lower_log10"] == "-Infinity"
@@ -117,6 +123,7 @@ def test_infinity_is_a_string_and_no_number_is_null() -> None:
     assert "value" not in trade_off
     assert accuracy["question"] == {"type": "attack_accuracy", "prior": 0.5, "direction": "add"}
     assert reconstruction["question"] == {"type": "reconstruction", "candidates": 7, "direction": "add"}
+    assert guarantee["holds"] == "unknown"
     assert written["worst_case"] is None
 
 
@@ -152,7 +159,7 @@ def test_the_catalogue_lists_everything() -> None:
     assert [entry["type"] for entry in listed["questions"]] == [type_of(m) for m in shape_of(QuestionSpec).models]
     models = [type_of(m) for m in shape_of(ThreatModelSpec).models]
     assert [entry["type"] for entry in listed["threat_models"]] == models
-    assert models == ["worst_case", "glrt", "membership", "mixture"]
+    assert models == ["worst_case", "glrt", "membership", "practical", "mixture"]
     assert listed["methods"] == [*choose.METHODS, "all"]
     assert [option["name"] for option in listed["options"]] == list(OPTIONS)
     [dpsgd] = [entry for entry in listed["mechanisms"] if entry["type"] == "dpsgd"]
@@ -173,6 +180,7 @@ def test_the_catalogue_lists_everything() -> None:
         (AttackCountsRequest, ATTACK_COUNTS_EXAMPLES),
         (GlirAuditRequest, GLIR_EXAMPLES),
         (GlrtAuditRequest, GLRT_EXAMPLES),
+        (MembershipConversionsRequest, MEMBERSHIP_CONVERSIONS_EXAMPLES),
     ],
 )
 def test_examples_are_valid_requests(model: type[BaseModel], examples: dict[str, Any]) -> None:

@@ -59,6 +59,7 @@ QUESTIONS: dict[str, dict[str, Any]] = {
     "negative_predictive_value": {"type": "negative_predictive_value", "prior": 0.5, "false_positive_rate": 0.1},
     "advantage_over_prior": {"type": "advantage_over_prior", "prior": 0.5},
     "deletion_capacity": {"type": "deletion_capacity", "prior": 0.5, "confidence": 0.9},
+    "unlearning_guarantee": {"type": "unlearning_guarantee", "prior": 0.5, "confidence": 0.9},
 }
 DEFAULT_DIRECTIONS = {
     "trade_off": "add",
@@ -71,6 +72,7 @@ DEFAULT_DIRECTIONS = {
     "negative_predictive_value": "add",
     "advantage_over_prior": "add",
     "deletion_capacity": "add",
+    "unlearning_guarantee": "add",
 }
 BELOW_ONE, ABOVE_ONE = 0.9999999, 1.0000001
 TINY = 5e-324
@@ -110,6 +112,8 @@ RANGES: list[tuple[str, str, list[Any], list[Any]]] = [
     ("advantage_over_prior", "prior", [0, 1], [-TINY, ABOVE_ONE]),
     ("deletion_capacity", "prior", [0, 1], [-TINY, ABOVE_ONE]),
     ("deletion_capacity", "confidence", [0, 1], [-TINY, ABOVE_ONE]),
+    ("unlearning_guarantee", "prior", [0, 1], [-TINY, ABOVE_ONE]),
+    ("unlearning_guarantee", "confidence", [0, 1], [-TINY, ABOVE_ONE]),
     ("advantage", "direction", ["add", "remove", "both"], ["up", None, 1]),
 ]
 NOT_NUMBERS = ['"1.0"', "false", "true", "null", "NaN", "Infinity", "-Infinity", "1e999", "[]", "{}"]

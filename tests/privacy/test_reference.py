@@ -8,9 +8,11 @@ from functools import cache
 from typing import Any
 
 import pytest
+from scipy import special
 
 from service.privacy.enclosure import Enclosure
-from service.privacy.questions import membership, profile, unlearning
+from service.privacy.questions import membership, membership_inverse, profile, unlearning
+from service.privacy.questions.earlier_bounds import DpParameters
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.cases import built, gaussian
@@ -75,6 +77,29 @@ def _prior(row: dict[str, Any]) -> float:
     return number(row["inputs"]["p"])
 
 
+def _threshold_attack(row: dict[str, Any]) -> Enclosure:
+    """The positive accuracy of the attack that says 'member' below a threshold, which is the best at its rate."""
+    given = row["inputs"]
+    sigma = number(given["sigma"])
+    rate = float(special.ndtr(number(given["threshold"]) / sigma))
+    curve = curves(json.dumps(gaussian(sigma))).add
+    return membership.positive_predictive_value(curve, _prior(row), rate).value
+
+
+def _earlier_accuracy(name: str, row: dict[str, Any], prior: float) -> Enclosure:
+    """The bound alone, without what guessing reaches."""
+    given = row["inputs"]
+    parameters = DpParameters(number(given["eps"]), number(given.get("delta", "0")))
+    found = {bound.name: bound.value for bound in parameters.attack_accuracy(prior, None)}
+    return Enclosure.point(found[name].upper)
+
+
+def _largest_epsilon(row: dict[str, Any]) -> Enclosure:
+    found = membership_inverse.largest_epsilon(number(row["inputs"]["target"]), _prior(row))
+    assert found is not None
+    return found.value
+
+
 ReadMembership = Callable[[dict[str, Any]], Enclosure]
 MEMBERSHIP_READINGS: dict[str, ReadMembership] = {
     "positive accuracy upper bound": lambda row: (
@@ -102,20 +127,34 @@ MEMBERSHIP_READINGS: dict[str, ReadMembership] = {
             _prior(row),
         ).value
     ),
+    "positive accuracy": _threshold_attack,
+    "Erlingsson accuracy": lambda row: _earlier_accuracy("erlingsson", row, 0.5),
+    "Sablayrolles bound": lambda row: _earlier_accuracy("sablayrolles", row, _prior(row)),
+    "prior of largest advantage": lambda row: (
+        membership_inverse.prior_of_largest_advantage(number(row["inputs"]["eps"]))[0].value
+    ),
+    "largest advantage 2 tanh(eps/4)": lambda row: (
+        membership_inverse.prior_of_largest_advantage(number(row["inputs"]["eps"]))[1].value
+    ),
+    "largest eps": _largest_epsilon,
+    "largest sampling rate T": lambda row: (
+        membership_inverse.largest_sampling_rate(number(row["inputs"]["target"]), number(row["inputs"]["eps"])).value
+    ),
 }
 ELSEWHERE = {
-    "Erlingsson accuracy": "an earlier bound, for comparison",
-    "Yeom accuracy (uncapped)": "an earlier bound, for comparison",
-    "Sablayrolles bound": "an earlier bound, for comparison",
-    "prior of largest advantage": "an optimum over priors: tested below through the advantage itself",
-    "largest advantage 2 tanh(eps/4)": "an optimum over priors: tested below through the advantage itself",
-    "largest eps": "an inverse: tested below by a round trip",
-    "largest sampling rate T": "an inverse: tested below by a round trip",
-    "positive accuracy": "one attack at one threshold, not the bound",
+    "Yeom accuracy (uncapped)": "tested below: a probability is capped at 1",
     "smallest sigma": "an inverse: tested below by a round trip",
     "deletion capacity ln B/ln L (correct L, e^{+eps})": "tested below, rounded down",
     "deletion capacity with the printed (invalid) L, e^{-eps}": "tested below: must not be met",
 }
+
+
+def test_yeom_is_capped() -> None:
+    row = next(row for row in MEMBERSHIP if row["id"] == "yeom-1")
+    assert number(row["value"]) > 1
+    assert _earlier_accuracy("yeom", row, 0.5) == Enclosure.point(1.0)
+    below = {**row, "inputs": {"eps": "0.5"}}
+    assert_meets(_earlier_accuracy("yeom", below, 0.5), {"value": "0.82436063535006407", "abs_tol": "8e-15"})
 
 
 def test_every_membership_row_is_accounted_for() -> None:

@@ -3,51 +3,69 @@
 from __future__ import annotations
 
 import math
+from typing import Final, NamedTuple
 
-from service.privacy.enclosure import Enclosure, Evidence
+from service.privacy.enclosure import SMALLEST, Enclosure, Evidence
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
-SLACK = 16 * UNIT_ROUNDOFF
-TINY = 1e-322
+SLACK: Final = 16 * UNIT_ROUNDOFF
+ODDS_SLACK: Final = 24 * UNIT_ROUNDOFF
+"""Relative error of a probability from its odds, a product of two exponentials and two quotients."""
+TINY: Final = 1e-322
+LEAST_NORMAL, LARGEST_NORMAL = 1e-306, 1e306
+"""Between them products and quotients have relative errors of half an ulp."""
+LARGEST_EXPONENT: Final = 1400.0
+"""Half of it still has an exponential."""
 
 
-def posterior(shift: float, likelihood: Enclosure, other: Enclosure) -> Enclosure:
-    """p likelihood / (p likelihood + (1 - p) other), likelihoods in [0, 1] and not both 0; `shift` = ln(p/(1 - p)).
+class Odds(NamedTuple):
+    """Prior odds as the two probabilities, for their quotient may be no double."""
 
-    Rises with `likelihood` and falls with `other`; computed from the logarithm of the odds, so nothing underflows.
+    favourable: float
+    against: float
+
+    @staticmethod
+    def of(prior: float) -> Odds:
+        """p to 1 - p, 0 < p < 1; 1 - p is half an ulp away at most."""
+        return Odds(prior, 1 - prior)
+
+    def reversed(self) -> Odds:
+        """1 - p to p."""
+        return Odds(self.against, self.favourable)
+
+    def log(self) -> float:
+        """Natural logarithm, within 4 u (1 + |value|)."""
+        if 0.3 < self.favourable < 0.7:
+            return math.log(self.favourable / self.against)
+        if self.favourable < self.against:
+            return math.log(self.favourable) - math.log1p(-self.favourable)
+        return math.log1p(-self.against) - math.log(self.against)
+
+
+class _End(NamedTuple):
+    """One end of a probability, and its natural logarithm."""
+
+    value: float
+    log: float
+
+
+def posterior(odds: Odds, likelihood: Enclosure, other: Enclosure) -> Enclosure:
+    """p likelihood / (p likelihood + (1 - p) other), likelihoods in [0, 1] and not both 0.
+
+    Rises with `likelihood` and falls with `other`. Within 24 u (1e-14 of the value) where the odds are doubles; by
+    their logarithm elsewhere, so that nothing underflows.
     """
-    ends: list[float] = []
-    for side, first, second in (
-        (-1, log_end(likelihood, -1), log_end(other, 1)),
-        (1, log_end(likelihood, 1), log_end(other, -1)),
-    ):
-        if first == second == -math.inf:
-            ends.append(-math.inf if side < 0 else math.inf)
-            continue
-        odds = shift + (first - second)
-        if math.isfinite(odds):
-            odds += side * SLACK * (1 + abs(shift) + abs(first) + abs(second))
-        ends.append(odds)
-    return from_log_odds(ends[0], ends[1], Evidence.weakest(likelihood.evidence, other.evidence))
+    ends = [
+        _end_at_likelihoods(odds, likelihood, other, -1, 1),
+        _end_at_likelihoods(odds, likelihood, other, 1, -1),
+    ]
+    return _enclosure(ends[0], ends[1], Evidence.weakest(likelihood.evidence, other.evidence))
 
 
-def posterior_at_log_ratio(shift: float, log_ratio: Enclosure) -> Enclosure:
-    """p e^L / (p e^L + 1 - p), L in nats, infinite ends allowed; `shift` = ln(p/(1 - p)), finite."""
-    slack = SLACK * (1 + abs(shift))
-    lower = log_ratio.lower + shift - (slack + SLACK * abs(log_ratio.lower) if math.isfinite(log_ratio.lower) else 0.0)
-    upper = log_ratio.upper + shift + (slack + SLACK * abs(log_ratio.upper) if math.isfinite(log_ratio.upper) else 0.0)
-    return from_log_odds(lower, upper, log_ratio.evidence)
-
-
-def from_log_odds(lower: float, upper: float, evidence: Evidence) -> Enclosure:
-    """The probability whose log odds lie in [lower, upper], rounded outwards; exact at infinite odds."""
-    return Enclosure(
-        _logistic(lower, -1),
-        _logistic(upper, 1),
-        evidence,
-        -softplus(-lower) * (1 + SLACK),
-        -softplus(-upper) * (1 - SLACK),
-    )
+def posterior_at_log_ratio(odds: Odds, log_ratio: Enclosure) -> Enclosure:
+    """p e^L / (p e^L + 1 - p), L in nats, infinite ends allowed. Accurate like `posterior`."""
+    ends = _end_at_log_ratio(odds, log_ratio.lower, -1), _end_at_log_ratio(odds, log_ratio.upper, 1)
+    return _enclosure(ends[0], ends[1], log_ratio.evidence)
 
 
 def widened(lower: float, upper: float, evidence: Evidence, largest: float = 1.0) -> Enclosure:
@@ -57,11 +75,6 @@ def widened(lower: float, upper: float, evidence: Evidence, largest: float = 1.0
         min(upper * (1 + SLACK) + TINY, largest),
         evidence,
     )
-
-
-def log_odds(prior: float) -> float:
-    """ln(prior/(1 - prior)), within 4 u (1 + |value|)."""
-    return math.log(prior / (1 - prior)) if 0.3 < prior < 0.7 else math.log(prior) - math.log1p(-prior)
 
 
 def log_end(value: Enclosure, side: int) -> float:
@@ -77,9 +90,66 @@ def softplus(x: float) -> float:
     return max(x, 0.0) + math.log1p(math.exp(-abs(x))) if math.isfinite(x) else max(x, 0.0)
 
 
-def _logistic(odds: float, side: int) -> float:
+def _end_at_likelihoods(odds: Odds, likelihood: Enclosure, other: Enclosure, side: int, other_side: int) -> _End:
+    first, second = log_end(likelihood, side), log_end(other, other_side)
+    if first == second == -math.inf:
+        return _from_log_odds(side * math.inf, side)
+    if _normal(*(_plain_end(likelihood, side), _plain_end(other, other_side))):
+        value = _product(odds, _plain_end(likelihood, side) / _plain_end(other, other_side))
+        if value is not None:
+            return _from_odds(value, side)
+    shift = odds.log()
+    total = shift + (first - second)
+    if math.isfinite(total):
+        total += side * SLACK * (1 + abs(shift) + abs(first) + abs(second))
+    return _from_log_odds(total, side)
+
+
+def _end_at_log_ratio(odds: Odds, log_ratio: float, side: int) -> _End:
+    if abs(log_ratio) <= LARGEST_EXPONENT:
+        half = math.exp(log_ratio / 2)
+        value = _product(odds, half, half)
+        if value is not None:
+            return _from_odds(value, side)
+    if math.isinf(log_ratio):
+        return _from_log_odds(log_ratio, side)
+    shift = odds.log()
+    return _from_log_odds(shift + log_ratio + side * SLACK * (1 + abs(shift) + abs(log_ratio)), side)
+
+
+def _plain_end(value: Enclosure, side: int) -> float:
+    return value.lower if side < 0 else value.upper
+
+
+def _product(odds: Odds, *factors: float) -> float | None:
+    """The odds times the factors; None where rounding could be worse than half an ulp."""
+    value = odds.favourable / odds.against if odds.against > LEAST_NORMAL else math.inf
+    for factor in factors:
+        if not _normal(value, factor):
+            return None
+        value *= factor
+    return value if _normal(value) else None
+
+
+def _normal(*values: float) -> bool:
+    return all(LEAST_NORMAL < value < LARGEST_NORMAL for value in values)
+
+
+def _from_odds(odds: float, side: int) -> _End:
+    """Rounded outwards; the odds are normal."""
+    value = (odds / (1 + odds) if odds < 1 else 1 / (1 + 1 / odds)) * (1 + side * ODDS_SLACK)
+    return _End(min(value, 1.0), -math.log1p(1 / odds) * (1 - side * ODDS_SLACK))
+
+
+def _from_log_odds(odds: float, side: int) -> _End:
+    """Rounded outwards; exact at infinite odds."""
     if math.isinf(odds):
-        return 1.0 if odds > 0 else 0.0
+        return _End(1.0, 0.0) if odds > 0 else _End(0.0, -math.inf)
     tail = math.exp(-abs(odds))
     value = 1 / (1 + tail) if odds >= 0 else tail / (1 + tail)
-    return min(max(value * (1 + side * SLACK) + side * TINY, 0.0), 1.0)
+    log = min(-softplus(-odds) * (1 - side * SLACK) + side * SMALLEST, 0.0)
+    return _End(min(max(value * (1 + side * SLACK) + side * TINY, 0.0), 1.0), log)
+
+
+def _enclosure(lower: _End, upper: _End, evidence: Evidence) -> Enclosure:
+    return Enclosure(lower.value, upper.value, evidence, lower.log, upper.log)

@@ -15,7 +15,7 @@ import numpy as np
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import OutOfDomain
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
-from service.privacy.questions.bayes import SLACK, log_odds, posterior, posterior_at_log_ratio, softplus, widened
+from service.privacy.questions.bayes import Odds, posterior, posterior_at_log_ratio, widened
 from service.privacy.questions.complement import power_at_complement, type_two_error_at_complement
 from service.privacy.questions.reading import Reading, SafeEnd
 from service.privacy.trade_off.abstract import AbstractTradeOff
@@ -25,6 +25,7 @@ Side = Literal["at_most", "at_least"]
 THUDI = "Thudi et al. 2022 (Bounding Membership Inference), Theorem 1 and Corollary 1, for any trade-off curve"
 ADVANTAGE = "advantage = delta(0), the total variation distance"
 BAYES = "largest Bayes accuracy = (1 - p) + p delta(ln((1 - p)/p)), by the convex conjugate"
+LIMIT_OF_NEGATIVES = "At false positive rate 1 nobody is called a non-member: the value is a limit."
 LIMIT = "At false positive rate 0 nobody is called a member: the value is the limit of small rates."
 
 
@@ -73,14 +74,14 @@ def positive_predictive_value(
     if false_positive_rate == 0:
         false_positive_rate, notes = None, (LIMIT,)
     if false_positive_rate is None:
-        ratio = _sup_ratio(curve) if side == "at_most" else _inf_ratio(curve)
-        return Reading(posterior_at_log_ratio(log_odds(prior), ratio), safe, THUDI, notes)
+        ratio = largest_log_ratio(curve) if side == "at_most" else _inf_ratio(curve)
+        return Reading(posterior_at_log_ratio(Odds.of(prior), ratio), safe, THUDI, notes)
     alpha = Enclosure.point(false_positive_rate)
     if side == "at_most":
         truth = _power(curve, false_positive_rate)
     else:
         truth = type_two_error_at_complement(curve, false_positive_rate)
-    return Reading(posterior(log_odds(prior), truth, alpha), safe, THUDI)
+    return Reading(posterior(Odds.of(prior), truth, alpha), safe, THUDI)
 
 
 def negative_predictive_value(
@@ -100,34 +101,28 @@ def negative_predictive_value(
     if false_positive_rate is not None:
         _check("false_positive_rate", false_positive_rate)
         if false_positive_rate == 1:
-            false_positive_rate, notes = (
-                None,
-                ("At false positive rate 1 nobody is called a non-member: the value is a limit.",),
-            )
+            false_positive_rate, notes = None, (LIMIT_OF_NEGATIVES,)
     if false_positive_rate is None:
-        ratio = _inf_ratio(curve) if side == "at_most" else _sup_ratio(curve)
+        ratio = _inf_ratio(curve) if side == "at_most" else largest_log_ratio(curve)
         negated = Enclosure(-ratio.upper, -ratio.lower, ratio.evidence)
-        return Reading(posterior_at_log_ratio(-log_odds(prior), negated), safe, THUDI, notes)
+        return Reading(posterior_at_log_ratio(Odds.of(prior).reversed(), negated), safe, THUDI, notes)
     if side == "at_most":
         miss = curve.type_two_error(np.array([false_positive_rate])).at(0, curve.evidence)
     else:
         miss = power_at_complement(curve, false_positive_rate)
-    return Reading(posterior(-log_odds(prior), widened_rest(false_positive_rate), miss), safe, THUDI)
+    return Reading(posterior(Odds.of(prior).reversed(), widened_rest(false_positive_rate), miss), safe, THUDI)
 
 
 def advantage_over_prior(curve: AbstractTradeOff, prior: float) -> Reading:
-    """2 (largest PPV - p) = 2 p (1 - p)(1 - e^-L)/(p + (1 - p) e^-L), L the largest log-likelihood ratio."""
+    """2 (largest PPV - p) = 2 PPV (1 - p)(1 - e^-L), L the largest log-likelihood ratio, PPV = p/(p + (1 - p) e^-L)."""
     _check("prior", prior)
-    ratio = _sup_ratio(curve)
-
-    def value(largest: float) -> float:
-        tail = math.exp(-largest)
-        return 2 * prior * (1 - prior) * -math.expm1(-largest) / (prior + (1 - prior) * tail)
-
+    ratio = largest_log_ratio(curve)
     source = "Thudi et al. 2022, Equation 5, for any trade-off curve"
     if prior in (0.0, 1.0) or ratio.upper <= 0:
         return Reading(Enclosure.point(0.0), "upper", source)
-    lower, upper = value(max(ratio.lower, 0.0)), value(ratio.upper)
+    ppv = posterior_at_log_ratio(Odds.of(prior), ratio)
+    lower = 2 * ppv.lower * ((1 - prior) * -math.expm1(-max(ratio.lower, 0.0)))
+    upper = 2 * ppv.upper * ((1 - prior) * -math.expm1(-ratio.upper))
     return Reading(widened(lower, upper, ratio.evidence, largest=2.0), "upper", source)
 
 
@@ -139,19 +134,12 @@ def widened_rest(rate: float) -> Enclosure:
     return Enclosure(rest * (1 - UNIT_ROUNDOFF * 2), min(rest * (1 + UNIT_ROUNDOFF * 2), 1.0), Evidence.EXACT)
 
 
-def smallest_log_npv(curve: AbstractTradeOff, prior: float) -> Enclosure:
-    """ln of the smallest negative predictive value, -ln(1 + e^{L + logit p}), 0 < prior < 1; L may be infinite."""
-    ratio = _sup_ratio(curve)
-    shift = log_odds(prior)
-    ends: list[float] = []
-    for largest, side in ((ratio.upper, -1), (ratio.lower, 1)):
-        if math.isinf(largest):
-            ends.append(-math.inf)
-            continue
-        # More log odds make the infimum smaller; softplus moves by at most what its argument does.
-        odds = largest + shift - side * SLACK * (abs(largest) + abs(shift) + 1)
-        ends.append(-softplus(odds) * (1 - side * SLACK) + (-5e-324 if side < 0 else 0.0))
-    return Enclosure(ends[0], ends[1], ratio.evidence)
+def largest_log_ratio(curve: AbstractTradeOff) -> Enclosure:
+    """ln sup power/alpha over all rates (nats); infinite where H1 has mass outside H0."""
+    largest, singular = curve.largest_log_ratio, curve.singular_power
+    if singular.lower > 0:
+        return Enclosure.point(math.inf)
+    return Enclosure(largest.lower, math.inf, largest.evidence) if singular.upper > 0 else largest
 
 
 def _bayes_accuracy(curve: AbstractTradeOff, prior: float) -> Enclosure:
@@ -160,7 +148,7 @@ def _bayes_accuracy(curve: AbstractTradeOff, prior: float) -> Enclosure:
     larger = max(prior, 1 - prior)
     smaller = min(prior, 1 - prior)
     read = curve if prior <= 0.5 else curve.reversed()
-    threshold = abs(log_odds(prior)) if prior != 0.5 else 0.0
+    threshold = abs(Odds.of(prior).log()) if prior != 0.5 else 0.0
     slack = 8 * UNIT_ROUNDOFF * (1 + threshold) if prior != 0.5 else 0.0
     profile = read.profile(np.array([threshold + slack, max(threshold - slack, 0.0)]))
     lower, upper = float(profile.lower[0]), float(profile.upper[1])
@@ -169,14 +157,6 @@ def _bayes_accuracy(curve: AbstractTradeOff, prior: float) -> Enclosure:
 
 def _power(curve: AbstractTradeOff, rate: float) -> Enclosure:
     return curve.power_at(rate)
-
-
-def _sup_ratio(curve: AbstractTradeOff) -> Enclosure:
-    """Largest log-likelihood ratio; infinite where H1 has mass outside H0."""
-    largest, singular = curve.largest_log_ratio, curve.singular_power
-    if singular.lower > 0:
-        return Enclosure.point(math.inf)
-    return Enclosure(largest.lower, math.inf, largest.evidence) if singular.upper > 0 else largest
 
 
 def _inf_ratio(curve: AbstractTradeOff) -> Enclosure:

@@ -1,20 +1,49 @@
-"""How many deletion requests a model can absorb before it has to be retrained."""
+"""What can be said about records that are asked to be deleted, without training again."""
 
 from __future__ import annotations
 
 import math
 import sys
+from dataclasses import dataclass
+from typing import Final, Literal
 
-from service.privacy.enclosure import Enclosure, Evidence
+from service.privacy.enclosure import SMALLEST, Enclosure, Evidence
 from service.privacy.errors import OutOfDomain
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
-from service.privacy.questions.membership import smallest_log_npv
+from service.privacy.questions.membership import negative_predictive_value
 from service.privacy.questions.reading import Reading
 from service.privacy.trade_off.abstract import AbstractTradeOff
 
-SOURCE = (
+SOURCE: Final = (
     "Thudi et al. 2022, section 6, with the right lower bound L = 1/(1 + e^{+eps} p/(1 - p)) (printed with e^{-eps})"
 )
+GUARANTEE: Final = "Thudi et al. 2022, Definition 2 (B-MI unlearning guarantee) by Corollary 1, for any trade-off curve"
+Held = Literal["yes", "no", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """The smallest probability that a record was not used, and whether it is at least what is asked for."""
+
+    reading: Reading
+    holds: Held
+
+
+def unlearning_guarantee(curve: AbstractTradeOff, prior: float, confidence: float) -> Guarantee:
+    """Whether a record is B-MI unlearnt as it is: P(not a member | release) >= B whatever the release.
+
+    The reading is the smallest negative predictive value, 1/(1 + e^L p/(1 - p)) at the largest log-likelihood ratio L
+    of the curve. `unknown` where B lies inside its enclosure, or where that is no bound.
+    """
+    _check(prior, confidence)
+    smallest = negative_predictive_value(curve, prior, side="at_least").value
+    holds: Held = "unknown"
+    if smallest.evidence is not Evidence.ASYMPTOTIC and curve.evidence is not Evidence.ASYMPTOTIC:
+        if smallest.lower >= confidence:
+            holds = "yes"
+        elif smallest.upper < confidence:
+            holds = "no"
+    return Guarantee(Reading(smallest, "lower", GUARANTEE), holds)
 
 
 def deletion_capacity(curve: AbstractTradeOff, prior: float, confidence: float) -> Reading:
@@ -23,21 +52,27 @@ def deletion_capacity(curve: AbstractTradeOff, prior: float, confidence: float) 
     L is the smallest probability that a record was not used, whatever the output. An integer, infinite where L = 1 or B
     = 0, 0 where L = 0; when rounding leaves the floor open, both integers are the ends and the lower one is safe.
     """
-    for name, value in (("prior", prior), ("confidence", confidence)):
-        if not 0 <= value <= 1:
-            raise OutOfDomain(name, value, "in [0, 1]")
+    _check(prior, confidence)
     if prior == 0 or confidence == 0:
         return Reading(Enclosure.point(math.inf), "lower", SOURCE)
     if prior == 1:
         return Reading(Enclosure.point(0.0), "lower", SOURCE, ("A record that is certainly in leaves no doubt.",))
-    log_l = smallest_log_npv(curve, prior)
-    if log_l.upper == -math.inf:
+    smallest = negative_predictive_value(curve, prior, side="at_least").value
+    log_lower, log_upper = _logarithms(smallest)
+    if log_upper == -math.inf:
         note = "No positive lower bound L exists: the likelihood ratio of this curve is unbounded."
         return Reading(Enclosure.point(0.0), "lower", SOURCE, (note,))
     needed = abs(math.log(confidence))
-    low = min(_floor_ratio(needed * (1 - 4 * UNIT_ROUNDOFF), -log_l.lower, -1), sys.float_info.max)
-    high = _floor_ratio(needed * (1 + 4 * UNIT_ROUNDOFF), -log_l.upper, 1)
-    return Reading(Enclosure(low, high, Evidence.EXACT if low == high else log_l.evidence), "lower", SOURCE)
+    low = min(_floor_ratio(needed * (1 - 4 * UNIT_ROUNDOFF), -log_lower, -1), sys.float_info.max)
+    high = _floor_ratio(needed * (1 + 4 * UNIT_ROUNDOFF), -log_upper, 1)
+    return Reading(Enclosure(low, high, Evidence.EXACT if low == high else smallest.evidence), "lower", SOURCE)
+
+
+def _logarithms(value: Enclosure) -> tuple[float, float]:
+    """Of the ends of a posterior probability, which has them, a smallest double further out."""
+    if value.log_lower is None or value.log_upper is None:
+        return -math.inf, 0.0
+    return value.log_lower - SMALLEST, min(value.log_upper + SMALLEST, 0.0)
 
 
 def _floor_ratio(numerator: float, denominator: float, side: int) -> float:
@@ -45,3 +80,9 @@ def _floor_ratio(numerator: float, denominator: float, side: int) -> float:
         return math.inf
     ratio = numerator / denominator * (1 + side * 4 * UNIT_ROUNDOFF)
     return float(math.floor(ratio)) if math.isfinite(ratio) else ratio
+
+
+def _check(prior: float, confidence: float) -> None:
+    for name, value in (("prior", prior), ("confidence", confidence)):
+        if not 0 <= value <= 1:
+            raise OutOfDomain(name, value, "in [0, 1]")

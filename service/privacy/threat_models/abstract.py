@@ -67,3 +67,8 @@ class AbstractThreatModel(ABC):
     @abstractmethod
     def premises(self, mechanism: AbstractMechanism) -> tuple[Premise, ...]:
         """What the curves rest on beyond what the mechanism itself rests on."""
+
+    def check_question(self, question: str, prior: float | None) -> None:  # noqa: B027 - most answer every question
+        """Raises UnsupportedCombination for a question, by its name on the wire, that the curves do not answer, or not
+        at this prior; None: the question has no prior.
+        """

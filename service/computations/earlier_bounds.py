@@ -1,0 +1,65 @@
+"""Bounds of the literature beside our own, for the field `methods` of an answer to the method `all`."""
+
+from __future__ import annotations
+
+import math
+
+from api_schemas.questions import (
+    AdvantageOverPriorQuestion,
+    AdvantageQuestion,
+    AttackAccuracyQuestion,
+    PositivePredictiveValueQuestion,
+    QuestionSpec,
+)
+from service.computations.abstract import ResponseFields
+from service.computations.numbers import enclosed_number
+from service.privacy.mechanisms.abstract import AbstractMechanism
+from service.privacy.mechanisms.approximate_dp import ApproximateDp
+from service.privacy.questions.earlier_bounds import DpParameters, EarlierBound
+from service.privacy.questions.membership import largest_log_ratio
+from service.privacy.trade_off.pair import TradeOffPair
+
+BoundedQuestion = (
+    AdvantageQuestion | AttackAccuracyQuestion | PositivePredictiveValueQuestion | AdvantageOverPriorQuestion
+)
+"""What earlier theorems say something to."""
+
+
+def earlier_bounds(mechanism: AbstractMechanism, curves: TradeOffPair, question: QuestionSpec) -> list[ResponseFields]:
+    """What earlier theorems say to a question, where they apply: `curves` are the worst case of the mechanism."""
+    if not isinstance(question, BoundedQuestion):
+        return []
+    parameters = _parameters(mechanism, curves)
+    if parameters is None:
+        return []
+    return [
+        {
+            "method": bound.name,
+            **enclosed_number(bound.value, "upper"),
+            "evidence": bound.value.evidence,
+            "notes": (bound.source,),
+        }
+        for bound in _bounds(parameters, question)
+    ]
+
+
+def _bounds(known: DpParameters, question: BoundedQuestion) -> tuple[EarlierBound, ...]:
+    match question:
+        case AdvantageQuestion():
+            return known.advantage()
+        case AttackAccuracyQuestion():
+            return known.attack_accuracy(question.prior, question.false_positive_rate)
+        case PositivePredictiveValueQuestion(side="at_most"):
+            return known.positive_predictive_value(question.prior, question.false_positive_rate)
+        case PositivePredictiveValueQuestion():
+            return ()
+        case AdvantageOverPriorQuestion():
+            return known.advantage_over_prior(question.prior)
+
+
+def _parameters(mechanism: AbstractMechanism, curves: TradeOffPair) -> DpParameters | None:
+    """Pure DP at the largest log-likelihood ratio, or what is stated; None where neither is known."""
+    if isinstance(mechanism, ApproximateDp):
+        return DpParameters(mechanism.epsilon, mechanism.delta)
+    epsilon = max(largest_log_ratio(curve).upper for curve in (curves.add, curves.remove))
+    return DpParameters(max(epsilon, 0.0), 0.0) if math.isfinite(epsilon) else None

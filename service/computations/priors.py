@@ -1,0 +1,60 @@
+"""What a context of the request says about the priors of its questions."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from api_schemas.bounds import Assumption, BoundsRequest, DatasetSubsampling
+from api_schemas.questions import QuestionSpec
+from api_schemas.threat_models import PracticalThreatModel
+
+RECORDS_WERE_SAMPLED: Final = Assumption(
+    text="Every record of the larger data set was kept with the stated probability, independently of all others and of "
+    "what it says, before the mechanism was run; which were kept is secret.",
+    holds="unknown",
+)
+RECORD_IS_IN_INDEPENDENTLY: Final = Assumption(
+    text="The record is in the data with the stated prior, independently of which others are: records that are in "
+    "together reveal each other.",
+    holds="unknown",
+)
+
+
+def at_bounded_prior(
+    question: QuestionSpec, subsampling: DatasetSubsampling | None
+) -> tuple[QuestionSpec, tuple[str, ...]]:
+    """The question as it is read, and a note where its prior is not the one that was sent.
+
+    Given the larger data set D, a record of D is in the sample with probability T, independently of all others, and any
+    other record with probability 0. So a posterior averaged over D is at most its bound at a prior of T, whatever the
+    law of D (Thudi et al. 2022, section 4.2).
+    """
+    prior = _prior(question)
+    if subsampling is None or prior is None or prior <= subsampling.rate:
+        return question, ()
+    note = (
+        f"Read at a prior of {subsampling.rate!r}, the rate of dataset_subsampling: that of an attacker who knows that "
+        "the record is in the larger data set. Nobody's is larger."
+    )
+    return question.model_copy(update={"prior": subsampling.rate}), (note,)
+
+
+def assumptions_about_priors(request: BoundsRequest) -> tuple[Assumption, ...]:
+    """What answers at a prior rest on (Thudi et al. 2022 do not say it). Sampling a larger data set makes inclusion
+    independent; halves of the candidates of PMP are a premise of their own.
+    """
+    if request.dataset_subsampling is not None:
+        capped = all(
+            at_bounded_prior(question, request.dataset_subsampling)[1]
+            for question in request.questions
+            if _prior(question) is not None
+        )
+        return (RECORDS_WERE_SAMPLED,) if capped else (RECORDS_WERE_SAMPLED, RECORD_IS_IN_INDEPENDENTLY)
+    if isinstance(request.threat_model, PracticalThreatModel):
+        return ()
+    asked = any(_prior(question) is not None for question in request.questions)
+    return (RECORD_IS_IN_INDEPENDENTLY,) if asked else ()
+
+
+def _prior(question: QuestionSpec) -> float | None:
+    return getattr(question, "prior", None)

@@ -1,0 +1,161 @@
+"""The epsilon, prior or sampling rate that keeps a promise about membership: inverses of the closed forms of pure DP.
+
+Epsilon (nats) stands for the largest log-likelihood ratio of a curve, so the inverses hold for every curve that has
+one. A quantity that is largest is safe from below. None: not even epsilon 0 keeps the promise, or not surely.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Final
+
+from service.privacy.enclosure import SMALLEST, Enclosure, Evidence
+from service.privacy.errors import OutOfDomain
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.questions.bayes import SLACK, Odds, posterior_at_log_ratio, widened
+from service.privacy.questions.reading import Reading
+
+ACCURACY: Final = "Thudi et al. 2022, Theorem 1: positive accuracy a <= p/(p + (1 - p) e^-eps), solved for {unknown}"
+SUBSAMPLING: Final = "Thudi et al. 2022, Theorem 1 and section 4.2, solved for the rate: T = a/(a + (1 - a) e^eps)"
+ADVANTAGE: Final = "Thudi et al. 2022, Equation 5: 2 (positive accuracy - p) is largest at p = 1/(1 + e^{eps/2})"
+DELETIONS: Final = (
+    "Thudi et al. 2022, section 6, with the right lower bound: (1 + e^{+eps} p/(1 - p))^-m >= B, solved for "
+)
+NO_ADVANTAGE: Final = "At epsilon 0 the advantage is 0 at every prior."
+LARGEST_EXACT_POWER: Final = 64
+"""Up to so many deletions (1 - p)^m >= B is decided in exact arithmetic where rounding leaves it open."""
+
+
+def largest_epsilon(positive_predictive_value: float, prior: float) -> Reading | None:
+    """logit a - logit p: the largest eps at which nobody's P(member | attacker says member) exceeds a. Infinite for a =
+    1 or p = 0; None for a < p. Relative error <= 32 u, however close a is to p.
+    """
+    target = positive_predictive_value
+    _check_probabilities(positive_predictive_value=target, prior=prior)
+    source = ACCURACY.format(unknown="epsilon")
+    if target == 1 or prior == 0:
+        return Reading(Enclosure.point(math.inf), "lower", source)
+    if target < prior:
+        return None
+    value = _gap_of_logits(target - prior, prior, 1 - target)
+    return Reading(_around(value), "lower", source)
+
+
+def largest_sampling_rate(positive_predictive_value: float, epsilon: float) -> Reading:
+    """T = a/(a + (1 - a) e^eps): the largest rate of sampling the data set first at which the same holds."""
+    target = positive_predictive_value
+    _check_probabilities(positive_predictive_value=target)
+    _check_epsilon(epsilon)
+    if target in (0.0, 1.0):
+        return Reading(Enclosure.point(target), "lower", SUBSAMPLING)
+    return Reading(posterior_at_log_ratio(Odds.of(target), Enclosure.point(-epsilon)), "lower", SUBSAMPLING)
+
+
+def prior_of_largest_advantage(epsilon: float) -> tuple[Reading, Reading]:
+    """p = 1/(1 + e^{eps/2}), where 2 (largest positive predictive value - p) is largest, and that: 2 tanh(eps/4)."""
+    _check_epsilon(epsilon)
+    notes = (NO_ADVANTAGE,) if epsilon == 0 else ()
+    prior = posterior_at_log_ratio(Odds(0.5, 0.5), Enclosure.point(-epsilon / 2))
+    advantage = 2 * math.tanh(epsilon / 4)
+    return (
+        Reading(prior, "upper", ADVANTAGE, notes),
+        Reading(widened(advantage, advantage, Evidence.EXACT, largest=2.0), "upper", ADVANTAGE),
+    )
+
+
+def largest_epsilon_for_deletions(prior: float, confidence: float, deletions: int) -> Reading | None:
+    """ln((B^{-1/m} - 1) (1 - p)/p): the largest eps with a deletion capacity of at least m at confidence B.
+
+    Infinite for p = 0 or B = 0; None for p = 1 or B = 1, and where (1 - p)^m < B. For m = 1 relative error <= 32 u.
+    """
+    _check_probabilities(prior=prior, confidence=confidence)
+    _check_deletions(deletions)
+    source = DELETIONS + "epsilon"
+    if prior == 0 or confidence == 0:
+        return Reading(Enclosure.point(math.inf), "lower", source)
+    if confidence == 1 or prior == 1:
+        return None
+    if deletions == 1:
+        gap = math.fsum((1.0, -confidence, -prior))
+        return None if gap < 0 else Reading(_around(_gap_of_logits(gap, prior, confidence)), "lower", source)
+    most, least = _root(confidence, deletions)
+    low, high = most.lower - prior, most.upper - prior
+    slack = 2 * UNIT_ROUNDOFF * max(most.upper, prior)
+    if low - slack < 0 and (high + slack < 0 or not _reached_without_release(prior, confidence, deletions)):
+        return None
+    lower = _gap_of_logits(max(low - slack, 0.0), prior, least.upper)
+    upper = _gap_of_logits(high + slack, prior, least.lower)
+    return Reading(Enclosure(_around(lower).lower, _around(upper).upper, Evidence.EXACT), "lower", source)
+
+
+def largest_prior_for_deletions(epsilon: float, confidence: float, deletions: int) -> Reading:
+    """(1 - r)/((1 - r) + r e^eps), r = B^{1/m}: the largest prior with a deletion capacity of at least m.
+
+    For m = 1 one minus the largest positive accuracy at a prior of B, with relative error <= 32 u.
+    """
+    _check_probabilities(confidence=confidence)
+    _check_deletions(deletions)
+    _check_epsilon(epsilon)
+    source = DELETIONS + "the prior"
+    if confidence in (0.0, 1.0):
+        return Reading(Enclosure.point(1 - confidence), "lower", source)
+    ratio = Enclosure.point(-epsilon)
+    if deletions == 1:
+        return Reading(posterior_at_log_ratio(Odds.of(confidence).reversed(), ratio), "lower", source)
+    most, least = _root(confidence, deletions)
+    low = posterior_at_log_ratio(Odds(most.lower, least.upper), ratio)
+    high = posterior_at_log_ratio(Odds(most.upper, least.lower), ratio)
+    value = Enclosure(low.lower, high.upper, Evidence.EXACT, low.log_lower, high.log_upper)
+    return Reading(value, "lower", source)
+
+
+def _gap_of_logits(gap: float, low: float, rest: float) -> float:
+    """logit(low + gap) - logit(low), gap >= 0, rest = 1 - low - gap: two terms that are not negative."""
+    return _log_of_sum_over(low, gap) + _log_of_sum_over(rest, gap)
+
+
+def _log_of_sum_over(base: float, gap: float) -> float:
+    """ln((base + gap)/base), gap >= 0."""
+    share = gap / base
+    # Where the quotient is no double, the base is below 1e-300 and its logarithm far from that of the sum.
+    return math.log1p(share) if math.isfinite(share) else math.log(base + gap) - math.log(base)
+
+
+def _around(value: float) -> Enclosure:
+    """Within the error of `_gap_of_logits`, whose terms are well conditioned."""
+    step = SMALLEST if value > 0 else 0.0
+    return Enclosure(max(value * (1 - SLACK) - step, 0.0), value * (1 + SLACK) + step, Evidence.EXACT)
+
+
+def _root(confidence: float, deletions: int) -> tuple[Enclosure, Enclosure]:
+    """1 - r and r = B^{1/m}, 0 < B < 1."""
+    exponent = math.log(confidence) / deletions  # within 9 u
+    rest, root = -math.expm1(exponent), math.exp(exponent)
+    rest_error = FUNCTION_ERROR + 10 * UNIT_ROUNDOFF
+    root_error = FUNCTION_ERROR + 10 * UNIT_ROUNDOFF * abs(exponent)
+    return (
+        Enclosure(rest * (1 - rest_error), rest * (1 + rest_error), Evidence.EXACT),
+        Enclosure(root * (1 - root_error), root * (1 + root_error), Evidence.EXACT),
+    )
+
+
+def _reached_without_release(prior: float, confidence: float, deletions: int) -> bool:
+    """Whether (1 - p)^m >= B, exactly; False where that is not decided."""
+    return deletions <= LARGEST_EXACT_POWER and (1 - Fraction(prior)) ** deletions >= Fraction(confidence)
+
+
+def _check_probabilities(**given: float) -> None:
+    for name, value in given.items():
+        if not 0 <= value <= 1:
+            raise OutOfDomain(name, value, "in [0, 1]")
+
+
+def _check_epsilon(epsilon: float) -> None:
+    if not 0 <= epsilon < math.inf:
+        raise OutOfDomain("epsilon", epsilon, "a finite number that is not negative")
+
+
+def _check_deletions(deletions: int) -> None:
+    if deletions < 1:
+        raise OutOfDomain("deletions", deletions, "at least 1")

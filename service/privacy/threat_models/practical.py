@@ -1,0 +1,116 @@
+"""The practical attacker: knows the candidates, of which half are in the data, but not which half."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Final, final
+
+from typing_extensions import override
+
+from service.privacy.composition import cost
+from service.privacy.composition.cost import Tariff
+from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
+from service.privacy.errors import UnsupportedCombination
+from service.privacy.mechanisms.abstract import AbstractMechanism
+from service.privacy.mechanisms.approximate_dp import ApproximateDp
+from service.privacy.mechanisms.domain import DELTA, EPSILON, check_fields
+from service.privacy.mechanisms.mixture import Mixture
+from service.privacy.mechanisms.poisson_sampled import PoissonSampled
+from service.privacy.threat_models.abstract import AbstractThreatModel, Premise
+from service.privacy.threat_models.worst_case import WorstCase
+from service.privacy.trade_off.pair import TradeOffPair
+
+PRIOR: Final = 0.5
+"""Of every candidate: half of them are in the data."""
+METHODS: Final = ("auto", "closed_form")
+SOURCE: Final = (
+    "Lowy et al. 2023 (PMP), Definition 2 and Lemmas 3 and 6, delta unchanged; Kairouz, Oh, Viswanath 2015, Theorem 2.1"
+)
+STATED: Final = "closed_form: the curve of the PMP parameter that was stated; nothing of the mechanism enters it."
+NOT_COMPOSABLE: Final = (
+    "PMP does not compose: parameters of several releases must not be added, nor does one that holds for a set of "
+    "candidates hold for another."
+)
+ONE_HALF: Final = "The prior is 1/2 by construction: half of the candidates are in the data."
+ADDED_OR_REMOVED: Final = (
+    "The worst case beside is that of adding or removing a record: no curves are known for replacing one in a sampled "
+    "step."
+)
+PREMISES: Final = tuple(
+    Premise(text, "unknown")
+    for text in (
+        "epsilon_pmp and delta were computed for the whole release as it was run, on this very set of 2n different "
+        "candidate records.",
+        "The data are n of the 2n candidates, drawn uniformly, and the attacker knows the candidates but nothing "
+        "about which of them were drawn.",
+        "baseline_success of a reconstruction is the chance to succeed with the release of data without the record, "
+        "from which other candidates may be told.",
+    )
+)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Practical(AbstractThreatModel):
+    """An (epsilon_pmp, delta)-PMP release: the laws of the output with a candidate in, and with it out, each averaged
+    over all halves of the candidates, are (epsilon_pmp, delta)-indistinguishable in both directions.
+
+    f(alpha) = max(0, 1 - delta - e^eps alpha, e^-eps (1 - delta - alpha)). So the largest accuracy is
+    (e^eps + delta)/(1 + e^eps), and eta of eta-MIP half the advantage: tanh(eps/2)/2 for delta = 0. The parameter
+    belongs to one mechanism on one set of candidates; it is stated, not derived from the mechanism, which the worst
+    case beside is computed for: that of replacing a record, for all data have the same size.
+    """
+
+    type: ClassVar[str] = "practical"
+    epsilon_pmp: Annotated[float, EPSILON]
+    delta: Annotated[float, DELTA] = 0.0
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @override
+    def curves(
+        self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
+    ) -> TradeOffPair:
+        if method not in METHODS:
+            reason = "a stated parameter has its curve in closed form, and nothing to compose."
+            raise UnsupportedCombination("method", f"{method} for practical", reason, METHODS)
+        stated = self._stated.curves(1.0)
+        beside = () if _can_replace(mechanism) else (ADDED_OR_REMOVED,)
+        return TradeOffPair(stated.add, stated.remove, SOURCE, (STATED, NOT_COMPOSABLE, ONE_HALF, *beside))
+
+    @override
+    def tariff(
+        self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
+    ) -> Tariff:
+        return cost.tariff(self._stated)
+
+    @override
+    def worst_case(self, mechanism: AbstractMechanism) -> WorstCase:
+        return WorstCase("replace_one" if _can_replace(mechanism) else "add_or_remove_one")
+
+    @override
+    def premises(self, mechanism: AbstractMechanism) -> tuple[Premise, ...]:
+        return PREMISES
+
+    @override
+    def check_question(self, question: str, prior: float | None) -> None:
+        if question == "deletion_capacity":
+            reason = (
+                "which candidates are in is not independent of one another, and the bound of each is for one alone."
+            )
+            raise UnsupportedCombination("question", "deletion_capacity for practical", reason, ("worst_case",))
+        if prior not in (None, PRIOR):
+            reason = "PMP averages over data that hold half of the candidates."
+            raise UnsupportedCombination("prior", "a prior other than 1/2 for practical", reason, ("prior 0.5",))
+
+    @property
+    def _stated(self) -> ApproximateDp:
+        return ApproximateDp(epsilon=self.epsilon_pmp, delta=self.delta)
+
+
+def _can_replace(mechanism: AbstractMechanism) -> bool:
+    """Whether the worst case of replacing a record has known curves."""
+    parts = [part for _, part in mechanism.drawn()] if isinstance(mechanism, Mixture) else [mechanism]
+    steps = (step for part in parts for step, _ in part.elementary_steps())
+    return not any(isinstance(step, PoissonSampled) for step in steps)

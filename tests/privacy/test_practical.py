@@ -1,0 +1,141 @@
+"""The practical attacker: the curve of a stated PMP parameter, what it is refused, and the worst case beside it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from service.privacy.composition import cost
+from service.privacy.errors import OutOfDomain, UnsupportedCombination
+from service.privacy.questions import membership, profile
+from service.privacy.threat_models.practical import Practical
+from service.privacy.threat_models.worst_case import WorstCase
+from tests.privacy.cases import built, dpsgd, gaussian, laplace, mixture, sampled
+from tests.privacy.references import rows
+
+PURE = {"type": "pure_dp", "epsilon": 4.0}
+NOISY_SGD = {
+    "type": "noisy_sgd",
+    "dataset_size": 1000,
+    "batch_size": 100,
+    "dimension": 10,
+    "steps": 5,
+    "noise_std": 1.0,
+    "max_grad_norm": 10.0,
+}
+
+
+def practical(epsilon: float, delta: float = 0.0) -> Practical:
+    return Practical(epsilon_pmp=epsilon, delta=delta)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, math.log(2), 1.0, 5.0, 40.0])
+def test_success_and_eta(epsilon: float) -> None:
+    """Success 1/(1 + e^-eps), eta = tanh(eps/2)/2: half the advantage, less than the printed (1 - e^-eps)/2."""
+    curve = practical(epsilon).curves(built(PURE)).add
+    accuracy = membership.attack_accuracy(curve, 0.5).value
+    assert accuracy.lower <= 1 / (1 + math.exp(-epsilon)) * (1 + 1e-15)
+    assert accuracy.upper >= 1 / (1 + math.exp(-epsilon)) * (1 - 1e-15)
+    assert accuracy.relative_width() <= 1e-14
+    advantage = membership.advantage(curve).value
+    assert advantage.upper / 2 == pytest.approx(math.tanh(epsilon / 2) / 2, rel=1e-14)
+    assert advantage.lower / 2 <= -math.expm1(-epsilon) / 2
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.5, 3.0])
+@pytest.mark.parametrize("delta", [1e-9, 0.01, 0.4, 1.0])
+def test_success_with_delta(epsilon: float, delta: float) -> None:
+    curve = practical(epsilon, delta).curves(built(PURE)).both
+    accuracy = membership.attack_accuracy(curve, 0.5).value
+    assert accuracy.upper == pytest.approx((math.exp(epsilon) + delta) / (1 + math.exp(epsilon)), rel=1e-14)
+    assert profile.delta(curve, epsilon).value.upper == delta
+    if delta < 1:
+        assert profile.epsilon(curve, delta).value.upper == epsilon
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in rows("pmp") if row["id"].startswith("conv_")], ids=lambda row: row["id"]
+)
+def test_reference_values(row: dict[str, Any]) -> None:
+    curve = practical(row["inputs"]["eps"]).curves(built(PURE)).add
+    if row["id"].startswith("conv_mip"):
+        assert membership.advantage(curve).value.upper / 2 == pytest.approx(row["value"], rel=1e-14)
+    else:
+        assert membership.attack_accuracy(curve, 0.5).value.upper == pytest.approx(row["value"], rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("spec", "relation"),
+    [
+        (PURE, "replace_one"),
+        (gaussian(1.0), "replace_one"),
+        (laplace(1.0), "replace_one"),
+        (NOISY_SGD, "replace_one"),
+        (sampled(1.0, gaussian(1.0)), "replace_one"),
+        (sampled(0.1, gaussian(1.0)), "add_or_remove_one"),
+        (dpsgd(1.0, 0.1, 10), "add_or_remove_one"),
+        (mixture((0.5, gaussian(1.0)), (0.5, dpsgd(1.0, 0.1, 10))), "add_or_remove_one"),
+        (mixture((0.5, gaussian(1.0)), (0.5, gaussian(2.0))), "replace_one"),
+    ],
+    ids=str,
+)
+def test_the_worst_case_beside_is_that_of_replacing_where_it_is_known(spec: dict[str, Any], relation: str) -> None:
+    """All data sets of PMP have n records: neighbours differ by a replaced one."""
+    model, mechanism = practical(1.0), built(spec)
+    assert model.worst_case(mechanism) == WorstCase(relation)
+    model.worst_case(mechanism).curves(mechanism)
+    notes = model.curves(mechanism).notes
+    assert any("adding or removing" in note for note in notes) == (relation == "add_or_remove_one")
+
+
+def test_the_curve_is_that_of_the_parameter_whatever_the_mechanism() -> None:
+    curves = [practical(0.7, 1e-3).curves(built(spec)) for spec in (PURE, gaussian(0.1), dpsgd(1.0, 0.1, 10))]
+    readings = {profile.delta(pair.both, 0.3).value.upper for pair in curves}
+    assert len(readings) == 1
+    assert all(pair.add is pair.remove for pair in curves)
+    for pair in curves:
+        assert any("does not compose" in note for note in pair.notes)
+        assert any("1/2" in note for note in pair.notes)
+
+
+def test_there_is_one_method() -> None:
+    model, mechanism = practical(1.0), built(PURE)
+    assert set(model.curves_by_method(mechanism, ("closed_form", "contour", "clt"))) == {"closed_form"}
+    with pytest.raises(UnsupportedCombination) as caught:
+        model.curves(mechanism, "discretised")
+    assert caught.value.field == "method"
+    assert model.tariff(built(dpsgd(1.0, 0.1, 10))) is cost.SAME_BOTH_WAYS
+
+
+@pytest.mark.parametrize("prior", [0.0, 0.1, math.nextafter(0.5, 0), math.nextafter(0.5, 1), 1.0])
+def test_other_priors_are_refused(prior: float) -> None:
+    model = practical(1.0)
+    for question in ("attack_accuracy", "positive_predictive_value", "unlearning_guarantee"):
+        model.check_question(question, 0.5)
+        with pytest.raises(UnsupportedCombination) as caught:
+            model.check_question(question, prior)
+        assert caught.value.field == "prior"
+
+
+def test_deletion_capacity_is_refused_and_the_rest_is_not() -> None:
+    model = practical(1.0)
+    with pytest.raises(UnsupportedCombination) as caught:
+        model.check_question("deletion_capacity", 0.5)
+    assert caught.value.field == "question"
+    for question in ("trade_off", "epsilon", "delta", "advantage", "gdp_mu", "reconstruction"):
+        model.check_question(question, None)
+    WorstCase().check_question("deletion_capacity", 0.1)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(-1.0, 0.0), (math.inf, 0.0), (math.nan, 0.0), (1.0, -0.1), (1.0, 1.1)])
+def test_parameters_outside_their_domain(epsilon: float, delta: float) -> None:
+    with pytest.raises(OutOfDomain):
+        practical(epsilon, delta)
+
+
+def test_its_premises_cannot_be_seen_from_the_mechanism() -> None:
+    premises = practical(1.0).premises(built(PURE))
+    assert premises
+    assert all(premise.holds == "unknown" for premise in premises)
