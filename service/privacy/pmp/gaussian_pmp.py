@@ -121,7 +121,7 @@ def _root(ratios: FloatArray, log_target: float) -> float:
         value += log_share - log_target
         low, high = (epsilon, high) if value > 0 else (low, epsilon)
         step = epsilon - value / slope
-        before, epsilon = epsilon, step if low < step < high else 0.5 * (low + high)
+        before, epsilon = epsilon, step if low <= step <= high else 0.5 * (low + high)
         if abs(epsilon - before) <= CONVERGED * epsilon:
             break
     return epsilon
@@ -139,7 +139,7 @@ def _log_mean_and_slope(epsilon: float, ratios: FloatArray) -> tuple[float, floa
     right = special.erfcx(math.sqrt(0.5) * (epsilon / ratios + 0.5 * ratios))
     right_tail = 0.5 * np.where(left > 0, scaled, np.exp(-0.5 * left**2)) * right
     total, fall = float(np.maximum(tail - right_tail, 0.0).mean()), float(right_tail.mean())
-    return (math.log(total) - least, -fall / total) if total > 0 < fall else (-math.inf, -1.0)
+    return (math.log(total) - least, -max(fall / total, 1e-300)) if total > 0 else (-math.inf, -1.0)
 
 
 def _shares(points: QueryPoints, rows: NDArray[np.intp], epsilon: float, log_target: float) -> FloatArray:
