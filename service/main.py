@@ -17,16 +17,20 @@ from api_schemas.bounds import BoundsRequest
 from api_schemas.curves import CurvesRequest
 from api_schemas.glir_audit import GlirAuditRequest
 from api_schemas.glrt_audit import GlrtAuditRequest
+from api_schemas.pmp_gaussian import PmpGaussianRequest
+from api_schemas.pmp_simulations import PmpSimulationsRequest
 from service.api import documentation, problem_responses
 from service.api.dependencies import Services
 from service.api.readiness import KNOWN_ANSWERS, Readiness
-from service.api.routes import audits, bounds, curves, discovery, operations, pages, results
+from service.api.routes import audits, bounds, curves, discovery, operations, pages, pmp_gaussian, pmp_simulations, results
 from service.computations.abstract import Computation
 from service.computations.attack_counts import ATTACK_COUNTS
 from service.computations.bounds import BOUNDS
 from service.computations.curves import CURVES
 from service.computations.glir_audit import GLIR_AUDIT
 from service.computations.glrt_audit import GLRT_AUDIT
+from service.computations.pmp_gaussian import PMP_GAUSSIAN
+from service.computations.pmp_simulations import PMP_SIMULATIONS
 from service.engine_version import ENGINE_VERSION
 from service.execution.admission import Admission
 from service.execution.leases import RedisLeases
@@ -47,6 +51,8 @@ COMPUTATIONS: tuple[Computation[Any, Any], ...] = (
     ATTACK_COUNTS,
     GLIR_AUDIT,
     GLRT_AUDIT,
+    PMP_GAUSSIAN,
+    PMP_SIMULATIONS,
 )
 LONGEST_BODY_READ_AGAIN = 256 * 1024
 SECONDS_PER_DAY = 86_400
@@ -77,10 +83,10 @@ def create_app(settings: Settings) -> FastAPI:
         separate_input_output_schemas=False,
         generate_unique_id_function=lambda route: route.name,
     )
-    app.router.routes[:0] = [bounds.ROUTE, curves.ROUTE, *audits.ROUTES]  # asked most, matched first
+    app.router.routes[:0] = [bounds.ROUTE, curves.ROUTE, *audits.ROUTES, pmp_gaussian.ROUTE, pmp_simulations.ROUTE]  # asked most, matched first
     for room in (results, discovery, operations, pages):
         app.include_router(room.router)
-    documentation.install(app, (BoundsRequest, CurvesRequest, AttackCountsRequest, GlirAuditRequest, GlrtAuditRequest))
+    documentation.install(app, (BoundsRequest, CurvesRequest, AttackCountsRequest, GlirAuditRequest, GlrtAuditRequest, PmpGaussianRequest, PmpSimulationsRequest))
     problem_responses.install(app)
     app.add_middleware(
         HttpTelemetry,

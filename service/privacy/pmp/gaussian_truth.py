@@ -26,11 +26,13 @@ from service.privacy.pmp.gaussian_pmp import ExposureBound
 from service.privacy.pmp.gaussian_points import QueryPoints
 from service.privacy.trade_off.ulps import LOG_NORMAL_CDF_ERROR
 
-MOST_SUBSETS = 50_000
+MOST_SUBSETS = 20_000
 """With more subsets their sums are not written out."""
-MOST_SUMS = 500_000
+MOST_SUMS = 200_000
 """So many sums in all decide for how many points the truth is computed: the outermost first."""
 STEPS_PER_STD, MOST_OUTCOMES = 12, 4096
+MOST_DENSITIES = 100_000_000
+"""Sums times outcomes at which their densities are added, for all points together."""
 BLOCK_NUMBERS = 2**20
 MOST_ROUNDS = 100
 CLOSE = 1e-13
@@ -63,13 +65,14 @@ def known_exposure(points: QueryPoints, size: int, bound: ExposureBound, delta: 
     order = np.argsort(-np.abs(line.values), kind="stable")[: max(2, MOST_SUMS // subsets)]
     chosen = [exposed, *(point for point in order.tolist() if point != exposed)]
     inside, outside = (_subsets(points.count - 1, length) for length in (size - 1, size))
+    outcomes = min(MOST_OUTCOMES, MOST_DENSITIES // (2 * subsets * len(chosen)))
     found = 0.0
     for point in chosen:
         others = np.delete(line.values, point)
         with_point = others[inside].sum(axis=1) + line.values[point]
         without = others[outside].sum(axis=1)
         for one, other in ((with_point, without), (without, with_point)):
-            found = _LineTruth(one, other, line.error, delta).raised(found, bound.epsilon)
+            found = _LineTruth(one, other, line.error, delta, outcomes).raised(found, bound.epsilon)
     return KnownExposure(found, len(chosen))
 
 
@@ -106,13 +109,12 @@ def _subsets(count: int, size: int) -> NDArray[np.intp]:
 class _LineTruth:
     """The largest ln((P(S) - delta)/Q(S)) for mixtures P, Q of normal laws with these means, each within `error`."""
 
-    def __init__(self, one: FloatArray, other: FloatArray, error: float, delta: float) -> None:
+    def __init__(self, one: FloatArray, other: FloatArray, error: float, delta: float, outcomes: int) -> None:
         self._one, self._other, self._error, self._log_delta = one, other, error, math.log(delta)
         # Beyond the reach P has less than delta.
         reach = 3 + math.sqrt(-2 * self._log_delta)
         low, high = min(one.min(), other.min()) - reach, max(one.max(), other.max()) + reach
-        count = min(MOST_OUTCOMES, 2 + math.ceil((high - low) * STEPS_PER_STD))
-        self._outcomes = np.linspace(low, high, count)
+        self._outcomes = np.linspace(low, high, min(outcomes, 2 + math.ceil((high - low) * STEPS_PER_STD)))
         self._ratios = self._log_ratio(self._outcomes)
 
     def raised(self, low: float, high: float) -> float:

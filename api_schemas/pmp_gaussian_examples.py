@@ -1,0 +1,21 @@
+"""Named examples of PMP of the Gaussian mechanism for the published document."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+PMP_GAUSSIAN_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
+    "four_points": {
+        "summary": "The noisy sum of a random half of four numbers",
+        "value": {"points": [[0.0], [0.3], [0.7], [1.1]], "query": "sum", "noise_std": 0.8, "delta": 0.01},
+    },
+    "target": {
+        "summary": "The mean of clipped records with noise for epsilon = 5: what does it mean for these points?",
+        "value": {
+            "points": [[0.2, 1.1], [-0.4, 0.3], [1.5, -0.2], [0.1, 0.1], [-2.0, 0.6], [0.5, -0.9]],
+            "query": "mean",
+            "clip_radius": 10.0,
+            "target": {"epsilon": 5.0, "delta": 0.01},
+        },
+    },
+}
