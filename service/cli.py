@@ -1,4 +1,4 @@
-"""`privacy-bounds serve`, `bounds` and `curves`: the service, and its computations without HTTP.
+"""`privacy-bounds serve`, `bounds`, `curves` and the others: the service, and its computations without HTTP.
 
 What a command needs is imported when it runs, so that `bounds` answers without loading a web framework.
 """
@@ -8,13 +8,36 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from service.computations.abstract import Computation
 
 PROBLEM_EXIT_CODE = 2
+
+
+class Command(NamedTuple):
+    """A computation as a command: its route, and where it is found when the command runs."""
+
+    path: str
+    module: str
+    attribute: str
+
+    def load(self) -> Computation[Any, Any]:
+        """The computation."""
+        module = import_module(f"service.computations.{self.module}")
+        computation: Computation[Any, Any] = getattr(module, self.attribute)
+        return computation
+
+
+COMMANDS = {
+    "bounds": Command("/v1/bounds", "bounds", "BOUNDS"),
+    "curves": Command("/v1/curves", "curves", "CURVES"),
+    "pmp-exponential": Command("/v1/pmp/exponential", "pmp_exponential", "PMP_EXPONENTIAL"),
+    "pmp-finite": Command("/v1/pmp/finite", "pmp_finite", "PMP_FINITE"),
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,14 +49,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     serve_parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     serve_parser.add_argument("--port", default=8000, type=int, help="port to listen on (default: %(default)s)")
 
-    for name in ("bounds", "curves"):
-        computing = commands.add_parser(name, help=f"answer a request of POST /v1/{name} with the same bytes")
+    for name, command in COMMANDS.items():
+        computing = commands.add_parser(name, help=f"answer a request of POST {command.path} with the same bytes")
         computing.add_argument("request", help="a JSON file, or - for standard input")
 
     chosen = parser.parse_args(arguments)
     if chosen.command == "serve":
         return serve(chosen.host, chosen.port)
-    return answer(_computation(chosen.command), chosen.request)
+    return answer(COMMANDS[chosen.command].load(), chosen.request)
 
 
 def serve(host: str, port: int) -> int:
@@ -58,16 +81,6 @@ def serve(host: str, port: int) -> int:
         proxy_headers=False,  # nothing here depends on who asks
     )
     return 0
-
-
-def _computation(command: str) -> Computation[Any, Any]:
-    if command == "curves":
-        from service.computations.curves import CURVES
-
-        return CURVES
-    from service.computations.bounds import BOUNDS
-
-    return BOUNDS
 
 
 def answer(computation: Computation[Any, Any], source: str) -> int:

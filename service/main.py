@@ -14,13 +14,17 @@ from pydantic import ValidationError
 
 from api_schemas.bounds import BoundsRequest
 from api_schemas.curves import CurvesRequest
+from api_schemas.pmp_exponential import PmpExponentialRequest
+from api_schemas.pmp_finite import PmpFiniteRequest
 from service.api import documentation, problem_responses
 from service.api.dependencies import Services
 from service.api.readiness import KNOWN_ANSWERS, Readiness
-from service.api.routes import bounds, curves, discovery, operations, pages, results
+from service.api.routes import bounds, curves, discovery, operations, pages, pmp_exponential, pmp_finite, results
 from service.computations.abstract import Computation
 from service.computations.bounds import BOUNDS
 from service.computations.curves import CURVES
+from service.computations.pmp_exponential import PMP_EXPONENTIAL
+from service.computations.pmp_finite import PMP_FINITE
 from service.engine_version import ENGINE_VERSION
 from service.execution.admission import Admission
 from service.execution.leases import RedisLeases
@@ -34,7 +38,12 @@ from service.telemetry.logs import make_logger
 from service.telemetry.metrics import Metrics
 
 DISTRIBUTION = "privacy-bounds"
-COMPUTATIONS: tuple[Computation[Any, Any], ...] = (BOUNDS, CURVES)
+COMPUTATIONS: tuple[Computation[Any, Any], ...] = (
+    BOUNDS,
+    CURVES,
+    PMP_EXPONENTIAL,
+    PMP_FINITE,
+)
 LONGEST_BODY_READ_AGAIN = 256 * 1024
 SECONDS_PER_DAY = 86_400
 LEASE_BEYOND_TIME_LIMIT_SECONDS = 5.0
@@ -64,10 +73,11 @@ def create_app(settings: Settings) -> FastAPI:
         separate_input_output_schemas=False,
         generate_unique_id_function=lambda route: route.name,
     )
-    app.router.routes[:0] = [bounds.ROUTE, curves.ROUTE]  # asked most, matched first
+    # Asked most, matched first.
+    app.router.routes[:0] = [bounds.ROUTE, curves.ROUTE, pmp_exponential.ROUTE, pmp_finite.ROUTE]
     for room in (results, discovery, operations, pages):
         app.include_router(room.router)
-    documentation.install(app, (BoundsRequest, CurvesRequest))
+    documentation.install(app, (BoundsRequest, CurvesRequest, PmpExponentialRequest, PmpFiniteRequest))
     problem_responses.install(app)
     app.add_middleware(
         HttpTelemetry,

@@ -238,7 +238,8 @@ class ComputationRunner:
     def _count(
         self, computation: AnyComputation, request: Any, place: Literal["inline", "worker"], computed: Computed
     ) -> None:
-        self._metrics.computed(computation.name, request.mechanism.type, place, computed.seconds)
+        mechanism = getattr(request, "mechanism", None)
+        self._metrics.computed(computation.name, getattr(mechanism, "type", "none"), place, computed.seconds)
 
     def _computed(self, computation: AnyComputation, request: BaseModel, digest: str, computed: Computed) -> Answer:
         self._memory.put(computation.name, digest, computed.body)

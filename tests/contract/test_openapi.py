@@ -35,7 +35,19 @@ def test_the_committed_document_is_the_one_that_is_published() -> None:
 
 def test_operations_are_named_after_their_functions() -> None:
     names = {operation["operationId"] for operation in OPERATIONS.values()}
-    assert names == {"bounds", "curves", "result", "catalogue", "limits", "version", "livez", "readyz", "metrics"}
+    assert names == {
+        "bounds",
+        "curves",
+        "pmp_exponential",
+        "pmp_finite",
+        "result",
+        "catalogue",
+        "limits",
+        "version",
+        "livez",
+        "readyz",
+        "metrics",
+    }
     assert all(len(operation["tags"]) == 1 for operation in OPERATIONS.values())
     assert all(operation.get("description") for operation in OPERATIONS.values())
 

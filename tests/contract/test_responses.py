@@ -25,6 +25,9 @@ from api_schemas.examples import BOUNDS_EXAMPLES, CURVES_EXAMPLES
 from api_schemas.fields import shape_of, type_of
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.options import OPTIONS
+from api_schemas.pmp_examples import PMP_EXPONENTIAL_EXAMPLES, PMP_FINITE_EXAMPLES
+from api_schemas.pmp_exponential import PmpExponentialRequest
+from api_schemas.pmp_finite import PmpFiniteRequest
 from api_schemas.problems import FieldError, Problem
 from api_schemas.questions import QuestionSpec
 from service.privacy.composition import choose
@@ -156,7 +159,15 @@ def test_the_catalogue_lists_everything() -> None:
     assert epsilon["parameters"][0]["unit"] == "nats"
 
 
-@pytest.mark.parametrize(("model", "examples"), [(BoundsRequest, BOUNDS_EXAMPLES), (CurvesRequest, CURVES_EXAMPLES)])
+@pytest.mark.parametrize(
+    ("model", "examples"),
+    [
+        (BoundsRequest, BOUNDS_EXAMPLES),
+        (CurvesRequest, CURVES_EXAMPLES),
+        (PmpExponentialRequest, PMP_EXPONENTIAL_EXAMPLES),
+        (PmpFiniteRequest, PMP_FINITE_EXAMPLES),
+    ],
+)
 def test_examples_are_valid_requests(model: type[BaseModel], examples: dict[str, Any]) -> None:
     for example in examples.values():
         model.model_validate_json(json.dumps(example["value"]))

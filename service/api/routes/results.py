@@ -8,17 +8,21 @@ from fastapi import APIRouter, Path, Request, Response
 
 from api_schemas.bounds import BoundsResponse
 from api_schemas.curves import CurvesResponse
+from api_schemas.pmp_exponential import PmpExponentialResponse
+from api_schemas.pmp_finite import PmpFiniteResponse
 from service.api.answers import NOT_MODIFIED, stored_response
 from service.api.dependencies import UsedServices
 from service.api.documentation import problems
 from service.api.problems import ResultNotFound
 from service.computations.bounds import BOUNDS
 from service.computations.curves import CURVES
+from service.computations.pmp_exponential import PMP_EXPONENTIAL
+from service.computations.pmp_finite import PMP_FINITE
 from service.telemetry.http import record_of
 
 router = APIRouter(tags=["results"])
 
-COMPUTATIONS = (BOUNDS.name, CURVES.name)
+COMPUTATIONS = (BOUNDS.name, CURVES.name, PMP_EXPONENTIAL.name, PMP_FINITE.name)
 IMMUTABLE = "public, max-age=31536000, immutable"
 
 Digest = Annotated[
@@ -36,7 +40,7 @@ Digest = Annotated[
 
 @router.get(
     "/v1/results/{digest}",
-    response_model=BoundsResponse | CurvesResponse,
+    response_model=BoundsResponse | CurvesResponse | PmpExponentialResponse | PmpFiniteResponse,
     responses=NOT_MODIFIED | problems(404, 422, 500),
 )
 async def result(request: Request, digest: Digest, services: UsedServices) -> Response:

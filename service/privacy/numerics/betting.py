@@ -2,9 +2,9 @@
 
 While the mean of y in [0, h] is mu, the capital prod (1 + lambda_t (y_t - mu)) is a martingale for any bets lambda_t in
 [0, 1/mu] that are fixed before y_t is seen, so it reaches 1/failure with probability at most `failure`: the mu at which
-it has done so are refused. Bets near sqrt(2 ln(1/failure)/(T variance)) make the bound as tight as Bernstein's, and bets
-of the order of 1/mu make it sharp for small means. Waudby-Smith, Ramdas 2024 (Estimating means of bounded random
-variables by betting), Theorem 3.
+it has done so are refused. Bets near sqrt(2 ln(1/failure)/(T variance)) make the bound as tight as Bernstein's, bets of
+the order of 1/mu make it sharp for small means. Waudby-Smith, Ramdas 2024 (Estimating means of bounded random variables
+by betting), Theorem 3.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ ROUNDS_WATCHED = 16
 """Rounds without a bet, from which the first variance comes."""
 BISECTIONS = 40
 ROUNDS_PER_LOGARITHM = 8
+SMALLEST_VARIANCE = 1e-200
+"""Bets are finite where nothing varies."""
 
 
 def mean_at_least(values: FloatArray, log_factor: float) -> FloatArray:
@@ -29,7 +31,8 @@ def mean_at_least(values: FloatArray, log_factor: float) -> FloatArray:
     the column below the exact bound; 0 where nothing can be said.
     """
     bets = _bets(values, log_factor)
-    low, high = np.zeros(values.shape[1]), values.mean(axis=0)
+    high: FloatArray = values.mean(axis=0)
+    low = np.zeros_like(high)
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
         refused = _log_capital(values, bets, middle) >= log_factor
@@ -46,8 +49,9 @@ def _bets(values: FloatArray, log_factor: float) -> FloatArray:
     sums, squares = np.cumsum(shifted, axis=0), np.cumsum(shifted**2, axis=0)
     variances = np.maximum(squares - sums**2 / counts, 0.0) / counts
     bets = np.zeros_like(values)
-    smallest = np.finfo(np.float64).tiny
-    bets[ROUNDS_WATCHED:] = np.sqrt(2 * log_factor / (rounds * np.maximum(variances, smallest)))[ROUNDS_WATCHED - 1 : -1]
+    bets[ROUNDS_WATCHED:] = np.sqrt(2 * log_factor / (rounds * np.maximum(variances, SMALLEST_VARIANCE)))[
+        ROUNDS_WATCHED - 1 : -1
+    ]
     return bets
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from service.privacy.enclosure import Enclosure, Evidence, FloatArray
 from service.privacy.errors import OutOfDomain
 from service.privacy.pmp.exponential_exact import exact_log_ratios
-from service.privacy.pmp.exponential_population import Population
+from service.privacy.pmp.exponential_population import LARGEST_SAMPLED_RANGE, Population
 from service.privacy.pmp.exponential_swap import SwapBounds
 
 Direction = Literal["in_over_out", "out_over_in"]
@@ -42,7 +42,9 @@ class ExponentialPmp:
     method: Method
 
 
-def exponential_pmp(population: Population, bounds: SwapBounds, sampling: Sampling | None, *, exact: bool) -> ExponentialPmp:
+def exponential_pmp(
+    population: Population, bounds: SwapBounds, sampling: Sampling | None, *, exact: bool
+) -> ExponentialPmp:
     """The largest |ln(P(w | x in D)/P(w | x not in D))| over objects w and points x, D a uniform n-subset of 2n points.
 
     `exact`: all C(2n, n) subsets are summed (certified). Else an interval from `sampling` that holds with its
@@ -58,7 +60,7 @@ def exponential_pmp(population: Population, bounds: SwapBounds, sampling: Sampli
         upper = min(largest + ratios.error, float(bounds.either.max()))
         epsilon = Enclosure(max(largest - ratios.error, 0.0), upper, Evidence.CERTIFIED)
         return _at(ratios.values, ratios.values, epsilon, "enumeration")
-    if sampling is not None:
+    if sampling is not None and population.point_range <= LARGEST_SAMPLED_RANGE:
         return _sampled(population, bounds, sampling)
     epsilon = Enclosure(0.0, float(bounds.either.max()), Evidence.CERTIFIED)
     return _at(bounds.with_point, -bounds.without, epsilon, "swap_bound")

@@ -1,4 +1,4 @@
-"""The differential privacy of the exponential mechanism on one population: what holds for subsets that differ in a point.
+"""Differential privacy of the exponential mechanism on one population: among subsets that differ in a point.
 
 Two readings that the literature mixes up. Exact: the largest |ln p(w|D)/p(w|D')| over adjacent n-subsets D, D' of X. By
 sensitivity: epsilon times (sensitivity on X)/(sensitivity), which is larger, because what a point adds to the losses of
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from service.privacy.enclosure import Enclosure, Evidence, FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
-from service.privacy.pmp.exponential_population import Population
+from service.privacy.pmp.exponential_population import Population, subsets_of
 from service.privacy.pmp.exponential_swap import SwapBounds
 
 SUBSETS_AT_ONCE = 4096
@@ -59,11 +59,10 @@ def _all_subsets(population: Population) -> Iterator[NDArray[np.bool_]]:
     """All (n - 1)-subsets, in blocks."""
     points, size = 2 * population.half, population.half - 1
     for start in range(0, 2**points, PATTERNS_AT_ONCE):
-        patterns = np.arange(start, min(start + PATTERNS_AT_ONCE, 2**points))
+        patterns = np.arange(start, min(start + PATTERNS_AT_ONCE, 2**points), dtype=np.int64)
         patterns = patterns[np.bitwise_count(patterns) == size]
         for first in range(0, len(patterns), SUBSETS_AT_ONCE):
-            block = patterns[first : first + SUBSETS_AT_ONCE]
-            yield (block[:, None] >> np.arange(points) & 1).astype(np.bool_)
+            yield subsets_of(patterns[first : first + SUBSETS_AT_ONCE], points)
 
 
 def _concentrated_subsets(population: Population) -> Iterator[NDArray[np.bool_]]:

@@ -1,6 +1,6 @@
 """The PMP parameter of the exponential mechanism by enumeration of all n-subsets, met in the middle.
 
-A subset is D = A + B, A from the first n points and B from the last. With a_w = exp(sum over A of theta_w), b_w likewise
+A subset is D = A + B, A from the first n points, B from the last. With a_w = exp(sum over A of theta_w), b_w likewise
 and Z = sum a_v b_v, the sum of p(w|D) = a_w b_w/Z over all B of one size is a_w sum_B b_w/Z: matrix products, and no
 exponential per subset. Where products would underflow the same sums run in log space. Every sum is one of positive
 terms, those without a point too. Lowy et al. 2023, Proposition 9, in both directions.
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from service.privacy.enclosure import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
-from service.privacy.pmp.exponential_population import LARGEST_LINEAR_SPREAD, Population
+from service.privacy.pmp.exponential_population import LARGEST_LINEAR_SPREAD, Population, subsets_of
 
 LARGEST_BLOCK = 2**18
 """Numbers in a matrix of subsets of both halves, which is computed in blocks."""
@@ -77,27 +77,32 @@ class _Meeting:
 def _meetings(population: Population) -> Iterator[_Meeting]:
     half = population.half
     halves = population.logits[:, :half], population.logits[:, half:]
-    members = (np.arange(2**half)[:, None] >> np.arange(half) & 1).astype(np.bool_)
+    members = subsets_of(np.arange(2**half, dtype=np.int64), half)
     sizes = members.sum(axis=1)
     for size in range(half + 1):
         chosen = members[sizes == size], members[sizes == half - size]
-        sums = tuple(subsets @ part.T for subsets, part in zip(chosen, halves, strict=True))
-        shifted = tuple(logits - logits.max(axis=1, keepdims=True) for logits in sums)
-        yield _Meeting(chosen, (shifted[0], shifted[1]))
+        yield _Meeting(chosen, (_shifted(chosen[0] @ halves[0].T), _shifted(chosen[1] @ halves[1].T)))
+
+
+def _shifted(logits: FloatArray) -> FloatArray:
+    return logits - logits.max(axis=1, keepdims=True)
 
 
 def _linear_sums(population: Population) -> tuple[FloatArray, FloatArray]:
     """ln of the sums of p(w|D) over subsets with and without each point: objects x points."""
     half = population.half
-    with_point, without = np.zeros((2, *population.logits.shape))
+    with_point, without = np.zeros_like(population.logits), np.zeros_like(population.logits)
     for meeting in _meetings(population):
-        first, other = map(np.exp, meeting.logits)
+        first, other = np.exp(meeting.logits[0]), np.exp(meeting.logits[1])
         first_sums, other_sums = np.empty_like(first), np.zeros_like(other)
         for rows in meeting.blocks(LARGEST_BLOCK):
             inverse = 1 / (first[rows] @ other.T)
             first_sums[rows] = inverse @ other
             other_sums += inverse.T @ first[rows]
-        for place, members, sums in ((0, meeting.members[0], first * first_sums), (half, meeting.members[1], other * other_sums)):
+        for place, members, sums in (
+            (0, meeting.members[0], first * first_sums),
+            (half, meeting.members[1], other * other_sums),
+        ):
             columns = slice(place, place + half)
             with_point[:, columns] += sums.T @ members
             without[:, columns] += sums.T @ ~members
@@ -107,7 +112,7 @@ def _linear_sums(population: Population) -> tuple[FloatArray, FloatArray]:
 def _log_sums(population: Population) -> tuple[FloatArray, FloatArray]:
     """The same with every sum in log space, scaled by its own largest term."""
     half = population.half
-    with_point, without = np.full((2, *population.logits.shape), -np.inf)
+    with_point, without = np.full_like(population.logits, -np.inf), np.full_like(population.logits, -np.inf)
     for meeting in _meetings(population):
         first, other = meeting.logits
         first_sums, other_sums = np.empty_like(first), np.full_like(other, -np.inf)

@@ -1,7 +1,7 @@
 """The exponential mechanism on one population: losses of points, logits of objects, and what their rounding can move.
 
 The parent set X has N = 2n points, the data D is a uniform n-subset of it. Object w is drawn with probability
-p(w|D) proportional to exp(sum over D of theta_wi), theta_wi = -epsilon loss_wi/(2 Delta), for the mean loss divided by n.
+p(w|D) proportional to exp(sum over D of theta_wi), theta_wi = -epsilon loss_wi/(2 Delta), divided by n for the mean.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ from functools import cached_property
 from typing import final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from service.privacy.enclosure import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
 LARGEST_LINEAR_SPREAD = 600.0
 """Up to this spread of the logits of a subset no product of two exponentials underflows."""
+LARGEST_SAMPLED_RANGE = 200.0
+"""Up to this range of the logits of a point no ratio of two subsets that differ in a point overflows."""
 
 
 @final
@@ -30,7 +33,7 @@ class Losses:
     @staticmethod
     def given(values: FloatArray) -> Losses:
         """Losses that are known exactly."""
-        return Losses(values, np.zeros(values.shape[1]))
+        return Losses(values, np.zeros_like(values[0]))
 
     @staticmethod
     def euclidean(points: FloatArray, objects: FloatArray, clip_radius: float) -> Losses:
@@ -41,12 +44,18 @@ class Losses:
         values = np.stack([norms_of(clipped - chosen) for chosen in objects])
         # A norm of d coordinates is within (d/2 + 4) u of its value, a clipped point within (d/2 + 8) u of its norm.
         error = (2 * points.shape[1] + 24) * UNIT_ROUNDOFF
-        return Losses(values, error * (values.max(axis=0) + norms * scales))
+        sizes: FloatArray = values.max(axis=0) + norms * scales
+        return Losses(values, error * sizes)
 
     @property
     def widest_range(self) -> float:
         """max over objects of (max - min over points): the sensitivity of the sum loss on the population."""
         return float(np.ptp(self.values, axis=1).max())
+
+
+def subsets_of(patterns: NDArray[np.int64], points: int) -> NDArray[np.bool_]:
+    """Which of the points each bit pattern names: patterns x points."""
+    return patterns[:, None] & (np.int64(1) << np.arange(points, dtype=np.int64)) != 0
 
 
 def norms_of(vectors: FloatArray) -> FloatArray:
@@ -62,6 +71,13 @@ def ball_sensitivity(objects: FloatArray, clip_radius: float) -> float:
     Of the sum loss; that of the mean loss is an n-th of it. Lowy et al. 2023, Definition 7, for the Euclidean loss.
     """
     return clip_radius + min(clip_radius, float(norms_of(objects).max()))
+
+
+def largest_distance(objects: FloatArray) -> float:
+    """The largest distance of two objects (m x d): no replaced record moves the difference of two objects' Euclidean
+    losses by more than twice it, so epsilon/Delta times it bounds the differential privacy of the sum loss.
+    """
+    return max(float(norms_of(objects - chosen).max()) for chosen in objects)
 
 
 @final
@@ -104,6 +120,11 @@ class Population:
     def tells_nothing(self) -> bool:
         """Whether every subset gives the same law: all objects have the same losses, or epsilon is 0."""
         return not self.logits.any()
+
+    @property
+    def point_range(self) -> float:
+        """The largest max - min over the objects of the logits of one point."""
+        return float(np.ptp(self.logits, axis=0).max())
 
     @cached_property
     def spread(self) -> float:

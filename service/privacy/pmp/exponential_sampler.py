@@ -1,10 +1,10 @@
 """The PMP parameter of the exponential mechanism from samples: n-subsets drawn by p(w|D), each x read off its swaps.
 
 By the inequality of the means Z = sum_v exp(L_v) >= prod (exp(L_v)/lambda_v)^lambda_v, so p(w|D) is at most the product
-of exp(theta_wi - sum lambda_v theta_vi) over D, divided by e^H(lambda): a product weight, from which n-subsets are drawn exactly by
-symmetric polynomials and accepted with the probability that is left. Of an accepted D the chance that x is in it,
-given that it is D or D with x exchanged for a uniform partner, is averaged over the n partners: its mean is P(x in D | w),
-whose odds are P(w | x in D)/P(w | x not in D). Intervals for the means come from `numerics/betting.py`.
+of exp(theta_wi - sum lambda_v theta_vi) over D, divided by e^H(lambda): a product weight, from which n-subsets are
+drawn exactly by symmetric polynomials and accepted with the probability that is left. Of an accepted D the chance that
+x is in it, given that it is D or D with x exchanged for one of n partners, is averaged over the partners. Its mean is
+P(x in D | w), whose odds are P(w | x in D)/P(w | x not in D). Intervals for the means come from `numerics/betting.py`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from service.privacy.numerics.betting import mean_at_least
 from service.privacy.pmp.exponential_population import Population
 from service.privacy.pmp.exponential_swap import SwapBounds
 
-LARGEST_SAMPLED_RANGE = 200.0
-"""Up to this range of the logits of a point no ratio of two swapped subsets overflows."""
 PROPOSALS_PER_SAMPLE = 16
 """Drawing ends when so many proposals were made for each accepted one asked for."""
 PROPOSALS_AT_ONCE = 4096
@@ -76,7 +74,9 @@ def sampled_log_odds(population: Population, bounds: SwapBounds, samples: int, s
     return odds
 
 
-def _ends(chances: FloatArray, lowest: FloatArray, highest: FloatArray, log_factor: float) -> tuple[FloatArray, FloatArray]:
+def _ends(
+    chances: FloatArray, lowest: FloatArray, highest: FloatArray, log_factor: float
+) -> tuple[FloatArray, FloatArray]:
     """Ends for the means of columns of numbers in [lowest, highest]."""
     if not len(chances):
         return lowest, highest
@@ -114,11 +114,12 @@ def _tilts(logits: FloatArray, size: int) -> FloatArray:
 
 def _centre(scores: FloatArray, size: int) -> FloatArray:
     """For each row the c at which the chances expit(score + c) sum to `size`, by bisection."""
-    low = -scores.max(axis=1, keepdims=True) - math.log(scores.shape[1])
-    high = -scores.min(axis=1, keepdims=True) + math.log(scores.shape[1])
+    low: FloatArray = -scores.max(axis=1, keepdims=True) - math.log(scores.shape[1])
+    high: FloatArray = -scores.min(axis=1, keepdims=True) + math.log(scores.shape[1])
     for _ in range(CENTRING_ROUNDS):
         middle = (low + high) / 2
-        many = expit(scores + middle).sum(axis=1, keepdims=True) > size
+        chances: FloatArray = expit(scores + middle)
+        many = chances.sum(axis=1, keepdims=True) > size
         low, high = np.where(many, low, middle), np.where(many, middle, high)
     return (low + high) / 2
 
@@ -176,7 +177,7 @@ def _weighted_subsets(
 
 
 def _chances_of_membership(logits: FloatArray, chosen: int, members: NDArray[np.bool_]) -> FloatArray:
-    """For each subset D and point x: the mean over its partners of p(w|E)/(p(w|E) + p(w|E')), E of both the one with x."""
+    """For each subset D and point x: mean over its n exchanges D' of p(w|E)/(p(w|D) + p(w|D')), E the one with x."""
     count, size = len(members), logits.shape[1] // 2
     inside = np.nonzero(members)[1].reshape(count, size)
     outside = np.nonzero(~members)[1].reshape(count, size)

@@ -1,9 +1,10 @@
 """A certified upper bound on the PMP parameter of the exponential mechanism in polynomial time, by swapping points.
 
-Putting b in the place of x changes ln p(w|D) by theta_wb - theta_wx - ln E exp(theta_vb - theta_vx) for some law of v: by
-no less than minus s(x, b) = max over v of (theta_wx - theta_vx) - (theta_wb - theta_vb). A subset with x has n partners b
-outside, and each subset without x is reached from n of them, so P(w | x not in D) is at least P(w | x in D) times the
-least mean of e^-s(x, b) over n points b: that over the n with the largest s. Likewise in the other direction with s(b, x).
+Putting b in the place of x changes ln p(w|D) by theta_wb - theta_wx - ln E exp(theta_vb - theta_vx) for some law of v:
+by no less than minus s(x, b) = max over v of (theta_wx - theta_vx) - (theta_wb - theta_vb). A subset with x has n
+partners b outside, and each subset without x is reached from n of them, so P(w | x not in D) is at least P(w | x in D)
+times the least mean of e^-s(x, b) over n points b: that over the n with the largest s. Likewise in the other direction
+with s(b, x).
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ LARGEST_BLOCK = 2**18
 class SwapBounds:
     """Upper bounds, objects x points; rounding is inside.
 
-    `with_point`: of ln(P(w | x in D)/P(w | x not in D)), `without`: of its negative. `gain`, `loss`: of ln p(w|D)/p(w|D')
-    and of its negative for any D with x and D' with another point in its place.
+    `with_point`: of ln(P(w | x in D)/P(w | x not in D)), `without`: of its negative. `gain`, `loss`: of
+    ln p(w|D)/p(w|D') and of its negative for any D with x and D' with another point in its place.
     """
 
     with_point: FloatArray
@@ -75,8 +76,8 @@ def _swaps(differences: FloatArray, block: slice) -> tuple[FloatArray, FloatArra
         change = own[:, None] - others
         np.maximum(gains, change, out=gains)
         np.maximum(losses, -change, out=losses)
-    places = np.arange(differences.shape[1])[block]
-    gains[places - block.start, places] = losses[places - block.start, places] = -np.inf
+    rows = np.arange(len(gains))
+    gains[rows, block.start + rows] = losses[rows, block.start + rows] = -np.inf
     return gains, losses
 
 

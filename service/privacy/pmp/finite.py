@@ -1,7 +1,7 @@
 """The PMP parameter of a finite mechanism: a table of output probabilities, one row for each n-subset of 2n points.
 
-P(a | x in D) and P(a | x not in D) are means of as many rows each. Their sums and the difference of these are rounded once
-(`math.fsum`), so that what is read off them is good to a few units in the last place, however little they differ.
+P(a | x in D) and P(a | x not in D) are means of as many rows each. Their sums and the difference of these are rounded
+once (`math.fsum`), so that what is read off them is good to a few units in the last place, however little they differ.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Direction = Literal["in_over_out", "out_over_in"]
 
 ROUNDING = 32 * UNIT_ROUNDOFF
 """Relative bound of what the few operations after rounded sums amount to."""
-LARGEST_EXPONENT = 700.0
+LARGEST_EXPONENT = 600.0
 """Up to it e^epsilon is a double, with products that are."""
 
 
@@ -63,7 +63,7 @@ class MembershipTable:
         return MembershipTable(table[:, :, 0], table[:, :, 1], table[:, :, 2], len(subsets) // 2)
 
     def epsilon(self) -> LargestRatio:
-        """max over points and outputs of |ln(P(a | x in D)/P(a | x not in D))|; outputs that never come do not count."""
+        """max over points and outputs of |ln(P(a | x in D)/P(a | x not in D))|; where both are 0 it is 0."""
         smaller = np.minimum(self.with_point, self.without)
         change = np.abs(self.difference)
         ratios = np.divide(change, smaller, out=np.where(change > 0, np.inf, 0.0), where=smaller > 0)
@@ -72,7 +72,7 @@ class MembershipTable:
         return LargestRatio(_around(math.log1p(float(ratios.max()))), int(point), int(output), direction)
 
     def delta(self, epsilon: float) -> Enclosure:
-        """Smallest delta of (epsilon, delta)-PMP: the largest sum over outputs of (P - e^epsilon P')+, both directions."""
+        """Smallest delta of (epsilon, delta)-PMP: the largest sum over outputs of (P - e^epsilon P')+, either way."""
         change = self.difference
         excess = (
             _excess(self.with_point, self.without, change, epsilon),
