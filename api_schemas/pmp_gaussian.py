@@ -34,7 +34,8 @@ class PmpGaussianParameters(Request):
     """What both ways to send the points have in common."""
 
     query: Annotated[
-        Literal["sum", "mean"], Field(description="What is released, with Gaussian noise, of the n records of the data.")
+        Literal["sum", "mean"],
+        Field(description="What is released, with Gaussian noise, of the n records of the data."),
     ] = "mean"
     clip_radius: Annotated[
         Annotated[float, Field(ge=1e-12, le=1e15)] | None,

@@ -19,3 +19,30 @@ PMP_GAUSSIAN_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
         },
     },
 }
+
+PMP_SIMULATIONS_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
+    "figure_1": {
+        "summary": "The exponential mechanism on normal data in one dimension (Figure 1 of the paper)",
+        "value": {
+            "experiment": "exponential",
+            "data_size": 6,
+            "dimension": 1,
+            "clip_radius": 10.0,
+            "epsilon_on_population": 5.0,
+            "trials": 10,
+        },
+    },
+    "figure_5": {
+        "summary": "The noisy mean with two outliers (Figure 5 of the paper)",
+        "value": {
+            "experiment": "gaussian",
+            "data_size": 100,
+            "dimension": 10,
+            "data_std": 5.0,
+            "clip_radius": 100.0,
+            "outliers": 2,
+            "epsilon": 5.0,
+            "trials": 10,
+        },
+    },
+}

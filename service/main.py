@@ -13,22 +13,39 @@ from prometheus_client import CollectorRegistry
 from pydantic import ValidationError
 
 from api_schemas.attack_counts import AttackCountsRequest
+from api_schemas.base import Request
 from api_schemas.bounds import BoundsRequest
 from api_schemas.curves import CurvesRequest
 from api_schemas.glir_audit import GlirAuditRequest
 from api_schemas.glrt_audit import GlrtAuditRequest
+from api_schemas.pmp_exponential import PmpExponentialRequest
+from api_schemas.pmp_finite import PmpFiniteRequest
 from api_schemas.pmp_gaussian import PmpGaussianRequest
 from api_schemas.pmp_simulations import PmpSimulationsRequest
 from service.api import documentation, problem_responses
 from service.api.dependencies import Services
 from service.api.readiness import KNOWN_ANSWERS, Readiness
-from service.api.routes import audits, bounds, curves, discovery, operations, pages, pmp_gaussian, pmp_simulations, results
+from service.api.routes import (
+    audits,
+    bounds,
+    curves,
+    discovery,
+    operations,
+    pages,
+    pmp_exponential,
+    pmp_finite,
+    pmp_gaussian,
+    pmp_simulations,
+    results,
+)
 from service.computations.abstract import Computation
 from service.computations.attack_counts import ATTACK_COUNTS
 from service.computations.bounds import BOUNDS
 from service.computations.curves import CURVES
 from service.computations.glir_audit import GLIR_AUDIT
 from service.computations.glrt_audit import GLRT_AUDIT
+from service.computations.pmp_exponential import PMP_EXPONENTIAL
+from service.computations.pmp_finite import PMP_FINITE
 from service.computations.pmp_gaussian import PMP_GAUSSIAN
 from service.computations.pmp_simulations import PMP_SIMULATIONS
 from service.engine_version import ENGINE_VERSION
@@ -51,8 +68,21 @@ COMPUTATIONS: tuple[Computation[Any, Any], ...] = (
     ATTACK_COUNTS,
     GLIR_AUDIT,
     GLRT_AUDIT,
+    PMP_EXPONENTIAL,
+    PMP_FINITE,
     PMP_GAUSSIAN,
     PMP_SIMULATIONS,
+)
+REQUESTS: tuple[type[Request], ...] = (
+    BoundsRequest,
+    CurvesRequest,
+    AttackCountsRequest,
+    GlirAuditRequest,
+    GlrtAuditRequest,
+    PmpExponentialRequest,
+    PmpFiniteRequest,
+    PmpGaussianRequest,
+    PmpSimulationsRequest,
 )
 LONGEST_BODY_READ_AGAIN = 256 * 1024
 SECONDS_PER_DAY = 86_400
@@ -83,10 +113,11 @@ def create_app(settings: Settings) -> FastAPI:
         separate_input_output_schemas=False,
         generate_unique_id_function=lambda route: route.name,
     )
-    app.router.routes[:0] = [bounds.ROUTE, curves.ROUTE, *audits.ROUTES, pmp_gaussian.ROUTE, pmp_simulations.ROUTE]  # asked most, matched first
+    pmp = (pmp_exponential.ROUTE, pmp_finite.ROUTE, pmp_gaussian.ROUTE, pmp_simulations.ROUTE)
+    app.router.routes[:0] = [bounds.ROUTE, curves.ROUTE, *audits.ROUTES, *pmp]  # asked most, matched first
     for room in (results, discovery, operations, pages):
         app.include_router(room.router)
-    documentation.install(app, (BoundsRequest, CurvesRequest, AttackCountsRequest, GlirAuditRequest, GlrtAuditRequest, PmpGaussianRequest, PmpSimulationsRequest))
+    documentation.install(app, REQUESTS)
     problem_responses.install(app)
     app.add_middleware(
         HttpTelemetry,

@@ -75,7 +75,9 @@ def pmp_gaussian_cost(request: AnyPmpGaussianRequest) -> int:
     exact = min(pairs, MOST_EXACT_PAIRS + 64 * count)
     subsets = math.comb(count, request.data_size_of(count))
     line = min(LARGEST_LINE_COST, SUM_COST * subsets * count) if subsets <= MOST_SUBSETS else 0
-    work = pairs * (PAIR_COST + COORDINATE_COST * dimension) + exact * (EXACT_PAIR_COST + 10 * COORDINATE_COST * dimension)
+    work = pairs * (PAIR_COST + COORDINATE_COST * dimension) + exact * (
+        EXACT_PAIR_COST + 10 * COORDINATE_COST * dimension
+    )
     return int(BASE_COST + line + READ_COST * count * dimension + work)
 
 

@@ -11,6 +11,8 @@ from api_schemas.bounds import BoundsResponse
 from api_schemas.curves import CurvesResponse
 from api_schemas.glir_audit import GlirAuditResponse
 from api_schemas.glrt_audit import GlrtAuditResponse
+from api_schemas.pmp_exponential import PmpExponentialResponse
+from api_schemas.pmp_finite import PmpFiniteResponse
 from api_schemas.pmp_gaussian import PmpGaussianResponse
 from api_schemas.pmp_simulations import PmpSimulationsResponse
 from service.api.answers import NOT_MODIFIED, stored_response
@@ -22,13 +24,28 @@ from service.computations.bounds import BOUNDS
 from service.computations.curves import CURVES
 from service.computations.glir_audit import GLIR_AUDIT
 from service.computations.glrt_audit import GLRT_AUDIT
+from service.computations.pmp_exponential import PMP_EXPONENTIAL
+from service.computations.pmp_finite import PMP_FINITE
 from service.computations.pmp_gaussian import PMP_GAUSSIAN
 from service.computations.pmp_simulations import PMP_SIMULATIONS
 from service.telemetry.http import record_of
 
 router = APIRouter(tags=["results"])
 
-COMPUTATIONS = (BOUNDS.name, CURVES.name, ATTACK_COUNTS.name, GLIR_AUDIT.name, GLRT_AUDIT.name, PMP_GAUSSIAN.name, PMP_SIMULATIONS.name)
+COMPUTATIONS = tuple(
+    computation.name
+    for computation in (
+        BOUNDS,
+        CURVES,
+        ATTACK_COUNTS,
+        GLIR_AUDIT,
+        GLRT_AUDIT,
+        PMP_EXPONENTIAL,
+        PMP_FINITE,
+        PMP_GAUSSIAN,
+        PMP_SIMULATIONS,
+    )
+)
 IMMUTABLE = "public, max-age=31536000, immutable"
 
 Digest = Annotated[
@@ -46,7 +63,15 @@ Digest = Annotated[
 
 @router.get(
     "/v1/results/{digest}",
-    response_model=BoundsResponse | CurvesResponse | AttackCountsResponse | GlirAuditResponse | GlrtAuditResponse | PmpGaussianResponse | PmpSimulationsResponse,
+    response_model=BoundsResponse
+    | CurvesResponse
+    | AttackCountsResponse
+    | GlirAuditResponse
+    | GlrtAuditResponse
+    | PmpExponentialResponse
+    | PmpFiniteResponse
+    | PmpGaussianResponse
+    | PmpSimulationsResponse,
     responses=NOT_MODIFIED | problems(404, 422, 500),
 )
 async def result(request: Request, digest: Digest, services: UsedServices) -> Response:
