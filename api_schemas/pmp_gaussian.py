@@ -35,7 +35,7 @@ class PmpGaussianParameters(Request):
 
     query: Annotated[
         Literal["sum", "mean"],
-        Field(description="What is released, with Gaussian noise, of the n records of the data."),
+        Field(description="What of the n records of the data is released with Gaussian noise."),
     ] = "mean"
     clip_radius: Annotated[
         Annotated[float, Field(ge=1e-12, le=1e15)] | None,
@@ -48,7 +48,7 @@ class PmpGaussianParameters(Request):
     noise_std: Annotated[
         Annotated[float, Field(ge=1e-12, le=1e15)] | None,
         Field(
-            description="Standard deviation of the noise on each coordinate of the released sum or mean; or send target.",
+            description="Standard deviation of the noise on each coordinate of the release; or send target.",
             examples=[0.5],
             exclude_if=is_none,
         ),

@@ -28,8 +28,8 @@ class PmpSimulationsRequest(Request):
     experiment: Annotated[
         Experiment,
         Field(
-            description="exponential: the nearest on average of m random unit vectors w is chosen privately, the points "
-            "are normal around the first of them; gaussian: the noisy mean, the points are normal around 0."
+            description="exponential: the nearest on average of m random unit vectors is chosen privately, points are "
+            "normal around the first of them; gaussian: the noisy mean, the points are normal around 0."
         ),
     ]
     data_size: Annotated[

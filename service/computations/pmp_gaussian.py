@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 import numpy as np
@@ -21,7 +20,7 @@ from service.privacy.pmp.gaussian import (
     worst_case_epsilon,
 )
 from service.privacy.pmp.gaussian_profile import noise_std_at
-from service.privacy.pmp.gaussian_truth import MOST_SUBSETS
+from service.privacy.pmp.gaussian_truth import written_subsets
 
 AnyPmpGaussianRequest = PmpGaussianRequest | PmpGaussianUpload
 
@@ -73,12 +72,10 @@ def pmp_gaussian_cost(request: AnyPmpGaussianRequest) -> int:
         count, dimension = len(request.points), len(request.points[0])
     pairs = count**2
     exact = min(pairs, MOST_EXACT_PAIRS + 64 * count)
-    subsets = math.comb(count, request.data_size_of(count))
-    line = min(LARGEST_LINE_COST, SUM_COST * subsets * count) if subsets <= MOST_SUBSETS else 0
-    work = pairs * (PAIR_COST + COORDINATE_COST * dimension) + exact * (
-        EXACT_PAIR_COST + 10 * COORDINATE_COST * dimension
-    )
-    return int(BASE_COST + line + READ_COST * count * dimension + work)
+    line = min(LARGEST_LINE_COST, SUM_COST * written_subsets(count, request.data_size_of(count)) * count)
+    looked_at = pairs * (PAIR_COST + COORDINATE_COST * dimension)
+    solved = exact * (EXACT_PAIR_COST + 10 * COORDINATE_COST * dimension)
+    return int(BASE_COST + line + READ_COST * count * dimension + looked_at + solved)
 
 
 def _points(request: AnyPmpGaussianRequest) -> FloatArray:

@@ -22,8 +22,8 @@ LARGEST_ARRAY_BYTES: Final = 2**27
 POINTS: Final = "points"
 TARGET: Final = "target."
 NAMES: Final = (
-    "Not an array here. The arrays are points, target.epsilon and target.delta, and the other parameters of the request "
-    "as arrays without dimensions."
+    "Not an array here. The arrays are points, target.epsilon and target.delta, and the other parameters of the "
+    "request as arrays without dimensions."
 )
 
 
@@ -76,10 +76,8 @@ def read_pmp_gaussian_upload(body: bytes) -> PmpGaussianUpload:
     if not 2 <= count <= LARGEST_POINT_COUNT or not 1 <= dimension <= LARGEST_POINT_DIMENSION:
         sentence = f"N must be in [2, {LARGEST_POINT_COUNT}] and d in [1, {LARGEST_POINT_DIMENSION}]."
         raise ArchiveError(pointer_to(POINTS), sentence)
+    if target:
+        parameters["target"] = target
     return PmpGaussianUpload(
-        **parameters,
-        **({"target": target} if target else {}),
-        archive_sha256=hashlib.sha256(body).hexdigest(),
-        count=count,
-        dimension=dimension,
+        **parameters, archive_sha256=hashlib.sha256(body).hexdigest(), count=count, dimension=dimension
     ).carrying(body)

@@ -18,8 +18,8 @@ def assumptions() -> tuple[Assumption, ...]:
     """What makes the answer conditional."""
     return (
         Assumption(
-            text="The data are a uniformly random subset, of the stated size, of the parent set, and the attacker knows "
-            "nothing more about them.",
+            text="The data are a uniformly random subset, of the stated size, of the parent set, and the attacker "
+            "knows nothing more about them.",
             holds="unknown",
         ),
         Assumption(
@@ -46,8 +46,8 @@ def notes(found: GaussianPmp, release: GaussianRelease, delta: float, count: int
         said.append("Records are not clipped, so that the worst case has no finite sensitivity and no finite epsilon.")
     if 2 * release.data_size != count:
         said.append(
-            f"A point is in the data with probability {release.data_size}/{count}: success_bound is for this prior, and "
-            "counts who always gives the likelier answer."
+            f"A point is in the data with probability {release.data_size}/{count}: success_bound is for this prior, "
+            "and counts who always gives the likelier answer."
         )
     return said
 

@@ -36,14 +36,14 @@ class GaussianRelease:
 
     @property
     def worst_ratio(self) -> Enclosure:
-        """Sensitivity over noise_std when one record is replaced: 2 C, for the mean over n; infinite without clipping."""
+        """Sensitivity (2 C, for the mean over n, for a replaced record) over noise_std; infinite without clipping."""
         return Enclosure.point(math.inf) if self.clip_radius is None else around(2 * self.clip_radius * self.scale, 4)
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class GaussianPmp:
-    """epsilon of PMP; the point of its upper end; and for how many points the truth on a line was computed (0: none)."""
+    """epsilon of PMP; the point of its upper end; for how many points the truth on a line was computed (0: none)."""
 
     epsilon: Enclosure
     point: int
@@ -67,7 +67,8 @@ def gaussian_pmp(points: FloatArray, release: GaussianRelease, delta: float) -> 
     """The PMP parameter for data drawn uniformly from the points (N x d), enclosed, in nats; 0 <= delta <= 1.
 
     Upper end: Lowy et al. 2023, Proposition 12, and the worst case. Lower end: sets of outcomes on a line. delta = 0:
-    infinite, as the log ratio of the two mixtures is unbounded, save where copies of the outermost points hide each other.
+    infinite, as the log ratio of the two mixtures is unbounded, save where copies of the outermost points hide each
+    other.
     """
     placed = QueryPoints.of(points, release.clip_radius, release.scale)
     if placed.coincide or delta == 1:

@@ -146,7 +146,7 @@ def _shares(points: QueryPoints, rows: NDArray[np.intp], epsilon: float, log_tar
     """Upper ends, in units of the target, of the mean of delta(epsilon; r) for each of these points."""
     # Cell k holds r up to (k + 1) steps; all r are below 2.01 units.
     steps = TABLE_CELLS / 2.01
-    edges = points.unit * (1 + 1e-12) / steps * np.arange(1, TABLE_CELLS + 1)
+    edges: FloatArray = points.unit * (1 + 1e-12) / steps * np.arange(1.0, TABLE_CELLS + 1)
     shares = np.exp(np.minimum(log_delta(epsilon, edges)[1] - log_target, math.log(LARGEST_SHARE)))
     table = (shares * (1 + 1e-6) + 1e-30).astype(np.float32)
     found = np.empty(len(rows))

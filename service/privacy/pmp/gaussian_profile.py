@@ -65,7 +65,7 @@ def delta_bounds(epsilon: FloatArray | float, ratio: FloatArray | float) -> Boun
 
 
 def epsilon_at(delta: float, ratio: Enclosure) -> Enclosure:
-    """The smallest epsilon >= 0 with delta(epsilon; r) <= delta, in nats; infinite for delta = 0 < r. 0 <= delta <= 1."""
+    """The smallest epsilon >= 0, in nats, with delta(epsilon; r) <= delta; infinite for delta = 0 < r. delta <= 1."""
     low, high = (_epsilon_at(delta, end) for end in (ratio.lower, ratio.upper))
     return Enclosure(low.lower, high.upper, Evidence.CERTIFIED)
 

@@ -1,8 +1,8 @@
 """A lower bound on the PMP parameter of the Gaussian mechanism, from sets of outcomes along one direction.
 
 For any set S of outcomes and each order of the two mixtures P, Q of a point (data with it, data without it), the
-parameter is at least ln((P(S) - delta)/Q(S)). What is projected on a direction is a post-processing, so sets on that line
-are enough for a bound. With few subsets the mixtures are written out and the best S found: it is where P > e^epsilon Q,
+parameter is at least ln((P(S) - delta)/Q(S)). To project on a direction is a post-processing, so sets on that line are
+enough for a bound. With few subsets the mixtures are written out and the best S found: it is where P > e^epsilon Q,
 between changes of sign. With more subsets S is a half-line, and Hoeffding 1963, Theorem 4, bounds its probabilities by
 exponential moments of sums drawn with replacement.
 """
@@ -28,6 +28,8 @@ from service.privacy.trade_off.ulps import LOG_NORMAL_CDF_ERROR
 
 MOST_SUBSETS = 20_000
 """With more subsets their sums are not written out."""
+MOST_MEMBERS = 2_000_000
+"""Subsets times their size that are held at once."""
 MOST_SUMS = 200_000
 """So many sums in all decide for how many points the truth is computed: the outermost first."""
 STEPS_PER_STD, MOST_OUTCOMES = 12, 4096
@@ -53,14 +55,14 @@ class KnownExposure:
 
 
 def known_exposure(points: QueryPoints, size: int, bound: ExposureBound, delta: float) -> KnownExposure:
-    """A lower bound on the parameter, in nats, for data of `size` of the points; the line leads through the exposed one.
+    """A lower bound on the parameter, in nats, for data of `size` of the points; the line leads to the exposed one.
 
     On the line itself (one dimension) and with all points it is the truth, to about 1e-9. 0 < delta <= 1.
     """
     exposed = bound.point
     line = _Line.through(points, size, exposed)
-    subsets = math.comb(points.count, size)
-    if subsets > MOST_SUBSETS:
+    subsets = written_subsets(points.count, size)
+    if subsets == 0:
         return KnownExposure(_half_line_bound(line, exposed, delta), 0)
     order = np.argsort(-np.abs(line.values), kind="stable")[: max(2, MOST_SUMS // subsets)]
     chosen = [exposed, *(point for point in order.tolist() if point != exposed)]
@@ -74,6 +76,14 @@ def known_exposure(points: QueryPoints, size: int, bound: ExposureBound, delta: 
         for one, other in ((with_point, without), (without, with_point)):
             found = _LineTruth(one, other, line.error, delta, outcomes).raised(found, bound.epsilon)
     return KnownExposure(found, len(chosen))
+
+
+def written_subsets(count: int, size: int) -> int:
+    """How many subsets of this size there are, if few enough to write out their sums, else 0."""
+    if min(size, count - size) > math.log2(MOST_SUBSETS):
+        return 0
+    subsets = math.comb(count, size)
+    return subsets if subsets <= MOST_SUBSETS and subsets * size <= MOST_MEMBERS else 0
 
 
 @final
@@ -113,15 +123,17 @@ class _LineTruth:
         self._one, self._other, self._error, self._log_delta = one, other, error, math.log(delta)
         # Beyond the reach P has less than delta.
         reach = 3 + math.sqrt(-2 * self._log_delta)
-        low, high = min(one.min(), other.min()) - reach, max(one.max(), other.max()) + reach
-        self._outcomes = np.linspace(low, high, min(outcomes, 2 + math.ceil((high - low) * STEPS_PER_STD)))
+        both = np.concatenate((one, other))
+        low, high = float(both.min()) - reach, float(both.max()) + reach
+        count = min(outcomes, 2 + math.ceil(float(high - low) * STEPS_PER_STD))
+        self._outcomes: FloatArray = np.linspace(float(low), float(high), count)
         self._ratios = self._log_ratio(self._outcomes)
 
     def raised(self, low: float, high: float) -> float:
         """The larger of `low` and the truth of the line, rounded down, which is at most `high`.
 
-        S = {ln P/Q > level} gives a bound that is above the level exactly where the truth is (Dinkelbach): levels are in
-        turn the best bound so far, which converges quadratically in the end, and the middle of what is left.
+        S = {ln P/Q > level} gives a bound that is above the level exactly where the truth is (Dinkelbach): levels are
+        in turn the best bound so far, which converges quadratically in the end, and the middle of what is left.
         """
         for turn in range(MOST_ROUNDS):
             if not low < high * (1 - CLOSE):
@@ -199,7 +211,7 @@ def _log_normal_mass(start: FloatArray, end: FloatArray, error: float, side: int
 
 
 def _log_cdf(at: FloatArray, error: float) -> tuple[FloatArray, FloatArray]:
-    """ln Phi and its absolute error; |(ln Phi)'| <= 1 + |t| for t < 0 and <= 1 for t > 0. Ends at infinity are exact."""
+    """ln Phi and its absolute error; |(ln Phi)'| <= 1 + |t| for t < 0 and <= 1 for t > 0. Infinite ends are exact."""
     value = special.log_ndtr(at)
     finite = np.where(np.isfinite(at), at, 0.0)
     argument_error = error + 2 * UNIT_ROUNDOFF * np.abs(finite)
@@ -210,8 +222,8 @@ def _log_cdf(at: FloatArray, error: float) -> tuple[FloatArray, FloatArray]:
 def _half_line_bound(line: _Line, exposed: int, delta: float) -> float:
     """A bound from S = {y > t}, the exposed point being on the side of large y; at least 0.
 
-    P(S) >= 1 - exp(s (t - x)) E^(n - 1) e^(s^2/2), E = E exp(-s x') over the others, and Q(S) <= exp(-s t) E exp(s x')^n
-    e^(s^2/2), for all s > 0.
+    For all s > 0, with means m over the others x', P(S) >= 1 - exp(s (t - x)) m(exp(-s x'))^(n - 1) e^(s^2/2) and
+    Q(S) <= exp(-s t) m(exp(s x'))^n e^(s^2/2).
     """
     own, others = float(line.values[exposed]), np.delete(line.values, exposed)
     farthest = float(np.abs(line.values).max())

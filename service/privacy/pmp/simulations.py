@@ -1,8 +1,8 @@
 """Simulated parent sets as in the figures of Lowy et al. 2023, and the privacy of both mechanisms on them.
 
 Exponential: m unit vectors in random directions; 2n points normal around the first of them; the loss is the mean
-Euclidean distance. Gaussian: 2n points normal around 0; the noisy mean is released. Some points may be multiplied into outliers; then
-all are clipped to norm C.
+Euclidean distance. Gaussian: 2n points normal around 0; the noisy mean is released. Some points may be multiplied into
+outliers; then all are clipped to norm C.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SEARCH_STEPS = 40
 @final
 @dataclass(frozen=True, slots=True)
 class DataLaw:
-    """How a parent set is drawn: 2 n points of dimension d, standard deviation of each coordinate, outliers, clipping."""
+    """How a parent set is drawn: 2n points of dimension d, standard deviation of a coordinate, outliers, clipping."""
 
     data_size: int
     dimension: int
