@@ -14,6 +14,7 @@ from api_schemas.gradients import LARGEST_DIMENSION, LARGEST_QUERIES, LARGEST_ST
 from api_schemas.limits import refusal
 
 LARGEST_SIMULATED_NUMBERS: Final = 2**23
+SMALLEST_SCALE: Final = 1e-15
 
 
 class GlirSimulation(Request):
@@ -60,7 +61,7 @@ class GlirParameters(Request):
         ),
     ] = "isotropic"
     max_grad_norm: Annotated[
-        Annotated[float, Field(gt=0, le=1e15)] | None,
+        Annotated[float, Field(ge=SMALLEST_SCALE, le=1e15)] | None,
         Field(
             description="Clipping norm C of single gradients: queries and background are clipped to it, and it bounds "
             "what the noise is worth; absent: nothing is clipped.",
@@ -80,6 +81,12 @@ class GlirParameters(Request):
     confidence: AuditConfidence = 0.95
     cutoffs: Cutoffs = 100
     seed: AuditSeed = 0
+
+    @model_validator(mode="after")
+    def _noise_or_none(self) -> Self:
+        if 0 < self.noise_std < SMALLEST_SCALE:
+            raise refusal("/noise_std", f"Must be 0, or at least {SMALLEST_SCALE:g}.")
+        return self
 
 
 class GlirAuditRequest(GlirParameters):
@@ -149,12 +156,23 @@ class GlirTheory(TheoryPowers):
     mean_susceptibility: Annotated[float, Field(description="Mean over the queries of K summed over the steps.")]
 
 
+class GlirWorstCase(TheoryPowers):
+    """The bound of the worst case for the same releases: mu-GDP for a record that is replaced, sensitivity 2 C/n."""
+
+    mu: Annotated[float, Field(description="2 C sqrt(T)/(n tau) for T steps.")]
+    verdict: Verdict
+
+
 class GlirRoc(Response):
     """The attack that ranks queries by likelihood ratio, against theory."""
 
     roc: MeasuredRoc
     theory: GlirTheory
     verdict: Verdict
+    worst_case: Annotated[
+        GlirWorstCase | None,
+        Field(description="null without isotropic noise and max_grad_norm: then the worst case bounds nothing."),
+    ]
     source: Source
 
 

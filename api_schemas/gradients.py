@@ -13,8 +13,8 @@ LARGEST_DIMENSION: Final = 4_096
 LARGEST_QUERIES: Final = 10_000
 LARGEST_BACKGROUND: Final = 100_000
 LARGEST_STEP_COUNT: Final = 64
-LARGEST_ENTRY: Final = 1e100
-"""Squares of entries, summed, stay far from overflow."""
+LARGEST_ENTRY: Final = 1e30
+"""Fourth powers of entries, summed, stay far from overflow."""
 
 Entry = Annotated[float, Field(ge=-LARGEST_ENTRY, le=LARGEST_ENTRY)]
 Vector = Annotated[tuple[Entry, ...], Field(min_length=1, max_length=LARGEST_DIMENSION)]

@@ -1,33 +1,42 @@
-"""The runs that are measured: DP-SGD with (noise multiplier, sampling rate, steps), and what is true of them."""
+"""The runs that are measured: (noise multiplier, sampling rate, steps), Gaussian or Laplace noise; and their truths."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Literal
 
+from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
+from service.privacy.enclosure import Enclosure
 from service.privacy.mechanisms.abstract import AbstractMechanism
+from service.privacy.questions import profile, reconstruction
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.pair import TradeOffPair
-from tests.privacy.cases import built, dpsgd
+from tests.privacy.cases import built, dpsgd, laplace, sampled
 from tests.privacy.references import number, rows
 
 
 @dataclass(frozen=True)
 class Run:
-    """A training run."""
+    """Repeated Poisson-sampled noise: a training run where it is Gaussian. A rate of 1 is no sampling."""
 
     name: str
     noise_multiplier: float
     sample_rate: float
     steps: int
+    noise: Literal["gaussian", "laplace"] = "gaussian"
 
     @property
     def mechanism(self) -> AbstractMechanism:
-        return built(dpsgd(self.noise_multiplier, self.sample_rate, self.steps))
+        if self.noise == "gaussian":
+            return built(dpsgd(self.noise_multiplier, self.sample_rate, self.steps))
+        step = laplace(self.noise_multiplier)
+        step = step if self.sample_rate == 1 else sampled(self.sample_rate, step)
+        return built({"type": "repeated", "mechanism": step, "steps": self.steps})
 
-    def curves(self) -> TradeOffPair:
+    def curves(self, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS) -> TradeOffPair:
         """Made anew: nothing that was computed for other curves is used again."""
-        return WorstCase().curves(self.mechanism)
+        return WorstCase().curves(self.mechanism, method, options)
 
     def __str__(self) -> str:
         return f"{self.name} ({self.noise_multiplier:g}, {self.sample_rate:g}, {self.steps:g})"
@@ -39,14 +48,19 @@ C3 = Run("C3", 2.0, 0.1, 100)
 C4 = Run("C4", 1.0, 0.5, 1)
 C5 = Run("C5", 3.0, 0.02, 100_000)
 C6 = Run("C6", 40.0, 0.2, 1_000_000)
+S1 = Run("S1", 1.0, 0.01, 1_000, "laplace")
+S2 = Run("S2", 2.0, 0.2, 50, "laplace")
+L1 = Run("L1", 10.0, 1.0, 100, "laplace")
+G1 = Run("G1", 10.0, 1.0, 100)
 README_OF_RISKCAL = Run("riskcal's README", 0.5, 0.002, 10_000)
 COMPOSED = (C1, C2, C3, C5, C6)
+BESIDE_PEERS = (C1, C2, C3, C4, C5, C6, S1, S2, L1, G1)
 UNRELATED = Run("unrelated", 1.3, 0.03, 700)
 """Asked once before anything is timed, so that first calls into numpy and scipy are not counted."""
 
 
 def truths(run: Run) -> dict[str, Fraction]:
-    """Values of the reference, by name: `gamma-0.001`, `eps-1e-5`, `delta-1`, ..."""
+    """Values of the reference, by name: `gamma-0.001`, `eps-1e-5`, `delta-1`, ...; none are known of S2."""
     prefix = f"{run.name}-"
     return {
         row["id"].removeprefix(prefix): Fraction(row["value"])
@@ -58,3 +72,12 @@ def truths(run: Run) -> dict[str, Fraction]:
 def argument(name: str) -> float:
     """What a name of `truths` asks for: 1e-5 of `eps-1e-5`."""
     return number(name.partition("-")[2])
+
+
+def read(pair: TradeOffPair, name: str) -> Enclosure:
+    """What a name of `truths` stands for."""
+    kind, at = name.partition("-")[0], argument(name)
+    if kind == "gamma":
+        return reconstruction.gamma(pair.add, at).value
+    reading = profile.epsilon if kind == "eps" else profile.delta
+    return reading(pair.both, at).value

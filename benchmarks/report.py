@@ -9,12 +9,16 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Reach:
-    """One line of the table of reach: what was to be had, what was measured, and whether that meets it."""
+    """One line of the table of reach: what was to be had, what was measured, and whether that meets it.
+
+    `required`: a run that does not meet it has failed.
+    """
 
     what: str
     reach: str
     measured: str
     met: bool
+    required: bool = False
 
 
 @dataclass(frozen=True)

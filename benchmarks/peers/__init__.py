@@ -5,6 +5,14 @@ Each peer lives in a process of its own, so that neither imports nor memory of o
 
 from __future__ import annotations
 
-from benchmarks.peers.compare import measure
+from benchmarks.peers import beside, ratios
+from benchmarks.report import Section
 
-__all__ = ["measure"]
+
+def measure() -> Section:
+    section = Section("Peers")
+    for subject in (ratios, beside):
+        part = subject.measure()
+        section.reaches += part.reaches
+        section.tables += part.tables
+    return section

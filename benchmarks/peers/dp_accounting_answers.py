@@ -7,7 +7,16 @@ from collections.abc import Callable
 from dp_accounting.pld import privacy_loss_distribution
 
 
-def build(noise_multiplier: float, sample_rate: float, steps: int) -> dict[str, Callable[[float], float]]:
-    step = privacy_loss_distribution.from_gaussian_mechanism(noise_multiplier, sampling_prob=sample_rate)
-    composed = step.self_compose(steps)
+def distribution(
+    noise: str, noise_multiplier: float, sample_rate: float, steps: int
+) -> privacy_loss_distribution.PrivacyLossDistribution:
+    laws = {
+        "gaussian": privacy_loss_distribution.from_gaussian_mechanism,
+        "laplace": privacy_loss_distribution.from_laplace_mechanism,
+    }
+    return laws[noise](noise_multiplier, sampling_prob=sample_rate).self_compose(steps)
+
+
+def build(noise: str, noise_multiplier: float, sample_rate: float, steps: int) -> dict[str, Callable[[float], float]]:
+    composed = distribution(noise, noise_multiplier, sample_rate, steps)
     return {"eps": composed.get_epsilon_for_delta, "delta": composed.get_delta_for_epsilon}

@@ -15,11 +15,18 @@ from benchmarks.cases import Run, argument
 
 @dataclass(frozen=True)
 class PeerAnswer:
-    """CPU seconds, and values by name."""
+    """CPU seconds of building, of the first question and of each further one; megabytes above idle; values by name."""
 
     build: float
     query: float
+    further: float
+    megabytes: float
     values: dict[str, float]
+
+    @property
+    def first(self) -> float:
+        """CPU seconds to the first answer."""
+        return self.build + self.query
 
 
 @dataclass(frozen=True)
@@ -29,10 +36,11 @@ class Peer:
     requests: IO[str]
     answers: IO[str]
 
-    def ask(self, run: Run, names: Sequence[str]) -> PeerAnswer:
-        """Build anew, ask every name (`eps-1e-5`, ...); the first is timed."""
+    def ask(self, run: Run, names: Sequence[str], rounds: int = 1, **options: Any) -> PeerAnswer:
+        """Build anew with these options of the peer and ask every name (`eps-1e-5`, ...), several times over."""
         questions = [(name.partition("-")[0], argument(name), name) for name in names]
-        given = {"run": (run.noise_multiplier, run.sample_rate, run.steps), "questions": questions}
+        parameters = (run.noise, run.noise_multiplier, run.sample_rate, run.steps)
+        given = {"run": parameters, "options": options, "questions": questions, "rounds": rounds}
         self.requests.write(json.dumps(given) + "\n")
         self.requests.flush()
         line = self.answers.readline()

@@ -1,22 +1,39 @@
-"""prv-accountant: the upper end of its bracket, with the errors that its authors use."""
+"""prv-accountant: the upper end of its bracket, with the errors that its authors use unless others are asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final
 
-from prv_accountant import PoissonSubsampledGaussianMechanism, PRVAccountant
+from prv_accountant import (
+    GaussianMechanism,
+    LaplaceMechanism,
+    PoissonSubsampledGaussianMechanism,
+    PrivacyRandomVariable,
+    PRVAccountant,
+)
 
-EPSILON_ERROR: Final = 0.01
 DELTA_ERROR: Final = 1e-8
 
 
-def build(noise_multiplier: float, sample_rate: float, steps: int) -> dict[str, Callable[[float], float]]:
-    step = PoissonSubsampledGaussianMechanism(noise_multiplier=noise_multiplier, sampling_probability=sample_rate)
+def build(
+    noise: str, noise_multiplier: float, sample_rate: float, steps: int, epsilon_error: float = 0.01
+) -> dict[str, Callable[[float], float]]:
     accountant = PRVAccountant(
-        prvs=[step], max_self_compositions=[steps], eps_error=EPSILON_ERROR, delta_error=DELTA_ERROR
+        prvs=[_step(noise, noise_multiplier, sample_rate)],
+        max_self_compositions=[steps],
+        eps_error=epsilon_error,
+        delta_error=DELTA_ERROR,
     )
     return {
         "eps": lambda delta: float(accountant.compute_epsilon(delta, [steps])[2]),
         "delta": lambda epsilon: float(accountant.compute_delta(epsilon, [steps])[2]),
     }
+
+
+def _step(noise: str, noise_multiplier: float, sample_rate: float) -> PrivacyRandomVariable:
+    if sample_rate < 1:
+        if noise != "gaussian":
+            raise ValueError("it samples Gaussian noise only")
+        return PoissonSubsampledGaussianMechanism(sample_rate, noise_multiplier)
+    return LaplaceMechanism(mu=1 / noise_multiplier) if noise == "laplace" else GaussianMechanism(noise_multiplier)

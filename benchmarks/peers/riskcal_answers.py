@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dp_accounting.pld import privacy_loss_distribution
 from riskcal import analysis
 
+from benchmarks.peers.dp_accounting_answers import distribution
 
-def build(noise_multiplier: float, sample_rate: float, steps: int) -> dict[str, Callable[[float], float]]:
-    step = privacy_loss_distribution.from_gaussian_mechanism(noise_multiplier, sampling_prob=sample_rate)
-    composed = step.self_compose(steps)
+
+def build(noise: str, noise_multiplier: float, sample_rate: float, steps: int) -> dict[str, Callable[[float], float]]:
+    composed = distribution(noise, noise_multiplier, sample_rate, steps)
     return {"gamma": lambda rate: 1 - float(analysis.get_beta_from_pld(composed, rate))}

@@ -1,7 +1,8 @@
 """A peer's process: reads one request a line, writes one answer a line, until its input ends.
 
-Request: a run and the questions, the first of which is timed. Answer: CPU seconds of building and of the first
-question, and all values, by name.
+Request: a run, options of the peer, the questions, and how often all of it is done anew. Answer: CPU seconds of
+building, of the first question and of each further one (medians), the values of the first round by name, and the
+memory that the first round took at its peak, above what was resident before.
 """
 
 from __future__ import annotations
@@ -12,7 +13,15 @@ import os
 import sys
 import time
 import warnings
-from typing import Any
+from itertools import pairwise
+from pathlib import Path
+from statistics import mean, median
+from typing import Any, Final
+
+BUDGET_SECONDS: Final = 2.0
+"""No further round is begun after so much CPU."""
+FORGET_PEAK: Final = "5"
+"""To /proc/self/clear_refs: the largest resident size starts anew."""
 
 
 def main(module: str) -> None:
@@ -27,15 +36,34 @@ def main(module: str) -> None:
 
 
 def _answer(build: Any, request: dict[str, Any]) -> dict[str, Any]:
-    started = time.process_time()
-    readings = build(*request["run"])
-    built = time.process_time()
+    Path("/proc/self/clear_refs").write_text(FORGET_PEAK)
+    idle = _kilobytes("VmRSS")
+    seconds, values = _round(build, request)
+    answer = {"values": values, "megabytes": (_kilobytes("VmHWM") - idle) * 1024 / 1e6}
+    rounds = [seconds]
+    while len(rounds) < request["rounds"] and sum(map(sum, rounds)) < BUDGET_SECONDS:
+        rounds.append(_round(build, request)[0])
+    medians = map(median, zip(*rounds, strict=True))
+    return answer | dict(zip(("build", "query", "further"), medians, strict=True))
+
+
+def _round(build: Any, request: dict[str, Any]) -> tuple[tuple[float, float, float], dict[str, float]]:
+    """CPU seconds of building, of the first question, of each further one (0 without any); and the values."""
+    ticks = [time.process_time()]
+    readings = build(*request["run"], **request["options"])
+    ticks.append(time.process_time())
     values: dict[str, float] = {}
-    first = None
     for kind, argument, name in request["questions"]:
         values[name] = float(readings[kind](argument))
-        first = first or time.process_time()
-    return {"build": built - started, "query": (first or built) - built, "values": values}
+        ticks.append(time.process_time())
+    built, first, *further = (later - earlier for earlier, later in pairwise(ticks))
+    return (built, first, mean(further) if further else 0.0), values
+
+
+def _kilobytes(name: str) -> int:
+    """`VmRSS`, resident now, or `VmHWM`, the most that was."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(name + ":"))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from api_schemas.questions import GdpMuQuestion, NumberQuestion, QuestionSpec, T
 from service.computations.abstract import ResponseFields
 from service.computations.numbers import as_sure_as, enclosed_number, enclosed_numbers, meets, narrow
 from service.computations.readings import READINGS
+from service.computations.violations import note
 from service.privacy.enclosure import Evidence
 from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
 from service.privacy.questions import gaussian_dp
@@ -60,6 +61,7 @@ def side_by_side(engines: Mapping[str, TradeOffPair], question: QuestionSpec, to
         except UnsupportedCombination:
             continue  # this engine does not read this question
         except NumericalFailure as failure:
+            note(failure)
             said = _failed(question, str(failure))
         except OutOfDomain as failure:  # inside the engine: the question has been answered by another
             said = _failed(question, f"{failure.name} must be {failure.domain}.")

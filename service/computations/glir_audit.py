@@ -18,8 +18,9 @@ from service.computations.glir_upload import GlirUpload, read_glir_upload
 from service.computations.glir_words import SOURCE, THEORY_SOURCE, assumptions, notes, statistic
 from service.privacy.audits import glir
 from service.privacy.audits.glir_theory import theory_curve
+from service.privacy.audits.glrt import optimal_power
 from service.privacy.audits.gradient_law import GradientLaw, clipped, from_gradients, from_moments
-from service.privacy.audits.roc import distance_from_uniform, empirical_roc
+from service.privacy.audits.roc import EmpiricalRoc, distance_from_uniform, empirical_roc
 from service.privacy.enclosure import Evidence, FloatArray
 from service.privacy.errors import OutOfDomain
 
@@ -152,8 +153,17 @@ def _roc(
             "mean_susceptibility": float(susceptibilities.mean()),
         },
         "verdict": verdict,
+        "worst_case": _worst_case(request, noise, roc, len(steps)),
         "source": THEORY_SOURCE,
     }
+
+
+def _worst_case(request: GlirParameters, noise: glir.Noise, roc: EmpiricalRoc, steps: int) -> ResponseFields | None:
+    if not noise.is_isotropic or request.max_grad_norm is None:
+        return None
+    mu = glir.worst_case_mu(request.batch_size, noise, request.max_grad_norm, steps)
+    theory, verdict, _ = against_theory(roc, lambda rates: optimal_power(rates, mu))
+    return {**theory, "mu": mu, "verdict": verdict}
 
 
 def _uniformity(p_values: FloatArray) -> ResponseFields:

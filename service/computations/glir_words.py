@@ -64,6 +64,7 @@ def notes(simulated: bool, noise: Noise, one_class: bool, queries: int) -> list[
             "Covariance: (1 - rho) S + rho (tr S/d) I; rho is `shrinkage`, for background gradients by default that of "
             "Ledoit and Wolf 2004: min(1, sum_k |x_k x_k' - S|^2/(b^2 |S - (tr S/d) I|^2))."
         )
+        said.append("The mean of b background gradients adds about d/b to K, which makes p-values larger.")
     if noise.is_isotropic:
         said.append("Theory with noise: N = n + n^2 tau^2/lambda, lambda the largest variance, or C^2 if that is less.")
     if one_class:

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from service.computations.abstract import Computation
 from service.computations.digest import digest as request_digest
+from service.computations.violations import is_violation
 from service.execution.admission import COST_UNITS_PER_SECOND, Admission
 from service.execution.errors import ComputeBudgetExceeded, QueueFull
 from service.execution.leases import Lease, RedisLeases
@@ -212,7 +213,7 @@ class ComputationRunner:
         try:
             computed = compute_body(computation, request, digest, self._engine_version)
         except Exception as error:
-            self._metrics.failed(computation.name, error)
+            self._failed(computation, error)
             raise
         self._count(computation, request, "inline", computed)
         return computed
@@ -228,7 +229,7 @@ class ComputationRunner:
             self._metrics.rejected("queue")
             raise
         except Exception as error:
-            self._metrics.failed(computation.name, error)
+            self._failed(computation, error)
             raise
         finally:
             self._metrics.queue_depth.set(self._admission.admitted)
@@ -240,6 +241,11 @@ class ComputationRunner:
     ) -> None:
         mechanism = getattr(request, "mechanism", None)
         self._metrics.computed(computation.name, getattr(mechanism, "type", "none"), place, computed.seconds)
+        self._metrics.violated(computed.violations)
+
+    def _failed(self, computation: AnyComputation, error: Exception) -> None:
+        self._metrics.failed(computation.name, error)
+        self._metrics.violated(int(is_violation(error)))
 
     def _computed(self, computation: AnyComputation, request: BaseModel, digest: str, computed: Computed) -> Answer:
         self._memory.put(computation.name, digest, computed.body)

@@ -13,16 +13,18 @@ from typing import Any
 from pydantic import BaseModel
 
 from service.computations.abstract import Computation
+from service.computations.violations import noted
 
 NUMERIC_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """The response body of a computation and the CPU-bound seconds it took."""
+    """The response body of a computation, the CPU-bound seconds it took, and violated invariants that it survived."""
 
     body: bytes
     seconds: float
+    violations: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,5 +75,6 @@ def run(computation: Computation[Any, Any], request: BaseModel, digest: str, eng
 def compute_body(computation: Computation[Any, Any], request: BaseModel, digest: str, engine_version: str) -> Computed:
     """The response body of a request, and how long it took."""
     started = time.perf_counter()
-    body = computation.body(request, digest, engine_version)
-    return Computed(body, time.perf_counter() - started)
+    with noted() as violations:
+        body = computation.body(request, digest, engine_version)
+    return Computed(body, time.perf_counter() - started, len(violations))

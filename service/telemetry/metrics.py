@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal, final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
-PREFIX = "privacy_bounds_"
+NAMESPACE = "privacy_bounds"
 HTTP_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 COMPUTATION_BUCKETS = (0.0001, 0.00025, *HTTP_BUCKETS)
 
@@ -22,66 +23,38 @@ class Metrics:
 
     def __init__(self, registry: CollectorRegistry, engine_version: str) -> None:
         self._registry = registry
+        counter = partial(Counter, namespace=NAMESPACE, registry=registry)
+        gauge = partial(Gauge, namespace=NAMESPACE, registry=registry)
+        histogram = partial(Histogram, namespace=NAMESPACE, registry=registry)
         ProcessCollector(registry=registry)
-        self._requests = Counter(
-            PREFIX + "http_requests_total",
-            "HTTP requests by route template, method and status.",
-            ("route", "method", "status"),
-            registry=registry,
-        )
-        self._request_seconds = Histogram(
-            PREFIX + "http_request_duration_seconds",
-            "Time from the first byte of a request to the last of its response.",
-            ("route",),
-            buckets=HTTP_BUCKETS,
-            registry=registry,
-        )
-        self._results = Counter(
-            PREFIX + "results_total",
-            "Results given out, by computation and where they came from.",
-            ("computation", "cache"),
-            registry=registry,
-        )
-        self._computation_seconds = Histogram(
-            PREFIX + "computation_duration_seconds",
-            "Time that a computation took, without waiting for a worker.",
-            ("computation", "mechanism", "place"),
-            buckets=COMPUTATION_BUCKETS,
-            registry=registry,
-        )
-        self._failures = Counter(
-            PREFIX + "computation_failures_total",
-            "Computations that raised, by kind of error.",
-            ("computation", "error"),
-            registry=registry,
-        )
-        self._rejections = Counter(
-            PREFIX + "rejected_total", "Requests refused before computing.", ("reason",), registry=registry
-        )
-        self._worker_losses = Counter(
-            PREFIX + "worker_losses_total",
-            "Worker processes that ended before their time.",
-            ("reason",),
-            registry=registry,
-        )
-        self._redis_failures = Counter(
-            PREFIX + "redis_failures_total",
-            "Redis operations that failed or came too late.",
-            ("operation",),
-            registry=registry,
-        )
-        self._bad_entries = Counter(
-            PREFIX + "redis_bad_entries_total",
-            "Entries of Redis that were not the result they should be.",
-            registry=registry,
-        )
-        self.redis_available = Gauge(
-            PREFIX + "redis_available", "1 while Redis answers, 0 while it does not or none is set.", registry=registry
-        )
-        self.queue_depth = Gauge(
-            PREFIX + "queue_depth", "Computations that run in a worker process or wait for one.", registry=registry
-        )
-        Gauge(PREFIX + "build_info", "Always 1.", ("engine_version",), registry=registry).labels(engine_version).set(1)
+        gauge("build_info", "Always 1.", ("engine_version",)).labels(engine_version).set(1)
+
+        by_route = "HTTP requests by route template, method and status."
+        self._requests = counter("http_requests_total", by_route, ("route", "method", "status"))
+        whole = "Time from the first byte of a request to the last of its response."
+        self._request_seconds = histogram("http_request_duration_seconds", whole, ("route",), buckets=HTTP_BUCKETS)
+
+        by_origin = "Results given out, by computation and where they came from."
+        self._results = counter("results_total", by_origin, ("computation", "cache"))
+        alone = "Time that a computation took, without waiting for a worker."
+        where = "computation", "mechanism", "place"
+        self._computation_seconds = histogram("computation_duration_seconds", alone, where, buckets=COMPUTATION_BUCKETS)
+        by_error = "Computations that raised, by kind of error."
+        self._failures = counter("computation_failures_total", by_error, ("computation", "error"))
+        defects = "Invariants that did not hold in a computation; no number was given for any."
+        self._violations = counter("invariant_violations_total", defects)
+
+        self._rejections = counter("rejected_total", "Requests refused before computing.", ("reason",))
+        early = "Worker processes that ended before their time."
+        self._worker_losses = counter("worker_losses_total", early, ("reason",))
+        self.queue_depth = gauge("queue_depth", "Computations that run in a worker process or wait for one.")
+
+        late = "Redis operations that failed or came too late."
+        self._redis_failures = counter("redis_failures_total", late, ("operation",))
+        foreign = "Entries of Redis that were not the result they should be."
+        self._bad_entries = counter("redis_bad_entries_total", foreign)
+        self.redis_available = gauge("redis_available", "1 while Redis answers, 0 while it does not or none is set.")
+
         self._request_counters: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._result_counters: dict[tuple[str, str], Counter] = {}
         self._computation_histograms: dict[tuple[str, str, str], Histogram] = {}
@@ -114,6 +87,10 @@ class Metrics:
     def failed(self, computation: str, error: Exception) -> None:
         """One computation raised. The label is the class of the error: a closed set, as classes are."""
         self._failures.labels(computation, type(error).__name__).inc()
+
+    def violated(self, count: int) -> None:
+        """So many invariants did not hold in one computation, each of them a defect."""
+        self._violations.inc(count)
 
     def rejected(self, reason: Rejection) -> None:
         """One request was refused by admission."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pydantic import ValidationError
+from scipy.stats import norm
 
 from api_schemas.attack_counts import AttackCountsRequest, AttackCountsResponse
 from api_schemas.glir_audit import GlirAuditRequest, GlirAuditResponse
@@ -140,6 +141,22 @@ def test_gradients_are_clipped() -> None:
     assert far.steps == free.steps
 
 
+def test_with_noise_and_clipping_the_worst_case_stands_beside() -> None:
+    arrays = gradients() | {"noise_std": np.array(0.5), "max_grad_norm": np.array(2.0)}
+    answer = audited(encoded(arrays))
+    assert answer.roc is not None
+    assert answer.roc.worst_case is not None
+    mu = 2 * 2.0 * math.sqrt(2) / (20 * 0.5)
+    assert answer.roc.worst_case["mu"] == pytest.approx(mu)
+    rates = answer.roc.roc.false_positive_rate["estimate"]
+    expected = norm.cdf(norm.ppf(rates) + mu)
+    assert answer.roc.worst_case["lower"] == pytest.approx(expected)
+    for fewer in (gradients(), gradients() | {"noise_std": np.array(0.5)}):
+        without = audited(encoded(fewer)).roc
+        assert without is not None
+        assert without.worst_case is None
+
+
 def test_without_members_there_is_evidence_and_no_curve() -> None:
     arrays = gradients()
     del arrays["members"]
@@ -205,7 +222,7 @@ STEP = "steps.1."
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "NaN": ({STEP + "query_gradients": np.full((8, 3), math.nan)}, "/steps/1/query_gradients"),
     "infinity": ({STEP + "mean_gradient": np.full(3, math.inf)}, "/steps/1/mean_gradient"),
-    "huge": ({STEP + "background_gradients": np.full((9, 3), 1e200)}, "/steps/1/background_gradients"),
+    "huge": ({STEP + "background_gradients": np.full((9, 3), 1e31)}, "/steps/1/background_gradients"),
     "pickled": ({STEP + "query_gradients": np.array([[1, None]], dtype=object)}, "/steps/1/query_gradients"),
     "text": ({STEP + "mean_gradient": np.array(["a", "b", "c"])}, "/steps/1/mean_gradient"),
     "another dimension": ({STEP + "query_gradients": np.zeros((8, 4))}, "/steps/1/query_gradients"),

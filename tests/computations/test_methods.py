@@ -12,6 +12,7 @@ import pytest
 
 from api_schemas.bounds import BoundsRequest, BoundsResponse, GdpMuAnswer, NumberAnswer, TradeOffAnswer
 from service.computations.bounds import BOUNDS
+from service.computations.violations import noted
 from service.privacy.composition import choose
 from service.privacy.composition.options import DEFAULT_OPTIONS
 from service.privacy.errors import NumericalFailure, UnsupportedCombination
@@ -121,7 +122,9 @@ def test_all_is_the_best_answer_with_every_engine_beside_it(engines: FakeEngines
 
 
 def test_an_engine_that_fails_is_listed_with_its_reason(engines: FakeEngines) -> None:
-    number, points = compute(DELTA, POINTS, method="all").answers
+    with noted() as violations:
+        number, points = compute(DELTA, POINTS, method="all").answers
+    assert [str(violation) for violation in violations] == [REASON, REASON]
     failed = next(entry for entry in number.methods if entry.method == "discretised")
     assert (failed.value, failed.lower, failed.upper, failed.evidence) == (None, None, None, None)
     assert REASON in failed.notes[0]

@@ -24,6 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "service.telemetry",
         "service.computations.abstract",
         "service.computations.digest",
+        "service.computations.violations",
     },
     "service.api": {
         "api_schemas",

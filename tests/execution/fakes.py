@@ -13,13 +13,15 @@ from pydantic import ValidationError
 
 from api_schemas.base import Request, Response
 from service.computations.abstract import Computation
+from service.computations.violations import note
 from service.execution.admission import Admission
 from service.execution.leases import RedisLeases
 from service.execution.redis_link import RedisLink
 from service.execution.result_cache import InMemoryResultCache, RedisResultCache
 from service.execution.runner import ComputationRunner, SharedResults
 from service.execution.worker_pool import WorkerPool
-from service.privacy.errors import OutOfDomain
+from service.privacy.enclosure import Enclosure, Evidence
+from service.privacy.errors import NumericalFailure, OutOfDomain
 from service.telemetry.metrics import Metrics
 
 ENGINE_VERSION = "1"
@@ -34,7 +36,7 @@ class FakeRequest(Request):
     """`log` is a file to which every computation adds its process id."""
 
     mechanism: FakeMechanism = FakeMechanism()
-    action: Literal["echo", "sleep", "fail", "die", "allocate", "defect"] = "echo"
+    action: Literal["echo", "sleep", "fail", "die", "allocate", "defect", "violate", "doubt"] = "echo"
     amount: float = 0.0
     cost: int = INLINE
     log: str = ""
@@ -64,6 +66,10 @@ def compute_fake(request: FakeRequest, digest: str, engine_version: str) -> dict
             bytearray(int(request.amount))
         case "defect":
             raise KeyError("defect")
+        case "violate":
+            Enclosure(1.0, 0.5, Evidence.CERTIFIED)
+        case "doubt":
+            note(NumericalFailure("two enclosures do not meet"))
         case _:
             pass
     return {"digest": digest, "engine_version": engine_version, "value": request.amount}

@@ -18,7 +18,7 @@ from service.execution.errors import ComputeBudgetExceeded, OutOfTime, QueueFull
 from service.execution.redis_link import RedisLink
 from service.execution.request_body import DuplicateKeys, InvalidRequest, MalformedJson
 from service.execution.runner import ComputationRunner
-from service.privacy.errors import OutOfDomain
+from service.privacy.errors import NumericalFailure, OutOfDomain
 from service.telemetry.metrics import Metrics
 from tests.conftest import RedisServer
 from tests.execution.fakes import (
@@ -33,6 +33,8 @@ from tests.execution.fakes import (
     make_runner,
     make_shared,
 )
+
+VIOLATIONS = "privacy_bounds_invariant_violations_total"
 
 
 @pytest.fixture
@@ -137,6 +139,30 @@ async def test_failures_are_not_kept(runner: ComputationRunner, metrics: Metrics
             await runner.answer(FAKE, sent(action="fail", cost=cost, log=str(log)))
     assert computations_logged(log) == 2
     assert counted(metrics, 'privacy_bounds_computation_failures_total{computation="fake",error="OutOfDomain"}') == 2
+
+
+@pytest.mark.parametrize("cost", [INLINE, DEAR])
+async def test_a_violated_invariant_is_a_failure_and_counted(
+    runner: ComputationRunner, metrics: Metrics, cost: int
+) -> None:
+    await runner.run(FAKE, FakeRequest(cost=cost))
+    with pytest.raises(OutOfDomain):
+        await runner.run(FAKE, FakeRequest(action="fail", cost=cost))
+    assert counted(metrics, VIOLATIONS) == 0
+    with pytest.raises(NumericalFailure, match="out of order"):
+        await runner.run(FAKE, FakeRequest(action="violate", cost=cost))
+    assert counted(metrics, VIOLATIONS) == 1
+    failures = 'privacy_bounds_computation_failures_total{computation="fake",error="NumericalFailure"}'
+    assert counted(metrics, failures) == 1
+
+
+@pytest.mark.parametrize("cost", [INLINE, DEAR])
+async def test_a_violated_invariant_that_an_answer_survives_is_counted_once(
+    runner: ComputationRunner, metrics: Metrics, cost: int
+) -> None:
+    for outcome in ("computed", "memory"):
+        answer = await runner.run(FAKE, FakeRequest(action="doubt", cost=cost))
+        assert (answer.cache, counted(metrics, VIOLATIONS)) == (outcome, 1)
 
 
 async def test_a_time_limit_is_a_failure_like_any(metrics: Metrics) -> None:

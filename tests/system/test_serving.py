@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,45 +16,14 @@ import httpx2
 import psutil
 import pytest
 
-from tests.conftest import RedisServer, free_port
+from tests.conftest import RedisServer
+from tests.system.servers import served
 
 DPSGD = {
     "mechanism": {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000},
     "questions": [{"type": "reconstruction", "baseline_success": 0.001}, {"type": "epsilon", "delta": 1e-5}],
 }
 GAUSSIAN = {"mechanism": {"type": "gaussian", "noise_multiplier": 2.0}, "questions": [{"type": "advantage"}]}
-
-
-@contextmanager
-def served(directory: Path, **settings: str) -> Iterator[httpx2.Client]:
-    """`privacy-bounds serve` in a process of its own, with a client that talks to it."""
-    port = free_port()
-    environment = os.environ | {f"PRIVACY_BOUNDS_{name.upper()}": value for name, value in settings.items()}
-    with (directory / "server.log").open("w") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "service.cli", "serve", "--port", str(port)], env=environment, stdout=log, stderr=log
-        )
-        client = httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=60)
-        client.process_id = process.pid  # type: ignore[attr-defined]
-        try:
-            wait_until_live(client, process)
-            yield client
-        finally:
-            client.close()
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(timeout=30) in (0, -signal.SIGTERM)
-
-
-def wait_until_live(client: httpx2.Client, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            if client.get("/livez").status_code == 200:
-                return
-        except httpx2.TransportError:
-            assert process.poll() is None, "the server ended"
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
 
 
 def children_of(client: httpx2.Client) -> list[psutil.Process]:

@@ -168,6 +168,14 @@ def effective_batch_size(batch_size: int, noise: Noise, largest_variance: float,
     return batch_size + (noise.std * batch_size) ** 2 / (1.0 if noise.proportional else bound)
 
 
+def worst_case_mu(batch_size: int, noise: Noise, max_grad_norm: float, steps: int) -> float:
+    """mu of the GDP that isotropic noise gives: 2 C sqrt(T)/(n tau), where a record is replaced (sensitivity 2 C/n).
+
+    Source: Dong, Roth, Su 2022, Theorem 2.7 and Corollary 3.3.
+    """
+    return 2 * max_grad_norm * math.sqrt(steps) / (batch_size * noise.std)
+
+
 def simulated_step(
     members: int, non_members: int, dimension: int, batch_size: int, noise: Noise, generator: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:

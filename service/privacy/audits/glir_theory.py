@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from service.privacy.enclosure import FloatArray
 from service.privacy.numerics.noncentral_chi_square import NoncentralChiSquare
 
-LARGEST_NONCENTRALITY: Final = 1e12
+LARGEST_NONCENTRALITY: Final = 9.99e11
+"""Products of N and K stay below 1e12 with their roundings."""
 LEVELS: Final = 400
 LARGEST_GROUPS: Final = 32
 DEVIATIONS_BELOW, DEVIATIONS_ABOVE = 12.0, 7.0
@@ -73,7 +74,7 @@ def theory_curve(dimension: int, effective_batch_size: float, susceptibilities: 
 
     Nodes at 400 likelihood-ratio levels t: alpha(t) = mean F[chi2'_d(N K)](s) and
     power(t) = mean F[chi2'_d((N-1)K)](N s/(N-1)) at s = 2(N-1)(K/2 + (d/2) ln(N/(N-1)) - t). Needs N > 1,
-    K < 1e11; N is capped where N K would exceed 1e12, which only raises the curve.
+    K <= 3e11; N is capped where N K would exceed 1e12, which only raises the curve.
     """
     groups, weights = susceptibility_groups(susceptibilities)
     # Power falls with N, so a smaller one is a bound as well.

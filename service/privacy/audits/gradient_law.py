@@ -10,6 +10,8 @@ import numpy as np
 from service.privacy.enclosure import FloatArray
 from service.privacy.errors import OutOfDomain
 
+SMALLEST_VARIANCE = 1e-60
+"""Quotients of variances stay in the range of doubles."""
 REMEDY = "Send shrinkage above 0, or more background gradients than there are dimensions."
 
 
@@ -79,7 +81,7 @@ def _law(mean: FloatArray, covariance: FloatArray, rho: float, name: str) -> Gra
     variances, axes = (covariance, None) if covariance.ndim == 1 else np.linalg.eigh(covariance)
     variances = (1 - rho) * variances + rho * float(np.mean(variances))
     # Eigenvalues are known to about d ulps of the largest: below that they may as well be 0.
-    if not variances.min() > variances.size * 2.0**-52 * variances.max():
+    if not variances.min() > max(variances.size * 2.0**-52 * variances.max(), SMALLEST_VARIANCE):
         raise OutOfDomain(name, "a covariance", "of a covariance that is not singular", REMEDY)
     return GradientLaw(mean=mean, variances=variances, axes=axes, shrinkage=rho)
 

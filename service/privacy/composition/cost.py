@@ -117,13 +117,25 @@ COARSER: Final = 1 / 4
 ASYMPTOTIC: Final = Tariff(
     base=5_000,
     directed=Prices(
-        point=1_000, spread=2_000, listed_point=10, profile=1_000, epsilon=5_000, complement=50_000, gdp_mu=100_000
+        point=1_000, spread=2_000, listed_point=10, profile=1_000, epsilon=5_000, complement=50_000, gdp_mu=500_000
     ),
     hull=Prices(
-        point=10_000, spread=20_000, listed_point=40, profile=2_000, epsilon=10_000, complement=200_000, gdp_mu=400_000
+        point=10_000,
+        spread=20_000,
+        listed_point=40,
+        profile=2_000,
+        epsilon=10_000,
+        complement=200_000,
+        gdp_mu=1_100_000,
     ),
 )
 """Series in the cumulants of the loss."""
+SADDLEPOINT: Final = replace(
+    ASYMPTOTIC,
+    directed=replace(ASYMPTOTIC.directed, gdp_mu=3_000_000),
+    hull=replace(ASYMPTOTIC.hull, gdp_mu=4_000_000),
+)
+"""Every point is a root of the generating function: mu takes thousands of them, and of a single sampled step more."""
 SAMPLED_RUN: Final = Tariff(
     base=0,
     directed=Prices(
@@ -150,7 +162,9 @@ def tariff(mechanism: AbstractMechanism, method: str = "auto", options: EngineOp
     match method:
         case "discretised":
             return _lattices(1, options)
-        case "edgeworth" | "clt" | "saddlepoint":
+        case "saddlepoint":
+            return SADDLEPOINT
+        case "edgeworth" | "clt":
             return ASYMPTOTIC
         case "monte_carlo":
             # Imported where asked for, like the engine itself.

@@ -174,7 +174,7 @@ class LineGuide:
         """
         excess = self._values - self._tilts * threshold
         excess = excess - excess.min()
-        heights = np.sqrt(2 * (need + excess)) / np.sqrt(np.maximum(self._variances, 1e-300))
+        heights = np.sqrt(2 * np.maximum(need + excess, 0.0)) / np.sqrt(np.maximum(self._variances, 1e-300))
         left, right = self._periods(self._tilts, self._values, need + excess, threshold, 0.0)
         rough = np.where(excess < 400.0 + 2 * need, heights * np.maximum(left, right), np.inf)
         order = np.argsort(rough)[:40:8]

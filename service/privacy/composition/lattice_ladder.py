@@ -10,8 +10,8 @@ import numpy as np
 from service.privacy.composition.contour_ladder import ContourLadder
 from service.privacy.composition.lattice_law import LARGEST_LOSS, bracketing_laws
 from service.privacy.composition.lattice_nodes import Atoms, Lattice
-from service.privacy.composition.lattice_readings import LatticePair, run_slack
 from service.privacy.composition.lattice_run import CountedLaw, LatticeLine, tilted_cumulants, window
+from service.privacy.composition.lattice_sums import LatticePair, run_slack
 from service.privacy.composition.sampled_gaussian import RealCumulants
 from service.privacy.enclosure import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff
@@ -88,10 +88,11 @@ class LatticeRun:
         return LatticeRun(chosen, tuple(upper), tuple(lower))
 
     def line(self, tilt: float) -> LatticePair | None:
-        """Both laws composed at a tilt; None where the window would be too large."""
+        """Both laws composed at a tilt; None where the window would be too large, or doubles do not hold the laws."""
         if tilt not in self.lines:
-            windows = [window(laws, tilt, self.step) for laws in (self.upper, self.lower)]
-            if max(part.size for part in windows) * len(self.upper) > 2 * LARGEST_CELLS:
+            found = [window(laws, tilt, self.step) for laws in (self.upper, self.lower)]
+            windows = [part for part in found if part is not None]
+            if len(windows) < len(found) or max(part.size for part in windows) * len(self.upper) > 2 * LARGEST_CELLS:
                 return None
             high, low = (
                 LatticeLine(laws, tilt, self.step, part)

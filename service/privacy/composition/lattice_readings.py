@@ -12,139 +12,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from service.privacy.composition.contour_readings import IndexArray, Readings, complement, nothing_known
-from service.privacy.composition.lattice_law import LatticeLaw
-from service.privacy.composition.lattice_run import CountedLaw, LatticeLine
+from service.privacy.composition.lattice_sums import EXPONENT_ROUNDING, LOG_ROUNDING, LatticePair
 from service.privacy.enclosure import FloatArray
-
-_LOG_ROUNDING = 1e-14
-"""Of the few operations between the sums of a line and a reading, relative; exponents carry their own."""
-
-_EXPONENT_ROUNDING = 1e-15
-"""Of logarithms that a reading adds up, relative to their size."""
 
 _SECTIONS = 65
 _SECTION_ROUNDS = 8
 """Places at once, and rounds, in which a level of the profile is located."""
-
-
-@dataclass(frozen=True, slots=True)
-class Slack:
-    """Factors e^{+-s} of one side's laws for a whole run, the masses outside the lattice of a whole run, and how far
-    (nats) its losses may be off.
-    """
-
-    profile: float
-    left: float
-    middle: float
-    log_infinite: float
-    log_vanishing: float
-    shift: float
-
-
-def _log(values: FloatArray) -> FloatArray:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.log(np.maximum(values, 0.0))
-
-
-class _Side:
-    """Logarithms of the sums of one line at its thresholds, lower (sign -1) or upper (sign 1) ends."""
-
-    def __init__(self, line: LatticeLine, sign: int) -> None:
-        self.line, self.sign, self.c = line, sign, line.thresholds
-        self.slack = line.log_rounding + _LOG_ROUNDING
-        self.rounding = _EXPONENT_ROUNDING * (1 + abs(line.value) + np.abs(line.theta * self.c))
-
-    def _scaled(self, sums: list[tuple[FloatArray, float]], slope: float, sign: float = 1.0) -> FloatArray:
-        """ln(first sum +- second +- errors) + K - slope c, with its rounding; `sums`: (values, rate) each."""
-        values = sums[0][0] if len(sums) == 1 else sums[0][0] + sign * sums[1][0]
-        # Roundings of a difference are relative to its two parts.
-        errors = [self.line.error(rate) + self.line.sum_rounding(rate) * np.abs(part) for part, rate in sums]
-        scaled = _log(values + self.sign * np.sum(errors, axis=0)) + (self.line.value - slope * self.c)
-        return scaled + self.sign * (self.slack + self.rounding)
-
-    @cached_property
-    def alpha(self) -> FloatArray:
-        """ln P0(S > c), theta > 0."""
-        return self._scaled([self._above(0)], self.line.theta)
-
-    @cached_property
-    def rest(self) -> FloatArray:
-        """ln P0(S <= c), theta < 0."""
-        return self._scaled([self._below(0)], self.line.theta)
-
-    @cached_property
-    def power(self) -> FloatArray:
-        """ln P1(S > c), theta > 1."""
-        return self._scaled([self._above(1)], self.line.theta - 1)
-
-    @cached_property
-    def beta(self) -> FloatArray:
-        """ln P1(S <= c), theta < 1."""
-        return self._scaled([self._below(1)], self.line.theta - 1)
-
-    @cached_property
-    def profile(self) -> FloatArray:
-        """ln D(c) of the finite losses, theta > 1."""
-        return self._scaled([self._above(1), self._above(0)], self.line.theta - 1, sign=-1.0)
-
-    @cached_property
-    def middle(self) -> FloatArray:
-        """ln H(c), 0 < theta < 1."""
-        return self._scaled([self._below(1), self._above(0)], self.line.theta - 1, sign=1.0)
-
-    @cached_property
-    def left(self) -> FloatArray:
-        """ln G(c) of the positive X, theta < 0."""
-        return self._scaled([self._below(0), self._below(1)], self.line.theta - 1, sign=-1.0)
-
-    def _above(self, hypothesis: int) -> tuple[FloatArray, float]:
-        rate = self.line.theta - hypothesis
-        return self.line.above(rate), rate
-
-    def _below(self, hypothesis: int) -> tuple[FloatArray, float]:
-        rate = hypothesis - self.line.theta
-        return self.line.below(rate), rate
-
-
-@dataclass(frozen=True)
-class LatticePair:
-    """Both lines at one tilt, with their slack."""
-
-    upper: LatticeLine
-    lower: LatticeLine
-    upper_slack: Slack
-    lower_slack: Slack
-
-    @property
-    def theta(self) -> float:
-        """The tilt of both."""
-        return self.upper.theta
-
-    @cached_property
-    def high_upper(self) -> _Side:
-        """Upper ends of the upper law's sums."""
-        return _Side(self.upper, 1)
-
-    @cached_property
-    def low_upper(self) -> _Side:
-        """Lower ends of the upper law's sums."""
-        return _Side(self.upper, -1)
-
-    @cached_property
-    def high_lower(self) -> _Side:
-        """Upper ends of the lower law's sums."""
-        return _Side(self.lower, 1)
-
-    @cached_property
-    def low_lower(self) -> _Side:
-        """Lower ends of the lower law's sums."""
-        return _Side(self.lower, -1)
 
 
 def read_lattice_points(pair: LatticePair, alpha: FloatArray) -> Readings:
@@ -154,7 +31,7 @@ def read_lattice_points(pair: LatticePair, alpha: FloatArray) -> Readings:
             log_alpha = np.log(alpha)
             upper = np.minimum(_least_power(pair, log_alpha), 0.0)
             lower = _vertices(pair.high_lower.alpha, pair.low_lower.power, _moved(log_alpha, -1), rising=True)
-            lower = np.logaddexp(lower - pair.lower_slack.profile, pair.lower_slack.log_infinite) - _LOG_ROUNDING
+            lower = np.logaddexp(lower - pair.lower_slack.profile, pair.lower_slack.log_infinite) - LOG_ROUNDING
             return _both(lower, upper, power_first=True)
         log_rate = np.log(alpha) if pair.theta > 0 else np.log1p(-alpha)
         lower = _largest_beta(pair, log_rate)
@@ -166,12 +43,12 @@ def read_lattice_points(pair: LatticePair, alpha: FloatArray) -> Readings:
             slack = pair.lower_slack.left
             rest = np.logaddexp(pair.low_lower.rest, pair.lower_slack.log_vanishing)
             upper = _vertices(rest, pair.high_lower.beta, _moved(log_rate, 1) + slack, rising=True)
-        return _both(lower, np.minimum(upper + _LOG_ROUNDING, 0.0), power_first=False)
+        return _both(lower, np.minimum(upper + LOG_ROUNDING, 0.0), power_first=False)
 
 
 def _moved(logarithms: FloatArray, sign: int) -> FloatArray:
     """Logarithms with their rounding, added or taken away."""
-    return logarithms + sign * _EXPONENT_ROUNDING * (1 + np.abs(logarithms))
+    return logarithms + sign * EXPONENT_ROUNDING * (1 + np.abs(logarithms))
 
 
 def _both(lower: FloatArray, upper: FloatArray, *, power_first: bool) -> Readings:
@@ -196,7 +73,7 @@ def _least_power(pair: LatticePair, log_alpha: FloatArray) -> FloatArray:
     at = _nearest(side.c, side.alpha, log_alpha, falling=True)
     tangents = np.logaddexp(side.profile[at] + pair.upper_slack.profile, side.c[at] + log_alpha)
     whole = np.logaddexp(tangents, pair.upper_slack.log_infinite).min(axis=0)
-    return whole + _LOG_ROUNDING + _EXPONENT_ROUNDING * (np.abs(log_alpha) + np.abs(side.c[at]).max(axis=0))
+    return whole + LOG_ROUNDING + EXPONENT_ROUNDING * (np.abs(log_alpha) + np.abs(side.c[at]).max(axis=0))
 
 
 def _largest_beta(pair: LatticePair, log_rate: FloatArray) -> FloatArray:
@@ -210,7 +87,7 @@ def _largest_beta(pair: LatticePair, log_rate: FloatArray) -> FloatArray:
         at = _nearest(side.c, side.rest, log_rate, falling=False)
         first = side.c[at] + log_rate
         second = np.logaddexp(side.left[at] + pair.upper_slack.left, side.c[at] + pair.upper_slack.log_vanishing)
-    slack = _LOG_ROUNDING + 2 * _EXPONENT_ROUNDING * (np.abs(first) + np.abs(second))
+    slack = LOG_ROUNDING + 2 * EXPONENT_ROUNDING * (np.abs(first) + np.abs(second))
     gap = np.minimum(second + slack - (first - slack), 0.0)
     return np.fmax.reduce(first - slack + np.log(-np.expm1(gap)), axis=0)
 
@@ -242,14 +119,14 @@ def read_lattice_profile(pair: LatticePair, epsilon: FloatArray) -> Readings:
             lower, upper = _profile_middle(pair, epsilon)
         else:
             lower, upper = _profile_left(pair, epsilon)
-        lower = np.fmax(lower - _LOG_ROUNDING, -np.inf)
-        upper = np.where(np.isnan(upper), 0.0, np.minimum(upper + _LOG_ROUNDING, 0.0))
+        lower = np.fmax(lower - LOG_ROUNDING, -np.inf)
+        upper = np.where(np.isnan(upper), 0.0, np.minimum(upper + LOG_ROUNDING, 0.0))
     return Readings(lower[None], upper[None])
 
 
 def _ends_of(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
     """By how much thresholds are moved to be safe: for rounding alone, and for what losses of `lower` may be off."""
-    rounding = 2 * _EXPONENT_ROUNDING * (np.abs(epsilon) + abs(float(pair.upper.thresholds[0])) + pair.upper.step)
+    rounding = 2 * EXPONENT_ROUNDING * (np.abs(epsilon) + abs(float(pair.upper.thresholds[0])) + pair.upper.step)
     return rounding, rounding + pair.lower_slack.shift
 
 
@@ -257,15 +134,16 @@ def _profile_right(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, 
     """From D, which falls."""
     low, high, (rounding, shift) = pair.low_lower, pair.high_upper, _ends_of(pair, epsilon)
     lower = _between(low.c, low.profile, epsilon + shift) - pair.lower_slack.profile
-    upper = _between(high.c, high.profile, epsilon - rounding) + pair.upper_slack.profile
+    # D falls: beyond the last threshold it is at most what it is there.
+    upper = _between(high.c, high.profile, np.minimum(epsilon - rounding, high.c[-1])) + pair.upper_slack.profile
     return np.logaddexp(lower, pair.lower_slack.log_infinite), np.logaddexp(upper, pair.upper_slack.log_infinite)
 
 
 def _profile_middle(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
     """From H = 1 - delta, which rises."""
     low, high, (rounding, shift) = pair.low_upper, pair.high_lower, _ends_of(pair, epsilon)
-    smaller = _between(low.c, low.middle, epsilon - rounding) - pair.upper_slack.middle - _LOG_ROUNDING
-    larger = _between(high.c, high.middle, epsilon + shift) + pair.lower_slack.middle + _LOG_ROUNDING
+    smaller = _between(low.c, low.middle, epsilon - rounding) - pair.upper_slack.middle - LOG_ROUNDING
+    larger = _between(high.c, high.middle, epsilon + shift) + pair.lower_slack.middle + LOG_ROUNDING
     return complement(np.minimum(smaller, 0.0), np.minimum(larger, 0.0))
 
 
@@ -277,15 +155,15 @@ def _profile_left(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, F
     lower = np.exp(np.logaddexp(lower, epsilon - shift + pair.lower_slack.log_vanishing))
     upper = np.exp(np.logaddexp(upper, epsilon + rounding + pair.upper_slack.log_vanishing))
     base = -np.expm1(np.minimum(epsilon, 700.0))
-    lower = np.log(np.maximum(base + lower - _LOG_ROUNDING * (np.abs(base) + lower), 0.0))
-    return lower, np.log(base + upper + _LOG_ROUNDING * (np.abs(base) + upper))
+    lower = np.log(np.maximum(base + lower - LOG_ROUNDING * (np.abs(base) + lower), 0.0))
+    return lower, np.log(base + upper + LOG_ROUNDING * (np.abs(base) + upper))
 
 
 def solve_lattice_profile(pair: LatticePair, log_delta: float) -> tuple[float, float]:
     """Enclosure of the smallest eps with delta(eps) <= delta: -inf and inf where it is not within the thresholds
     read.
     """
-    rounding = _EXPONENT_ROUNDING * (1 + abs(log_delta))
+    rounding = EXPONENT_ROUNDING * (1 + abs(log_delta))
     below = _last_above(lambda epsilon: read_lattice_profile(pair, epsilon).lower[0], pair, log_delta + rounding)
     above = _last_above(lambda epsilon: read_lattice_profile(pair, epsilon).upper[0], pair, log_delta - rounding)
     return (-math.inf if below is None else below[0]), (math.inf if above is None else above[1])
@@ -318,28 +196,3 @@ def _between(c: FloatArray, log_values: FloatArray, epsilon: FloatArray) -> Floa
     share = np.clip(np.expm1(epsilon - left) / np.expm1(right - left), 0.0, 1.0)
     blended = np.logaddexp(log_values[at - 1] + np.log1p(-share), log_values[at] + np.log(share))
     return np.where(inside, blended, np.nan)
-
-
-def run_slack(laws: tuple[CountedLaw, ...], sign: int) -> Slack:
-    """Of all steps; masses outside the lattice are rounded up (`sign` 1) or down (-1)."""
-
-    def total(value: Callable[[LatticeLaw], float]) -> float:
-        return math.fsum(counted.count * value(counted.law) for counted in laws) * (1 + 1e-12)
-
-    profile, left = total(lambda law: law.log_slack_profile), total(lambda law: law.log_slack_left)
-    # Twice: a law's other masses may add up to a little more or less than what these leave.
-    return Slack(
-        profile,
-        left,
-        total(lambda law: law.log_slack_middle),
-        _log_some([(counted.law.infinite, counted.count) for counted in laws], 2 * sign * profile),
-        _log_some([(counted.law.vanishing, counted.count) for counted in laws], 2 * sign * left),
-        total(lambda law: law.shift),
-    )
-
-
-def _log_some(masses: list[tuple[float, int]], slack: float) -> float:
-    """ln of the chance that some step has such a mass, 1 - prod (1 - q)^N, with the slack."""
-    none = math.fsum(count * (math.log1p(-mass) if mass < 1 else -math.inf) for mass, count in masses)
-    some = -math.expm1(none)
-    return math.log(some) + slack + math.copysign(1e-13, slack) if some > 0 else -math.inf

@@ -34,6 +34,9 @@ _CHERNOFF_DISTANCES = (1.5, 3.0, 5.0, 8.0, 12.0)
 _OVERFLOW_GOAL = 44.0
 """Nats: mass outside the window is about e^-goal."""
 
+_LEAST_WEIGHT = 1e-290
+"""Weight of a tilted law, relative to the farthest loss, that doubles hold: smaller ones lose digits, or all."""
+
 _BLOCK_EXPONENT = 300.0
 """Decaying sums are taken in blocks that decay by at most e^-300."""
 
@@ -48,8 +51,8 @@ class CountedLaw:
     law: LatticeLaw
     count: int
 
-    def log_moment(self, tilt: float, step: float) -> tuple[float, float, float]:
-        """K, K', K'' of all these steps at a real tilt (`infinite` left out)."""
+    def log_moment(self, tilt: float, step: float) -> tuple[float, float, float, bool]:
+        """K, K', K'' of all these steps at a real tilt (`infinite` left out), and whether doubles hold the weights."""
         losses = self.law.losses(step)
         exponents = tilt * losses
         top = float(exponents[self.law.masses > 0].max())
@@ -57,7 +60,8 @@ class CountedLaw:
         total = float(weights.sum())
         mean = float(weights @ losses) / total
         variance = float(weights @ (losses - mean) ** 2) / total
-        return self.count * (top + math.log(total)), self.count * mean, self.count * variance
+        held = total >= _LEAST_WEIGHT
+        return self.count * (top + math.log(total)), self.count * mean, self.count * variance, held
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +75,14 @@ class Window:
 
 def tilted_cumulants(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> tuple[float, float, float]:
     """K, K', K'' of the run at a real tilt."""
-    parts = [law.log_moment(tilt, step) for law in laws]
-    return tuple(map(math.fsum, zip(*parts, strict=True)))  # type: ignore[return-value]
+    values, means, variances, _ = zip(*(law.log_moment(tilt, step) for law in laws), strict=True)
+    return math.fsum(values), math.fsum(means), math.fsum(variances)
+
+
+def log_moment_held(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> float:
+    """K of the run at a real tilt, within `weight_rounding`; infinite where doubles do not hold its weights."""
+    values, _, _, held = zip(*(law.log_moment(tilt, step) for law in laws), strict=True)
+    return math.fsum(values) if all(held) else math.inf
 
 
 def total_offset(laws: tuple[CountedLaw, ...]) -> float:
@@ -80,8 +90,10 @@ def total_offset(laws: tuple[CountedLaw, ...]) -> float:
     return math.fsum(counted.count * counted.law.offset for counted in laws)
 
 
-def window(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> Window:
-    """The smallest window outside which the tilted mass is about e^-44, and the bound that was reached."""
+def window(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> Window | None:
+    """The smallest window outside which the tilted mass is about e^-44, and the bound that was reached; None where
+    doubles do not hold the tilted law.
+    """
     value, _, variance = tilted_cumulants(laws, tilt, step)
     deviation = max(math.sqrt(max(variance, 0.0)), step)
     slack = 0.0
@@ -90,11 +102,13 @@ def window(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> Window:
         ends: list[float] = []
         for distance in _CHERNOFF_DISTANCES:
             shift = sign * distance / deviation
-            there = tilted_cumulants(laws, tilt + shift, step)[0]
+            there = log_moment_held(laws, tilt + shift, step)
             slack = max(slack, weight_rounding(laws, tilt + shift, step))
             # e^{K(s) - K(theta) - (s - theta) x} <= e^-goal
             ends.append((there - value + _OVERFLOW_GOAL) / shift)
         sides.append(min(ends) if sign > 0 else max(ends))
+    if not (math.isfinite(log_moment_held(laws, tilt, step)) and all(map(math.isfinite, sides))):
+        return None
     low, high = (side - total_offset(laws) for side in sides)
     start, end = math.floor(low / step) - 1, math.ceil(high / step) + 1
     size = _fast_length(max(end - start + 1, 16))

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
+from typing_extensions import override
+
 from service.privacy.enclosure import Enclosure
 from service.privacy.errors import OutOfDomain
 from service.privacy.mechanisms.domain import TOTAL_STEPS
@@ -62,13 +64,18 @@ class AbstractStep(AbstractMechanism):
 
     __slots__ = ()
 
+    @override
+    def elementary_steps(self) -> Steps:
+        """Itself, once."""
+        return ((self, 1),)
+
     @abstractmethod
     def curves(self, sensitivity: float) -> TradeOffPair:
         """Exact worst-case curves of the step alone; UnsupportedCombination where none are known."""
 
-    @abstractmethod
-    def part(self, sensitivity: float) -> Part | None:
+    def part(self, sensitivity: float) -> Part | None:  # noqa: ARG002 - most steps are neither
         """What the step adds to a composition of Gaussian and sampled Gaussian steps; None if it is neither."""
+        return None
 
     def loss_atoms(self, sensitivity: float) -> tuple[tuple[float, float], ...]:  # noqa: ARG002 - most losses have none
         """(loss, H0-mass) of the losses (nats, add direction) that have a probability of their own, within 16 u."""

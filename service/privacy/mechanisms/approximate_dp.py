@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, final
 
 from typing_extensions import override
 
-from service.privacy.mechanisms.abstract import AbstractStep, Steps
+from service.privacy.mechanisms.abstract import AbstractStep
 from service.privacy.mechanisms.domain import DELTA, EPSILON, check_fields
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
@@ -30,10 +30,6 @@ class ApproximateDp(AbstractStep):
         check_fields(self)
 
     @override
-    def elementary_steps(self) -> Steps:
-        return ((self, 1),)
-
-    @override
     def curves(self, sensitivity: float) -> TradeOffPair:
         # epsilon and delta are stated for the relation in force: sensitivity does not change them.
         curve = ApproximateDpTradeOff(float(self.epsilon), float(self.delta))
@@ -43,10 +39,6 @@ class ApproximateDp(AbstractStep):
     def loss_atoms(self, sensitivity: float) -> tuple[tuple[float, float], ...]:
         rest, rare = 1 - self.delta, math.exp(-self.epsilon) / (1 + math.exp(-self.epsilon))
         return ((-self.epsilon, rest / (1 + math.exp(-self.epsilon))), (self.epsilon, rest * rare))
-
-    @override
-    def part(self, sensitivity: float) -> None:
-        return None
 
     @override
     def loss_law(self, sensitivity: float) -> LossLaw:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, final
 
 from typing_extensions import override
 
-from service.privacy.mechanisms.abstract import AbstractStep, Steps
+from service.privacy.mechanisms.abstract import AbstractStep
 from service.privacy.mechanisms.domain import EPSILON, check_fields
 from service.privacy.trade_off.bounded_range import exponential_curve
 from service.privacy.trade_off.pair import TradeOffPair
@@ -33,10 +33,6 @@ class Exponential(AbstractStep):
         check_fields(self)
 
     @override
-    def elementary_steps(self) -> Steps:
-        return ((self, 1),)
-
-    @override
     def curves(self, sensitivity: float) -> TradeOffPair:
         # epsilon is stated for the relation in force: sensitivity does not change it.
         curve = exponential_curve(float(self.epsilon))
@@ -45,10 +41,6 @@ class Exponential(AbstractStep):
             curve,
             source="Dong, Durfee, Rogers 2020 (bounded range), worst shift of generalised randomised response",
         )
-
-    @override
-    def part(self, sensitivity: float) -> None:
-        return None
 
     @override
     def loss_law(self, sensitivity: float) -> LossLaw:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, final
 
 from typing_extensions import override
 
-from service.privacy.mechanisms.abstract import AbstractStep, GaussianPart, Steps
+from service.privacy.mechanisms.abstract import AbstractStep, GaussianPart
 from service.privacy.mechanisms.domain import NOISE_MULTIPLIER, check_fields
 from service.privacy.trade_off.gaussian import gaussian_curve
 from service.privacy.trade_off.pair import TradeOffPair
@@ -29,10 +29,6 @@ class Gaussian(AbstractStep):
 
     def __post_init__(self) -> None:
         check_fields(self)
-
-    @override
-    def elementary_steps(self) -> Steps:
-        return ((self, 1),)
 
     @override
     def curves(self, sensitivity: float) -> TradeOffPair:

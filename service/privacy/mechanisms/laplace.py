@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, final
 
 from typing_extensions import override
 
-from service.privacy.mechanisms.abstract import ATOM_DIGITS, AbstractStep, Steps
+from service.privacy.mechanisms.abstract import ATOM_DIGITS, AbstractStep
 from service.privacy.mechanisms.domain import NOISE_MULTIPLIER, check_fields
 from service.privacy.trade_off.laplace import LaplaceTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
@@ -31,10 +31,6 @@ class Laplace(AbstractStep):
         check_fields(self)
 
     @override
-    def elementary_steps(self) -> Steps:
-        return ((self, 1),)
-
-    @override
     def curves(self, sensitivity: float) -> TradeOffPair:
         curve = LaplaceTradeOff(quotient(sensitivity, self.noise_multiplier))
         return TradeOffPair(curve, curve, source="Kaissis et al. 2023 (ReRo), Corollary 1")
@@ -48,10 +44,6 @@ class Laplace(AbstractStep):
         with many_digits.workdps(ATOM_DIGITS):
             shift = many_digits.mpf(sensitivity) / self.noise_multiplier
             return ((-float(shift), 0.5), (float(shift), float(many_digits.exp(-shift) / 2)))
-
-    @override
-    def part(self, sensitivity: float) -> None:
-        return None
 
     @override
     def loss_law(self, sensitivity: float) -> LossLaw:

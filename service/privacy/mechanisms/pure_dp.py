@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, final
 
 from typing_extensions import override
 
-from service.privacy.mechanisms.abstract import AbstractStep, Steps
+from service.privacy.mechanisms.abstract import AbstractStep
 from service.privacy.mechanisms.domain import EPSILON, check_fields
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
@@ -29,10 +29,6 @@ class PureDp(AbstractStep):
         check_fields(self)
 
     @override
-    def elementary_steps(self) -> Steps:
-        return ((self, 1),)
-
-    @override
     def curves(self, sensitivity: float) -> TradeOffPair:
         # epsilon is stated for the relation in force: sensitivity does not change it.
         curve = ApproximateDpTradeOff(float(self.epsilon), 0.0)
@@ -42,10 +38,6 @@ class PureDp(AbstractStep):
     def loss_atoms(self, sensitivity: float) -> tuple[tuple[float, float], ...]:
         rare = math.exp(-self.epsilon) / (1 + math.exp(-self.epsilon))
         return ((-self.epsilon, 1 / (1 + math.exp(-self.epsilon))), (self.epsilon, rare))
-
-    @override
-    def part(self, sensitivity: float) -> None:
-        return None
 
     @override
     def loss_law(self, sensitivity: float) -> LossLaw:

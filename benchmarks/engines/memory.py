@@ -1,0 +1,50 @@
+"""The most memory that certified answers take, each run in a new process that has imported everything."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from benchmarks.cases import C1, C5, C6, L1, S1, S2, Run
+from benchmarks.peers.process import PeerAnswer, peer
+from benchmarks.report import Reach, Section, Table
+
+MOST_MEGABYTES: Final = 150.0
+HARD: Final = (
+    Run("few steps", 0.7, 0.37, 2),
+    Run("rare, little noise", 0.4, 2e-5, 4_000),
+    Run("little noise", 0.45, 3e-4, 30),
+    Run("saturated", 0.43, 0.17, 6_600),
+)
+"""Where line integrals alone are wide, or losses large, and lattices are asked as well."""
+RUNS: Final = (L1, S1, S2, C1, C5, C6, *HARD)
+QUESTIONS: Final = ("gamma-1e-6", "eps-1e-5", "delta-1")
+
+
+def measure() -> Section:
+    section = Section("Memory")
+    found = {run: _alone(run) for run in RUNS}
+    dearest = max(RUNS, key=lambda run: found[run].megabytes)
+    most = found[dearest].megabytes
+    section.reaches.append(
+        Reach(
+            "peak memory of certified answers",
+            "<= 150 MB above idle",
+            f"most {most:.0f} MB, {dearest}, of {len(RUNS)} runs",
+            most <= MOST_MEGABYTES,
+        )
+    )
+    rows = [(run, f"{answer.megabytes:.0f}", f"{_seconds(answer):.2f}") for run, answer in found.items()]
+    columns = ("run (noise multiplier, rate, steps)", "MB", "CPU s")
+    note = f"Asked in turn on the same curves: {', '.join(QUESTIONS)}. S and L are runs with Laplace noise."
+    section.tables.append(Table("Peak memory above idle, a new process each", columns, rows, (note,)))
+    return section
+
+
+def _alone(run: Run) -> PeerAnswer:
+    with peer("our_answers") as asked:
+        return asked.ask(run, QUESTIONS)
+
+
+def _seconds(answer: PeerAnswer) -> float:
+    """CPU of all questions."""
+    return answer.first + answer.further * (len(QUESTIONS) - 1)

@@ -1,0 +1,38 @@
+"""Violated invariants: those that end a computation, and those that an answer of many engines survives.
+
+A survived one is no exception any more when the answer is done, and would be known to nobody but its reader: `noted`
+keeps it for whoever runs the computation, in this process or in a worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from service.privacy.errors import NumericalFailure
+
+_noted: ContextVar[list[NumericalFailure] | None] = ContextVar("noted", default=None)
+
+
+def is_violation(error: Exception) -> bool:
+    """Whether an exception says that an invariant did not hold which proofs guarantee."""
+    return isinstance(error, NumericalFailure)
+
+
+def note(violation: NumericalFailure) -> None:
+    """Keep a violation that the answer under way survives; nothing where nobody collects them."""
+    collected = _noted.get()
+    if collected is not None:
+        collected.append(violation)
+
+
+@contextmanager
+def noted() -> Generator[list[NumericalFailure]]:
+    """The list of all violations noted until the block ends."""
+    collected: list[NumericalFailure] = []
+    before = _noted.set(collected)
+    try:
+        yield collected
+    finally:
+        _noted.reset(before)

@@ -1,0 +1,118 @@
+"""One number by two engines: certain enclosures of the same truth must meet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from service.privacy.composition.options import EngineOptions
+from service.privacy.enclosure import Enclosure
+from service.privacy.errors import NumericalFailure, UnsupportedCombination
+from service.privacy.mechanisms.abstract import AbstractMechanism
+from service.privacy.mechanisms.mixture import Mixture
+from service.privacy.threat_models.worst_case import WorstCase
+from service.privacy.trade_off.pair import TradeOffPair
+from tests.privacy.cases import built
+from tests.privacy.random_cases import BoxPoint, RandomCase
+
+CERTAIN: Final = ("closed_form", "contour", "discretised", "ground_truth")
+"""In the order in which `auto` prefers them."""
+SAMPLED: Final = "monte_carlo"
+LOOSE: Final = EngineOptions(relative_tolerance=1e-3, digits=15, samples=20_000, confidence=1 - 1e-9)
+"""Cheap: lattices as coarse as a relative width of 1e-3 allows, and intervals of samples that fail less than once in a
+thousand million readings.
+"""
+BOX: Final = EngineOptions(relative_tolerance=1e-6)
+UNDERFLOW: Final = 1e-290
+"""Where logarithms carry the number."""
+
+Ask = Callable[[], Enclosure]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What two engines said of one number; `failure` where one of them found its own numbers contradictory."""
+
+    family: str
+    what: str
+    engines: tuple[str, ...]
+    enclosures: tuple[Enclosure, ...]
+    failure: str = ""
+
+    @property
+    def agrees(self) -> bool:
+        return not self.failure and meet(*self.enclosures)
+
+    def __str__(self) -> str:
+        ends = ", ".join(f"[{one.lower!r}, {one.upper!r}]" for one in self.enclosures)
+        return f"{self.what}: {', '.join(self.engines)}: {ends} {self.failure}"
+
+
+def meet(first: Enclosure, second: Enclosure) -> bool:
+    """Whether the enclosures have a number in common."""
+    if first.upper < UNDERFLOW and second.upper < UNDERFLOW:
+        low, high, other_low, other_high = first.log_lower, first.log_upper, second.log_lower, second.log_upper
+        if low is not None and high is not None and other_low is not None and other_high is not None:
+            return max(low, other_low) <= min(high, other_high)
+    return max(first.lower, second.lower) <= min(first.upper, second.upper)
+
+
+def compared(family: str, what: str, engines: Iterable[tuple[str, Ask]]) -> Comparison:
+    """By the first two of the engines that can serve it: some know only when they read."""
+    read: dict[str, Enclosure] = {}
+    for name, ask in engines:
+        try:
+            read[name] = ask()
+        except UnsupportedCombination:
+            continue
+        except NumericalFailure as failure:
+            return Comparison(family, what, (*read, name), tuple(read.values()), str(failure))
+        if len(read) == 2:
+            return Comparison(family, what, tuple(read), tuple(read.values()))
+    raise AssertionError(f"no second engine for {what}")
+
+
+def comparisons(case: RandomCase) -> list[Comparison]:
+    """Every question of the case by the engine that `auto` takes, and by another with certain enclosures; where there
+    is none, by samples.
+    """
+    engines = _engines(built(case.spec), case.choice)
+    return [
+        compared(
+            case.family,
+            f"{case.spec}, {question}",
+            [(name, lambda pair=pair, question=question: question.ask(pair)) for name, pair in engines],
+        )
+        for question in case.questions
+    ]
+
+
+def _engines(mechanism: AbstractMechanism, choice: float) -> list[tuple[str, TradeOffPair]]:
+    """The first engine, then the others in the order in which they are asked: the chosen one, then what remains."""
+    # Lattices of mixtures are asked for at least 1e-6, whatever the options say, and cost seconds.
+    certain = tuple(name for name in CERTAIN if name != "discretised" or not isinstance(mechanism, Mixture))
+    pairs = WorstCase().curves_by_method(mechanism, (*certain, SAMPLED), LOOSE)
+    first, *others = (name for name in pairs if name != SAMPLED)
+    turn = int(choice * len(others))
+    return [(name, pairs[name]) for name in (first, *others[turn:], *others[:turn], SAMPLED)]
+
+
+def box_answer(point: BoxPoint, direction: str) -> Enclosure:
+    """Power at the baseline as it is served, asked to a relative width of 1e-6."""
+    return _power(point, direction, "auto", BOX)
+
+
+def box_comparison(point: BoxPoint, direction: str, answer: Ask) -> Comparison:
+    """The answer, and the power by the cheaper of the other engines."""
+    # A run that hardly ever samples the record is long work for ball arithmetic, a single step none at all.
+    names = ["ground_truth", "discretised"]
+    if point.steps > 1 and point.steps * point.sample_rate < 1:
+        names.reverse()
+    others = [(name, lambda name=name: _power(point, direction, name, LOOSE)) for name in (*names, SAMPLED)]
+    return compared("box", f"{point}, {direction}", [("auto", answer), *others])
+
+
+def _power(point: BoxPoint, direction: str, method: str, options: EngineOptions) -> Enclosure:
+    pair = WorstCase().curves(point.mechanism, method, options)
+    return (pair.add if direction == "add" else pair.remove).power_at(point.baseline)

@@ -1,0 +1,74 @@
+"""A seeded part of the sweeps of `make bench`: random runs of the box, random cases of every kind, by two engines."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from service.privacy.enclosure import Enclosure, Evidence
+from tests.privacy.agreement import Comparison, box_answer, box_comparison, comparisons, meet
+from tests.privacy.random_cases import FAMILIES, BoxPoint, RandomCase, box_points, random_cases
+
+POINTS = box_points(16, seed=2026)
+CASES = random_cases(30, 2, seed=2026)
+WIDTH = 1e-6
+
+
+def is_sampled_often(point: BoxPoint) -> bool:
+    """A record is expected in 30 steps or more, so that e^(-N p), the chance of none, is nothing beside the readings;
+    and not so rarely in a single one that few large jumps carry the loss.
+    """
+    return point.steps * point.sample_rate >= 30 and point.sample_rate >= 1e-3
+
+
+OFTEN = [point for point in box_points(40, seed=7) if is_sampled_often(point)]
+
+
+@pytest.mark.parametrize("point", POINTS, ids=str)
+@pytest.mark.parametrize("direction", ["add", "remove"])
+def test_engines_agree_in_the_box(point: BoxPoint, direction: str) -> None:
+    answer = box_answer(point, direction)
+    assert 0 <= answer.lower <= answer.upper <= 1
+    assert answer.upper >= point.baseline
+    comparison = box_comparison(point, direction, lambda: answer)
+    assert comparison.agrees, comparison
+
+
+@pytest.mark.parametrize("point", OFTEN, ids=str)
+@pytest.mark.parametrize("direction", ["add", "remove"])
+def test_answers_are_narrow_where_the_record_is_sampled_often(point: BoxPoint, direction: str) -> None:
+    assert box_answer(point, direction).relative_width() <= WIDTH
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.family)
+def test_engines_agree_on_random_cases(case: RandomCase) -> None:
+    for comparison in comparisons(case):
+        assert comparison.agrees, comparison
+
+
+def test_every_family_is_drawn_and_has_a_second_engine() -> None:
+    assert {case.family for case in random_cases(400, 1, seed=1)} == set(FAMILIES)
+
+
+def test_points_of_the_box_lie_in_it() -> None:
+    for point in box_points(200, seed=3):
+        assert 0.3 <= point.noise_multiplier <= 100
+        assert 1e-6 <= point.sample_rate <= 1
+        assert 1 <= point.steps <= 10**6
+        assert 1e-12 <= point.baseline <= 0.5
+
+
+def enclosure(lower: float, upper: float, *, logarithms: bool = False) -> Enclosure:
+    if logarithms:
+        return Enclosure(0.0, math.exp(upper), Evidence.CERTIFIED, lower, upper)
+    return Enclosure(lower, upper, Evidence.CERTIFIED)
+
+
+def test_what_it_means_to_meet() -> None:
+    assert meet(enclosure(0.1, 0.2), enclosure(0.2, 0.3))
+    assert not meet(enclosure(0.1, 0.2), enclosure(0.25, 0.3))
+    assert meet(enclosure(1.0, math.inf), enclosure(math.inf, math.inf))
+    assert meet(enclosure(-900.0, -890.0, logarithms=True), enclosure(-895.0, -880.0, logarithms=True))
+    assert not meet(enclosure(-900.0, -890.0, logarithms=True), enclosure(-885.0, -880.0, logarithms=True))
+    assert not Comparison("", "", ("auto",), (), "contradiction").agrees

@@ -1,0 +1,48 @@
+"""A service in a process of its own, for tests that talk to the real thing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx2
+
+from tests.conftest import free_port
+
+
+@contextmanager
+def served(directory: Path, **settings: str) -> Iterator[httpx2.Client]:
+    """`privacy-bounds serve` in a process of its own, with a client that talks to it."""
+    port = free_port()
+    environment = os.environ | {f"PRIVACY_BOUNDS_{name.upper()}": value for name, value in settings.items()}
+    with (directory / "server.log").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "service.cli", "serve", "--port", str(port)], env=environment, stdout=log, stderr=log
+        )
+        client = httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=60)
+        client.process_id = process.pid  # type: ignore[attr-defined]
+        try:
+            wait_until_live(client, process)
+            yield client
+        finally:
+            client.close()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(timeout=30) in (0, -signal.SIGTERM)
+
+
+def wait_until_live(client: httpx2.Client, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            if client.get("/livez").status_code == 200:
+                return
+        except httpx2.TransportError:
+            assert process.poll() is None, "the server ended"
+            assert time.monotonic() < deadline
+            time.sleep(0.05)

@@ -1,0 +1,136 @@
+"""Ground truths that services share through a real Redis: computed once, and never believed when they are not whole."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import redis
+
+from tests.conftest import RedisServer
+from tests.system.servers import served
+
+Services = tuple[httpx2.Client, httpx2.Client]
+DELTAS = [10.0**-power for power in range(2, 10)]
+DIGITS_OF_EPSILON = b"1.8282366665"
+"""Of epsilon(1e-5), by contour inversion on two contours in 80-bit arithmetic."""
+COMPUTATIONS = "privacy_bounds_computation_duration_seconds_count"
+BAD_ENTRIES = "privacy_bounds_redis_bad_entries_total"
+
+
+def ground_truth(digits: int, deltas: list[float]) -> dict[str, Any]:
+    return {
+        "mechanism": {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000},
+        "questions": [{"type": "epsilon", "delta": delta} for delta in deltas],
+        "method": "ground_truth",
+        "digits": digits,
+    }
+
+
+@contextmanager
+def two_services(url: str, directory: Path) -> Iterator[Services]:
+    """Two services that share a Redis."""
+    settings = {"redis_url": url, "redis_timeout_seconds": "0.5", "max_cost": "1000000000"}
+    (directory / "1").mkdir()
+    (directory / "2").mkdir()
+    with served(directory / "1", **settings) as one, served(directory / "2", **settings) as two:
+        yield one, two
+
+
+@pytest.fixture(scope="module")
+def services(shared_redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+    with two_services(shared_redis_url, tmp_path_factory.mktemp("services")) as both:
+        yield both
+
+
+def ask(client: httpx2.Client, request: dict[str, Any]) -> httpx2.Response:
+    response = client.post("/v1/bounds", json=request)
+    assert response.status_code == 200
+    return response
+
+
+def counted(client: httpx2.Client, metric: str) -> float:
+    """Sum of all samples of a metric."""
+    lines = client.get("/metrics").text.splitlines()
+    return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(metric))
+
+
+def wait_for(store: redis.Redis, pattern: str) -> bytes:
+    """The key of such a pattern, as soon as there is one."""
+    deadline = time.monotonic() + 20
+    while True:
+        key = next(store.scan_iter(pattern), None)
+        if key is not None:
+            return key
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_two_services_compute_a_ground_truth_once(redis_url: str, services: Services) -> None:
+    before = sum(counted(client, COMPUTATIONS) for client in services)
+    with ThreadPoolExecutor() as threads:
+        answers = list(threads.map(ask, services, [ground_truth(50, DELTAS)] * 2))
+    assert answers[0].content == answers[1].content
+    assert DIGITS_OF_EPSILON in answers[0].content
+    assert sorted(answer.headers["cache-status"] for answer in answers) == [
+        "privacy-bounds; fwd=miss; stored",
+        "privacy-bounds; hit; detail=redis",
+    ]
+    assert sum(counted(client, COMPUTATIONS) for client in services) == before + 1
+
+
+def test_a_redis_killed_in_the_middle_costs_nobody_the_answer(own_redis: RedisServer, tmp_path: Path) -> None:
+    """Both the service that computes and the one that waits for its result answer, and the same."""
+    with two_services(own_redis.url, tmp_path) as services, ThreadPoolExecutor() as threads:
+        answers: list[Future[httpx2.Response]] = [
+            threads.submit(ask, client, ground_truth(50, DELTAS)) for client in services
+        ]
+        with redis.Redis.from_url(own_redis.url) as store:
+            wait_for(store, "privacy_bounds:lease:*")
+        assert not any(answer.done() for answer in answers)
+        own_redis.kill()
+        bodies = [answer.result().content for answer in answers]
+    assert bodies[0] == bodies[1]
+    assert DIGITS_OF_EPSILON in bodies[0]
+
+
+def last_digit_changed(entry: bytes) -> bytes:
+    digit = entry.index(DIGITS_OF_EPSILON) + len(DIGITS_OF_EPSILON) - 1
+    return entry[:digit] + b"4" + entry[digit + 1 :]
+
+
+ALTERATIONS: dict[str, Any] = {
+    "one digit": last_digit_changed,
+    "half written": lambda entry: entry[: len(entry) // 2],
+    "empty": lambda _: b"",
+    "without its seal": lambda entry: entry[entry.index(b'"result":') + len(b'"result":') : -1],
+}
+
+
+@pytest.mark.parametrize("name", ALTERATIONS)
+def test_a_stored_ground_truth_that_was_altered_is_computed_again(
+    redis_url: str, services: Services, name: str
+) -> None:
+    request = ground_truth(30 + list(ALTERATIONS).index(name), [1e-5])  # of its own: services remember
+    one, two = services
+    bad_entries = counted(two, BAD_ENTRIES)
+    truth = ask(one, request).content
+    with redis.Redis.from_url(redis_url) as store:
+        key = wait_for(store, "privacy_bounds:result:bounds:*")
+        whole = store.get(key)
+        altered = ALTERATIONS[name](whole)
+        assert altered != whole
+        store.set(key, altered)
+        again = ask(two, request)
+        assert (again.content, again.headers["cache-status"]) == (truth, "privacy-bounds; fwd=miss; stored")
+        assert counted(two, BAD_ENTRIES) > bad_entries
+        deadline = time.monotonic() + 20
+        while store.get(key) != whole:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
