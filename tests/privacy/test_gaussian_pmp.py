@@ -161,7 +161,7 @@ def test_the_line_against_a_grid_of_outcomes(size: int, count: int) -> None:
 
 
 def test_half_lines_stay_below_the_truth() -> None:
-    """Where subsets can be written out, the bound for many subsets is the weaker one, and far outliers are seen by it."""
+    """Where subsets can be written out, the bound for many subsets is weaker, and it sees far outliers."""
     values = [*RANDOM.standard_normal(11).tolist(), 40.0]
     placed = QueryPoints.of(np.array(values)[:, None], None, 1.0)
     bound = exposure_bound(placed, 1e-3)
