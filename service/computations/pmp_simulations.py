@@ -28,8 +28,8 @@ READINGS: Final = (
 )
 MISSING: Final = "In some trials no epsilon of the mechanism up to 1e6 gives the epsilon asked for on the population."
 
-BASE_COST, TRIAL_COST, NUMBER_COST = 3_000, 3_000, 0.2
-SUBSET_COST, EXCHANGE_COST = 0.02, 0.05
+BASE_COST, TRIAL_COST, READING_COST, NUMBER_COST = 3_000, 3_000, 500, 0.2
+SUBSET_COST, EXCHANGE_COST = 0.02, 0.015
 """Of a subset and an object, and of a number of the enumeration of adjacent subsets."""
 LARGEST_EXACT_ENUMERATION: Final = 2_000_000.0
 ROW_COST, PAIR_COST, SOLVED_ROWS = 300.0, 3.0, 100
@@ -62,7 +62,7 @@ def pmp_simulations_cost(request: PmpSimulationsRequest) -> int:
     else:
         objects = request.objects or 1
         each += SUBSET_COST * (objects + 2) * math.comb(count, request.data_size)
-        each += _exact_readings(request) * (EXCHANGE_COST * enumeration_cost(objects, count) + TRIAL_COST)
+        each += _exact_readings(request) * (EXCHANGE_COST * enumeration_cost(objects, count) + READING_COST)
     return int(BASE_COST + request.trials * each)
 
 
