@@ -15,6 +15,8 @@ from api_schemas.quantities import POSITIVE_ZERO, Epsilon, UnitInterval
 
 LARGEST_POINT_COUNT: Final = 50_000
 LARGEST_POINT_DIMENSION: Final = 4_096
+LARGEST_POINT_NUMBERS: Final = 2**22
+"""Coordinates of all points together."""
 LARGEST_COORDINATE: Final = 1e12
 RATIO_ROUNDING: Final = 1e-9
 

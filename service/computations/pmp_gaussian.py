@@ -19,6 +19,7 @@ from service.privacy.pmp.gaussian import (
     success_bound,
     worst_case_epsilon,
 )
+from service.privacy.pmp.gaussian_pmp import FIRST_ROWS, LARGEST_EXACT_WORK
 from service.privacy.pmp.gaussian_profile import noise_std_at
 from service.privacy.pmp.gaussian_truth import written_subsets
 
@@ -27,9 +28,10 @@ AnyPmpGaussianRequest = PmpGaussianRequest | PmpGaussianUpload
 BASE_COST: Final = 3_000
 LARGEST_LINE_COST, SUM_COST = 2_500_000, 80
 """Of the truth on a line at most, for few points, and of each sum of a subset in it."""
-PAIR_COST, COORDINATE_COST = 0.02, 1e-4
+PAIR_COST, COORDINATE_COST = 0.02, 2e-5
 """Of looking at a pair of points, and of each of their coordinates, in all passes together."""
-EXACT_PAIR_COST, MOST_EXACT_PAIRS = 2.0, 6_000_000
+EXACT_PAIR_COST: Final = 1.5
+"""Of a pair that is solved, in up to 200 dimensions."""
 READ_COST: Final = 0.1
 """Of a number that is read and clipped."""
 
@@ -71,10 +73,10 @@ def pmp_gaussian_cost(request: AnyPmpGaussianRequest) -> int:
     else:
         count, dimension = len(request.points), len(request.points[0])
     pairs = count**2
-    exact = min(pairs, MOST_EXACT_PAIRS + 64 * count)
     line = min(LARGEST_LINE_COST, SUM_COST * written_subsets(count, request.data_size_of(count)) * count)
     looked_at = pairs * (PAIR_COST + COORDINATE_COST * dimension)
-    solved = exact * (EXACT_PAIR_COST + 10 * COORDINATE_COST * dimension)
+    heavier = 1 + dimension / 200
+    solved = EXACT_PAIR_COST * min(pairs * heavier, LARGEST_EXACT_WORK + FIRST_ROWS * count * heavier)
     return int(BASE_COST + line + READ_COST * count * dimension + looked_at + solved)
 
 

@@ -12,6 +12,7 @@ from api_schemas.pmp_gaussian import (
     LARGEST_COORDINATE,
     LARGEST_POINT_COUNT,
     LARGEST_POINT_DIMENSION,
+    LARGEST_POINT_NUMBERS,
     DpTarget,
     PmpGaussianParameters,
 )
@@ -76,6 +77,8 @@ def read_pmp_gaussian_upload(body: bytes) -> PmpGaussianUpload:
     if not 2 <= count <= LARGEST_POINT_COUNT or not 1 <= dimension <= LARGEST_POINT_DIMENSION:
         sentence = f"N must be in [2, {LARGEST_POINT_COUNT}] and d in [1, {LARGEST_POINT_DIMENSION}]."
         raise ArchiveError(pointer_to(POINTS), sentence)
+    if count * dimension > LARGEST_POINT_NUMBERS:
+        raise ArchiveError(pointer_to(POINTS), f"All points together may have {LARGEST_POINT_NUMBERS} coordinates.")
     if target:
         parameters["target"] = target
     return PmpGaussianUpload(

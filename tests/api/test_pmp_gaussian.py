@@ -150,6 +150,7 @@ def test_bad_requests(client: TestClient, body: Any, pointer: str, sentence: str
 POINTS = np.zeros((4, 2))
 BAD_ARCHIVES: dict[str, tuple[bytes, str, str]] = {
     "a million points": (archived(points=np.zeros((10**6, 1)), noise_std=1.0, delta=0.1), "/points", "[2, 50000]"),
+    "much memory": (archived(points=np.zeros((2000, 4000), np.int8), noise_std=1.0, delta=0.1), "/points", "4194304"),
     "odd": (archived(points=np.zeros((3, 1)), noise_std=1.0, delta=0.1), "/points", "even number"),
     "NaN": (archived(points=POINTS * np.nan, noise_std=1.0, delta=0.1), "/points", "finite"),
     "no points": (archived(noise_std=1.0, delta=0.1), "/points", "N x d"),

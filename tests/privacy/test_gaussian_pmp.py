@@ -93,7 +93,7 @@ def test_all_ways_to_pass_the_points_agree(monkeypatch: pytest.MonkeyPatch) -> N
             patched.setattr(bounds, "FIRST_ROWS", 300)
             simple = exposure_bound(placed, 1e-3)
         with monkeypatch.context() as patched:
-            patched.setattr(bounds, "LARGEST_EXACT_PAIRS", 0)
+            patched.setattr(bounds, "LARGEST_EXACT_WORK", 0)
             widened = exposure_bound(placed, 1e-3)
         assert quick.epsilon == pytest.approx(simple.epsilon, rel=1e-11)
         assert simple.epsilon * (1 - 1e-11) <= widened.epsilon <= simple.epsilon * (1 + 1e-3)

@@ -25,8 +25,10 @@ from service.privacy.pmp.gaussian_profile import log_delta
 
 FIRST_ROWS = 64
 """So many of the farthest points are solved before all are looked at."""
-LARGEST_EXACT_PAIRS = 6_000_000
-"""Beyond so many pairs the points that are left pass by the table alone, at a slightly larger epsilon."""
+LARGEST_EXACT_WORK = 6_000_000
+"""Pairs of points times 1 + d/200; beyond them the points that are left pass by the table alone, at a slightly larger
+epsilon.
+"""
 TABLE_CELLS = 2**15
 BLOCK_NUMBERS = 2**21
 LARGEST_SHARE = 1e30
@@ -52,7 +54,7 @@ def exposure_bound(points: QueryPoints, delta: float) -> ExposureBound:
     search = _Search(points, math.log(delta))
     order = np.argsort(-points.radii, kind="stable")
     search.solve(order[:FIRST_ROWS])
-    left, allowed = order[FIRST_ROWS:], LARGEST_EXACT_PAIRS // points.count
+    left, allowed = order[FIRST_ROWS:], int(LARGEST_EXACT_WORK / (points.count * (1 + points.dimension / 200)))
     while left.size:
         shares = _shares(points, left, search.epsilon, search.log_target)
         left = left[shares > 1][np.argsort(-shares[shares > 1], kind="stable")]

@@ -14,6 +14,8 @@ from service.privacy.enclosure import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
 SINGLE_ROUNDOFF = 2.0**-24
+SAFE_SQUARE = 1e-280
+"""Below it squares of coordinates may underflow, and distances are bounded by the largest coordinate."""
 
 
 @final
@@ -45,16 +47,25 @@ class QueryPoints:
         return len(self.positions)
 
     @property
+    def dimension(self) -> int:
+        """d."""
+        return self.positions.shape[1]
+
+    @property
     def coincide(self) -> bool:
         """Whether all points are one."""
         return bool((self.positions == self.positions[0]).all())
 
     def ratios(self, point: int) -> FloatArray:
         """Upper ends of r from one point to all others, in their order; 0 for its duplicates."""
-        differences = np.delete(self.positions, point, axis=0) - self.positions[point]
-        distances = _norms(differences)
-        slack = 1 + (self.positions.shape[1] + 16) * UNIT_ROUNDOFF
-        return np.where(distances > 0, distances * slack + 2 * self.moved, 0.0) * (self.scale * slack)
+        differences = self.positions - self.positions[point]
+        squares = np.einsum("ij,ij->i", differences, differences)
+        distances = np.sqrt(squares)
+        if (small := squares < SAFE_SQUARE).any():
+            distances[small] = math.sqrt(self.dimension) * np.abs(differences[small]).max(axis=1)
+        slack = 1 + (self.dimension + 16) * UNIT_ROUNDOFF
+        ratios = np.where(distances > 0, distances * slack + 2 * self.moved, 0.0) * (self.scale * slack)
+        return np.delete(ratios, point)
 
     @cached_property
     def centred(self) -> FloatArray:
