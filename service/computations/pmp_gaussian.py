@@ -27,7 +27,9 @@ AnyPmpGaussianRequest = PmpGaussianRequest | PmpGaussianUpload
 
 BASE_COST: Final = 3_000
 LARGEST_LINE_COST, SUM_COST = 2_500_000, 80
-"""Of the truth on a line at most, for few points, and of each sum of a subset in it."""
+"""Of the lower end at most, and of each sum of a subset in it."""
+LINE_LAW_COST: Final = 1_000_000
+"""Where the law on a line is computed instead, at most."""
 PAIR_COST, COORDINATE_COST = 0.02, 2e-5
 """Of looking at a pair of points, and of each of their coordinates, in all passes together."""
 EXACT_PAIR_COST: Final = 1.5
@@ -73,7 +75,8 @@ def pmp_gaussian_cost(request: AnyPmpGaussianRequest) -> int:
     else:
         count, dimension = len(request.points), len(request.points[0])
     pairs = count**2
-    line = min(LARGEST_LINE_COST, SUM_COST * written_subsets(count, request.data_size_of(count)) * count)
+    subsets = written_subsets(count, request.data_size_of(count))
+    line = min(LARGEST_LINE_COST, SUM_COST * subsets * count if subsets else LINE_LAW_COST)
     looked_at = pairs * (PAIR_COST + COORDINATE_COST * dimension)
     heavier = 1 + dimension / 200
     solved = EXACT_PAIR_COST * min(pairs * heavier, LARGEST_EXACT_WORK + FIRST_ROWS * count * heavier)

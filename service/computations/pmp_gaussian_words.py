@@ -6,10 +6,11 @@ from typing import Final
 
 from api_schemas.bounds import Assumption
 from service.privacy.pmp.gaussian import GaussianPmp, GaussianRelease
+from service.privacy.pmp.gaussian_truth import KnownExposure
 
 SOURCE: Final = (
     "Upper end: Lowy et al. 2023, Proposition 12, over every point. Lower end: sets of outcomes on a line; Hoeffding "
-    "1963, Theorem 4, where there are many subsets. Profile: Balle and Wang 2018, Theorem 8"
+    "1963, Theorem 4, for many points. Profile: Balle and Wang 2018, Theorem 8"
 )
 WORST_CASE_SOURCE: Final = "Balle and Wang 2018, Theorem 8, sensitivity 2 C (sum) or 2 C/n (mean) for a replaced record"
 
@@ -40,8 +41,8 @@ def notes(found: GaussianPmp, release: GaussianRelease, delta: float, count: int
         said.append("With delta = 0 the Gaussian mechanism has no finite epsilon: its log ratios are unbounded.")
     elif found.epsilon.upper == 0:
         said.append("delta alone covers what the release tells: epsilon is at its floor, 0.")
-    else:
-        said.append(_lower_end(found.points_on_line, count, dimension))
+    elif found.known is not None:
+        said.append(_lower_end(found.known, count, dimension))
     if release.clip_radius is None:
         said.append("Records are not clipped, so that the worst case has no finite sensitivity and no finite epsilon.")
     if 2 * release.data_size != count:
@@ -52,9 +53,11 @@ def notes(found: GaussianPmp, release: GaussianRelease, delta: float, count: int
     return said
 
 
-def _lower_end(points_on_line: int, count: int, dimension: int) -> str:
-    if points_on_line == 0:
-        return "Lower end: half-lines of outcomes towards the most exposed point; it may be far below the truth."
-    which = "all points" if points_on_line == count else f"the {points_on_line} outermost points"
+def _lower_end(known: KnownExposure, count: int, dimension: int) -> str:
     line = "" if dimension == 1 else ", projected on the direction of the most exposed point"
+    if known.method == "moments":
+        return "Lower end: half-lines of outcomes bounded by exponential moments; it may be far below the truth."
+    if known.method == "half_lines":
+        return f"Lower end: the best half-line of outcomes for the most exposed point{line}."
+    which = "all points" if known.points == count else f"the {known.points} outermost points"
     return f"Lower end: the truth for {which}{line}, by the best sets of outcomes."

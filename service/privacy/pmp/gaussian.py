@@ -13,7 +13,7 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.pmp.gaussian_pmp import exposure_bound
 from service.privacy.pmp.gaussian_points import QueryPoints
 from service.privacy.pmp.gaussian_profile import epsilon_at
-from service.privacy.pmp.gaussian_truth import known_exposure
+from service.privacy.pmp.gaussian_truth import KnownExposure, known_exposure
 from service.privacy.trade_off.ulps import around
 
 Query = Literal["sum", "mean"]
@@ -43,11 +43,11 @@ class GaussianRelease:
 @final
 @dataclass(frozen=True, slots=True)
 class GaussianPmp:
-    """epsilon of PMP; the point of its upper end; for how many points the truth on a line was computed (0: none)."""
+    """epsilon of PMP, the point of its upper end, and where the lower one is from; None where the ends are known."""
 
     epsilon: Enclosure
     point: int
-    points_on_line: int
+    known: KnownExposure | None
 
 
 def sensitivity(query: Query, data_size: int, clip_radius: float) -> Enclosure:
@@ -72,13 +72,13 @@ def gaussian_pmp(points: FloatArray, release: GaussianRelease, delta: float) -> 
     """
     placed = QueryPoints.of(points, release.clip_radius, release.scale)
     if placed.coincide or delta == 1:
-        return GaussianPmp(Enclosure.point(0.0), 0, placed.count)
+        return GaussianPmp(Enclosure.point(0.0), 0, None)
     if delta == 0:
-        return GaussianPmp(_without_delta(placed, release.data_size), int(np.argmax(placed.radii)), 0)
+        return GaussianPmp(_without_delta(placed, release.data_size), int(np.argmax(placed.radii)), None)
     bound = exposure_bound(placed, delta)
     known = known_exposure(placed, release.data_size, bound, delta)
     upper = min(bound.epsilon, worst_case_epsilon(release, delta).upper)
-    return GaussianPmp(Enclosure(known.epsilon, upper, Evidence.CERTIFIED), bound.point, known.points)
+    return GaussianPmp(Enclosure(known.epsilon, upper, Evidence.CERTIFIED), bound.point, known)
 
 
 def success_bound(epsilon: float, delta: float, prior: float) -> float:

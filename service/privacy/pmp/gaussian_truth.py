@@ -3,8 +3,8 @@
 For any set S of outcomes and each order of the two mixtures P, Q of a point (data with it, data without it), the
 parameter is at least ln((P(S) - delta)/Q(S)). To project on a direction is a post-processing, so sets on that line are
 enough for a bound. With few subsets the mixtures are written out and the best S found: it is where P > e^epsilon Q,
-between changes of sign. With more subsets S is a half-line, and Hoeffding 1963, Theorem 4, bounds its probabilities by
-exponential moments of sums drawn with replacement.
+between changes of sign. With more subsets S is a half-line, whose probabilities come from characteristic functions, or
+where there are too many points from Hoeffding 1963, Theorem 4: exponential moments of sums drawn with replacement.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
-from typing import final
+from typing import Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +22,12 @@ from scipy import special
 from service.privacy.enclosure import FloatArray
 from service.privacy.numerics.roots import bracketed_roots
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.pmp.gaussian_line_law import half_line_exposure
 from service.privacy.pmp.gaussian_pmp import ExposureBound
 from service.privacy.pmp.gaussian_points import QueryPoints
 from service.privacy.trade_off.ulps import LOG_NORMAL_CDF_ERROR
 
+Method = Literal["sets", "half_lines", "moments"]
 MOST_SUBSETS = 20_000
 """With more subsets their sums are not written out."""
 MOST_MEMBERS = 2_000_000
@@ -47,10 +49,12 @@ MOMENTS, THRESHOLDS = 96, 200
 class KnownExposure:
     """The parameter is at least `epsilon`.
 
-    `points`: for how many points the truth of the line was computed; 0 where only a half-line was bounded.
+    `method`: sets, the truth of a line for so many `points`; half_lines, by the law of one point; moments, where that
+    is only bounded.
     """
 
     epsilon: float
+    method: Method
     points: int
 
 
@@ -63,7 +67,12 @@ def known_exposure(points: QueryPoints, size: int, bound: ExposureBound, delta: 
     line = _Line.through(points, size, exposed)
     subsets = written_subsets(points.count, size)
     if subsets == 0:
-        return KnownExposure(_half_line_bound(line, exposed, delta), 0)
+        # Moments see masses that are far below the rounding of characteristic functions.
+        by_moments = _half_line_bound(line, exposed, delta)
+        by_law = half_line_exposure(line.values, size, exposed, line.error, delta)
+        if by_law is not None and by_law > by_moments:
+            return KnownExposure(by_law, "half_lines", 1)
+        return KnownExposure(by_moments, "moments", 1)
     order = np.argsort(-np.abs(line.values), kind="stable")[: max(2, MOST_SUMS // subsets)]
     chosen = [exposed, *(point for point in order.tolist() if point != exposed)]
     inside, outside = (_subsets(points.count - 1, length) for length in (size - 1, size))
@@ -75,7 +84,7 @@ def known_exposure(points: QueryPoints, size: int, bound: ExposureBound, delta: 
         without = others[outside].sum(axis=1)
         for one, other in ((with_point, without), (without, with_point)):
             found = _LineTruth(one, other, line.error, delta, outcomes).raised(found, bound.epsilon)
-    return KnownExposure(found, len(chosen))
+    return KnownExposure(found, "sets", len(chosen))
 
 
 def written_subsets(count: int, size: int) -> int:
