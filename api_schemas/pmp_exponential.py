@@ -192,7 +192,7 @@ class PmpExponentialRequest(Request):
 
 def sampling_work(objects: int, points: int) -> float:
     """Operations for one sample of every object."""
-    return objects * (points**2 / 4 * (objects + 4) + 1_500 * points)
+    return objects * (points**2 / 4 * (objects + 4) + 2_500 * points)
 
 
 def _check_rows(rows: Rows, pointer: str, length: int) -> None:

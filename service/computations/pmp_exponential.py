@@ -35,7 +35,7 @@ WORST_CASE_SOURCE: Final = "McSherry, Talwar 2007 (exponential mechanism); Lowy 
 ADJACENT_NUMBERS, ADJACENT_NUMBERS_ON_REQUEST = 3e7, 1e9
 """How many numbers are looked at to find the exact epsilon of adjacent subsets."""
 
-SWAP_COST, ADJACENT_COST, SAMPLING_COST, LOG_SPACE_COST = 0.003, 0.007, 0.00035, 0.06
+SWAP_COST, ADJACENT_COST, SAMPLING_COST, LOG_SPACE_COST = 0.003, 0.007, 0.0003, 0.06
 SUBSET_COST, OBJECT_COST = 0.006, 0.0006
 FIXED_COST: Final = 500
 """In microseconds: of the smallest request; of a swap, a number of adjacent subsets, an operation of sampling, a subset
