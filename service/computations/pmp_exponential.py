@@ -36,11 +36,12 @@ ADJACENT_NUMBERS, ADJACENT_NUMBERS_ON_REQUEST = 3e7, 1e9
 """How many numbers are looked at to find the exact epsilon of adjacent subsets."""
 
 FIXED_COST, LOSS_COST, POINT_COST, SWAP_COST, SORTED_SWAP_COST = 500, 0.02, 12.0, 0.003, 0.11
-ADJACENT_COST, SAMPLING_COST = 0.007, 0.0003
+ADJACENT_COST, ENVELOPE_COST, SAMPLING_COST = 0.007, 30.0, 0.0003
 SUBSET_COST, OBJECT_COST, HALF_SUBSET_COST, LOG_SPACE_COST = 0.0022, 0.00035, 1.0, 0.06
 """In microseconds: of the smallest request; of a coordinate of a distance; of a point for an object; of a swap for a
-pair of objects, and for an object; of a number of adjacent subsets; of an operation of sampling; of a subset, and of
-each object with it; of an object with a subset of one half; of an object with a subset in log space.
+pair of objects, and for an object; of a number of adjacent subsets; of a point for an object before sampling, of an
+operation of sampling; of a subset, and of each object with it; of an object with a subset of one half; of an object with
+a subset in log space.
 """
 
 WEIGHTS: Final = Assumption(
@@ -117,8 +118,8 @@ def pmp_exponential_cost(request: PmpExponentialRequest) -> int:
         linear = _scaled(request).population.spread <= LARGEST_LINEAR_SPREAD
         each = SUBSET_COST + OBJECT_COST * objects if linear else LOG_SPACE_COST * objects
         cost += each * math.comb(points, half) + HALF_SUBSET_COST * objects * 2**half
-    else:
-        cost += SAMPLING_COST * (request.samples or 0) * sampling_work(objects, points)
+    elif request.samples:
+        cost += ENVELOPE_COST * objects * points + SAMPLING_COST * request.samples * sampling_work(objects, points)
     return int(cost)
 
 

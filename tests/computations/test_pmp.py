@@ -230,6 +230,7 @@ def test_prices_grow_with_what_is_asked() -> None:
         ({"exact": False, "samples": 0, "seed": 1}, "/seed"),
         (crowd(18, exact=True), "/exact"),
         (crowd(1000, objects=1, samples=100_000), "/samples"),
+        (crowd(2001, objects=1, samples=100), "/samples"),
     ],
 )
 def test_bad_populations_are_refused_with_their_place(change: dict[str, Any], pointer: str) -> None:

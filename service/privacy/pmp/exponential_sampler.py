@@ -26,6 +26,8 @@ from service.privacy.pmp.exponential_swap import SwapBounds
 PROPOSALS_PER_SAMPLE = 16
 """Drawing ends when so many proposals were made for each accepted one asked for."""
 PROPOSALS_AT_ONCE = 4096
+LARGEST_BATCH = 2**21
+"""Numbers in a batch of proposals, as a matrix of subsets and points."""
 SWAPS_AT_ONCE = 2**18
 TILTING_ROUNDS, CENTRING_ROUNDS = 40, 40
 ROUNDING = 1e-12
@@ -147,8 +149,9 @@ def _sampled_chances(
     table = _log_symmetric_polynomials(scores, size)
     found = np.empty((samples, logits.shape[1]))
     accepted, proposed, block = 0, 0, max(1, SWAPS_AT_ONCE // size**2)
+    batch = max(1, min(PROPOSALS_AT_ONCE, 2 * samples, LARGEST_BATCH // len(scores)))
     while accepted < samples and proposed < PROPOSALS_PER_SAMPLE * samples:
-        members = _weighted_subsets(scores, table, size, min(PROPOSALS_AT_ONCE, 2 * samples), generator)
+        members = _weighted_subsets(scores, table, size, batch, generator)
         proposed += len(members)
         sums = members @ logits.T
         log_acceptance = sums[:, chosen] - _log_sum(sums)[:, 0] - (members @ scores - entropy)

@@ -70,8 +70,9 @@ def swap_bounds(population: Population) -> SwapBounds:
 
 def _swaps(differences: FloatArray, block: slice) -> tuple[FloatArray, FloatArray]:
     """s(x, b) and s(b, x) for a block of points x; minus infinity where b is x, which is no partner."""
-    places = np.arange(differences.shape[1])[block]
-    gains, losses = np.empty((len(places), differences.shape[1])), np.empty((len(places), differences.shape[1]))
+    points = differences.shape[1]
+    places = range(block.start, min(block.stop, points))
+    gains, losses = np.empty((len(places), points)), np.empty((len(places), points))
     for row, place in enumerate(places):
         changes = differences[:, place, None] - differences
         changes.max(axis=0, out=gains[row])
