@@ -20,6 +20,7 @@ LARGEST_NUMBER: Final = 1e12
 EXACT_BY_DEFAULT, EXACT_AT_MOST = 14, 17
 FEWEST_SAMPLES, MOST_SAMPLES = 100, 100_000
 LARGEST_SAMPLED_NUMBERS: Final = 20_000_000
+LARGEST_SAMPLED_POINTS: Final = 4_000
 DEFAULT_SAMPLES, DEFAULT_SAMPLING_WORK = 2_000, 3e10
 DEFAULT_CONFIDENCE: Final = 0.999
 
@@ -157,10 +158,12 @@ class PmpExponentialRequest(Request):
         if self.samples is None:
             affordable = int(DEFAULT_SAMPLING_WORK / sampling_work(self.object_count, self.point_count))
             largest = min(DEFAULT_SAMPLES, affordable, LARGEST_SAMPLED_NUMBERS // self.point_count)
-            held["samples"] = largest if largest >= FEWEST_SAMPLES else 0
+            held["samples"] = largest if largest >= FEWEST_SAMPLES and self._may_be_sampled else 0
         samples: int = held["samples"]
         if 0 < samples < FEWEST_SAMPLES:
             raise refusal("/samples", f"Must be 0 or at least {FEWEST_SAMPLES}.")
+        if samples and not self._may_be_sampled:
+            raise refusal("/samples", f"Subsets are drawn of at most {LARGEST_SAMPLED_POINTS} points; send 0.")
         if samples * self.point_count > LARGEST_SAMPLED_NUMBERS:
             raise refusal("/samples", f"Samples times points may be at most {LARGEST_SAMPLED_NUMBERS:.0e}.")
         for name, default in (("seed", 0), ("confidence", DEFAULT_CONFIDENCE)):
@@ -168,6 +171,10 @@ class PmpExponentialRequest(Request):
                 held[name] = default if samples else None
             elif not samples:
                 raise refusal(f"/{name}", "Only where subsets are drawn: samples is 0, or too few are affordable.")
+
+    @property
+    def _may_be_sampled(self) -> bool:
+        return self.point_count <= LARGEST_SAMPLED_POINTS
 
     @property
     def point_count(self) -> int:
@@ -192,7 +199,7 @@ class PmpExponentialRequest(Request):
 
 def sampling_work(objects: int, points: int) -> float:
     """Operations for one sample of every object."""
-    return objects * (points**2 / 4 * (objects + 4) + 1_500 * points)
+    return objects * (points**2 / 4 * (objects + 4) + 2_500 * points)
 
 
 def _check_rows(rows: Rows, pointer: str, length: int) -> None:

@@ -35,11 +35,13 @@ WORST_CASE_SOURCE: Final = "McSherry, Talwar 2007 (exponential mechanism); Lowy 
 ADJACENT_NUMBERS, ADJACENT_NUMBERS_ON_REQUEST = 3e7, 1e9
 """How many numbers are looked at to find the exact epsilon of adjacent subsets."""
 
-SWAP_COST, ADJACENT_COST, SAMPLING_COST, LOG_SPACE_COST = 0.003, 0.007, 0.00035, 0.06
-SUBSET_COST, OBJECT_COST = 0.006, 0.0006
-FIXED_COST: Final = 500
-"""In microseconds: of the smallest request; of a swap, a number of adjacent subsets, an operation of sampling, a subset
-and object in log space and in matrix products.
+FIXED_COST, LOSS_COST, POINT_COST, SWAP_COST, SORTED_SWAP_COST = 500, 0.02, 12.0, 0.003, 0.11
+ADJACENT_COST, ENVELOPE_COST, SAMPLING_COST = 0.007, 30.0, 0.0003
+SUBSET_COST, OBJECT_COST, HALF_SUBSET_COST, LOG_SPACE_COST = 0.0022, 0.00035, 1.0, 0.06
+"""In microseconds: of the smallest request; of a coordinate of a distance; of a point for an object; of a swap for a
+pair of objects, and for an object; of a number of adjacent subsets; of a point for an object before sampling, of an
+operation of sampling; of a subset, and of each object with it; of an object with a subset of one half; of an object with
+a subset in log space.
 """
 
 WEIGHTS: Final = Assumption(
@@ -108,15 +110,16 @@ def pmp_exponential_cost(request: PmpExponentialRequest) -> int:
     """Estimated work in units of about one microsecond of CPU time."""
     objects, points, half = request.object_count, request.point_count, request.data_size
     dimension = len(request.points[0]) if request.points else 1
-    cost = FIXED_COST + SWAP_COST * (objects * points) ** 2 + 0.02 * objects * points * dimension
+    cost = FIXED_COST + LOSS_COST * objects * points * dimension
+    cost += objects * points * (POINT_COST + points * (SWAP_COST * objects + SORTED_SWAP_COST))
     if _enumerates_adjacent(request):
         cost += ADJACENT_COST * enumeration_cost(objects, points)
     if request.enumerates:
         linear = _scaled(request).population.spread <= LARGEST_LINEAR_SPREAD
         each = SUBSET_COST + OBJECT_COST * objects if linear else LOG_SPACE_COST * objects
-        cost += each * math.comb(points, half) + 0.2 * objects * 2**half
-    else:
-        cost += SAMPLING_COST * (request.samples or 0) * sampling_work(objects, points)
+        cost += each * math.comb(points, half) + HALF_SUBSET_COST * objects * 2**half
+    elif request.samples:
+        cost += ENVELOPE_COST * objects * points + SAMPLING_COST * request.samples * sampling_work(objects, points)
     return int(cost)
 
 

@@ -18,6 +18,8 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.pmp.exponential_population import Population, subsets_of
 from service.privacy.pmp.exponential_swap import SwapBounds
 
+OBJECTS_TRIED = 16
+"""Objects, and rivals of each, whose extreme subsets are looked at where not all subsets are."""
 SUBSETS_AT_ONCE = 4096
 PATTERNS_AT_ONCE = 2**18
 
@@ -30,18 +32,21 @@ def adjacent_epsilon(population: Population, bounds: SwapBounds, *, enumerate_su
     """
     if population.tells_nothing:
         return Enclosure.point(0.0)
-    subsets = _all_subsets(population) if enumerate_subsets else _concentrated_subsets(population)
-    largest = max(_largest_exchange(population.logits, members) for members in subsets)
+    if enumerate_subsets:
+        largest = max(_largest_exchange(population.logits, members) for members in _all_subsets(population))
+    else:
+        largest = _attained_exchange(population, bounds)
     error = population.ratio_error + (population.object_count + 64 + 16 * population.spread) * UNIT_ROUNDOFF
     lower, upper = max(largest - error, 0.0), bounds.largest_swap
     return Enclosure(lower, min(upper, largest + error) if enumerate_subsets else upper, Evidence.CERTIFIED)
 
 
-def _largest_exchange(logits: FloatArray, members: NDArray[np.bool_]) -> float:
-    """The largest change of ln p(w|R + i) in i over (n - 1)-subsets R (rows of `members`) and objects."""
+def _largest_exchange(logits: FloatArray, members: NDArray[np.bool_], own: FloatArray | None = None) -> float:
+    """The largest change of ln p(w|R + i) in i over (n - 1)-subsets R (rows of `members`) and all or `own` objects."""
     normalisers = _log_normalisers(members @ logits.T, logits)
     above, below = np.where(members, np.inf, normalisers), np.where(members, -np.inf, normalisers)
-    return max(float(((own - above).max(axis=1) - (own - below).min(axis=1)).max()) for own in logits)
+    chosen = logits if own is None else own
+    return max(float(((row - above).max(axis=1) - (row - below).min(axis=1)).max()) for row in chosen)
 
 
 def _log_normalisers(sums: FloatArray, logits: FloatArray) -> FloatArray:
@@ -65,14 +70,19 @@ def _all_subsets(population: Population) -> Iterator[NDArray[np.bool_]]:
             yield subsets_of(patterns[first : first + SUBSETS_AT_ONCE], points)
 
 
-def _concentrated_subsets(population: Population) -> Iterator[NDArray[np.bool_]]:
-    """For every pair (w, v) the n - 1 points that favour v most beside the one that does most of all."""
-    logits, half = population.logits, population.half
-    for own in logits:
-        order = np.argsort(own - logits, axis=1, kind="stable")
-        members = np.zeros(logits.shape, np.bool_)
+def _attained_exchange(population: Population, bounds: SwapBounds) -> float:
+    """The largest change of ln p(w|R + i) for some w and R: the objects with the largest swaps, each with the n - 1
+    points that most favour an object v against it, beside the one that does most of all.
+    """
+    logits, half, largest = population.logits, population.half, 0.0
+    for chosen in np.argsort(-bounds.gain.max(axis=1), kind="stable")[:OBJECTS_TRIED]:
+        differences = logits[chosen] - logits
+        rivals = np.argsort(-np.ptp(differences, axis=1), kind="stable")[:OBJECTS_TRIED]
+        order = np.argsort(differences[rivals], axis=1, kind="stable")
+        members = np.zeros(order.shape, np.bool_)
         np.put_along_axis(members, order[:, 1:half], values=True, axis=1)
-        yield members
+        largest = max(largest, _largest_exchange(logits, members, own=logits[[chosen]]))
+    return largest
 
 
 def enumeration_cost(objects: int, points: int) -> float:

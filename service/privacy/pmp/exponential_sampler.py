@@ -19,12 +19,15 @@ from scipy.special import expit, logit
 
 from service.privacy.enclosure import FloatArray
 from service.privacy.numerics.betting import mean_at_least
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.pmp.exponential_population import Population
 from service.privacy.pmp.exponential_swap import SwapBounds
 
 PROPOSALS_PER_SAMPLE = 16
 """Drawing ends when so many proposals were made for each accepted one asked for."""
 PROPOSALS_AT_ONCE = 4096
+LARGEST_BATCH = 2**21
+"""Numbers in a batch of proposals, as a matrix of subsets and points."""
 SWAPS_AT_ONCE = 2**18
 TILTING_ROUNDS, CENTRING_ROUNDS = 40, 40
 ROUNDING = 1e-12
@@ -53,23 +56,26 @@ class LogOdds:
 def sampled_log_odds(population: Population, bounds: SwapBounds, samples: int, seed: int, failure: float) -> LogOdds:
     """Intervals of all objects and points from at most `samples` accepted subsets for each object.
 
-    Objects whose swap bound is below what others are known to reach are not sampled and keep their swap bounds. All
-    intervals hold with probability 1 - `failure` (a share of failure/(2 m N) for each end). Cost about n^2 (m + 4) for
-    each sample.
+    Objects and points whose swap bound is below what others are known to reach keep it. All intervals hold with
+    probability 1 - `failure` (a share of failure/(2 m N) for each end). Cost about n^2 (m + 4) for each sample.
     """
     odds = LogOdds(-bounds.without, bounds.with_point.copy())
     reach, known = bounds.either.max(axis=1), 0.0
     tilts = _tilts(population.logits, population.half)
     log_factor = math.log(2 * population.logits.size / failure)
+    # Rounded logits and table entries change the law that is drawn from: chances by a factor, so log odds by a sum.
+    points = population.logits.shape[1]
+    slack = population.ratio_error + 4 * points**2 * UNIT_ROUNDOFF * (population.spread + 2 * points)
     for chosen in np.argsort(-reach, kind="stable").tolist():
         if reach[chosen] <= known:
             break
         generator = np.random.default_rng([seed, chosen])
         chances = _sampled_chances(population, chosen, tilts[chosen], samples, generator)
-        lowest, highest = expit(-bounds.loss[chosen]), expit(bounds.gain[chosen])
-        lower, upper = _ends(chances, lowest, highest, log_factor)
-        odds.lower[chosen] = np.maximum(odds.lower[chosen], logit(np.maximum(lower, lowest)))
-        odds.upper[chosen] = np.minimum(odds.upper[chosen], logit(np.minimum(upper, highest)))
+        near = bounds.either[chosen] > known
+        lowest, highest = expit(-bounds.loss[chosen, near]), expit(bounds.gain[chosen, near])
+        lower, upper = _ends(chances[:, near], lowest, highest, log_factor)
+        odds.lower[chosen, near] = np.maximum(odds.lower[chosen, near], logit(np.maximum(lower, lowest)) - slack)
+        odds.upper[chosen, near] = np.minimum(odds.upper[chosen, near], logit(np.minimum(upper, highest)) + slack)
         known = max(known, float(odds.smallest[chosen].max()))
     return odds
 
@@ -82,7 +88,9 @@ def _ends(
         return lowest, highest
     # Rounding may lead beyond the range.
     from_below, from_above = np.maximum(chances - lowest, 0.0), np.maximum(highest - chances, 0.0)
-    lower, upper = mean_at_least(from_below, log_factor), mean_at_least(from_above, log_factor)
+    widths = np.maximum(highest - lowest, ROUNDING)
+    lower = mean_at_least(from_below, widths, log_factor)
+    upper = mean_at_least(from_above, widths, log_factor)
     return lowest + lower - ROUNDING, highest - upper + ROUNDING
 
 
@@ -141,8 +149,9 @@ def _sampled_chances(
     table = _log_symmetric_polynomials(scores, size)
     found = np.empty((samples, logits.shape[1]))
     accepted, proposed, block = 0, 0, max(1, SWAPS_AT_ONCE // size**2)
+    batch = max(1, min(PROPOSALS_AT_ONCE, 2 * samples, LARGEST_BATCH // len(scores)))
     while accepted < samples and proposed < PROPOSALS_PER_SAMPLE * samples:
-        members = _weighted_subsets(scores, table, size, min(PROPOSALS_AT_ONCE, 2 * samples), generator)
+        members = _weighted_subsets(scores, table, size, batch, generator)
         proposed += len(members)
         sums = members @ logits.T
         log_acceptance = sums[:, chosen] - _log_sum(sums)[:, 0] - (members @ scores - entropy)

@@ -70,14 +70,14 @@ def swap_bounds(population: Population) -> SwapBounds:
 
 def _swaps(differences: FloatArray, block: slice) -> tuple[FloatArray, FloatArray]:
     """s(x, b) and s(b, x) for a block of points x; minus infinity where b is x, which is no partner."""
-    mine = differences[:, block]
-    gains, losses = np.full((2, mine.shape[1], differences.shape[1]), -np.inf)
-    for own, others in zip(mine, differences, strict=True):
-        change = own[:, None] - others
-        np.maximum(gains, change, out=gains)
-        np.maximum(losses, -change, out=losses)
-    rows = np.arange(len(gains))
-    gains[rows, block.start + rows] = losses[rows, block.start + rows] = -np.inf
+    points = differences.shape[1]
+    places = range(block.start, min(block.stop, points))
+    gains, losses = np.empty((len(places), points)), np.empty((len(places), points))
+    for row, place in enumerate(places):
+        changes = differences[:, place, None] - differences
+        changes.max(axis=0, out=gains[row])
+        np.negative(changes.min(axis=0), out=losses[row])
+        gains[row, place] = losses[row, place] = -np.inf
     return gains, losses
 
 
