@@ -38,7 +38,7 @@ STEPS_PER_STD, MOST_OUTCOMES = 12, 4096
 MOST_DENSITIES = 100_000_000
 """Sums times outcomes at which their densities are added, for all points together."""
 BLOCK_NUMBERS = 2**20
-MOST_ROUNDS = 100
+MOST_ROUNDS, MOST_ROOTS = 60, 32
 CLOSE = 1e-13
 SUM_ERROR = 1e-13
 MOMENTS, THRESHOLDS = 96, 200
@@ -174,10 +174,13 @@ class _LineTruth:
 def _intervals(
     log_ratio: Callable[[FloatArray], FloatArray], outcomes: FloatArray, ratios: FloatArray, level: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Starts and ends of the intervals where the log ratio is above the level."""
+    """Starts and ends of the intervals where the log ratio is above the level; of many, to the next outcome only."""
     above = ratios > level
     changes = np.flatnonzero(above[1:] != above[:-1])
-    roots = bracketed_roots(lambda at: log_ratio(at) - level, outcomes[changes], outcomes[changes + 1])
+    if changes.size <= MOST_ROOTS:
+        roots = bracketed_roots(lambda at: log_ratio(at) - level, outcomes[changes], outcomes[changes + 1])
+    else:
+        roots = outcomes[changes]
     edges = np.concatenate(([-np.inf] if above[0] else [], roots, [np.inf] if above[-1] else []))
     return edges[::2], edges[1::2]
 
