@@ -71,7 +71,7 @@ def epsilon_at(delta: float, ratio: Enclosure) -> Enclosure:
 
 
 def _epsilon_at(delta: float, ratio: float) -> Enclosure:
-    if ratio == 0 or float(special.erf(ratio * math.sqrt(0.125))) * (1 + 2 * ERF_ERROR) <= delta:
+    if ratio == 0 or delta == 1 or float(special.erf(ratio * math.sqrt(0.125))) * (1 + 2 * ERF_ERROR) <= delta:
         return Enclosure.point(0.0)
     if delta == 0:
         return Enclosure.point(math.inf)
