@@ -290,8 +290,8 @@ def test_the_error_that_hides_in_a_table_is_padded() -> None:
     """delta(epsilon; r) of the cell is at least that of every r in it."""
     points = RANDOM.standard_normal((400, 5))
     placed = QueryPoints.of(points, None, 1.0)
-    shares = bounds._shares(placed, np.arange(400), 2.0, math.log(1e-3))  # pyright: ignore[reportPrivateUsage]
+    shares = bounds._shares(placed, np.arange(400), 2.0, math.log(1e-3))
     for point in range(0, 400, 40):
-        mean = bounds._log_mean_upper(2.0, placed.ratios(point))  # pyright: ignore[reportPrivateUsage]
+        mean = bounds._log_mean_upper(2.0, placed.ratios(point))
         assert shares[point] >= math.exp(mean - math.log(1e-3)) * (1 - 1e-9)
         assert shares[point] <= math.exp(mean - math.log(1e-3)) * 1.01
