@@ -42,6 +42,10 @@ COMMANDS = {
     "attack-counts": Command("/v1/audits/attack-counts", "attack_counts", "ATTACK_COUNTS"),
     "glir": Command("/v1/audits/glir", "glir_audit", "GLIR_AUDIT", "JSON or .npz"),
     "glrt": Command("/v1/audits/glrt", "glrt_audit", "GLRT_AUDIT"),
+    "pmp-exponential": Command("/v1/pmp/exponential", "pmp_exponential", "PMP_EXPONENTIAL"),
+    "pmp-finite": Command("/v1/pmp/finite", "pmp_finite", "PMP_FINITE"),
+    "pmp-gaussian": Command("/v1/pmp/gaussian", "pmp_gaussian", "PMP_GAUSSIAN", "JSON or .npz"),
+    "pmp-simulations": Command("/v1/pmp/simulations", "pmp_simulations", "PMP_SIMULATIONS"),
 }
 
 

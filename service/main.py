@@ -23,6 +23,10 @@ from service.api.routes import (
     membership_conversions,
     operations,
     pages,
+    pmp_exponential,
+    pmp_finite,
+    pmp_gaussian,
+    pmp_simulations,
     results,
 )
 from service.computations.catalogue import COMPUTATIONS
@@ -69,8 +73,9 @@ def create_app(settings: Settings) -> FastAPI:
         separate_input_output_schemas=False,
         generate_unique_id_function=lambda route: route.name,
     )
-    first = [bounds.ROUTE, curves.ROUTE, conversions.ROUTE, membership_conversions.ROUTE, *audits.ROUTES]
-    app.router.routes[:0] = first  # asked most, matched first
+    conversion = (conversions.ROUTE, membership_conversions.ROUTE)
+    pmp = (pmp_exponential.ROUTE, pmp_finite.ROUTE, pmp_gaussian.ROUTE, pmp_simulations.ROUTE)
+    app.router.routes[:0] = [bounds.ROUTE, curves.ROUTE, *conversion, *audits.ROUTES, *pmp]  # asked most, matched first
     for room in (results, discovery, operations, pages):
         app.include_router(room.router)
     documentation.install(app, tuple(computation.request_type for computation in COMPUTATIONS))

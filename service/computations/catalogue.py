@@ -12,6 +12,10 @@ from service.computations.curves import CURVES
 from service.computations.glir_audit import GLIR_AUDIT
 from service.computations.glrt_audit import GLRT_AUDIT
 from service.computations.membership_conversions import MEMBERSHIP_CONVERSIONS
+from service.computations.pmp_exponential import PMP_EXPONENTIAL
+from service.computations.pmp_finite import PMP_FINITE
+from service.computations.pmp_gaussian import PMP_GAUSSIAN
+from service.computations.pmp_simulations import PMP_SIMULATIONS
 
 COMPUTATIONS: Final[tuple[Computation[Any, Any], ...]] = (
     BOUNDS,
@@ -21,4 +25,8 @@ COMPUTATIONS: Final[tuple[Computation[Any, Any], ...]] = (
     ATTACK_COUNTS,
     GLIR_AUDIT,
     GLRT_AUDIT,
+    PMP_EXPONENTIAL,
+    PMP_FINITE,
+    PMP_GAUSSIAN,
+    PMP_SIMULATIONS,
 )

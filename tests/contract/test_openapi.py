@@ -36,8 +36,9 @@ def test_the_committed_document_is_the_one_that_is_published() -> None:
 def test_operations_are_named_after_their_functions() -> None:
     names = {operation["operationId"] for operation in OPERATIONS.values()}
     audits = {"attack_counts_audit", "glir_audit", "glrt_audit"}
+    pmp = {"pmp_exponential", "pmp_finite", "pmp_gaussian", "pmp_simulations"}
     discovery = {"catalogue", "limits", "version", "livez", "readyz", "metrics"}
-    assert names == {"bounds", "curves", "gdp_gmip", "membership_conversions", "result", *audits, *discovery}
+    assert names == {"bounds", "curves", "gdp_gmip", "membership_conversions", "result", *audits, *pmp, *discovery}
     assert all(len(operation["tags"]) == 1 for operation in OPERATIONS.values())
     assert all(operation.get("description") for operation in OPERATIONS.values())
 

@@ -32,6 +32,12 @@ from api_schemas.glrt_audit import GlrtAuditRequest
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.membership_conversions import MembershipConversionsRequest
 from api_schemas.options import OPTIONS
+from api_schemas.pmp_examples import PMP_EXPONENTIAL_EXAMPLES, PMP_FINITE_EXAMPLES
+from api_schemas.pmp_exponential import PmpExponentialRequest
+from api_schemas.pmp_finite import PmpFiniteRequest
+from api_schemas.pmp_gaussian import PmpGaussianRequest
+from api_schemas.pmp_gaussian_examples import PMP_GAUSSIAN_EXAMPLES, PMP_SIMULATIONS_EXAMPLES
+from api_schemas.pmp_simulations import PmpSimulationsRequest
 from api_schemas.problems import FieldError, Problem
 from api_schemas.questions import QuestionSpec
 from api_schemas.threat_models import ThreatModelSpec
@@ -181,6 +187,10 @@ def test_the_catalogue_lists_everything() -> None:
         (GlirAuditRequest, GLIR_EXAMPLES),
         (GlrtAuditRequest, GLRT_EXAMPLES),
         (MembershipConversionsRequest, MEMBERSHIP_CONVERSIONS_EXAMPLES),
+        (PmpGaussianRequest, PMP_GAUSSIAN_EXAMPLES),
+        (PmpSimulationsRequest, PMP_SIMULATIONS_EXAMPLES),
+        (PmpExponentialRequest, PMP_EXPONENTIAL_EXAMPLES),
+        (PmpFiniteRequest, PMP_FINITE_EXAMPLES),
     ],
 )
 def test_examples_are_valid_requests(model: type[BaseModel], examples: dict[str, Any]) -> None:

@@ -1,0 +1,140 @@
+"""`POST /v1/pmp/finite`: practical membership privacy of a small mechanism that is given as a table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from itertools import combinations
+from typing import Annotated, Final, Self
+
+from pydantic import Field, model_validator
+from typing_extensions import TypedDict
+
+from api_schemas.base import Request, Response, is_none
+from api_schemas.bounds import Assumption
+from api_schemas.enclosures import Conditional, EnclosedNumber, Evidence, Source
+from api_schemas.limits import refusal
+from api_schemas.pmp import EpsilonPmp, EtaMip, PmpDirection, PointIndex, SuccessBound
+from api_schemas.quantities import POSITIVE_ZERO, UnitInterval
+
+LARGEST_FINITE_POINTS: Final = 16
+LARGEST_OUTPUTS: Final = 4_096
+SUM_TOLERANCE: Final = 1e-9
+LARGEST_SUBSETS: Final = math.comb(LARGEST_FINITE_POINTS, LARGEST_FINITE_POINTS // 2)
+
+Subset = Annotated[tuple[Annotated[int, Field(ge=0, lt=LARGEST_FINITE_POINTS)], ...], Field(max_length=8)]
+
+
+class PmpFiniteRequest(Request):
+    """A mechanism with finitely many outputs, as the probabilities of its outputs for every half of the parent set."""
+
+    points: Annotated[
+        int,
+        Field(ge=2, le=LARGEST_FINITE_POINTS, description="Size 2n of the parent set: an even number.", examples=[4]),
+    ]
+    probabilities: Annotated[
+        tuple[Annotated[tuple[UnitInterval, ...], Field(min_length=1, max_length=LARGEST_OUTPUTS)], ...],
+        Field(
+            min_length=2,
+            max_length=LARGEST_SUBSETS,
+            description="For every subset of n points (rows) the probability of every output (columns).",
+            examples=[[[0.75, 0.25], [0.25, 0.75]]],
+        ),
+    ]
+    subsets: Annotated[
+        Annotated[tuple[Subset, ...], Field(min_length=2, max_length=LARGEST_SUBSETS)] | None,
+        Field(
+            description="The subset of each row, as positions of points from 0; absent: all in lexicographic order, "
+            "[0, 1], [0, 2], ...",
+            examples=[[[0], [1]]],
+            exclude_if=is_none,
+        ),
+    ] = None
+    epsilon: Annotated[
+        Annotated[float, Field(ge=0, le=1e6), POSITIVE_ZERO] | None,
+        Field(
+            description="Where the smallest delta is asked for; absent: nowhere.",
+            examples=[0.01],
+            exclude_if=is_none,
+            json_schema_extra={"x-unit": "nats"},
+        ),
+    ] = None
+
+    @model_validator(mode="after")
+    def _one_row_for_each_subset(self) -> Self:
+        if self.points % 2:
+            raise refusal("/points", "The parent set must have an even number of points.")
+        needed = math.comb(self.points, self.points // 2)
+        if len(self.probabilities) != needed:
+            raise refusal("/probabilities", f"Must have {needed} rows, one for each half of {self.points} points.")
+        for index, row in enumerate(self.probabilities):
+            if len(row) != len(self.probabilities[0]):
+                raise refusal(f"/probabilities/{index}", "Every row must have as many outputs as the first.")
+            if abs(math.fsum(row) - 1) > SUM_TOLERANCE:
+                raise refusal(f"/probabilities/{index}", "The probabilities of a row must sum to 1 (within 1e-9).")
+        self._check_subsets()
+        return self
+
+    def _check_subsets(self) -> None:
+        if self.subsets is None:
+            return
+        known: set[frozenset[int]] = set()
+        for index, subset in enumerate(self.subsets):
+            held = frozenset(subset)
+            if len(subset) != self.points // 2 or len(held) != len(subset) or max(held) >= self.points:
+                raise refusal(
+                    f"/subsets/{index}", f"Must hold {self.points // 2} different numbers from 0 to {self.points - 1}."
+                )
+            if held in known:
+                raise refusal(f"/subsets/{index}", "This subset is listed before; list each once.")
+            known.add(held)
+        if len(known) != len(self.probabilities):
+            raise refusal("/subsets", f"Must have {len(self.probabilities)} subsets, one for each row.")
+
+    @property
+    def subsets_in_order(self) -> Iterable[tuple[int, ...]]:
+        """The subset of each row of `probabilities`."""
+        return self.subsets or combinations(range(self.points), self.points // 2)
+
+
+class FiniteMaximiser(TypedDict):
+    """Where epsilon_pmp is attained."""
+
+    point: PointIndex
+    output: Annotated[int, Field(ge=0, description="Position of the output in the rows, from 0.")]
+    direction: PmpDirection
+
+
+class AdjacentWorstCase(TypedDict):
+    """The adversary of differential privacy, who knows all records but one; the data are halves of the parent set."""
+
+    epsilon: Annotated[EnclosedNumber, Field(description="Over halves that differ in one point.")]
+    delta: Annotated[EnclosedNumber | None, Field(description="At the epsilon of the request; null without one.")]
+
+
+class PmpFiniteResponse(Response):
+    """The PMP parameter of the table, and what it compares with."""
+
+    digest: Annotated[
+        str, Field(pattern="^sha256:[0-9a-f]{64}$", description="Names this result; see GET /v1/results/{digest}.")
+    ]
+    engine_version: str
+    data_size: Annotated[int, Field(description="n, half of the points.")]
+    epsilon_pmp: EpsilonPmp
+    evidence: Evidence
+    conditional: Conditional
+    source: Source
+    maximiser: FiniteMaximiser
+    delta_pmp: Annotated[
+        EnclosedNumber | None,
+        Field(description="Smallest delta of (epsilon, delta)-PMP at the epsilon of the request; null without one."),
+    ]
+    bayes_success: Annotated[
+        EnclosedNumber,
+        Field(description="Chance of the best attack on the most exposed point to be right: (1 + TV)/2."),
+    ]
+    success_bound: SuccessBound
+    eta_mip: EtaMip
+    worst_case: AdjacentWorstCase
+    notes: tuple[str, ...]
+    assumptions: tuple[Assumption, ...]

@@ -1,0 +1,166 @@
+"""`POST /v1/pmp/gaussian`: practical membership privacy of a sum or mean with Gaussian noise on a given parent set."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import Field, model_validator
+from typing_extensions import TypedDict
+
+from api_schemas.base import Request, Response, is_none
+from api_schemas.bounds import Assumption
+from api_schemas.enclosures import Conditional, EnclosedNumber, Evidence, Source
+from api_schemas.limits import refusal
+from api_schemas.quantities import POSITIVE_ZERO, Epsilon, UnitInterval
+
+LARGEST_POINT_COUNT: Final = 50_000
+LARGEST_POINT_DIMENSION: Final = 4_096
+LARGEST_POINT_NUMBERS: Final = 2**22
+"""Coordinates of all points together."""
+LARGEST_COORDINATE: Final = 1e12
+RATIO_ROUNDING: Final = 1e-9
+
+Coordinate = Annotated[float, Field(ge=-LARGEST_COORDINATE, le=LARGEST_COORDINATE), POSITIVE_ZERO]
+
+
+class DpTarget(Request):
+    """The differential privacy, for replaced records, that the noise is chosen for: the least that suffices."""
+
+    epsilon: Epsilon
+    delta: Annotated[
+        float, Field(ge=1e-300, lt=1, description="Privacy parameter delta of the target.", examples=[0.01])
+    ]
+
+
+class PmpGaussianParameters(Request):
+    """What both ways to send the points have in common."""
+
+    query: Annotated[
+        Literal["sum", "mean"],
+        Field(description="What of the n records of the data is released with Gaussian noise."),
+    ] = "mean"
+    clip_radius: Annotated[
+        Annotated[float, Field(ge=1e-12, le=1e15)] | None,
+        Field(
+            description="Norm C to which every record is shortened; absent: records are not clipped.",
+            examples=[50.0],
+            exclude_if=is_none,
+        ),
+    ] = None
+    noise_std: Annotated[
+        Annotated[float, Field(ge=1e-12, le=1e15)] | None,
+        Field(
+            description="Standard deviation of the noise on each coordinate of the release; or send target.",
+            examples=[0.5],
+            exclude_if=is_none,
+        ),
+    ] = None
+    target: Annotated[
+        DpTarget | None,
+        Field(description="Choose the noise for this differential privacy; needs clip_radius.", exclude_if=is_none),
+    ] = None
+    delta: Annotated[
+        UnitInterval | None,
+        Field(
+            description="delta of practical membership privacy; absent: that of the target.",
+            examples=[0.01],
+            exclude_if=is_none,
+        ),
+    ] = None
+    parent_ratio: Annotated[
+        Annotated[float, Field(gt=1, le=1e6)] | None,
+        Field(
+            description="Points of the parent set for each record of the data; absent: 2.",
+            examples=[2.0],
+            exclude_if=is_none,
+        ),
+    ] = None
+
+    @model_validator(mode="after")
+    def _one_noise(self) -> Self:
+        if (self.noise_std is None) == (self.target is None):
+            raise refusal("", "Send exactly one of `noise_std` and `target`.")
+        if self.target is not None and self.clip_radius is None:
+            raise refusal("/clip_radius", "Required with `target`: unclipped records have no largest influence.")
+        if self.delta is None:
+            if self.target is None:
+                raise refusal("/delta", "Required: a number in [0, 1].")
+            vars(self)["delta"] = self.target.delta
+        return self
+
+    def data_size_of(self, count: int) -> int:
+        """n, for so many points. Raises PydanticCustomError where it is no whole number between 0 and all."""
+        if self.parent_ratio is None:
+            if count % 2:
+                raise refusal("/points", f"Must be an even number of points without `parent_ratio`; there are {count}.")
+            return count // 2
+        exact = count / self.parent_ratio
+        size = round(exact)
+        if not 1 <= size < count or abs(exact - size) > RATIO_ROUNDING * count:
+            raise refusal("/parent_ratio", f"{count} points over parent_ratio must be a whole number below {count}.")
+        return size
+
+
+class PmpGaussianRequest(PmpGaussianParameters):
+    """A parent set whose random half (or other share) is the data, and the release of their sum or mean."""
+
+    points: Annotated[
+        tuple[Annotated[tuple[Coordinate, ...], Field(min_length=1, max_length=LARGEST_POINT_DIMENSION)], ...],
+        Field(
+            min_length=2,
+            max_length=LARGEST_POINT_COUNT,
+            description="The parent set, shape [N, d]: every record that may be in the data.",
+            examples=[[[0.0], [0.3], [0.7], [1.1]]],
+        ),
+    ]
+
+    @model_validator(mode="after")
+    def _rectangular(self) -> Self:
+        dimension = len(self.points[0])
+        for place, point in enumerate(self.points):
+            if len(point) != dimension:
+                raise refusal(f"/points/{place}", f"Must have {dimension} coordinates, as the first point.")
+        self.data_size_of(len(self.points))
+        return self
+
+
+class GaussianWorstCase(TypedDict):
+    """The same release against someone who knows all records but one, on any data within the clipping radius."""
+
+    epsilon: Annotated[EnclosedNumber, Field(description="Infinity where records are not clipped.")]
+    delta: float
+    source: Source
+
+
+class PmpGaussianResponse(Response):
+    """The PMP parameter of the release with its enclosure, and the differential privacy of the same release."""
+
+    digest: Annotated[
+        str, Field(pattern="^sha256:[0-9a-f]{64}$", description="Names this result; see GET /v1/results/{digest}.")
+    ]
+    engine_version: str
+    query: Literal["sum", "mean"]
+    data_size: Annotated[int, Field(description="n, the records of the data.")]
+    points: Annotated[int, Field(description="N, the size of the parent set.")]
+    dimension: int
+    noise_std: Annotated[float, Field(description="As sent, or as chosen for the target, rounded up.")]
+    delta: float
+    epsilon_pmp: Annotated[
+        EnclosedNumber,
+        Field(
+            description="Smallest epsilon, in nats, at which the releases with and without any point are (epsilon, "
+            "delta)-indistinguishable for someone who knows the parent set, but not which of it the data are."
+        ),
+    ]
+    evidence: Evidence
+    conditional: Conditional
+    most_exposed_point: Annotated[
+        int, Field(ge=0, description="Position in the request, from 0, of the point that the upper end belongs to.")
+    ]
+    success_bound: Annotated[
+        float, Field(description="No such attacker tells membership with a larger chance on average over releases.")
+    ]
+    worst_case: GaussianWorstCase
+    source: Source
+    notes: tuple[str, ...]
+    assumptions: tuple[Assumption, ...]

@@ -1,0 +1,165 @@
+"""`POST /v1/pmp/simulations`: practical membership privacy on simulated parent sets, as in the figures of the paper."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import Field, model_validator
+from typing_extensions import TypedDict
+
+from api_schemas.base import NonNegative, Request, Response, is_none
+from api_schemas.enclosures import Source
+from api_schemas.limits import refusal
+from api_schemas.quantities import LARGEST_SEED
+
+LARGEST_TRIALS: Final = 1_000
+LARGEST_ENUMERATED: Final = 12
+LARGEST_SIMULATED_NUMBERS: Final = 2**22
+DEFAULT_OBJECTS, DEFAULT_DELTA = 10, 0.01
+DEFAULT_FACTORS: Final = {"exponential": 100.0, "gaussian": 10.0}
+
+Experiment = Literal["exponential", "gaussian"]
+SimulatedEpsilon = Annotated[float, Field(ge=1e-6, le=1e4)]
+
+
+class PmpSimulationsRequest(Request):
+    """How parent sets of 2n points are drawn, and the mechanism that is run on a random half of each."""
+
+    experiment: Annotated[
+        Experiment,
+        Field(
+            description="exponential: the nearest on average of m random unit vectors is chosen privately, points are "
+            "normal around the first of them; gaussian: the noisy mean, the points are normal around 0."
+        ),
+    ]
+    data_size: Annotated[
+        int, Field(ge=1, le=5_000, description="n, half of the points; up to 12 for exponential.", examples=[6])
+    ]
+    dimension: Annotated[int, Field(ge=1, le=4_096, description="Coordinates of a point.", examples=[1])]
+    data_std: Annotated[
+        float, Field(gt=0, le=1e6, description="Standard deviation of every coordinate of the data.", examples=[1.0])
+    ] = 1.0
+    clip_radius: Annotated[
+        float, Field(ge=1e-6, le=1e9, description="Norm C to which every point is shortened.", examples=[10.0])
+    ]
+    outliers: Annotated[int, Field(ge=0, le=10_000, description="Points, drawn at random, that are made outliers.")] = 0
+    outlier_factor: Annotated[
+        Annotated[float, Field(gt=0, le=1e9)] | None,
+        Field(description="What outliers are multiplied by; absent: 100 for exponential, 10 for gaussian."),
+    ] = None
+    epsilon: Annotated[
+        SimulatedEpsilon | None,
+        Field(
+            description="epsilon of the mechanism; or send epsilon_on_population.", examples=[5.0], exclude_if=is_none
+        ),
+    ] = None
+    epsilon_on_population: Annotated[
+        SimulatedEpsilon | None,
+        Field(
+            description="epsilon among the halves of every drawn set, from which that of the mechanism follows.",
+            examples=[5.0],
+            exclude_if=is_none,
+        ),
+    ] = None
+    reading: Annotated[
+        Literal["sensitivity", "exact"],
+        Field(
+            description="Of epsilon_on_population. sensitivity: epsilon times the sensitivity on the set over that of "
+            "the mechanism; exact: the smallest epsilon that holds. They are one for gaussian."
+        ),
+    ] = "sensitivity"
+    objects: Annotated[
+        Annotated[int, Field(ge=1, le=64)] | None,
+        Field(description="m, for exponential; absent: 10.", examples=[10], exclude_if=is_none),
+    ] = None
+    sensitivity: Annotated[
+        Literal["attained", "twice_clip_radius"] | None,
+        Field(
+            description="What the exponential mechanism divides by. attained: (C + 1)/n for C >= 1, the largest change "
+            "of the loss on clipped points; twice_clip_radius: 2C/n. absent: attained.",
+            exclude_if=is_none,
+        ),
+    ] = None
+    delta: Annotated[
+        Annotated[float, Field(ge=1e-300, lt=1)] | None,
+        Field(description="delta, for gaussian; absent: 0.01.", examples=[0.01], exclude_if=is_none),
+    ] = None
+    trials: Annotated[int, Field(ge=1, le=LARGEST_TRIALS, description="T, sets that are drawn.", examples=[10])] = 10
+    seed: Annotated[
+        int, Field(ge=0, le=LARGEST_SEED, description="The same seed gives the same numbers.", examples=[0])
+    ] = 0
+
+    @model_validator(mode="after")
+    def _settled(self) -> Self:
+        if (self.epsilon is None) == (self.epsilon_on_population is None):
+            raise refusal("", "Send exactly one of `epsilon` and `epsilon_on_population`.")
+        if self.outliers > 2 * self.data_size:
+            raise refusal("/outliers", f"There are only {2 * self.data_size} points.")
+        if 2 * self.data_size * self.dimension > LARGEST_SIMULATED_NUMBERS:
+            raise refusal("/dimension", f"Points times dimension may be at most {LARGEST_SIMULATED_NUMBERS}.")
+        foreign = ("delta",) if self.experiment == "exponential" else ("objects", "sensitivity")
+        for name in foreign:
+            if vars(self)[name] is not None:
+                raise refusal(f"/{name}", f"Not for the {self.experiment} experiment.")
+        if self.experiment == "exponential":
+            if self.data_size > LARGEST_ENUMERATED:
+                raise refusal("/data_size", f"All subsets are summed: at most {LARGEST_ENUMERATED} for exponential.")
+            self._settle(objects=DEFAULT_OBJECTS, sensitivity="attained")
+        else:
+            self._settle(delta=DEFAULT_DELTA)
+        self._settle(outlier_factor=DEFAULT_FACTORS[self.experiment])
+        return self
+
+    def _settle(self, **defaults: object) -> None:
+        for name, value in defaults.items():
+            if vars(self)[name] is None:
+                vars(self)[name] = value
+
+
+class SimulatedTrial(TypedDict):
+    """One drawn set. null: not computed, or 0/0, or no epsilon of the mechanism gives what was asked."""
+
+    epsilon: Annotated[NonNegative | None, Field(description="Of the mechanism, for replaced records.")]
+    epsilon_pmp: Annotated[NonNegative | None, Field(description="Exact; for gaussian the bound of Proposition 12.")]
+    epsilon_on_population_by_sensitivity: NonNegative | None
+    epsilon_on_population_exact: NonNegative | None
+    ratio: Annotated[NonNegative | None, Field(description="epsilon_pmp over epsilon.")]
+    ratio_by_sensitivity: Annotated[
+        NonNegative | None, Field(description="epsilon_pmp over epsilon_on_population_by_sensitivity.")
+    ]
+    ratio_exact: Annotated[NonNegative | None, Field(description="epsilon_pmp over epsilon_on_population_exact.")]
+
+
+class Spread(TypedDict):
+    """Over the trials in which the number is not null."""
+
+    trials: int
+    mean: float | None
+    standard_deviation: Annotated[float | None, Field(description="Of single trials; null for fewer than two.")]
+    standard_error: Annotated[float | None, Field(description="Of the mean.")]
+
+
+class SpreadOfTrials(TypedDict):
+    """The spread of every number of a trial."""
+
+    epsilon: Spread
+    epsilon_pmp: Spread
+    epsilon_on_population_by_sensitivity: Spread
+    epsilon_on_population_exact: Spread
+    ratio: Spread
+    ratio_by_sensitivity: Spread
+    ratio_exact: Spread
+
+
+class PmpSimulationsResponse(Response):
+    """What came of every drawn set, and on average."""
+
+    digest: Annotated[
+        str, Field(pattern="^sha256:[0-9a-f]{64}$", description="Names this result; see GET /v1/results/{digest}.")
+    ]
+    engine_version: str
+    simulation: PmpSimulationsRequest
+    summary: SpreadOfTrials
+    trials: tuple[SimulatedTrial, ...]
+    source: Source
+    notes: tuple[str, ...]

@@ -1,0 +1,148 @@
+"""The PMP parameter of a finite mechanism: a table of output probabilities, one row for each n-subset of 2n points.
+
+P(a | x in D) and P(a | x not in D) are means of as many rows each. Their sums and the difference of these are rounded
+once (`math.fsum`), so that what is read off them is good to a few units in the last place, however little they differ.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal, final
+
+import numpy as np
+
+from service.privacy.enclosure import Enclosure, Evidence, FloatArray
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.questions.bayes import widened
+
+Direction = Literal["in_over_out", "out_over_in"]
+
+ROUNDING = 32 * UNIT_ROUNDOFF
+"""Relative bound of what the few operations after rounded sums amount to."""
+LARGEST_EXPONENT = 600.0
+"""Up to it e^epsilon is a double, with products that are."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LargestRatio:
+    """A largest |ln ratio| in nats, maybe infinite, and the point and output where it is attained."""
+
+    epsilon: Enclosure
+    point_index: int
+    output_index: int
+    direction: Direction
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class MembershipTable:
+    """Sums over the subsets with and without each point of their probabilities of each output: points x outputs.
+
+    `difference` is the first less the second, rounded once. `count`: in how many subsets a point is, and is not.
+    """
+
+    with_point: FloatArray
+    without: FloatArray
+    difference: FloatArray
+    count: int
+
+    @staticmethod
+    def of(probabilities: Sequence[Sequence[float]], subsets: Sequence[Sequence[int]]) -> MembershipTable:
+        """`probabilities`: subsets x outputs; `subsets`: all n-subsets of 0 to 2n - 1, each once."""
+        columns = list(zip(*probabilities, strict=True))
+        members = [frozenset(subset) for subset in subsets]
+        sums: list[list[tuple[float, float, float]]] = []
+        for point in range(2 * len(subsets[0])):
+            signs = [1.0 if point in subset else -1.0 for subset in members]
+            sums.append([_split_sums(column, signs) for column in columns])
+        table = np.array(sums)
+        return MembershipTable(table[:, :, 0], table[:, :, 1], table[:, :, 2], len(subsets) // 2)
+
+    def epsilon(self) -> LargestRatio:
+        """max over points and outputs of |ln(P(a | x in D)/P(a | x not in D))|; where both are 0 it is 0."""
+        smaller = np.minimum(self.with_point, self.without)
+        change = np.abs(self.difference)
+        ratios = np.divide(change, smaller, out=np.where(change > 0, np.inf, 0.0), where=smaller > 0)
+        point, output = np.unravel_index(int(ratios.argmax()), ratios.shape)
+        direction: Direction = "in_over_out" if self.difference[point, output] >= 0 else "out_over_in"
+        return LargestRatio(_around(math.log1p(float(ratios.max()))), int(point), int(output), direction)
+
+    def delta(self, epsilon: float) -> Enclosure:
+        """Smallest delta of (epsilon, delta)-PMP: the largest sum over outputs of (P - e^epsilon P')+, either way."""
+        change = self.difference
+        excess = (
+            _excess(self.with_point, self.without, change, epsilon),
+            _excess(self.without, self.with_point, -change, epsilon),
+        )
+        largest = max(float(part.sum(axis=1).max()) for part in excess) / self.count
+        slack = _error(change.shape[1], epsilon) * float(np.abs(change).sum(axis=1).max()) / self.count
+        return Enclosure(max(largest - slack, 0.0), min(largest + slack, 1.0), Evidence.EXACT)
+
+    def bayes_success(self) -> Enclosure:
+        """max over points of (1 + TV)/2: the chance of the best attack on the most exposed point to be right."""
+        variation = float(np.abs(self.difference).sum(axis=1).max()) / (2 * self.count)
+        return widened((1 + variation) / 2, (1 + variation) / 2, Evidence.EXACT)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class AdjacentTable:
+    """Probabilities of the outputs, grouped by what adjacent subsets share: groups x n + 1 subsets x outputs."""
+
+    groups: FloatArray
+
+    @staticmethod
+    def of(probabilities: Sequence[Sequence[float]], subsets: Sequence[Sequence[int]]) -> AdjacentTable:
+        """`probabilities`: subsets x outputs; `subsets`: all n-subsets of 0 to 2n - 1, each once."""
+        rows = {frozenset(subset): row for subset, row in zip(subsets, probabilities, strict=True)}
+        size, points = len(subsets[0]), range(2 * len(subsets[0]))
+        shared = [frozenset(chosen) for chosen in combinations(points, size - 1)]
+        return AdjacentTable(
+            np.array([[rows[chosen | {point}] for point in points if point not in chosen] for chosen in shared])
+        )
+
+    def epsilon(self) -> Enclosure:
+        """The largest |ln(P(a | D)/P(a | D'))| over outputs and subsets that differ in one point; maybe infinite."""
+        smallest, change = self.groups.min(axis=1), np.ptp(self.groups, axis=1)
+        ratios = np.divide(change, smallest, out=np.where(change > 0, np.inf, 0.0), where=smallest > 0)
+        return _around(math.log1p(float(ratios.max())))
+
+    def delta(self, epsilon: float) -> Enclosure:
+        """The largest sum over outputs of (P(a | D) - e^epsilon P(a | D'))+ over subsets that differ in one point."""
+        excess = (_excess(group[:, None], group, group[:, None] - group, epsilon) for group in self.groups)
+        largest = max(float(part.sum(axis=2).max()) for part in excess)
+        slack = 2 * _error(self.groups.shape[2], epsilon)
+        return Enclosure(max(largest - slack, 0.0), min(largest + slack, 1.0), Evidence.EXACT)
+
+
+def _split_sums(column: Sequence[float], signs: Sequence[float]) -> tuple[float, float, float]:
+    """Sums over the subsets with a point, without it, and of the first less the second, each rounded once."""
+    signed = [sign * value for sign, value in zip(signs, column, strict=True)]
+    return (
+        math.fsum(value for value, sign in zip(column, signs, strict=True) if sign > 0),
+        math.fsum(value for value, sign in zip(column, signs, strict=True) if sign < 0),
+        math.fsum(signed),
+    )
+
+
+def _excess(first: FloatArray, second: FloatArray, difference: FloatArray, epsilon: float) -> FloatArray:
+    """(p - e^epsilon p')+ for p, p' with a difference that was rounded once."""
+    if epsilon <= LARGEST_EXPONENT:
+        return np.maximum(difference - math.expm1(epsilon) * second, 0.0)
+    with np.errstate(divide="ignore", over="ignore"):
+        return np.maximum(first - np.exp(epsilon + np.log(second)), 0.0)
+
+
+def _error(terms: int, epsilon: float) -> float:
+    """Bound on the error of a sum of such terms, relative to that of |p - p'|."""
+    # An exponent that matters beyond LARGEST_EXPONENT is the sum of two numbers below 746.
+    return ROUNDING + (terms + (4096 if epsilon > LARGEST_EXPONENT else 0)) * UNIT_ROUNDOFF
+
+
+def _around(value: float) -> Enclosure:
+    """A number with a small relative error; 0 and infinity are exact."""
+    return Enclosure(value * (1 - ROUNDING), value * (1 + ROUNDING), Evidence.EXACT)

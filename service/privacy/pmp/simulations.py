@@ -1,0 +1,156 @@
+"""Simulated parent sets as in the figures of Lowy et al. 2023, and the privacy of both mechanisms on them.
+
+Exponential: m unit vectors in random directions; 2n points normal around the first of them; the loss is the mean
+Euclidean distance. Gaussian: 2n points normal around 0; the noisy mean is released. Some points may be multiplied into
+outliers; then all are clipped to norm C.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, final
+
+import numpy as np
+
+from service.privacy.enclosure import Enclosure, FloatArray
+from service.privacy.pmp.exponential import exponential_pmp
+from service.privacy.pmp.exponential_adjacent import adjacent_epsilon
+from service.privacy.pmp.exponential_population import Losses, Population, ball_sensitivity, norms_of
+from service.privacy.pmp.exponential_swap import swap_bounds
+from service.privacy.pmp.gaussian_pmp import exposure_bound
+from service.privacy.pmp.gaussian_points import QueryPoints
+from service.privacy.pmp.gaussian_profile import epsilon_at, ratio_at
+
+Sensitivity = Literal["attained", "twice_clip_radius"]
+Reading = Literal["sensitivity", "exact"]
+LARGEST_EPSILON = 1e6
+SEARCH_STEPS = 40
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class DataLaw:
+    """How a parent set is drawn: 2n points of dimension d, standard deviation of a coordinate, outliers, clipping."""
+
+    data_size: int
+    dimension: int
+    data_std: float
+    clip_radius: float
+    outliers: int
+    outlier_factor: float
+
+    def draw(self, centre: FloatArray, generator: np.random.Generator) -> FloatArray:
+        """2n points, of norm at most C."""
+        points = centre + self.data_std * generator.standard_normal((2 * self.data_size, self.dimension))
+        chosen = generator.choice(len(points), self.outliers, replace=False)
+        points[chosen] *= self.outlier_factor
+        norms = norms_of(points)
+        return points * np.minimum(1.0, self.clip_radius / np.maximum(norms, self.clip_radius))[:, None]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What is held fixed from trial to trial: epsilon of the mechanism, or epsilon on the population in a reading."""
+
+    epsilon: float
+    of: Literal["mechanism", "population"]
+    reading: Reading
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One parent set: epsilon of the mechanism, its PMP parameter, and both readings of epsilon on the population.
+
+    `exact` is None where it was not computed.
+    """
+
+    epsilon: float
+    epsilon_pmp: float
+    by_sensitivity: float
+    exact: float | None
+
+
+def exponential_trial(
+    law: DataLaw, objects: int, budget: Budget, sensitivity: Sensitivity, seed: int, trial: int, *, with_exact: bool
+) -> Trial | None:
+    """One trial of the exponential mechanism; None where no epsilon up to 1e6 gives what is wanted.
+
+    Deterministic for a seed and a trial number.
+    """
+    generator = np.random.default_rng([seed, trial])
+    vectors = generator.standard_normal((objects, law.dimension))
+    vectors /= norms_of(vectors)[:, None]
+    losses = Losses.euclidean(law.draw(vectors[0], generator), vectors, law.clip_radius)
+    attained = ball_sensitivity(vectors, law.clip_radius)
+    ball = attained if sensitivity == "attained" else 2 * law.clip_radius
+    share = losses.widest_range / ball
+
+    def exact_epsilon(epsilon: float) -> float:
+        population = Population.of(losses, epsilon / (2 * ball))
+        return adjacent_epsilon(population, swap_bounds(population), enumerate_subsets=True).upper
+
+    epsilon = _mechanism_epsilon(budget, share, exact_epsilon)
+    if epsilon is None:
+        return None
+    population = Population.of(losses, epsilon / (2 * ball))
+    found = exponential_pmp(population, swap_bounds(population), None, exact=True)
+    exact = exact_epsilon(epsilon) if with_exact or budget.reading == "exact" else None
+    return Trial(epsilon, found.epsilon.upper, epsilon * share, exact)
+
+
+def gaussian_trial(law: DataLaw, budget: Budget, delta: float, seed: int, trial: int) -> Trial | None:
+    """One trial of the Gaussian mechanism, calibrated by the sensitivity 2 C/n; its PMP parameter by Proposition 12.
+
+    Both readings of epsilon on the population are the same: the profile at its largest distance. None where all points
+    coincide and no noise gives the wanted epsilon there.
+    """
+    generator = np.random.default_rng([seed, trial])
+    points = law.draw(np.zeros(law.dimension), generator)
+    widest = _largest_distance(points)
+    ratio = ratio_at(budget.epsilon, delta).lower
+    if budget.of == "population":
+        if widest == 0:
+            return None
+        ratio *= 2 * law.clip_radius / widest
+        epsilon = epsilon_at(delta, Enclosure.point(ratio)).upper
+    else:
+        epsilon = budget.epsilon
+    scale = ratio / (2 * law.clip_radius)
+    bound = exposure_bound(QueryPoints.of(points, None, scale), delta)
+    on_population = epsilon_at(delta, Enclosure.point(widest * scale)).upper
+    return Trial(epsilon, bound.epsilon, on_population, on_population)
+
+
+def _mechanism_epsilon(budget: Budget, share: float, exact_epsilon: Callable[[float], float]) -> float | None:
+    """The epsilon of the exponential mechanism that the budget means."""
+    if budget.of == "mechanism":
+        return budget.epsilon
+    if budget.reading == "sensitivity":
+        epsilon = budget.epsilon / share if share > 0 else math.inf
+        return epsilon if epsilon <= LARGEST_EPSILON else None
+    low, high = 0.0, budget.epsilon
+    while exact_epsilon(high) < budget.epsilon:
+        low, high = high, 2 * high
+        if high > LARGEST_EPSILON:
+            return None
+    for _ in range(SEARCH_STEPS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if exact_epsilon(middle) < budget.epsilon else (low, middle)
+    return high
+
+
+def _largest_distance(points: FloatArray) -> float:
+    """Between any two points."""
+    centred = points - points.mean(axis=0)
+    squares = (centred**2).sum(axis=1)
+    largest = 0.0
+    for start in range(0, len(points), 512):
+        block = centred[start : start + 512]
+        found = squares[start : start + 512, None] + squares - 2 * block @ centred.T
+        row, column = np.unravel_index(int(found.argmax()), found.shape)
+        largest = max(largest, float(norms_of(block[row] - centred[column])))
+    return largest
