@@ -40,8 +40,8 @@ ADJACENT_COST, ENVELOPE_COST, SAMPLING_COST = 0.007, 30.0, 0.0003
 SUBSET_COST, OBJECT_COST, HALF_SUBSET_COST, LOG_SPACE_COST = 0.0022, 0.00035, 1.0, 0.06
 """In microseconds: of the smallest request; of a coordinate of a distance; of a point for an object; of a swap for a
 pair of objects, and for an object; of a number of adjacent subsets; of a point for an object before sampling, of an
-operation of sampling; of a subset, and of each object with it; of an object with a subset of one half; of an object with
-a subset in log space.
+operation of sampling; of a subset, and of each object with it; of an object with a subset of one half; of an object
+with a subset in log space.
 """
 
 WEIGHTS: Final = Assumption(
