@@ -184,6 +184,10 @@ def _notes(request: PmpExponentialRequest, found: ExponentialPmp, worst_case: En
         )
     if found.method == "swap_bound":
         notes.append("swap_bound: a certified upper end; no subset was summed or drawn, so the lower end is 0.")
+    if found.method == "swap_bound" and request.samples:
+        notes.append(
+            "sampling: not done, since the weights of the objects at some point are too far apart, or all equal."
+        )
     if not _enumerates_adjacent(request):
         notes.append(
             "epsilon_on_population.exact: an attained lower and a proved upper end; not all subsets were compared."

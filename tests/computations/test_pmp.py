@@ -180,6 +180,16 @@ def test_the_swap_bound_alone() -> None:
     assert 0 < exact["lower"] < exact["upper"]
 
 
+def test_weights_too_far_apart_to_be_sampled_are_said_to_be() -> None:
+    response = answer(PMP_EXPONENTIAL, crowd(8, exact=False, samples=100, epsilon=1e6))
+    assert (response.method, response.sampling) == ("swap_bound", None)
+    assert any(note.startswith("sampling: not done") for note in response.notes)
+    exact = answer(PMP_EXPONENTIAL, crowd(8, epsilon=1e6))
+    assert exact.method == "enumeration"
+    assert exact.tolerance_met
+    assert exact.epsilon_pmp["value"] <= response.epsilon_pmp["value"]
+
+
 def test_the_default_samples_are_filled_in_and_affordable() -> None:
     few = PmpExponentialRequest.model_validate_json(json.dumps(crowd(20)))
     assert (few.samples, few.seed, few.confidence, few.enumerates) == (2000, 0, 0.999, False)

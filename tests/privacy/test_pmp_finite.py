@@ -172,7 +172,7 @@ def smallest_delta(pairs: Pairs, epsilon: float) -> Any:
 def assert_encloses(found: Enclosure, truth: Any) -> None:
     assert mpmath.mpf(found.lower) <= truth <= mpmath.mpf(found.upper)
     if found.upper < math.inf:
-        assert found.upper - found.lower <= 2e-12
+        assert found.upper - found.lower <= 2e-12 * max(found.upper, 1.0)
 
 
 def test_equal_rows_reveal_exactly_nothing() -> None:
@@ -180,6 +180,20 @@ def test_equal_rows_reveal_exactly_nothing() -> None:
     rows = [[0.1, 0.2, 0.7]] * len(subsets)
     table, worst = MembershipTable.of(rows, subsets), AdjacentTable.of(rows, subsets)
     assert (table.epsilon().epsilon.upper, table.delta(0.0).upper, worst.epsilon().upper) == (0.0, 0.0, 0.0)
+
+
+def test_ratios_beyond_the_largest_double() -> None:
+    rows, subsets = [[1.0, 5e-324], [0.0, 1.0]], [[0], [1]]
+    for found in (MembershipTable.of(rows, subsets), AdjacentTable.of(rows, subsets)):
+        assert found.delta(1e6).upper == pytest.approx(1.0, abs=1e-12)
+    largest = MembershipTable.of([[0.5, 0.5, 5e-324], [0.5, 0.25, 0.25]], subsets).epsilon()
+    assert_encloses(largest.epsilon, mpmath.log(mpmath.mpf(2) ** 1072))
+
+
+def test_rows_that_sum_to_a_little_more_than_one() -> None:
+    table = MembershipTable.of([[1.0 + 5e-10, 0.0], [0.0, 1.0 + 5e-10]], [[0], [1]])
+    for found in (table.delta(0.0), table.delta(1e3), table.bayes_success()):
+        assert 1 - 1e-12 <= found.lower <= found.upper == 1.0
 
 
 def test_an_output_that_never_comes_does_not_count() -> None:

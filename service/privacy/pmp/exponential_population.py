@@ -45,6 +45,8 @@ class Losses:
         # A norm of d coordinates is within (d/2 + 4) u of its value, a clipped point within (d/2 + 8) u of its norm.
         error = (2 * points.shape[1] + 24) * UNIT_ROUNDOFF
         sizes: FloatArray = values.max(axis=0) + norms * scales
+        if (objects == objects[0]).all():
+            sizes = np.zeros_like(norms)  # whatever the losses are, they are the same
         return Losses(values, error * sizes)
 
     @property
@@ -118,8 +120,8 @@ class Population:
 
     @property
     def tells_nothing(self) -> bool:
-        """Whether every subset gives the same law: all objects have the same losses, or epsilon is 0."""
-        return not self.logits.any()
+        """Whether every subset surely gives the same law: all objects have the same losses, or epsilon is 0."""
+        return self.sum_error == 0 and not self.logits.any()
 
     @property
     def point_range(self) -> float:

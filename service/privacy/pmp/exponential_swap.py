@@ -63,8 +63,9 @@ def swap_bounds(population: Population) -> SwapBounds:
             found.gain[chosen, block], found.loss[chosen, block] = gains.max(axis=1), losses.max(axis=1)
     # Two differences of two logits, each off by less than a sum may be; the mean is within 64 u whatever its size.
     slack = 4 * population.sum_error + 64 * UNIT_ROUNDOFF
-    for bound in (found.with_point, found.without, found.gain, found.loss):
-        bound[bound > 0] += slack
+    if not population.tells_nothing:
+        for bound in (found.with_point, found.without, found.gain, found.loss):
+            np.add(bound, slack, out=bound)
     return found
 
 

@@ -22,6 +22,8 @@ Direction = Literal["in_over_out", "out_over_in"]
 
 ROUNDING = 32 * UNIT_ROUNDOFF
 """Relative bound of what the few operations after rounded sums amount to."""
+SUBNORMAL = 1e-318
+"""More than what thousands of products below the smallest normal double are off by."""
 LARGEST_EXPONENT = 600.0
 """Up to it e^epsilon is a double, with products that are."""
 
@@ -64,12 +66,10 @@ class MembershipTable:
 
     def epsilon(self) -> LargestRatio:
         """max over points and outputs of |ln(P(a | x in D)/P(a | x not in D))|; where both are 0 it is 0."""
-        smaller = np.minimum(self.with_point, self.without)
-        change = np.abs(self.difference)
-        ratios = np.divide(change, smaller, out=np.where(change > 0, np.inf, 0.0), where=smaller > 0)
+        ratios = _log_ratios(np.minimum(self.with_point, self.without), np.abs(self.difference))
         point, output = np.unravel_index(int(ratios.argmax()), ratios.shape)
         direction: Direction = "in_over_out" if self.difference[point, output] >= 0 else "out_over_in"
-        return LargestRatio(_around(math.log1p(float(ratios.max()))), int(point), int(output), direction)
+        return LargestRatio(_around(float(ratios.max())), int(point), int(output), direction)
 
     def delta(self, epsilon: float) -> Enclosure:
         """Smallest delta of (epsilon, delta)-PMP: the largest sum over outputs of (P - e^epsilon P')+, either way."""
@@ -80,11 +80,12 @@ class MembershipTable:
         )
         largest = max(float(part.sum(axis=1).max()) for part in excess) / self.count
         slack = _error(change.shape[1], epsilon) * float(np.abs(change).sum(axis=1).max()) / self.count
-        return Enclosure(max(largest - slack, 0.0), min(largest + slack, 1.0), Evidence.EXACT)
+        return _probability(largest, slack)
 
     def bayes_success(self) -> Enclosure:
         """max over points of (1 + TV)/2: the chance of the best attack on the most exposed point to be right."""
-        variation = float(np.abs(self.difference).sum(axis=1).max()) / (2 * self.count)
+        # Rows may sum to a little more than 1.
+        variation = min(float(np.abs(self.difference).sum(axis=1).max()) / (2 * self.count), 1.0)
         return widened((1 + variation) / 2, (1 + variation) / 2, Evidence.EXACT)
 
 
@@ -107,16 +108,14 @@ class AdjacentTable:
 
     def epsilon(self) -> Enclosure:
         """The largest |ln(P(a | D)/P(a | D'))| over outputs and subsets that differ in one point; maybe infinite."""
-        smallest, change = self.groups.min(axis=1), np.ptp(self.groups, axis=1)
-        ratios = np.divide(change, smallest, out=np.where(change > 0, np.inf, 0.0), where=smallest > 0)
-        return _around(math.log1p(float(ratios.max())))
+        return _around(float(_log_ratios(self.groups.min(axis=1), np.ptp(self.groups, axis=1)).max()))
 
     def delta(self, epsilon: float) -> Enclosure:
         """The largest sum over outputs of (P(a | D) - e^epsilon P(a | D'))+ over subsets that differ in one point."""
         excess = (_excess(group[:, None], group, group[:, None] - group, epsilon) for group in self.groups)
         largest = max(float(part.sum(axis=2).max()) for part in excess)
         slack = 2 * _error(self.groups.shape[2], epsilon)
-        return Enclosure(max(largest - slack, 0.0), min(largest + slack, 1.0), Evidence.EXACT)
+        return _probability(largest, slack)
 
 
 def _split_sums(column: Sequence[float], signs: Sequence[float]) -> tuple[float, float, float]:
@@ -127,6 +126,14 @@ def _split_sums(column: Sequence[float], signs: Sequence[float]) -> tuple[float,
         math.fsum(value for value, sign in zip(column, signs, strict=True) if sign < 0),
         math.fsum(signed),
     )
+
+
+def _log_ratios(smaller: FloatArray, change: FloatArray) -> FloatArray:
+    """ln(1 + change/smaller): infinite where only `smaller` is 0, and 0 where both are."""
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        ratios = np.where(change > 0, change / smaller, 0.0)
+        beyond = np.log(change) - np.log(smaller)
+    return np.where(np.isinf(ratios), beyond, np.log1p(ratios))
 
 
 def _excess(first: FloatArray, second: FloatArray, difference: FloatArray, epsilon: float) -> FloatArray:
@@ -141,6 +148,12 @@ def _error(terms: int, epsilon: float) -> float:
     """Bound on the error of a sum of such terms, relative to that of |p - p'|."""
     # An exponent that matters beyond LARGEST_EXPONENT is the sum of two numbers below 746.
     return ROUNDING + (terms + (4096 if epsilon > LARGEST_EXPONENT else 0)) * UNIT_ROUNDOFF
+
+
+def _probability(value: float, slack: float) -> Enclosure:
+    """A probability within `slack`, exact where this is 0; rows may sum to a little more than 1."""
+    slack += SUBNORMAL if value > 0 or slack > 0 else 0.0
+    return Enclosure(min(max(value - slack, 0.0), 1.0), min(value + slack, 1.0), Evidence.EXACT)
 
 
 def _around(value: float) -> Enclosure:
