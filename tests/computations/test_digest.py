@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import rfc8785
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
@@ -36,6 +36,7 @@ PLAIN_DATA = st.recursive(
 )
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])  # recursive data are slow to draw on a busy machine
 @given(PLAIN_DATA)
 def test_the_canonical_form_is_that_of_rfc_8785(value: Any) -> None:
     assert canonical_text(value).encode() == rfc8785.dumps(value)

@@ -160,10 +160,12 @@ def test_the_problems_table_is_complete() -> None:
 
 def test_the_numbers_of_practical_membership_privacy_are_those_that_come(client: TestClient) -> None:
     asked = re.findall(r"(/v1/pmp/\w+) -H .*? -d '\n(.*?)'\n", section("From question to request"), re.DOTALL)
-    exponential, finite = (
+    exponential, finite, gaussian = (
         client.post(route, content=body.encode(), headers={"content-type": "application/json"}).json()
         for route, body in asked
     )
     assert f"`epsilon_pmp` {exponential['epsilon_pmp']['value']:.4f}" in README
     assert f"than {exponential['epsilon_on_population']['exact']['value']:.2f}." in README
     assert f"`delta_pmp` {finite['delta_pmp']['value']:.1f}" in README
+    ends = gaussian["epsilon_pmp"]
+    assert f"in [{ends['lower']:.4f}, {ends['upper']:.4f}]" in README
