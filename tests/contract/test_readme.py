@@ -167,5 +167,5 @@ def test_the_numbers_of_practical_membership_privacy_are_those_that_come(client:
     assert f"`epsilon_pmp` {exponential['epsilon_pmp']['value']:.4f}" in README
     assert f"than {exponential['epsilon_on_population']['exact']['value']:.2f}." in README
     assert f"`delta_pmp` {finite['delta_pmp']['value']:.1f}" in README
-    ends = gaussian["epsilon_pmp"]
-    assert f"in [{ends['lower']:.4f}, {ends['upper']:.4f}]" in README
+    lower, upper = (10_000 * gaussian["epsilon_pmp"][end] for end in ("lower", "upper"))
+    assert f"in [{math.floor(lower) / 10_000}, {math.ceil(upper) / 10_000}]" in README
