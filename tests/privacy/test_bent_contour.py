@@ -16,6 +16,7 @@ from service.privacy.composition.bent import BentRun, bent_run
 from service.privacy.composition.bent_majorant import MajorantGrid
 from service.privacy.composition.bent_paths import Paths, SampledStep
 from service.privacy.composition.bent_sums import Float, PathNodes, moments, roundoff
+from service.privacy.composition.composed_laplace import ComposedLaplace
 from service.privacy.composition.contour import contour_pair
 from service.privacy.composition.discretised import discretised_pair
 from service.privacy.composition.options import EngineOptions
@@ -127,6 +128,16 @@ def test_rare_jumps_in_the_whole_engine() -> None:
         assert power.lower[0] >= 1e-5
     delta = add.profile(np.array([0.31249])).lower[0]
     assert add.profile(np.array([0.31249])).upper[0] <= delta * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("remove", [False, True])
+def test_steps_of_another_kind_are_never_left_out(remove: bool) -> None:
+    """A run with rare jumps reveals at least as much as the Laplace steps in it do alone."""
+    rare, noise, count, rates = (0.75, 1e-3, 127), 10.5, 229, np.array([2.5e-5, 2.5e-11])
+    alone = ComposedLaplace(count, 1.0, noise)
+    whole = contour_pair(0.0, (rare,), ((1 / noise, 1.0, count),))[remove]
+    assert (whole.points(rates).power.upper >= alone.points(rates).power.lower).all()
+    assert (whole.profile(np.array([3.0, 6.0])).upper >= alone.profile(np.array([3.0, 6.0])).lower).all()
 
 
 @pytest.mark.parametrize("step", [SampledStep(0.5, 1e-3, 10), SampledStep(2.0, 0.1, 10)])

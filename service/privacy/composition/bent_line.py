@@ -108,10 +108,10 @@ class BentLine:
         goal = contour.goal - 5 - math.log(self._count) - max(float(rest.max()), -1e4) - math.log(length)
         goal = min(goal, float(bounds.min()) - math.log(self._count) - 6)
         spacing, log_error = spacing_for(panels.strips, panel, np.append(scale, 0.0), goal)
-        if not spacing > 0:
-            return np.array([]), 0.0, math.inf
         # Short binary fractions: all nodes are exact.
         spacing = math.floor(spacing * 2.0**24) * 2.0**-24
+        if not spacing > 0:
+            return np.array([]), 0.0, math.inf
         low, high = math.floor(float(grid.tau[0]) * 2.0**20) * 2.0**-20, float(grid.tau[-1])
         count = math.ceil((high - low) / spacing) + 1
         if count > 20_000:

@@ -30,6 +30,9 @@ _SHIFTS = np.array([0.8, 0.55, 0.35, 0.2, 0.1, 0.04])
 _STRIP_DEVIATIONS = 9.0
 """A strip wider than so many standard deviations of v gains nothing."""
 
+_CHUNK = 400_000
+"""Exponents evaluated at once: bounds the memory."""
+
 _ROUNDING = 6.4e-14
 """Rounding of a majorant's logarithm per nat of its exponents: hundreds of units of what they are made of."""
 
@@ -116,6 +119,9 @@ class MajorantGrid:
 
     def plain(self, paths: Paths, z: ComplexArray) -> FloatArray:
         """About ln B_G(z) for each path at its own points z, shape (P, V): the sum without error terms."""
+        return np.concatenate([self._plain(paths.chosen(some), z[some]) for some in self._batches(z)])
+
+    def _plain(self, paths: Paths, z: ComplexArray) -> FloatArray:
         zero = np.zeros_like(paths.eta)
         values = PathValues.along(self.step, paths, self.tau[None, ::2], zero)
         weight = values.log_density(self.step) + np.log(np.abs(values.speed)) + math.log(2 * self.spacing)
@@ -126,6 +132,15 @@ class MajorantGrid:
 
     def log_bounds(self, paths: Paths, z: ComplexArray) -> tuple[FloatArray, Strips]:
         """Upper bounds of ln B_G(z) for each path G (P of them) and its own points z, shape (P, V), and the strips."""
+        parts = [self._log_bounds(paths.chosen(some), z[some]) for some in self._batches(z)]
+        return np.concatenate([bounds for bounds, _ in parts]), Strips.joined([strips for _, strips in parts])
+
+    def _batches(self, z: ComplexArray) -> list[NDArray[np.intp]]:
+        """Numbers of the paths that are evaluated together."""
+        count = min(len(z), math.ceil(z.size * len(self.tau) / _CHUNK))
+        return np.array_split(np.arange(len(z)), count)
+
+    def _log_bounds(self, paths: Paths, z: ComplexArray) -> tuple[FloatArray, Strips]:
         strips = self.strips(paths, z)
         values = PathValues.along(self.step, paths, self.tau[None], np.zeros_like(paths.eta))
         weight = values.log_density(self.step) + np.log(np.abs(values.speed)) + math.log(self.spacing)

@@ -101,9 +101,9 @@ class ContourTradeOff(AbstractTradeOff):
 
     @cached_property
     def _bent(self) -> BentRun | None:
-        """Bent contours for runs of one kind of sampled step; None for others."""
+        """Bent contours for runs of one kind of sampled Gaussian step and nothing else; None for others."""
         steps = [step for group in self._run.groups for step in group]
-        if len(steps) != 1 or self._run.gaussian_mu_squared > 0:
+        if len(steps) != 1 or self._run.gaussian_mu_squared > 0 or self._run.laplace:
             return None
         return bent_run(*steps[0], reflected=self._reflected)
 
