@@ -21,6 +21,7 @@ from service.privacy.mechanisms.repeated import Repeated
 from service.privacy.numerics.noncentral_chi_square import NoncentralChiSquare
 from service.privacy.questions.membership import positive_predictive_value
 from service.privacy.threat_models.membership import Membership, Subpopulation
+from service.privacy.threat_models.membership_run import Composition
 from service.privacy.threat_models.membership_step import full_batches
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.abstract import AbstractTradeOff
@@ -276,6 +277,17 @@ def test_the_worst_case_holds_too() -> None:
         assert pair.remove.power_at(alpha).upper <= worst.add.power_at(alpha).upper
     for epsilon in (-1.0, 0.0, 1.0, 4.0):
         assert pair.both.profile_at(epsilon).lower <= worst.add.profile_at(epsilon).upper
+
+
+@pytest.mark.parametrize("composition", ["clt", "root_sum_square"])
+def test_no_approximation_is_weaker_than_the_worst_case_that_sees_every_batch(composition: Composition) -> None:
+    """Without noise the worst case sees whether the record is drawn: one chance in 100 in ten steps, not more."""
+    run = sgd(1, 1000, steps=10)
+    ever = 1 - (1 - 1 / 1000) ** 10
+    pair = Membership(composition=composition).curves(run)
+    for curve in (pair.add, pair.remove, pair.both):
+        assert curve.power_at(0.1).upper == pytest.approx(0.1 + ever, rel=1e-12)
+        assert curve.profile_at(0.0).upper == pytest.approx(ever, rel=1e-12)
 
 
 MEMBERSHIP_SIZE = 400 + (Fraction(2.8377) * 400 / 500) ** 2

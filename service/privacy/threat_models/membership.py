@@ -102,13 +102,19 @@ class Membership(AbstractThreatModel):
             reason = f"this adversary's curve of such a run is known by {engine} alone."
             raise UnsupportedCombination("method", f"method {method}", reason, ("auto", engine))
         pair = self._relaxed(run, options)
-        if run.mechanism.shows_batches:
+        if self._beats_worst_case(run):
             return replace(pair, notes=(*pair.notes, NOTHING_HIDDEN))
         worst = WORST_CASE.curves(mechanism, "auto", options)
         add = Harder(pair.add, worst.add)
         remove = add.reversed()
         sources = "; ".join(dict.fromkeys((pair.source, worst.source)))
         return TradeOffPair(add, remove, sources, (*pair.notes, BOTH_HOLD), worst_case=worst)
+
+    def _beats_worst_case(self, run: MembershipRun) -> bool:
+        """Whether it is known to, at every rate: where batches are seen, no composition of sampled steps has more power
+        than alpha and the chance that the record is in any batch. Its approximations may have more.
+        """
+        return run.mechanism.shows_batches and (self.composition == "exact" or not run.is_sampled)
 
     def _relaxed(self, run: MembershipRun, options: EngineOptions) -> TradeOffPair:
         """The curves of this adversary alone."""
@@ -156,7 +162,7 @@ class Membership(AbstractThreatModel):
         run = run_of(mechanism)
         engine = engine_of(run, self.step_curve, self.composition)
         own = self._relaxed_tariff(run, engine, options)
-        if run.mechanism.shows_batches:
+        if self._beats_worst_case(run):
             return own
         worst = WORST_CASE.tariff(mechanism, "auto", options)
         return membership_cost.beside_worst_case(own, worst, on_lattices=engine == DISCRETISED)
