@@ -10,6 +10,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from service.privacy.composition.cost import tariff
 from service.privacy.composition.options import EngineOptions
 from service.privacy.conversions import gaussian_step_mu
 from service.privacy.enclosure import Bounds, Enclosure, Evidence
@@ -17,6 +18,7 @@ from service.privacy.errors import OutOfDomain, UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.noisy_sgd import NoisySgd
+from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.mechanisms.repeated import Repeated
 from service.privacy.numerics.noncentral_chi_square import NoncentralChiSquare
 from service.privacy.questions.membership import positive_predictive_value
@@ -429,3 +431,20 @@ def test_prices_rise_with_the_work() -> None:
     prices = [MEMBERSHIP.tariff(run).directed.point for run in runs]
     assert prices == sorted(prices)
     assert Membership(population="chi_square").tariff(sgd()).directed.point > 10 * prices[0]
+
+
+def test_runs_of_gaussian_steps_are_priced_as_the_runs_they_are() -> None:
+    """Rare sampling makes lines long, in the run and in each part of a mixture."""
+    run = sgd(60, 37_313, dimension=50, steps=100)
+    same = Repeated(
+        mechanism=PoissonSampled(
+            sample_rate=run.sample_rate,
+            mechanism=Gaussian(noise_multiplier=1 / gaussian_step_mu(50, 50.0, Fraction(60))),
+        ),
+        steps=100,
+    )
+    one = Membership(step_curve="gaussian").tariff(run)
+    assert one.directed.point == tariff(same, "contour").directed.point
+    shares = (Subpopulation(weight=0.5, susceptibility=0.03), Subpopulation(weight=0.5, susceptibility=183.0))
+    mixed = Membership(step_curve="gaussian", population=shares).tariff(run)
+    assert mixed.directed.point > 10 * one.directed.point
