@@ -161,7 +161,10 @@ class Membership(AbstractThreatModel):
     def tariff(
         self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
     ) -> Tariff:
-        run = run_of(mechanism)
+        try:
+            run = run_of(mechanism)
+        except UnsupportedCombination:
+            return membership_cost.WHOLE  # `curves` refuses it, and says why
         engine = engine_of(run, self.step_curve, self.composition)
         own = self._relaxed_tariff(run, engine, options)
         if self._beats_worst_case(run):
