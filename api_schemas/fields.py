@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
@@ -21,7 +21,8 @@ Annotation = Any
 class Shape:
     """A type expression taken apart.
 
-    Bounds and lengths are None where there is none; `models` are the members of a union, or the one model.
+    Bounds and lengths are None where there is none; `models` are the members of a union, or the one model. A list with
+    `choices` may be one of these words instead.
     """
 
     kind: Literal["number", "integer", "choice", "list", "object", "other"]
@@ -44,7 +45,8 @@ class Shape:
             quoted = [f'"{choice}"' for choice in self.choices]
             return quoted[0] if len(quoted) == 1 else f"one of {', '.join(quoted)}"
         if self.kind == "list":
-            return f"a list of {self.shortest or 0} to {self.longest} items" if self.longest else "a list"
+            size = f"a list of {self.shortest or 0} to {self.longest} items" if self.longest else "a list"
+            return " or ".join((size, *(f'"{choice}"' for choice in self.choices)))
         if len(self.models) > 1:
             return f"an object whose `type` is one of {', '.join(map(type_of, self.models))}"
         return "a JSON object" if self.kind == "object" else "a value of the documented type"
@@ -71,6 +73,10 @@ def shape_of(annotation: Annotation, metadata: tuple[Any, ...] = ()) -> Shape:
     models = tuple(_request_models(annotation))
     if models:
         return Shape(kind="object", models=models)
+    members = [member for member in get_args(annotation) if member is not type(None)]
+    if origin in (Union, UnionType) and len(members) == 2:
+        listed, word = map(shape_of, members)
+        return replace(listed, choices=word.choices) if listed.kind == "list" else Shape(kind="other")
     lengths = _first(metadata, MinLen, "min_length"), _first(metadata, MaxLen, "max_length")
     if origin is tuple:
         return Shape(kind="list", item=get_args(annotation)[0], shortest=lengths[0], longest=lengths[1])

@@ -57,12 +57,27 @@ def field_errors(error: ValidationError) -> list[FieldError]:
     # A list all of whose items are wrong is also reported as too short: say only what is wrong with the items.
     inside = {detail["loc"][:end] for detail in details for end in range(len(detail["loc"]))}
     details = [detail for detail in details if detail["type"] != "too_short" or detail["loc"] not in inside]
-    listed = [
-        _field_error(error.title, detail["type"], detail["loc"], detail.get("ctx", {}))
-        for detail in details[:LISTED_ERRORS]
-    ]
-    more = len(details) - len(listed)
+    listed = _without_alternatives(
+        [
+            _field_error(error.title, detail["type"], detail["loc"], detail.get("ctx", {}))
+            for detail in details[:LISTED_ERRORS]
+        ]
+    )
+    more = max(len(details) - LISTED_ERRORS, 0)
     return [*listed, FieldError(pointer="", detail=f"{more} more places in the body are wrong.")] if more else listed
+
+
+def _without_alternatives(errors: list[FieldError]) -> list[FieldError]:
+    """Pydantic says of a list that may be a word what is wrong with it as either: the same twice, or less about the
+    whole than about its items.
+    """
+    pointers = [error.pointer for error in errors]
+    return [
+        error
+        for index, error in enumerate(errors)
+        if error not in errors[:index]
+        and not (" items or " in error.detail and any(each.startswith(f"{error.pointer}/") for each in pointers))
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +119,8 @@ def _find(title: str, location: tuple[int | str, ...]) -> _Place:
             owner = tagged[str(step)]
             shape = Shape(kind="object", models=(owner,))
             continue
+        if shape.kind == "list" and shape.choices and isinstance(step, str):
+            continue  # the name of one of both types
         pointer += "/" + str(step).replace("~", "~0").replace("/", "~1")
         if isinstance(step, int):
             shape = _ANYTHING if shape.item is None else shape_of(shape.item)

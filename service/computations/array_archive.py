@@ -45,8 +45,8 @@ class Header:
 class ArrayArchive:
     """The arrays of an archive as `numpy.savez` or `numpy.savez_compressed` writes it.
 
-    Raises ArchiveError where it is something else, or where its arrays together hold more than `largest_bytes`, by
-    reading its directory and headers alone.
+    Raises ArchiveError where it is something else, or where its arrays together hold more than `largest_bytes`, as they
+    are or as doubles, by reading its directory and headers alone.
     """
 
     def __init__(self, body: bytes, largest_bytes: int) -> None:
@@ -57,6 +57,10 @@ class ArrayArchive:
             raise ArchiveError("", NOT_AN_ARCHIVE) from error
         self._entries = self._read_directory(largest_bytes)
         self.headers = {name: self._read_header(name) for name in self._entries}
+        # Small numbers are read as doubles, too: bytes would take eight times their size.
+        numbers = sum(math.prod(header.shape) for header in self.headers.values())
+        if numbers * WIDEST_NUMBER > largest_bytes:
+            raise ArchiveError("", TOO_LARGE.format(largest_bytes))
 
     def read(self, name: str) -> NDArray[Any]:
         """The array. Raises ArchiveError where its bytes are not what directory and header say."""
@@ -79,7 +83,7 @@ class ArrayArchive:
                 raise ArchiveError(pointer_to(name), "Must be stored or deflated, and not encrypted.")
             entries[name] = entry
         if sum(entry.file_size for entry in entries.values()) > largest_bytes:
-            raise ArchiveError("", f"All arrays together may take at most {largest_bytes} bytes.")
+            raise ArchiveError("", TOO_LARGE.format(largest_bytes))
         return entries
 
     def _read_header(self, name: str) -> Header:
@@ -93,13 +97,14 @@ class ArrayArchive:
         except Exception as error:
             raise ArchiveError(pointer_to(name), "Must be an array in the format of numpy, version 1 or 2.") from error
         widest = WIDEST_TEXT if dtype.kind == TEXT_KIND else WIDEST_NUMBER if dtype.kind in NUMERIC_KINDS else 0
-        if dtype.itemsize > widest:
+        if not 0 < dtype.itemsize <= widest:
             raise ArchiveError(pointer_to(name), "Must hold numbers of at most 8 bytes; objects are never unpickled.")
         if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != size:
             raise ArchiveError(pointer_to(name), "Must be as long as its header says.")
         return Header(tuple(shape), dtype.kind)
 
 
+TOO_LARGE: Final = "All arrays together may take at most {} bytes, each number counted as 8 at least."
 NOT_AN_ARCHIVE: Final = "The body must be an archive of arrays as numpy.savez or numpy.savez_compressed writes it."
 
 

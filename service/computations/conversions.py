@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Final, Literal
 
@@ -55,7 +56,7 @@ def compute_gdp_gmip(request: GdpGmipRequest, digest: str, engine_version: str) 
         "noise_needed": needed,
         "noise": _noise(noise, target, training),
         "conditional": True,
-        "assumptions": _assumptions(request, training),
+        "assumptions": _assumptions(request, training, needed=needed),
         "notes": _notes(needed, noise, differential, target, training),
     }
 
@@ -100,11 +101,12 @@ def _written(
     return {**enclosed_number(number, safe_end), "evidence": number.evidence, "source": source}
 
 
-def _assumptions(request: GdpGmipRequest, training: Training) -> tuple[Assumption, ...]:
+def _assumptions(request: GdpGmipRequest, training: Training, *, needed: bool) -> tuple[Assumption, ...]:
     known = "mean" if request.susceptibility is None else "stated"
     premises = [
         membership_premises.MEAN_IS_GAUSSIAN,
         membership_premises.susceptibility(known),
+        membership_premises.independence(math.ceil(training.steps), with_noise=needed),
         membership_premises.STEP_APPROXIMATED,
     ]
     if training.is_sampled:

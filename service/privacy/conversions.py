@@ -134,7 +134,7 @@ def noise_for(mu: float, training: Training) -> Noise:
     size = _size_for(context, step, training)
     membership = differential = None
     if size is not None and size <= batch:
-        membership = Enclosure.point(0.0)
+        membership = _approximation(context.mpf(0))
     elif size is not None and clip is not None:
         membership = _approximation(context.mpf(clip) * context.sqrt(size - batch) / batch)
     rounded: Callable[[Real], Enclosure] = _approximation if training.is_sampled else _enclosed

@@ -62,7 +62,7 @@ def test_a_run_of_the_paper(client: TestClient) -> None:
     assert noise.noise_std.value == noise.tau_dp.value
     assert noise.noise_free_mu.value == pytest.approx(0.786596, abs=5e-7)
     assert (response.noise_needed, response.conditional) == (True, True)
-    assert [assumption.holds for assumption in response.assumptions] == ["unknown", "no", "no", "no"]
+    assert [assumption.holds for assumption in response.assumptions] == ["unknown", "no", "unknown", "no", "no"]
     steps = {key: value for key, value in RUN.items() if key != "epochs"} | {"steps": 1200}
     assert answered(client, steps).noise == noise
 
@@ -82,8 +82,16 @@ def test_no_noise_is_needed_above_the_noise_free_level(client: TestClient) -> No
     response = answered(client, STEP | {"mu_mip": 1.2})
     assert (response.mu_dp, response.noise_needed) == (None, False)
     assert response.noise.noise_std is not None
-    assert response.noise.noise_std.value == 0
+    assert (response.noise.noise_std.value, response.noise.noise_std.evidence) == (0, "asymptotic")
     assert any("No noise is needed" in note for note in response.notes)
+
+
+def test_steps_without_noise_are_said_to_share_their_data(client: TestClient) -> None:
+    """That steps add up is an assumption, false where none has noise, and needless for one step."""
+    for steps, mu, holds in ((1, 1.2, "yes"), (10, 9.0, "no"), (10, 0.5, "unknown")):
+        response = answered(client, STEP | {"mu_mip": mu, "steps": steps})
+        [independent] = [each for each in response.assumptions if each.text.startswith("Given the outputs")]
+        assert independent.holds == holds
 
 
 def test_without_clipping_there_is_no_noise_to_name(client: TestClient) -> None:

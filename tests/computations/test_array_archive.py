@@ -57,8 +57,12 @@ BROKEN: dict[str, bytes] = {
     "negative shape": entry(header("(-1, -1)") + bytes(8)),
     "a header that is code": entry(header("__import__('os')") + bytes(8)),
     "a header without end": entry(b"\x93NUMPY\x01\x00" + struct.pack("<H", 60_000) + b"{" * 60_000),
+    "text without width": entry(header("(8, 3)", "|S0")),
+    "bytes without width": entry(header("(8, 3)", "|V0")),
+    "a record without fields": entry(header("(8, 3)").replace(b"'<f8'", b"[]   ")),
     "other compression": entry(header("(1,)") + bytes(8), kind=zipfile.ZIP_LZMA),
     "too large": archived({"a": np.zeros(LIMIT // 8 + 1)}),
+    "too large as doubles": archived({"a": np.zeros(LIMIT // 8 + 1, dtype=np.int8)}),
 }
 
 

@@ -200,6 +200,7 @@ def test_targets_above_the_noise_free_level_take_no_noise() -> None:
         noise = noise_for(mu, training)
         assert noise.membership is not None
         assert noise.membership.upper == 0
+        assert noise.membership.evidence is Evidence.ASYMPTOTIC
         assert differential_mu(mu, training) is None
     below = noise_for(level * (1 - 1e-9), training).membership
     assert below is not None

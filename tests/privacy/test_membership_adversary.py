@@ -10,6 +10,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from service.privacy.composition.cost import tariff
 from service.privacy.composition.options import EngineOptions
 from service.privacy.conversions import gaussian_step_mu
 from service.privacy.enclosure import Bounds, Enclosure, Evidence
@@ -17,10 +18,12 @@ from service.privacy.errors import OutOfDomain, UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.noisy_sgd import NoisySgd
+from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.mechanisms.repeated import Repeated
 from service.privacy.numerics.noncentral_chi_square import NoncentralChiSquare
 from service.privacy.questions.membership import positive_predictive_value
 from service.privacy.threat_models.membership import Membership, Subpopulation
+from service.privacy.threat_models.membership_run import Composition
 from service.privacy.threat_models.membership_step import full_batches
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.abstract import AbstractTradeOff
@@ -278,6 +281,17 @@ def test_the_worst_case_holds_too() -> None:
         assert pair.both.profile_at(epsilon).lower <= worst.add.profile_at(epsilon).upper
 
 
+@pytest.mark.parametrize("composition", ["clt", "root_sum_square"])
+def test_no_approximation_is_weaker_than_the_worst_case_that_sees_every_batch(composition: Composition) -> None:
+    """Without noise the worst case sees whether the record is drawn: one chance in 100 in ten steps, not more."""
+    run = sgd(1, 1000, steps=10)
+    ever = 1 - (1 - 1 / 1000) ** 10
+    pair = Membership(composition=composition).curves(run)
+    for curve in (pair.add, pair.remove, pair.both):
+        assert curve.power_at(0.1).upper == pytest.approx(0.1 + ever, rel=1e-12)
+        assert curve.profile_at(0.0).upper == pytest.approx(ever, rel=1e-12)
+
+
 MEMBERSHIP_SIZE = 400 + (Fraction(2.8377) * 400 / 500) ** 2
 
 
@@ -417,3 +431,20 @@ def test_prices_rise_with_the_work() -> None:
     prices = [MEMBERSHIP.tariff(run).directed.point for run in runs]
     assert prices == sorted(prices)
     assert Membership(population="chi_square").tariff(sgd()).directed.point > 10 * prices[0]
+
+
+def test_runs_of_gaussian_steps_are_priced_as_the_runs_they_are() -> None:
+    """Rare sampling makes lines long, in the run and in each part of a mixture."""
+    run = sgd(60, 37_313, dimension=50, steps=100)
+    same = Repeated(
+        mechanism=PoissonSampled(
+            sample_rate=run.sample_rate,
+            mechanism=Gaussian(noise_multiplier=1 / gaussian_step_mu(50, 50.0, Fraction(60))),
+        ),
+        steps=100,
+    )
+    one = Membership(step_curve="gaussian").tariff(run)
+    assert one.directed.point == tariff(same, "contour").directed.point
+    shares = (Subpopulation(weight=0.5, susceptibility=0.03), Subpopulation(weight=0.5, susceptibility=183.0))
+    mixed = Membership(step_curve="gaussian", population=shares).tariff(run)
+    assert mixed.directed.point > 10 * one.directed.point

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Final, Literal, final
 
 from typing_extensions import override
 
-from service.privacy.composition.cost import Tariff, mixed_tariff
+from service.privacy.composition.cost import Tariff, mixed_tariff, tariff
 from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
@@ -25,7 +25,9 @@ from service.privacy.threat_models.membership_run import (
     StepCurve,
     curves_of,
     engine_of,
+    gaussian_run,
     run_of,
+    step_mu_of,
 )
 from service.privacy.threat_models.susceptibilities import CELLS, FEW_CELLS, chi_square_population
 from service.privacy.threat_models.worst_case import WorstCase
@@ -102,13 +104,19 @@ class Membership(AbstractThreatModel):
             reason = f"this adversary's curve of such a run is known by {engine} alone."
             raise UnsupportedCombination("method", f"method {method}", reason, ("auto", engine))
         pair = self._relaxed(run, options)
-        if run.mechanism.shows_batches:
+        if self._beats_worst_case(run):
             return replace(pair, notes=(*pair.notes, NOTHING_HIDDEN))
         worst = WORST_CASE.curves(mechanism, "auto", options)
         add = Harder(pair.add, worst.add)
         remove = add.reversed()
         sources = "; ".join(dict.fromkeys((pair.source, worst.source)))
         return TradeOffPair(add, remove, sources, (*pair.notes, BOTH_HOLD), worst_case=worst)
+
+    def _beats_worst_case(self, run: MembershipRun) -> bool:
+        """Whether it is known to, at every rate: where batches are seen, no composition of sampled steps has more power
+        than alpha and the chance that the record is in any batch. Its approximations may have more.
+        """
+        return run.mechanism.shows_batches and (self.composition == "exact" or not run.is_sampled)
 
     def _relaxed(self, run: MembershipRun, options: EngineOptions) -> TradeOffPair:
         """The curves of this adversary alone."""
@@ -153,28 +161,34 @@ class Membership(AbstractThreatModel):
     def tariff(
         self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
     ) -> Tariff:
-        run = run_of(mechanism)
+        try:
+            run = run_of(mechanism)
+        except UnsupportedCombination:
+            return membership_cost.WHOLE  # `curves` refuses it, and says why
         engine = engine_of(run, self.step_curve, self.composition)
         own = self._relaxed_tariff(run, engine, options)
-        if run.mechanism.shows_batches:
+        if self._beats_worst_case(run):
             return own
         worst = WORST_CASE.tariff(mechanism, "auto", options)
         return membership_cost.beside_worst_case(own, worst, on_lattices=engine == DISCRETISED)
 
     def _relaxed_tariff(self, run: MembershipRun, engine: str, options: EngineOptions) -> Tariff:
         if self.population is None:
-            return self._tariff_of_one(run, engine, options)
+            return self._tariff_of_one(run, engine, run.susceptibility, options)
         if self.population == "chi_square":
-            return membership_cost.law_of_susceptibilities(on_lattices=engine == DISCRETISED)
-        parts = len(self.population)
-        return mixed_tariff([self._tariff_of_one(run, engine, options.for_parts(parts))] * parts)
+            return membership_cost.law_of_susceptibilities(closed=engine == CLOSED_FORM)
+        options = options.for_parts(len(self.population))
+        susceptibilities = {part.susceptibility for part in self.population}
+        parts = [self._tariff_of_one(run, engine, known, options) for known in susceptibilities]
+        return parts[0] if len(parts) == 1 else mixed_tariff(parts)
 
-    def _tariff_of_one(self, run: MembershipRun, engine: str, options: EngineOptions) -> Tariff:
+    def _tariff_of_one(self, run: MembershipRun, engine: str, susceptibility: float, options: EngineOptions) -> Tariff:
         """Of the curve against one susceptibility."""
         if engine == DISCRETISED:
             return membership_cost.lattices(options.relative_tolerance)
         if engine == CONTOUR:
-            return membership_cost.contours()
+            run_of_steps = gaussian_run(run, step_mu_of(run, susceptibility))
+            return membership_cost.contours(tariff(run_of_steps, CONTOUR, options))
         if self.step_curve == "gaussian" or self.composition != "exact":
             return membership_cost.GAUSSIAN
         return membership_cost.SAMPLED_ONCE if run.is_sampled else membership_cost.WHOLE
@@ -197,7 +211,7 @@ class Membership(AbstractThreatModel):
         return (
             membership_premises.MEAN_IS_GAUSSIAN,
             membership_premises.susceptibility(known),
-            membership_premises.independence(run.steps, run.mechanism.noise_std),
+            membership_premises.independence(run.steps, with_noise=run.mechanism.noise_std > 0),
             *((membership_premises.STEP_APPROXIMATED,) if approximated or self.step_curve == "gaussian" else ()),
             *((membership_premises.RUN_APPROXIMATED,) if approximated and run.steps > 1 else ()),
         )

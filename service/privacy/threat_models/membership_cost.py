@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from service.privacy.composition.cost import CONTOUR, SAME_BOTH_WAYS, Prices, Tariff, scaled
+from service.privacy.composition.cost import SAME_BOTH_WAYS, Prices, Tariff, scaled
 
 GAUSSIAN: Final = replace(SAME_BOTH_WAYS, base=20_000)
 """A closed form, whose mu takes many digits."""
@@ -121,14 +121,14 @@ def lattices(tolerance: float) -> Tariff:
     return scaled(LATTICES, COARSER) if tolerance >= LOOSE else LATTICES
 
 
-def law_of_susceptibilities(*, on_lattices: bool) -> Tariff:
-    """Of a mixture between two others."""
-    return OF_LATTICES if on_lattices else LAW
+def law_of_susceptibilities(*, closed: bool) -> Tariff:
+    """Of a mixture between two others, of closed forms or of a few composed runs."""
+    return LAW if closed else OF_LATTICES
 
 
-def contours() -> Tariff:
-    """Of a run of sampled Gaussian steps."""
-    return replace(CONTOUR, base=CONTOUR.base + GAUSSIAN.base)
+def contours(run: Tariff) -> Tariff:
+    """Of a run of sampled Gaussian steps, which has a tariff of its own, for mu_step."""
+    return replace(run, base=run.base + GAUSSIAN.base)
 
 
 def beside_worst_case(own: Tariff, worst: Tariff, *, on_lattices: bool) -> Tariff:

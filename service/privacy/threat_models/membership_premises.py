@@ -57,11 +57,11 @@ def susceptibility(known: Known) -> Premise:
     return _SUSCEPTIBILITIES[known]
 
 
-def independence(steps: int, noise_std: float) -> Premise:
+def independence(steps: int, *, with_noise: bool) -> Premise:
     """That the curves of the steps compose: so with one step, and not where several without noise share their data."""
     if steps == 1:
         return Premise(_INDEPENDENCE, "yes")
-    if noise_std == 0:
+    if not with_noise:
         return Premise(
             f"{_INDEPENDENCE} Without noise it is not so: all steps show the same hidden data, and together they can "
             "say more.",

@@ -89,15 +89,27 @@ def engine_of(run: MembershipRun, step_curve: StepCurve, composition: Compositio
     return CLOSED_FORM if run.effective_batch_size == 1 else DISCRETISED
 
 
+def gaussian_run(run: MembershipRun, step_mu: float) -> Repeated:
+    """The same run of sampled steps whose own curves are Gaussian, of `step_mu`."""
+    multiplier = min(max(1 / step_mu, NOISE_MULTIPLIER.low), NOISE_MULTIPLIER.high)
+    step = PoissonSampled(sample_rate=run.mechanism.sample_rate, mechanism=Gaussian(noise_multiplier=multiplier))
+    return Repeated(mechanism=step, steps=run.steps)
+
+
+def step_mu_of(run: MembershipRun, susceptibility: float) -> float:
+    """mu of one step by Corollary 5.1, infinite where everything is revealed."""
+    known = math.isfinite(susceptibility)
+    effective = run.effective_batch_size if known else Fraction(1)  # which reveals everything as well
+    return gaussian_step_mu(run.mechanism.dimension, susceptibility if known else 0.0, effective)
+
+
 def curves_of(
     run: MembershipRun, susceptibility: float, step_curve: StepCurve, composition: Composition, options: EngineOptions
 ) -> TradeOffPair:
     """The curves of a run against a record of this susceptibility."""
     if composition == "exact" and step_curve == "chi_square":
         return _exact(run, susceptibility, options)
-    known = math.isfinite(susceptibility)
-    effective = run.effective_batch_size if known else Fraction(1)  # which reveals everything as well
-    step_mu = gaussian_step_mu(run.mechanism.dimension, susceptibility if known else 0.0, effective)
+    step_mu = step_mu_of(run, susceptibility)
     if composition == "exact":
         return _composed_gaussians(run, step_mu, options)
     return _approximated(run, step_mu, composition)
@@ -131,10 +143,8 @@ def _composed_gaussians(run: MembershipRun, step_mu: float, options: EngineOptio
         return _gaussian(math.sqrt(run.steps) * step_mu, GAUSSIAN_STEP)
     from service.privacy.composition import choose
 
-    multiplier = min(max(1 / step_mu, NOISE_MULTIPLIER.low), NOISE_MULTIPLIER.high)
-    step = PoissonSampled(sample_rate=run.mechanism.sample_rate, mechanism=Gaussian(noise_multiplier=multiplier))
     method = "auto" if run.steps == 1 else CONTOUR
-    pair = choose.pair(Repeated(mechanism=step, steps=run.steps), method, 1.0, options)
+    pair = choose.pair(gaussian_run(run, step_mu), method, 1.0, options)
     add = Approximate(pair.add)
     return TradeOffPair(add, add.reversed(), f"{GAUSSIAN_STEP}; {pair.source}", pair.notes)
 
