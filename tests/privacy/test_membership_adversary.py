@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -448,3 +449,11 @@ def test_runs_of_gaussian_steps_are_priced_as_the_runs_they_are() -> None:
     shares = (Subpopulation(weight=0.5, susceptibility=0.03), Subpopulation(weight=0.5, susceptibility=183.0))
     mixed = Membership(step_curve="gaussian", population=shares).tariff(run)
     assert mixed.directed.point > 10 * one.directed.point
+
+
+def test_the_price_of_a_profile_covers_the_search_for_a_crossing() -> None:
+    """Where neither curve rules the crossing takes dozens of points of both."""
+    noisy = sgd(16, 20, dimension=4, noise_std=2e-3, max_grad_norm=18.0)
+    alone, beside = MEMBERSHIP.tariff(replace(noisy, noise_std=0.0)).directed, MEMBERSHIP.tariff(noisy).directed
+    assert beside.profile > 20 * alone.point
+    assert beside.epsilon > beside.profile
