@@ -322,3 +322,12 @@ def test_values_outside_the_domain_are_refused(
 ) -> None:
     with pytest.raises(OutOfDomain):
         question(add_of(gaussian(1.0)), bad)
+
+
+def test_a_mu_over_an_empty_range_says_so() -> None:
+    """Everything is revealed: there is no point with a type II error of 1e-9, and mu 0 would read as its opposite."""
+    revealed = gaussian_dp.mu(add_of({"type": "approximate_dp", "epsilon": 0.0, "delta": 1.0}), 1e-9, 1e-9)
+    assert (revealed.value.upper, revealed.global_mu.lower) == (0.0, math.inf)
+    assert revealed.notes == (gaussian_dp.NOTHING_IN_RANGE,)
+    assert gaussian_dp.mu(add_of(gaussian(1.0)), 1e-9, 1e-9).notes == ()
+    assert gaussian_dp.mu(add_of({"type": "pure_dp", "epsilon": 0.0}), 1e-9, 1e-9).notes == ()

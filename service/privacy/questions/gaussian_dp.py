@@ -34,6 +34,10 @@ CUTS = 8
 MOST_POINTS = 4000
 CLOSE = 1e-10
 SMALLEST_RATE = 1e-300
+NOTHING_IN_RANGE = (
+    "No point of the curve has both rates this large: mu over that range is 0 because it is empty, not because nothing "
+    "is revealed. See global_mu."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,8 @@ def mu(curve: AbstractTradeOff, false_positive_rate_min: float, type_two_error_m
     if false_positive_rate_min == type_two_error_min == 0:
         return GdpReading(whole, "upper", SOURCE, global_mu=whole)
     ranged = _over_range(curve, false_positive_rate_min, type_two_error_min, whole.upper)
-    return GdpReading(ranged, "upper", SOURCE, global_mu=whole)
+    notes = (NOTHING_IN_RANGE,) if ranged.upper == 0 < whole.lower else ()
+    return GdpReading(ranged, "upper", SOURCE, notes, global_mu=whole)
 
 
 def _global(curve: AbstractTradeOff) -> Enclosure:

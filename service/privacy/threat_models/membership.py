@@ -109,7 +109,7 @@ class Membership(AbstractThreatModel):
         worst = WORST_CASE.curves(mechanism, "auto", options)
         add = Harder(pair.add, worst.add)
         remove = add.reversed()
-        sources = "; ".join(dict.fromkeys((pair.source, worst.source)))
+        sources = "; ".join(dict.fromkeys(f"{pair.source}; {worst.source}".split("; ")))
         return TradeOffPair(add, remove, sources, (*pair.notes, BOTH_HOLD), worst_case=worst)
 
     def _beats_worst_case(self, run: MembershipRun) -> bool:

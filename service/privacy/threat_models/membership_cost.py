@@ -112,6 +112,9 @@ COARSER: Final = 1 / 4
 HULL_POINT, HULL_SPREAD, HULL_LISTED = 16, 800, 3_000
 """Profiles that a point of the hull of two such curves takes, and a list; lists of lattices take fewer new ones."""
 HULL_SPREAD_OF_LATTICES: Final = 20
+CROSSING, DEAREST_CROSSING = 16, 6_000_000
+"""How much dearer a profile is where the line touches neither curve, so that their crossing is searched for; where it
+would be dearer than this it is not refused: most lines touch a curve."""
 MU_READINGS, HULL_MU = 30, 50
 """How much dearer the search for mu is where curves cross than on one of them, and on the hull than on one side."""
 
@@ -134,7 +137,8 @@ def contours(run: Tariff) -> Tariff:
 def beside_worst_case(own: Tariff, worst: Tariff, *, on_lattices: bool) -> Tariff:
     """Of the harder one of two curves."""
     first, second = own.directed, worst.directed
-    profile = first.profile + second.profile + first.point + second.point
+    touching = first.profile + second.profile + first.point + second.point
+    profile = touching if on_lattices else max(touching, min(CROSSING * touching, DEAREST_CROSSING))
     directed = Prices(
         point=first.point + second.point,
         spread=first.spread + second.spread,
@@ -146,8 +150,8 @@ def beside_worst_case(own: Tariff, worst: Tariff, *, on_lattices: bool) -> Tarif
     )
     both = own.hull
     hull = Prices(
-        point=both.point + 2 * directed.point if on_lattices else HULL_POINT * profile,
-        spread=(HULL_SPREAD_OF_LATTICES if on_lattices else HULL_SPREAD) * profile,
+        point=both.point + 2 * directed.point if on_lattices else HULL_POINT * touching,
+        spread=(HULL_SPREAD_OF_LATTICES if on_lattices else HULL_SPREAD) * touching,
         listed_point=both.listed_point + HULL_LISTED,
         profile=2 * profile,
         epsilon=2 * directed.epsilon,
