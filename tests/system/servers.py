@@ -25,7 +25,7 @@ def served(directory: Path, **settings: str) -> Iterator[httpx2.Client]:
         process = subprocess.Popen(
             [sys.executable, "-m", "service.cli", "serve", "--port", str(port)], env=environment, stdout=log, stderr=log
         )
-        client = httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=60)
+        client = httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=240)
         client.process_id = process.pid  # type: ignore[attr-defined]
         try:
             wait_until_live(client, process)

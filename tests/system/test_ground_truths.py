@@ -36,7 +36,7 @@ def ground_truth(digits: int, deltas: list[float]) -> dict[str, Any]:
 @contextmanager
 def two_services(url: str, directory: Path) -> Iterator[Services]:
     """Two services that share a Redis."""
-    settings = {"redis_url": url, "redis_timeout_seconds": "0.5", "max_cost": "1000000000"}
+    settings = {"redis_url": url, "redis_timeout_seconds": "0.5", "max_cost": "1000000000", "time_limit_seconds": "240"}
     (directory / "1").mkdir()
     (directory / "2").mkdir()
     with served(directory / "1", **settings) as one, served(directory / "2", **settings) as two:
