@@ -174,13 +174,13 @@ class LineGuide:
         """
         excess = self._values - self._tilts * threshold
         excess = excess - excess.min()
-        heights = np.sqrt(2 * np.maximum(need + excess, 0.0)) / np.sqrt(np.maximum(self._variances, 1e-300))
-        left, right = self._periods(self._tilts, self._values, need + excess, threshold, 0.0)
-        rough = np.where(excess < 400.0 + 2 * need, heights * np.maximum(left, right), np.inf)
+        needs = np.maximum(need + excess, 1.0)
+        heights = np.sqrt(2 * needs) / np.sqrt(np.maximum(self._variances, 1e-300))
+        left, right = self._periods(self._tilts, self._values, needs, threshold, 0.0)
+        rough = np.where(excess < 400.0 + 2 * abs(need), heights * np.maximum(left, right), np.inf)
         order = np.argsort(rough)[:40:8]
         exact = [
-            self._height(float(self._tilts[i]), need + float(excess[i])) * max(float(left[i]), float(right[i]))
-            for i in order
+            self._height(float(self._tilts[i]), float(needs[i])) * max(float(left[i]), float(right[i])) for i in order
         ]
         return float(self._tilts[order[int(np.argmin(exact))]])
 
