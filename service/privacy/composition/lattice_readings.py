@@ -110,6 +110,10 @@ def _vertices(log_rate: FloatArray, log_value: FloatArray, wanted: FloatArray, *
     return np.where(inside, blended, np.nan)
 
 
+LEAST_PROFILE = -690.0
+"""ln delta below which no upper end is claimed: masses of laws that are no normal doubles are lost on the way there."""
+
+
 def read_lattice_profile(pair: LatticePair, epsilon: FloatArray) -> Readings:
     """ln delta at finite epsilons within the thresholds of both lines; unknown elsewhere."""
     with np.errstate(all="ignore"):
@@ -121,6 +125,7 @@ def read_lattice_profile(pair: LatticePair, epsilon: FloatArray) -> Readings:
             lower, upper = _profile_left(pair, epsilon)
         lower = np.fmax(lower - LOG_ROUNDING, -np.inf)
         upper = np.where(np.isnan(upper), 0.0, np.minimum(upper + LOG_ROUNDING, 0.0))
+        upper = np.maximum(upper, LEAST_PROFILE)
     return Readings(lower[None], upper[None])
 
 
