@@ -87,7 +87,7 @@ def bracketing_laws(
     nodes = read_nodes(add, remove, lattice)
     right, left = nodes.profile.upper[nodes.zero :], nodes.left.upper[: nodes.zero + 1]
     upper = _polygon(nodes, left, right, 1.0)
-    beyond, below = float(right[-1]), float(left[0] / nodes.x[0])
+    beyond, below = float(right[-1]), math.nextafter(float(left[0] / nodes.x[0]), math.inf) if left[0] > 0 else 0.0
     moved = MovedAtoms.of(atoms, nodes, lattice, add.singular_power.lower, remove.singular_power.lower)
     rest = moved.taken_out(nodes)
     rest_masses = _polygon(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from service.privacy.enclosure import Bounds, FloatArray
+from service.privacy.enclosure import SMALLEST, Bounds, FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff
 
@@ -74,8 +74,9 @@ def read_nodes(add: AbstractTradeOff, remove: AbstractTradeOff, lattice: Lattice
     x, zero = np.exp(losses), -lattice.first
     right, mirrored = add.profile(losses[zero:]), remove.profile(-losses[zero::-1])
     plus, minus = 1 + _VALUE_SLACK, 1 - _VALUE_SLACK
-    # E(x - X)_+ = x delta_remove(-ln x)
-    left = Bounds(x[: zero + 1] * mirrored.lower[::-1] * minus, x[: zero + 1] * mirrored.upper[::-1] * plus)
+    # E(x - X)_+ = x delta_remove(-ln x); a product that underflows is no upper end.
+    most = x[: zero + 1] * mirrored.upper[::-1] * plus + SMALLEST * (mirrored.upper[::-1] > 0)
+    left = Bounds(x[: zero + 1] * mirrored.lower[::-1] * minus, most)
     head, tail, below_one = x[:zero], np.expm1(losses[zero + 1 :]), -np.expm1(losses[:zero])
     profile = Bounds(
         np.concatenate([np.maximum((below_one + left.lower[:-1]) * minus, 0.0), right.lower]),

@@ -19,7 +19,8 @@ class TradeOffPair:
     who may face either (concave envelope of the larger power), built when it is first read; a symmetric mechanism
     passes one object as `add` and `remove`, and `both` is that object. `source`: the theorem. `notes`: why this engine,
     and what to know. `worst_case`: the curves of the worst case of the same mechanism, if they were needed for
-    these.
+    these. `bracket`: where the two ends come from different theorems, the sentence that names both; None where both
+    rest on one pair, whose composition some choice attains in every step.
     """
 
     add: AbstractTradeOff
@@ -27,6 +28,7 @@ class TradeOffPair:
     source: str
     notes: tuple[str, ...] = ()
     worst_case: TradeOffPair | None = None
+    bracket: str | None = None
 
     @cached_property
     def both(self) -> AbstractTradeOff:
