@@ -10,6 +10,7 @@ import mpmath
 import numpy as np
 import pytest
 from flint import acb, arb, ctx
+from scipy.special import ndtri
 
 from service.privacy.composition.choose import pair
 from service.privacy.composition.cost import ground_truth_cost
@@ -262,3 +263,47 @@ def test_cost_counts_readings_digits_and_hardness() -> None:
     assert ground_truth_cost(built(gaussian(1.0)).elementary_steps(), 25, 1) < ground_truth_cost(easy, 25, 1)
     longer = built(dpsgd(1.0, 0.01, 2000)).elementary_steps()
     assert ground_truth_cost(longer, 25, 1) == ground_truth_cost(easy, 25, 1)
+
+
+def test_small_and_large_exponents_cost_digits_of_their_own_only() -> None:
+    # ln delta goes to -1e30 over the ranges of the wire: bits in proportion to it would not fit into memory.
+    random = np.random.default_rng(5)
+    for _ in range(40):
+        noise = 10.0 ** random.uniform(-4, 15)
+        steps = int(10.0 ** random.uniform(0, 6))
+        epsilon = 10.0 ** random.uniform(-3, 6)
+        curve = truth({"type": "repeated", "mechanism": gaussian(noise), "steps": steps}).add
+        found = curve.profile_at(epsilon)
+        with mpmath.workdps(150):
+            mu = mpmath.sqrt(steps) / mpmath.mpf(noise)
+            score = mpmath.mpf(epsilon) / mu + mu / 2
+
+            def tail(x: mpmath.mpf) -> mpmath.mpf:
+                return mpmath.erfc(x / mpmath.sqrt(2)) / 2
+
+            log_delta = mpmath.log(tail(score - mu) - mpmath.exp(epsilon) * tail(score))
+            assert found.log_lower is not None
+            assert found.log_upper is not None
+            assert found.log_lower <= log_delta <= found.log_upper
+            assert found.log_upper - found.log_lower <= 1e-15 * (1 + abs(log_delta))
+            if found.decimal is not None:
+                logs = [mpmath.log(mpmath.mpf(text)) for text in (found.decimal.lower, found.decimal.upper)]
+                assert logs[0] <= log_delta <= logs[1] <= logs[0] + 2e-24
+        assert (found.decimal is None) == (log_delta < -2.3e9)
+        back = curve.epsilon(10.0 ** random.uniform(-300, -1))
+        assert back.upper - back.lower <= 1e-14 * back.upper
+
+
+def test_type_two_errors_keep_their_digits_however_small() -> None:
+    for mu, rate in ((30.0, 0.3), (1000.0, 1e-3), (1e6, 1 - 1e-15), (5e5, 1e-300)):
+        error = truth({"type": "gdp", "mu": mu}).add.type_two_error(np.array([rate]))
+        assert error.log_lower is not None
+        assert error.log_upper is not None
+        with mpmath.workdps(60):
+            root = mpmath.findroot(
+                lambda z, rate=rate: mpmath.log(mpmath.erfc(z / mpmath.sqrt(2)) / 2) - mpmath.log(rate),
+                mpmath.mpf(float(-ndtri(rate))),
+            )
+            truly = mpmath.log(mpmath.erfc((mu - root) / mpmath.sqrt(2)) / 2)
+        assert error.log_lower[0] <= truly <= error.log_upper[0]
+        assert error.log_upper[0] - error.log_lower[0] <= 1e-15 * abs(truly)

@@ -81,7 +81,7 @@ class GroundTruthTradeOff(AbstractTradeOff):
         with ctx.workprec(_SURE_BITS):
             return Enclosure(*doubles(ball(squares).sqrt()), self.evidence)
 
-    def decimal_power(self, false_positive_rate: Fraction) -> DecimalEnclosure:
+    def decimal_power(self, false_positive_rate: Fraction) -> DecimalEnclosure | None:
         """`power` at a rational rate in (0, 1)."""
         found = self._search.point(false_positive_rate)
         return self._decimal(found.balls[0], found.bits)
@@ -89,7 +89,7 @@ class GroundTruthTradeOff(AbstractTradeOff):
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         found = [self._search.point(Fraction(float(rate))) for rate in alpha]
         power = _bounds([_probability(point.balls[0], point.bits) for point in found])
-        error = _bounds([_probability(_complement(point), point.bits) for point in found])
+        error = _bounds([_probability(point.balls[2], point.bits) for point in found])
         slopes = np.array([doubles(point.balls[1]) for point in found]).T
         return CurvePoints(error, power, Bounds(slopes[0], slopes[1]))
 
@@ -126,20 +126,16 @@ class GroundTruthTradeOff(AbstractTradeOff):
         decimal = self._decimal(found.balls[0], found.bits)
         return Enclosure(lower, upper, self.evidence, log_lower, log_upper, decimal)
 
-    def _decimal(self, value: arb, bits: int, largest: float = 1.0) -> DecimalEnclosure:
+    def _decimal(self, value: arb, bits: int, largest: float = 1.0) -> DecimalEnclosure | None:
         with ctx.workprec(bits):
-            return DecimalEnclosure(*decimals(value, self._search.digits, largest), self._search.digits)
+            written = decimals(value, self._search.digits, largest)
+        return None if written is None else DecimalEnclosure(*written, self._search.digits)
 
 
 def _ends(value: arb, bits: int) -> tuple[float, float]:
     """A ball as two doubles, rounded outwards; 0 stays exact."""
     with ctx.workprec(bits):
         return (0.0, 0.0) if value.is_zero() else doubles(value)
-
-
-def _complement(point: Found) -> arb:
-    with ctx.workprec(point.bits):
-        return 1 - point.balls[0]
 
 
 def _probability(value: arb, bits: int) -> _Ends:

@@ -22,10 +22,14 @@ from service.privacy.numerics.balls import GUARD_BITS, ball, log_doubles, within
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """The test S > c: its false positive rate and power, as balls, and about the density of S under H0."""
+    """The test S > c: its false positive rate, power and type II error, as balls, and about the density of S under H0.
+
+    `missed` is one minus the power; closed forms have its own digits, so that a small one needs no more precision.
+    """
 
     false_positive_rate: arb
     power: arb
+    missed: arb
     density: arb
 
 
@@ -135,11 +139,9 @@ class BallLine:
             error = scale * (self._truncation + aliases)
             null = within(sums[0, 0].real * scale - known_null, error)
             alternative = within(sums[1, 0].real * scale * lift - known_alternative, error * lift)
-            return Threshold(
-                null + 1 if self._tilt < 0 else null,
-                alternative + 1 if self._tilt < 1 else alternative,
-                (sums[2, 0].real * scale).mid(),
-            )
+            power = alternative + 1 if self._tilt < 1 else alternative
+            missed = -alternative if self._tilt < 1 else 1 - alternative
+            return Threshold(null + 1 if self._tilt < 0 else null, power, missed, (sums[2, 0].real * scale).mid())
 
     def _aliases(self, threshold: arb) -> tuple[arb, arb, arb]:
         """Bound of the aliases, without its factor e^{-theta c}, and the pole terms among them of both integrals."""

@@ -22,7 +22,7 @@ _MARGINS = (3, 100, 10**5, 10**9)
 """A root is proved from thresholds this many times its uncertainty to either side, tried in turn."""
 
 Balls = tuple[arb, ...]
-"""What a reading consists of, the number asked for first."""
+"""What a reading consists of, the number asked for first; of a point: power, threshold, type II error."""
 
 Reading = tuple[Balls | None, float]
 """What was proved, if anything was, and the threshold at which the search ended."""
@@ -46,7 +46,8 @@ def read_point(source: ThresholdSource, false_positive_rate: Fraction, guess: fl
             left, right = (c - margin).mid(), (c + margin).mid()
             if source.at(left).false_positive_rate >= rate and source.at(right).false_positive_rate <= rate:
                 between = left.union(right)
-                return (found.power + between.exp() * (rate - found.false_positive_rate), between), float(c)
+                moved = between.exp() * (rate - found.false_positive_rate)
+                return (found.power + moved, between, found.missed - moved), float(c)
         return None, float(c)
 
 

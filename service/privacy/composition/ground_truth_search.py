@@ -58,6 +58,8 @@ class GroundTruthSearch:
         log_value = min(_about(points.power), _about(points.type_two_error))
         good = high - low < _GOOD_WIDTH * max(1.0, abs(low))
         guess = 0.5 * (low + high) if good else self._sources.guess(float(rate))
+        if not math.isfinite(guess):
+            raise out_of_reach("no threshold is known near this rate.")
         return self._search(guess, log_value, lambda source, near: read_point(source, rate, near), True)
 
     def delta(self, epsilon: Fraction) -> Found:
@@ -125,8 +127,9 @@ class GroundTruthSearch:
 
     def _missing_nats(self, found: Found, complement: bool) -> float:
         with ctx.workprec(found.bits):
-            value = found.balls[0]
-            accuracy = min(x.rel_accuracy_bits() for x in ((value, 1 - value) if complement else (value,)))
+            wanted = found.balls[0::2] if complement else found.balls[:1]
+            # A ball that reaches 0 has no digits at all: what is missing is unknown, and the precision is doubled.
+            accuracy = max(min(value.rel_accuracy_bits() for value in wanted), -found.bits)
         return (self.digits + 1) * _LN_10 - accuracy * _LN_2
 
 
@@ -148,7 +151,7 @@ def _learned(found: Found, guess: float, log_value: float, complement: bool) -> 
     with ctx.workprec(found.bits):
         value = found.balls[0].mid()
         if complement:
-            guess, value = float(found.balls[1].mid()), value.min(1 - value)
+            guess, value = float(found.balls[1].mid()), value.min(found.balls[2].mid())
         elif len(found.balls) > 1:
             return float(found.balls[0].mid()), log_value
         log = value.log()

@@ -10,9 +10,12 @@ from typing import Protocol, final
 from flint import arb, ctx
 
 from service.privacy.composition.ground_truth_line import BallLine, GroundTruthRun, Threshold
-from service.privacy.composition.ground_truth_plan import LineGuide
+from service.privacy.composition.ground_truth_plan import LineGuide, out_of_reach
 from service.privacy.composition.ground_truth_step import ExactStep
 from service.privacy.numerics.balls import ball
+
+MOST_BITS = 20_000
+"""Precision up to which a closed form takes milliseconds and kilobytes: retries for lost digits end there."""
 
 _LARGEST_LINES = 24
 """Lines kept for further readings nearby."""
@@ -44,8 +47,13 @@ class Sources(Protocol):
 
 
 def normal_tail(x: arb) -> arb:
-    """P(N(0, 1) > x)."""
-    return (x / arb(2).sqrt()).erfc() / 2
+    """P(N(0, 1) > x).
+
+    Between its values at the ends of the ball, which are exact numbers: far out the library's own bound for a ball
+    is relative to 1, not to the tail.
+    """
+    scaled = x / arb(2).sqrt()
+    return scaled.lower().erfc().union(scaled.upper().erfc()) / 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +69,7 @@ class GaussianThresholds:
             mu = ball(self.mu_squared).sqrt()
             score = threshold / mu + mu / 2
             density = (-score * score / 2).exp() / (mu * (2 * arb.pi()).sqrt())
-            return Threshold(normal_tail(score), normal_tail(score - mu), density)
+            return Threshold(normal_tail(score), normal_tail(score - mu), normal_tail(mu - score), density)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +88,21 @@ class SampledStepThresholds:
             above = loss.expm1() / rate + 1
             if not above > 0:
                 surely = arb(0) if self.reflected else arb(1)
-                return Threshold(surely, surely, arb(0))
+                return Threshold(surely, surely, 1 - surely, arb(0))
             y = sigma * above.log() + 1 / (2 * sigma)
             slope = sigma * loss.exp() / (rate * above)
             density = slope * (-y * y / 2).exp() / (2 * arb.pi()).sqrt()
             side = -1 if self.reflected else 1
-            null, moved = normal_tail(side * y), normal_tail(side * (y - 1 / sigma))
-            mixed = (1 - rate) * null + rate * moved
-            return Threshold(mixed, null, density * loss.exp()) if self.reflected else Threshold(null, mixed, density)
+            null, mixed = self._tails(side * y, side / sigma)
+            missed_null, missed_mixed = self._tails(-side * y, -side / sigma)
+            if self.reflected:
+                return Threshold(mixed, null, missed_null, density * loss.exp())
+            return Threshold(null, mixed, missed_mixed, density)
+
+    def _tails(self, y: arb, shift: arb) -> tuple[arb, arb]:
+        """P(N(0, 1) > y), and its mixture with P(N(0, 1) > y - shift)."""
+        rate, plain = ball(self.step.sample_rate), normal_tail(y)
+        return plain, (1 - rate) * plain + rate * normal_tail(y - shift)
 
 
 @final
@@ -99,8 +114,17 @@ class ClosedSources:
         self._law, self._reflected = law, reflected
 
     def near(self, threshold: float, log_value: float, nats: float) -> tuple[ThresholdSource, ...]:
-        """One source: nothing is approximated."""
-        bits = math.ceil((nats - min(log_value, 0.0) + abs(threshold)) / math.log(2)) + 80
+        """One source: nothing is approximated.
+
+        An exponent of the size of ln(value) or of the threshold costs its own digits before the point; how small the
+        value is costs none, for tails are computed relative to themselves. The square is for mu = (exponent)^(1/2) and
+        for profiles, which lose as much again as differences of two tails.
+        """
+        exponent = 2 + abs(log_value) + abs(threshold)
+        precision = nats / math.log(2) + 2 * math.log2(exponent) + 80
+        if not precision <= MOST_BITS:
+            raise out_of_reach("it would take more precision than is worth waiting for.")
+        bits = math.ceil(precision)
         if isinstance(self._law, Fraction):
             return (GaussianThresholds(self._law, bits),)
         return (SampledStepThresholds(self._law, self._reflected, bits),)

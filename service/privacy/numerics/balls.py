@@ -9,10 +9,17 @@ import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 
-from flint import arb, fmpq
+from flint import arb, ctx, fmpq
 
 GUARD_BITS = 96
 """Enough precision for bounds of which only the order of magnitude matters, and for their logarithms."""
+
+
+LARGEST_DECIMAL_EXPONENT = 10**9
+"""Numbers with more zeros behind the point are not written as decimals: no reader of numbers takes them."""
+
+_MOST_SHIFT = 4_000
+"""Bits by which a mantissa is shifted to be divided exactly; beyond, the power of ten is taken out as a ball first."""
 
 
 def ball(value: Fraction | float) -> arb:
@@ -42,11 +49,13 @@ def log_doubles(number: arb) -> tuple[float, float]:
     return lower, upper
 
 
-def decimals(number: arb, digits: int, largest: float) -> tuple[str, str, str]:
+def decimals(number: arb, digits: int, largest: float) -> tuple[str, str, str] | None:
     """Midpoint, lower and upper end of a ball as decimals of at most `digits` digits, the ends rounded outwards.
 
-    The number is known to lie in [0, largest].
+    The number is known to lie in [0, largest]. None where an end is positive and below 10^-LARGEST_DECIMAL_EXPONENT.
     """
+    if any(end > 0 and end.log() < -2.3 * LARGEST_DECIMAL_EXPONENT for end in (number.lower(), number.upper())):
+        return None
     value, lower, upper = (end.max(0).min(largest) for end in (number.mid(), number.lower(), number.upper()))
     return (
         _decimal(value, digits, ROUND_HALF_EVEN),
@@ -57,7 +66,15 @@ def decimals(number: arb, digits: int, largest: float) -> tuple[str, str, str]:
 
 def _decimal(exact: arb, digits: int, rounding: str) -> str:
     mantissa, exponent = (int(part) for part in exact.man_exp())
-    context = Context(prec=digits, rounding=rounding, Emin=-(10**9), Emax=10**9)
+    context = Context(prec=digits, rounding=rounding, Emin=-LARGEST_DECIMAL_EXPONENT, Emax=LARGEST_DECIMAL_EXPONENT)
+    if exponent < -_MOST_SHIFT:
+        power = math.floor(float((exact.log() / arb(10).log()).mid()))
+        with ctx.workprec(4 * digits + GUARD_BITS):
+            scaled = exact / arb(10) ** power
+        near = (
+            scaled.lower() if rounding == ROUND_FLOOR else scaled.upper() if rounding == ROUND_CEILING else scaled.mid()
+        )
+        return str(Decimal(_decimal(near, digits, rounding)).scaleb(power, context)).lower()
     numerator, denominator = mantissa << max(exponent, 0), 1 << max(-exponent, 0)
     # Both are exact, so the quotient is rounded once.
     return str(context.divide(Decimal(numerator), Decimal(denominator))).lower()
