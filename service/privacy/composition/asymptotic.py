@@ -37,6 +37,10 @@ _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 _SQRT_HALF = math.sqrt(0.5)
 
 
+LEAST_VARIANCE = 1e-150
+"""Of the loss (nats squared): skewness and excess are quotients of its powers."""
+
+
 def composed_loss(steps: Steps, sensitivity: float, method: str) -> ComposedLoss:
     """The loss of the run; UnsupportedCombination (`method`) where it has singular mass, or does not vary under
     one of the hypotheses.
@@ -47,8 +51,8 @@ def composed_loss(steps: Steps, sensitivity: float, method: str) -> ComposedLoss
         reason = "probability mass that only one hypothesis has is outside every expansion around the normal law."
         raise UnsupportedCombination("method", f"{method} for {', '.join(singular)} with delta > 0", reason, SERVED_BY)
     loss = ComposedLoss(parts)
-    if not (loss.cumulants(0)[1] > 0 and loss.cumulants(1)[1] > 0):
-        reason = "an expansion needs a variance, and doubles hold none here."
+    if not min(loss.cumulants(0)[1], loss.cumulants(1)[1]) > LEAST_VARIANCE:
+        reason = "an expansion needs a variance and its square, and doubles hold none here."
         raise UnsupportedCombination("method", f"{method} for a run whose loss does not vary", reason, SERVED_BY)
     return loss
 

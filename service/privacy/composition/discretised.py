@@ -34,6 +34,8 @@ SOURCE = "Zhu, Dong, Wang 2022, Theorem 10 (composition of dominating pairs); Do
 _SLOPE_STEP = 1e-3
 """Relative distance of the rates between which slopes are enclosed."""
 
+_LAST_RATE = math.nextafter(1.0, 0.0)
+
 
 def discretised_pair(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
     """The curves of any composition of steps with curves of their own. Raises UnsupportedCombination for steps that
@@ -110,7 +112,8 @@ class DiscretisedTradeOff(AbstractTradeOff):
     @np.errstate(all="ignore")
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         n, shift = len(alpha), np.minimum(_SLOPE_STEP, 0.5 * (1 - alpha) / alpha)
-        rates = np.concatenate([alpha, alpha * (1 - shift), alpha * (1 + shift)])
+        # Next to 1 there may be no rate to the right: a slope between equal rates is unknown.
+        rates = np.concatenate([alpha, alpha * (1 - shift), np.minimum(alpha * (1 + shift), _LAST_RATE)])
         read = self._read_points(rates)
         slope = _slopes(read, rates)
         known = Readings(read.lower[:, :n], read.upper[:, :n])

@@ -81,6 +81,8 @@ class LatticeRun:
         lattices = [_lattice(part, chosen, reach) for part, reach in zip(steps, _reaches(steps, log_cut), strict=True)]
         if sum(lattice.last - lattice.first for lattice in lattices) > LARGEST_CELLS:
             return None
+        if max(max(-lattice.first, lattice.last) for lattice in lattices) * chosen > LARGEST_LOSS:
+            return None  # x = e^loss would leave the range of doubles: cells this coarse are wider than a step's losses
         upper: list[CountedLaw] = []
         lower: list[CountedLaw] = []
         for part, lattice in zip(steps, lattices, strict=True):

@@ -1,0 +1,186 @@
+"""Random bodies of `POST /v1/bounds` over the whole space that the contract allows, corners included, by seed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+from numpy.random import Generator
+
+Spec = dict[str, Any]
+Draw = Callable[[Generator], float]
+
+CORNER_SHARE: Final = 0.25
+LAST: Final = math.nextafter(1.0, 0.0)
+
+
+def spread(low: float, high: float, *corners: float) -> Draw:
+    """Log-uniform between positive ends; every fourth number is an end or one of the corners."""
+
+    def draw(random: Generator) -> float:
+        if random.uniform() < CORNER_SHARE:
+            return float(random.choice([low, high, *corners]))
+        return float(math.exp(random.uniform(math.log(low), math.log(high))))
+
+    return draw
+
+
+def usual(low: float, high: float, rare: Draw) -> Draw:
+    """Two of three numbers from the range that people send, the rest from everywhere."""
+    return lambda random: spread(low, high)(random) if random.uniform() < 2 / 3 else rare(random)
+
+
+noise = usual(0.3, 30.0, spread(1e-4, 1e15))
+rate = usual(1e-3, 0.5, spread(1e-300, 1.0, LAST, 0.5, 1e-12))
+epsilon = usual(0.01, 8.0, spread(1e-12, 1e6, 0.0, 700.0, 800.0))
+delta = usual(1e-9, 1e-2, spread(1e-300, 1.0, 0.0, 0.5, LAST))
+mu = usual(0.01, 5.0, spread(1e-12, 1e6, 0.0))
+probability = usual(1e-6, 0.9, spread(1e-300, 1.0, 0.0, 0.5, LAST))
+
+
+def _whole(low: float, high: float, most: float) -> Callable[[Generator], int]:
+    drawn = usual(low, high, spread(1.0, most))
+    return lambda random: int(drawn(random))
+
+
+steps = _whole(1, 3000, 1e12)
+
+
+def _gaussian(random: Generator) -> Spec:
+    return {"type": "gaussian", "noise_multiplier": noise(random)}
+
+
+def _laplace(random: Generator) -> Spec:
+    return {"type": "laplace", "noise_multiplier": noise(random)}
+
+
+def _sampled(random: Generator) -> Spec:
+    inner = (_gaussian, _laplace)[random.integers(2)](random)
+    return {"type": "poisson_sampled", "sample_rate": rate(random), "mechanism": inner}
+
+
+def _dpsgd(random: Generator) -> Spec:
+    return {
+        "type": "dpsgd",
+        "noise_multiplier": noise(random),
+        "sample_rate": rate(random),
+        "steps": steps(random),
+    }
+
+
+def _noisy_sgd(random: Generator) -> Spec:
+    size = _whole(10, 1e5, 1e12)(random)
+    found: Spec = {
+        "type": "noisy_sgd",
+        "dataset_size": size,
+        "batch_size": size if random.uniform() < 0.3 else max(1, int(size * random.uniform())),
+        "dimension": _whole(2, 1e4, 1e9)(random),
+        "steps": _whole(1, 100, 1e12)(random),
+        "noise_std": float(random.choice([0.0, 1.0])) * random.uniform(0.01, 3.0),
+    }
+    if random.uniform() < 0.7:
+        # n tau/C has the range of noise multipliers.
+        found["max_grad_norm"] = max(size * found["noise_std"] / noise(random), 1e-300) if found["noise_std"] else 1.0
+        found["max_grad_norm"] = min(found["max_grad_norm"], 1e15)
+    if random.uniform() < 0.3:
+        found["susceptibility"] = spread(1e-6, 1e12, 0.0)(random)
+    return found
+
+
+ELEMENTS: Final[tuple[Callable[[Generator], Spec], ...]] = (
+    _gaussian,
+    _laplace,
+    _sampled,
+    _dpsgd,
+    _dpsgd,
+    _noisy_sgd,
+    lambda random: {"type": "gdp", "mu": mu(random)},
+    lambda random: {"type": "pure_dp", "epsilon": epsilon(random)},
+    lambda random: {"type": "approximate_dp", "epsilon": epsilon(random), "delta": delta(random)},
+    lambda random: {"type": "exponential", "epsilon": epsilon(random)},
+)
+
+
+def mechanism(random: Generator, depth: int = 3) -> Spec:
+    """One mechanism: an element, or repeated, composed, mixed ones, at most so deep; mixtures stand outermost."""
+    kind = random.uniform() if depth > 0 else 0.0
+    if kind < 0.4:
+        return ELEMENTS[random.integers(len(ELEMENTS))](random)
+    inside = min(depth, 2) - 1
+    if kind < 0.6:
+        return {"type": "repeated", "mechanism": mechanism(random, inside), "steps": steps(random)}
+    if kind < 0.92 or depth < 3:
+        return {"type": "composed", "mechanisms": [mechanism(random, inside) for _ in range(random.integers(1, 5))]}
+    weight = random.uniform()
+    return {
+        "type": "mixture",
+        "components": [{"weight": share, "mechanism": mechanism(random, inside)} for share in (weight, 1 - weight)],
+    }
+
+
+def _direction(random: Generator, question: Spec) -> Spec:
+    return question if random.uniform() < 0.5 else {**question, "direction": random.choice(["add", "remove", "both"])}
+
+
+QUESTIONS: Final[dict[str, Callable[[Generator], Spec]]] = {
+    "trade_off": lambda random: {"false_positive_rates": [probability(random) for _ in range(random.integers(1, 4))]},
+    "epsilon": lambda random: {"delta": delta(random)},
+    "delta": lambda random: {"epsilon": epsilon(random)},
+    "advantage": lambda _: {},
+    "gdp_mu": lambda _: {},
+    "reconstruction": lambda random: {"baseline_success": probability(random)},
+    "attack_accuracy": lambda random: {"prior": probability(random), **_rate(random)},
+    "positive_predictive_value": lambda random: {"prior": probability(random), **_rate(random), **_side(random)},
+    "negative_predictive_value": lambda random: {"prior": probability(random), **_rate(random), **_side(random)},
+    "advantage_over_prior": lambda random: {"prior": probability(random)},
+    "deletion_capacity": lambda random: {"prior": probability(random), "confidence": probability(random)},
+    "unlearning_guarantee": lambda random: {"prior": probability(random), "confidence": probability(random)},
+}
+
+
+def _rate(random: Generator) -> Spec:
+    return {} if random.uniform() < 0.5 else {"false_positive_rate": probability(random)}
+
+
+def _side(random: Generator) -> Spec:
+    return {} if random.uniform() < 0.5 else {"side": "at_least"}
+
+
+def question(random: Generator) -> Spec:
+    """One question of any type."""
+    name = str(random.choice(list(QUESTIONS)))
+    return _direction(random, {"type": name, **QUESTIONS[name](random)})
+
+
+THREATS: Final[tuple[Callable[[Generator], Spec], ...]] = (
+    lambda _: {"type": "worst_case", "neighboring_relation": "replace_one"},
+    lambda random: {"type": "glrt", "dimension": _whole(1, 1000, 1e9)(random)},
+    lambda random: {"type": "membership"},
+    lambda random: {"type": "practical", "epsilon_pmp": epsilon(random)},
+)
+METHODS: Final = (
+    "closed_form",
+    "contour",
+    "discretised",
+    "saddlepoint",
+    "edgeworth",
+    "clt",
+    "monte_carlo",
+    "ground_truth",
+    "all",
+)
+
+
+def body(random: Generator) -> Spec:
+    """One request: mostly the defaults, one in four against another attacker, one in three by another method."""
+    found: Spec = {"mechanism": mechanism(random), "questions": [question(random)]}
+    if random.uniform() < 0.25:
+        found["threat_model"] = THREATS[random.integers(len(THREATS))](random)
+    if random.uniform() < 0.33:
+        found["method"] = str(random.choice(METHODS))
+        if found["method"] == "ground_truth":
+            found["digits"] = int(random.integers(15, 51))
+        if found["method"] == "monte_carlo":
+            found["samples"], found["seed"] = 2000, 1
+    return found
