@@ -156,7 +156,7 @@ def question(random: Generator) -> Spec:
 THREATS: Final[tuple[Callable[[Generator], Spec], ...]] = (
     lambda _: {"type": "worst_case", "neighboring_relation": "replace_one"},
     lambda random: {"type": "glrt", "dimension": _whole(1, 1000, 1e9)(random)},
-    lambda random: {"type": "membership"},
+    lambda _: {"type": "membership"},
     lambda random: {"type": "practical", "epsilon_pmp": epsilon(random)},
 )
 METHODS: Final = (
