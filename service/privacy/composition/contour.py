@@ -1,4 +1,5 @@
-"""The `contour` engine: certified curves of runs of Gaussian, Laplace and Poisson-sampled steps, of any length.
+"""The `contour` engine: certified curves of runs of Gaussian, Laplace, Poisson-sampled and two-point steps, of any
+length.
 
 Every reading is taken on a line of the ladder that is near its saddle point; `contour_line.py` has the integrals and
 their errors. At a threshold c the test "S > c" is a point of the curve and e^c the slope of a tangent, so for ANY c
@@ -63,15 +64,17 @@ def contour_pair(
     gaussian_mu_squared: float,
     sampled: Iterable[tuple[float, float, int]],
     laplace: Iterable[tuple[float, float, int]] = (),
+    two_point: Iterable[tuple[float, int]] = (),
 ) -> tuple[ContourTradeOff, ContourTradeOff]:
     """The add and remove curves of a run.
 
     `gaussian_mu_squared`: sum of N/sigma^2 over plain Gaussian steps (0 without any), within 1e-14 of its value.
     `sampled`: (noise_multiplier, sample_rate, steps) of Poisson-sampled Gaussian steps, 0 < sample_rate < 1. `laplace`:
-    (sensitivity/scale in nats, sample_rate, steps) of Laplace steps, 0 < sample_rate <= 1. Source:
-    composition of dominating pairs (Zhu, Dong, Wang 2022, Theorems 10 and 11).
+    (sensitivity/scale in nats, sample_rate, steps) of Laplace steps, 0 < sample_rate <= 1. `two_point`: (eps, steps) of
+    steps with losses +-eps, eps > 0. Source: composition of dominating pairs (Zhu, Dong, Wang 2022, Theorems 10 and
+    11).
     """
-    run = ContourRun.of(gaussian_mu_squared, tuple(sampled), tuple(laplace))
+    run = ContourRun.of(gaussian_mu_squared, tuple(sampled), tuple(laplace), tuple(two_point))
     add = ContourTradeOff(run, reflected=False)
     return add, add.reversed()
 
@@ -92,18 +95,17 @@ class ContourTradeOff(AbstractTradeOff):
         self._ladders: dict[float, ContourLadder | None] = {}
 
     @cached_property
-    def _fallback(self) -> FallbackBounds | None:
-        """Bounds that need no line; None where Laplace steps are there."""
-        if self._run.laplace:
-            return None
+    def _fallback(self) -> FallbackBounds:
+        """Bounds that need no line. Laplace and two-point steps always say something of the record."""
         transform = self._run.transform(CUT_DIGITS[-1], reflected=self._reflected)
-        return FallbackBounds(self._run.gaussian_mu_squared, self._run.log_unsampled, self._reflected, transform)
+        log_silent = self._run.log_unsampled if self._run.is_gaussian else -math.inf
+        return FallbackBounds(self._run.gaussian_mu_squared, log_silent, self._reflected, transform)
 
     @cached_property
     def _bent(self) -> BentRun | None:
         """Bent contours for runs of one kind of sampled Gaussian step and nothing else; None for others."""
         steps = [step for group in self._run.groups for step in group]
-        if len(steps) != 1 or self._run.gaussian_mu_squared > 0 or self._run.laplace:
+        if len(steps) != 1 or self._run.gaussian_mu_squared > 0 or not self._run.is_gaussian:
             return None
         return bent_run(*steps[0], reflected=self._reflected)
 
@@ -146,9 +148,9 @@ class ContourTradeOff(AbstractTradeOff):
     @property
     def global_gdp_mu(self) -> Enclosure | None:
         """sqrt(sum N/sigma^2) whatever the rates: sampling only helps, and its help vanishes as alpha -> 0. Not known
-        where Laplace steps are there.
+        where other steps are there.
         """
-        return None if self._run.laplace else _around(self._run.global_mu)
+        return _around(self._run.global_mu) if self._run.is_gaussian else None
 
     def reversed(self) -> ContourTradeOff:
         """The other direction of the same run."""
@@ -174,7 +176,7 @@ class ContourTradeOff(AbstractTradeOff):
                     rungs = ladder.for_tails(alpha[places])
                     self._read(ladder, rungs, places, known, lambda line, at: read_points(line, alpha[at]))
         places = np.flatnonzero(known.width() > _GOOD_WIDTH)
-        if len(places) and self._fallback is not None:
+        if len(places):
             known.tighten(places, self._fallback.points(alpha[places]))
         for place in self._wide(known):
             if self._bent is not None:
@@ -204,7 +206,7 @@ class ContourTradeOff(AbstractTradeOff):
             for cut in sorted({int(cut) for cut in cuts[inside]}):
                 self._read_profile_at(cut, inside[cuts[inside] == cut], epsilon, known)
             inside = inside[known.width()[inside] > _GOOD_WIDTH]
-        if len(inside) and self._fallback is not None:
+        if len(inside):
             known.tighten(inside, self._fallback.profile(epsilon[inside]))
         return known
 

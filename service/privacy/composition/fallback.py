@@ -33,7 +33,9 @@ _SLACK = 1e-12
 
 
 class FallbackBounds:
-    """See the module; `log_unsampled` is ln q and `transform` may be None where the moments cannot be evaluated."""
+    """See the module; `log_unsampled` is ln q (-inf: bounds by q say nothing then) and `transform` may be None where the
+    moments cannot be evaluated.
+    """
 
     def __init__(
         self, gaussian_mu_squared: float, log_unsampled: float, reflected: bool, transform: LossTransform | None
