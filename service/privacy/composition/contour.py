@@ -109,9 +109,9 @@ class ContourTradeOff(AbstractTradeOff):
             return None
         return bent_run(*steps[0], reflected=self._reflected)
 
-    def _wide(self, known: Readings) -> IndexArray:
+    def _wide(self, known: Readings, rows: int = 2) -> IndexArray:
         """The places to read on bent contours."""
-        places = np.flatnonzero(known.width() > _WIDE)
+        places = np.flatnonzero(known.width(rows) > _WIDE)
         return places if self._bent is not None and len(places) <= _MOST_WIDE else places[:0]
 
     def _ladder(self, digits: float) -> ContourLadder | None:
@@ -156,9 +156,17 @@ class ContourTradeOff(AbstractTradeOff):
         """The other direction of the same run."""
         return ContourTradeOff(self._run, reflected=not self._reflected)
 
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        return self._read_rates(alpha, 2)
+
+    def _power_at_formula(self, rate: float) -> Enclosure:
+        """The power alone: where it is next to 1 no line is asked for digits of the type II error."""
+        return self._read_rates(np.array([rate]), 1).power.at(0, self.evidence)
+
     # Underflow, overflow and empty logarithms are part of the bounds: NaN never passes `Readings.tighten`.
     @np.errstate(all="ignore")
-    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+    def _read_rates(self, alpha: FloatArray, rows: int) -> CurvePoints:
+        """Points whose power (`rows` 1), or that and whose type II error (2), are narrow where lines can make them so."""
         n = len(alpha)
         known = Readings(np.stack([np.log(alpha), np.full(n, -np.inf), np.full(n, -np.inf)]), np.zeros((3, n)))
         known.upper[1], known.upper[2] = np.log1p(-alpha), np.inf
@@ -168,17 +176,17 @@ class ContourTradeOff(AbstractTradeOff):
         )
         for offset in range(_CUTS_TRIED):
             cuts = np.minimum(first + offset, len(CUT_DIGITS) - 1)
-            wide = known.width() > _GOOD_WIDTH
+            wide = known.width(rows) > _GOOD_WIDTH
             for cut in sorted({int(cut) for cut in cuts[wide]}):
                 ladder = self._ladder(CUT_DIGITS[cut])
                 if ladder is not None:
                     places = np.flatnonzero(wide & (cuts == cut))
                     rungs = ladder.for_tails(alpha[places])
-                    self._read(ladder, rungs, places, known, lambda line, at: read_points(line, alpha[at]))
-        places = np.flatnonzero(known.width() > _GOOD_WIDTH)
+                    self._read(ladder, rungs, places, known, lambda line, at: read_points(line, alpha[at]), rows)
+        places = np.flatnonzero(known.width(rows) > _GOOD_WIDTH)
         if len(places):
             known.tighten(places, self._fallback.points(alpha[places]))
-        for place in self._wide(known):
+        for place in self._wide(known, rows):
             if self._bent is not None:
                 found = self._bent.points(float(alpha[place]), float(known.lower[0, place]))
                 known.tighten(np.array([place]), found)
@@ -225,12 +233,15 @@ class ContourTradeOff(AbstractTradeOff):
     @np.errstate(all="ignore")
     def _epsilon_formula(self, delta: float) -> Enclosure:
         first = self._run.first_cut(delta, abs(float(ndtri(delta))))
+        best: Enclosure | None = None
         for digits in CUT_DIGITS[first : first + _CUTS_TRIED]:
             ladder = self._ladder(digits)
             found = None if ladder is None else self._epsilon_on_line(ladder, delta)
             if found is not None:
-                return found
-        return self._epsilon_by_bisection(delta)
+                best = found if best is None else best.intersected(found)
+                if best.relative_width() <= _GOOD_WIDTH:
+                    return best
+        return self._epsilon_by_bisection(delta) if best is None else best
 
     def _epsilon_on_line(self, ladder: ContourLadder, delta: float) -> Enclosure | None:
         """Root of delta(eps) = delta on the nearest line, proved from both sides; None where the line cannot."""
@@ -287,13 +298,14 @@ class ContourTradeOff(AbstractTradeOff):
         places: IndexArray,
         known: Readings,
         read: Callable[[ContourLine, IndexArray], Readings],
+        rows: int = 2,
     ) -> None:
         """Tighten `known` by reading each place on its rung's line, and what is wide then on neighbouring lines too."""
         for rung in dict.fromkeys(rungs):
             at = places[[chosen is rung for chosen in rungs]]
             known.tighten(at, read(rung.line, at))
             for other in ladder.neighbours(rung):
-                at = at[known.width()[at] > _GOOD_WIDTH]
+                at = at[known.width(rows)[at] > _GOOD_WIDTH]
                 if len(at) == 0:
                     break
                 known.tighten(at, read(other.line, at))

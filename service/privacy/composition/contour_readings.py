@@ -63,9 +63,11 @@ class Readings:
             raise NumericalFailure("two certified enclosures of one number do not meet")
         self.lower[:, at], self.upper[:, at] = lower, upper
 
-    def width(self) -> FloatArray:
-        """Largest relative width at each place, of power and type II error, or of delta; shape (n,)."""
-        gap = self.lower[:2] - self.upper[:2]
+    def width(self, rows: int = 2) -> FloatArray:
+        """Largest relative width at each place, of power and type II error (`rows` 1: power alone), or of delta; shape
+        (n,).
+        """
+        gap = self.lower[:rows] - self.upper[:rows]
         # Both ends infinite: the number is known to be 0.
         return np.max(-np.expm1(np.where(np.isnan(gap), 0.0, gap)), axis=0)
 

@@ -149,6 +149,17 @@ class WithSingularMass(AbstractTradeOff):
         )
         return CurvePoints(error, power, slope)
 
+    @override
+    def _power_at_formula(self, rate: float) -> Enclosure:
+        low, high = (float(end[0]) for end in self._inner_rates(np.array([rate])))
+        near = self.curve.power_at(low)
+        far = near if low == high else self.curve.power_at(high)
+        logs = [log_ends(Bounds(np.array([end.lower]), np.array([end.upper]))) for end in (near, far)]
+        log_low = logs[0][0] if near.log_lower is None else np.array([near.log_lower])
+        log_high = logs[1][1] if far.log_upper is None else np.array([far.log_upper])
+        bounds = Bounds(np.array([near.lower]), np.array([far.upper]), log_low, log_high)
+        return self._raised(bounds).at(0, self.evidence)
+
     def _inner_rates(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Both ends of alpha/(1 - Delta), at most 1."""
         low, high = self.mass.exponent.lower, self.mass.exponent.upper
