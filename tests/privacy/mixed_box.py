@@ -35,9 +35,9 @@ class MixedPoint:
 
 
 def mixed_points(count: int, seed: int) -> list[MixedPoint]:
-    """2 to 6 parts of any kind; epsilon at delta 1e-12 to 1e-2, delta at epsilon .01 to 10, power at rates 1e-12 to 1/2,
-    in either direction. Parameters are log-uniform: noise multiplier .3 to 30, rate 1e-6 to 1, steps 1 to 1e5, epsilon
-    .01 to 5 and delta 1e-12 to 1e-2, these in 1 to 100 equal steps.
+    """2 to 6 parts of any kind; epsilon at delta 1e-12 to 1e-2, delta at epsilon .01 to 10, power at rates 1e-12 to
+    1/2, in either direction. Parameters are log-uniform: noise multiplier .3 to 30, rate 1e-6 to 1, steps 1 to 1e5;
+    epsilon .01 to 5 and delta 1e-12 to 1e-2, these in 1 to 100 equal steps.
     """
     random = np.random.default_rng(seed)
     return [MixedPoint(_spec(random), _question(random)) for _ in range(count)]
@@ -74,12 +74,10 @@ def _repeated(step: Spec, steps: int) -> Spec:
 
 
 def _dpsgd(random: Generator) -> Spec:
+    """Once in four times two equal steps of small noise."""
+    if random.uniform() < 0.25:
+        return dpsgd(log_uniform(random, 0.3, 1.0), _rate(random), 2)
     return dpsgd(_noise(random), _rate(random), _steps(random, 1e5))
-
-
-def _two_steps(random: Generator) -> Spec:
-    """Two equal sampled steps of small noise."""
-    return dpsgd(log_uniform(random, 0.3, 1.0), _rate(random), 2)
 
 
 def _laplace(random: Generator) -> Spec:
@@ -105,7 +103,6 @@ def _approximate_dp(random: Generator) -> Spec:
 
 KINDS: Final[dict[str, Callable[[Generator], Spec]]] = {
     "dpsgd": _dpsgd,
-    "two sampled steps": _two_steps,
     "gaussian": lambda random: gaussian(_noise(random)),
     "laplace": _laplace,
     "sampled laplace": _sampled_laplace,

@@ -174,7 +174,10 @@ class ContourTradeOff(AbstractTradeOff):
         first = np.array(
             [self._run.first_cut(min(rate, 1 - rate), abs(score)) for rate, score in zip(alpha, scores, strict=True)]
         )
+        ended = True
         for offset in range(_CUTS_TRIED):
+            if not ended:
+                break
             cuts = np.minimum(first + offset, len(CUT_DIGITS) - 1)
             wide = known.width(rows) > _GOOD_WIDTH
             for cut in sorted({int(cut) for cut in cuts[wide]}):
@@ -182,7 +185,9 @@ class ContourTradeOff(AbstractTradeOff):
                 if ladder is not None:
                     places = np.flatnonzero(wide & (cuts == cut))
                     rungs = ladder.for_tails(alpha[places])
-                    self._read(ladder, rungs, places, known, lambda line, at: read_points(line, alpha[at]), rows)
+                    ended &= self._read(
+                        ladder, rungs, places, known, lambda line, at: read_points(line, alpha[at]), rows
+                    )
         places = np.flatnonzero(known.width(rows) > _GOOD_WIDTH)
         if len(places):
             known.tighten(places, self._fallback.points(alpha[places]))
@@ -211,24 +216,30 @@ class ContourTradeOff(AbstractTradeOff):
         first = np.array([self._run.first_cut_for_threshold(float(value)) for value in epsilon], dtype=np.intp)
         for offset in range(len(CUT_DIGITS)):
             cuts = (first + offset) % len(CUT_DIGITS)
-            for cut in sorted({int(cut) for cut in cuts[inside]}):
+            ended = [
                 self._read_profile_at(cut, inside[cuts[inside] == cut], epsilon, known)
+                for cut in sorted({int(cut) for cut in cuts[inside]})
+            ]
             inside = inside[known.width()[inside] > _GOOD_WIDTH]
+            if not all(ended):
+                break
         if len(inside):
             known.tighten(inside, self._fallback.profile(epsilon[inside]))
         return known
 
-    def _read_profile_at(self, cut: int, places: IndexArray, epsilon: FloatArray, known: Readings) -> None:
-        """Read the profile at some places on the lines of one cut, where it is deep enough and the ladder reaches."""
+    def _read_profile_at(self, cut: int, places: IndexArray, epsilon: FloatArray, known: Readings) -> bool:
+        """Read the profile at some places on the lines of one cut, where it is deep enough and the ladder reaches; False
+        where lines have no end.
+        """
         ladder = self._ladder(CUT_DIGITS[cut])
         if ladder is None or len(places) == 0:
-            return
+            return True
         rungs = ladder.for_thresholds(epsilon[places])
         # Deep enough: the cut lies 11 digits below delta (about; what it leaves out is in the enclosure in any case).
         deep = np.array([rung.log_profile for rung in rungs]) > (11 - CUT_DIGITS[cut]) * math.log(10)
         ready = (deep & ladder.reaches(epsilon[places])) | (cut == len(CUT_DIGITS) - 1)
         chosen = [rung for rung, is_ready in zip(rungs, ready, strict=True) if is_ready]
-        self._read(ladder, chosen, places[ready], known, lambda line, at: read_profile(line, epsilon[at]))
+        return self._read(ladder, chosen, places[ready], known, lambda line, at: read_profile(line, epsilon[at]))
 
     @np.errstate(all="ignore")
     def _epsilon_formula(self, delta: float) -> Enclosure:
@@ -246,6 +257,8 @@ class ContourTradeOff(AbstractTradeOff):
     def _epsilon_on_line(self, ladder: ContourLadder, delta: float) -> Enclosure | None:
         """Root of delta(eps) = delta on the nearest line, proved from both sides; None where the line cannot."""
         rung = ladder.for_profile(delta)
+        if not (rung.line.ends or self._run.is_gaussian):
+            return None
         threshold = solve_profile(rung.line, delta)
         if not 0 < threshold < math.inf:
             return None
@@ -281,7 +294,7 @@ class ContourTradeOff(AbstractTradeOff):
 
     def _bisect(self, small: Callable[[Readings], np.bool_], low: float, high: float) -> tuple[float, float]:
         """Shrink [low, high] to 1e-12 of high; small(profile(high)) stays true, small(profile(low)) false or low 0."""
-        for _ in range(60):
+        for _ in range(60 if self._run.is_gaussian else 24):
             middle = 0.5 * (low + high)
             if small(self._straight_profile(np.array([middle]))):
                 high = middle
@@ -299,16 +312,24 @@ class ContourTradeOff(AbstractTradeOff):
         known: Readings,
         read: Callable[[ContourLine, IndexArray], Readings],
         rows: int = 2,
-    ) -> None:
-        """Tighten `known` by reading each place on its rung's line, and what is wide then on neighbouring lines too."""
+    ) -> bool:
+        """Tighten `known` by reading each place on its rung's line, and what is wide then on neighbouring lines too.
+
+        False where a line of a mixed run has no end: its neighbours, or those of another cut, have none either.
+        """
+        ended = True
         for rung in dict.fromkeys(rungs):
             at = places[[chosen is rung for chosen in rungs]]
             known.tighten(at, read(rung.line, at))
+            if not (rung.line.ends or self._run.is_gaussian):
+                ended = False
+                continue
             for other in ladder.neighbours(rung):
                 at = at[known.width(rows)[at] > _GOOD_WIDTH]
                 if len(at) == 0:
                     break
                 known.tighten(at, read(other.line, at))
+        return ended
 
 
 def _around(value: float) -> Enclosure:

@@ -56,6 +56,9 @@ _LARGEST_NODES = 200_000
 _LARGEST_WORK = 10_000_000
 """Bounds of a line's nodes, and of its nodes times the array elements of one evaluation of K: they bound its time."""
 
+_FEW_NODES, _LITTLE_WORK = 4_000, 2_500_000
+"""Of a line that would need more than that: what it leaves out is too much for many digits, whatever it costs."""
+
 
 _AliasSide = tuple[FloatArray, FloatArray, FloatArray]
 """Tilts s on one side, s - theta, and what the exponents of their bounds have in common."""
@@ -125,7 +128,12 @@ class ContourLine:
         period = max(period_right, period_left, 8.0 * sd)
         self.step = 2 * math.pi / (min(period, 1e4 * sd) if math.isfinite(period) else 1e4 * sd)
         allowed = max(16, min(_LARGEST_NODES, _LARGEST_WORK // transform.work))
-        self.nodes = max(4, math.ceil(min(_height(run, sd, goal) / self.step, allowed)))
+        height = _height(run, sd, goal)
+        self.ends = height is not None and height <= allowed * self.step
+        """Whether the transform becomes next to nothing within reach: else no line of the run has many digits."""
+        few = max(16, min(_FEW_NODES, _LITTLE_WORK // transform.work))
+        nodes = height / self.step if height is not None and self.ends else few
+        self.nodes = max(4, math.ceil(nodes))
         self.t = np.arange(self.nodes + 1) * self.step
 
     def integrals(self, thresholds: FloatArray) -> Integrals:
@@ -202,16 +210,19 @@ def _best_tilts(side: _AliasSide, c: FloatArray) -> tuple[FloatArray, FloatArray
     return np.exp(exponent[np.arange(len(c)), best]) * (1 + 1e-9), tilts[best]
 
 
-def _height(run: TransformLine, deviation: float, goal: float) -> float:
-    """A height above which the majorant is about e^-goal, or where a few tries lead: it steers, nothing rests on it."""
+def _height(run: TransformLine, deviation: float, goal: float) -> float | None:
+    """A height above which the majorant is about e^-goal; None where a few tries find none: it steers, nothing rests on
+    it.
+    """
     heights = math.sqrt(2 * goal) / deviation * _HEIGHTS_TRIED
+    reached = np.zeros_like(heights)
     for tries in range(_HEIGHT_ROUNDS):
         reached = -run.log_majorants(heights)[0]
         if reached[-1] > goal:
             return float(np.interp(goal, reached, heights))
         # Longer strides after a few: transforms that fall slowly end at a hundred times the height or more.
         heights = heights[-1] * (_HEIGHTS_TRIED if tries < 3 else _HEIGHTS_TRIED**2)
-    return float(heights[0])
+    return float(heights[0]) if reached[-1] > 0.6 * goal else None
 
 
 def _truncation(run: TransformLine, gaussian_mu_squared: float, step: float, first: float) -> FloatArray:
