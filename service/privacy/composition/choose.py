@@ -46,6 +46,8 @@ SMALLEST_SECOND: Final = 1e-6
 """About the standard deviation of the loss below which no second engine is asked: such runs reveal next to nothing."""
 WIDEST_SECOND: Final = 1e-6
 """Relative width to which a second engine is asked: further, its lattices would cost seconds for every number."""
+MOST_SHIFTS: Final = 300
+"""Losses of steps of two losses, all together, beside a curve in closed form: every reading takes twice as many."""
 
 Engine = Callable[[Steps, float, EngineOptions], TradeOffPair]
 """(steps, sensitivity, options) -> curves; UnsupportedCombination with field `method` for what it cannot serve."""
@@ -92,6 +94,9 @@ def pair(
         if method == "contour" or _root_of_squares(map(_loss_of, parts)) < SMALLEST_SECOND:
             return lines
         return _with_second(lines, steps, sensitivity, options)
+    beside = None if method == "contour" else _beside_two_points(steps, sensitivity)
+    if beside is not None:
+        return beside
     if method == "auto":
         return _discretised(steps, sensitivity, options)
     raise _refusal(mechanism, method)
@@ -209,6 +214,32 @@ def _composed_laplace(steps: Steps, sensitivity: float) -> TradeOffPair:
     curve = ComposedLaplace(count, sensitivity, cast("Laplace", step).noise_multiplier)
     reason = "closed_form: the loss of equal Laplace steps is a sum of lattices and splines with positive terms."
     return TradeOffPair(curve, curve, "Zhu, Dong, Wang 2022, Theorem 10 (composition of dominating pairs)", (reason,))
+
+
+def _beside_two_points(steps: Steps, sensitivity: float) -> TradeOffPair | None:
+    """Steps of two losses beside others in closed form; None where the others have none, or the losses are many."""
+    from service.privacy.trade_off.shifted_mixture import ShiftedMixture, Shifts
+
+    found = [(step, step.part(sensitivity), count) for step, count in steps]
+    others = tuple((step, count) for step, part, count in found if not isinstance(part, TwoPointPart))
+    known = [(part, count) for _, part, count in found if isinstance(part, TwoPointPart)]
+    two_point = tuple((part.epsilon, count) for part, count in known if part.epsilon > 0)
+    if len(others) != 1 or math.prod(count + 1 for _, count in two_point) > MOST_SHIFTS:
+        return None
+    ((step, count),) = others
+    if count == 1:
+        rest = step.curves(sensitivity)
+    elif _can_sum(others, sensitivity):
+        rest = _composed_laplace(others, sensitivity)
+    else:
+        return None
+    add: AbstractTradeOff = ShiftedMixture(rest.add, Shifts.of(two_point))
+    mass = SingularMass.of((part.delta, count) for part, count in known)
+    if mass.mass.upper > 0:
+        add = WithSingularMass(add, mass)
+    reason = "closed_form: steps of two losses shift the thresholds at which the curve of the others is read."
+    source = f"Zhu, Dong, Wang 2022, Theorem 10 (composition of dominating pairs); {rest.source}"
+    return TradeOffPair(add, add.reversed(), source, (reason,), bracket=rest.bracket)
 
 
 def _root_of_squares(shifts: Iterable[tuple[float, int]]) -> float:
