@@ -9,7 +9,7 @@ from typing import Final, cast
 
 from service.privacy.composition.laplace_reach import can_sum
 from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
-from service.privacy.composition.parts import Counted, contour_parts
+from service.privacy.composition.parts import Counted, contour_parts, shifts_beside
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import (
@@ -46,9 +46,6 @@ SMALLEST_SECOND: Final = 1e-6
 """About the standard deviation of the loss below which no second engine is asked: such runs reveal next to nothing."""
 WIDEST_SECOND: Final = 1e-6
 """Relative width to which a second engine is asked: further, its lattices would cost seconds for every number."""
-MOST_SHIFTS: Final = 300
-"""Losses of steps of two losses, all together, beside a curve in closed form: every reading takes twice as many."""
-
 Engine = Callable[[Steps, float, EngineOptions], TradeOffPair]
 """(steps, sensitivity, options) -> curves; UnsupportedCombination with field `method` for what it cannot serve."""
 
@@ -62,9 +59,10 @@ def pair(
     """The worst-case curves of a mechanism.
 
     `closed_form` serves one step of any kind, any number of Gaussian and gdp steps, and runs of equal Laplace steps
-    that are not too long for exact sums; `contour` any mix of Gaussian, gdp and Laplace steps, sampled or not, unless
-    these are Laplace steps alone and so few that their atoms rule; `discretised` any steps. `auto` takes the first that
-    can, and asks `discretised` too where `contour` is wide. A mixture has the mixed curves of its components, each by
+    that are not too long for exact sums, either beside few steps of two losses (pure and approximate DP); `contour` any
+    mix of Gaussian, gdp and Laplace steps, sampled or not, and of steps of two losses, unless no Gaussian is among them
+    and the Laplace steps are so few that atoms rule; `discretised` any steps. `auto` takes the first that can, and asks
+    `discretised` too where `contour` is wide. A mixture has the mixed curves of its components, each by
     the same method. Raises UnsupportedCombination with field `method` when the engine asked for cannot, with field
     `threat_model` when the relation has no known curve.
     """
@@ -220,21 +218,16 @@ def _beside_two_points(steps: Steps, sensitivity: float) -> TradeOffPair | None:
     """Steps of two losses beside others in closed form; None where the others have none, or the losses are many."""
     from service.privacy.trade_off.shifted_mixture import ShiftedMixture, Shifts
 
-    found = [(step, step.part(sensitivity), count) for step, count in steps]
-    others = tuple((step, count) for step, part, count in found if not isinstance(part, TwoPointPart))
-    known = [(part, count) for _, part, count in found if isinstance(part, TwoPointPart)]
-    two_point = tuple((part.epsilon, count) for part, count in known if part.epsilon > 0)
-    if len(others) != 1 or math.prod(count + 1 for _, count in two_point) > MOST_SHIFTS:
+    found = shifts_beside(steps, sensitivity)
+    if found is None:
         return None
-    ((step, count),) = others
-    if count == 1:
-        rest = step.curves(sensitivity)
-    elif _can_sum(others, sensitivity):
-        rest = _composed_laplace(others, sensitivity)
-    else:
-        return None
+    (step, count), _ = found
+    rest = step.curves(sensitivity) if count == 1 else _composed_laplace(((step, count),), sensitivity)
+    parts = [(other.part(sensitivity), times) for other, times in steps]
+    known = [(part, times) for part, times in parts if isinstance(part, TwoPointPart)]
+    two_point = tuple((part.epsilon, times) for part, times in known if part.epsilon > 0)
     add: AbstractTradeOff = ShiftedMixture(rest.add, Shifts.of(two_point))
-    mass = SingularMass.of((part.delta, count) for part, count in known)
+    mass = SingularMass.of((part.delta, times) for part, times in known)
     if mass.mass.upper > 0:
         add = WithSingularMass(add, mass)
     reason = "closed_form: steps of two losses shift the thresholds at which the curve of the others is read."
@@ -302,5 +295,5 @@ def _refusal(mechanism: AbstractMechanism, method: str) -> UnsupportedCombinatio
     if method == "closed_form":
         reason = "several steps have a closed form only if all are Gaussian, or equal Laplace steps, not too many."
         return UnsupportedCombination("method", f"closed_form for {mechanism.type}", reason, others)
-    reason = "the line integral needs the cumulants of Gaussian steps, or of many Laplace steps of moderate loss."
+    reason = "the line integral needs a Gaussian step, or many Laplace steps of moderate loss, and known cumulants."
     return UnsupportedCombination("method", f"contour for {mechanism.type}", reason, others)

@@ -56,6 +56,9 @@ _UNKNOWN_DEPTH = 23.0
 _SMALLEST_VARIANCE = 1e-200
 """Losses that vary less are below the range in which tilts and thresholds can be represented."""
 
+_ROUNDS, _FEW_ROUNDS = 60, 20
+"""Of bisections for an epsilon; few where no line has an end, and all readings are wide."""
+
 _CUTS_TRIED = 3
 """Cuts tried from the first guess on, each deeper than the one before."""
 
@@ -245,20 +248,28 @@ class ContourTradeOff(AbstractTradeOff):
     def _epsilon_formula(self, delta: float) -> Enclosure:
         first = self._run.first_cut(delta, abs(float(ndtri(delta))))
         best: Enclosure | None = None
+        rounds = _ROUNDS
         for digits in CUT_DIGITS[first : first + _CUTS_TRIED]:
             ladder = self._ladder(digits)
-            found = None if ladder is None else self._epsilon_on_line(ladder, delta)
+            if ladder is None:
+                continue
+            if not self._has_end(ladder.for_profile(delta)):
+                rounds = _FEW_ROUNDS
+                break
+            found = self._epsilon_on_line(ladder, delta)
             if found is not None:
                 best = found if best is None else best.intersected(found)
                 if best.relative_width() <= _GOOD_WIDTH:
                     return best
-        return self._epsilon_by_bisection(delta) if best is None else best
+        return self._epsilon_by_bisection(delta, rounds) if best is None else best
+
+    def _has_end(self, rung: Rung) -> bool:
+        """Whether it is worth while to try other lines beside this one: in runs of Gaussian steps it always is."""
+        return self._run.is_gaussian or rung.line.ends
 
     def _epsilon_on_line(self, ladder: ContourLadder, delta: float) -> Enclosure | None:
         """Root of delta(eps) = delta on the nearest line, proved from both sides; None where the line cannot."""
         rung = ladder.for_profile(delta)
-        if not (rung.line.ends or self._run.is_gaussian):
-            return None
         threshold = solve_profile(rung.line, delta)
         if not 0 < threshold < math.inf:
             return None
@@ -277,7 +288,7 @@ class ContourTradeOff(AbstractTradeOff):
                 return Enclosure(float(ends[0]), float(ends[1]), self.evidence)
         return None
 
-    def _epsilon_by_bisection(self, delta: float) -> Enclosure:
+    def _epsilon_by_bisection(self, delta: float, rounds: int) -> Enclosure:
         """The same from the enclosures of the profile by straight lines, however wide: one bisection for each end."""
         level = math.log(delta)
         slack = 1e-15 * (1 + abs(level))
@@ -288,13 +299,15 @@ class ContourTradeOff(AbstractTradeOff):
             high *= 16
             if high > 1e12:
                 return Enclosure(0.0, math.inf, self.evidence)
-        upper = self._bisect(lambda known: known.upper[0, 0] <= level - slack, 0.0, high)[1]
-        lower = self._bisect(lambda known: known.lower[0, 0] <= level + slack, 0.0, upper)[0]
+        upper = self._bisect(lambda known: known.upper[0, 0] <= level - slack, 0.0, high, rounds)[1]
+        lower = self._bisect(lambda known: known.lower[0, 0] <= level + slack, 0.0, upper, rounds)[0]
         return Enclosure(lower, upper, self.evidence)
 
-    def _bisect(self, small: Callable[[Readings], np.bool_], low: float, high: float) -> tuple[float, float]:
+    def _bisect(
+        self, small: Callable[[Readings], np.bool_], low: float, high: float, rounds: int
+    ) -> tuple[float, float]:
         """Shrink [low, high] to 1e-12 of high; small(profile(high)) stays true, small(profile(low)) false or low 0."""
-        for _ in range(60 if self._run.is_gaussian else 24):
+        for _ in range(rounds):
             middle = 0.5 * (low + high)
             if small(self._straight_profile(np.array([middle]))):
                 high = middle
@@ -321,7 +334,7 @@ class ContourTradeOff(AbstractTradeOff):
         for rung in dict.fromkeys(rungs):
             at = places[[chosen is rung for chosen in rungs]]
             known.tighten(at, read(rung.line, at))
-            if not (rung.line.ends or self._run.is_gaussian):
+            if not self._has_end(rung):
                 ended = False
                 continue
             for other in ladder.neighbours(rung):

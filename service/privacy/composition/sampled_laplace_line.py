@@ -19,8 +19,8 @@ import numpy as np
 from service.privacy.composition.sampled_gaussian_line import LineValues
 from service.privacy.composition.sampled_laplace import SampledLaplaceParts
 from service.privacy.enclosure import FloatArray
-from service.privacy.numerics.unit_circle import ComplexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.numerics.unit_circle import ComplexArray
 
 _CHUNK = 500_000
 """Array elements of one vectorised evaluation: bounds the memory."""
@@ -97,8 +97,8 @@ class SampledLaplaceLine:
     def _error(self, t: FloatArray) -> FloatArray:
         """Bound of the error of d, shape (parts, T): of weights, losses, sums and the rule.
 
-        Relative errors of weights, at most q each, change a quotient of two sums of them by 2 q of the sum of sizes. The
-        three terms of every loss are together below 4 times t |L - m| and 4 times 2.
+        Relative errors of weights, at most q each, change a quotient of two sums of them by 2 q of the sum of sizes.
+        The three terms of every loss are together below 4 times t |L - m| and 4 times 2.
         """
         parts, theta = self.parts, abs(self.theta)
         nodes = parts.loss.shape[1]
@@ -109,7 +109,8 @@ class SampledLaplaceLine:
         through_loss = (self._weights * self._loss_error).sum(axis=-1)[:, None] * t
         # The bound of the rule's error rises with the height: each height has that of the next of a few.
         heights = float(t.max()) * np.linspace(0.0, 1.0, _RULE_HEIGHTS)
-        rule = np.exp(parts.log_quadrature_error(np.array([self.theta]), heights[None])[0] - self._log_total)
+        log_rule = parts.log_quadrature_error(np.array([self.theta]), heights[None])[0] - self._log_total
+        rule = np.exp(np.minimum(log_rule, 700.0))
         both = rule[0] + rule[np.minimum(np.searchsorted(heights, t), _RULE_HEIGHTS - 1)]
         return 8 * np.minimum(linear * t, bounded) + through_loss + 2 * both.T
 

@@ -200,7 +200,11 @@ class ShiftedMixture(AbstractTradeOff):
                 spacing = next(spacings, None)
                 if spacing is None:
                     break
-                c = near + spacing * (1 + abs(near)) * NEARBY
+                unit = spacing * (1 + abs(near))
+                far = unit * 4.0 ** np.arange(1, 2 + math.ceil(math.log(max((top - bottom) / unit, 4.0), 4.0)))
+                # Far points close in on a level where the profile is straight: there all levels between serve.
+                c = np.clip(np.concatenate([near - far[::-1], near + unit * NEARBY, near + far]), bottom - 1, top + 1)
+                c = np.unique(c)
             else:
                 c = 0.5 * (left + right) + gap * NEARBY
             found = self._proved(alpha, c)
