@@ -1,17 +1,17 @@
-"""Random cases by two engines: the box of sampled Gaussian runs, and mechanisms of every kind.
+"""Random cases: the box of sampled Gaussian runs and mechanisms of every kind by two engines, and runs of mixed parts.
 
-`python -m benchmarks.sweeps 20 25` takes 20 points of the box and 25 mechanisms, and only prints.
+`python -m benchmarks.sweeps 20 25 30` takes 20 points of the box, 25 mechanisms and 30 mixed runs, and only prints.
 """
 
 from __future__ import annotations
 
 from benchmarks.report import Section
-from benchmarks.sweeps import agreement, box
+from benchmarks.sweeps import agreement, box, mixed
 
 
-def measure(points: int = box.POINTS, mechanisms: int = agreement.MECHANISMS) -> Section:
+def measure(points: int = box.POINTS, mechanisms: int = agreement.MECHANISMS, runs: int = mixed.POINTS) -> Section:
     section = Section("Sweeps")
-    for part in (box.measure(points), agreement.measure(mechanisms)):
+    for part in (box.measure(points), agreement.measure(mechanisms), mixed.measure(runs)):
         section.reaches += part.reaches
         section.tables += part.tables
     return section

@@ -9,10 +9,17 @@ from typing import Final, cast
 
 from service.privacy.composition.laplace_reach import can_sum
 from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
-from service.privacy.composition.parts import Counted, contour_parts
+from service.privacy.composition.parts import Counted, contour_parts, shifts_beside
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import UnsupportedCombination
-from service.privacy.mechanisms.abstract import AbstractMechanism, GaussianPart, LaplacePart, SampledGaussianPart, Steps
+from service.privacy.mechanisms.abstract import (
+    AbstractMechanism,
+    GaussianPart,
+    LaplacePart,
+    SampledGaussianPart,
+    Steps,
+    TwoPointPart,
+)
 from service.privacy.mechanisms.laplace import Laplace
 from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
@@ -21,6 +28,7 @@ from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.gaussian import gaussian_curve
 from service.privacy.trade_off.intersected import Intersected
 from service.privacy.trade_off.pair import TradeOffPair
+from service.privacy.trade_off.with_singular_mass import SingularMass, WithSingularMass
 
 METHODS: Final = (
     "auto",
@@ -38,7 +46,6 @@ SMALLEST_SECOND: Final = 1e-6
 """About the standard deviation of the loss below which no second engine is asked: such runs reveal next to nothing."""
 WIDEST_SECOND: Final = 1e-6
 """Relative width to which a second engine is asked: further, its lattices would cost seconds for every number."""
-
 Engine = Callable[[Steps, float, EngineOptions], TradeOffPair]
 """(steps, sensitivity, options) -> curves; UnsupportedCombination with field `method` for what it cannot serve."""
 
@@ -52,9 +59,10 @@ def pair(
     """The worst-case curves of a mechanism.
 
     `closed_form` serves one step of any kind, any number of Gaussian and gdp steps, and runs of equal Laplace steps
-    that are not too long for exact sums; `contour` any mix of Gaussian, gdp and Laplace steps, sampled or not, unless
-    these are Laplace steps alone and so few that their atoms rule; `discretised` any steps. `auto` takes the first that
-    can, and asks `discretised` too where `contour` is wide. A mixture has the mixed curves of its components, each by
+    that are not too long for exact sums, either beside few steps of two losses (pure and approximate DP); `contour` any
+    mix of Gaussian, gdp and Laplace steps, sampled or not, and of steps of two losses, unless no Gaussian is among them
+    and the Laplace steps are so few that atoms rule; `discretised` any steps. `auto` takes the first that can, and asks
+    `discretised` too where `contour` is wide. A mixture has the mixed curves of its components, each by
     the same method. Raises UnsupportedCombination with field `method` when the engine asked for cannot, with field
     `threat_model` when the relation has no known curve.
     """
@@ -84,6 +92,9 @@ def pair(
         if method == "contour" or _root_of_squares(map(_loss_of, parts)) < SMALLEST_SECOND:
             return lines
         return _with_second(lines, steps, sensitivity, options)
+    beside = None if method == "contour" else _beside_two_points(steps, sensitivity)
+    if beside is not None:
+        return beside
     if method == "auto":
         return _discretised(steps, sensitivity, options)
     raise _refusal(mechanism, method)
@@ -203,6 +214,27 @@ def _composed_laplace(steps: Steps, sensitivity: float) -> TradeOffPair:
     return TradeOffPair(curve, curve, "Zhu, Dong, Wang 2022, Theorem 10 (composition of dominating pairs)", (reason,))
 
 
+def _beside_two_points(steps: Steps, sensitivity: float) -> TradeOffPair | None:
+    """Steps of two losses beside others in closed form; None where the others have none, or the losses are many."""
+    from service.privacy.trade_off.shifted_mixture import ShiftedMixture, Shifts
+
+    found = shifts_beside(steps, sensitivity)
+    if found is None:
+        return None
+    (step, count), _ = found
+    rest = step.curves(sensitivity) if count == 1 else _composed_laplace(((step, count),), sensitivity)
+    parts = [(other.part(sensitivity), times) for other, times in steps]
+    known = [(part, times) for part, times in parts if isinstance(part, TwoPointPart)]
+    two_point = tuple((part.epsilon, times) for part, times in known if part.epsilon > 0)
+    add: AbstractTradeOff = ShiftedMixture(rest.add, Shifts.of(two_point))
+    mass = SingularMass.of((part.delta, times) for part, times in known)
+    if mass.mass.upper > 0:
+        add = WithSingularMass(add, mass)
+    reason = "closed_form: steps of two losses shift the thresholds at which the curve of the others is read."
+    source = f"Zhu, Dong, Wang 2022, Theorem 10 (composition of dominating pairs); {rest.source}"
+    return TradeOffPair(add, add.reversed(), source, (reason,), bracket=rest.bracket)
+
+
 def _root_of_squares(shifts: Iterable[tuple[float, int]]) -> float:
     """sqrt(sum N mu^2) within 6 u, scaled so that no square under- or overflows."""
     listed = tuple(shifts)
@@ -217,6 +249,8 @@ def _loss_of(counted: Counted) -> tuple[float, int]:
     part, count = counted
     if isinstance(part, GaussianPart):
         return part.shift.upper, count
+    if isinstance(part, TwoPointPart):
+        return min(max(part.epsilon, part.delta), 1.0), count
     loss = part.loss if isinstance(part, LaplacePart) else 1 / part.noise_multiplier
     return min(part.sample_rate * loss, 1.0), count
 
@@ -233,7 +267,13 @@ def _contour(parts: tuple[Counted, ...]) -> TradeOffPair:
     )
     laplace = tuple((part.loss, part.sample_rate, count) for part, count in parts if isinstance(part, LaplacePart))
     reason = "contour: cumulant generating functions of the steps add up; a certified line integral reads the sum."
-    add, remove = contour_pair(squares, sampled, laplace)
+    known = [(part, count) for part, count in parts if isinstance(part, TwoPointPart)]
+    two_point = tuple((part.epsilon, count) for part, count in known if part.epsilon > 0)
+    add, remove = contour_pair(squares, sampled, laplace, two_point)
+    mass = SingularMass.of((part.delta, count) for part, count in known)
+    if mass.mass.upper > 0:
+        add = WithSingularMass(add, mass)
+        remove = add.reversed()
     return TradeOffPair(
         add, remove, "Zhu, Dong, Wang 2022, Theorems 10 and 11 (composition of dominating pairs)", (reason,)
     )
@@ -255,5 +295,5 @@ def _refusal(mechanism: AbstractMechanism, method: str) -> UnsupportedCombinatio
     if method == "closed_form":
         reason = "several steps have a closed form only if all are Gaussian, or equal Laplace steps, not too many."
         return UnsupportedCombination("method", f"closed_form for {mechanism.type}", reason, others)
-    reason = "the line integral needs the cumulants of Gaussian steps, or of many Laplace steps of moderate loss."
+    reason = "the line integral needs a Gaussian step, or many Laplace steps of moderate loss, and known cumulants."
     return UnsupportedCombination("method", f"contour for {mechanism.type}", reason, others)

@@ -44,7 +44,7 @@ _SHORT_PERIOD = 14.0
 """Standard deviations: a period that the few tilts bring below this needs no more tilts."""
 
 _HEIGHTS_TRIED = np.array([1.0, 1.15, 1.35, 1.7])
-_HEIGHT_ROUNDS = 8
+_HEIGHT_ROUNDS = 12
 """Multiples of a Gaussian loss's height at which a line may end, and how often they are raised."""
 
 _BLOCK_RATIO = 8.0
@@ -52,9 +52,12 @@ _BLOCKS = np.array([1.0, _BLOCK_RATIO, _BLOCK_RATIO**2])
 _BLOCK_ROUNDS = 5
 """Blocks of heights [t, 8t] behind the last node are bounded two at a time."""
 
-_LARGEST_NODES = 4_000
-_LARGEST_WORK = 2_500_000
+_LARGEST_NODES = 200_000
+_LARGEST_WORK = 10_000_000
 """Bounds of a line's nodes, and of its nodes times the array elements of one evaluation of K: they bound its time."""
+
+_FEW_NODES, _LITTLE_WORK = 4_000, 2_500_000
+"""Of a line that would need more than that: what it leaves out is too much for many digits, whatever it costs."""
 
 
 _AliasSide = tuple[FloatArray, FloatArray, FloatArray]
@@ -125,7 +128,12 @@ class ContourLine:
         period = max(period_right, period_left, 8.0 * sd)
         self.step = 2 * math.pi / (min(period, 1e4 * sd) if math.isfinite(period) else 1e4 * sd)
         allowed = max(16, min(_LARGEST_NODES, _LARGEST_WORK // transform.work))
-        self.nodes = max(4, math.ceil(min(_height(run, sd, goal) / self.step, allowed)))
+        height = _height(run, sd, goal, allowed * self.step)
+        self.ends = height is not None and height <= allowed * self.step
+        """Whether the transform becomes next to nothing within reach: else no line of the run has many digits."""
+        few = max(16, min(_FEW_NODES, _LITTLE_WORK // transform.work))
+        nodes = height / self.step if height is not None and self.ends else few
+        self.nodes = max(4, math.ceil(nodes))
         self.t = np.arange(self.nodes + 1) * self.step
 
     def integrals(self, thresholds: FloatArray) -> Integrals:
@@ -202,8 +210,10 @@ def _best_tilts(side: _AliasSide, c: FloatArray) -> tuple[FloatArray, FloatArray
     return np.exp(exponent[np.arange(len(c)), best]) * (1 + 1e-9), tilts[best]
 
 
-def _height(run: TransformLine, deviation: float, goal: float) -> float:
-    """A height above which the majorant is about e^-goal, or where a few tries lead: it steers, nothing rests on it."""
+def _height(run: TransformLine, deviation: float, goal: float, highest: float) -> float | None:
+    """A height above which the majorant is about e^-goal; None where a few tries find none up to the highest: it
+    steers, nothing rests on it.
+    """
     heights = math.sqrt(2 * goal) / deviation * _HEIGHTS_TRIED
     for tries in range(_HEIGHT_ROUNDS):
         reached = -run.log_majorants(heights)[0]
@@ -211,7 +221,9 @@ def _height(run: TransformLine, deviation: float, goal: float) -> float:
             return float(np.interp(goal, reached, heights))
         # Longer strides after a few: transforms that fall slowly end at a hundred times the height or more.
         heights = heights[-1] * (_HEIGHTS_TRIED if tries < 3 else _HEIGHTS_TRIED**2)
-    return float(heights[0])
+        if heights[0] > highest:
+            break
+    return None
 
 
 def _truncation(run: TransformLine, gaussian_mu_squared: float, step: float, first: float) -> FloatArray:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Final, final
+from typing import Final, cast, final
 
 from service.privacy.composition.laplace_reach import can_sum, uniforms_kept
 from service.privacy.composition.options import DEFAULT_OPTIONS, MIXED_TOLERANCE, EngineOptions
-from service.privacy.composition.parts import contour_parts
+from service.privacy.composition.parts import contour_parts, shifts_beside
 from service.privacy.mechanisms.abstract import AbstractMechanism, GaussianPart, SampledGaussianPart, Steps
 from service.privacy.mechanisms.laplace import Laplace
 from service.privacy.mechanisms.mixture import Mixture
@@ -220,10 +220,32 @@ def _best(steps: Steps, options: EngineOptions) -> Tariff:
         return _laplace_sums(count, 1 / step.noise_multiplier)
     parts = contour_parts(steps, 1.0)
     if parts is None:
-        return _lattices(len(steps), options)
+        return _beside_two_points(steps) or _lattices(len(steps), options)
     if all(isinstance(part, GaussianPart) for part, _ in parts):
         return SAME_BOTH_WAYS
     return _contour(steps)
+
+
+def _beside_two_points(steps: Steps) -> Tariff | None:
+    """Every reading of the other step or sum, at two thresholds for each of the losses; points by some sixty profiles."""
+    shifts = shifts_beside(steps, 1.0)
+    if shifts is None:
+        return None
+    (step, count), losses = shifts
+    profile = 200 + 4 * losses
+    if count > 1:
+        profile += 2 * losses * (60 + 2 * uniforms_kept(count, 1 / cast("Laplace", step).noise_multiplier))
+    prices = Prices(
+        point=60 * profile,
+        spread=0,
+        listed_point=60 * profile,
+        profile=profile,
+        epsilon=60 * profile,
+        complement=3_000 * profile,
+        gdp_mu=10_000 * profile,
+    )
+    base = 2_000 if count == 1 else _laplace_sums(count, 1 / cast("Laplace", step).noise_multiplier).base
+    return Tariff(base=base, directed=prices, hull=_dearer(prices, 3))
 
 
 def _laplace_sums(steps: int, loss: float) -> Tariff:
