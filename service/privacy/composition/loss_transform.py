@@ -51,8 +51,8 @@ class LossTransform:
 
     @property
     def work(self) -> int:
-        """Array elements of one evaluation of K."""
-        return 1 + sum(part.size for part in (*self.parts, *self.laplace))
+        """Array elements of one evaluation of K on a line."""
+        return 1 + sum(part.line_size for part in self.parts) + sum(part.size for part in self.laplace)
 
     def log_frozen(self, tilt: float) -> float:
         """ln of the mass, tilted by e^{tilt S}, of losses whose transform does not fall: of atoms of all steps."""
