@@ -160,6 +160,11 @@ class Enclosure:
         """A number that is known exactly."""
         return Enclosure(value, value, Evidence.EXACT)
 
+    def intersected(self, other: Enclosure) -> Enclosure:
+        """What both say of one number, without logarithms; NumericalFailure where they do not meet."""
+        weakest = Evidence.weakest(self.evidence, other.evidence)
+        return Enclosure(max(self.lower, other.lower), min(self.upper, other.upper), weakest)
+
     def relative_width(self) -> float:
         """(upper - lower)/|upper|, in logarithms where the ends underflow; 0 for a point."""
         if self.log_lower is not None and self.log_upper is not None and self.upper < 1e-290:

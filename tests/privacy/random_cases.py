@@ -44,10 +44,10 @@ def box_points(count: int, seed: int) -> list[BoxPoint]:
     random = np.random.default_rng(seed)
     return [
         BoxPoint(
-            _log_uniform(random, 0.3, 100.0),
-            _log_uniform(random, 1e-6, 1.0),
-            int(_log_uniform(random, 1.0, 1e6)),
-            _log_uniform(random, 1e-12, 0.5),
+            log_uniform(random, 0.3, 100.0),
+            log_uniform(random, 1e-6, 1.0),
+            int(log_uniform(random, 1.0, 1e6)),
+            log_uniform(random, 1e-12, 0.5),
         )
         for _ in range(count)
     ]
@@ -102,25 +102,25 @@ def random_cases(mechanisms: int, questions: int, seed: int) -> list[RandomCase]
 
 def _question(random: Generator) -> RandomQuestion:
     reading = random.choice(READINGS)
-    at = random.uniform(0.0, 6.0) if reading == "delta" else _log_uniform(random, 1e-10, 0.5)
+    at = random.uniform(0.0, 6.0) if reading == "delta" else log_uniform(random, 1e-10, 0.5)
     direction = random.choice(DIRECTIONS, p=(0.45, 0.45, 0.1))  # both at once is searched for, which is dear
     return RandomQuestion(reading, at, direction)
 
 
-def _log_uniform(random: Generator, low: float, high: float) -> float:
+def log_uniform(random: Generator, low: float, high: float) -> float:
     return float(math.exp(random.uniform(math.log(low), math.log(high))))
 
 
 def _steps(random: Generator, most: float) -> int:
-    return int(_log_uniform(random, 2.0, most))
+    return int(log_uniform(random, 2.0, most))
 
 
 def _rate(random: Generator) -> float:
-    return _log_uniform(random, 0.01, 0.9)
+    return log_uniform(random, 0.01, 0.9)
 
 
 def _noise(random: Generator) -> float:
-    return _log_uniform(random, 0.5, 20.0)
+    return log_uniform(random, 0.5, 20.0)
 
 
 def _gaussian(random: Generator) -> Spec:
@@ -140,15 +140,15 @@ def _sampled_laplace(random: Generator) -> Spec:
 
 
 def _exponential(random: Generator) -> Spec:
-    return {"type": "exponential", "epsilon": _log_uniform(random, 0.05, 5.0)}
+    return {"type": "exponential", "epsilon": log_uniform(random, 0.05, 5.0)}
 
 
 def _pure_dp(random: Generator) -> Spec:
-    return {"type": "pure_dp", "epsilon": _log_uniform(random, 0.05, 3.0)}
+    return {"type": "pure_dp", "epsilon": log_uniform(random, 0.05, 3.0)}
 
 
 def _approximate_dp(random: Generator) -> Spec:
-    return {**_pure_dp(random), "type": "approximate_dp", "delta": _log_uniform(random, 1e-9, 1e-2)}
+    return {**_pure_dp(random), "type": "approximate_dp", "delta": log_uniform(random, 1e-9, 1e-2)}
 
 
 STEPS: Final[tuple[Callable[[Generator], Spec], ...]] = (
@@ -168,8 +168,8 @@ def _repeated(step: Spec, steps: int) -> Spec:
 
 def _run(random: Generator) -> Spec:
     """Hundreds of steps, no tiny rates: what is hard, and dear, is the box's part."""
-    steps = int(_log_uniform(random, 100.0, 2e4))
-    return dpsgd(_log_uniform(random, 0.6, 5.0), _log_uniform(random, 0.01, 0.5), steps)
+    steps = int(log_uniform(random, 100.0, 2e4))
+    return dpsgd(log_uniform(random, 0.6, 5.0), log_uniform(random, 0.01, 0.5), steps)
 
 
 def _runs(random: Generator) -> Spec:

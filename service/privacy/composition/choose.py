@@ -12,7 +12,14 @@ from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.composition.parts import Counted, contour_parts
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import UnsupportedCombination
-from service.privacy.mechanisms.abstract import AbstractMechanism, GaussianPart, LaplacePart, SampledGaussianPart, Steps
+from service.privacy.mechanisms.abstract import (
+    AbstractMechanism,
+    GaussianPart,
+    LaplacePart,
+    SampledGaussianPart,
+    Steps,
+    TwoPointPart,
+)
 from service.privacy.mechanisms.laplace import Laplace
 from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
@@ -21,6 +28,7 @@ from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.gaussian import gaussian_curve
 from service.privacy.trade_off.intersected import Intersected
 from service.privacy.trade_off.pair import TradeOffPair
+from service.privacy.trade_off.with_singular_mass import SingularMass, WithSingularMass
 
 METHODS: Final = (
     "auto",
@@ -217,6 +225,8 @@ def _loss_of(counted: Counted) -> tuple[float, int]:
     part, count = counted
     if isinstance(part, GaussianPart):
         return part.shift.upper, count
+    if isinstance(part, TwoPointPart):
+        return min(max(part.epsilon, part.delta), 1.0), count
     loss = part.loss if isinstance(part, LaplacePart) else 1 / part.noise_multiplier
     return min(part.sample_rate * loss, 1.0), count
 
@@ -233,7 +243,13 @@ def _contour(parts: tuple[Counted, ...]) -> TradeOffPair:
     )
     laplace = tuple((part.loss, part.sample_rate, count) for part, count in parts if isinstance(part, LaplacePart))
     reason = "contour: cumulant generating functions of the steps add up; a certified line integral reads the sum."
-    add, remove = contour_pair(squares, sampled, laplace)
+    known = [(part, count) for part, count in parts if isinstance(part, TwoPointPart)]
+    two_point = tuple((part.epsilon, count) for part, count in known if part.epsilon > 0)
+    add, remove = contour_pair(squares, sampled, laplace, two_point)
+    mass = SingularMass.of((part.delta, count) for part, count in known)
+    if mass.mass.upper > 0:
+        add = WithSingularMass(add, mass)
+        remove = add.reversed()
     return TradeOffPair(
         add, remove, "Zhu, Dong, Wang 2022, Theorems 10 and 11 (composition of dominating pairs)", (reason,)
     )

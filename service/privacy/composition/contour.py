@@ -1,4 +1,5 @@
-"""The `contour` engine: certified curves of runs of Gaussian, Laplace and Poisson-sampled steps, of any length.
+"""The `contour` engine: certified curves of runs of Gaussian, Laplace, Poisson-sampled and two-point steps, of any
+length.
 
 Every reading is taken on a line of the ladder that is near its saddle point; `contour_line.py` has the integrals and
 their errors. At a threshold c the test "S > c" is a point of the curve and e^c the slope of a tangent, so for ANY c
@@ -63,15 +64,17 @@ def contour_pair(
     gaussian_mu_squared: float,
     sampled: Iterable[tuple[float, float, int]],
     laplace: Iterable[tuple[float, float, int]] = (),
+    two_point: Iterable[tuple[float, int]] = (),
 ) -> tuple[ContourTradeOff, ContourTradeOff]:
     """The add and remove curves of a run.
 
     `gaussian_mu_squared`: sum of N/sigma^2 over plain Gaussian steps (0 without any), within 1e-14 of its value.
     `sampled`: (noise_multiplier, sample_rate, steps) of Poisson-sampled Gaussian steps, 0 < sample_rate < 1. `laplace`:
-    (sensitivity/scale in nats, sample_rate, steps) of Laplace steps, 0 < sample_rate <= 1. Source:
-    composition of dominating pairs (Zhu, Dong, Wang 2022, Theorems 10 and 11).
+    (sensitivity/scale in nats, sample_rate, steps) of Laplace steps, 0 < sample_rate <= 1. `two_point`: (eps, steps) of
+    steps with losses +-eps, eps > 0. Source: composition of dominating pairs (Zhu, Dong, Wang 2022, Theorems 10 and
+    11).
     """
-    run = ContourRun.of(gaussian_mu_squared, tuple(sampled), tuple(laplace))
+    run = ContourRun.of(gaussian_mu_squared, tuple(sampled), tuple(laplace), tuple(two_point))
     add = ContourTradeOff(run, reflected=False)
     return add, add.reversed()
 
@@ -92,24 +95,23 @@ class ContourTradeOff(AbstractTradeOff):
         self._ladders: dict[float, ContourLadder | None] = {}
 
     @cached_property
-    def _fallback(self) -> FallbackBounds | None:
-        """Bounds that need no line; None where Laplace steps are there."""
-        if self._run.laplace:
-            return None
+    def _fallback(self) -> FallbackBounds:
+        """Bounds that need no line. Laplace and two-point steps always say something of the record."""
         transform = self._run.transform(CUT_DIGITS[-1], reflected=self._reflected)
-        return FallbackBounds(self._run.gaussian_mu_squared, self._run.log_unsampled, self._reflected, transform)
+        log_silent = self._run.log_unsampled if self._run.is_gaussian else -math.inf
+        return FallbackBounds(self._run.gaussian_mu_squared, log_silent, self._reflected, transform)
 
     @cached_property
     def _bent(self) -> BentRun | None:
         """Bent contours for runs of one kind of sampled Gaussian step and nothing else; None for others."""
         steps = [step for group in self._run.groups for step in group]
-        if len(steps) != 1 or self._run.gaussian_mu_squared > 0 or self._run.laplace:
+        if len(steps) != 1 or self._run.gaussian_mu_squared > 0 or not self._run.is_gaussian:
             return None
         return bent_run(*steps[0], reflected=self._reflected)
 
-    def _wide(self, known: Readings) -> IndexArray:
+    def _wide(self, known: Readings, rows: int = 2) -> IndexArray:
         """The places to read on bent contours."""
-        places = np.flatnonzero(known.width() > _WIDE)
+        places = np.flatnonzero(known.width(rows) > _WIDE)
         return places if self._bent is not None and len(places) <= _MOST_WIDE else places[:0]
 
     def _ladder(self, digits: float) -> ContourLadder | None:
@@ -146,17 +148,25 @@ class ContourTradeOff(AbstractTradeOff):
     @property
     def global_gdp_mu(self) -> Enclosure | None:
         """sqrt(sum N/sigma^2) whatever the rates: sampling only helps, and its help vanishes as alpha -> 0. Not known
-        where Laplace steps are there.
+        where other steps are there.
         """
-        return None if self._run.laplace else _around(self._run.global_mu)
+        return _around(self._run.global_mu) if self._run.is_gaussian else None
 
     def reversed(self) -> ContourTradeOff:
         """The other direction of the same run."""
         return ContourTradeOff(self._run, reflected=not self._reflected)
 
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        return self._read_rates(alpha, 2)
+
+    def _power_at_formula(self, rate: float) -> Enclosure:
+        """The power alone: where it is next to 1 no line is asked for digits of the type II error."""
+        return self._read_rates(np.array([rate]), 1).power.at(0, self.evidence)
+
     # Underflow, overflow and empty logarithms are part of the bounds: NaN never passes `Readings.tighten`.
     @np.errstate(all="ignore")
-    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+    def _read_rates(self, alpha: FloatArray, rows: int) -> CurvePoints:
+        """Points whose power (`rows` 1), or that and whose type II error (2), are narrow where lines can make them so."""
         n = len(alpha)
         known = Readings(np.stack([np.log(alpha), np.full(n, -np.inf), np.full(n, -np.inf)]), np.zeros((3, n)))
         known.upper[1], known.upper[2] = np.log1p(-alpha), np.inf
@@ -166,17 +176,17 @@ class ContourTradeOff(AbstractTradeOff):
         )
         for offset in range(_CUTS_TRIED):
             cuts = np.minimum(first + offset, len(CUT_DIGITS) - 1)
-            wide = known.width() > _GOOD_WIDTH
+            wide = known.width(rows) > _GOOD_WIDTH
             for cut in sorted({int(cut) for cut in cuts[wide]}):
                 ladder = self._ladder(CUT_DIGITS[cut])
                 if ladder is not None:
                     places = np.flatnonzero(wide & (cuts == cut))
                     rungs = ladder.for_tails(alpha[places])
-                    self._read(ladder, rungs, places, known, lambda line, at: read_points(line, alpha[at]))
-        places = np.flatnonzero(known.width() > _GOOD_WIDTH)
-        if len(places) and self._fallback is not None:
+                    self._read(ladder, rungs, places, known, lambda line, at: read_points(line, alpha[at]), rows)
+        places = np.flatnonzero(known.width(rows) > _GOOD_WIDTH)
+        if len(places):
             known.tighten(places, self._fallback.points(alpha[places]))
-        for place in self._wide(known):
+        for place in self._wide(known, rows):
             if self._bent is not None:
                 found = self._bent.points(float(alpha[place]), float(known.lower[0, place]))
                 known.tighten(np.array([place]), found)
@@ -204,7 +214,7 @@ class ContourTradeOff(AbstractTradeOff):
             for cut in sorted({int(cut) for cut in cuts[inside]}):
                 self._read_profile_at(cut, inside[cuts[inside] == cut], epsilon, known)
             inside = inside[known.width()[inside] > _GOOD_WIDTH]
-        if len(inside) and self._fallback is not None:
+        if len(inside):
             known.tighten(inside, self._fallback.profile(epsilon[inside]))
         return known
 
@@ -223,12 +233,15 @@ class ContourTradeOff(AbstractTradeOff):
     @np.errstate(all="ignore")
     def _epsilon_formula(self, delta: float) -> Enclosure:
         first = self._run.first_cut(delta, abs(float(ndtri(delta))))
+        best: Enclosure | None = None
         for digits in CUT_DIGITS[first : first + _CUTS_TRIED]:
             ladder = self._ladder(digits)
             found = None if ladder is None else self._epsilon_on_line(ladder, delta)
             if found is not None:
-                return found
-        return self._epsilon_by_bisection(delta)
+                best = found if best is None else best.intersected(found)
+                if best.relative_width() <= _GOOD_WIDTH:
+                    return best
+        return self._epsilon_by_bisection(delta) if best is None else best
 
     def _epsilon_on_line(self, ladder: ContourLadder, delta: float) -> Enclosure | None:
         """Root of delta(eps) = delta on the nearest line, proved from both sides; None where the line cannot."""
@@ -285,13 +298,14 @@ class ContourTradeOff(AbstractTradeOff):
         places: IndexArray,
         known: Readings,
         read: Callable[[ContourLine, IndexArray], Readings],
+        rows: int = 2,
     ) -> None:
         """Tighten `known` by reading each place on its rung's line, and what is wide then on neighbouring lines too."""
         for rung in dict.fromkeys(rungs):
             at = places[[chosen is rung for chosen in rungs]]
             known.tighten(at, read(rung.line, at))
             for other in ladder.neighbours(rung):
-                at = at[known.width()[at] > _GOOD_WIDTH]
+                at = at[known.width(rows)[at] > _GOOD_WIDTH]
                 if len(at) == 0:
                     break
                 known.tighten(at, read(other.line, at))

@@ -52,8 +52,8 @@ _BLOCKS = np.array([1.0, _BLOCK_RATIO, _BLOCK_RATIO**2])
 _BLOCK_ROUNDS = 5
 """Blocks of heights [t, 8t] behind the last node are bounded two at a time."""
 
-_LARGEST_NODES = 4_000
-_LARGEST_WORK = 2_500_000
+_LARGEST_NODES = 200_000
+_LARGEST_WORK = 10_000_000
 """Bounds of a line's nodes, and of its nodes times the array elements of one evaluation of K: they bound its time."""
 
 

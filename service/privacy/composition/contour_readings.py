@@ -63,9 +63,11 @@ class Readings:
             raise NumericalFailure("two certified enclosures of one number do not meet")
         self.lower[:, at], self.upper[:, at] = lower, upper
 
-    def width(self) -> FloatArray:
-        """Largest relative width at each place, of power and type II error, or of delta; shape (n,)."""
-        gap = self.lower[:2] - self.upper[:2]
+    def width(self, rows: int = 2) -> FloatArray:
+        """Largest relative width at each place, of power and type II error (`rows` 1: power alone), or of delta; shape
+        (n,).
+        """
+        gap = self.lower[:rows] - self.upper[:rows]
         # Both ends infinite: the number is known to be 0.
         return np.max(-np.expm1(np.where(np.isnan(gap), 0.0, gap)), axis=0)
 
@@ -250,23 +252,31 @@ def solve_profile(line: Line, delta: float) -> float:
 def _newton(line: Line, c: FloatArray, row: int, sign: float, level: FloatArray) -> FloatArray:
     """Solve ln(sign I_row(c)) = level, row 0 or 2; dI0/dc is minus the density, and dID/dc is -e^c I0.
 
-    A step is at most four deviations; NaN where the residual stays above 1e-6. The last step squares a small residual.
+    A step is at most four deviations. Both fall in c: what lies beyond the values known on either side is halved
+    instead, for laws between whose atoms the density is next to nothing. NaN where the residual stays above 1e-6 and
+    the interval did not close; the last step squares a small residual.
     """
     slope_row = 3 if row == 0 else 0
     largest = 4 * line.deviation
     residual = np.full(len(c), np.inf)
+    low, high = np.full(len(c), -np.inf), np.full(len(c), np.inf)
     with np.errstate(all="ignore"):
         for _ in range(_NEWTON_STEPS):
             sums, log_scale = line.approximate(c)
             value = sign * sums[row]
             difference = np.log(value) + log_scale[row] - level
             hazard = sign * sums[slope_row] / value
+            # A value that is not positive is rounding about 0: the tail of the level lies on the other side.
+            beyond = sign * np.where(value > 0, difference, -np.inf) > 0
+            low, high = np.where(beyond, np.fmax(low, c), low), np.where(beyond, high, np.fmin(high, c))
             move = np.where(value > 0, difference / hazard, -sign * largest)
-            move = np.clip(move, -largest, largest)
-            c, residual = c + move, np.abs(move * hazard)
-            if not (residual > 1e-9).any():
+            move = np.clip(np.where(np.isnan(move), 0.0, move), -largest, largest)
+            residual = np.abs(move * hazard)
+            outside = (residual > 1e-9) & ((c + move <= low) | (c + move >= high))
+            c = np.where(outside & np.isfinite(low) & np.isfinite(high), 0.5 * (low + high), c + move)
+            if not ((residual > 1e-9) & (high - low > 1e-15 * np.abs(c))).any():
                 return c
-        return np.where(residual < 1e-6, c, np.nan)
+        return np.where((residual < 1e-6) | (high - low < 1e-12 * line.deviation), c, np.nan)
 
 
 def root_margins(line: Line, threshold: float) -> Iterator[float]:

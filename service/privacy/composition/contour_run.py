@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from service.privacy.composition.loss_transform import LossTransform
 from service.privacy.composition.sampled_gaussian import SampledGaussianParts, SampledSteps
 from service.privacy.composition.sampled_laplace import LaplaceSteps, SampledLaplaceParts
+from service.privacy.composition.two_point_line import TwoPointParts, TwoPointSteps
 
 CUT_DIGITS = (22.0, 40.0, 80.0, 160.0, 330.0, 1000.0)
 """Masses 10^-digits at which far jumps are cut off."""
@@ -23,9 +24,11 @@ class ContourRun:
     gaussian_mu_squared: float
     groups: tuple[SampledSteps, ...]
     laplace: tuple[SampledLaplaceParts, ...]
+    two_point: tuple[TwoPointParts, ...]
     log_unsampled: float
+    """ln of the chance that no sampled Gaussian step has the record."""
     global_mu: float
-    """sqrt(sum N/sigma^2); infinite where Laplace steps are there, for which it says nothing."""
+    """sqrt(sum N/sigma^2); infinite where Laplace or two-point steps are there, for which it says nothing."""
     deviation: float
     _grids: dict[float, tuple[SampledGaussianParts, ...]] = field(
         default_factory=dict[float, tuple[SampledGaussianParts, ...]]
@@ -33,8 +36,12 @@ class ContourRun:
     _cuts: dict[tuple[float, int], int] = field(default_factory=dict[tuple[float, int], int])
 
     @staticmethod
-    def of(gaussian_mu_squared: float, sampled: SampledSteps, laplace: LaplaceSteps = ()) -> ContourRun:
-        """The run of Gaussian steps of total mu^2, the given sampled Gaussian steps and (sampled) Laplace steps."""
+    def of(
+        gaussian_mu_squared: float, sampled: SampledSteps, laplace: LaplaceSteps = (), two_point: TwoPointSteps = ()
+    ) -> ContourRun:
+        """The run of Gaussian steps of total mu^2, and the given sampled Gaussian, (sampled) Laplace and two-point
+        steps.
+        """
         groups: list[list[tuple[float, float, int]]] = []
         for step in sorted(sampled):  # parts of similar noise share one grid
             if groups and step[0] <= 1.6 * groups[-1][0][0]:
@@ -42,22 +49,31 @@ class ContourRun:
             else:
                 groups.append([step])
         spreads = [(rate / sigma, count) for sigma, rate, count in sampled]
-        spreads += [(rate * loss, count) for loss, rate, count in laplace]
+        spreads += [(rate * loss, count) for loss, rate, count in laplace] + list(two_point)
         variance = gaussian_mu_squared + math.fsum(count * min(spread, 1.0) ** 2 for spread, count in spreads)
         log_unsampled = math.fsum(count * math.log1p(-rate) for _, rate, count in sampled)
         global_mu = math.sqrt(gaussian_mu_squared + math.fsum(count / sigma**2 for sigma, _, count in sampled))
-        parts = (SampledLaplaceParts(laplace),) if laplace else ()
-        if laplace:
+        ends = gaussian_mu_squared > 0 or bool(sampled)
+        if laplace or two_point:
             global_mu = math.inf
-        kinds = tuple(map(tuple, groups)), parts
+        kinds = (
+            tuple(map(tuple, groups)),
+            (SampledLaplaceParts(laplace, math.sqrt(variance) if ends else None),) if laplace else (),
+            (TwoPointParts(two_point),) if two_point else (),
+        )
         return ContourRun(gaussian_mu_squared, *kinds, log_unsampled, global_mu, math.sqrt(variance))
+
+    @property
+    def is_gaussian(self) -> bool:
+        """Whether all steps are Gaussian, sampled or not."""
+        return not (self.laplace or self.two_point)
 
     @property
     def reach(self) -> tuple[float, float]:
         """Infimum and supremum of the loss in the add direction."""
         if self.gaussian_mu_squared > 0:
             return -math.inf, math.inf
-        ends = [part.log_reach for part in self.laplace]
+        ends = [part.log_reach for part in self.laplace] + [(-part.reach, part.reach) for part in self.two_point]
         low, high = math.fsum(end[0] for end in ends), math.fsum(end[1] for end in ends)
         return self.log_unsampled + low, math.inf if self.groups else high
 
@@ -66,7 +82,7 @@ class ContourRun:
         parts = self._parts(digits)
         if any(part.size > _LARGEST_GRID for part in parts):
             return None
-        return LossTransform(self.gaussian_mu_squared, parts, reflected, self.laplace)
+        return LossTransform(self.gaussian_mu_squared, parts, reflected, self.laplace, self.two_point)
 
     def first_cut(self, value: float, score: float) -> int:
         """Index in `CUT_DIGITS` of the cut to begin with: a guess that costs time, never validity.

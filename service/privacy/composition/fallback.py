@@ -11,7 +11,7 @@ processing. So
 
 Chernoff and Hoelder add, for tilts s > 1, power <= alpha^{1-1/s} e^{K(s)/s} and
 delta(eps) <= e^{K(s) - (s-1) eps} (1/s)(1-1/s)^{s-1}; and for 0 < s < 1, by Markov at the threshold ln(1/alpha),
-beta(alpha) <= e^{K(s)} alpha^{-(1-s)}. The moments are those of the law cut at far jumps; each of these bounds holds
+beta(alpha) <= e^{K(s)} alpha^{-(1-s)}, and 1 - delta(eps) = E0 min(w, e^eps) <= e^{K(s) + (1-s) eps}. The moments are those of the law cut at far jumps; each of these bounds holds
 for what the cut keeps, and the mass of H1 beyond it is added.
 """
 
@@ -33,7 +33,9 @@ _SLACK = 1e-12
 
 
 class FallbackBounds:
-    """See the module; `log_unsampled` is ln q and `transform` may be None where the moments cannot be evaluated."""
+    """See the module; `log_unsampled` is ln q (-inf: bounds by q say nothing then) and `transform` may be None where the
+    moments cannot be evaluated.
+    """
 
     def __init__(
         self, gaussian_mu_squared: float, log_unsampled: float, reflected: bool, transform: LossTransform | None
@@ -131,5 +133,13 @@ class FallbackBounds:
             chernoff = log_moment[beyond] - falls - np.log(s) + (s - 1) * np.log1p(-1 / s)
             rounding = _SLACK * (1 + np.abs(falls) + np.abs(log_moment[beyond]))
             upper = np.minimum(upper, np.logaddexp((chernoff + rounding).min(axis=1), self._log_dropped))
+        inside = (tilts > 0) & (tilts < 1)
+        if inside.any():
+            exponents = (1 - tilts[inside]) * epsilon[:, None]
+            rounding = _SLACK * (1 + np.abs(exponents) + np.abs(log_moment[inside]))
+            missed = (log_moment[inside] + exponents + rounding).min(axis=1)
+            missed = np.minimum(np.logaddexp(missed, self._log_dropped), 0.0)
+            with np.errstate(divide="ignore"):
+                lower = np.maximum(lower, np.log(-np.expm1(missed)))
         lower = np.where(np.isfinite(lower), lower - _SLACK * (1 + np.abs(lower)), lower)
         return Readings(lower[None], upper[None])

@@ -1,4 +1,6 @@
-"""K(z) = ln E0 e^{zS} of a whole run: Gaussian steps in closed form plus Poisson-sampled Gaussian and Laplace parts."""
+"""K(z) = ln E0 e^{zS} of a whole run: Gaussian steps in closed form plus Poisson-sampled Gaussian, Laplace and
+two-point parts.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ from service.privacy.composition.sampled_gaussian import RealCumulants, SampledG
 from service.privacy.composition.sampled_gaussian_line import LineValues, SampledGaussianLine
 from service.privacy.composition.sampled_laplace import SampledLaplaceParts
 from service.privacy.composition.sampled_laplace_line import SampledLaplaceLine
+from service.privacy.composition.two_point_line import TwoPointLine, TwoPointParts
 from service.privacy.enclosure import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
@@ -25,6 +28,7 @@ class LossTransform:
     parts: tuple[SampledGaussianParts, ...]
     reflected: bool = False
     laplace: tuple[SampledLaplaceParts, ...] = ()
+    two_point: tuple[TwoPointParts, ...] = ()
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
         """K, K', K'' at real tilts (shape (S,)) and a bound of the error of K."""
@@ -35,7 +39,7 @@ class LossTransform:
         error = (
             0.5 * mu2 * (s * s + np.abs(s)) * 600 * UNIT_ROUNDOFF
         )  # mu^2 itself is a rounded sum of at most 256 parts
-        for part in (*self.parts, *self.laplace):
+        for part in (*self.parts, *self.laplace, *self.two_point):
             sampled = part.cumulants(s)
             value, first, second = value + sampled.value, first + sampled.first, second + sampled.second
             error = error + sampled.error + 4 * UNIT_ROUNDOFF * np.abs(value)
@@ -52,10 +56,13 @@ class LossTransform:
     @property
     def work(self) -> int:
         """Array elements of one evaluation of K on a line."""
-        return 1 + sum(part.line_size for part in self.parts) + sum(part.size for part in self.laplace)
+        shared = sum(part.line_size for part in self.parts)
+        return 1 + shared + sum(part.size for part in (*self.laplace, *self.two_point))
 
     def log_frozen(self, tilt: float) -> float:
-        """ln of the mass, tilted by e^{tilt S}, of losses whose transform does not fall: of atoms of all steps."""
+        """ln of the mass, tilted by e^{tilt S}, of losses whose transform does not fall: of atoms of all steps. Of a
+        two-point step that is everything.
+        """
         if self.parts or self.gaussian_mu_squared > 0:
             return -np.inf
         s = 1 - tilt if self.reflected else tilt
@@ -74,13 +81,14 @@ class TransformLine:
         self._theta = 1 - theta if transform.reflected else theta
         self._gaussian = tuple(SampledGaussianLine(part, self._theta) for part in transform.parts)
         self._laplace = tuple(SampledLaplaceLine(part, self._theta) for part in transform.laplace)
+        self._two_point = tuple(TwoPointLine(part, self._theta) for part in transform.two_point)
         self._vanishes = bool(transform.parts) or transform.gaussian_mu_squared > 0
 
     def origin(self) -> tuple[float, float]:
         """K(theta) to full precision, and a bound of its error."""
         s, mu2 = self._theta, self._transform.gaussian_mu_squared
         value, error = 0.5 * mu2 * (s * s - s), 0.5 * mu2 * (s * s + abs(s)) * 600 * UNIT_ROUNDOFF
-        for part in (*self._gaussian, *self._laplace):
+        for part in (*self._gaussian, *self._laplace, *self._two_point):
             sampled, sampled_error = part.origin
             value, error = value + sampled, error + sampled_error
         return value, error + 4 * UNIT_ROUNDOFF * abs(value)
@@ -90,7 +98,7 @@ class TransformLine:
         t = np.arange(nodes + 1) * step
         difference = self._transform.gaussian_mu_squared * (-0.5 * t * t + 1j * t * (self._theta - 0.5))
         error = 600 * UNIT_ROUNDOFF * np.abs(difference)
-        for part in (*self._gaussian, *self._laplace):
+        for part in (*self._gaussian, *self._laplace, *self._two_point):
             sampled = part.values(step, nodes)
             difference, error = difference + sampled.difference, error + sampled.error
         error = error + 4 * UNIT_ROUNDOFF * np.abs(difference)
@@ -100,9 +108,9 @@ class TransformLine:
         """Upper bounds of Re K(theta + it) - K(theta), t >= each height, and the least that one sampled step adds.
 
         Without that step the first less the second bounds the rest of the run. The majorants are laid out for the
-        first height. Where only Laplace steps are there, the transform is that without its frozen part, which falls
-        like 1/t from some height on: there is no such step, and the second is what makes the tail of an integral that
-        of the first.
+        first height. Where no Gaussian step is there, the transform is that without its frozen part, which falls like
+        1/t from some height on: there is no such step, and the second is what makes the tail of an integral that of the
+        first. Two-point steps add nothing: 1 is all that bounds them.
         """
         total = -0.5 * self._transform.gaussian_mu_squared * heights**2 * (1 - 600 * UNIT_ROUNDOFF)
         strongest = np.zeros_like(heights)
@@ -114,7 +122,7 @@ class TransformLine:
         return (total, strongest) if self._vanishes else self._without_frozen(heights, total)
 
     def _without_frozen(self, heights: FloatArray, total: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """|M^N - atoms^N| <= |M|^N + A^N, and far out at most (A + V/t)^N - A^N."""
+        """|M^N - atoms^N| <= |M|^N + A^N, and far out at most (A + V/t)^N - A^N, over all Laplace steps together."""
         frozen = sum(part.log_frozen for part in self._laplace)
         last = max(part.last_height for part in self._laplace)
         gap = np.minimum(frozen - total, -1e-300)

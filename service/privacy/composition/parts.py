@@ -6,11 +6,11 @@ import math
 from typing import Final
 
 from service.privacy.composition.laplace_reach import log_atoms
-from service.privacy.mechanisms.abstract import LaplacePart, Part, Steps
+from service.privacy.mechanisms.abstract import LaplacePart, Part, Steps, TwoPointPart
 
-LARGEST_LAPLACE: Final = 1.6
+LARGEST_LAPLACE: Final = 40
 """Losses (nats) of Laplace steps above which the law between their atoms is too steep for one quadrature rule."""
-LARGEST_DEVIATION: Final = 20.0
+LARGEST_DEVIATION: Final = 1e9
 """About the standard deviation of the loss of a run with Laplace steps from which lines lose their digits."""
 MOST_LAPLACE: Final = 8
 """Different Laplace steps: each has nodes and majorants of its own on every line."""
@@ -32,7 +32,7 @@ def contour_parts(steps: Steps, sensitivity: float) -> tuple[Counted, ...] | Non
     variance = math.fsum(count * (part.loss * part.sample_rate) ** 2 for part, count in laplace)
     if variance > LARGEST_DEVIATION**2:
         return None
-    if len(laplace) == len(known):
+    if all(isinstance(part, LaplacePart | TwoPointPart) for part, _ in known):
         frozen = math.fsum(count * log_atoms(part.loss, part.sample_rate) for part, count in laplace)
         return known if frozen <= -FROZEN else None
     return known

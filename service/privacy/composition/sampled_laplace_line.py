@@ -19,13 +19,18 @@ import numpy as np
 from service.privacy.composition.sampled_gaussian_line import LineValues
 from service.privacy.composition.sampled_laplace import SampledLaplaceParts
 from service.privacy.enclosure import FloatArray
+from service.privacy.numerics.unit_circle import ComplexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 
 _CHUNK = 500_000
 """Array elements of one vectorised evaluation: bounds the memory."""
 _ENOUGH = 55.0
 """Nats: majorants of all steps need not be smaller than e^-this."""
-_MOST_CELLS = 40_000
+_MOST_CELLS, _FEW_CELLS, _FEW_PERIODS = 40_000, 500, 20
+"""Of the grid on which |M| is looked up; few, and not far up, where other steps make the line end."""
+_RULE_HEIGHTS = 33
+_KNOWN = 1e-4
+"""Error of the quadrature rules for what is looked up."""
 _ROUNDING_FLOOR = 1e-15
 """|M|^2/M(theta)^2 is not resolved below this."""
 
@@ -51,9 +56,13 @@ class SampledLaplaceLine:
 
         Rounding is relative to E_theta |L - m| t, so it grows like the root of the number of steps only.
         """
+        finer = self.parts.refined(self.theta, step * nodes)
+        if finer is not self.parts:
+            return SampledLaplaceLine(finer, self.theta).values(step, nodes)
         count = self.parts.count[:, None]
         t = np.arange(nodes + 1, dtype=np.float64) * step
-        real, imaginary = self._differences(t)
+        d = self._differences(step, nodes)
+        real, imaginary = d.real, d.imag
         modulus = np.hypot(1 + real, imaginary)
         squared = np.maximum(2 * real + (real**2 + imaginary**2), _ROUNDING_FLOOR - 1)
         log_modulus = np.where(
@@ -68,27 +77,28 @@ class SampledLaplaceLine:
         difference = (count * (log_modulus + 1j * (angle + phase))).sum(axis=0)
         return LineValues(difference, (count * relative).sum(axis=0) * 1.001 + (6 + len(count)) * UNIT_ROUNDOFF * size)
 
-    def _differences(self, t: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Real and imaginary part of d, shape (parts, T)."""
-        chunk = max(1, _CHUNK // self._weights.size)
-        pieces: list[tuple[FloatArray, FloatArray]] = []
-        for first in range(0, len(t), chunk):
-            phase = self._centred[:, None, :] * t[first : first + chunk, None]
-            half = np.sin(0.5 * phase)
-            pieces.append(
-                (
-                    -2 * np.einsum("ptk,pk->pt", half * half, self._weights),
-                    np.einsum("ptk,pk->pt", np.sin(phase), self._weights),
-                )
-            )
-        return np.concatenate([piece[0] for piece in pieces], axis=1), np.concatenate(
-            [piece[1] for piece in pieces], axis=1
-        )
+    def _differences(self, step: float, nodes: int) -> ComplexArray:
+        """d at t_k = k step, shape (parts, nodes + 1).
+
+        With k = a columns + b and E(x) = e^{ix} - 1, E(x + y) = E(x) E(y) + E(x) + E(y): one matrix product for each
+        part, and only 2 sqrt(nodes) exponentials for each loss.
+        """
+        rows = max(1, math.isqrt(nodes + 1))
+        columns = -(-(nodes + 1) // rows)
+        found: list[ComplexArray] = []
+        for losses, weights in zip(self._centred, self._weights, strict=True):
+            outer = _unit_circle(losses * (np.arange(rows, dtype=np.float64) * (columns * step))[:, None])
+            inner = _unit_circle(losses * (np.arange(columns, dtype=np.float64) * step)[:, None])
+            weighted = outer * weights
+            total = weighted @ inner.T + weighted.sum(axis=-1)[:, None] + (inner * weights).sum(axis=-1)
+            found.append(total.ravel()[: nodes + 1])
+        return np.stack(found)
 
     def _error(self, t: FloatArray) -> FloatArray:
         """Bound of the error of d, shape (parts, T): of weights, losses, sums and the rule.
 
-        Relative errors of weights, at most q each, change a quotient of two sums of them by 2 q of the sum of sizes.
+        Relative errors of weights, at most q each, change a quotient of two sums of them by 2 q of the sum of sizes. The
+        three terms of every loss are together below 4 times t |L - m| and 4 times 2.
         """
         parts, theta = self.parts, abs(self.theta)
         nodes = parts.loss.shape[1]
@@ -97,10 +107,11 @@ class SampledLaplaceLine:
         linear = (self._weights * relative * np.abs(self._centred)).sum(axis=-1)[:, None]
         bounded = 2 * (self._weights * relative).sum(axis=-1)[:, None]
         through_loss = (self._weights * self._loss_error).sum(axis=-1)[:, None] * t
-        heights = np.stack([np.zeros_like(t), t])[None, :, :].reshape(1, -1)
-        rule = np.exp(parts.log_quadrature_error(np.array([self.theta]), heights)[0] - self._log_total)
-        both = rule[: len(t)] + rule[len(t) :]
-        return 2 * np.minimum(linear * t, bounded) + through_loss + 2 * both.T
+        # The bound of the rule's error rises with the height: each height has that of the next of a few.
+        heights = float(t.max()) * np.linspace(0.0, 1.0, _RULE_HEIGHTS)
+        rule = np.exp(parts.log_quadrature_error(np.array([self.theta]), heights[None])[0] - self._log_total)
+        both = rule[0] + rule[np.minimum(np.searchsorted(heights, t), _RULE_HEIGHTS - 1)]
+        return 8 * np.minimum(linear * t, bounded) + through_loss + 2 * both.T
 
     @cached_property
     def _atoms(self) -> FloatArray:
@@ -134,26 +145,41 @@ class SampledLaplaceLine:
 
     @cached_property
     def _looked_up(self) -> list[tuple[FloatArray, FloatArray]]:
-        """For each part heights, and ln of bounds of |M| from each of them up to the last."""
-        found: list[tuple[FloatArray, FloatArray]] = []
-        for part in range(len(self.parts.count)):
-            first, last = math.pi / float(np.ptp(self.parts.loss[part])), float(self._far[part])
-            spread, room = float(self._spread[part]), float(min(self._room[part], 0.2))
-            cells = math.ceil(min(max((last - first) * spread / (0.5 * room), 1.0), _MOST_CELLS))
-            heights = np.linspace(first, max(last, first), cells + 1)
-            chunk = max(1, _CHUNK // self._weights.shape[1])
-            sizes: list[FloatArray] = []
-            for start in range(0, len(heights), chunk):
-                phase = self._centred[part] * heights[start : start + chunk, None]
-                sizes.append(np.hypot(np.cos(phase) @ self._weights[part], np.sin(phase) @ self._weights[part]))
-            size = np.concatenate(sizes) + self._error(heights)[part]
-            # Between two heights |M| rises by at most half their distance times E|L - m|.
-            rise = 0.5 * (heights[1] - heights[0]) * spread * (1 + 1e-9)
-            cell = np.append(np.maximum(size[:-1], size[1:]) + rise, 0.0)
-            least = float(self._atoms[part]) + float(self._variation[part]) / float(heights[-1])
-            bound = np.maximum(np.maximum.accumulate(cell[::-1])[::-1], least)
-            found.append((heights, np.minimum(np.log(bound), 0.0)))
-        return found
+        """For each part heights, and ln of bounds of |M| from each of them up to the last.
+
+        Finely for the parts that make a line end, where these steps have to; else on a few heights near the axis.
+        """
+        falls = self.parts.count * np.log(self._atoms)
+        order = np.argsort(falls)
+        before = np.concatenate([[0.0], np.cumsum(falls[order])[:-1]])
+        ruling = set(order[before > -2 * _ENOUGH].tolist()) if self.parts.rules_lines else set[int]()
+        return [self._bounds_of(part, is_ruling=part in ruling) for part in range(len(falls))]
+
+    def _bounds_of(self, part: int, *, is_ruling: bool) -> tuple[FloatArray, FloatArray]:
+        first, last = math.pi / float(np.ptp(self.parts.loss[part])), float(self._far[part])
+        most = _MOST_CELLS if is_ruling else _FEW_CELLS
+        if not is_ruling:
+            last = min(last, _FEW_PERIODS * first)
+        spread, room = float(self._spread[part]), float(min(self._room[part], 0.2))
+        cells = math.ceil(min(max((last - first) * spread / (0.5 * room), 1.0), most))
+        heights = np.linspace(first, max(last, first), cells + 1)
+        line = SampledLaplaceLine(self.parts.only(part).refined(self.theta, float(heights[-1]), _KNOWN), self.theta)
+        size = line._moduli(heights) + line._error(heights)[0]
+        step = float(heights[1] - heights[0])
+        # Between two heights |M| rises by at most half their distance times E|L - m|.
+        cell = np.append(np.maximum(size[:-1], size[1:]) + 0.5 * step * spread * (1 + 1e-9), 0.0)
+        least = float(self._atoms[part]) + float(self._variation[part]) / float(heights[-1])
+        bound = np.maximum(np.maximum.accumulate(cell[::-1])[::-1], least)
+        return heights, np.minimum(np.log(bound), 0.0)
+
+    def _moduli(self, heights: FloatArray) -> FloatArray:
+        """|M|/M(theta) of a single part at evenly spaced heights, by the same products as `_differences`."""
+        rows = max(1, math.isqrt(len(heights)))
+        columns = -(-len(heights) // rows)
+        step = (heights[-1] - heights[0]) / max(len(heights) - 1, 1)
+        outer = np.exp(1j * self._centred[0] * (heights[0] + np.arange(rows) * (columns * step))[:, None])
+        inner = np.exp(1j * self._centred[0] * (np.arange(columns) * step)[:, None])
+        return np.abs((outer * self._weights[0]) @ inner.T).ravel()[: len(heights)]
 
     def log_majorants(self, heights: FloatArray) -> FloatArray:
         """Upper bounds of the sum of ln |M(theta + it')/M(theta)| over all steps, t' >= t, at each height t.
@@ -174,4 +200,11 @@ class SampledLaplaceLine:
     @property
     def last_height(self) -> float:
         """From here on |M^N - atoms^N| falls at least like 1/t."""
-        return max(float(heights[-1]) for heights, _ in self._looked_up)
+        return max(float(self._far.max()), *(float(heights[-1]) for heights, _ in self._looked_up))
+
+
+def _unit_circle(phase: FloatArray) -> ComplexArray:
+    """e^{ix} - 1, without cancellation for small x."""
+    found = np.empty(phase.shape, dtype=np.complex128)
+    found.real, found.imag = -2 * np.sin(0.5 * phase) ** 2, np.sin(phase)
+    return found

@@ -63,7 +63,15 @@ class LaplacePart:
     sample_rate: float
 
 
-Part: TypeAlias = GaussianPart | SampledGaussianPart | LaplacePart
+@dataclass(frozen=True, slots=True)
+class TwoPointPart:
+    """A step that tells everything with probability `delta`, and else has one of the losses +-`epsilon` (nats)."""
+
+    epsilon: float
+    delta: float
+
+
+Part: TypeAlias = GaussianPart | SampledGaussianPart | LaplacePart | TwoPointPart
 
 
 ATOM_DIGITS = 50
@@ -84,8 +92,10 @@ class AbstractStep(AbstractMechanism):
     def curves(self, sensitivity: float) -> TradeOffPair:
         """Exact worst-case curves of the step alone; UnsupportedCombination where none are known."""
 
-    def part(self, sensitivity: float) -> Part | None:  # noqa: ARG002 - most steps are neither
-        """What the step adds to a composition of Gaussian and Laplace steps, sampled or not; None if it is neither."""
+    def part(self, sensitivity: float) -> Part | None:  # noqa: ARG002 - some steps are neither
+        """What the step adds to a composition of Gaussian and Laplace steps, sampled or not, and of steps of two
+        losses; None if it is none of these.
+        """
         return None
 
     def loss_atoms(self, sensitivity: float) -> tuple[tuple[float, float], ...]:  # noqa: ARG002 - most losses have none

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, final
 
 from typing_extensions import override
 
-from service.privacy.mechanisms.abstract import AbstractStep
+from service.privacy.mechanisms.abstract import AbstractStep, TwoPointPart
 from service.privacy.mechanisms.domain import EPSILON, check_fields
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
@@ -38,6 +38,11 @@ class PureDp(AbstractStep):
     def loss_atoms(self, sensitivity: float) -> tuple[tuple[float, float], ...]:
         rare = math.exp(-self.epsilon) / (1 + math.exp(-self.epsilon))
         return ((-self.epsilon, 1 / (1 + math.exp(-self.epsilon))), (self.epsilon, rare))
+
+    @override
+    def part(self, sensitivity: float) -> TwoPointPart:
+        # Stated for the relation in force, like the curves.
+        return TwoPointPart(float(self.epsilon), 0.0)
 
     @override
     def loss_law(self, sensitivity: float) -> LossLaw:

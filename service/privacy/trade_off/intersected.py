@@ -73,6 +73,15 @@ class Intersected(AbstractTradeOff):
         )
 
     @override
+    def _power_at_formula(self, rate: float) -> Enclosure:
+        found = self.first.power_at(rate)
+        if found.relative_width() <= self._tolerance:
+            return found
+        other = self.second.power_at(rate)
+        tightened = _tightened(_alone(found), _alone(other), np.array([True]))
+        return tightened.at(0, Evidence.weakest(found.evidence, other.evidence))
+
+    @override
     def _profile_formula(self, epsilon: FloatArray) -> Bounds:
         profile = self.first.profile(epsilon)
         wide = self._wide(profile)
@@ -85,18 +94,18 @@ class Intersected(AbstractTradeOff):
         found = self.first.epsilon(delta)
         if found.relative_width() <= self._tolerance:
             return found
-        other = self.second.epsilon(delta)
-        return Enclosure(max(found.lower, other.lower), min(found.upper, other.upper), self._weakest)
-
-    @property
-    def _weakest(self) -> Evidence:
-        return Evidence.weakest(self.first.evidence, self.second.evidence)
+        return found.intersected(self.second.epsilon(delta))
 
     def _wide(self, bounds: Bounds) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         lower, upper = log_ends(bounds)
         with np.errstate(invalid="ignore"):
             gap = np.where(upper > lower, lower - upper, 0.0)
         return -np.expm1(gap) > self._tolerance
+
+
+def _alone(value: Enclosure) -> Bounds:
+    logs = (None if end is None else np.array([end]) for end in (value.log_lower, value.log_upper))
+    return Bounds(np.array([value.lower]), np.array([value.upper]), *logs)
 
 
 def _tightened(
