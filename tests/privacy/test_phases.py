@@ -70,7 +70,7 @@ def test_equal_steps_in_many_parts_are_those_in_one(remove: bool) -> None:
     """Parts whose rates differ by a rounding share their losses; the same steps in one part do not."""
     generator = random.Random(3)
     for _ in range(3):
-        sigma, rate = generator.uniform(0.6, 3.0), 10 ** generator.uniform(-3, -0.5)
+        sigma, rate = generator.uniform(0.6, 3.0), 10 ** generator.uniform(-2, -0.5)
         split = tuple((sigma, rate * (1 + k * 2.0**-52), 40) for k in range(8))
         many, one = (contour_pair(0.0, steps)[remove] for steps in (split, ((sigma, rate, 320),)))
         rates, epsilons = np.array([1e-6, 0.01, 0.5]), np.array([-0.3, 0.0, 0.2])

@@ -20,7 +20,15 @@ from service.privacy.composition.bent_majorant import MajorantGrid
 from service.privacy.composition.bent_panels import Bend, Contour
 from service.privacy.composition.bent_paths import REAL_LINE, SampledStep
 from service.privacy.composition.bent_sums import Float, roundoff
-from service.privacy.composition.contour_readings import Readings, nothing_known, read_points, read_profile, solve_tail
+from service.privacy.composition.contour_readings import (
+    Readings,
+    nothing_known,
+    prove_root,
+    read_points,
+    read_profile,
+    solve_profile,
+    solve_tail,
+)
 from service.privacy.enclosure import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
@@ -43,6 +51,9 @@ _NEAREST = 0.5
 
 _FINENESS = 3.0
 """Of majorants for reflected losses: |w|^x with x far below 0 is steep near the zeros of w."""
+
+_MOST_DRAWN, _DRAWS = 32, 4096
+"""Runs of so few steps are drawn so often for a first threshold."""
 
 _ROUNDS = 4
 _SETTLED = 1e-3
@@ -102,17 +113,52 @@ class BentRun:
                     break
         return result
 
+    @np.errstate(all="ignore")
+    def epsilon(self, delta: float, low: float, high: float) -> tuple[float, float] | None:
+        """Proved ends of the least eps >= 0 with delta(eps) <= delta, known to lie in [low, high]; None where none are."""
+        high = min(high, self._edge(0.0)) if self._reflected else high
+        center = 0.5 * (low + high) if math.isfinite(high) else math.nan
+        best: tuple[float, float] | None = None
+        for _ in range(_ROUNDS):
+            contour = self._contour(center, math.log(delta))
+            if contour is None:
+                break
+            moved = math.nan
+            for line in self._lines(contour):
+                moved = solve_profile(line, delta)
+                if not low <= moved <= high:
+                    moved = math.nan
+                    continue
+                proved = prove_root(line, moved, delta)
+                if proved is not None:
+                    best = proved if best is None else (max(best[0], proved[0]), min(best[1], proved[1]))
+                    if best[1] - best[0] <= GOOD_WIDTH * best[1]:
+                        return best
+                if abs(moved - center) > _SETTLED * abs(center):
+                    break
+            if not abs(moved - center) > _SETTLED * abs(center):
+                break
+            center = moved
+        return best
+
     def _next_threshold(self, line: BentLine, alpha: float) -> float:
-        """The threshold that the line finds for a rate, or a step of Newton's method, halved near the loss's end."""
+        """The threshold that the line finds for a rate, or a step of Newton's method in the logarithm of the distance
+        from the loss's end, on which scale the normal score of the tail is nearly a straight line.
+        """
         root = float(solve_tail(line, np.array([alpha]))[0])
         if math.isfinite(root):
             return root
         sums, log_scale = line.approximate(np.array([line.center]))
-        if not sums[0, 0] > 0:
+        tail, density = math.exp(log_scale[0, 0]) * sums[0, 0], math.exp(log_scale[3, 0]) * sums[3, 0]
+        distance = self._edge(line.center)
+        if not (0 < tail < 1 and density > 0):
             return math.nan
-        step = (math.log(sums[0, 0]) + log_scale[0, 0] - math.log(alpha)) * sums[0, 0] / sums[3, 0]
-        limit = 0.5 * self._edge(line.center) if self._reflected else 4 * self._deviation
-        return line.center + float(np.clip(step, -limit, limit))
+        score = -float(ndtri(tail))
+        slope = distance * density / (math.exp(-0.5 * score**2) / math.sqrt(2 * math.pi))
+        step = float(np.clip((-float(ndtri(alpha)) - score) / slope, -4.0, 4.0))
+        if self._reflected:
+            return line.center + distance * -math.expm1(-step)
+        return line.center + distance * math.expm1(step)
 
     def _edge(self, threshold: float) -> float:
         """Distance of a threshold from N ln(1 - p), the least loss, or of a reflected one from the largest."""
@@ -174,6 +220,8 @@ class BentRun:
     def _first_threshold(self, alpha: float) -> float:
         """A guess of the c with P0(S > c) = alpha: a normal core plus, to the right, one rare jump."""
         step, mean, deviation = self._step, self._mean, self._deviation
+        if step.count <= _MOST_DRAWN and 10 / _DRAWS <= alpha <= 1 - 10 / _DRAWS:
+            return self._drawn_threshold(alpha)
         if self._reflected:
             return self._saddle_threshold(alpha)
 
@@ -188,6 +236,15 @@ class BentRun:
             middle = 0.5 * (low + high)
             low, high = (middle, high) if log_tail(middle) > math.log(alpha) else (low, middle)
         return high
+
+    def _drawn_threshold(self, alpha: float) -> float:
+        """The same from drawn losses: what few steps add up to has no simpler law. Always the same draws."""
+        step, generator = self._step, np.random.default_rng(0)
+        v = generator.normal(step.mean, 1 / step.sigma, (_DRAWS, step.count))
+        if self._reflected:
+            v += (generator.random((_DRAWS, step.count)) < step.rate) / step.sigma**2
+        loss = np.log1p(step.rate * np.expm1(v)).sum(axis=1)
+        return float(np.quantile(-loss if self._reflected else loss, 1 - alpha))
 
     def _saddle_threshold(self, alpha: float) -> float:
         """The same by the saddle point: a tail of losses that have a smallest value is unimodal."""
