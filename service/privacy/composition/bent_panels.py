@@ -133,7 +133,8 @@ class Contour:
         corners = self.bend.points(self.bend.places())
         size = self.log_sizes(self.grid.estimates(self.moments_at(corners)).min(axis=0), corners, 0.0)
         small = np.flatnonzero(size < self.goal - 3)
-        end = int(small[0]) if len(small) else 0
+        # One more: the path that serves the last panel best is not the best at its end.
+        end = min(int(small[0]) + 1, len(corners) - 1) if len(small) else 0
         return corners[: end + 1], size[: end + 1]
 
     def lay_out(self) -> bool:
