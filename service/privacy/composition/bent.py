@@ -10,17 +10,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import islice, product
 
 import numpy as np
-from scipy.special import log_ndtr, ndtri
+from scipy.special import log_ndtr, ndtr, ndtri
 
 from service.privacy.composition.bent_line import BentLine
 from service.privacy.composition.bent_majorant import MajorantGrid
 from service.privacy.composition.bent_panels import Bend, Contour
 from service.privacy.composition.bent_paths import REAL_LINE, SampledStep
 from service.privacy.composition.bent_sums import Float, roundoff
-from service.privacy.composition.contour_readings import Readings, nothing_known, read_points, read_profile, solve_tail
+from service.privacy.composition.contour_readings import (
+    Readings,
+    nothing_known,
+    prove_root,
+    read_points,
+    read_profile,
+    solve_profile,
+    solve_tail,
+)
 from service.privacy.enclosure import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
@@ -31,7 +40,7 @@ _TOLERANCE = 1e-8
 """What quadrature and ends may leave out, relative to the number read: steers."""
 
 _SMALLEST_NOISE, _LARGEST_NOISE = 0.2, 15.0
-_LARGEST_RATE = 0.45
+_LARGEST_RATE = 0.9
 """Where paths are tried: the grids of much larger noise would be long, rates near 1 have no jumps."""
 
 _FRACTIONS = (1.0, 0.4)
@@ -43,6 +52,9 @@ _NEAREST = 0.5
 
 _FINENESS = 3.0
 """Of majorants for reflected losses: |w|^x with x far below 0 is steep near the zeros of w."""
+
+_MOST_DRAWN, _DRAWN = 32, 131_072
+"""Runs of so few steps are drawn for a first threshold, so many steps in all."""
 
 _ROUNDS = 4
 _SETTLED = 1e-3
@@ -94,7 +106,7 @@ class BentRun:
     def profile(self, epsilon: float, log_delta: float) -> Readings:
         """ln delta at one epsilon; `log_delta`: about its value, rather below it (steers)."""
         result, here = Readings(np.full((1, 1), -np.inf), np.zeros((1, 1))), np.zeros(1, dtype=np.intp)
-        contour = self._contour(epsilon, log_delta)
+        contour = self._contour(epsilon, log_delta, 2)
         if contour is not None:
             for line in self._lines(contour):
                 result.tighten(here, read_profile(line, np.array([epsilon])))
@@ -102,17 +114,80 @@ class BentRun:
                     break
         return result
 
+    @np.errstate(all="ignore")
+    def epsilon(self, delta: float, low: float, high: float) -> tuple[float, float] | None:
+        """Proved ends of the least eps >= 0 with delta(eps) <= delta, known to lie in [low, high]; None where none are."""
+        center = float(np.clip(self._first_epsilon(delta), low, high))
+        best: tuple[float, float] | None = None
+        for _ in range(_ROUNDS):
+            contour = self._contour(center, math.log(delta), 2)
+            if contour is None:
+                break
+            moved = math.nan
+            for line in self._lines(contour):
+                moved = self._next_epsilon(line, delta, low, high)
+                proved = prove_root(line, moved, delta) if low <= moved <= high else None
+                if proved is not None:
+                    best = proved if best is None else (max(best[0], proved[0]), min(best[1], proved[1]))
+                    if best[1] - best[0] <= GOOD_WIDTH * best[1]:
+                        return best
+                if abs(moved - center) > _SETTLED * min(abs(center), self._edge(center)):
+                    break
+            if not abs(moved - center) > _SETTLED * min(abs(center), self._edge(center)):
+                break
+            center = moved
+        return best
+
+    def _next_epsilon(self, line: BentLine, delta: float, low: float, high: float) -> float:
+        """The root that the line finds, or a step as in `_next_threshold`."""
+        root = solve_profile(line, delta)
+        if low <= root <= high:
+            return root
+        sums, log_scale = line.approximate(np.array([line.center]))
+        value, fall = math.exp(log_scale[2, 0]) * sums[2, 0], math.exp(log_scale[0, 0] + line.center) * sums[0, 0]
+        return float(np.clip(self._moved(line.center, value, fall, delta), low, high))
+
+    def _moved(self, threshold: float, value: float, fall: float, wanted: float) -> float:
+        """One step of Newton's method from a threshold where a tail is `value` and falls by `fall`, in the logarithm of
+        the distance from the loss's end, on which scale the normal score of the tail is nearly a straight line.
+        """
+        distance = self._edge(threshold)
+        if not (0 < value < 1 and fall > 0):
+            return math.nan
+        score = -float(ndtri(value))
+        slope = distance * fall / (math.exp(-0.5 * score**2) / math.sqrt(2 * math.pi))
+        step = float(np.clip((-float(ndtri(wanted)) - score) / slope, -4.0, 4.0))
+        return threshold + distance * (-math.expm1(-step) if self._reflected else math.expm1(step))
+
+    def _first_epsilon(self, delta: float) -> float:
+        """A guess of the root of delta(eps) = delta.
+
+        To the right a normal core plus one rare jump; reflected delta is about a third of the tail times the distance
+        from the loss's end.
+        """
+        step = self._step
+        if self._reflected:
+            levels = -np.geomspace(0.01, 40.0, 60)  # scores
+            logs = np.array([self._drawn_distance(score) for score in levels])
+            thirds = np.logaddexp(-60.0, log_ndtr(levels) + logs) - 1.1
+            return self._edge(0.0) - math.exp(float(np.interp(math.log(delta), thirds[::-1], logs[::-1])))
+        eps = np.geomspace(1e-8, 60 / step.sigma**2 + 10, 400)
+        v = np.where(eps < 600, np.log1p(np.expm1(np.minimum(eps, 600.0)) / step.rate), eps - math.log(step.rate))
+        y = step.sigma * (v - step.mean)
+        jump = np.log(step.rate) + log_ndtr(1 / step.sigma - y) + np.log1p(-np.exp(-np.minimum(eps, 1.0)) * 0.5)
+        score = eps / self._deviation + 0.5 * self._deviation
+        core = log_ndtr(-score) + np.log(self._deviation / (1 + score))
+        about = np.logaddexp(jump + math.log(step.count), core)
+        return float(np.interp(-math.log(delta), -about, eps))
+
     def _next_threshold(self, line: BentLine, alpha: float) -> float:
-        """The threshold that the line finds for a rate, or a step of Newton's method, halved near the loss's end."""
+        """The threshold that the line finds for a rate, or a step towards it."""
         root = float(solve_tail(line, np.array([alpha]))[0])
         if math.isfinite(root):
             return root
         sums, log_scale = line.approximate(np.array([line.center]))
-        if not sums[0, 0] > 0:
-            return math.nan
-        step = (math.log(sums[0, 0]) + log_scale[0, 0] - math.log(alpha)) * sums[0, 0] / sums[3, 0]
-        limit = 0.5 * self._edge(line.center) if self._reflected else 4 * self._deviation
-        return line.center + float(np.clip(step, -limit, limit))
+        tail, density = math.exp(log_scale[0, 0]) * sums[0, 0], math.exp(log_scale[3, 0]) * sums[3, 0]
+        return self._moved(line.center, tail, density, alpha)
 
     def _edge(self, threshold: float) -> float:
         """Distance of a threshold from N ln(1 - p), the least loss, or of a reflected one from the largest."""
@@ -132,10 +207,11 @@ class BentRun:
             if line.usable:
                 yield line
 
-    def _contour(self, center: float, log_level: float) -> Contour | None:
+    def _contour(self, center: float, log_level: float, poles: int = 1) -> Contour | None:
         """A contour for thresholds near `center` that reads numbers of about e^log_level; None where none was found.
 
-        The cheapest, or the next one if that fails; a reflected loss has finer grids and so only one try.
+        `poles`: of the kernel of what is read, each of which makes it smaller by about theta. The cheapest contour, or
+        the next one if that fails; a reflected loss has finer grids and so only one try.
         """
         if not (math.isfinite(center + log_level) and min(self._edge(center), self._deviation) > 1e-100):
             return None
@@ -148,7 +224,7 @@ class BentRun:
             tilt, fineness = (1.0, _FINENESS) if self._reflected else (theta, 1.0)
             grid = MajorantGrid(step, need, tilt, fineness)
             value = float(self._real(grid, np.array([theta]))[0])
-            goal = math.log(_TOLERANCE) + log_level - value + (theta - 1) * center
+            goal = math.log(_TOLERANCE) + log_level - value + (theta - 1) * center + (poles - 1) * math.log(theta)
             for width, angle in product(self._widths(center), _ANGLES if math.isfinite(goal) else ()):
                 bend = Bend(theta, width, angle, side)
                 contour = Contour(grid, bend, center, goal, value, self._reflected)
@@ -174,6 +250,12 @@ class BentRun:
     def _first_threshold(self, alpha: float) -> float:
         """A guess of the c with P0(S > c) = alpha: a normal core plus, to the right, one rare jump."""
         step, mean, deviation = self._step, self._mean, self._deviation
+        # The score of the losses nearer to the loss's end than the threshold.
+        score = float(ndtri(alpha)) if self._reflected else -float(ndtri(alpha))
+        distance = math.exp(self._drawn_distance(score))
+        if math.isfinite(distance):
+            least = step.count * math.log1p(-step.rate)
+            return -least - distance if self._reflected else least + distance
         if self._reflected:
             return self._saddle_threshold(alpha)
 
@@ -188,6 +270,35 @@ class BentRun:
             middle = 0.5 * (low + high)
             low, high = (middle, high) if log_tail(middle) > math.log(alpha) else (low, middle)
         return high
+
+    @cached_property
+    def _drawn(self) -> FloatArray:
+        """Sorted distances of drawn losses from the least loss, empty where there are too many steps: what few steps add
+        up to has no simple law. Always the same draws.
+        """
+        step, generator = self._step, np.random.default_rng(0)
+        if step.count > _MOST_DRAWN:
+            return np.zeros(0)
+        draws = max(_DRAWN // step.count, 4096)
+        v = generator.normal(step.mean, 1 / step.sigma, (draws, step.count))
+        if self._reflected:
+            v += (generator.random((draws, step.count)) < step.rate) / step.sigma**2
+        return np.sort(np.log1p(np.exp(v + step.log_odds)).sum(axis=1))
+
+    def _drawn_distance(self, score: float) -> float:
+        """About ln of the distance from the loss's end that a share Phi(score) of losses is within; NaN if not known.
+
+        Beyond the draws it is about linear in the score.
+        """
+        if len(self._drawn) == 0:
+            return math.nan
+        at = np.array([10, 60]) / len(self._drawn)
+        if score > -float(ndtri(at[0])):
+            return math.nan
+        if score >= float(ndtri(at[0])):
+            return math.log(float(np.quantile(self._drawn, float(ndtr(score)))))
+        logs, scores = np.log(np.quantile(self._drawn, at)), ndtri(at)
+        return float(logs[0] + (logs[1] - logs[0]) / (scores[1] - scores[0]) * (score - scores[0]))
 
     def _saddle_threshold(self, alpha: float) -> float:
         """The same by the saddle point: a tail of losses that have a smallest value is unimodal."""

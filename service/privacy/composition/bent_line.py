@@ -25,6 +25,9 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 ComplexLongArray = NDArray[np.complexfloating[Any, Any]]
 
 _SCALE_POLES = np.array([[0.0], [1.0], [1.0], [0.0]])
+_FAR = 2.0
+"""Of |ln (1 - p)^x| at the far end of a contour: beyond it what M is next to 1 by loses its digits."""
+
 _MOST_TERMS = 3_000_000
 """Terms of the double sums that one contour may have: bounds its time."""
 
@@ -59,8 +62,10 @@ class BentLine:
         self.theta, self.center, self.deviation = contour.bend.theta, contour.center, deviation
         self._contour, self._value, self._kind = contour, contour.value, kind
         self._count = contour.grid.step.count
-        # Reflected losses are read near their largest value, where F = ((1 - p)^-z M)^N e^{...} keeps its digits.
-        self._least = np.log1p(-kind(contour.grid.step.rate)) if contour.reflected else kind(0)
+        # Next to the least loss, and to a reflected one's largest value, F = ((1 - p)^-z M)^N e^{...} keeps its digits.
+        log_unsampled = math.log1p(-contour.grid.step.rate)
+        self._from_least = contour.reflected or -log_unsampled * float(contour.panels.end.real.max()) > _FAR
+        self._least = np.log1p(-kind(contour.grid.step.rate)) if self._from_least else kind(0)
         self.usable = self._evaluate(self._nodes())
 
     def _nodes(self) -> Nodes:
@@ -85,9 +90,7 @@ class BentLine:
             path = self._contour.panels.paths.chosen(np.array([panel]))
             own = slice(panel * NODES, (panel + 1) * NODES)
             there = 1 - nodes.x[own] if self._contour.reflected else nodes.x[own]
-            path_nodes = PathNodes(
-                self._contour.grid.step, path, self._kind, tau, spacing, from_least=self._contour.reflected
-            )
+            path_nodes = PathNodes(self._contour.grid.step, path, self._kind, tau, spacing, from_least=self._from_least)
             sums = moments(path_nodes, there, nodes.t[own])
             found.append(Moments(sums.real, sums.imag, sums.error + math.exp(min(log_error, 700.0))))
         real = np.concatenate([part.real for part in found])
@@ -135,9 +138,12 @@ class BentLine:
         kind, unit, count = self._kind, roundoff(self._kind), self._count
         x, t = nodes.x - kind(self.theta), nodes.t
         logs, relative = self._log_moments(sums)
-        # Reflected: N (1 - z) ln(1 - p) on top, of z -> 1 - conj(z).
-        least = count * self._least
-        center, value = kind(self.center) + least, kind(self._value) - least * (1 - kind(self.theta))
+        # (1 - p)^{N z} on top, or of z -> 1 - conj(z).
+        least, theta = count * self._least, kind(self.theta)
+        if self._contour.reflected:
+            center, value = kind(self.center) + least, kind(self._value) - least * (1 - theta)
+        else:
+            center, value = kind(self.center) - least, kind(self._value) - least * theta
         exponent = count * logs[0] - value - x * center
         phase = count * logs[1] - t * center
         size_of_logs = count * np.hypot(logs[0], logs[1]).astype(np.float64)

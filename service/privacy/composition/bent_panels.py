@@ -35,6 +35,9 @@ _CORNERS = 8
 _CORNER = np.exp(2j * math.pi * (np.arange(_CORNERS) + 0.5) / _CORNERS) / math.cos(math.pi / _CORNERS)
 """Of the octagon around the unit circle."""
 
+_ENOUGH = 15.0
+"""Nats below the goal from which |F| needs not be smaller at all."""
+
 _ROUNDS = 7
 _MOST_PANELS = 64
 _DOUBLINGS = 40
@@ -133,7 +136,8 @@ class Contour:
         corners = self.bend.points(self.bend.places())
         size = self.log_sizes(self.grid.estimates(self.moments_at(corners)).min(axis=0), corners, 0.0)
         small = np.flatnonzero(size < self.goal - 3)
-        end = int(small[0]) if len(small) else 0
+        # One more: the path that serves the last panel best is not the best at its end.
+        end = min(int(small[0]) + 1, len(corners) - 1) if len(small) else 0
         return corners[: end + 1], size[: end + 1]
 
     def lay_out(self) -> bool:
@@ -165,7 +169,9 @@ class Contour:
         """The path and radius (their numbers) that serve each panel best, and about ln of its error."""
         tips = _polygons(starts, ends, np.array([2.4]))[:, 0, ::2]
         sizes = self.log_sizes(self.grid.estimates(self.moments_at(tips.ravel())), tips.ravel(), 0.0)
-        path = sizes.reshape(-1, *tips.shape).max(axis=-1).argmin(axis=0)
+        # Smaller than need be is no merit: what is proved of such paths rests on tails that nobody made so small.
+        sizes = np.maximum(sizes.reshape(-1, *tips.shape).max(axis=-1), self.goal - _ENOUGH)
+        path = sizes.argmin(axis=0)
         polygons = _polygons(starts, ends, _RADII)
         majorants = self.grid.plain(self.grid.family.chosen(path), self.moments_at(polygons.reshape(len(starts), -1)))
         sizes = self.log_sizes(majorants.reshape(polygons.shape), polygons, 0.0).max(axis=-1)

@@ -30,9 +30,9 @@ from service.privacy.composition.contour_line import ContourLine
 from service.privacy.composition.contour_readings import (
     IndexArray,
     Readings,
+    prove_root,
     read_points,
     read_profile,
-    root_margins,
     solve_profile,
 )
 from service.privacy.composition.contour_run import CUT_DIGITS, ContourRun
@@ -102,7 +102,8 @@ class ContourTradeOff(AbstractTradeOff):
         """Bounds that need no line. Laplace and two-point steps always say something of the record."""
         transform = self._run.transform(CUT_DIGITS[-1], reflected=self._reflected)
         log_silent = self._run.log_unsampled if self._run.is_gaussian else -math.inf
-        return FallbackBounds(self._run.gaussian_mu_squared, log_silent, self._reflected, transform)
+        steps = tuple(step for group in self._run.groups for step in group) if log_silent > -math.inf else ()
+        return FallbackBounds(self._run.gaussian_mu_squared, log_silent, self._reflected, transform, steps)
 
     @cached_property
     def _bent(self) -> BentRun | None:
@@ -261,7 +262,12 @@ class ContourTradeOff(AbstractTradeOff):
                 best = found if best is None else best.intersected(found)
                 if best.relative_width() <= _GOOD_WIDTH:
                     return best
-        return self._epsilon_by_bisection(delta, rounds) if best is None else best
+        if best is None:
+            best = self._epsilon_by_bisection(delta, rounds)
+        if best.relative_width() > _WIDE and self._bent is not None and best.upper > 0:
+            proved = self._bent.epsilon(delta, best.lower, best.upper)
+            best = best if proved is None else best.intersected(Enclosure(*proved, self.evidence))
+        return best
 
     def _has_end(self, rung: Rung) -> bool:
         """Whether it is worth while to try other lines beside this one: in runs of Gaussian steps it always is."""
@@ -278,15 +284,8 @@ class ContourTradeOff(AbstractTradeOff):
             rung, threshold = nearest, solve_profile(nearest.line, delta)
         if not 0 < threshold < math.inf:
             return None
-        level = math.log(delta)
-        slack = 1e-15 * (1 + abs(level))  # the rounding of ln delta, many times over
-        for margin in root_margins(rung.line, threshold):
-            ends = np.array([max(threshold - margin, 0.0), threshold + margin])
-            proved = read_profile(rung.line, ends)
-            left = ends[0] == 0 or proved.lower[0, 0] >= level + slack
-            if left and proved.upper[0, 1] <= level - slack:
-                return Enclosure(float(ends[0]), float(ends[1]), self.evidence)
-        return None
+        proved = prove_root(rung.line, threshold, delta)
+        return None if proved is None else Enclosure(*proved, self.evidence)
 
     def _epsilon_by_bisection(self, delta: float, rounds: int) -> Enclosure:
         """The same from the enclosures of the profile by straight lines, however wide: one bisection for each end."""

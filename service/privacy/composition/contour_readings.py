@@ -279,7 +279,23 @@ def _newton(line: Line, c: FloatArray, row: int, sign: float, level: FloatArray)
         return np.where((residual < 1e-6) | (high - low < 1e-12 * line.deviation), c, np.nan)
 
 
-def root_margins(line: Line, threshold: float) -> Iterator[float]:
+def prove_root(line: Line, threshold: float, delta: float) -> tuple[float, float] | None:
+    """Proved ends around an approximate root `threshold` of delta(eps) = delta; None where the line cannot.
+
+    Thresholds below 0 are cut off: the answer is the least eps >= 0.
+    """
+    level = math.log(delta)
+    slack = 1e-15 * (1 + abs(level))  # the rounding of ln delta, many times over
+    for margin in _root_margins(line, threshold):
+        ends = np.array([max(threshold - margin, 0.0), threshold + margin])
+        proved = read_profile(line, ends)
+        left = ends[0] == 0 or proved.lower[0, 0] >= level + slack
+        if left and proved.upper[0, 1] <= level - slack:
+            return float(ends[0]), float(ends[1])
+    return None
+
+
+def _root_margins(line: Line, threshold: float) -> Iterator[float]:
     """Distances from an approximate root of the profile within which its true root should lie, smallest first."""
     integrals = line.integrals(np.array([threshold]))
     sums, _ = line.approximate(np.array([threshold]))

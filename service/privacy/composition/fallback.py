@@ -11,8 +11,12 @@ processing. So
 
 Chernoff and Hoelder add, for tilts s > 1, power <= alpha^{1-1/s} e^{K(s)/s} and
 delta(eps) <= e^{K(s) - (s-1) eps} (1/s)(1-1/s)^{s-1}; and for 0 < s < 1, by Markov at the threshold ln(1/alpha),
-beta(alpha) <= e^{K(s)} alpha^{-(1-s)}, and 1 - delta(eps) = E0 min(w, e^eps) <= e^{K(s) + (1-s) eps}. The moments are those of the law cut at far jumps; each of these bounds holds
-for what the cut keeps, and the mass of H1 beyond it is added.
+beta(alpha) <= e^{K(s)} alpha^{-(1-s)}, and 1 - delta(eps) = E0 min(w, e^eps) <= e^{K(s) + (1-s) eps}. The moments are
+those of the law cut at far jumps; each of these bounds holds for what the cut keeps, and the mass of H1 beyond it is
+added.
+
+In the remove direction the loss S' has a largest value, and small rates are read next to it: with thresholds c_i such
+that prod P1(L'_i > c_i)^{N_i} >= alpha, P1(S' > c) >= alpha for c = sum N_i c_i, so power(alpha) >= e^c alpha.
 """
 
 from __future__ import annotations
@@ -21,9 +25,11 @@ import math
 from functools import cached_property
 
 import numpy as np
+from scipy.special import ndtri_exp
 
 from service.privacy.composition.contour_readings import Readings
 from service.privacy.composition.loss_transform import LossTransform
+from service.privacy.composition.sampled_gaussian import SampledSteps
 from service.privacy.enclosure import Enclosure, Evidence, FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.gaussian import gaussian_curve
@@ -38,12 +44,19 @@ class FallbackBounds:
     """
 
     def __init__(
-        self, gaussian_mu_squared: float, log_unsampled: float, reflected: bool, transform: LossTransform | None
+        self,
+        gaussian_mu_squared: float,
+        log_unsampled: float,
+        reflected: bool,
+        transform: LossTransform | None,
+        steps: SampledSteps = (),
     ) -> None:
+        """`steps`: all sampled Gaussian steps, where there are no others but Gaussian ones."""
         mu = math.sqrt(gaussian_mu_squared)
         slack = 400 * UNIT_ROUNDOFF
         self._gaussian = gaussian_curve(Enclosure(mu * (1 - slack), mu * (1 + slack), Evidence.CERTIFIED))
         self._log_unsampled, self._reflected, self._transform = log_unsampled, reflected, transform
+        self._steps = steps if gaussian_mu_squared == 0 and reflected else ()
 
     @cached_property
     def _tilts(self) -> tuple[FloatArray, FloatArray]:
@@ -70,6 +83,7 @@ class FallbackBounds:
         points = self._gaussian.points(alpha)
         lower = np.maximum(np.log(points.power.lower), np.log(-np.expm1(self._log_missed(alpha))) - _SLACK)
         if self._reflected:
+            lower = np.fmax(lower, self._next_to_the_largest_loss(alpha))
             upper = np.log(self._gaussian.points(self._boosted(alpha)).power.upper)
         else:
             upper = np.log(math.exp(self._log_unsampled) * points.power.upper - math.expm1(self._log_unsampled))
@@ -81,6 +95,21 @@ class FallbackBounds:
             holder = exponent.min(axis=1) + _SLACK * (1 + np.abs(np.log(alpha)))
             upper = np.minimum(upper, np.logaddexp(holder, self._log_dropped))
         return lower, np.minimum(upper + _SLACK, 0.0)
+
+    def _next_to_the_largest_loss(self, alpha: FloatArray) -> FloatArray:
+        """ln alpha + c, see the module: every step takes the same share alpha^{1/N} from (1 - p_i) Phi alone."""
+        level = np.log(alpha)
+        if not self._steps:
+            return np.full_like(level, -np.inf)
+        share = level / sum(count for _, _, count in self._steps)
+        total, size = level, np.abs(level)
+        for sigma, rate, count in self._steps:
+            log_score = share - math.log1p(-rate) + _SLACK * (1 + np.abs(share))
+            y = np.where(log_score < 0, ndtri_exp(np.minimum(log_score, -1e-300)), np.nan)
+            y = y + 1e-10 * (1 + np.abs(y))  # the accuracy of the score, many times over
+            loss = np.log1p(rate * np.expm1(np.minimum(y / sigma - 0.5 / sigma**2, 700.0)))
+            total, size = total - count * loss, size + count * np.abs(loss)
+        return np.where(np.isnan(total), -np.inf, total - _SLACK * size)
 
     def _boosted(self, alpha: FloatArray) -> FloatArray:
         """alpha / q from above, at most 1."""

@@ -19,7 +19,8 @@ from functools import cached_property
 
 import numpy as np
 
-from service.privacy.composition.sampled_gaussian_grid import Grid
+from service.privacy.composition.sampled_gaussian_grid import Grid, Layout
+from service.privacy.composition.sampled_gaussian_shared import moment_sums
 from service.privacy.enclosure import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_ROUNDOFF
 
@@ -29,8 +30,17 @@ _LARGEST_CHUNK = 1_000_000
 _FEW_STEPS = 100
 """Runs with fewer sampled steps have transforms that fall slowly: their lines are long and want finer steps."""
 
+_FEW_SAMPLED = 5.0
+"""Sampled records expected below which a transform of many steps falls slowly, too."""
+
 _NEGLIGIBLE = 1e-14
 """A bound of K's trapezoid error below this needs no sharper one."""
+
+_SHARED_GAIN = 20
+"""Times that a product with a shared number is cheaper than a number of one's own."""
+
+_FEWEST_SHARED = 4
+"""Parts of similar noise that share the nodes' losses; fewer are cheaper each with nodes where it needs them."""
 
 LARGEST_ETA = 20.0
 """Largest shift of the paths behind majorants."""
@@ -77,20 +87,14 @@ class SampledGaussianParts:
         self.sigma, self.rate, self.count = (np.array(column, dtype=np.float64) for column in zip(*steps, strict=True))
         # Nats: trapezoid errors of e^-need per step are below 1e-18 for the whole run.
         self._need = math.log(float(self.count.sum())) + 42.0
-        # Each of few steps turns by up to 9/sqrt(N) radians per deviation of y, and is tilted by as many deviations.
-        share = 12.0 / math.sqrt(float(self.count.sum()))
-        smooth_step = 2 * math.pi / (math.sqrt(2 * self._need) / 0.9 + share)
-        strip_step = (
-            2 * math.pi * 0.7 * math.pi * float(self.sigma.min()) / (self._need + 15.0 + self._growth(deviation))
-        )
-        self.step = max(math.floor(min(smooth_step, strip_step) * 2.0**20), 1) * 2.0**-20
-        goal = digits * math.log(10) + np.log(2 * self.count)
-        reach = np.maximum(np.sqrt(2 * goal), 1 / self.sigma + np.sqrt(2 * np.maximum(goal + np.log(self.rate), 0.0)))
-        self._first = -math.ceil((math.sqrt(2 * self._need) + 2.0 + share) / self.step)
-        self._kept = math.ceil(float(reach.max()) / self.step) - self._first + 1
-        self.nodes = self._kept + -self._kept % SUM_BLOCK  # whole blocks; the nodes added have no weight
-        end = (self._first + self._kept - 0.5) * self.step
-        log_null = np.full(len(self.sigma), -0.5 * end**2 - math.log(2))
+        self._layout = self._laid_out(deviation, digits)
+        self.nodes = self._layout.nodes
+        self.step = self._layout.steps
+        """Spacing of the nodes in y, shape (parts,)."""
+        end = (self._layout.first + self._layout.kept - 0.5) * self._layout.spacing
+        if self._layout.in_u:
+            end = (self.sigma * (end - self._log_odds) + 0.5 / self.sigma) * (1 - 1e-13)
+        log_null = np.asarray(-0.5 * end**2 - math.log(2), dtype=np.float64)
         self.log_dropped_null = log_null
         self.log_dropped_alternative = np.logaddexp(
             log_null, np.log(0.5 * self.rate) - 0.5 * np.maximum(end - 1 / self.sigma, 0.0) ** 2
@@ -98,12 +102,43 @@ class SampledGaussianParts:
         """ln of the mass of H0 and of H1 beyond the cut, per step, from Phi(-x) <= e^{-x^2/2}/2; shape (parts,)."""
         self.dropped = np.exp(np.logaddexp(log_null, self.log_dropped_alternative))
 
+    @property
+    def _log_odds(self) -> FloatArray:
+        return np.log(self.rate) - np.log1p(-self.rate)
+
+    def _laid_out(self, deviation: float, digits: float) -> Layout:
+        """The nodes: of y, or of u where several parts share their exponentials."""
+        # Each of few steps turns by up to 9/sqrt(N) radians per deviation of y, and is tilted by as many deviations.
+        share = 12.0 / math.sqrt(float(self.count.sum()))
+        smooth_step = 2 * math.pi / (math.sqrt(2 * self._need) / 0.9 + share)
+        strip_share = 2 * math.pi * 0.7 * math.pi / (self._need + 15.0 + self._growth(deviation))
+        goal = digits * math.log(10) + np.log(2 * self.count)
+        reach = np.maximum(np.sqrt(2 * goal), 1 / self.sigma + np.sqrt(2 * np.maximum(goal + np.log(self.rate), 0.0)))
+        left = math.sqrt(2 * self._need) + 2.0 + share
+        in_u = len(self.sigma) >= _FEWEST_SHARED
+        if in_u:
+            wanted = min(smooth_step / float(self.sigma.max()), strip_share)
+            origin = self._log_odds - 0.5 / self.sigma**2
+            low, high = origin - left / self.sigma, origin + reach / self.sigma
+        else:
+            wanted = min(smooth_step, strip_share * float(self.sigma.min()))
+            low, high = np.full(1, -left), np.full_like(self.sigma, float(reach.max()))
+        spacing = max(math.floor(wanted * 2.0**20), 1) * 2.0**-20
+        first = math.floor(float(low.min()) / spacing)
+        kept = np.ceil(high / spacing).astype(np.intp) - first + 1
+        nodes = int(kept.max())
+        steps = self.sigma * spacing if in_u else np.full_like(self.sigma, spacing)
+        # Whole blocks; the nodes added have no weight.
+        return Layout(spacing, first, nodes + -nodes % SUM_BLOCK, steps, kept, in_u)
+
     def _growth(self, deviation: float) -> float:
         """About how much (nats) e^{t arg w} grows on a strip at the greatest height t of a line: steers the step."""
         highest = 9.0 / max(deviation, 1e-3)
         steps = float(self.count.sum())
         if steps >= _FEW_STEPS:
-            return min(0.9 * highest, 120.0)
+            # About one sampled step: what no jump disturbs does not fall, and lines are longer.
+            rare = float(self.count @ self.rate) < _FEW_SAMPLED
+            return min((1.35 if rare else 0.9) * highest, 180.0 if rare else 120.0)
         # Few steps: |M| falls only like exp(-sigma^2 ln^2(t p e^{-1/(2 sigma^2)})/2).
         falls = math.sqrt(88 / steps) / self.sigma + 0.5 / self.sigma**2 - np.log(self.rate)
         return min(0.9 * max(highest, math.exp(min(float(falls.min()), 20.0))), 300.0)
@@ -112,7 +147,7 @@ class SampledGaussianParts:
     def identity_error(self) -> FloatArray:
         """Error per step of the sums at tilts 0 and 1 behind E0(w - 1) = 0: trapezoid, cut, and the grid's two ends."""
         grid = self.grid
-        ends = grid.weight[:, [0, grid.kept - 1]] * (1 + np.exp(grid.loss[:, [0, grid.kept - 1]]))
+        ends = grid.at_ends(grid.weight) * (1 + np.exp(grid.at_ends(grid.loss)))
         return self._plain_quadrature_error + self.dropped + ends.sum(axis=1)
 
     @property
@@ -120,10 +155,15 @@ class SampledGaussianParts:
         """Number of array elements of one (parts, nodes) array: the unit of this engine's cost."""
         return self.nodes * len(self.sigma)
 
+    @property
+    def line_size(self) -> int:
+        """What one node of a line costs, in the same unit: multiplying and adding is cheap beside exponentials."""
+        return self.nodes * (1 + len(self.sigma) // _SHARED_GAIN) if self._layout.in_u else self.size
+
     @cached_property
     def grid(self) -> Grid:
         """Nodes, losses and weights; built on first use."""
-        return Grid.build(self.sigma, self.rate, self.step, self._first, self.nodes, self._kept)
+        return Grid.build(self.sigma, self.rate, self._layout)
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
         """K, K', K'' at real tilts, shape (S,), with a bound of the error of K, infinite where the grid ends too early.
@@ -137,8 +177,12 @@ class SampledGaussianParts:
 
     def _cumulants(self, tilts: FloatArray) -> RealCumulants:
         grid = self.grid
-        weights, shift = grid.tilted(tilts)
-        sums = np.matmul(weights.swapaxes(0, 1), grid.columns).swapaxes(0, 1)  # (S, parts, 5)
+        sums = None if grid.soft is None else moment_sums(grid, grid.soft, tilts)
+        if sums is None:
+            weights, shift = grid.tilted(tilts)
+            sums = np.matmul(weights.swapaxes(0, 1), grid.columns).swapaxes(0, 1)  # (S, parts, 5)
+        else:
+            weights, shift = None, np.zeros(sums.shape[:2])
         total = sums[:, :, 0]
         mean, square = sums[:, :, 1] / total, sums[:, :, 2] / total
         log_total = shift + np.log(total)
@@ -185,7 +229,7 @@ class SampledGaussianParts:
         """
         return 2.1 * np.exp(self._strips[1].min(axis=0))
 
-    def _quadrature_error(self, tilts: FloatArray, weights: FloatArray, total: FloatArray) -> FloatArray:
+    def _quadrature_error(self, tilts: FloatArray, weights: FloatArray | None, total: FloatArray) -> FloatArray:
         """Trapezoid error of M(s), relative to M(s), shape (S, parts).
 
         |M_h - M| <= 2 sup_{|Im y| = a} int |phi w^s| / (e^{2 pi a/h} - 1), |phi(y+ia)| = e^{a^2/2} phi(y), and
@@ -198,6 +242,8 @@ class SampledGaussianParts:
         error = 2.1 * np.exp(coarse.min(axis=0))
         if float((error @ self.count).max()) < _NEGLIGIBLE:
             return error
+        if weights is None:
+            weights = np.exp(tilts[:, None, None] * self.grid.loss + self.grid.log_weight)
         for half_width, log_kernel in zip(a, exponent, strict=True):
             growth = self.inverse_modulus_growth(tilts[:, None, None], half_width, weights) / total
             error = np.fmin(error, 2.1 * np.exp(log_kernel) * np.maximum(growth, 1.0))
@@ -209,7 +255,7 @@ class SampledGaussianParts:
         Both 1 - 2 r sin^2(a/(2 sigma)) and cos(a/(2 sigma)) are below it; r is taken half a node further right.
         """
         half = (0.5 * a / self.sigma)[..., None]
-        near = np.minimum(1.0, self.grid.responsibility * np.exp(0.5 * self.step / self.sigma[:, None]))
+        near = np.minimum(1.0, self.grid.responsibility * np.exp(0.5 * self.step / self.sigma)[:, None])
         return np.log(np.maximum(1 - 2 * near * np.sin(half) ** 2, np.cos(half)))
 
     def inverse_modulus_growth(self, tilt: FloatArray | float, a: FloatArray, weights: FloatArray) -> FloatArray:
@@ -220,23 +266,22 @@ class SampledGaussianParts:
         """
         negative = np.minimum(tilt, 0.0)
         cosine = np.cos(0.5 * a / self.sigma)[..., None]
-        near = np.minimum(1.0, self.grid.responsibility * np.exp(0.5 * self.step / self.sigma[:, None]))
-        slope = np.abs(self.grid.y) + 0.5 * self.step + np.abs(tilt) * near / (self.sigma[:, None] * cosine**2)
-        exponent = negative * self.log_least_modulus(a) + 0.5 * self.step * slope
+        near = np.minimum(1.0, self.grid.responsibility * np.exp(0.5 * self.step / self.sigma)[:, None])
+        slope = np.abs(self.grid.y) + 0.5 * self.grid.step + np.abs(tilt) * near / (self.sigma[:, None] * cosine**2)
+        exponent = negative * self.log_least_modulus(a) + 0.5 * self.grid.step * slope
         return np.sum(np.where(weights > 0, weights * np.exp(exponent), 0.0), axis=-1)
 
     @cached_property
     def ends(self) -> GridEnds:
         """What the two end nodes of the grid contribute to errors, whatever the tilt."""
         grid = self.grid
-        at = [0, grid.kept - 1]
         widest = np.maximum(self._strips[0][-1], np.minimum(LARGEST_ETA, 0.9 * math.pi * self.sigma))
-        near = np.minimum(1.0, grid.responsibility[:, at] * np.exp(0.5 * grid.step / grid.sigma)[:, None])
+        near = np.minimum(1.0, grid.at_ends(grid.responsibility) * np.exp(0.5 * grid.step / grid.sigma[:, None]))
         return GridEnds(
-            loss=grid.loss[:, at],
-            log_weight=grid.log_weight[:, at],
+            loss=grid.at_ends(grid.loss),
+            log_weight=grid.at_ends(grid.log_weight),
             steepness=0.5 * grid.step * near / grid.sigma[:, None],
-            log_modulus=self.log_least_modulus(widest)[:, at],
+            log_modulus=grid.at_ends(self.log_least_modulus(widest)),
             log_unsampled=np.log1p(-grid.rate),
             log_tail=-0.5 * grid.y[:, 0] ** 2 - math.log(2),
             first_weight=grid.weight[:, 0],

@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from service.privacy.composition.sampled_gaussian import LARGEST_ETA, SampledGaussianParts, TiltedMoments
+from service.privacy.composition.sampled_gaussian_shared import difference_slope, differences, strip_errors
 from service.privacy.enclosure import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_ROUNDOFF
 from service.privacy.numerics.unit_circle import ComplexArray, multiples
@@ -50,7 +51,7 @@ class SampledGaussianLine:
         self.origin = parts.value(moments)
         """K(theta) and a bound of its error."""
         self._weights = moments.weights / moments.total[:, None]
-        self._cut = moments.cut
+        self._cut, self._total_error = moments.cut, moments.rounding
         self._log_weights = theta * self.grid.loss + self.grid.log_weight - moments.log_total[:, None]
         self._window = _significant(self._weights)
         # The 1e-30 stands for weights that underflowed.
@@ -67,14 +68,15 @@ class SampledGaussianLine:
         """
         count = self.parts.count[:, None]
         t = np.arange(nodes + 1, dtype=np.float64) * step
-        d = self._tilted_differences(step, nodes)
+        d = self._tilted_differences(step, nodes) if self.grid.soft is None else self._shared_differences(step, nodes)
         log_modulus = 0.5 * np.log1p(np.maximum(2 * d.real + (d.real**2 + d.imag**2), _ROUNDING_FLOOR - 1))
         # |M|^2 - 1 near -1 has lost its digits: an error u of it is u/|M|^2 of |M|, that of 1 + d is u/|M|.
         modulus = np.hypot(1 + d.real, d.imag)
         log_modulus = np.where(modulus < 0.5, np.log(np.maximum(modulus, math.sqrt(_ROUNDING_FLOOR))), log_modulus)
         angle = np.arctan2(d.imag, 1 + d.real)
         size = np.abs(d)
-        error = self._rounding_error(t) + 6 * UNIT_ROUNDOFF * size * (2 + size) + self._quadrature_error(t)
+        error = self._rounding_error(t) if self.grid.soft is None else self._shared_rounding(t, size)
+        error = error + 6 * UNIT_ROUNDOFF * size * (2 + size) + self._quadrature_error(t)
         error = error + 2 * math.sqrt(_ROUNDING_FLOOR) * (log_modulus <= 0.49 * math.log(_ROUNDING_FLOOR))
         relative = np.log1p(error / np.exp(log_modulus))
         relative += 2 * FUNCTION_ERROR * (np.abs(log_modulus) + np.abs(angle))
@@ -102,6 +104,25 @@ class SampledGaussianLine:
         total += (weights * inner_rest).sum(axis=-1).sum(axis=1)[:, None, :]
         t = np.arange(nodes + 1) * step
         return total.reshape(len(weights), -1)[:, : nodes + 1] + 1j * t * self._mean_excess[0][:, None]
+
+    def _shared_differences(self, step: float, nodes: int) -> ComplexArray:
+        """d_k by plain sums over the losses that all parts share."""
+        return differences(self._weights[:, self._window], self._soft, np.log1p(-self.parts.rate), step, nodes)
+
+    @property
+    def _soft(self) -> FloatArray:
+        return np.zeros(0) if self.grid.soft is None else self.grid.soft[self._window]
+
+    def _shared_rounding(self, t: FloatArray, size: FloatArray) -> FloatArray:
+        """Bound of the rounding error of `_shared_differences`, shape (parts, nodes + 1), `size` = |d|.
+
+        The total that the weights are divided by has an error too.
+        """
+        grid, theta = self.grid, abs(self.theta)
+        relative = grid.relative_error + theta * grid.loss_error + (UNIT_ROUNDOFF * theta) * np.abs(grid.loss)
+        window = self._window
+        slope = difference_slope(self._weights[:, window], self._soft, np.log1p(-self.parts.rate), relative[:, window])
+        return slope[:, None] * t + 1.01 * self._total_error[:, None] * size
 
     @cached_property
     def _mean_excess(self) -> tuple[FloatArray, FloatArray]:
@@ -169,7 +190,9 @@ class SampledGaussianLine:
         1/(1 + e^{2 pi |s|/h}). Beyond J, where far jumps may turn too fast for the step, the sizes of sum and integral
         themselves. The best J serves.
         """
-        grid, h, sigma, theta = self.grid, self.parts.step, self.parts.sigma, self.theta
+        grid, h, sigma, theta = self.grid, self.grid.step, self.parts.sigma, self.theta
+        if grid.soft is not None:
+            return self._shared_strip_errors(heights, a)
         phi, cosine = (a / sigma)[..., None], np.cos(0.5 * a / sigma)[..., None]
         r, t, a = grid.responsibility, heights[:, None, None], a[..., None]
         sine_squared = np.sin(0.5 * phi) ** 2
@@ -199,6 +222,17 @@ class SampledGaussianLine:
         growing = 4 * kernel.swapaxes(1, 2) * heights[:, None] / self._total
         return (inside + side + beyond[:, None]).min(axis=-1) + growing
 
+    def _shared_strip_errors(self, heights: FloatArray, a: FloatArray) -> FloatArray:
+        """The same for parts that share their losses."""
+        theta, base, log_least = self.theta, np.ones_like(a), None
+        if theta < 0:
+            growth = self.parts.inverse_modulus_growth(theta, a, self._weights)
+            base = np.maximum(np.fmin(growth, np.cos(0.5 * a / self.parts.sigma) ** theta), 1.0)
+            log_least = self.parts.log_least_modulus(a)
+        found = strip_errors(self.grid, self._weights, theta, heights, a, base, log_least)
+        kernel = np.exp(0.5 * a**2 - 2 * math.pi * a / self.parts.step) * 1.001
+        return found + 4 * kernel[:, None] * heights[:, None] / self._total
+
     def log_variation(self) -> float:
         """ln V with |M(theta + it)/M(theta)| <= V/t for every t > 0, for the part where V is smallest.
 
@@ -206,16 +240,13 @@ class SampledGaussianLine:
         L' = r/sigma, by an upper Riemann sum with |psi'/psi| <= |y| + (|theta| r + 1)/sigma. Left of the grid psi only
         rises, as long as |y| > (1 + |theta| r)/sigma there.
         """
-        grid, h, sigma = self.grid, self.parts.step, self.parts.sigma[:, None]
+        grid, h, sigma = self.grid, self.grid.step, self.parts.sigma[:, None]
         r = grid.responsibility
         steep = np.abs(grid.y) + 0.5 * h + (abs(self.theta) * np.minimum(1.0, r * np.exp(0.5 * h / sigma)) + 1) / sigma
         log_psi = self._log_weights + np.log(sigma / h) - np.log(r)
-        log_psi[:, grid.kept :] = -np.inf
-        variation = (
-            np.sum(h * steep * np.exp(log_psi + 0.5 * h * steep), axis=-1)
-            + 2 * np.exp(log_psi[:, 0])
-            + np.exp(log_psi[:, grid.kept - 1])
-        )
+        variation = np.sum(h * steep * np.exp(log_psi + 0.5 * h * steep), axis=-1) + np.exp(
+            grid.at_ends(log_psi)
+        ) @ np.array([2.0, 1.0])
         return float(np.log(variation.min())) + 1e-9
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -228,8 +259,7 @@ class SampledGaussianLine:
         which decreases in t because arg w >= 0. The best of a few eta serves each height.
         """
         strips = self._majorant_strips(float(heights[0]))
-        exponent = strips.log_weight - heights[:, None, None, None] * strips.argument
-        bounds = np.log(np.exp(exponent).sum(axis=-1) * (1 + 1e-13) + strips.error) + strips.log_factor
+        bounds = np.log(strips.sums(heights) * (1 + 1e-12) + strips.error) + strips.log_factor
         bounds = np.fmin(bounds, 0.0)
         best = bounds.min(axis=1)
         self._chosen_eta = np.take_along_axis(strips.eta, bounds[-1].argmin(axis=0)[None], axis=0)[0]
@@ -243,14 +273,18 @@ class SampledGaussianLine:
             if self._strips is None:
                 log_weights, responsibility, _ = self._majorant_nodes
                 center = 0.8 * height * np.sum(np.exp(log_weights) * responsibility, axis=-1) / self.parts.sigma
+                if self.grid.soft is not None:  # eta/sigma is common
+                    center = self.parts.sigma * float((center / self.parts.sigma).mean())
             else:  # the best eta grows slower than the height
                 center = self._chosen_eta * math.sqrt(height / self._chosen_height)
             largest = np.minimum(0.9 * math.pi * self.parts.sigma, LARGEST_ETA)
+            if self.grid.soft is not None:
+                largest = self.parts.sigma * float((largest / self.parts.sigma).min())
             self._strips = self._build_strips(np.minimum(_ETA_FACTORS[:, None] * center, largest))
         return self._strips
 
     @cached_property
-    def _majorant_nodes(self) -> tuple[FloatArray, FloatArray, float]:
+    def _majorant_nodes(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """ln of the weights and responsibilities of the nodes that serve the sums of majorants, and their step."""
         stride = self._majorant_stride
         log_weights = self._log_weights[:, self._window][:, ::stride] + math.log(stride)
@@ -279,9 +313,12 @@ class SampledGaussianLine:
         theta, sigma = self.theta, self.parts.sigma
         log_weights, r, step = self._majorant_nodes
         half = (0.5 * eta / sigma)[..., None]
+        if self.grid.soft is not None:
+            half, r = half.min(axis=1, keepdims=True), r[:1]
+            eta = 2 * half[..., 0] * sigma
         sine_squared = np.sin(half) ** 2
         argument = np.arctan2(r * np.sin(2 * half), 1 - 2 * r * sine_squared)
-        log_weight = (0.5 * theta) * np.log1p(-4 * r * (1 - r) * sine_squared) + log_weights
+        log_modulus = (0.5 * theta) * np.log1p(-4 * r * (1 - r) * sine_squared)
         s = np.minimum(np.minimum(2 * math.pi / step, 0.5 * math.pi * sigma), 0.9 * (math.pi * sigma - eta))
         strip = 0.5 * s**2 - 2 * math.pi * s / step
         if theta < 0:
@@ -294,7 +331,7 @@ class SampledGaussianLine:
         # each). The path from the real line to Im y = eta adds two more sides, each below eta/h of an end's term. With
         # every fourth node a weight left out counts 4 times at most.
         error = 2.1 * np.exp(strip) + 4 * self._omitted + (4 + 4 * eta / self.parts.step) * self._cut
-        return _MajorantStrips(eta, argument, log_weight, error, 0.5 * eta**2 + 1e-13)
+        return _MajorantStrips(eta, argument, log_modulus, log_weights, error, 0.5 * eta**2 + 1e-12)
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,9 +340,19 @@ class _MajorantStrips:
 
     eta: FloatArray
     argument: FloatArray
-    log_weight: FloatArray
+    log_modulus: FloatArray
+    log_weights: FloatArray
     error: FloatArray
     log_factor: FloatArray
+
+    def sums(self, heights: FloatArray) -> FloatArray:
+        """sum e^{log_modulus + log_weights - t argument} at each height t, shape (T, E, parts)."""
+        turned = heights[:, None, None, None] * self.argument
+        if self.argument.shape[1] == len(self.log_weights):
+            return np.exp((self.log_modulus + self.log_weights) - turned).sum(axis=-1)
+        # Parts that share their losses: one exponential for all.
+        shared = np.exp(np.maximum(self.log_modulus - turned, -300.0))[:, :, 0]
+        return shared @ np.exp(np.maximum(self.log_weights, -400.0)).T
 
 
 def _significant(weights: FloatArray) -> slice:
