@@ -1,4 +1,4 @@
-"""`python -m benchmarks.sweeps [points of the box] [mechanisms]`: a part of the sweeps, printed."""
+"""`python -m benchmarks.sweeps [points of the box] [mechanisms] [seeds]`: a part of the sweeps, printed."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class DrawnLaw:
 
     S - D has mean `shifts[h]` under H_h, and is sub-Gaussian about it with variance at most `proxy` (it is a sum of
     independent centred terms, each within an interval of one lattice step: Hoeffding 1963), except on a set of mass at
-    most `lost[h]`; that also bounds what cut tails and rounding (of the steps' distribution functions and of transforms)
+    most `lost[h]`; that also bounds what cut tails and rounding (of distribution functions and transforms)
     change in the probability of any threshold.
     """
 

@@ -282,9 +282,9 @@ class MonteCarloTradeOff(AbstractTradeOff):
         """
         band, present = self._band, self._ascending[1]
         draws = present[self._draws.samples - band.ranks]
-        lower = _TailProfile.of(draws, band.lower)
+        lower = TailProfile.of(draws, band.lower)
         # Between ranks the tail is at most what lies beyond the next one further down, and 1 below the last.
-        upper = _TailProfile.of(np.append(np.inf, draws), np.append(band.upper, 1.0))
+        upper = TailProfile.of(np.append(np.inf, draws), np.append(band.upper, 1.0))
         shift, reach, slack = self._shifts[1], self._draws.band, self._slack[1]
         return (
             lambda epsilon: np.maximum(lower.at(epsilon - shift + reach) - slack, 0.0),
@@ -305,7 +305,7 @@ class MonteCarloTradeOff(AbstractTradeOff):
 
 @final
 @dataclass(frozen=True, slots=True)
-class _TailProfile:
+class TailProfile:
     """E (1 - e^{t - X})_+ for the X with P(X >= x_i) = tails[i], x_1 >= x_2 >= ... (of the mass 1 - tails[-1] nothing).
 
     `ascending`: the x_i, rising. `masses` and `log_sums`, one longer: the mass of X from there on and ln of what e^-X
@@ -317,11 +317,12 @@ class _TailProfile:
     log_sums: FloatArray
 
     @staticmethod
-    def of(descending: FloatArray, tails: FloatArray) -> _TailProfile:
+    def of(descending: FloatArray, tails: FloatArray) -> TailProfile:
+        """From both in their order; equal tails are no mass."""
         with np.errstate(divide="ignore"):
             logs = np.log(np.diff(tails, prepend=0.0)) - descending
         sums = np.logaddexp.accumulate(np.append(-np.inf, logs))
-        return _TailProfile(descending[::-1], np.append(0.0, tails)[::-1], sums[::-1])
+        return TailProfile(descending[::-1], np.append(0.0, tails)[::-1], sums[::-1])
 
     def at(self, thresholds: FloatArray) -> FloatArray:
         """The mean at each threshold; it falls."""
