@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import math
 from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from api_schemas.questions import QuestionSpec
 from service.privacy.composition import choose
 from service.privacy.composition.drawn_lattice import DrawnLaw, repeated_law
 from service.privacy.composition.draws import Draws
 from service.privacy.composition.loss_law import ComposedLoss
-from service.privacy.composition.monte_carlo import monte_carlo_cost
+from service.privacy.composition.monte_carlo import TailProfile, monte_carlo_cost
 from service.privacy.composition.options import EngineOptions
 from service.privacy.composition.step_loss_laws import laplace_loss, sampled_gaussian_loss, two_point_loss
 from service.privacy.enclosure import Evidence
@@ -28,14 +29,19 @@ from service.privacy.numerics.binomial import (
     share_above,
     share_below,
 )
+from service.privacy.numerics.distribution_band import DistributionBand
 from service.privacy.questions import gaussian_dp, membership
 from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.cases import built, dpsgd, gaussian, laplace, sampled
-from tests.privacy.references import number, read_composed, rows
+from tests.privacy.coverage import MECHANISMS, QUESTIONS, SEARCHED, Asked, allowed, asked, misses, rows
+from tests.privacy.references import number, read_composed
+from tests.privacy.references import rows as reference_rows
 
 RATES = np.array([1e-12, 1e-4, 0.01, 0.1, 0.5, 0.9, 0.999])
 EPSILONS = np.array([-3.0, -0.1, 0.0, 0.2, 1.0, 3.0])
-COMPOSED = [row for row in rows("truth_composed") if row["id"].split("-")[0] in ("C1", "C3", "C5", "S1", "L1", "G1")]
+COMPOSED = [
+    row for row in reference_rows("truth_composed") if row["id"].split("-")[0] in ("C1", "C3", "C5", "S1", "L1", "G1")
+]
 
 
 @cache
@@ -103,27 +109,89 @@ def test_single_steps_are_contained_in_every_reading(spec: dict[str, Any]) -> No
             assert theirs.lower <= mine.upper
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        {"type": "repeated", "mechanism": gaussian(3.0), "steps": 4},
-        sampled(0.3, gaussian(0.5)),
-        laplace(1.0),
-        {"type": "pure_dp", "epsilon": 0.7},
-    ],
-    ids=lambda spec: spec["type"],
-)
-def test_coverage_is_what_was_asked_for(spec: dict[str, Any]) -> None:
-    """At confidence 0.9, 200 seeds may miss 20 times on average; 33 or more would happen once in 300 such tests."""
-    exact = choose.pair(built(spec), "closed_form").add
-    truths = exact.power_at(0.1).upper, exact.profile_at(0.3).upper, exact.epsilon(0.05).upper
-    misses = np.zeros(3, dtype=int)
-    for seed in range(200):
-        options = EngineOptions(samples=1_000, seed=seed, confidence=0.9)
-        curve = choose.pair(built(spec), "monte_carlo", 1.0, options).add
-        answers = curve.power_at(0.1), curve.profile_at(0.3), curve.epsilon(0.05)
-        misses += [not contains(a.lower, a.upper, truth, 1e-12) for a, truth in zip(answers, truths, strict=True)]
-    assert (misses <= 32).all()
+COVERED = [
+    *asked("sampled Laplace", ["trade_off, 12 points", "reconstruction", "delta"], 0.9),
+    Asked("approximate DP", "positive_predictive_value, at_least", "both", 0.9),
+    Asked("Gaussian", "gdp_mu", "add", 0.9),
+]
+
+
+def test_coverage_is_what_was_asked_for() -> None:
+    """A small part of `benchmarks/sweeps/coverage.py`, which asks every question 500 times."""
+    seeds = range(16)
+    found = misses(COVERED, seeds)
+    assert {row: count for row, count in found.items() if count > allowed(len(seeds), row.confidence)} == {}
+
+
+def test_the_sweep_asks_every_question_of_the_wire() -> None:
+    specs = [*QUESTIONS.values(), *SEARCHED.values()]
+    assert {spec["type"] for spec in specs} == {
+        get_args(spec.model_fields["type"].annotation)[0] for spec in get_args(get_args(QuestionSpec)[0])
+    }
+    assert {row.question for row, _ in rows()} == {*QUESTIONS, *SEARCHED}
+    assert {row.mechanism for row, _ in rows()} == set(MECHANISMS)
+
+
+@pytest.mark.parametrize("atoms", [0, 4], ids=["smooth", "atoms"])
+def test_bands_hold_everywhere_at_once(atoms: int) -> None:
+    """Uniform numbers, or those rounded down to quarters: both ends at every rank."""
+    failure, samples, seeds = 0.2, 300, 500
+    band = DistributionBand.of(samples, failure)
+    random, missed = np.random.default_rng(1), 0
+    for _ in range(seeds):
+        drawn = random.random(samples)
+        drawn = np.floor(drawn * atoms) / atoms if atoms else drawn
+        at = np.sort(drawn)[samples - band.ranks]
+        beyond = 1 - (np.floor(at * atoms) + 1) / atoms if atoms else 1 - at  # P(X > x)
+        reached = 1 - at  # P(X >= x): at an atom of the rounded ones it is this too
+        missed += bool((band.upper < beyond - 1e-12).any() or (band.lower > reached + 1e-12).any())
+    assert missed <= stats.binom.isf(1e-6, seeds, failure)
+    assert band.lower[::-1] == pytest.approx(1 - band.upper, abs=1e-12)
+
+
+def test_bands_serve_any_number_of_samples_beyond_a_threshold() -> None:
+    samples = 5_000
+    band = DistributionBand.of(samples, 1e-3)
+    counts = np.arange(samples + 1)
+    lower, upper = band.share_below(counts), band.share_above(counts)
+    assert (np.diff(lower) >= 0).all()
+    assert (np.diff(upper) >= 0).all()
+    assert (lower <= counts / samples).all()
+    assert (counts / samples <= upper).all()
+    assert (lower[0], upper[-1]) == (0, 1)
+    shares = counts[1:-1] / samples
+    deviations = np.sqrt(shares * (1 - shares) / samples)
+    assert ((upper - lower)[1:-1] <= 14 * deviations + 20 / samples).all()
+    probabilities = np.array([0.0, 1e-5, 0.01, 0.3, 0.999, 1.0])
+    within, reaching = band.rank_within(probabilities), band.rank_reaching(probabilities)
+    # At most k - 1 samples lie strictly above the k-th largest, and at least k at or above it.
+    assert (upper[within[within > 0] - 1] <= probabilities[within > 0]).all()
+    assert (lower[reaching[reaching <= samples]] >= probabilities[reaching <= samples]).all()
+    assert (within[0], reaching[-1]) == (0, samples + 1)
+
+
+def test_profiles_by_bands_are_integrals_of_tails() -> None:
+    """E (1 - e^{t - X})_+ of a law on three points, one of them infinite, and of mass that is nowhere."""
+    points, tails = np.array([math.inf, 1.5, -0.5]), np.array([0.1, 0.4, 0.8])
+    at = np.array([-9.0, -0.5, 0.3, 1.5, 4.0])
+    masses = np.diff(tails, prepend=0.0)
+    truth = (masses * np.maximum(1 - np.exp(at[:, None] - points), 0.0)).sum(axis=1)
+    assert TailProfile.of(points, tails).at(at) == pytest.approx(truth, abs=1e-15)
+
+
+@pytest.mark.parametrize(("narrow", "cells"), [(1, 700), (3, 4000), (4000, 4000)])
+def test_convolutions_by_transforms_are_within_their_noise(narrow: int, cells: int) -> None:
+    """Sums of cell errors, against sums of products of doubles, which are exact to 1e-16 a cell; spikes included."""
+    random = np.random.default_rng(narrow)
+    laws = [random.dirichlet(np.ones(size), 2) for size in (narrow, cells)]
+    one, other = (DrawnLaw(0.0, 1.0, law, np.zeros(2), 0.0, np.zeros(2)) for law in laws)
+    total = one.plus(other, 0.0)
+    for hypothesis in (0, 1):
+        truth = np.convolve(laws[0][hypothesis], laws[1][hypothesis])
+        first = int(total.start)
+        found = np.zeros_like(truth)
+        found[first : first + total.masses.shape[1]] = total.masses[hypothesis]
+        assert np.abs(found - truth).sum() <= total.lost[hypothesis] + 1e-15
 
 
 def test_the_seed_decides() -> None:

@@ -22,6 +22,10 @@ FIRST_CELLS = 2**16
 MOST_CELLS = 2**18
 LEAST_CUT = 1e-15
 """Tails below this are not resolved by distribution functions near 1."""
+DISTRIBUTION_ERROR = 32 * UNIT_ROUNDOFF
+"""Of the distribution function of one step (at any loss, so that sums of steps add up what they are wrong by)."""
+TRANSFORM_ERROR = 8 * UNIT_ROUNDOFF
+"""Per level of a fast Fourier transform, of the root of the sum of squares (Higham 2002, Theorem 24.2)."""
 
 
 @final
@@ -31,7 +35,8 @@ class DrawnLaw:
 
     S - D has mean `shifts[h]` under H_h, and is sub-Gaussian about it with variance at most `proxy` (it is a sum of
     independent centred terms, each within an interval of one lattice step: Hoeffding 1963), except on a set of mass at
-    most `lost[h]`; that also bounds what cut tails and the rounding of transforms change in any probability.
+    most `lost[h]`; that also bounds what cut tails and rounding (of distribution functions and transforms)
+    change in the probability of any threshold.
     """
 
     start: float
@@ -53,7 +58,7 @@ class DrawnLaw:
         edges = points[:-1] + 0.5 * step
         masses = np.stack([np.diff(law.distribution(edges, h), prepend=0.0, append=1.0) for h in (0, 1)])
         means = np.array([law.cumulants(0)[0], law.cumulants(1)[0]])
-        outside = np.full(2, 0.0 if law.largest == high else cut)
+        outside = np.full(2, DISTRIBUTION_ERROR + (0.0 if law.largest == high else cut))
         # What lies beyond the last cell moves the mean by at most its mass times about the range.
         return DrawnLaw(low, step, masses, means - masses @ points, step * step / 4, outside)
 
@@ -71,9 +76,7 @@ class DrawnLaw:
             product = np.asarray(fft.rfft(one, size), dtype=np.complex128)
             product *= product if first is second else np.asarray(fft.rfft(other_one, size), dtype=np.complex128)
             np.maximum(np.asarray(fft.irfft(product, size), dtype=np.float64)[:length], 0.0, out=row)
-        # Sum of the errors of all cells: sqrt(size) times their root of squares (Higham 2002, section 24.1).
-        norms = np.minimum(*(np.sqrt(np.einsum("ij,ij->i", one.masses, one.masses)) for one in (first, second)))
-        noise = 24 * UNIT_ROUNDOFF * math.sqrt(size) * math.log2(size + 1) * norms
+        noise = _transform_noise(first.masses, second.masses, size)
         total = DrawnLaw(
             first.start + second.start,
             max(first.step, second.step),
@@ -118,6 +121,19 @@ def repeated_law(law: LossLaw, count: int, tolerance: float) -> DrawnLaw:
         if count >> level & 1:
             total = power if total is None else total.plus(power, trim)
     return power if total is None else total
+
+
+def _transform_noise(first: FloatArray, second: FloatArray, size: int) -> FloatArray:
+    """At most the sum of the errors of all cells of a convolution by transforms of this size, shape (2,).
+
+    A cell's error is known by the root of the sum of squares over all cells, sqrt(size) of which bounds the sum: the
+    transform of either law is wrong by TRANSFORM_ERROR per level of its own norm, and multiplied by one that is at most
+    1; the inverse by as much of the norm of the product, at most the smaller of both. Twice, for masses are then
+    divided by their sum.
+    """
+    one, other = (np.sqrt(np.einsum("ij,ij->i", masses, masses)) for masses in (first, second))
+    levels = math.log2(size) + 2  # one for the products of transforms
+    return 2 * TRANSFORM_ERROR * levels * math.sqrt(size) * (one + other + np.minimum(one, other))
 
 
 def _range(law: LossLaw, cut: float) -> tuple[float, float]:

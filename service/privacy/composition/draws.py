@@ -9,13 +9,16 @@ from typing import final
 
 import numpy as np
 
-from service.privacy.composition.drawn_lattice import DrawnLaw, repeated_law
+from service.privacy.composition.drawn_lattice import FIRST_CELLS, DrawnLaw, repeated_law
 from service.privacy.composition.loss_law import ComposedLoss, GaussianLossLaw, Hypothesis
 from service.privacy.enclosure import FloatArray
+from service.privacy.numerics.rounding import sum_error
 
 CHUNK = 2**18
 ROUNDING_SHARE = 0.01
 """Of one sample: what rounding of losses may add to a probability, a hundredth of what sampling resolves."""
+MEAN_ERROR = 2 * sum_error(FIRST_CELLS + 1)
+"""Of the mean of one step's loss, over its root mean square."""
 
 
 @final
@@ -47,7 +50,17 @@ class Draws:
         # Every draw is spread over its cell, so that draws have no ties: one more variable within one step.
         proxy = math.fsum(law.proxy + law.step**2 / 4 for law in self.sums)
         beyond = math.fsum(float(law.lost.max()) * law.step * law.masses.shape[1] for law in self.sums)
-        return math.sqrt(2 * proxy * math.log(2 * self.samples / ROUNDING_SHARE)) + beyond
+        return math.sqrt(2 * proxy * math.log(2 * self.samples / ROUNDING_SHARE)) + beyond + self._mean_error
+
+    @cached_property
+    def _mean_error(self) -> float:
+        """Of `shifts`: what means of steps, as sums over quadrature nodes and over cells, are wrong by; nats."""
+        sizes = (
+            count * math.sqrt(float(law.cumulants(1)[1] + law.cumulants(1)[0] ** 2))
+            for law, count in self.loss.parts
+            if not isinstance(law, GaussianLossLaw)
+        )
+        return MEAN_ERROR * math.fsum(sizes)
 
     @cached_property
     def shifts(self) -> tuple[float, float]:

@@ -21,7 +21,7 @@ class EngineOptions:
     seed: int = 0
     """monte_carlo: of the generator; the same seed gives the same numbers."""
     confidence: float = 0.999
-    """monte_carlo: probability that the enclosure of a reading holds."""
+    """monte_carlo: probability that all enclosures of an answer hold together."""
     digits: int = 25
     """ground_truth: decimal digits, 15 to 50."""
     relative_tolerance: float = 1e-9
