@@ -160,6 +160,13 @@ class Enclosure:
         """A number that is known exactly."""
         return Enclosure(value, value, Evidence.EXACT)
 
+    def at_most(self, most: float) -> Enclosure:
+        """The same number, knowing that it is at most `most`. Raises NumericalFailure where it cannot be."""
+        if self.upper <= most:
+            return self
+        log = self.log_upper if self.log_upper is None or most <= 0 else min(self.log_upper, math.log(most))
+        return Enclosure(self.lower, most, self.evidence, self.log_lower, log)
+
     def relative_width(self) -> float:
         """(upper - lower)/|upper|, in logarithms where the ends underflow; 0 for a point."""
         if self.log_lower is not None and self.log_upper is not None and self.upper < 1e-290:
