@@ -130,6 +130,11 @@ class AbstractTradeOff(ABC):
     def global_gdp_mu(self) -> Enclosure | None:
         """Smallest mu with f >= g_mu on all of [0, 1] when it is known in closed form, else None."""
 
+    @property
+    def global_gdp_mu_limit(self) -> float:
+        """A number that `global_gdp_mu` is known not to exceed, where it is None; to be replaced where one is known."""
+        return math.inf
+
     @abstractmethod
     def reversed(self) -> AbstractTradeOff:
         """The curve with H0 and H1 exchanged: the inverse function of f (add <-> remove)."""
