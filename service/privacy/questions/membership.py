@@ -123,7 +123,13 @@ def advantage_over_prior(curve: AbstractTradeOff, prior: float) -> Reading:
     ppv = posterior_at_log_ratio(Odds.of(prior), ratio)
     lower = 2 * ppv.lower * ((1 - prior) * -math.expm1(-max(ratio.lower, 0.0)))
     upper = 2 * ppv.upper * ((1 - prior) * -math.expm1(-ratio.upper))
-    return Reading(widened(lower, upper, ratio.evidence, largest=2.0), "upper", source)
+    return Reading(widened(lower, upper, ratio.evidence, largest=2 * _rest_above(prior)), "upper", source)
+
+
+def _rest_above(prior: float) -> float:
+    """The smallest double that is at least 1 - p: above it there is no advantage over the prior."""
+    rest = 1 - prior
+    return rest if 1 - rest <= prior else math.nextafter(rest, 2.0)
 
 
 def widened_rest(rate: float) -> Enclosure:
