@@ -22,6 +22,7 @@ from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.gaussian import gaussian_curve
 from service.privacy.trade_off.intersected import Intersected
 from service.privacy.trade_off.pair import TradeOffPair
+from service.privacy.trade_off.second_engine import SecondEngine
 
 METHODS: Final = (
     "auto",
@@ -246,9 +247,9 @@ def _with_second(lines: TradeOffPair, steps: Steps, sensitivity: float, options:
     def second() -> AbstractTradeOff:
         return _discretised(steps, sensitivity, replace(options, relative_tolerance=tolerance)).add
 
-    add = Intersected(lines.add, second, tolerance)
-    reason = f"discretised: also asked where contour is wider than {tolerance:g}; both enclosures hold."
-    return TradeOffPair(add, add.reversed(), lines.source, (*lines.notes, reason))
+    asked = SecondEngine(f"discretised: also asked, since contour was wider than {tolerance:g}; both enclosures hold.")
+    add = Intersected(lines.add, second, tolerance, asked)
+    return replace(lines, add=add, remove=add.reversed(), second=asked)
 
 
 def _with_parts(whole: TradeOffPair, steps: Steps, sensitivity: float) -> TradeOffPair:

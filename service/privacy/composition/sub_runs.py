@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from service.privacy.composition.parts import contour_parts
@@ -41,7 +42,7 @@ def with_parts(whole: TradeOffPair, steps: Steps, sensitivity: float, cheaply: C
 
     add = NoEasierThanParts(whole.add, parts)
     remove = add if whole.remove is whole.add else add.reversed()
-    return TradeOffPair(add, remove, whole.source, whole.notes, whole.worst_case, whole.bracket)
+    return replace(whole, add=add, remove=remove)
 
 
 def _groups(steps: Steps, sensitivity: float) -> list[Steps]:

@@ -92,7 +92,9 @@ class Practical(AbstractThreatModel):
         add = Harder(stated.add, worst.add)
         remove = add if worst.remove is worst.add else add.reversed()
         source = f"{SOURCE}; {worst.source}"
-        return TradeOffPair(add, remove, source, (*notes, BOTH_HOLD), worst_case=worst, bracket=worst.bracket)
+        return TradeOffPair(
+            add, remove, source, (*notes, BOTH_HOLD), worst_case=worst, bracket=worst.bracket, second=worst.second
+        )
 
     @override
     def tariff(
