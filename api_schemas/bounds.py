@@ -26,6 +26,7 @@ from api_schemas.limits import check_tree, refusal
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.options import settle_options
 from api_schemas.quantities import (
+    DEFAULT_TOLERANCE,
     LARGEST_LIST,
     Method,
     OptionalConfidenceLevel,
@@ -87,7 +88,7 @@ class BoundsRequest(Request):
         ),
     ] = None
     method: Method = "auto"
-    relative_tolerance: RelativeTolerance = 1e-9
+    relative_tolerance: RelativeTolerance = DEFAULT_TOLERANCE
     order: OptionalOrder = None
     samples: OptionalSamples = None
     seed: OptionalSeed = None

@@ -14,6 +14,7 @@ from api_schemas.limits import check_tree, refusal
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.options import settle_options
 from api_schemas.quantities import (
+    DEFAULT_TOLERANCE,
     LARGEST_LIST,
     Direction,
     Engine,
@@ -85,7 +86,7 @@ class CurvesRequest(Request):
             exclude_if=is_none,
         ),
     ] = None
-    relative_tolerance: RelativeTolerance = 1e-9
+    relative_tolerance: RelativeTolerance = DEFAULT_TOLERANCE
     order: OptionalOrder = None
     samples: OptionalSamples = None
     seed: OptionalSeed = None

@@ -12,7 +12,7 @@ from api_schemas.bounds import Assumption
 from api_schemas.enclosures import Conditional, EnclosedNumber, Evidence, MethodUsed, Source, ToleranceMet
 from api_schemas.limits import refusal
 from api_schemas.pmp import LARGEST_POINTS, EpsilonPmp, EtaMip, PmpDirection, PointIndex, SuccessBound
-from api_schemas.quantities import LARGEST_SEED, Epsilon, RelativeTolerance
+from api_schemas.quantities import DEFAULT_TOLERANCE, LARGEST_SEED, Epsilon, RelativeTolerance
 
 LARGEST_OBJECTS: Final = 1_024
 LARGEST_DIMENSION: Final = 1_024
@@ -111,7 +111,7 @@ class PmpExponentialRequest(Request):
             exclude_if=is_none,
         ),
     ] = None
-    relative_tolerance: RelativeTolerance = 1e-9
+    relative_tolerance: RelativeTolerance = DEFAULT_TOLERANCE
 
     @model_validator(mode="after")
     def _one_population(self) -> Self:

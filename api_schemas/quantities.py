@@ -281,6 +281,8 @@ Confidence = Annotated[
     ),
     POSITIVE_ZERO,
 ]
+DEFAULT_TOLERANCE: Final = 1e-6
+"""Of `relative_tolerance`: what ordinary runs reach."""
 RelativeTolerance = Annotated[
     float,
     Field(
@@ -288,7 +290,7 @@ RelativeTolerance = Annotated[
         le=1,
         validation_alias=AliasChoices("relative_tolerance", "rtol"),
         description="Relative width of the enclosure that is asked for; a wider answer says tolerance_met: false.",
-        examples=[1e-9],
+        examples=[1e-6],
     ),
 ]
 Direction = Annotated[

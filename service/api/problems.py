@@ -8,7 +8,7 @@ from typing import Any
 from api_schemas.problems import FieldError, Problem, field_errors
 from service.computations.array_archive import ArchiveError
 from service.execution.errors import ComputeBudgetExceeded, OutOfMemory, OutOfTime, QueueFull, WorkerDied
-from service.execution.request_body import DuplicateKeys, InvalidRequest, MalformedJson, TooManyValues
+from service.execution.request_body import DuplicateKeys, InvalidRequest, MalformedJson, NotANumber, TooManyValues
 from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
 
 
@@ -43,6 +43,7 @@ INVALID_PARAMETER = ProblemKind("invalid-parameter", "Invalid parameter", 422)
 
 KINDS: dict[type[Exception], ProblemKind] = {
     MalformedJson: ProblemKind("malformed-json", "Body is not JSON", 400),
+    NotANumber: ProblemKind("malformed-json", "Body is not JSON", 400),
     InvalidRequest: ProblemKind("invalid-request", "Invalid request", 422),
     TooManyValues: ProblemKind("invalid-request", "Invalid request", 422),
     DuplicateKeys: ProblemKind("invalid-request", "Invalid request", 422),
@@ -102,6 +103,10 @@ def _particulars(error: Exception) -> dict[str, Any]:
             return {"detail": _count(errors), "errors": errors}
         case ArchiveError():
             errors = (FieldError(pointer=error.pointer, detail=error.sentence),)
+            return {"detail": _count(errors), "errors": errors}
+        case NotANumber():
+            sentence = "JSON has no NaN and no infinity; send a finite number."
+            errors = tuple(FieldError(pointer=pointer, detail=sentence) for pointer in error.pointers)
             return {"detail": _count(errors), "errors": errors}
         case DuplicateKeys():
             sentence = "This key is given more than once; give it once."

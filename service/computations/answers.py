@@ -31,6 +31,7 @@ def answer(curves: TradeOffPair, question: QuestionSpec, tolerance: float, *, co
 
     `conditional`: the curves hold against a relaxed threat model.
     """
+    asked = curves.asked
     curve: AbstractTradeOff = getattr(curves, question.direction)
     if isinstance(question, TradeOffQuestion):
         fields = _trade_off(curves, curve, question, tolerance)
@@ -41,6 +42,7 @@ def answer(curves: TradeOffPair, question: QuestionSpec, tolerance: float, *, co
     else:
         fields = _number(curves, curve, question, tolerance)
     fields["conditional"] = conditional
+    fields["notes"] = (*fields["notes"], *curves.notes_since(asked))
     return fields
 
 

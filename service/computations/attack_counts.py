@@ -102,7 +102,7 @@ def _proved(number: Enclosure) -> ResponseFields:
 
 def _verdict(rates: Region, curves: TradeOffPair, attacker: ThreatModelSpec, *, relaxed: bool) -> ResponseFields:
     curve = curves.add  # H0 is the data without the record
-    sides = rates.oriented()
+    sides, asked = rates.oriented(), curves.asked
     read = curve.points(np.array([side.false_positive_rate.upper for side in sides]))
     excesses = [
         # Near one the rates are told apart by their complements.
@@ -128,7 +128,7 @@ def _verdict(rates: Region, curves: TradeOffPair, attacker: ThreatModelSpec, *, 
         "method": curve.method,
         "source": curves.source,
         "conditional": relaxed,
-        "notes": (*notes, *curves.notes),
+        "notes": (*notes, *curves.notes, *curves.notes_since(asked)),
     }
 
 

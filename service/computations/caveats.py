@@ -26,6 +26,10 @@ from api_schemas.mechanisms import (
 )
 
 LARGE_SAMPLE_RATE: Final = 0.1
+STATED: Final[frozenset[type[Request]]] = frozenset((PureDpMechanism, ApproximateDpMechanism))
+FRAMES: Final[frozenset[type[Request]]] = frozenset(
+    (RepeatedMechanism, ComposedMechanism, MixtureMechanism, PoissonSampledMechanism)
+)
 
 
 def _assume(text: str) -> Assumption:
@@ -80,6 +84,11 @@ LARGE_SAMPLE_RATE_STATED: Final = Hazard(
     text=f"A sample_rate of {LARGE_SAMPLE_RATE:g} or more is unusual in training: check that it is the batch size over "
     "the number of records in the whole data set.",
 )
+STATED_PARAMETERS_ALONE: Final = Hazard(
+    code="stated_parameters_alone",
+    text="A stated epsilon and delta say the least about a release: every answer is for the worst mechanism that has "
+    "them. The run itself (its noise, sampling rate and steps, as dpsgd or gaussian) gives far better numbers.",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +126,13 @@ def _caveats(kinds: frozenset[type[Request]], sampled: bool, often: bool) -> Cav
         rests.append(PARTS_ARE_INDEPENDENT)
     if MixtureMechanism in kinds:
         rests.append(DRAW_IS_INDEPENDENT)
+    return Caveats(tuple(rests), _traps(kinds, sampled, often))
+
+
+def _traps(kinds: frozenset[type[Request]], sampled: bool, often: bool) -> tuple[Hazard, ...]:
     traps: list[Hazard] = []
+    if kinds & STATED and kinds <= STATED | FRAMES:
+        traps.append(STATED_PARAMETERS_ALONE)
     if sampled:
         traps.append(POISSON_SAMPLING_ASSUMED)
     if often:
@@ -126,4 +141,4 @@ def _caveats(kinds: frozenset[type[Request]], sampled: bool, often: bool) -> Cav
         traps.append(MICROBATCHES_DOUBLE_SENSITIVITY)
     if kinds & {DpsgdMechanism, NoisySgdMechanism}:
         traps.append(ONE_RECORD_IS_PROTECTED)
-    return Caveats(tuple(rests), tuple(traps))
+    return tuple(traps)

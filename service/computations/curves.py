@@ -89,14 +89,18 @@ def _curves(request: CurvesRequest, rates: FloatArray) -> tuple[list[ResponseFie
             }
             try:
                 curves = threat_model_of(threat_model).curves(mechanism, method, options)
-                known: dict[AbstractTradeOff, CurvePoints] = {}  # a symmetric mechanism has one curve, read once
+                known: dict[AbstractTradeOff, tuple[CurvePoints, tuple[str, ...]]] = {}  # a symmetric one is read once
                 for direction in request.directions:
                     curve: AbstractTradeOff = getattr(curves, direction)
-                    points = known[curve] = known.get(curve) or curve.points(rates)
+                    if curve not in known:
+                        before = curves.asked
+                        known[curve] = curve.points(rates), curves.notes_since(before)
+                    points, notes = known[curve]
                     read.append((points, curve.evidence))
                     asked = {"threat_model": threat_model, "requested_method": method}
                     drawn = _drawn(curves, curve, points, request.relative_tolerance)
                     drawn["conditional"] = is_relaxed(threat_model)
+                    drawn["notes"] = (*curves.notes, *notes)
                     fields.append({**asked, "method": curve.method, "direction": direction, **drawn})
             except PrivacyComputationError as error:
                 raise blamed(error, places["method"], *_named(request), places=places) from None

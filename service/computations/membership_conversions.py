@@ -20,7 +20,7 @@ from service.privacy.enclosure import Evidence
 from service.privacy.questions import membership_inverse
 from service.privacy.questions.reading import Reading
 
-CONVERSION_COST: Final = 30
+CONVERSION_COST: Final = 60
 NO_EPSILON: Final = "No epsilon keeps it: without any release the prior alone is too large."
 NO_CERTAIN_EPSILON: Final = (
     "No epsilon keeps it, or epsilon 0 does within rounding: (1 - prior)^deletions < confidence."

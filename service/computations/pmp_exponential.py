@@ -18,13 +18,8 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.pmp.attacks import success_bound, tight_eta
 from service.privacy.pmp.exponential import ExponentialPmp, Sampling, exponential_pmp
 from service.privacy.pmp.exponential_adjacent import adjacent_epsilon, enumeration_cost
-from service.privacy.pmp.exponential_population import (
-    LARGEST_LINEAR_SPREAD,
-    Losses,
-    Population,
-    ball_sensitivity,
-    largest_distance,
-)
+from service.privacy.pmp.exponential_losses import Losses, ball_sensitivity, largest_distance
+from service.privacy.pmp.exponential_population import LARGEST_LINEAR_SPREAD, Population
 from service.privacy.pmp.exponential_swap import swap_bounds
 
 SOURCE: Final = (
@@ -35,13 +30,13 @@ WORST_CASE_SOURCE: Final = "McSherry, Talwar 2007 (exponential mechanism); Lowy 
 ADJACENT_NUMBERS, ADJACENT_NUMBERS_ON_REQUEST = 3e7, 1e9
 """How many numbers are looked at to find the exact epsilon of adjacent subsets."""
 
-FIXED_COST, LOSS_COST, POINT_COST, SWAP_COST, SORTED_SWAP_COST = 500, 0.02, 12.0, 0.003, 0.11
+FIXED_COST, LOSS_COST, OFFSET_COST, POINT_COST, SWAP_COST, SORTED_SWAP_COST = 500, 0.04, 1.0, 12.0, 0.003, 0.11
 ADJACENT_COST, ENVELOPE_COST, SAMPLING_COST = 0.007, 30.0, 0.0003
 SUBSET_COST, OBJECT_COST, HALF_SUBSET_COST, LOG_SPACE_COST = 0.0022, 0.00035, 1.0, 0.06
-"""In microseconds: of the smallest request; of a coordinate of a distance; of a point for an object; of a swap for a
-pair of objects, and for an object; of a number of adjacent subsets; of a point for an object before sampling, of an
-operation of sampling; of a subset, and of each object with it; of an object with a subset of one half; of an object
-with a subset in log space.
+"""In microseconds: of the smallest request; of a coordinate of a distance, and of an object; of a point for an object;
+of a swap for a pair of objects, and for an object; of a number of adjacent subsets; of a point for an object before
+sampling, of an operation of sampling; of a subset, and of each object with it; of an object with a subset of one half;
+of an object with a subset in log space.
 """
 
 WEIGHTS: Final = Assumption(
@@ -72,9 +67,10 @@ def compute_pmp_exponential(request: PmpExponentialRequest, digest: str, engine_
     population = scaled.population
     bounds = swap_bounds(population)
     sampling = _sampling(request)
-    found = exponential_pmp(population, bounds, sampling, exact=request.enumerates)
-    adjacent = adjacent_epsilon(population, bounds, enumerate_subsets=_enumerates_adjacent(request))
-    worst_case = _worst_case(request, scaled, adjacent)
+    proved = _proved(request, scaled)
+    adjacent = adjacent_epsilon(population, bounds, enumerate_subsets=_enumerates_adjacent(request), at_most=proved)
+    found = exponential_pmp(population, bounds, sampling, exact=request.enumerates, at_most=adjacent.upper)
+    worst_case = Enclosure(min(adjacent.lower, proved), proved, Evidence.CERTIFIED)
     drawn = sampling is not None and found.method == "sampling"
     return {
         "digest": digest,
@@ -89,7 +85,7 @@ def compute_pmp_exponential(request: PmpExponentialRequest, digest: str, engine_
         "tolerance_met": meets(found.epsilon, request.relative_tolerance),
         "source": SOURCE,
         "maximiser": {"object": found.object_index, "point": found.point_index, "direction": found.direction},
-        "swap_bound": float(bounds.either.max()),
+        "swap_bound": min(float(bounds.either.max()), proved),
         "sampling": {name: getattr(request, name) for name in ("samples", "seed", "confidence")} if drawn else None,
         "epsilon_on_population": {
             "exact": enclosed_number(adjacent, "upper"),
@@ -110,7 +106,7 @@ def pmp_exponential_cost(request: PmpExponentialRequest) -> int:
     """Estimated work in units of about one microsecond of CPU time."""
     objects, points, half = request.object_count, request.point_count, request.data_size
     dimension = len(request.points[0]) if request.points else 1
-    cost = FIXED_COST + LOSS_COST * objects * points * dimension
+    cost = FIXED_COST + (LOSS_COST * points + OFFSET_COST) * objects * dimension
     cost += objects * points * (POINT_COST + points * (SWAP_COST * objects + SORTED_SWAP_COST))
     if _enumerates_adjacent(request):
         cost += ADJACENT_COST * enumeration_cost(objects, points)
@@ -156,23 +152,31 @@ def _enumerates_adjacent(request: PmpExponentialRequest) -> bool:
 
 
 def _by_sensitivity(request: PmpExponentialRequest, scaled: _Scaled) -> Enclosure:
-    """epsilon (sensitivity on X)/(sensitivity)."""
+    """epsilon (sensitivity on X)/(sensitivity); the former is at most that on all clipped points."""
     factor = request.epsilon / (scaled.sensitivity * scaled.records)
-    change, slack = scaled.losses.widest_range, 2 * float(scaled.losses.errors.max())
+    change, slack = scaled.losses.widest_range, scaled.losses.range_error
     rounding = 16 * UNIT_ROUNDOFF
-    lower = max(change - slack, 0.0) * factor * (1 - rounding)
-    return Enclosure(lower, (change + slack) * factor * (1 + rounding), Evidence.CERTIFIED)
+    lower, largest = max(change - slack, 0.0), change + slack
+    if scaled.beyond is not None:
+        largest = min(largest, scaled.beyond * scaled.records)
+    return Enclosure(
+        min(lower, largest) * factor * (1 - rounding), largest * factor * (1 + rounding), Evidence.CERTIFIED
+    )
 
 
-def _worst_case(request: PmpExponentialRequest, scaled: _Scaled, adjacent: Enclosure) -> Enclosure:
-    """epsilon (sensitivity on all data)/(sensitivity), for distances at most epsilon/(sensitivity) max |w - v|."""
-    if scaled.beyond is None:
-        return Enclosure(min(adjacent.lower, request.epsilon), request.epsilon, Evidence.CERTIFIED)
-    objects = np.array(request.objects)
+def _proved(request: PmpExponentialRequest, scaled: _Scaled) -> float:
+    """What differential privacy proves for all data: epsilon (sensitivity on all data)/(sensitivity), rounded up.
+
+    For distances it is at most epsilon/(sensitivity) max |w - v| as well. A sensitivity that was sent with losses is
+    taken as true, and as theirs where it misses it by rounding.
+    """
     factor = request.epsilon / scaled.sensitivity
+    if scaled.beyond is None:
+        known = (scaled.losses.widest_range + scaled.losses.range_error) / (scaled.sensitivity * scaled.records)
+        return request.epsilon * (1.0 if known <= 1 else known * (1 + 8 * UNIT_ROUNDOFF))
+    objects = np.array(request.objects)
     largest = factor * min(scaled.beyond, largest_distance(objects) / scaled.records)
-    upper = largest * (1 + (objects.shape[1] + 32) * UNIT_ROUNDOFF)
-    return Enclosure(min(adjacent.lower, upper), upper, Evidence.CERTIFIED)
+    return largest * (1 + (objects.shape[1] + 32) * UNIT_ROUNDOFF)
 
 
 def _notes(request: PmpExponentialRequest, found: ExponentialPmp, worst_case: Enclosure) -> tuple[str, ...]:

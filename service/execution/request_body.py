@@ -23,6 +23,17 @@ class MalformedJson(RequestBodyError):
         super().__init__("the body is not JSON")
 
 
+class NotANumber(RequestBodyError):
+    """The body writes NaN, Infinity or -Infinity, which many readers take and JSON does not have.
+
+    `pointers` are JSON pointers to them.
+    """
+
+    def __init__(self, pointers: tuple[str, ...]) -> None:
+        self.pointers = pointers
+        super().__init__(f"no JSON: not a number at {', '.join(pointers)}")
+
+
 class InvalidRequest(RequestBodyError):
     """The body is JSON, but not a request of the contract."""
 
@@ -65,8 +76,11 @@ def parse_request(request_type: type[RequestModel], body: bytes) -> RequestModel
     try:
         request = request_type.model_validate_json(body)
     except ValidationError as error:
-        malformed = error.error_count() == 1 and error.errors(include_input=False)[0]["type"] == "json_invalid"
-        raise (MalformedJson if malformed else InvalidRequest)(error) from None
+        if error.error_count() == 1 and error.errors(include_input=False)[0]["type"] == "json_invalid":
+            raise MalformedJson(error) from None
+        _refuse_not_a_number(body)
+        raise InvalidRequest(error) from None
+    _refuse_not_a_number(body)
     # The validator of pydantic keeps the last of equal keys. What it accepted is known to be small in depth, so that
     # reading it once more is safe; numbers are left as text.
     try:
@@ -77,12 +91,27 @@ def parse_request(request_type: type[RequestModel], body: bytes) -> RequestModel
     return request
 
 
+def _refuse_not_a_number(body: bytes) -> None:
+    """Of a body that the validator could read, which is known to be small in depth."""
+    if b"NaN" in body or b"Infinity" in body:
+        read = json.loads(body, object_pairs_hook=_Pairs, parse_float=str, parse_int=str, parse_constant=_Constant)
+        found = tuple(_constants("", read))
+        if found:
+            raise NotANumber(found)
+
+
 def _refuse_key_twice(pairs: list[tuple[str, Any]]) -> None:
     if len(dict(pairs)) != len(pairs):
         raise _KeyTwice
 
 
 _KEYS_ONCE = json.JSONDecoder(object_pairs_hook=_refuse_key_twice, parse_float=str, parse_int=str)
+
+
+class _Constant(str):
+    """NaN, Infinity or -Infinity, and no string."""
+
+    __slots__ = ()
 
 
 class _Pairs(list[tuple[str, Any]]):
@@ -98,6 +127,17 @@ def _keys_twice(pointer: str, value: object) -> list[str]:
     if isinstance(value, list):
         items = cast("list[object]", value)
         return [place for index, item in enumerate(items) for place in _keys_twice(f"{pointer}/{index}", item)]
+    return []
+
+
+def _constants(pointer: str, value: object) -> list[str]:
+    if isinstance(value, _Constant):
+        return [pointer]
+    if isinstance(value, _Pairs):
+        return [place for key, item in value for place in _constants(f"{pointer}/{_escaped(key)}", item)]
+    if isinstance(value, list):
+        items = cast("list[object]", value)
+        return [place for index, item in enumerate(items) for place in _constants(f"{pointer}/{index}", item)]
     return []
 
 

@@ -7,7 +7,7 @@ Both keep natural logarithms of their ends when a truth may lie below the smalle
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import StrEnum
 from typing import cast
@@ -164,6 +164,20 @@ class Enclosure:
         """What both say of one number, without logarithms; NumericalFailure where they do not meet."""
         weakest = Evidence.weakest(self.evidence, other.evidence)
         return Enclosure(max(self.lower, other.lower), min(self.upper, other.upper), weakest)
+
+    def at_most(self, most: float) -> Enclosure:
+        """The same number, knowing that it is at most `most`. Raises NumericalFailure where it cannot be."""
+        if self.upper <= most:
+            return self
+        log = self.log_upper if self.log_upper is None or most <= 0 else min(self.log_upper, math.log(most))
+        return Enclosure(self.lower, most, self.evidence, self.log_lower, log)
+
+    def within(self, low: float, high: float) -> Enclosure:
+        """The same number, which cannot leave [low, high]: what rounding put beyond is taken off."""
+        if low <= self.lower and self.upper <= high:
+            return self
+        lower, upper = min(max(self.lower, low), high), max(min(self.upper, high), low)
+        return replace(self, lower=lower, upper=upper)
 
     def relative_width(self) -> float:
         """(upper - lower)/|upper|, in logarithms where the ends underflow; 0 for a point."""

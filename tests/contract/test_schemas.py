@@ -168,7 +168,7 @@ def test_defaults_are_filled_in() -> None:
     written = json.loads(validate(body(question={"type": "gdp_mu"})).model_dump_json())
     assert written["threat_model"] == {"type": "worst_case", "neighboring_relation": "add_or_remove_one"}
     assert written["method"] == "auto"
-    assert written["relative_tolerance"] == 1e-9
+    assert written["relative_tolerance"] == 1e-6
     assert written["questions"][0]["false_positive_rate_min"] == 1e-9
     assert written["questions"][0]["type_two_error_min"] == 1e-9
     assert validate(body(question={"type": "positive_predictive_value", "prior": 0.5})).questions[0].side == "at_most"

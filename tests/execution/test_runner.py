@@ -16,7 +16,7 @@ import redis
 
 from service.execution.errors import ComputeBudgetExceeded, OutOfTime, QueueFull
 from service.execution.redis_link import RedisLink
-from service.execution.request_body import DuplicateKeys, InvalidRequest, MalformedJson
+from service.execution.request_body import DuplicateKeys, InvalidRequest, MalformedJson, NotANumber
 from service.execution.runner import ComputationRunner
 from service.privacy.errors import NumericalFailure, OutOfDomain
 from service.telemetry.metrics import Metrics
@@ -190,7 +190,9 @@ async def test_the_order_of_fields_and_spelled_out_defaults_change_nothing(runne
         (b"[]", InvalidRequest),
         (sent(amount="1.0"), InvalidRequest),
         (sent(amount=False), InvalidRequest),
-        (b'{"amount": NaN}', InvalidRequest),
+        (b'{"amount": NaN}', NotANumber),
+        (b'{"amount": 1.0, "more": [{"deep": -Infinity}]}', NotANumber),
+        (b'{"amount": "NaN"}', InvalidRequest),
         (b'{"amount": 1e999}', InvalidRequest),
         (b'{"amount": 1.0, "amount": 2.0}', DuplicateKeys),
     ],

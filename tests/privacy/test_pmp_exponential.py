@@ -17,7 +17,8 @@ from service.privacy.pmp.attacks import success_bound, tight_eta
 from service.privacy.pmp.exponential import ExponentialPmp, Sampling, exponential_pmp
 from service.privacy.pmp.exponential_adjacent import adjacent_epsilon
 from service.privacy.pmp.exponential_exact import exact_log_ratios
-from service.privacy.pmp.exponential_population import Losses, Population, ball_sensitivity, norms_of
+from service.privacy.pmp.exponential_losses import Losses, ball_sensitivity, norms_of
+from service.privacy.pmp.exponential_population import Population
 from service.privacy.pmp.exponential_swap import swap_bounds
 from tests.privacy import pmp_oracle
 from tests.privacy.references import FOLDER

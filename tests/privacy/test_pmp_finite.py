@@ -13,18 +13,18 @@ import numpy as np
 import pytest
 
 from service.privacy.enclosure import Enclosure, Evidence
-from service.privacy.pmp.finite import AdjacentTable, MembershipTable
+from service.privacy.pmp.finite import AdjacentTable, MembershipTable, Rows
 from tests.privacy.references import FOLDER
 
 ROWS: dict[str, dict[str, Any]] = {row["id"]: row for row in json.loads((FOLDER / "pmp.json").read_text())}
 Table = list[list[float]]
 
 
-def modular_sums(values: list[int], modulus: int) -> tuple[Table, list[tuple[int, ...]]]:
+def modular_sums(values: list[int], modulus: int) -> tuple[Rows, list[tuple[int, ...]]]:
     """The sum of the chosen values modulo a number, as a deterministic mechanism."""
     subsets = list(combinations(range(len(values)), len(values) // 2))
     sums = [sum(values[place] for place in subset) % modulus for subset in subsets]
-    return [[float(output == value) for output in range(modulus)] for value in sums], subsets
+    return Rows.of([[float(output == value) for output in range(modulus)] for value in sums]), subsets
 
 
 def counted_sums(size: int) -> MembershipTable:
@@ -44,13 +44,13 @@ def counted_sums(size: int) -> MembershipTable:
         sums[0].append([counts[size - 1][(value - point) % modulus] for value in range(modulus)])
         sums[1].append(counts[size])
     inside, outside = np.array(sums[0], dtype=np.float64), np.array(sums[1], dtype=np.float64)
-    return MembershipTable(inside, outside, inside - outside, math.comb(modulus, size) // 2)
+    return MembershipTable(inside, outside, inside - outside, math.comb(modulus, size) // 2, 0.0)
 
 
 def table_of(row: dict[str, Any]) -> MembershipTable:
     given = row["inputs"]
     if "P" in given:
-        return MembershipTable.of(given["P"], [[0], [1]])
+        return MembershipTable.of(Rows.of(given["P"]), [[0], [1]])
     if given["n"] > 6:
         return counted_sums(given["n"])
     values = given["X"] if isinstance(given.get("X"), list) else list(range(2 * given["n"]))
@@ -125,7 +125,7 @@ def test_random_tables_against_fractions(seed: int, epsilon: float) -> None:
             for is_in in (True, False)
         )
         pairs += [(inside, outside), (outside, inside)]
-    table = MembershipTable.of(rows, subsets)
+    table = MembershipTable.of(Rows.of(rows), subsets)
     assert_encloses(table.epsilon().epsilon, largest_log_ratio(pairs))
     assert_encloses(table.delta(epsilon), smallest_delta(pairs, epsilon))
     variation = max(sum((abs(p - q) for p, q in zip(*pair, strict=True)), Fraction(0)) / 2 for pair in pairs)
@@ -137,7 +137,7 @@ def test_random_tables_against_fractions(seed: int, epsilon: float) -> None:
         for other in laws
         if len(set(one) ^ set(other)) == 2
     ]
-    worst = AdjacentTable.of(rows, subsets)
+    worst = AdjacentTable.of(Rows.of(rows), subsets)
     assert_encloses(worst.epsilon(), largest_log_ratio(adjacent))
     assert_encloses(worst.delta(epsilon), smallest_delta(adjacent, epsilon))
     assert table.delta(epsilon).lower <= worst.delta(epsilon).upper  # joint convexity
@@ -178,26 +178,26 @@ def assert_encloses(found: Enclosure, truth: Any) -> None:
 def test_equal_rows_reveal_exactly_nothing() -> None:
     subsets = list(combinations(range(6), 3))
     rows = [[0.1, 0.2, 0.7]] * len(subsets)
-    table, worst = MembershipTable.of(rows, subsets), AdjacentTable.of(rows, subsets)
+    table, worst = MembershipTable.of(Rows.of(rows), subsets), AdjacentTable.of(Rows.of(rows), subsets)
     assert (table.epsilon().epsilon.upper, table.delta(0.0).upper, worst.epsilon().upper) == (0.0, 0.0, 0.0)
 
 
 def test_ratios_beyond_the_largest_double() -> None:
     rows, subsets = [[1.0, 5e-324], [0.0, 1.0]], [[0], [1]]
-    for found in (MembershipTable.of(rows, subsets), AdjacentTable.of(rows, subsets)):
+    for found in (MembershipTable.of(Rows.of(rows), subsets), AdjacentTable.of(Rows.of(rows), subsets)):
         assert found.delta(1e6).upper == pytest.approx(1.0, abs=1e-12)
-    largest = MembershipTable.of([[0.5, 0.5, 5e-324], [0.5, 0.25, 0.25]], subsets).epsilon()
+    largest = MembershipTable.of(Rows.of([[0.5, 0.5, 5e-324], [0.5, 0.25, 0.25]]), subsets).epsilon()
     assert_encloses(largest.epsilon, mpmath.log(mpmath.mpf(2) ** 1072))
 
 
 def test_rows_that_sum_to_a_little_more_than_one() -> None:
-    table = MembershipTable.of([[1.0 + 5e-10, 0.0], [0.0, 1.0 + 5e-10]], [[0], [1]])
+    table = MembershipTable.of(Rows.of([[1.0 + 5e-10, 0.0], [0.0, 1.0 + 5e-10]]), [[0], [1]])
     for found in (table.delta(0.0), table.delta(1e3), table.bayes_success()):
         assert 1 - 1e-12 <= found.lower <= found.upper == 1.0
 
 
 def test_an_output_that_never_comes_does_not_count() -> None:
-    table = MembershipTable.of([[0.5, 0.0, 0.5], [0.25, 0.0, 0.75]], [[0], [1]])
+    table = MembershipTable.of(Rows.of([[0.5, 0.0, 0.5], [0.25, 0.0, 0.75]]), [[0], [1]])
     found = table.epsilon()
     assert found.epsilon.upper == pytest.approx(math.log(2), rel=1e-14)
     assert (found.point_index, found.output_index, found.direction) == (0, 0, "in_over_out")
@@ -206,6 +206,6 @@ def test_an_output_that_never_comes_does_not_count() -> None:
 def test_randomised_response_attains_eta_and_success() -> None:
     """n = 1 and the truth told with chance e^eps/(1 + e^eps): the Bayes attack reaches Lemma 6."""
     chance = math.exp(1.5) / (1 + math.exp(1.5))
-    table = MembershipTable.of([[chance, 1 - chance], [1 - chance, chance]], [[0], [1]])
+    table = MembershipTable.of(Rows.of([[chance, 1 - chance], [1 - chance, chance]]), [[0], [1]])
     assert table.epsilon().epsilon.upper == pytest.approx(1.5, rel=1e-13)
     assert table.bayes_success().upper == pytest.approx(chance, rel=1e-13)

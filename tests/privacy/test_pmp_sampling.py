@@ -16,7 +16,8 @@ from service.privacy.numerics.betting import mean_at_least
 from service.privacy.pmp import exponential_sampler
 from service.privacy.pmp.exponential import Sampling, exponential_pmp
 from service.privacy.pmp.exponential_exact import exact_log_ratios
-from service.privacy.pmp.exponential_population import Losses, Population
+from service.privacy.pmp.exponential_losses import Losses
+from service.privacy.pmp.exponential_population import Population
 from service.privacy.pmp.exponential_sampler import sampled_log_odds
 from service.privacy.pmp.exponential_swap import swap_bounds
 from tests.privacy.references import FOLDER

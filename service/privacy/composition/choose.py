@@ -10,6 +10,7 @@ from typing import Final, cast
 from service.privacy.composition.laplace_reach import can_sum
 from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.composition.parts import Counted, contour_parts, shifts_beside
+from service.privacy.composition.sub_runs import with_parts
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import (
@@ -28,6 +29,7 @@ from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.gaussian import gaussian_curve
 from service.privacy.trade_off.intersected import Intersected
 from service.privacy.trade_off.pair import TradeOffPair
+from service.privacy.trade_off.second_engine import SecondEngine
 from service.privacy.trade_off.with_singular_mass import SingularMass, WithSingularMass
 
 METHODS: Final = (
@@ -91,12 +93,12 @@ def pair(
         lines = _contour(parts)
         if method == "contour" or _root_of_squares(map(_loss_of, parts)) < SMALLEST_SECOND:
             return lines
-        return _with_second(lines, steps, sensitivity, options)
+        return _with_parts(_with_second(lines, steps, sensitivity, options), steps, sensitivity)
     beside = None if method == "contour" else _beside_two_points(steps, sensitivity)
     if beside is not None:
         return beside
     if method == "auto":
-        return _discretised(steps, sensitivity, options)
+        return _with_parts(_discretised(steps, sensitivity, options), steps, sensitivity)
     raise _refusal(mechanism, method)
 
 
@@ -285,9 +287,26 @@ def _with_second(lines: TradeOffPair, steps: Steps, sensitivity: float, options:
     def second() -> AbstractTradeOff:
         return _discretised(steps, sensitivity, replace(options, relative_tolerance=tolerance)).add
 
-    add = Intersected(lines.add, second, tolerance)
-    reason = f"discretised: also asked where contour is wider than {tolerance:g}; both enclosures hold."
-    return TradeOffPair(add, add.reversed(), lines.source, (*lines.notes, reason))
+    asked = SecondEngine(f"discretised: also asked, since contour was wider than {tolerance:g}; both enclosures hold.")
+    add = Intersected(lines.add, second, tolerance, asked)
+    return replace(lines, add=add, remove=add.reversed(), second=asked)
+
+
+def _with_parts(whole: TradeOffPair, steps: Steps, sensitivity: float) -> TradeOffPair:
+    """The curves of a run, where they are wide no lower than those of parts with a closed form or a line."""
+
+    def cheaply(part: Steps) -> TradeOffPair | None:
+        if len(part) == 1 and part[0][1] == 1:
+            return part[0][0].curves(sensitivity)
+        if _can_sum(part, sensitivity):
+            return _composed_laplace(part, sensitivity)
+        known = contour_parts(part, sensitivity)
+        if known is None or (sensitivity != 1 and any(isinstance(step, PoissonSampled) for step, _ in part)):
+            return None
+        gaussians = _gaussians(known)
+        return _contour(known) if gaussians is None else _composed_gaussians(gaussians)
+
+    return with_parts(whole, steps, sensitivity, cheaply)
 
 
 def _refusal(mechanism: AbstractMechanism, method: str) -> UnsupportedCombination:

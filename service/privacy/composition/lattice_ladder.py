@@ -28,6 +28,9 @@ _SHORT_LOSS = 30.0
 LARGEST_CELLS = 1 << 20
 """Cells of all steps' laws, or of the window, together: bounds time and memory."""
 
+FARTHEST_NODE = 700.0
+"""Nats: beyond it e^loss or e^-loss is no normal double. Runs whose losses reach so far have lattices of few cells."""
+
 KEPT_CELLS = 1 << 20
 """Cells of all lattices and lines of a curve that are kept for further readings; the oldest go first."""
 
@@ -75,14 +78,14 @@ class LatticeRun:
     @staticmethod
     def build(steps: tuple[LatticeStep, ...], spacing: float, log_cut: float, *, mirrored: bool) -> LatticeRun | None:
         """The run with about this spacing, `mirrored` for the other direction; None where it would need too many
-        cells.
+        cells, or so few that doubles do not hold e^loss at the outermost ones.
         """
         chosen = _aligned([part.atoms for part in steps], spacing)
         lattices = [_lattice(part, chosen, reach) for part, reach in zip(steps, _reaches(steps, log_cut), strict=True)]
         if sum(lattice.last - lattice.first for lattice in lattices) > LARGEST_CELLS:
             return None
-        if max(max(-lattice.first, lattice.last) for lattice in lattices) * chosen > LARGEST_LOSS:
-            return None  # x = e^loss would leave the range of doubles: cells this coarse are wider than a step's losses
+        if any(max(-lattice.first, lattice.last) * chosen > FARTHEST_NODE for lattice in lattices):
+            return None
         upper: list[CountedLaw] = []
         lower: list[CountedLaw] = []
         for part, lattice in zip(steps, lattices, strict=True):

@@ -24,7 +24,7 @@ class EngineOptions:
     """monte_carlo: probability that all enclosures of an answer hold together."""
     digits: int = 25
     """ground_truth: decimal digits, 15 to 50."""
-    relative_tolerance: float = 1e-9
+    relative_tolerance: float = 1e-6
     """auto: relative width above which the next engine is asked as well."""
 
     def for_parts(self, count: int) -> EngineOptions:

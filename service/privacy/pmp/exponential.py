@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, final
 
@@ -43,30 +44,31 @@ class ExponentialPmp:
 
 
 def exponential_pmp(
-    population: Population, bounds: SwapBounds, sampling: Sampling | None, *, exact: bool
+    population: Population, bounds: SwapBounds, sampling: Sampling | None, *, exact: bool, at_most: float = math.inf
 ) -> ExponentialPmp:
     """The largest |ln(P(w | x in D)/P(w | x not in D))| over objects w and points x, D a uniform n-subset of 2n points.
 
     `exact`: all C(2n, n) subsets are summed (certified). Else an interval from `sampling` that holds with its
     confidence (statistical), or where it is None or the logits of a point range over more than e^200 the interval from
-    0 to the swap bound (certified). Lowy et al. 2023, Proposition 9, with the absolute value that its proof has. Raises
-    OutOfDomain for fewer than 2 samples or a confidence outside (0, 1).
+    0 to the swap bound (certified). `at_most`: an epsilon of differential privacy that is proved for the same
+    mechanism, among subsets at least; no parameter is larger. Lowy et al. 2023, Proposition 9, with the absolute value
+    that its proof has. Raises OutOfDomain for fewer than 2 samples or a confidence outside (0, 1).
     """
     if population.tells_nothing:
         return _at(bounds.with_point, -bounds.without, Enclosure.point(0.0), "enumeration" if exact else "swap_bound")
     if exact:
         ratios = exact_log_ratios(population)
         largest = float(np.abs(ratios.values).max())
-        upper = min(largest + ratios.error, float(bounds.either.max()))
+        upper = min(largest + ratios.error, float(bounds.either.max()), at_most)
         epsilon = Enclosure(max(largest - ratios.error, 0.0), upper, Evidence.CERTIFIED)
         return _at(ratios.values, ratios.values, epsilon, "enumeration")
     if sampling is not None and population.point_range <= LARGEST_SAMPLED_RANGE:
-        return _sampled(population, bounds, sampling)
-    epsilon = Enclosure(0.0, float(bounds.either.max()), Evidence.CERTIFIED)
+        return _sampled(population, bounds, sampling, at_most)
+    epsilon = Enclosure(0.0, min(float(bounds.either.max()), at_most), Evidence.CERTIFIED)
     return _at(bounds.with_point, -bounds.without, epsilon, "swap_bound")
 
 
-def _sampled(population: Population, bounds: SwapBounds, sampling: Sampling) -> ExponentialPmp:
+def _sampled(population: Population, bounds: SwapBounds, sampling: Sampling, at_most: float) -> ExponentialPmp:
     from service.privacy.pmp.exponential_sampler import sampled_log_odds
 
     if sampling.samples < 2:
@@ -74,7 +76,8 @@ def _sampled(population: Population, bounds: SwapBounds, sampling: Sampling) -> 
     if not 0 < sampling.confidence < 1:
         raise OutOfDomain("confidence", sampling.confidence, "a number in (0, 1)")
     odds = sampled_log_odds(population, bounds, sampling.samples, sampling.seed, 1 - sampling.confidence)
-    epsilon = Enclosure(float(odds.smallest.max()), float(odds.largest.max()), Evidence.STATISTICAL)
+    lower, upper = float(odds.smallest.max()), min(float(odds.largest.max()), at_most)
+    epsilon = Enclosure(min(lower, at_most), upper, Evidence.STATISTICAL)
     return _at(odds.upper, odds.lower, epsilon, "sampling")
 
 

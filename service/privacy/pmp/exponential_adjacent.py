@@ -24,11 +24,14 @@ SUBSETS_AT_ONCE = 4096
 PATTERNS_AT_ONCE = 2**18
 
 
-def adjacent_epsilon(population: Population, bounds: SwapBounds, *, enumerate_subsets: bool) -> Enclosure:
+def adjacent_epsilon(
+    population: Population, bounds: SwapBounds, *, enumerate_subsets: bool, at_most: float = math.inf
+) -> Enclosure:
     """The largest |ln p(w|D)/p(w|D')| over objects and adjacent n-subsets: by enumeration, or between bounds.
 
     Enumeration costs 2 m N C(2n, n - 1). Without it the upper end is the swap bound, and the lower one is attained by
-    subsets that concentrate on one object each (exact for two objects).
+    subsets that concentrate on one object each (exact for two objects). `at_most`: an epsilon of differential privacy
+    that is proved for all data.
     """
     if population.tells_nothing:
         return Enclosure.point(0.0)
@@ -37,7 +40,7 @@ def adjacent_epsilon(population: Population, bounds: SwapBounds, *, enumerate_su
     else:
         largest = _attained_exchange(population, bounds)
     error = population.ratio_error + (population.object_count + 64 + 16 * population.spread) * UNIT_ROUNDOFF
-    lower, upper = max(largest - error, 0.0), bounds.largest_swap
+    lower, upper = max(largest - error, 0.0), min(bounds.largest_swap, at_most)
     return Enclosure(lower, min(upper, largest + error) if enumerate_subsets else upper, Evidence.CERTIFIED)
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from service.privacy.enclosure import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.pmp.exponential_losses import Losses
 
 LARGEST_LINEAR_SPREAD = 600.0
 """Up to this spread of the logits of a subset no product of two exponentials underflows."""
@@ -22,64 +23,9 @@ LARGEST_SAMPLED_RANGE = 200.0
 """Up to this range of the logits of a point no ratio of two subsets that differ in a point overflows."""
 
 
-@final
-@dataclass(frozen=True)
-class Losses:
-    """Losses (objects x points), and for each point a bound on the absolute rounding error of its losses."""
-
-    values: FloatArray
-    errors: FloatArray
-
-    @staticmethod
-    def given(values: FloatArray) -> Losses:
-        """Losses that are known exactly."""
-        return Losses(values, np.zeros_like(values[0]))
-
-    @staticmethod
-    def euclidean(points: FloatArray, objects: FloatArray, clip_radius: float) -> Losses:
-        """|w - x| for points (N x d) clipped to norm `clip_radius`, and objects (m x d)."""
-        norms = norms_of(points)
-        scales = np.minimum(1.0, clip_radius / np.maximum(norms, clip_radius))
-        clipped = points * scales[:, None]
-        values = np.stack([norms_of(clipped - chosen) for chosen in objects])
-        # A norm of d coordinates is within (d/2 + 4) u of its value, a clipped point within (d/2 + 8) u of its norm.
-        error = (2 * points.shape[1] + 24) * UNIT_ROUNDOFF
-        sizes: FloatArray = values.max(axis=0) + norms * scales
-        if (objects == objects[0]).all():
-            sizes = np.zeros_like(norms)  # whatever the losses are, they are the same
-        return Losses(values, error * sizes)
-
-    @property
-    def widest_range(self) -> float:
-        """max over objects of (max - min over points): the sensitivity of the sum loss on the population."""
-        return float(np.ptp(self.values, axis=1).max())
-
-
 def subsets_of(patterns: NDArray[np.int64], points: int) -> NDArray[np.bool_]:
     """Which of the points each bit pattern names: patterns x points."""
     return patterns[:, None] & (np.int64(1) << np.arange(points, dtype=np.int64)) != 0
-
-
-def norms_of(vectors: FloatArray) -> FloatArray:
-    """Euclidean norms along the last axis, without overflow or underflow."""
-    largest = np.abs(vectors).max(axis=-1)
-    scale = np.where(largest > 0, largest, 1.0)
-    return scale * np.sqrt(((vectors / scale[..., None]) ** 2).sum(axis=-1))
-
-
-def ball_sensitivity(objects: FloatArray, clip_radius: float) -> float:
-    """sup over x, x' of norm at most C of |w - x| - |w - x'|, largest over the objects: C + max min(C, |w|).
-
-    Of the sum loss; that of the mean loss is an n-th of it. Lowy et al. 2023, Definition 7, for the Euclidean loss.
-    """
-    return clip_radius + min(clip_radius, float(norms_of(objects).max()))
-
-
-def largest_distance(objects: FloatArray) -> float:
-    """The largest distance of two objects (m x d): no replaced record moves the difference of two objects' Euclidean
-    losses by more than twice it, so epsilon/Delta times it bounds the differential privacy of the sum loss.
-    """
-    return max(float(norms_of(objects - chosen).max()) for chosen in objects)
 
 
 @final
@@ -87,21 +33,26 @@ def largest_distance(objects: FloatArray) -> float:
 class Population:
     """Logits theta (objects x 2n points), those of the first object taken off each point, which cancels in p(w|D).
 
-    `sum_error` bounds the error of every sum of n of them, rounding of the sum included.
+    `changes`: theta_wi less theta_wr for one point r, the same for all objects. `sum_error` bounds the error of every
+    sum of n logits, rounding of the sum included; `change_error` that of a change, and of what adding four of them
+    rounds.
     """
 
+    changes: FloatArray
     logits: FloatArray
     sum_error: float
+    change_error: float
 
     @staticmethod
     def of(losses: Losses, scale: float) -> Population:
         """theta = -scale loss; `scale` = epsilon/(2 Delta), for the mean loss epsilon/(2 Delta n), is within 1e-15."""
-        values = losses.values
-        logits = scale * (values[0] - values)
-        half = values.shape[1] // 2
-        largest = _sum_of_largest(np.abs(logits).max(axis=0), half)
-        rounding = (half + 24) * UNIT_ROUNDOFF * largest
-        return Population(logits, rounding + 2 * scale * _sum_of_largest(losses.errors, half))
+        changes = scale * losses.differences
+        offsets = -scale * losses.offsets[:, None]
+        half = changes.shape[1] // 2
+        largest = _sum_of_largest(np.abs(changes).max(axis=0), half) + half * float(np.abs(offsets).max())
+        sum_error = scale * (_sum_of_largest(losses.errors, half) + half * losses.offset_error)
+        change_error = scale * float(losses.errors.max()) + 24 * UNIT_ROUNDOFF * float(np.abs(changes).max())
+        return Population(changes, changes + offsets, (half + 24) * UNIT_ROUNDOFF * largest + sum_error, change_error)
 
     @property
     def object_count(self) -> int:
@@ -120,8 +71,10 @@ class Population:
 
     @property
     def tells_nothing(self) -> bool:
-        """Whether every subset surely gives the same law: all objects have the same losses, or epsilon is 0."""
-        return self.sum_error == 0 and not self.logits.any()
+        """Whether every subset surely gives the same law: losses of objects differ by the same at all points, or
+        epsilon is 0.
+        """
+        return self.change_error == 0 and not self.changes.any()
 
     @property
     def point_range(self) -> float:

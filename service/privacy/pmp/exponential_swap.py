@@ -49,7 +49,7 @@ class SwapBounds:
 
 def swap_bounds(population: Population) -> SwapBounds:
     """The bounds of all objects and points. Cost about m^2 N^2 + m N^2 log N, memory m N numbers and some megabytes."""
-    logits = population.logits
+    logits = population.changes
     objects, points = logits.shape
     found = SwapBounds(*np.zeros((4, objects, points)))
     rows = max(1, LARGEST_BLOCK // points)
@@ -61,8 +61,8 @@ def swap_bounds(population: Population) -> SwapBounds:
             found.with_point[chosen, block] = _negative_log_mean(gains, population.half)
             found.without[chosen, block] = _negative_log_mean(losses, population.half)
             found.gain[chosen, block], found.loss[chosen, block] = gains.max(axis=1), losses.max(axis=1)
-    # Two differences of two logits, each off by less than a sum may be; the mean is within 64 u whatever its size.
-    slack = 4 * population.sum_error + 64 * UNIT_ROUNDOFF
+    # Two differences of two logits; the mean is within 64 u whatever its size.
+    slack = 4 * population.change_error + 64 * UNIT_ROUNDOFF
     if not population.tells_nothing:
         for bound in (found.with_point, found.without, found.gain, found.loss):
             np.add(bound, slack, out=bound)

@@ -17,6 +17,7 @@ import numpy as np
 from scipy import special
 
 from service.privacy.enclosure import Bounds, Enclosure, Evidence, FloatArray
+from service.privacy.numerics import error_free
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.decreasing_root import decreasing_root, increasing_root
 from service.privacy.trade_off.ulps import ERF_ERROR, SCALED_ERFC_ERROR, above, below
@@ -37,7 +38,6 @@ FARTHEST = 1e6
 """Beyond this u only delta <= exp(-u^2/2) is used."""
 LARGE_COMPLEMENT = 0.9
 MILLS_ERROR = SCALED_ERFC_ERROR + 8 * UNIT_ROUNDOFF
-SPLITTER = 2.0**27 + 1
 LARGEST_RATIO = 1e100
 """Larger sensitivities over noise would overflow when squared."""
 
@@ -102,7 +102,7 @@ def noise_std_at(epsilon: float, delta: float, sensitivity: Enclosure) -> Enclos
 def _log_delta(epsilon: FloatArray, ratio: FloatArray) -> Ends:
     left, rest = _left_end(epsilon, ratio)
     right = epsilon / ratio + 0.5 * ratio
-    square, square_rest = _square(left)
+    square, square_rest = error_free.square(left)
     correction = 0.5 * square_rest + left * rest
     small = ratio <= SMALL_RATIO
     bracket, relative = _difference(left, right)
@@ -125,32 +125,15 @@ def _log_delta(epsilon: FloatArray, ratio: FloatArray) -> Ends:
 
 def _left_end(epsilon: FloatArray, ratio: FloatArray) -> Ends:
     """u = (2 epsilon - r^2)/(2 r) as a double and what it lacks."""
-    square, square_rest = _square(ratio)
+    square, square_rest = error_free.square(ratio)
     twice = 2 * epsilon
     numerator = twice - square
     shifted = numerator - twice
     numerator_rest = (twice - (numerator - shifted)) + (-square - shifted) - square_rest
     denominator = 2 * ratio
     quotient = numerator / denominator
-    product, product_rest = _product(quotient, denominator)
+    product, product_rest = error_free.product(quotient, denominator)
     return quotient, ((numerator - product) - product_rest + numerator_rest) / denominator
-
-
-def _square(value: FloatArray) -> Ends:
-    return _product(value, value)
-
-
-def _product(one: FloatArray, other: FloatArray) -> Ends:
-    """The product as a double and what it lacks (Dekker)."""
-    product = one * other
-    (high, low), (other_high, other_low) = _halves(one), _halves(other)
-    return product, ((high * other_high - product) + high * other_low + low * other_high) + low * other_low
-
-
-def _halves(value: FloatArray) -> Ends:
-    scaled = SPLITTER * value
-    high = scaled - (scaled - value)
-    return high, value - high
 
 
 def _mills(x: FloatArray) -> FloatArray:

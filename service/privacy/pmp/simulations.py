@@ -15,9 +15,11 @@ from typing import Literal, final
 import numpy as np
 
 from service.privacy.enclosure import Enclosure, FloatArray
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.pmp.exponential import exponential_pmp
 from service.privacy.pmp.exponential_adjacent import adjacent_epsilon
-from service.privacy.pmp.exponential_population import Losses, Population, ball_sensitivity, norms_of
+from service.privacy.pmp.exponential_losses import Losses, ball_sensitivity, norms_of
+from service.privacy.pmp.exponential_population import Population
 from service.privacy.pmp.exponential_swap import swap_bounds
 from service.privacy.pmp.gaussian_pmp import exposure_bound
 from service.privacy.pmp.gaussian_points import QueryPoints
@@ -87,7 +89,7 @@ def exponential_trial(
     losses = Losses.euclidean(law.draw(vectors[0], generator), vectors, law.clip_radius)
     attained = ball_sensitivity(vectors, law.clip_radius)
     ball = attained if sensitivity == "attained" else 2 * law.clip_radius
-    share = losses.widest_range / ball
+    share = (losses.widest_range + losses.range_error) / ball
 
     def exact_epsilon(epsilon: float) -> float:
         population = Population.of(losses, epsilon / (2 * ball))
@@ -97,9 +99,11 @@ def exponential_trial(
     if epsilon is None:
         return None
     population = Population.of(losses, epsilon / (2 * ball))
-    found = exponential_pmp(population, swap_bounds(population), None, exact=True)
     exact = exact_epsilon(epsilon) if with_exact or budget.reading == "exact" else None
-    return Trial(epsilon, found.epsilon.upper, epsilon * share, exact)
+    by_sensitivity = epsilon * min(share * (1 + 8 * UNIT_ROUNDOFF), 1.0)
+    proved = by_sensitivity if exact is None else min(exact, by_sensitivity)
+    found = exponential_pmp(population, swap_bounds(population), None, exact=True, at_most=proved)
+    return Trial(epsilon, found.epsilon.upper, by_sensitivity, exact)
 
 
 def gaussian_trial(law: DataLaw, budget: Budget, delta: float, seed: int, trial: int) -> Trial | None:
@@ -119,10 +123,10 @@ def gaussian_trial(law: DataLaw, budget: Budget, delta: float, seed: int, trial:
         epsilon = epsilon_at(delta, Enclosure.point(ratio)).upper
     else:
         epsilon = budget.epsilon
-    scale = ratio / (2 * law.clip_radius)
+    scale = ratio * (1 - 8 * UNIT_ROUNDOFF) / (2 * law.clip_radius)
     bound = exposure_bound(QueryPoints.of(points, None, scale), delta)
-    on_population = epsilon_at(delta, Enclosure.point(widest * scale)).upper
-    return Trial(epsilon, bound.epsilon, on_population, on_population)
+    on_population = min(epsilon, epsilon_at(delta, Enclosure.point(widest * scale)).upper)
+    return Trial(epsilon, min(bound.epsilon, on_population), on_population, on_population)
 
 
 def _mechanism_epsilon(budget: Budget, share: float, exact_epsilon: Callable[[float], float]) -> float | None:
@@ -144,7 +148,7 @@ def _mechanism_epsilon(budget: Budget, share: float, exact_epsilon: Callable[[fl
 
 
 def _largest_distance(points: FloatArray) -> float:
-    """Between any two points."""
+    """Between any two points, rounded up: squares of sums lose (d + 8) u of four squared radii."""
     centred = points - points.mean(axis=0)
     squares = (centred**2).sum(axis=1)
     largest = 0.0
@@ -153,4 +157,4 @@ def _largest_distance(points: FloatArray) -> float:
         found = squares[start : start + 512, None] + squares - 2 * block @ centred.T
         row, column = np.unravel_index(int(found.argmax()), found.shape)
         largest = max(largest, float(norms_of(block[row] - centred[column])))
-    return largest
+    return largest * (1 + (8 * points.shape[1] + 64) * UNIT_ROUNDOFF)

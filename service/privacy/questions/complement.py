@@ -10,35 +10,59 @@ import numpy as np
 from service.privacy.enclosure import Bounds, Enclosure, FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.decreasing_root import increasing_root
+from service.privacy.trade_off.logs import log_ends
 
 LARGE_RATE: Final = 2.0**-14
 """From here on an ulp over the rate is 4e-12 at most."""
+NARROW: Final = 1e-12
+LEAST_LOGARITHM: Final = -700.0
+"""No search goes beyond the normal doubles."""
+LOG_SLACK: Final = 2e-13
+"""More than what exp loses of an argument down to -700; of a sum of logarithms, relative to their sizes."""
 
 
 def type_two_error_at_complement(curve: AbstractTradeOff, rate: float) -> Enclosure:
-    """f(1 - rate), with relative accuracy however small the rate is.
+    """f(1 - rate), with relative accuracy however small the rate is, and by its logarithm where it is no double.
 
-    Where 1 - rate is no double, neighbouring doubles enclose it: f is convex and ends in f(1) = 0, so that they differ
-    by at most an ulp over the rate, relative to f. For small rates it is the beta at which the inverse curve's power
-    reaches `rate`.
+    Where 1 - rate is no double, f(1 - a), convex with f(1) = 0, lies between what two facts and a search leave open:
+
+    - a e^l <= f(1 - a), l the smallest log-likelihood ratio, and f(1 - a)/a rises with a;
+    - f falls, so that neighbouring doubles of 1 - a enclose it;
+    - it is the beta at which the inverse curve's power reaches a: searched for where a is small and this may be wide.
     """
     rounded = 1 - rate
     if 1 - rounded == rate:
         return curve.type_two_error(np.array([rounded])).at(0, curve.evidence)
-    if rate >= LARGE_RATE:
-        bounds = curve.type_two_error(_neighbours(rounded))
-        return Enclosure(float(bounds.lower[1]), float(bounds.upper[0]), curve.evidence)
     inverse = curve.reversed()
     if inverse.singular_power.lower >= rate:
         return Enclosure.point(0.0)
+    low, high = _between_neighbours(curve, rate)
+    if rate < LARGE_RATE and high - low > NARROW and high > LEAST_LOGARITHM:
 
-    def log_power(log_beta: FloatArray) -> Bounds:
-        return inverse.power(np.exp(log_beta))
+        def log_power(log_beta: FloatArray) -> Bounds:
+            return inverse.power(np.exp(log_beta))
 
-    # f(1 - rate) <= rate, and nothing below the smallest double can be resolved.
-    root = increasing_root(log_power, rate, -744.0, math.log(rate), curve.evidence)
-    lower = max(math.exp(root.lower) * (1 - 1e-13) - 5e-324, 0.0) if root.lower > -744 else 0.0
-    return Enclosure(lower, min(math.exp(root.upper) * (1 + 1e-13) + 5e-324, rate), curve.evidence)
+        least = max(low - LOG_SLACK * (1 + abs(low)), LEAST_LOGARITHM) if low > -math.inf else LEAST_LOGARITHM
+        root = increasing_root(log_power, rate, least, high, curve.evidence)
+        if root.lower > least:
+            low = max(low, root.lower - LOG_SLACK)
+        high = min(high, root.upper + LOG_SLACK)
+    return Enclosure.from_logs(min(low, high), high, curve.evidence)
+
+
+def _between_neighbours(curve: AbstractTradeOff, rate: float) -> tuple[float, float]:
+    """Ends of ln f(1 - a) from the doubles around 1 - a and the slope at 1."""
+    around = _neighbours(1 - rate)
+    lower, upper = (end.tolist() for end in log_ends(curve.type_two_error(around)))
+    log_rate, whole = math.log(rate), 1 - float(around[0])
+    slack = LOG_SLACK * (1 - log_rate)
+    # f(1 - a) <= a, and by the chord from the neighbour whose complement is larger.
+    high = min(upper[0], log_rate + slack, upper[0] + math.log(min(rate / whole, 1.0)) + slack)
+    slope = curve.smallest_log_ratio.lower
+    below = lower[1]
+    if math.isfinite(slope):
+        below = max(below, log_rate + slope - slack - LOG_SLACK * abs(slope))
+    return below, high
 
 
 def power_at_complement(curve: AbstractTradeOff, rate: float) -> Enclosure:

@@ -69,12 +69,12 @@ def _global(curve: AbstractTradeOff) -> Enclosure:
     known = curve.global_gdp_mu
     if known is not None:
         return known
-    largest, smallest = curve.largest_log_ratio, curve.smallest_log_ratio
+    largest, smallest, limit = curve.largest_log_ratio, curve.smallest_log_ratio, curve.global_gdp_mu_limit
     strongest = max(largest.upper, -smallest.lower)
     if math.isinf(strongest) or curve.singular_power.upper > 0:
-        return Enclosure(_over_range(curve, 1e-12, 1e-12, math.inf).lower, math.inf, curve.evidence)
+        return Enclosure(_over_range(curve, 1e-12, 1e-12, limit).lower, limit, curve.evidence)
     # Every curve with |L| <= eps lies above that of eps-DP.
-    cap = ApproximateDpTradeOff(strongest, 0.0).global_gdp_mu.upper
+    cap = min(ApproximateDpTradeOff(strongest, 0.0).global_gdp_mu.upper, limit)
     # Below a rate a the power is at most e^L alpha, and Phi^-1(e^L alpha) - Phi^-1(alpha) rises with alpha: both ends
     # of the curve are bounded by what they reach at a.
     edge = max(1e-9 * math.exp(-strongest), SMALLEST_RATE)

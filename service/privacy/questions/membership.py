@@ -8,7 +8,7 @@ among all tests of rate alpha the true positive rate lies between f(1 - alpha) a
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 
@@ -27,6 +27,12 @@ ADVANTAGE = "advantage = delta(0), the total variation distance"
 BAYES = "largest Bayes accuracy = (1 - p) + p delta(ln((1 - p)/p)), by the convex conjugate"
 LIMIT_OF_NEGATIVES = "At false positive rate 1 nobody is called a non-member: the value is a limit."
 LIMIT = "At false positive rate 0 nobody is called a member: the value is the limit of small rates."
+
+
+UNBOUNDED: Final = (
+    "Always {value} here: likelihood ratios are unbounded, so that rare enough outputs settle membership. "
+    "Ask {question} at a false_positive_rate for what an attack that happens can do."
+)
 
 
 def advantage(curve: AbstractTradeOff) -> Reading:
@@ -75,13 +81,15 @@ def positive_predictive_value(
         false_positive_rate, notes = None, (LIMIT,)
     if false_positive_rate is None:
         ratio = largest_log_ratio(curve) if side == "at_most" else _inf_ratio(curve)
-        return Reading(posterior_at_log_ratio(Odds.of(prior), ratio), safe, THUDI, notes)
+        notes += unbounded(ratio, "1" if side == "at_most" else "0", "positive_predictive_value")
+        found = posterior_at_log_ratio(Odds.of(prior), ratio)
+        return Reading(_on_side(found, prior, side), safe, THUDI, notes)
     alpha = Enclosure.point(false_positive_rate)
     if side == "at_most":
         truth = _power(curve, false_positive_rate)
     else:
         truth = type_two_error_at_complement(curve, false_positive_rate)
-    return Reading(posterior(Odds.of(prior), truth, alpha), safe, THUDI)
+    return Reading(_on_side(posterior(Odds.of(prior), truth, alpha), prior, side), safe, THUDI)
 
 
 def negative_predictive_value(
@@ -105,12 +113,15 @@ def negative_predictive_value(
     if false_positive_rate is None:
         ratio = _inf_ratio(curve) if side == "at_most" else largest_log_ratio(curve)
         negated = Enclosure(-ratio.upper, -ratio.lower, ratio.evidence)
-        return Reading(posterior_at_log_ratio(Odds.of(prior).reversed(), negated), safe, THUDI, notes)
+        notes += unbounded(ratio, "1" if side == "at_most" else "0", "negative_predictive_value")
+        found = posterior_at_log_ratio(Odds.of(prior).reversed(), negated)
+        return Reading(_on_side(found, _rest(prior, side), side), safe, THUDI, notes)
     if side == "at_most":
         miss = curve.type_two_error(np.array([false_positive_rate])).at(0, curve.evidence)
     else:
         miss = power_at_complement(curve, false_positive_rate)
-    return Reading(posterior(Odds.of(prior).reversed(), widened_rest(false_positive_rate), miss), safe, THUDI)
+    found = posterior(Odds.of(prior).reversed(), widened_rest(false_positive_rate), miss)
+    return Reading(_on_side(found, _rest(prior, side), side), safe, THUDI)
 
 
 def advantage_over_prior(curve: AbstractTradeOff, prior: float) -> Reading:
@@ -123,7 +134,31 @@ def advantage_over_prior(curve: AbstractTradeOff, prior: float) -> Reading:
     ppv = posterior_at_log_ratio(Odds.of(prior), ratio)
     lower = 2 * ppv.lower * ((1 - prior) * -math.expm1(-max(ratio.lower, 0.0)))
     upper = 2 * ppv.upper * ((1 - prior) * -math.expm1(-ratio.upper))
-    return Reading(widened(lower, upper, ratio.evidence, largest=2.0), "upper", source)
+    value = widened(lower, upper, ratio.evidence, largest=2 * _rest_above(prior))
+    return Reading(value, "upper", source, unbounded(ratio, "2 (1 - prior)", "positive_predictive_value"))
+
+
+def _on_side(found: Enclosure, before: float, side: Side) -> Enclosure:
+    """A posterior, which is at least the probability before for the best attack, and at most that for the worst."""
+    return found.within(before, 1.0) if side == "at_most" else found.within(0.0, before)
+
+
+def _rest(prior: float, side: Side) -> float:
+    """1 - p rounded down, or up where it is a largest value."""
+    above = _rest_above(prior)
+    return above if side == "at_least" or 1 - above == prior else math.nextafter(above, 0.0)
+
+
+def _rest_above(prior: float) -> float:
+    """The smallest double that is at least 1 - p: above it there is no advantage over the prior."""
+    rest = 1 - prior
+    return rest if 1 - rest <= prior else math.nextafter(rest, 2.0)
+
+
+def unbounded(log_ratio: Enclosure, value: str, question: str) -> tuple[str, ...]:
+    """A note where the ratio is infinite for sure, and so the answer the same for all such mechanisms."""
+    surely = log_ratio.lower == math.inf or log_ratio.upper == -math.inf
+    return (UNBOUNDED.format(value=value, question=question),) if surely else ()
 
 
 def widened_rest(rate: float) -> Enclosure:
@@ -152,7 +187,8 @@ def _bayes_accuracy(curve: AbstractTradeOff, prior: float) -> Enclosure:
     slack = 8 * UNIT_ROUNDOFF * (1 + threshold) if prior != 0.5 else 0.0
     profile = read.profile(np.array([threshold + slack, max(threshold - slack, 0.0)]))
     lower, upper = float(profile.lower[0]), float(profile.upper[1])
-    return widened(larger + smaller * lower, larger + smaller * upper, curve.evidence)
+    value = widened(larger + smaller * lower, larger + smaller * upper, curve.evidence)
+    return value.within(prior if prior > 0.5 else _rest(prior, "at_most"), 1.0)
 
 
 def _power(curve: AbstractTradeOff, rate: float) -> Enclosure:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Final
+from typing import Any, Final
 
 from service.privacy.enclosure import SMALLEST, Enclosure, Evidence
 from service.privacy.errors import OutOfDomain
@@ -23,6 +23,9 @@ DELETIONS: Final = (
     "Thudi et al. 2022, section 6, with the right lower bound: (1 + e^{+eps} p/(1 - p))^-m >= B, solved for "
 )
 NO_ADVANTAGE: Final = "At epsilon 0 the advantage is 0 at every prior."
+BITS: Final = 320
+LOST: Final = 1e-90
+"""More than what so many bits of numbers up to 1 are off by. 1 - B^{1/m} is at least 1e-28 here."""
 LARGEST_EXACT_POWER: Final = 64
 """Up to so many deletions (1 - p)^m >= B is decided in exact arithmetic where rounding leaves it open."""
 
@@ -67,7 +70,8 @@ def prior_of_largest_advantage(epsilon: float) -> tuple[Reading, Reading]:
 def largest_epsilon_for_deletions(prior: float, confidence: float, deletions: int) -> Reading | None:
     """ln((B^{-1/m} - 1) (1 - p)/p): the largest eps with a deletion capacity of at least m at confidence B.
 
-    Infinite for p = 0 or B = 0; None for p = 1 or B = 1, and where (1 - p)^m < B. For m = 1 relative error <= 32 u.
+    Infinite for p = 0 or B = 0; None for p = 1 or B = 1, and where (1 - p)^m < B. Relative error <= 64 u and that of
+    B^{1/m}, 10 u |ln B|/m, however close the prior is to 0 or 1 and (1 - p)^m to B.
     """
     _check_probabilities(prior=prior, confidence=confidence)
     _check_deletions(deletions)
@@ -79,13 +83,12 @@ def largest_epsilon_for_deletions(prior: float, confidence: float, deletions: in
     if deletions == 1:
         gap = math.fsum((1.0, -confidence, -prior))
         return None if gap < 0 else Reading(_around(_gap_of_logits(gap, prior, confidence)), "lower", source)
-    most, least = _root(confidence, deletions)
-    low, high = most.lower - prior, most.upper - prior
-    slack = 2 * UNIT_ROUNDOFF * max(most.upper, prior)
-    if low - slack < 0 and (high + slack < 0 or not _reached_without_release(prior, confidence, deletions)):
+    low, high = _gap_of_root(prior, confidence, deletions)
+    if low < 0 and (high < 0 or not _reached_without_release(prior, confidence, deletions)):
         return None
-    lower = _gap_of_logits(max(low - slack, 0.0), prior, least.upper)
-    upper = _gap_of_logits(high + slack, prior, least.lower)
+    root = _root(confidence, deletions)[1]
+    lower = _gap_of_logits(max(low, 0.0), prior, root.upper)
+    upper = _gap_of_logits(high, prior, root.lower)
     return Reading(Enclosure(_around(lower).lower, _around(upper).upper, Evidence.EXACT), "lower", source)
 
 
@@ -126,6 +129,21 @@ def _around(value: float) -> Enclosure:
     """Within the error of `_gap_of_logits`, whose terms are well conditioned."""
     step = SMALLEST if value > 0 else 0.0
     return Enclosure(max(value * (1 - SLACK) - step, 0.0), value * (1 + SLACK) + step, Evidence.EXACT)
+
+
+def _gap_of_root(prior: float, confidence: float, deletions: int) -> tuple[float, float]:
+    """Both ends of 1 - B^{1/m} - p, which may cancel: with BITS bits of 1, rounded once."""
+    import mpmath
+
+    package: Any = mpmath  # has no types
+    library = package.libmp
+    exponent = library.mpf_div(
+        library.mpf_log(library.from_float(confidence), BITS, "n"), library.from_int(deletions), BITS, "n"
+    )
+    rest = library.mpf_sub(library.fone, library.mpf_exp(exponent, BITS, "n"), BITS, "n")
+    gap = float(library.to_float(library.mpf_sub(rest, library.from_float(prior), BITS, "n")))
+    slack = 2 * UNIT_ROUNDOFF * abs(gap) + LOST
+    return gap - slack, gap + slack
 
 
 def _root(confidence: float, deletions: int) -> tuple[Enclosure, Enclosure]:

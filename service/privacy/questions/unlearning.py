@@ -10,7 +10,7 @@ from typing import Final, Literal
 from service.privacy.enclosure import SMALLEST, Enclosure, Evidence
 from service.privacy.errors import OutOfDomain
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
-from service.privacy.questions.membership import negative_predictive_value
+from service.privacy.questions.membership import largest_log_ratio, negative_predictive_value, unbounded
 from service.privacy.questions.reading import Reading
 from service.privacy.trade_off.abstract import AbstractTradeOff
 
@@ -18,6 +18,10 @@ SOURCE: Final = (
     "Thudi et al. 2022, section 6, with the right lower bound L = 1/(1 + e^{+eps} p/(1 - p)) (printed with e^{-eps})"
 )
 GUARANTEE: Final = "Thudi et al. 2022, Definition 2 (B-MI unlearning guarantee) by Corollary 1, for any trade-off curve"
+NO_BOUND: Final = (
+    "No positive lower bound L exists: the likelihood ratio of this curve is unbounded, so that the capacity is 0 at "
+    "every confidence. Ask negative_predictive_value at a false_positive_rate for what an attack that happens can do."
+)
 Held = Literal["yes", "no", "unknown"]
 
 
@@ -43,7 +47,8 @@ def unlearning_guarantee(curve: AbstractTradeOff, prior: float, confidence: floa
             holds = "yes"
         elif smallest.upper < confidence:
             holds = "no"
-    return Guarantee(Reading(smallest, "lower", GUARANTEE), holds)
+    notes = () if prior in (0.0, 1.0) else unbounded(largest_log_ratio(curve), "0", "negative_predictive_value")
+    return Guarantee(Reading(smallest, "lower", GUARANTEE, notes), holds)
 
 
 def deletion_capacity(curve: AbstractTradeOff, prior: float, confidence: float) -> Reading:
@@ -60,8 +65,7 @@ def deletion_capacity(curve: AbstractTradeOff, prior: float, confidence: float) 
     smallest = negative_predictive_value(curve, prior, side="at_least").value
     log_lower, log_upper = _logarithms(smallest)
     if log_upper == -math.inf:
-        note = "No positive lower bound L exists: the likelihood ratio of this curve is unbounded."
-        return Reading(Enclosure.point(0.0), "lower", SOURCE, (note,))
+        return Reading(Enclosure.point(0.0), "lower", SOURCE, (NO_BOUND,))
     needed = abs(math.log(confidence))
     low = min(_floor_ratio(needed * (1 - 4 * UNIT_ROUNDOFF), -log_lower, -1), sys.float_info.max)
     high = _floor_ratio(needed * (1 + 4 * UNIT_ROUNDOFF), -log_upper, 1)

@@ -110,7 +110,7 @@ class Membership(AbstractThreatModel):
         add = Harder(pair.add, worst.add)
         remove = add.reversed()
         sources = "; ".join(dict.fromkeys(f"{pair.source}; {worst.source}".split("; ")))
-        return TradeOffPair(add, remove, sources, (*pair.notes, BOTH_HOLD), worst_case=worst)
+        return TradeOffPair(add, remove, sources, (*pair.notes, BOTH_HOLD), worst_case=worst, second=worst.second)
 
     def _beats_worst_case(self, run: MembershipRun) -> bool:
         """Whether it is known to, at every rate: where batches are seen, no composition of sampled steps has more power

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Final, final
 
 from typing_extensions import override
@@ -17,7 +17,9 @@ from service.privacy.mechanisms.domain import DELTA, EPSILON, check_fields
 from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.threat_models.abstract import AbstractThreatModel, Premise
+from service.privacy.threat_models.membership_cost import beside_worst_case
 from service.privacy.threat_models.worst_case import WorstCase
+from service.privacy.trade_off.harder import Harder
 from service.privacy.trade_off.pair import TradeOffPair
 
 PRIOR: Final = 0.5
@@ -32,10 +34,16 @@ NOT_COMPOSABLE: Final = (
     "candidates hold for another."
 )
 ONE_HALF: Final = "The prior is 1/2 by construction: half of the candidates are in the data."
-ADDED_OR_REMOVED: Final = (
-    "The worst case beside is that of adding or removing a record: no curves are known for replacing one in a sampled "
-    "step."
+BOTH_HOLD: Final = (
+    "The worst case of replacing a record of the same release holds too: at every rate the smaller power is served."
 )
+ADDED_OR_REMOVED: Final = (
+    "The worst case beside is that of adding or removing a record, which is no bound for this attacker, whose data all "
+    "have one size: no curves are known for replacing one in a sampled step."
+)
+REPLACED: Final = WorstCase("replace_one")
+LEAST_OF_LATTICES: Final = 100_000
+"""From this price of a profile on, in microseconds, the worst case is read off lattices."""
 PREMISES: Final = tuple(
     Premise(text, "unknown")
     for text in (
@@ -58,7 +66,8 @@ class Practical(AbstractThreatModel):
     f(alpha) = max(0, 1 - delta - e^eps alpha, e^-eps (1 - delta - alpha)). So the largest accuracy is
     (e^eps + delta)/(1 + e^eps), and eta of eta-MIP half the advantage: tanh(eps/2)/2 for delta = 0. The parameter
     belongs to one mechanism on one set of candidates; it is stated, not derived from the mechanism, which the worst
-    case beside is computed for: that of replacing a record, for all data have the same size.
+    case beside is computed for: that of replacing a record, for all data have the same size. By joint convexity that
+    bounds this attacker as well, and the curve is the larger one of both.
     """
 
     type: ClassVar[str] = "practical"
@@ -76,18 +85,31 @@ class Practical(AbstractThreatModel):
             reason = "a stated parameter has its curve in closed form, and nothing to compose."
             raise UnsupportedCombination("method", f"{method} for practical", reason, METHODS)
         stated = self._stated.curves(1.0)
-        beside = () if _can_replace(mechanism) else (ADDED_OR_REMOVED,)
-        return TradeOffPair(stated.add, stated.remove, SOURCE, (STATED, NOT_COMPOSABLE, ONE_HALF, *beside))
+        notes = (STATED, NOT_COMPOSABLE, ONE_HALF)
+        if not _can_replace(mechanism):
+            return TradeOffPair(stated.add, stated.remove, SOURCE, (*notes, ADDED_OR_REMOVED))
+        worst = REPLACED.curves(mechanism, "auto", options)
+        add = Harder(stated.add, worst.add)
+        remove = add if worst.remove is worst.add else add.reversed()
+        source = f"{SOURCE}; {worst.source}"
+        return TradeOffPair(
+            add, remove, source, (*notes, BOTH_HOLD), worst_case=worst, bracket=worst.bracket, second=worst.second
+        )
 
     @override
     def tariff(
         self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
     ) -> Tariff:
-        return cost.tariff(self._stated)
+        own = cost.tariff(self._stated)
+        if not _can_replace(mechanism):
+            return own
+        worst = REPLACED.tariff(mechanism, "auto", options)
+        both = beside_worst_case(own, worst, on_lattices=worst.directed.profile >= LEAST_OF_LATTICES)
+        return replace(both, hull=both.directed) if worst.hull is worst.directed else both
 
     @override
     def worst_case(self, mechanism: AbstractMechanism) -> WorstCase:
-        return WorstCase("replace_one" if _can_replace(mechanism) else "add_or_remove_one")
+        return REPLACED if _can_replace(mechanism) else WorstCase("add_or_remove_one")
 
     @override
     def premises(self, mechanism: AbstractMechanism) -> tuple[Premise, ...]:

@@ -52,9 +52,10 @@ class AbstractTradeOff(ABC):
         """Type II error, power and slope at each false positive rate in [0, 1]."""
         alpha, least, most = _checked("false_positive_rates", false_positive_rates, 0.0, 1.0)
         if least > 0 and most < 1:
-            return self._points_formula(alpha)
+            return self._in_range(self._points_formula(alpha), alpha)
         inside = (alpha > 0) & (alpha < 1)
-        points = self._points_formula(np.where(inside, alpha, 0.5))
+        within = np.where(inside, alpha, 0.5)
+        points = self._in_range(self._points_formula(within), within)
         return self._with_ends(points, alpha)
 
     @final
@@ -82,7 +83,8 @@ class AbstractTradeOff(ABC):
     def power_at(self, false_positive_rate: float) -> Enclosure:
         """`power` at one rate."""
         if 0 < false_positive_rate < 1:
-            return self._power_at_formula(false_positive_rate)
+            power = self._power_at_formula(false_positive_rate)
+            return power.within(false_positive_rate, 1.0) if self.evidence.is_certain else power
         return self.power(np.array([false_positive_rate])).at(0, self.evidence)
 
     @final
@@ -130,6 +132,11 @@ class AbstractTradeOff(ABC):
     def global_gdp_mu(self) -> Enclosure | None:
         """Smallest mu with f >= g_mu on all of [0, 1] when it is known in closed form, else None."""
 
+    @property
+    def global_gdp_mu_limit(self) -> float:
+        """A number that `global_gdp_mu` is known not to exceed, where it is None; to be replaced where one is known."""
+        return math.inf
+
     @abstractmethod
     def reversed(self) -> AbstractTradeOff:
         """The curve with H0 and H1 exchanged: the inverse function of f (add <-> remove)."""
@@ -145,6 +152,22 @@ class AbstractTradeOff(ABC):
             _patched(_patched(points.type_two_error, zero, rest), one, Enclosure.point(0.0)),
             _patched(_patched(points.power, zero, singular), one, Enclosure.point(1.0)),
             _patched(_patched(points.log_slope, zero, largest), one, smallest),
+        )
+
+    @final
+    def _in_range(self, points: CurvePoints, alpha: FloatArray) -> CurvePoints:
+        """The points without what rounding put below the power alpha, and above the type II error 1 - alpha, of who
+        guesses; estimates are left as they are.
+        """
+        if not self.evidence.is_certain:
+            return points
+        power, error = points.power, points.type_two_error
+        rest = 1 - alpha
+        rest = np.where(1 - rest > alpha, np.nextafter(rest, 2.0), rest)
+        return CurvePoints(
+            Bounds(error.lower, np.minimum(error.upper, rest), error.log_lower, error.log_upper),
+            Bounds(np.maximum(power.lower, alpha), power.upper, power.log_lower, power.log_upper),
+            points.log_slope,
         )
 
     @abstractmethod

@@ -95,8 +95,10 @@ class ApproximateDpTradeOff(AbstractTradeOff):
             power_low = np.minimum(right_low, left * (1 - rise_error)) - SMALLEST
             power_low = np.maximum(power_low, np.maximum(alpha, delta))
             power_high = np.minimum(np.minimum(right_high, left * (1 + rise_error)) + SMALLEST, 1.0)
-            fall = (1 - delta) - rise
-            fall_error = UNIT_ROUNDOFF * 2 + rise_error * rise
+            # 1 - delta - e^eps alpha as the gap less the growth: near alpha = 1 both are small.
+            growth = rise - alpha if eps > 1 else alpha * math.expm1(eps)
+            fall = gap - growth
+            fall_error = 8 * UNIT_ROUNDOFF * gap + rise_error * (rise if eps > 1 else growth)
             log_low = np.maximum(log(np.maximum(fall - fall_error, 0.0)), log(gap_low) - eps)
             log_high = np.minimum(np.maximum(log(np.maximum(fall + fall_error, 0.0)), log(gap_high) - eps), 0.0)
             log_low = np.where(gap > 0, log_low, -np.inf)

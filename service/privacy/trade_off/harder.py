@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, final
 
 import numpy as np
@@ -77,6 +77,13 @@ class Harder(AbstractTradeOff):
         """Not known: max(f, g) may lie above a Gaussian curve that neither does."""
         return None
 
+    @property
+    @override
+    def global_gdp_mu_limit(self) -> float:
+        """The smaller one of both curves: max(f, g) lies above either."""
+        known = ((curve, curve.global_gdp_mu) for curve in (self.first, self.second))
+        return min(curve.global_gdp_mu_limit if mu is None else mu.upper for curve, mu in known)
+
     @override
     def reversed(self) -> AbstractTradeOff:
         return Harder(self.first.reversed(), self.second.reversed())
@@ -102,7 +109,7 @@ class Harder(AbstractTradeOff):
     @np.errstate(all="ignore")
     def _profile_formula(self, epsilon: FloatArray) -> Bounds:
         lower = log(np.maximum(-np.expm1(np.minimum(epsilon, 0.0)) * (1 - SLACK), 0.0))
-        upper = np.zeros_like(epsilon)
+        upper, most = np.zeros_like(epsilon), np.ones_like(epsilon)
         settled = np.zeros(len(epsilon), dtype=np.bool_)
         touching: _Touching | None = None
         for aside in ASIDE:
@@ -112,6 +119,7 @@ class Harder(AbstractTradeOff):
             touching = self._touching(epsilon[at], aside)
             by_first, by_second = touching.rulers(self.first, self.second)
             low, high = touching.profiles(by_first, by_second)
+            most[at] = np.minimum(touching.first.upper, touching.second.upper)
             active = by_first | by_second
             lower[at] = np.where(active, low, lower[at])
             upper[at] = np.minimum(upper[at], high)
@@ -122,7 +130,9 @@ class Harder(AbstractTradeOff):
             low, high = self._crossed(epsilon[at], touching)
             upper[at] = np.minimum(upper[at], high)
             lower[at] = np.minimum(np.maximum(lower[at], low), upper[at])
-        return Bounds.from_logs(np.minimum(lower, 0.0), upper)
+        # Neither profile is exceeded, not by the rounding of a logarithm either.
+        found = Bounds.from_logs(np.minimum(lower, 0.0), upper)
+        return replace(found, lower=np.minimum(found.lower, most), upper=np.minimum(found.upper, most))
 
     def _touching(self, epsilon: FloatArray, aside: float) -> _Touching:
         """Where lines of slope e^eps touch both curves."""

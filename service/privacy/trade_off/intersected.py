@@ -13,6 +13,7 @@ from service.privacy.enclosure import Bounds, Enclosure, Evidence, FloatArray
 from service.privacy.errors import NumericalFailure
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.logs import log_ends
+from service.privacy.trade_off.second_engine import SecondEngine
 
 MOST_PLACES = 8
 """A list with more wide places than this is left to the first engine: the second would take minutes."""
@@ -20,15 +21,29 @@ MOST_PLACES = 8
 
 @final
 class Intersected(AbstractTradeOff):
-    """The curve of `first`; where it is wider than `tolerance` what `second()` proves is intersected with it."""
+    """The curve of `first`; where it is wider than `tolerance` what `second()` proves is intersected with it. `asked`
+    counts how often that was.
+    """
 
-    def __init__(self, first: AbstractTradeOff, second: Callable[[], AbstractTradeOff], tolerance: float) -> None:
-        self.first, self._make_second, self._tolerance = first, second, tolerance
+    def __init__(
+        self,
+        first: AbstractTradeOff,
+        second: Callable[[], AbstractTradeOff],
+        tolerance: float,
+        asked: SecondEngine | None = None,
+    ) -> None:
+        self.first, self._make_second, self._tolerance, self._asked = first, second, tolerance, asked
         self.evidence, self.method = first.evidence, first.method
 
-    @cached_property
+    @property
     def second(self) -> AbstractTradeOff:
-        """The other engine's curve, made when first needed."""
+        """The other engine's curve, made when first needed; every look at it is counted."""
+        if self._asked is not None:
+            self._asked.times += 1
+        return self._made
+
+    @cached_property
+    def _made(self) -> AbstractTradeOff:
         return self._make_second()
 
     @property
@@ -55,9 +70,9 @@ class Intersected(AbstractTradeOff):
     def reversed(self) -> AbstractTradeOff:
 
         def second() -> AbstractTradeOff:  # made as late as in this direction
-            return self.second.reversed()
+            return self._made.reversed()
 
-        return Intersected(self.first.reversed(), second, self._tolerance)
+        return Intersected(self.first.reversed(), second, self._tolerance, self._asked)
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:

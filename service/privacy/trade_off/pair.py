@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import final
 
 from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.second_engine import SecondEngine
 from service.privacy.trade_off.symmetrised import Symmetrised
 
 
@@ -20,7 +21,8 @@ class TradeOffPair:
     passes one object as `add` and `remove`, and `both` is that object. `source`: the theorem. `notes`: why this engine,
     and what to know. `worst_case`: the curves of the worst case of the same mechanism, if they were needed for
     these. `bracket`: where the two ends come from different theorems, the sentence that names both; None where both
-    rest on one pair, whose composition some choice attains in every step.
+    rest on one pair, whose composition some choice attains in every step. `second`: the engine that is asked where the
+    first is wide; only answers in which it was say so.
     """
 
     add: AbstractTradeOff
@@ -29,6 +31,16 @@ class TradeOffPair:
     notes: tuple[str, ...] = ()
     worst_case: TradeOffPair | None = None
     bracket: str | None = None
+    second: SecondEngine | None = None
+
+    @property
+    def asked(self) -> int:
+        """How often the second engine was asked so far."""
+        return 0 if self.second is None else self.second.times
+
+    def notes_since(self, asked: int) -> tuple[str, ...]:
+        """What an answer adds to `notes` before which the second engine had been asked so often."""
+        return (self.second.note,) if self.second is not None and self.second.times > asked else ()
 
     @cached_property
     def both(self) -> AbstractTradeOff:
