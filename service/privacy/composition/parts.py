@@ -7,6 +7,7 @@ from typing import Final
 
 from service.privacy.composition.laplace_reach import log_atoms
 from service.privacy.mechanisms.abstract import LaplacePart, Part, Steps
+from service.privacy.mechanisms.exponential import Exponential
 
 LARGEST_LAPLACE: Final = 1.6
 """Losses (nats) of Laplace steps above which the law between their atoms is too steep for one quadrature rule."""
@@ -36,3 +37,10 @@ def contour_parts(steps: Steps, sensitivity: float) -> tuple[Counted, ...] | Non
         frozen = math.fsum(count * log_atoms(part.loss, part.sample_rate) for part, count in laplace)
         return known if frozen <= -FROZEN else None
     return known
+
+
+def several_exponentials(steps: Steps) -> bool:
+    """Whether the shift of an exponential step can depend on the outcome of another: its worst case alone, the pair of
+    `bounded_range.py`, then dominates the run but is not attained. One exponential step may come last, and attains it.
+    """
+    return sum(count for step, count in steps if isinstance(step, Exponential) and step.epsilon > 0) > 1
