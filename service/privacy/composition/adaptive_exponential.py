@@ -82,7 +82,9 @@ def adaptive_exponential_pair(steps: Steps, sensitivity: float, options: EngineO
     run: Steps = ((ExponentialRun(inside, options.relative_tolerance), 1),) if inside else ()
     below = FixedShifts(left, (*run, *others), sensitivity, above.add, _forgetful(groups, inside), options)
     add = Bracketed(below, above.add)
-    return TradeOffPair(add, add.reversed(), f"{SOURCE}; {above.source}", (reason, *above.notes), bracket=BRACKET)
+    mirrors = [step.curves(sensitivity) for step, _ in others]
+    remove = add if all(curves.add is curves.remove for curves in mirrors) else add.reversed()
+    return TradeOffPair(add, remove, f"{SOURCE}; {above.source}", (reason, *above.notes), bracket=BRACKET)
 
 
 def approximated(engine: Engine) -> Engine:

@@ -69,7 +69,7 @@ def grid_for(groups: Groups, tolerance: float = 0.0) -> Grid | None:
     if len(groups) == 1:
         return Grid(largest / cells, (cells,), (cells,))
     ratios = np.array([share for share, _ in shares])
-    choices = np.arange(cells, max(cells // 2, FEWEST_CELLS) - 1, -1)
+    choices = np.arange(cells, max(cells // 2, FEWEST_CELLS) - 1, -1, dtype=np.float64)
     places: FloatArray = choices[:, None] * ratios
     off = np.abs(places - np.round(places)) / places
     off = np.where(off < 8 * UNIT_ROUNDOFF, 0.0, off)
@@ -201,17 +201,22 @@ class ExponentialRunTradeOff(AbstractTradeOff):
             logs = (math.log(delta) + math.fsum(rest)) / (k + 1)
             size = (abs(math.log(delta)) + sum(map(abs, rest)) + k) / (k + 1)
             error = 4 * FUNCTION_ERROR * (1 + size)
-            away = [-(k + 1) * math.log(-math.expm1(min(logs + sign * error, -5e-324))) for sign in (1, -1)]
+            away = [(k + 1) * _log_rest(min(logs + sign * error, -SMALLEST)) for sign in (1, -1)]
             near = 8 * UNIT_ROUNDOFF
             lower = max(lower, (self._largest - away[0] * (1 + near)) * (1 - near))
             upper = min(upper, (self._largest - away[1] * (1 - near)) * (1 + near))
         return Enclosure(max(min(lower, upper), 0.0), max(upper, 0.0), Evidence.CERTIFIED)
 
 
+def _log_rest(logs: float) -> float:
+    """-ln(1 - e^logs) for logs < 0, from the smaller of both terms."""
+    return -math.log1p(-math.exp(logs)) if logs < -0.7 else -math.log(-math.expm1(logs))
+
+
 @lru_cache(maxsize=KEPT_POLYGONS)
 def _polygon(groups: Groups, tolerance: float) -> SymmetricPolygon:
     """Both recursions at their nodes, and the closed form where it holds."""
-    grid = grid_for(groups, tolerance)
+    grid = grid_for(groups, tolerance) or grid_for(groups)  # coarse ones may round too much
     if grid is None:
         raise NumericalFailure("a run of exponential steps that no grid serves")
     counts = [count for _, count in groups]

@@ -159,14 +159,18 @@ class FixedShifts(AbstractTradeOff):
         best = SHARES // 2 + int(np.argmax(np.nan_to_num(exponent.min(axis=1), nan=-np.inf)))
         return best if x >= 0 else SHARES - best
 
+    @np.errstate(all="ignore")
+    def _slopes(self, alpha: FloatArray) -> FloatArray:
+        """About ln(-f') of the guide, from the smaller of power and type II error beside each rate."""
+        away = 0.05 * np.minimum(alpha, 1 - alpha)
+        read = self._guide.points(np.concatenate([alpha - away, alpha + away]))
+        fall, rise = -np.diff(read.type_two_error.upper.reshape(2, -1), axis=0)[0], read.power.upper.reshape(2, -1)
+        steps = np.where(rise[1] < 0.5, rise[1] - rise[0], fall)
+        return np.nan_to_num(np.log(np.maximum(steps, 0.0) / (2 * away)), nan=0.0, posinf=0.0, neginf=0.0)
+
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
-        slope = self._guide.points(alpha).log_slope
-        middles = [
-            0.5 * (low + high) if math.isfinite(low + high) else 0.0
-            for low, high in zip(slope.lower.tolist(), slope.upper.tolist(), strict=True)
-        ]
-        shares = np.array([self._share(middle) for middle in middles])
+        shares = np.array([self._share(x) for x in self._slopes(alpha).tolist()])
         ends = np.zeros((4, len(alpha)))
         for share in np.unique(shares).tolist():
             where = shares == share

@@ -74,9 +74,10 @@ class SymmetricPolygon:
         right = np.where(small, v.low - high[2:], rest_low[2:] - v.rest_high)[1:]
         w, margin = self._widths, self._margin
         before_width = np.maximum(w[:-2] - 2 * margin, 0.25 * w[:-2])
-        from_left = left * np.expm1(w[1:-1] + margin) / -np.expm1(-before_width) * (1 + SLACK)
+        # Ratios first: what is tiny times what is short may be no double.
+        from_left = left * (np.expm1(w[1:-1] + margin) / -np.expm1(-before_width)) * (1 + SLACK) + TINY
         after = w[2:] + 2 * margin
-        to_right = np.maximum(right, 0.0) * -np.expm1(-w[1:-1]) / np.expm1(after) * (1 - SLACK)
+        to_right = np.maximum(right, 0.0) * (-np.expm1(-w[1:-1]) / np.expm1(after)) * (1 - SLACK)
         return np.maximum(from_left, 0.0), to_right
 
     @cached_property
@@ -143,18 +144,23 @@ class SymmetricPolygon:
     def points(self, alpha: FloatArray) -> tuple[Readings, FloatArray, FloatArray]:
         """Power and type II error at rates in (0, 1), and both ends of ln(-f')."""
         size = max(CHUNK // (2 * len(self.nodes)), 1)
-        parts = [self._points(alpha[at : at + size]) for at in range(0, len(alpha), size)]
-        joined = [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
-        return Readings(*joined[:4]), joined[4], joined[5]
+        found = np.empty((6, len(alpha)))
+        for large in (False, True):
+            places = np.flatnonzero((alpha > 0.5) == large)
+            for start in range(0, len(places), size):
+                some = places[start : start + size]
+                found[:, some] = self._points(alpha[some], large=large)
+        return Readings(*found[:4]), found[4], found[5]
 
-    def _points(self, alpha: FloatArray) -> tuple[FloatArray, ...]:
+    def _points(self, alpha: FloatArray, *, large: bool) -> tuple[FloatArray, ...]:
+        """`large`: whether all rates are above 1/2, or none."""
         v, error = self.values, POSITION_ERROR
         places, low_values, rest_values = self._lower
         log_alpha, rate = np.log(alpha)[:, None], alpha[:, None]
         # The logarithm of a small rate is as far off as its size.
         wide = SLACK * (2 + np.abs(log_alpha))
-        most = np.exp(np.minimum(self.nodes * (1 + error) + log_alpha, LARGEST)) * (1 + wide)
-        least = np.exp(np.minimum(places * (1 - error) + log_alpha, LARGEST)) * (1 - wide)
+        most = _products(self.nodes * (1 + error), rate, log_alpha) * (1 + wide)
+        least = _products(places * (1 - error), rate, log_alpha) * (1 - wide)
         far, near = np.exp(-self.nodes * (1 + error)), np.exp(-places * (1 - error))
         rise, least_rise = -np.expm1(-self.nodes * (1 + error)), -np.expm1(-places * (1 - error))
         # Of x and of -x = -y: 1 - c(-y) = (1 - e^-y) + e^-y delta(y).
@@ -163,8 +169,8 @@ class SymmetricPolygon:
         left = left * (1 - SLACK) - TINY
         low = np.minimum(right.min(axis=1), left.min(axis=1))
         high = np.clip(high * (1 + SLACK) + TINY, alpha, 1.0)
-        rest_low, _ = _rests(v.rest_low, v.high, most, np.expm1(self.nodes * (1 + error)), far, rate)
-        _, rest_high = _rests(rest_values, low_values, least, np.expm1(places * (1 - error)), near, rate)
+        rest_low, _ = _rests(v.rest_low, v.high, most, np.expm1(self.nodes * (1 + error)), far, rate, large=large)
+        _, rest_high = _rests(rest_values, low_values, least, np.expm1(places * (1 - error)), near, rate, large=large)
         rest_high = np.minimum(rest_high * (1 + SLACK) + TINY, 1 - alpha)
         return (
             np.clip(low, alpha, 1.0),
@@ -205,20 +211,32 @@ class SymmetricPolygon:
         return max(min(lower, upper), 0.0), upper
 
 
+def _products(x: FloatArray, rate: FloatArray, log_rate: FloatArray) -> FloatArray:
+    """e^x alpha for rising x >= 0, cut off where it is of no use."""
+    if x[-1] < LARGEST:
+        return np.exp(x) * rate
+    return np.exp(np.minimum(x + log_rate, LARGEST))
+
+
 def _rests(
-    rest: FloatArray, profile: FloatArray, risen: FloatArray, rise: FloatArray, shrunk: FloatArray, rate: FloatArray
+    rest: FloatArray,
+    profile: FloatArray,
+    risen: FloatArray,
+    rise: FloatArray,
+    shrunk: FloatArray,
+    rate: FloatArray,
+    *,
+    large: bool,
 ) -> tuple[FloatArray, FloatArray]:
     """Both ends of max c - e^x alpha over x and -x, from one end of c and delta; the error is that of the sums here.
 
     `risen` = e^x alpha, `rise` = e^x - 1, `shrunk` = e^-x. For rates above 1/2 both are differences from 1 - alpha.
     """
-    large, left = rate > 0.5, 1 - rate
-    lost = profile + np.minimum(rise, np.exp(LARGEST)) * rate
-    right = np.where(large, left - lost, rest - risen)
-    right_error = SLACK * np.where(large, left + lost, rest + risen)
-    mirrored = np.where(large, left - profile, rest - rate) * shrunk
-    mirrored_error = SLACK * np.where(large, left + profile, rest + rate) * shrunk
+    kept, lost = (1 - rate, profile + np.minimum(rise, np.exp(LARGEST)) * rate) if large else (rest, risen)
+    right, right_error = kept - lost, SLACK * (kept + lost)
+    kept, lost = (1 - rate, profile) if large else (rest, rate)
+    left, left_error = (kept - lost) * shrunk, SLACK * (kept + lost) * shrunk
     return (
-        np.maximum((right - right_error).max(axis=1), (mirrored - mirrored_error).max(axis=1)),
-        np.maximum((right + right_error).max(axis=1), (mirrored + mirrored_error).max(axis=1)),
+        np.maximum((right - right_error).max(axis=1), (left - left_error).max(axis=1)),
+        np.maximum((right + right_error).max(axis=1), (left + left_error).max(axis=1)),
     )
