@@ -170,7 +170,7 @@ def test_one_step_is_its_closed_form() -> None:
     for eta in (1e-12, 0.3, 5.0, 40.0):
         h = eta / 64
         high, low = any_order(h, ((64, 1),)), fixed_order(h, (64,))
-        known = ExponentialTradeOff(eta).profile(np.arange(65) * h)
+        known = ExponentialTradeOff(eta).profile(np.arange(65, dtype=np.float64) * h)
         assert (low.profile <= known.upper).all()
         assert (known.lower <= high.profile).all()
         assert (high.profile - low.profile <= 1e-10 * high.profile + 1e-300).all()

@@ -165,7 +165,7 @@ class FixedShifts(AbstractTradeOff):
         away = 0.05 * np.minimum(alpha, 1 - alpha)
         read = self._guide.points(np.concatenate([alpha - away, alpha + away]))
         fall, rise = -np.diff(read.type_two_error.upper.reshape(2, -1), axis=0)[0], read.power.upper.reshape(2, -1)
-        steps = np.where(rise[1] < 0.5, rise[1] - rise[0], fall)
+        steps: FloatArray = np.where(rise[1] < 0.5, rise[1] - rise[0], fall)
         return np.nan_to_num(np.log(np.maximum(steps, 0.0) / (2 * away)), nan=0.0, posinf=0.0, neginf=0.0)
 
     @override
