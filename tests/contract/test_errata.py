@@ -55,8 +55,16 @@ def half_of_each() -> float:
     return membership.attack_accuracy(curve, 0.5).value.upper
 
 
+def exponentials(steps: int, epsilon: float) -> float:
+    step = {"type": "exponential", "epsilon": 1.0}
+    run = {"type": "repeated", "steps": steps, "mechanism": step}
+    return WorstCase().curves(built(run)).both.profile_at(epsilon).upper
+
+
 CHECKS: dict[str, list[tuple[Callable[[], float], str]]] = {
     "rero-theorem-1": [(lambda: WorstCase().curves(pure_dp(1.0)).add.power_at(0.3).upper, "0.7425")],
+    "exponential-fixed-shifts": [(lambda: exponentials(10, 1.0), "0.36841")],
+    "exponential-dominating": [(lambda: exponentials(2, 0.0), "0.30337")],
     "rero-corollary-2": [
         (
             lambda: (

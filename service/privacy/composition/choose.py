@@ -9,7 +9,7 @@ from typing import Final, cast
 
 from service.privacy.composition.laplace_reach import can_sum
 from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
-from service.privacy.composition.parts import Counted, contour_parts, shifts_beside
+from service.privacy.composition.parts import Counted, contour_parts, several_exponentials, shifts_beside
 from service.privacy.composition.sub_runs import with_parts
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import UnsupportedCombination
@@ -73,7 +73,7 @@ def pair(
     if isinstance(mechanism, Mixture):
         return _mixture(mechanism, method, sensitivity, options)
     steps = mechanism.elementary_steps()
-    engine = _OTHER_ENGINES.get(method)
+    engine = _engine(method, steps)
     if engine is not None:
         return engine(steps, sensitivity, options)
     if method != "contour" and len(steps) == 1 and steps[0][1] == 1:
@@ -181,6 +181,20 @@ _OTHER_ENGINES: Final[dict[str, Engine]] = {
     "monte_carlo": _monte_carlo,
     "ground_truth": _ground_truth,
 }
+
+
+def _engine(method: str, steps: Steps) -> Engine | None:
+    """What serves the method, other than curves that are known alone; several exponential steps are served apart."""
+    engine = _OTHER_ENGINES.get(method)
+    if not several_exponentials(steps):
+        return engine
+    from service.privacy.composition.adaptive_exponential import adaptive_exponential_pair, approximated, sampled
+
+    if method in ("auto", "discretised"):
+        return adaptive_exponential_pair
+    if engine is None:
+        return None
+    return sampled(engine) if method == "monte_carlo" else approximated(engine)
 
 
 def _gaussians(parts: tuple[Counted, ...] | None) -> tuple[tuple[Enclosure, int], ...] | None:

@@ -13,8 +13,9 @@ from typing import Final, cast, final
 
 from service.privacy.composition.laplace_reach import can_sum, uniforms_kept
 from service.privacy.composition.options import DEFAULT_OPTIONS, MIXED_TOLERANCE, EngineOptions
-from service.privacy.composition.parts import contour_parts, shifts_beside
+from service.privacy.composition.parts import contour_parts, several_exponentials, shifts_beside
 from service.privacy.mechanisms.abstract import AbstractMechanism, GaussianPart, SampledGaussianPart, Steps
+from service.privacy.mechanisms.exponential import Exponential
 from service.privacy.mechanisms.laplace import Laplace
 from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
@@ -115,6 +116,22 @@ DISCRETISED: Final = Tariff(
     ),
 )
 """Lattices as fine as the default tolerance wants; a looser tolerance costs a hundredth."""
+RECURSION: Final = Tariff(
+    base=0,
+    directed=(
+        _POLYGON := Prices(
+            point=3_000,
+            spread=0,
+            listed_point=2_000,
+            profile=1_500,
+            epsilon=1_500,
+            complement=200_000,
+            gdp_mu=8_000_000,
+        )
+    ),
+    hull=_POLYGON,
+)
+"""Composed exponential steps, after the recursion: thousands of nodes for every rate."""
 COARSER: Final = 1 / 4
 """What lattices for the tolerance of a mixture's components may still cost, where they must be made anew."""
 ASYMPTOTIC: Final = Tariff(
@@ -163,6 +180,8 @@ def tariff(mechanism: AbstractMechanism, method: str = "auto", options: EngineOp
         return mixed_tariff([tariff(part, method, options) for _, part in drawn])
     steps = mechanism.elementary_steps()
     match method:
+        case "auto" | "discretised" if several_exponentials(steps):
+            return _adaptive_exponential(steps, options)
         case "discretised":
             return _lattices(1, options)
         case "saddlepoint":
@@ -173,7 +192,8 @@ def tariff(mechanism: AbstractMechanism, method: str = "auto", options: EngineOp
             # Imported where asked for, like the engine itself.
             from service.privacy.composition.monte_carlo import monte_carlo_cost
 
-            return replace(SAMPLED_RUN, base=math.ceil(monte_carlo_cost(steps, options.samples)))
+            both = 2 if several_exponentials(steps) else 1  # ends from different draws
+            return scaled(replace(SAMPLED_RUN, base=math.ceil(monte_carlo_cost(steps, options.samples))), both)
         case "ground_truth":
             return _ground_truth(ground_truth_cost(steps, options.digits, 1))
         case "contour":
@@ -267,6 +287,16 @@ def _laplace_sums(steps: int, loss: float) -> Tariff:
 def _lattices(parts: int, options: EngineOptions) -> Tariff:
     coarser = COARSER if options.relative_tolerance >= MIXED_TOLERANCE else 1.0
     return scaled(DISCRETISED, coarser * (1 + SHARE_OF_A_PART * (parts - 1)))
+
+
+def _adaptive_exponential(steps: Steps, options: EngineOptions) -> Tariff:
+    """A recursion, read by itself; beside other steps, or beyond its reach, a part of a few lattices."""
+    count = sum(count for step, count in steps if isinstance(step, Exponential))
+    base = 30_000 + 10_000 * min(count, 100)
+    if count == sum(count for _, count in steps) <= 100:
+        return replace(RECURSION, base=base)
+    lattices = scaled(_lattices(len(steps), options), 3 * COARSER)
+    return replace(lattices, base=lattices.base + base)
 
 
 def _contour(steps: Steps) -> Tariff:

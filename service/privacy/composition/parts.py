@@ -7,6 +7,7 @@ from typing import Final
 
 from service.privacy.composition.laplace_reach import can_sum, log_atoms
 from service.privacy.mechanisms.abstract import AbstractStep, LaplacePart, Part, Steps, TwoPointPart
+from service.privacy.mechanisms.exponential import Exponential
 from service.privacy.mechanisms.laplace import Laplace
 
 LARGEST_LAPLACE: Final = 20.0
@@ -59,3 +60,10 @@ def shifts_beside(steps: Steps, sensitivity: float) -> tuple[tuple[AbstractStep,
     summed = isinstance(step, Laplace) and can_sum(count, sensitivity / step.noise_multiplier)
     losses = math.prod(times + 1 for _, times, part in known if isinstance(part, TwoPointPart) and part.epsilon > 0)
     return ((step, count), losses) if (count == 1 or summed) and losses <= MOST_SHIFTS[count > 1] else None
+
+
+def several_exponentials(steps: Steps) -> bool:
+    """Whether the shift of an exponential step can depend on the outcome of another: its worst case alone, the pair of
+    `bounded_range.py`, then dominates the run but is not attained. One exponential step may come last, and attains it.
+    """
+    return sum(count for step, count in steps if isinstance(step, Exponential) and step.epsilon > 0) > 1

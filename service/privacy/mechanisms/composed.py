@@ -16,7 +16,10 @@ from service.privacy.mechanisms.mixture import refuse_mixtures
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Composed(AbstractMechanism):
-    """All of `mechanisms`, each allowed to depend on the outputs of those before it; their order does not matter."""
+    """All of `mechanisms`, each allowed to depend on the outputs of those before it, in the worst order.
+
+    Their order matters only where several exponential steps are among them.
+    """
 
     type: ClassVar[str] = "composed"
     mechanisms: tuple[AbstractMechanism, ...]

@@ -23,7 +23,9 @@ class Exponential(AbstractStep):
     for any y, under the neighbouring relation of the threat model.
 
     Between neighbours L = epsilon (u'(y) - u(y))/(2 Delta) less a constant, so that it stays in an interval of length
-    epsilon.
+    epsilon. The curve of one step is exact: every question is attained by one shift of that interval. No shift attains
+    all questions, so that several steps are not the composition of this curve (`composition/adaptive_exponential.py`);
+    one exponential step beside others is, as it may come last.
     """
 
     type: ClassVar[str] = "exponential"

@@ -1,0 +1,242 @@
+"""A profile that equals its own reverse, known from both sides at nodes: what convexity makes of them in between.
+
+c = 1 - delta; a curve that is its own inverse has c(-x) = e^-x c(x), so that nodes x >= 0 are enough. delta is convex
+in z = e^x: between nodes it lies below the chord of the upper ends and above the lines through an upper and a lower end
+of the cells beside, extended; where these cross is the `kink` of the cell.
+
+    power(alpha) = min over x of delta(x) + e^x alpha,      f(alpha) = max over x of c(x) - e^x alpha,
+
+and for x = -y the second is e^-y (c(y) - alpha). Nodes give the easier end of both (any x does), nodes and kinks the
+harder one: on a cell the bound is two lines. Everything is computed from the smaller of delta and c.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, final
+
+import numpy as np
+
+from service.privacy.enclosure import FloatArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.trade_off.abstract import BoolArray
+
+POSITION_ERROR: Final = 32 * UNIT_ROUNDOFF
+"""Relative: of a node, and of the sums and differences of positions that are formed here."""
+SLACK: Final = 16 * FUNCTION_ERROR
+TINY: Final = 2.0**-1060
+LARGEST: Final = 700.0
+"""Nats: e^x of differences beyond is cut off; cells as wide have no use for it."""
+CHUNK: Final = 1 << 19
+"""Rates times nodes read at once."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """Four arrays of one shape: ends of delta (or the power) and of c = 1 - delta (or the type II error)."""
+
+    low: FloatArray
+    high: FloatArray
+    rest_low: FloatArray
+    rest_high: FloatArray
+
+
+@final
+@dataclass(frozen=True)
+class SymmetricPolygon:
+    """Nodes 0 = x_0 < ... < x_n (nats, within 16 u), where delta(x_n) = 0; ends of delta and of c at each."""
+
+    nodes: FloatArray
+    values: Readings
+
+    @cached_property
+    def _widths(self) -> FloatArray:
+        """Of the cells, that left of 0 first and an endless one last."""
+        inner = np.diff(self.nodes)
+        return np.minimum(np.concatenate([inner[:1], inner, [LARGEST]]), LARGEST)
+
+    @cached_property
+    def _margin(self) -> FloatArray:
+        """How far the nodes of a cell may be off, nats."""
+        return POSITION_ERROR * self.nodes[1:]
+
+    @cached_property
+    def _lines(self) -> tuple[FloatArray, FloatArray]:
+        """What the two lines below delta fall by in each cell: from the left node, and to the right node."""
+        v, n = self.values, len(self.nodes)
+        before = np.exp(-self.nodes[1:2]) * v.rest_low[1:2] * (1 - SLACK)
+        rest_low = np.concatenate([before, v.rest_low, [1.0]])
+        high = np.concatenate([1 - before, v.high, [0.0]])
+        small = v.high < 0.5
+        left = np.where(small, high[:n] - v.low, v.rest_high - rest_low[:n])[:-1]
+        right = np.where(small, v.low - high[2:], rest_low[2:] - v.rest_high)[1:]
+        w, margin = self._widths, self._margin
+        before_width = np.maximum(w[:-2] - 2 * margin, 0.25 * w[:-2])
+        # Ratios first: what is tiny times what is short may be no double.
+        from_left = left * (np.expm1(w[1:-1] + margin) / -np.expm1(-before_width)) * (1 + SLACK) + TINY
+        after = w[2:] + 2 * margin
+        to_right = np.maximum(right, 0.0) * (-np.expm1(-w[1:-1]) / np.expm1(after)) * (1 - SLACK)
+        return np.maximum(from_left, 0.0), to_right
+
+    @cached_property
+    def _lower(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Positions of nodes and kinks, rising; delta from below and c from above there."""
+        v, w = self.values, self._widths[1:-1]
+        from_left, to_right = self._lines
+        fall = np.where(v.high[:-1] < 0.5, v.low[:-1] - v.low[1:], v.rest_high[1:] - v.rest_high[:-1])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            share = np.nan_to_num(np.clip((fall - to_right) / (from_left - to_right), 0.0, 1.0), nan=0.5)
+        places = self.nodes[:-1] + np.log1p(share * np.expm1(w))
+        low, rest_high = self._below(np.arange(len(w)), share)
+        positions = np.concatenate([self.nodes, places])
+        order = np.argsort(positions, kind="stable")
+        lows, rests = np.concatenate([v.low, low[0]])[order], np.concatenate([v.rest_high, rest_high[1]])[order]
+        return positions[order], lows, rests
+
+    def _below(self, cell: np.ndarray, share: FloatArray) -> tuple[tuple[FloatArray, FloatArray], ...]:
+        """((least, most) of delta, (least, most) of c) by the two lines at a share of the cell, in z."""
+        v = self.values
+        from_left, to_right = (line[cell] for line in self._lines)
+        down, up = from_left * share, to_right * (1 - share)
+        scale = SLACK * v.low[cell]
+        one, other = v.low[cell] - down, v.low[cell + 1] + up
+        rest_scale = SLACK * v.rest_high[cell + 1]
+        rest_one, rest_other = v.rest_high[cell] + down, v.rest_high[cell + 1] - up
+        return (
+            (
+                np.maximum(np.minimum(one, other) - scale, 0.0),
+                np.maximum(np.maximum(one, other) - scale, 0.0),
+            ),
+            (
+                np.minimum(np.minimum(rest_one, rest_other) + rest_scale + TINY, 1.0),
+                np.minimum(np.maximum(rest_one, rest_other) + rest_scale + TINY, 1.0),
+            ),
+        )
+
+    def at(self, x: FloatArray) -> Readings:
+        """delta and c at x >= 0."""
+        v = self.values
+        last = len(self.nodes) - 2
+        cell = np.clip(np.searchsorted(self.nodes, x, side="right") - 1, 0, last)
+        margin = self._margin[cell]
+        right_cell, right = self._share(np.minimum(x + margin, self.nodes[-1]))
+        left_cell, left = self._share(np.maximum(x - margin, 0.0))
+        high = v.high[left_cell] * (1 - left) + v.high[left_cell + 1] * left
+        rest_low = v.rest_low[left_cell] * (1 - left) + v.rest_low[left_cell + 1] * left
+        below, above = self._below(right_cell, right)
+        beyond = x >= self.nodes[-1] * (1 + POSITION_ERROR)
+        return Readings(
+            np.where(beyond, 0.0, below[1]),
+            np.where(beyond, 0.0, np.minimum(high * (1 + SLACK) + TINY, 1.0)),
+            np.where(beyond, 1.0, np.maximum(rest_low * (1 - SLACK) - TINY, 0.0)),
+            np.where(beyond, 1.0, above[0]),
+        )
+
+    def _share(self, x: FloatArray) -> tuple[np.ndarray, FloatArray]:
+        """Cells, and where in them: (e^x - z_i)/(z_{i+1} - z_i)."""
+        cell = np.clip(np.searchsorted(self.nodes, x, side="right") - 1, 0, len(self.nodes) - 2)
+        width = self._widths[1:-1][cell]
+        away = np.minimum(x - self.nodes[cell], width)
+        return cell, np.clip(np.expm1(away) / np.expm1(width), 0.0, 1.0)
+
+    def points(self, alpha: FloatArray) -> tuple[Readings, FloatArray, FloatArray]:
+        """Power and type II error at rates in (0, 1), and both ends of ln(-f')."""
+        size = max(CHUNK // (2 * len(self.nodes)), 1)
+        found = np.empty((6, len(alpha)))
+        for large in (False, True):
+            places = np.flatnonzero((alpha > 0.5) == large)
+            for start in range(0, len(places), size):
+                some = places[start : start + size]
+                found[:, some] = self._points(alpha[some], large=large)
+        return Readings(*found[:4]), found[4], found[5]
+
+    def _points(self, alpha: FloatArray, *, large: bool) -> tuple[FloatArray, ...]:
+        """`large`: whether all rates are above 1/2, or none."""
+        v, error = self.values, POSITION_ERROR
+        places, low_values, rest_values = self._lower
+        log_alpha, rate = np.log(alpha)[:, None], alpha[:, None]
+        # The logarithm of a small rate is as far off as its size.
+        wide = SLACK * (2 + np.abs(log_alpha))
+        most = _products(self.nodes * (1 + error), rate, log_alpha) * (1 + wide)
+        least = _products(places * (1 - error), rate, log_alpha) * (1 - wide)
+        far, near = np.exp(-self.nodes * (1 + error)), np.exp(-places * (1 - error))
+        rise, least_rise = -np.expm1(-self.nodes * (1 + error)), -np.expm1(-places * (1 - error))
+        # Of x and of -x = -y: 1 - c(-y) = (1 - e^-y) + e^-y delta(y).
+        high = np.minimum((v.high + most).min(axis=1), (rise + far * (v.high + rate)).min(axis=1))
+        right, left = (low_values + least) * (1 - SLACK) - TINY, least_rise + near * (low_values + rate)
+        left = left * (1 - SLACK) - TINY
+        low = np.minimum(right.min(axis=1), left.min(axis=1))
+        high = np.clip(high * (1 + SLACK) + TINY, alpha, 1.0)
+        rest_low, _ = _rests(v.rest_low, v.high, most, np.expm1(self.nodes * (1 + error)), far, rate, large=large)
+        _, rest_high = _rests(rest_values, low_values, least, np.expm1(places * (1 - error)), near, rate, large=large)
+        rest_high = np.minimum(rest_high * (1 + SLACK) + TINY, 1 - alpha)
+        return (
+            np.clip(low, alpha, 1.0),
+            high,
+            np.clip(rest_low * (1 - SLACK) - TINY, 0.0, rest_high),
+            rest_high,
+            *self._slopes(left <= high[:, None], right <= high[:, None]),
+        )
+
+    def _slopes(self, left: BoolArray, right: BoolArray) -> tuple[FloatArray, FloatArray]:
+        """The minimum is at e^x = -f': beside places -x and x where the lower bound does not exceed what was found."""
+        places = self._lower[0]
+        open_places = np.concatenate([left[:, ::-1], right], axis=1)
+        where = np.concatenate([-places[::-1], places])
+        first = np.maximum(open_places.argmax(axis=1) - 1, 0)
+        last = np.minimum(open_places.shape[1] - open_places[:, ::-1].argmax(axis=1), open_places.shape[1] - 1)
+        margin = POSITION_ERROR * places[-1]
+        return where[first] - margin, where[last] + margin
+
+    def epsilon(self, delta: float) -> tuple[float, float]:
+        """Both ends of the smallest x >= 0 with delta(x) <= delta, delta in (0, 1)."""
+        v, w = self.values, self._widths[1:-1]
+        at = int(np.argmax(v.high <= delta))
+        upper = 0.0
+        if at > 0:
+            here, there = float(v.high[at - 1]), float(v.high[at])
+            share = min((here - delta) / (here - there) + SLACK * here / (here - there), 1.0)
+            upper = float(self.nodes[at - 1] + np.log1p(share * np.expm1(w[at - 1]))) + float(self._margin[at - 1])
+        lower, above = 0.0, np.flatnonzero(v.low > delta)
+        if len(above):
+            i = int(above[-1])
+            down, up = (float(line[i]) for line in self._lines)
+            slack = SLACK * float(v.low[i])
+            one = (float(v.low[i]) - delta - slack) / down if down > 0 else 1.0
+            other = 1 - (delta - float(v.low[i + 1]) + slack) / up if up > 0 else 0.0
+            share = min(max(one, other, 0.0), 1.0)
+            lower = float(self.nodes[i] + np.log1p(share * np.expm1(w[i]))) - float(self._margin[i])
+        return max(min(lower, upper), 0.0), upper
+
+
+def _products(x: FloatArray, rate: FloatArray, log_rate: FloatArray) -> FloatArray:
+    """e^x alpha for rising x >= 0, cut off where it is of no use."""
+    if x[-1] < LARGEST:
+        return np.exp(x) * rate
+    return np.exp(np.minimum(x + log_rate, LARGEST))
+
+
+def _rests(
+    rest: FloatArray,
+    profile: FloatArray,
+    risen: FloatArray,
+    rise: FloatArray,
+    shrunk: FloatArray,
+    rate: FloatArray,
+    *,
+    large: bool,
+) -> tuple[FloatArray, FloatArray]:
+    """Both ends of max c - e^x alpha over x and -x, from one end of c and delta; the error is that of the sums here.
+
+    `risen` = e^x alpha, `rise` = e^x - 1, `shrunk` = e^-x. For rates above 1/2 both are differences from 1 - alpha.
+    """
+    kept, lost = (1 - rate, profile + np.minimum(rise, np.exp(LARGEST)) * rate) if large else (rest, risen)
+    right, right_error = kept - lost, SLACK * (kept + lost)
+    kept, lost = (1 - rate, profile) if large else (rest, rate)
+    left, left_error = (kept - lost) * shrunk, SLACK * (kept + lost) * shrunk
+    return (
+        np.maximum((right - right_error).max(axis=1), (left - left_error).max(axis=1)),
+        np.maximum((right + right_error).max(axis=1), (left + left_error).max(axis=1)),
+    )
