@@ -154,7 +154,7 @@ def _composed(steps: GlrtSteps, method: str, options: EngineOptions) -> TradeOff
 
     options = replace(options, relative_tolerance=max(options.relative_tolerance, COMPOSED_TOLERANCE))
     found = discretised_pair(tuple(steps), 1.0, options)
-    return TradeOffPair(found.add, found.remove, f"{SAMPLED_SOURCE}; {found.source}", (NO_BOUND, *found.notes))
+    return replace(found, source=f"{SAMPLED_SOURCE}; {found.source}", notes=(NO_BOUND, *found.notes))
 
 
 def _count(steps: GlrtSteps) -> int:
