@@ -18,6 +18,7 @@ from api_schemas.enclosures import (
     Lower,
     MethodUsed,
     Source,
+    Tight,
     ToleranceMet,
     Upper,
     Value,
@@ -123,6 +124,7 @@ class MethodPoints(Response):
     method: MethodUsed
     points: tuple[TradeOffPoint, ...]
     evidence: EvidenceOfEngine
+    tight: Tight
     notes: tuple[str, ...]
 
 
@@ -140,6 +142,7 @@ class MethodNumber(Response):
     lower_decimal: DecimalIfKnown = None
     upper_decimal: DecimalIfKnown = None
     evidence: EvidenceOfEngine
+    tight: Tight
     notes: tuple[str, ...]
 
 
@@ -154,6 +157,7 @@ class TradeOffAnswer(Response):
     question: TradeOffQuestion
     points: tuple[TradeOffPoint, ...]
     evidence: Evidence
+    tight: Tight
     conditional: Conditional
     method: MethodUsed
     tolerance_met: ToleranceMet
@@ -171,6 +175,7 @@ class GdpMuAnswer(Response):
     upper: Upper
     global_mu: Annotated[EnclosedNumber, Field(description="Smallest mu with no restriction; often Infinity.")]
     evidence: Evidence
+    tight: Tight
     conditional: Conditional
     method: MethodUsed
     tolerance_met: ToleranceMet
@@ -193,6 +198,7 @@ class NumberAnswer(Response):
     lower_decimal: DecimalIfKnown = None
     upper_decimal: DecimalIfKnown = None
     evidence: Evidence
+    tight: Tight
     conditional: Conditional
     method: MethodUsed
     tolerance_met: ToleranceMet
@@ -215,6 +221,7 @@ class GuaranteeAnswer(Response):
     lower_decimal: DecimalIfKnown = None
     upper_decimal: DecimalIfKnown = None
     evidence: Evidence
+    tight: Tight
     conditional: Conditional
     method: MethodUsed
     tolerance_met: ToleranceMet

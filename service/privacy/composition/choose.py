@@ -47,6 +47,10 @@ SMALLEST_SECOND: Final = 1e-6
 WIDEST_SECOND: Final = 1e-6
 """Relative width to which a second engine is asked: further, its lattices would cost seconds for every number."""
 
+BRACKET_TOLERANCES: Final = (1e-4, 1e-6)
+"""Relative widths to which the ends of a bracket are asked for at best. Below, both directions are read for every
+number, mostly on lines, which have more digits than are asked for; where lattices are needed, they cost seconds each.
+"""
 ENGINES_OF_BRACKETS: Final = ("auto", "discretised")
 """Those that compose a dominating pair which has no line, no law of its loss, and is no ground truth."""
 
@@ -136,10 +140,12 @@ def _bracket(steps: Steps, kind: str, method: str, sensitivity: float, options: 
             "there is no law of one loss: its worst case is enclosed by two theorems."
         )
         raise UnsupportedCombination("method", f"{method} for several steps of {kind}", reason, ENGINES_OF_BRACKETS)
-    below = _composition(attained(steps, sensitivity), kind, "auto", sensitivity, options).both
     # Theorems leave more open than coarser lattices do.
-    options = replace(options, relative_tolerance=max(options.relative_tolerance, WIDEST_SECOND))
-    above = _discretised(dominating(steps), sensitivity, options)
+    looser, loose = (
+        replace(options, relative_tolerance=max(options.relative_tolerance, least)) for least in BRACKET_TOLERANCES
+    )
+    below = _composition(attained(steps, sensitivity), kind, "auto", sensitivity, looser).both
+    above = _discretised(dominating(steps), sensitivity, loose)
     add = Bracketed(below, above.add)
     pairs = [step.curves(sensitivity) for step, _ in steps]
     remove = add if all(each.add is each.remove for each in pairs) else Bracketed(below, above.remove)

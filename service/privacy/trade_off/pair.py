@@ -41,11 +41,6 @@ class TradeOffPair:
         """The larger of the two directions at every question."""
         return self.add if self.add is self.remove else lifted(Symmetrised, self.add, self.remove)
 
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """The notes of an answer that is read off these curves, the bracket among them."""
-        return self.notes if self.bracket is None else (*self.notes, self.bracket)
-
 
 def brackets_of(pairs: Iterable[TradeOffPair]) -> str | None:
     """The bracket of what is made of several pairs: where one is a bracket, so is the whole."""
