@@ -155,7 +155,7 @@ def test_a_whole_batch_is_gaussian_under_either_relation() -> None:
 def test_without_noise_each_relation_has_its_own_pair() -> None:
     seen = NoisySgd(dataset_size=100, batch_size=10, dimension=3, steps=3, noise_std=0.0, max_grad_norm=1.0)
     ever, alpha = 1 - 0.9**3, np.array([1e-9, 0.25])
-    known = {REPLACE: ever + alpha, ADD: ever + (1 - ever) * alpha}
+    known: dict[NeighboringRelation, FloatArray] = {REPLACE: ever + alpha, ADD: ever + (1 - ever) * alpha}
     for relation, powers in known.items():
         found = curves(seen, relation)
         assert found.bracket is None

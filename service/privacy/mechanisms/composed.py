@@ -16,7 +16,11 @@ from service.privacy.mechanisms.mixture import refuse_mixtures
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Composed(AbstractMechanism):
-    """All of `mechanisms`, each allowed to depend on the outputs of those before it; their order does not matter."""
+    """All of `mechanisms`, each allowed to depend on the outputs of those before it; their order does not matter.
+
+    Attained where each step's pair is (`repeated.py`): the pairs of data sets that attain them go together, since the
+    queries are left open as well: the one record moves each of them as it does alone.
+    """
 
     type: ClassVar[str] = "composed"
     mechanisms: tuple[AbstractMechanism, ...]

@@ -81,7 +81,10 @@ class Membership(AbstractThreatModel):
     (root_sum_square); `population`: shares of records by susceptibility, or chi_square, mixed after all steps.
 
     add is the direction of Theorem 5.1, remove its inverse. The curve is the larger one of this and of the worst case
-    (Theorem 4.2), at every rate; approximations have the evidence asymptotic.
+    (Theorem 4.2), at every rate; approximations have the evidence asymptotic. Theorem 5.1 is exact for gradients with
+    its laws, step by step (shares of records are mixed after all steps, and the intervals of a chi_square population
+    are a quadrature): alone, where the worst case adds nothing, it is attained. Such gradients are not bounded, so with
+    clipping no law is known that attains the smaller of both powers: a bracket, `tight` false.
     """
 
     type: ClassVar[str] = "membership"
