@@ -9,7 +9,7 @@ from pydantic import AliasChoices, Field, model_validator
 from api_schemas.attack_rates import AuditConfidence, MeasuredRate, ProvedEpsilon, ProvedNumber, Verdict
 from api_schemas.base import Request, Response, is_none
 from api_schemas.bounds import Assumption, Hazard
-from api_schemas.enclosures import Conditional, EnclosedNumber, Evidence, MethodUsed, Source
+from api_schemas.enclosures import Conditional, EnclosedNumber, Evidence, MethodUsed, Source, Tight
 from api_schemas.limits import check_tree, refusal
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.quantities import POSITIVE_ZERO
@@ -100,6 +100,7 @@ class BoundVerdict(Response):
     power_proved: Annotated[float, Field(description="The lower end of that attack's true positive rate.")]
     power_bound: Annotated[EnclosedNumber, Field(description="The bound of the power at that false positive rate.")]
     evidence: Evidence
+    tight: Tight
     method: MethodUsed
     source: Source
     conditional: Conditional
@@ -124,6 +125,7 @@ class AttackCountsResponse(Response):
         ),
     ]
     evidence: Evidence
+    tight: Tight
     source: Source
     mechanism: MechanismSpec | None
     bound: Annotated[BoundVerdict | None, Field(description="null without a mechanism.")]

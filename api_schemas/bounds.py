@@ -18,6 +18,7 @@ from api_schemas.enclosures import (
     Lower,
     MethodUsed,
     Source,
+    Tight,
     ToleranceMet,
     Upper,
     Value,
@@ -124,6 +125,7 @@ class MethodPoints(Response):
     method: MethodUsed
     points: tuple[TradeOffPoint, ...]
     evidence: EvidenceOfEngine
+    tight: Tight
     notes: tuple[str, ...]
 
 
@@ -141,6 +143,7 @@ class MethodNumber(Response):
     lower_decimal: DecimalIfKnown = None
     upper_decimal: DecimalIfKnown = None
     evidence: EvidenceOfEngine
+    tight: Tight
     notes: tuple[str, ...]
 
 
@@ -155,6 +158,7 @@ class TradeOffAnswer(Response):
     question: TradeOffQuestion
     points: tuple[TradeOffPoint, ...]
     evidence: Evidence
+    tight: Tight
     conditional: Conditional
     method: MethodUsed
     tolerance_met: ToleranceMet
@@ -172,6 +176,7 @@ class GdpMuAnswer(Response):
     upper: Upper
     global_mu: Annotated[EnclosedNumber, Field(description="Smallest mu with no restriction; often Infinity.")]
     evidence: Evidence
+    tight: Tight
     conditional: Conditional
     method: MethodUsed
     tolerance_met: ToleranceMet
@@ -194,6 +199,7 @@ class NumberAnswer(Response):
     lower_decimal: DecimalIfKnown = None
     upper_decimal: DecimalIfKnown = None
     evidence: Evidence
+    tight: Tight
     conditional: Conditional
     method: MethodUsed
     tolerance_met: ToleranceMet
@@ -216,6 +222,7 @@ class GuaranteeAnswer(Response):
     lower_decimal: DecimalIfKnown = None
     upper_decimal: DecimalIfKnown = None
     evidence: Evidence
+    tight: Tight
     conditional: Conditional
     method: MethodUsed
     tolerance_met: ToleranceMet

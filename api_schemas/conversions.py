@@ -8,7 +8,7 @@ from pydantic import AliasChoices, Field, model_validator
 
 from api_schemas.base import Request, Response, is_none
 from api_schemas.bounds import Assumption
-from api_schemas.enclosures import Conditional, Evidence, Lower, Source, Upper, Value
+from api_schemas.enclosures import Conditional, Evidence, Lower, Source, Tight, Upper, Value
 from api_schemas.limits import refusal
 from api_schemas.quantities import (
     LARGEST_RECORDS,
@@ -106,6 +106,7 @@ class ConvertedNumber(Response):
     lower: Lower
     upper: Upper
     evidence: Evidence
+    tight: Tight
     source: Source
 
 

@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 
 from api_schemas.base import Log10, Request, Response, is_none
 from api_schemas.bounds import Assumption, Hazard
-from api_schemas.enclosures import Conditional, Evidence, MethodUsed, Source, ToleranceMet
+from api_schemas.enclosures import Conditional, Evidence, MethodUsed, Source, Tight, ToleranceMet
 from api_schemas.limits import check_tree, refusal
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.options import settle_options
@@ -156,6 +156,7 @@ class Curve(Response):
     type_two_error: EnclosedColumn
     power: EnclosedColumn
     evidence: Evidence
+    tight: Tight
     conditional: Conditional
     tolerance_met: ToleranceMet
     source: Source

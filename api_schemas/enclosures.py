@@ -54,6 +54,14 @@ class EnclosedNumber(TypedDict):
     upper_decimal: NotRequired[str]
 
 
+Tight = Annotated[
+    bool | None,
+    Field(
+        description="true: both ends rest on the same attained pair of laws, or closed form; false: they come from "
+        "different theorems, however close they are, and a note names both; null: the ends are not proved "
+        "(statistical), or there are none (asymptotic)."
+    ),
+]
 Conditional = Annotated[bool, Field(description="The answer rests on a modelling assumption that is listed.")]
 MethodUsed = Annotated[str, Field(description="The engine that computed it.", examples=["contour"])]
 ToleranceMet = Annotated[bool, Field(description="There is an enclosure, and it is at most relative_tolerance wide.")]

@@ -9,7 +9,7 @@ from pydantic import AliasChoices, Field, model_validator
 from api_schemas.attack_rates import AuditConfidence, AuditSeed, Cutoffs, MeasuredRoc, TheoryPowers, Verdict
 from api_schemas.base import Request, Response
 from api_schemas.bounds import Assumption
-from api_schemas.enclosures import Evidence, Source
+from api_schemas.enclosures import Evidence, Source, Tight
 from api_schemas.limits import refusal
 from api_schemas.quantities import NoiseMultiplier
 
@@ -81,5 +81,6 @@ class GlrtAuditResponse(Response):
     glrt: Annotated[SimulatedAttack, Field(description="Threshold on the length of the mean answer.")]
     worst_case: Annotated[SimulatedAttack, Field(description="Neyman-Pearson optimal: along the known direction.")]
     evidence: Evidence
+    tight: Tight
     assumptions: tuple[Assumption, ...]
     notes: tuple[str, ...]

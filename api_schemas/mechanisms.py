@@ -118,7 +118,9 @@ class DpsgdMechanism(Request):
 class NoisySgdMechanism(Request):
     """SGD that releases the mean gradient of a batch of fixed size, clipped and with Gaussian noise, at every step.
 
-    Its worst case counts data sets as neighbours where one record is replaced by another (`replace_one`).
+    Its worst case counts data sets as neighbours where one record is replaced by another (`replace_one`), unless
+    `add_or_remove_one` is asked for; then `dataset_size` is that of the larger data set. With batches below the data
+    set several steps are exact under `add_or_remove_one`, and between two theorems under `replace_one` (`tight` false).
     """
 
     type: Literal["noisy_sgd"]

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AliasChoices, Field
 
 from api_schemas.base import NonNegative, Request, Response, is_none
-from api_schemas.enclosures import EnclosedNumber, Evidence, Log10IfSmall, Lower, Source, Upper
+from api_schemas.enclosures import EnclosedNumber, Evidence, Log10IfSmall, Lower, Source, Tight, Upper
 from api_schemas.quantities import LARGEST_RECORDS, Confidence, Epsilon, Prior, UnitInterval
 from api_schemas.questions import LARGEST_QUESTIONS
 
@@ -109,6 +109,7 @@ class MembershipConversionAnswer(Response):
         ),
     ] = None
     evidence: Evidence
+    tight: Tight
     source: Source
     notes: tuple[str, ...]
 

@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 
 from api_schemas.base import NonNegative, Request, Response, is_none
 from api_schemas.bounds import Assumption
-from api_schemas.enclosures import Conditional, EnclosedNumber, Evidence, MethodUsed, Source, ToleranceMet
+from api_schemas.enclosures import Conditional, EnclosedNumber, Evidence, MethodUsed, Source, Tight, ToleranceMet
 from api_schemas.limits import refusal
 from api_schemas.pmp import LARGEST_POINTS, EpsilonPmp, EtaMip, PmpDirection, PointIndex, SuccessBound
 from api_schemas.quantities import DEFAULT_TOLERANCE, LARGEST_SEED, Epsilon, RelativeTolerance
@@ -243,6 +243,7 @@ class ReplaceOneWorstCase(TypedDict):
     """The adversary of differential privacy, who knows all records but one, on any data."""
 
     epsilon: Annotated[EnclosedNumber, Field(description="Of the mechanism, when one record is replaced.")]
+    tight: Tight
     source: Source
 
 
@@ -259,6 +260,7 @@ class PmpExponentialResponse(Response):
     data_size: Annotated[int, Field(description="n, half of the points.")]
     epsilon_pmp: EpsilonPmp
     evidence: Evidence
+    tight: Tight
     conditional: Conditional
     method: MethodUsed
     tolerance_met: ToleranceMet

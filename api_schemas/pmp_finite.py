@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from api_schemas.base import Request, Response, is_none
 from api_schemas.bounds import Assumption
-from api_schemas.enclosures import Conditional, EnclosedNumber, Evidence, Source
+from api_schemas.enclosures import Conditional, EnclosedNumber, Evidence, Source, Tight
 from api_schemas.limits import refusal
 from api_schemas.pmp import EpsilonPmp, EtaMip, PmpDirection, PointIndex, SuccessBound
 from api_schemas.quantities import POSITIVE_ZERO, UnitInterval
@@ -122,6 +122,7 @@ class PmpFiniteResponse(Response):
     data_size: Annotated[int, Field(description="n, half of the points.")]
     epsilon_pmp: EpsilonPmp
     evidence: Evidence
+    tight: Tight
     conditional: Conditional
     source: Source
     maximiser: FiniteMaximiser

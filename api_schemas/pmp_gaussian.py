@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 
 from api_schemas.base import Request, Response, is_none
 from api_schemas.bounds import Assumption
-from api_schemas.enclosures import Conditional, EnclosedNumber, Evidence, Source
+from api_schemas.enclosures import Conditional, EnclosedNumber, Evidence, Source, Tight
 from api_schemas.limits import refusal
 from api_schemas.quantities import POSITIVE_ZERO, Epsilon, UnitInterval
 
@@ -128,6 +128,7 @@ class GaussianWorstCase(TypedDict):
     """The same release against someone who knows all records but one, on any data within the clipping radius."""
 
     epsilon: Annotated[EnclosedNumber, Field(description="Infinity where records are not clipped.")]
+    tight: Tight
     delta: float
     source: Source
 
@@ -153,6 +154,7 @@ class PmpGaussianResponse(Response):
         ),
     ]
     evidence: Evidence
+    tight: Tight
     conditional: Conditional
     most_exposed_point: Annotated[
         int, Field(ge=0, description="Position in the request, from 0, of the point that the upper end belongs to.")

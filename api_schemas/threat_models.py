@@ -27,8 +27,7 @@ LARGEST_ADVERSARIES: Final = 16
 class WorstCaseThreatModel(Request):
     """The adversary of differential privacy: knows all other records and runs the Neyman-Pearson optimal test.
 
-    `neighboring_relation` is `add_or_remove_one` where it is absent, but `replace_one` for `noisy_sgd`, which has no
-    other.
+    `neighboring_relation` is `add_or_remove_one` where it is absent, but `replace_one` for `noisy_sgd`.
     """
 
     type: Literal["worst_case"]

@@ -15,7 +15,15 @@ from api_schemas.questions import (
     UnlearningGuaranteeQuestion,
 )
 from service.computations.abstract import ResponseFields
-from service.computations.numbers import as_sure_as, enclosed_number, enclosed_numbers, meets, narrow
+from service.computations.numbers import (
+    as_sure_as,
+    enclosed_number,
+    enclosed_numbers,
+    meets,
+    narrow,
+    remarks,
+    tightness,
+)
 from service.computations.readings import READINGS
 from service.computations.violations import note
 from service.privacy.enclosure import Evidence
@@ -67,11 +75,12 @@ def _of_reading(
         "question": question,
         **enclosed_number(value, reading.safe_end),
         "evidence": value.evidence,
+        "tight": tightness(value.evidence, curves.bracket),
         "conditional": False,
         "method": curve.method,
         "tolerance_met": meets(value, tolerance),
         "source": _source(reading.source, curves),
-        "notes": reading.notes + curves.notes,
+        "notes": reading.notes + remarks(curves, value.evidence),
     }
 
 
@@ -94,14 +103,14 @@ def side_by_side(engines: Mapping[str, TradeOffPair], question: QuestionSpec, to
 
 
 _NUMBER = tuple(f"{end}{form}" for form in ("", "_log10", "_decimal") for end in ("value", "lower", "upper"))
-_OF_AN_ENGINE = frozenset((*_NUMBER, "points", "evidence", "notes"))
+_OF_AN_ENGINE = frozenset((*_NUMBER, "points", "evidence", "tight", "notes"))
 
 
 def _failed(question: QuestionSpec, reason: str) -> ResponseFields:
     nothing: ResponseFields = {"value": None, "lower": None, "upper": None}
     if isinstance(question, TradeOffQuestion):
         nothing = {"points": ()}
-    return {**nothing, "evidence": None, "notes": (f"No number: {reason}",)}
+    return {**nothing, "evidence": None, "tight": None, "notes": (f"No number: {reason}",)}
 
 
 def _trade_off(
@@ -121,11 +130,12 @@ def _trade_off(
         "question": question,
         "points": points,
         "evidence": curve.evidence,
+        "tight": tightness(curve.evidence, curves.bracket),
         "conditional": False,
         "method": curve.method,
         "tolerance_met": all(narrow(part, curve.evidence, tolerance) for part in (read.type_two_error, read.power)),
         "source": curves.source,
-        "notes": curves.notes,
+        "notes": remarks(curves, curve.evidence),
     }
 
 
@@ -133,18 +143,20 @@ def _gdp_mu(curves: TradeOffPair, curve: AbstractTradeOff, question: GdpMuQuesti
     reading = gaussian_dp.mu(curve, question.false_positive_rate_min, question.type_two_error_min)
     parts = tuple(as_sure_as(curve, part) for part in (reading.value, reading.global_mu))
     value, global_mu = (enclosed_number(part, "upper") for part in parts)
+    evidence = Evidence.weakest(*(part.evidence for part in parts))
     return {
         "question": question,
         "value": value["value"],
         "lower": value["lower"],
         "upper": value["upper"],
         "global_mu": global_mu,
-        "evidence": Evidence.weakest(*(part.evidence for part in parts)),
+        "evidence": evidence,
+        "tight": tightness(evidence, curves.bracket),
         "conditional": False,
         "method": curve.method,
         "tolerance_met": all(meets(part, tolerance) for part in parts),
         "source": _source(reading.source, curves),
-        "notes": reading.notes + curves.notes,
+        "notes": reading.notes + remarks(curves, evidence),
     }
 
 

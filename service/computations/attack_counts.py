@@ -11,7 +11,7 @@ from api_schemas.bounds import Assumption
 from api_schemas.threat_models import ThreatModelSpec
 from service.computations.abstract import Computation, ResponseFields
 from service.computations.caveats import caveats
-from service.computations.numbers import enclosed_number
+from service.computations.numbers import enclosed_number, remarks, tightness
 from service.computations.parts import assumptions_of, blamed, mechanism_of, threat_model_of, worst_case_spec
 from service.privacy.audits.counts import Rate, Region, epsilon, gdp_mu, region
 from service.privacy.enclosure import Enclosure, Evidence
@@ -59,6 +59,7 @@ def compute_attack_counts(request: AttackCountsRequest, digest: str, engine_vers
         "gdp_mu": _proved(mu),
         "epsilons": [{**_proved(epsilon(rates, delta)), "delta": delta} for delta in deltas],
         "evidence": Evidence.STATISTICAL,
+        "tight": tightness(Evidence.STATISTICAL, None),
         "source": SOURCE,
         **_held_against(request, rates),
         "notes": (NOTHING_PROVED,) if mu.lower == 0 else (),
@@ -114,6 +115,7 @@ def _verdict(rates: Region, curves: TradeOffPair, attacker: ThreatModelSpec, *, 
     ]
     place = int(np.argmax(excesses))
     above = excesses[place] > 0
+    evidence = Evidence.weakest(curve.evidence, Evidence.STATISTICAL)
     notes = [(ABOVE_RELAXED if relaxed else ABOVE) if above else CONSISTENT]
     if curve.evidence is Evidence.ASYMPTOTIC:
         notes.append(NO_BOUND)
@@ -124,11 +126,12 @@ def _verdict(rates: Region, curves: TradeOffPair, attacker: ThreatModelSpec, *, 
         "false_positive_rate": sides[place].false_positive_rate.upper,
         "power_proved": sides[place].true_positive_rate.lower,
         "power_bound": enclosed_number(read.power.at(place, curve.evidence), "upper"),
-        "evidence": Evidence.weakest(curve.evidence, Evidence.STATISTICAL),
+        "evidence": evidence,
+        "tight": tightness(evidence, curves.bracket),
         "method": curve.method,
         "source": curves.source,
         "conditional": relaxed,
-        "notes": (*notes, *curves.notes, *curves.notes_since(asked)),
+        "notes": (*notes, *remarks(curves, curve.evidence), *curves.notes_since(asked)),
     }
 
 

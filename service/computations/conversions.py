@@ -9,7 +9,7 @@ from typing import Final, Literal
 from api_schemas.bounds import Assumption
 from api_schemas.conversions import GdpGmipRequest, GdpGmipResponse
 from service.computations.abstract import Computation, ResponseFields
-from service.computations.numbers import enclosed_number
+from service.computations.numbers import enclosed_number, tightness
 from service.privacy import conversions
 from service.privacy.conversions import Noise, Training
 from service.privacy.enclosure import Enclosure
@@ -98,7 +98,12 @@ def _written(
 ) -> ResponseFields | None:
     if number is None:
         return None
-    return {**enclosed_number(number, safe_end), "evidence": number.evidence, "source": source}
+    return {
+        **enclosed_number(number, safe_end),
+        "evidence": number.evidence,
+        "tight": tightness(number.evidence, None),
+        "source": source,
+    }
 
 
 def _assumptions(request: GdpGmipRequest, training: Training, *, needed: bool) -> tuple[Assumption, ...]:

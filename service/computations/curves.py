@@ -13,7 +13,7 @@ from api_schemas.curves import CurvesRequest, CurvesResponse, RateGrid
 from api_schemas.threat_models import is_relaxed
 from service.computations.abstract import Computation, ResponseFields
 from service.computations.caveats import caveats
-from service.computations.numbers import enclosed_column, narrow
+from service.computations.numbers import enclosed_column, narrow, remarks, tightness
 from service.computations.parts import assumptions_of, blamed, mechanism_of, options_of, threat_model_of
 from service.computations.prices import curves_price
 from service.privacy.enclosure import Evidence, FloatArray
@@ -125,10 +125,11 @@ def _drawn(curves: TradeOffPair, curve: AbstractTradeOff, points: CurvePoints, t
         "type_two_error": enclosed_column(points.type_two_error, "lower", evidence),
         "power": enclosed_column(points.power, "upper", evidence),
         "evidence": evidence,
+        "tight": tightness(evidence, curves.bracket),
         "conditional": False,
         "tolerance_met": all(narrow(part, evidence, tolerance) for part in (points.type_two_error, points.power)),
         "source": curves.source,
-        "notes": curves.notes,
+        "notes": remarks(curves, evidence),
     }
 
 

@@ -12,7 +12,7 @@ from api_schemas.questions import (
     QuestionSpec,
 )
 from service.computations.abstract import ResponseFields
-from service.computations.numbers import enclosed_number
+from service.computations.numbers import enclosed_number, tightness
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.approximate_dp import ApproximateDp
 from service.privacy.questions.earlier_bounds import DpParameters, EarlierBound
@@ -37,7 +37,8 @@ def earlier_bounds(mechanism: AbstractMechanism, curves: TradeOffPair, question:
             "method": bound.name,
             **enclosed_number(bound.value, "upper"),
             "evidence": bound.value.evidence,
-            "notes": (bound.source,),
+            "tight": tightness(bound.value.evidence, bound.source),
+            "notes": (f"{bound.source}; the lower end is what guessing reaches.",),
         }
         for bound in _bounds(parameters, question)
     ]

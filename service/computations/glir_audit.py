@@ -16,6 +16,7 @@ from service.computations.attack_rates import against_theory, measured_roc
 from service.computations.glir_prices import glir_audit_cost
 from service.computations.glir_upload import GlirUpload, read_glir_upload
 from service.computations.glir_words import SOURCE, THEORY_SOURCE, assumptions, notes, statistic
+from service.computations.numbers import tightness
 from service.privacy.audits import glir
 from service.privacy.audits.glir_theory import theory_curve
 from service.privacy.audits.glrt import optimal_power
@@ -66,6 +67,7 @@ def compute_glir_audit(request: AnyGlirRequest, digest: str, engine_version: str
         "roc": _roc(request, noise, steps, ratios, members) if members is not None and known else None,
         "p_value_uniformity": _uniformity(combined[~members]) if members is not None and known else None,
         "evidence": Evidence.STATISTICAL,
+        "tight": tightness(Evidence.STATISTICAL, None),
         "source": SOURCE,
         "assumptions": assumptions(simulate is not None),
         "notes": notes(simulate is not None, noise, members is not None and not known, ratios.size),

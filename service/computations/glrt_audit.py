@@ -10,6 +10,7 @@ from api_schemas.bounds import Assumption
 from api_schemas.glrt_audit import GlrtAuditRequest, GlrtAuditResponse
 from service.computations.abstract import Computation, ResponseFields
 from service.computations.attack_rates import PowerEnds, against_theory, measured_roc
+from service.computations.numbers import tightness
 from service.privacy.audits.glrt import glrt_power, optimal_power, signal_of, simulated_scores
 from service.privacy.audits.roc import empirical_roc
 from service.privacy.enclosure import Evidence, FloatArray
@@ -55,6 +56,7 @@ def compute_glrt_audit(request: GlrtAuditRequest, digest: str, engine_version: s
         "glrt": _attack(request, lengths, null_lengths, glrt, GLRT_SOURCE),
         "worst_case": _attack(request, projections, null_projections, optimal, OPTIMAL_SOURCE),
         "evidence": Evidence.STATISTICAL,
+        "tight": tightness(Evidence.STATISTICAL, None),
         "assumptions": (DIRECTION_UNKNOWN, NOISE_IS_FRESH),
         "notes": NOTES,
     }

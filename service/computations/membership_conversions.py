@@ -15,7 +15,7 @@ from api_schemas.membership_conversions import (
     PriorOfLargestAdvantageConversion,
 )
 from service.computations.abstract import Computation, ResponseFields
-from service.computations.numbers import enclosed_number
+from service.computations.numbers import enclosed_number, tightness
 from service.privacy.enclosure import Evidence
 from service.privacy.questions import membership_inverse
 from service.privacy.questions.reading import Reading
@@ -76,6 +76,7 @@ def _found(conversion: MembershipConversion, reading: Reading, more: ResponseFie
         **enclosed_number(reading.value, reading.safe_end),
         **(more or {}),
         "evidence": reading.value.evidence,
+        "tight": tightness(reading.value.evidence, None),
         "source": reading.source,
         "notes": reading.notes,
     }
@@ -92,6 +93,7 @@ def _found_or_none(
         "lower": None,
         "upper": None,
         "evidence": Evidence.EXACT,
+        "tight": tightness(Evidence.EXACT, None),
         "source": source,
         "notes": (reason,),
     }

@@ -12,6 +12,7 @@ from api_schemas.curves import EnclosedColumn
 from api_schemas.enclosures import EnclosedNumber
 from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.pair import TradeOffPair
 
 SMALLEST_PLAIN_NUMBER: Final = 1e-290
 """Positive numbers below this also travel as decimal logarithms."""
@@ -35,6 +36,18 @@ def as_sure_as(curve: AbstractTradeOff, enclosure: Enclosure) -> Enclosure:
     if curve.evidence not in UNPROVED:
         return enclosure
     return replace(enclosure, evidence=Evidence.weakest(enclosure.evidence, curve.evidence))
+
+
+def tightness(evidence: Evidence, bracket: str | None) -> bool | None:
+    """The field `tight`: whether both ends rest on the same attained pair or closed form (no `bracket`), or come from
+    two theorems (the sentence that names them); None where there are no proved ends.
+    """
+    return None if evidence in UNPROVED else bracket is None
+
+
+def remarks(pair: TradeOffPair, evidence: Evidence) -> tuple[str, ...]:
+    """The notes of a reading of these curves; the bracket is one of them where the ends are proved."""
+    return pair.notes if pair.bracket is None or evidence in UNPROVED else (*pair.notes, pair.bracket)
 
 
 def enclosed_number(enclosure: Enclosure, safe_end: SafeEnd) -> EnclosedNumber:

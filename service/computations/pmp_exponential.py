@@ -10,7 +10,7 @@ import numpy as np
 from api_schemas.bounds import Assumption
 from api_schemas.pmp_exponential import PmpExponentialRequest, PmpExponentialResponse, sampling_work
 from service.computations.abstract import Computation, ResponseFields
-from service.computations.numbers import enclosed_number, meets
+from service.computations.numbers import enclosed_number, meets, tightness
 from service.computations.pmp_notes import DATA_ARE_A_RANDOM_HALF, DISTINCT_RECORDS, NO_COMPOSITION, NO_CONVERSE
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import OutOfDomain
@@ -27,6 +27,10 @@ SOURCE: Final = (
     "proof has and its statement lacks"
 )
 WORST_CASE_SOURCE: Final = "McSherry, Talwar 2007 (exponential mechanism); Lowy et al. 2023, Definition 7 and Lemma 8"
+WORST_CASE_BRACKET: Final = (
+    "worst_case: the lower end is attained by halves of this parent set (Lowy et al. 2023, Definition 7), the upper "
+    "end holds for any data (McSherry, Talwar 2007, by the sensitivity)."
+)
 ADJACENT_NUMBERS, ADJACENT_NUMBERS_ON_REQUEST = 3e7, 1e9
 """How many numbers are looked at to find the exact epsilon of adjacent subsets."""
 
@@ -80,6 +84,7 @@ def compute_pmp_exponential(request: PmpExponentialRequest, digest: str, engine_
         "data_size": request.data_size,
         "epsilon_pmp": enclosed_number(found.epsilon, "upper"),
         "evidence": found.epsilon.evidence,
+        "tight": tightness(found.epsilon.evidence, found.bracket),
         "conditional": True,
         "method": found.method,
         "tolerance_met": meets(found.epsilon, request.relative_tolerance),
@@ -95,6 +100,7 @@ def compute_pmp_exponential(request: PmpExponentialRequest, digest: str, engine_
         "eta_mip": enclosed_number(tight_eta(found.epsilon), "upper"),
         "worst_case": {
             "epsilon": enclosed_number(worst_case, "upper"),
+            "tight": tightness(worst_case.evidence, WORST_CASE_BRACKET),
             "source": WORST_CASE_SOURCE,
         },
         "notes": _notes(request, found, worst_case),
@@ -188,10 +194,13 @@ def _notes(request: PmpExponentialRequest, found: ExponentialPmp, worst_case: En
         )
     if found.method == "swap_bound":
         notes.append("swap_bound: a certified upper end; no subset was summed or drawn, so the lower end is 0.")
+    if found.bracket is not None:
+        notes.append(found.bracket)
     if found.method == "swap_bound" and request.samples:
         notes.append(
             "sampling: not done, since the weights of the objects at some point are too far apart, or all equal."
         )
+    notes.append(WORST_CASE_BRACKET)
     if not _enumerates_adjacent(request):
         notes.append(
             "epsilon_on_population.exact: an attained lower and a proved upper end; not all subsets were compared."

@@ -8,7 +8,7 @@ from typing import Final
 from api_schemas.bounds import Assumption
 from api_schemas.pmp_finite import PmpFiniteRequest, PmpFiniteResponse
 from service.computations.abstract import Computation, ResponseFields
-from service.computations.numbers import enclosed_number
+from service.computations.numbers import enclosed_number, tightness
 from service.computations.pmp_notes import DATA_ARE_A_RANDOM_HALF, DISTINCT_RECORDS, NO_COMPOSITION, NO_CONVERSE
 from service.privacy.pmp.attacks import success_bound, tight_eta
 from service.privacy.pmp.finite import AdjacentTable, MembershipTable, Rows
@@ -47,6 +47,7 @@ def compute_pmp_finite(request: PmpFiniteRequest, digest: str, engine_version: s
         "data_size": request.points // 2,
         "epsilon_pmp": enclosed_number(epsilon, "upper"),
         "evidence": epsilon.evidence,
+        "tight": tightness(epsilon.evidence, None),
         "conditional": True,
         "source": SOURCE,
         "maximiser": {

@@ -8,7 +8,7 @@ import numpy as np
 
 from api_schemas.pmp_gaussian import PmpGaussianParameters, PmpGaussianRequest, PmpGaussianResponse
 from service.computations.abstract import Computation, ResponseFields
-from service.computations.numbers import enclosed_number
+from service.computations.numbers import enclosed_number, tightness
 from service.computations.pmp_gaussian_upload import PmpGaussianUpload, read_pmp_gaussian_upload
 from service.computations.pmp_gaussian_words import SOURCE, WORST_CASE_SOURCE, assumptions, notes
 from service.privacy.enclosure import FloatArray
@@ -58,10 +58,16 @@ def compute_pmp_gaussian(request: AnyPmpGaussianRequest, digest: str, engine_ver
         "delta": delta,
         "epsilon_pmp": enclosed_number(found.epsilon, "upper"),
         "evidence": found.epsilon.evidence,
+        "tight": tightness(found.epsilon.evidence, found.bracket),
         "conditional": True,
         "most_exposed_point": found.point,
         "success_bound": success_bound(found.epsilon.upper, delta, size / count),
-        "worst_case": {"epsilon": enclosed_number(worst, "upper"), "delta": delta, "source": WORST_CASE_SOURCE},
+        "worst_case": {
+            "epsilon": enclosed_number(worst, "upper"),
+            "tight": tightness(worst.evidence, None),
+            "delta": delta,
+            "source": WORST_CASE_SOURCE,
+        },
         "source": SOURCE,
         "notes": notes(found, release, delta, count, dimension),
         "assumptions": assumptions(),

@@ -43,6 +43,8 @@ def notes(found: GaussianPmp, release: GaussianRelease, delta: float, count: int
         said.append("delta alone covers what the release tells: epsilon is at its floor, 0.")
     elif found.known is not None:
         said.append(_lower_end(found.known, count, dimension))
+    if found.bracket is not None:
+        said.append(found.bracket)
     if release.clip_radius is None:
         said.append("Records are not clipped, so that the worst case has no finite sensitivity and no finite epsilon.")
     if 2 * release.data_size != count:

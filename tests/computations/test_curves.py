@@ -58,7 +58,7 @@ def test_columns_hold_the_numbers_of_bounds(mechanism: dict[str, Any], direction
         for place, point in enumerate(answer.points):
             listed = {name: values[place] for name, values in column.items() if values[place] is not None}
             assert listed == point[number]
-    for field in ("evidence", "conditional", "method", "tolerance_met", "source", "notes"):
+    for field in ("evidence", "tight", "conditional", "method", "tolerance_met", "source", "notes"):
         assert getattr(curve, field) == getattr(answer, field)
 
 

@@ -47,6 +47,7 @@ DIGEST = "sha256:" + "0123456789abcdef" * 4
 SMALL = {"value_log10": -1000.0, "lower_log10": -1000.5, "upper_log10": -1000.0}
 COMMON: dict[str, Any] = {
     "evidence": "certified",
+    "tight": True,
     "conditional": False,
     "method": "contour",
     "tolerance_met": True,

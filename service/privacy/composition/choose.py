@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final, cast
 
+from service.privacy.composition.brackets import attained, dominating, is_bracket, is_single, sentence
 from service.privacy.composition.laplace_reach import can_sum
 from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.composition.parts import Counted, contour_parts, several_exponentials, shifts_beside
@@ -26,6 +27,7 @@ from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.bracketed import Bracketed, between
 from service.privacy.trade_off.gaussian import gaussian_curve
 from service.privacy.trade_off.intersected import Intersected
 from service.privacy.trade_off.pair import TradeOffPair
@@ -48,6 +50,14 @@ SMALLEST_SECOND: Final = 1e-6
 """About the standard deviation of the loss below which no second engine is asked: such runs reveal next to nothing."""
 WIDEST_SECOND: Final = 1e-6
 """Relative width to which a second engine is asked: further, its lattices would cost seconds for every number."""
+
+BRACKET_TOLERANCES: Final = (1e-4, 1e-6)
+"""Relative widths to which the ends of a bracket are asked for at best. Below, both directions are read for every
+number, mostly on lines, which have more digits than are asked for; where lattices are needed, they cost seconds each.
+"""
+ENGINES_OF_BRACKETS: Final = ("auto", "discretised")
+"""Those that compose a dominating pair which has no line, no law of its loss, and is no ground truth."""
+
 Engine = Callable[[Steps, float, EngineOptions], TradeOffPair]
 """(steps, sensitivity, options) -> curves; UnsupportedCombination with field `method` for what it cannot serve."""
 
@@ -72,14 +82,19 @@ def pair(
         raise UnsupportedCombination("method", f"method {method!r}", "no engine has that name.", METHODS)
     if isinstance(mechanism, Mixture):
         return _mixture(mechanism, method, sensitivity, options)
-    steps = mechanism.elementary_steps()
+    return _composition(mechanism.elementary_steps(), mechanism.type, method, sensitivity, options)
+
+
+def _composition(steps: Steps, kind: str, method: str, sensitivity: float, options: EngineOptions) -> TradeOffPair:
+    """`pair` of the steps of a mechanism of this kind."""
+    if is_bracket(steps, sensitivity):
+        return _bracket(steps, kind, method, sensitivity, options)
     engine = _engine(method, steps)
     if engine is not None:
         return engine(steps, sensitivity, options)
-    if method != "contour" and len(steps) == 1 and steps[0][1] == 1:
+    if method != "contour" and is_single(steps):
         alone = steps[0][0].curves(sensitivity)
-        notes = (*alone.notes, "closed_form: a single step has an exact curve.")
-        return TradeOffPair(alone.add, alone.remove, alone.source, notes)
+        return replace(alone, notes=(*alone.notes, "closed_form: a single step has an exact curve."))
     if method != "contour" and _can_sum(steps, sensitivity):
         return _composed_laplace(steps, sensitivity)
     parts = contour_parts(steps, sensitivity)
@@ -90,16 +105,16 @@ def pair(
         for step, _ in steps:
             if sensitivity != 1 and isinstance(step, PoissonSampled):
                 step.curves(sensitivity)  # refuses
-        lines = _contour(parts)
-        if method == "contour" or _root_of_squares(map(_loss_of, parts)) < SMALLEST_SECOND:
-            return lines
-        return _with_parts(_with_second(lines, steps, sensitivity, options), steps, sensitivity)
+        ends = dict.fromkeys(tuple((step.rounded(side), count) for step, count in steps) for side in (-1, 1))
+        alone = method == "contour" or _root_of_squares(map(_loss_of, parts)) < SMALLEST_SECOND
+        read = [_lines(end, sensitivity, None if alone else options) for end in ends]
+        return replace(read[0], add=between([end.add for end in read]), remove=between([end.remove for end in read]))
     beside = None if method == "contour" else _beside_two_points(steps, sensitivity)
     if beside is not None:
         return beside
     if method == "auto":
         return _with_parts(_discretised(steps, sensitivity, options), steps, sensitivity)
-    raise _refusal(mechanism, method)
+    raise _refusal(kind, method)
 
 
 def methods_for(
@@ -119,6 +134,30 @@ def methods_for(
         except UnsupportedCombination:
             continue
     return found
+
+
+def _bracket(steps: Steps, kind: str, method: str, sensitivity: float, options: EngineOptions) -> TradeOffPair:
+    """The worst case between what one choice attains in every step and the composition of all pairs.
+
+    The choice may be read in either direction, like the step's own pair, so that both directions of what is attained
+    are lower ends of both curves.
+    """
+    if method not in ENGINES_OF_BRACKETS:
+        reason = (
+            "no pair is known that dominates its steps and that one choice of data sets attains in all of them, so "
+            "there is no law of one loss: its worst case is enclosed by two theorems."
+        )
+        raise UnsupportedCombination("method", f"{method} for several steps of {kind}", reason, ENGINES_OF_BRACKETS)
+    # Theorems leave more open than coarser lattices do.
+    looser, loose = (
+        replace(options, relative_tolerance=max(options.relative_tolerance, least)) for least in BRACKET_TOLERANCES
+    )
+    below = _composition(attained(steps, sensitivity), kind, "auto", sensitivity, looser).both
+    above = _discretised(dominating(steps), sensitivity, loose)
+    add = Bracketed(below, above.add)
+    pairs = [step.curves(sensitivity) for step, _ in steps]
+    remove = add if all(each.add is each.remove for each in pairs) else Bracketed(below, above.remove)
+    return TradeOffPair(add, remove, above.source, above.notes, bracket=sentence(steps, sensitivity))
 
 
 def _mixture(mechanism: Mixture, method: str, sensitivity: float, options: EngineOptions) -> TradeOffPair:
@@ -271,6 +310,14 @@ def _loss_of(counted: Counted) -> tuple[float, int]:
     return min(part.sample_rate * loss, 1.0), count
 
 
+def _lines(steps: Steps, sensitivity: float, second: EngineOptions | None) -> TradeOffPair:
+    """A run that has lines, all of whose parameters are doubles. `second`: options of the engine to ask beside."""
+    lines = _contour(contour_parts(steps, sensitivity) or ())
+    if second is None:
+        return lines
+    return _with_parts(_with_second(lines, steps, sensitivity, second), steps, sensitivity)
+
+
 def _contour(parts: tuple[Counted, ...]) -> TradeOffPair:
     # Imported when first needed: closed forms answer without it.
     from service.privacy.composition.contour import contour_pair
@@ -314,6 +361,7 @@ def _with_parts(whole: TradeOffPair, steps: Steps, sensitivity: float) -> TradeO
             return part[0][0].curves(sensitivity)
         if _can_sum(part, sensitivity):
             return _composed_laplace(part, sensitivity)
+        part = tuple((step.rounded(-1), count) for step, count in part)  # revealing no more
         known = contour_parts(part, sensitivity)
         if known is None or (sensitivity != 1 and any(isinstance(step, PoissonSampled) for step, _ in part)):
             return None
@@ -323,10 +371,10 @@ def _with_parts(whole: TradeOffPair, steps: Steps, sensitivity: float) -> TradeO
     return with_parts(whole, steps, sensitivity, cheaply)
 
 
-def _refusal(mechanism: AbstractMechanism, method: str) -> UnsupportedCombination:
+def _refusal(kind: str, method: str) -> UnsupportedCombination:
     others = tuple(name for name in METHODS if name != method)
     if method == "closed_form":
         reason = "several steps have a closed form only if all are Gaussian, or equal Laplace steps, not too many."
-        return UnsupportedCombination("method", f"closed_form for {mechanism.type}", reason, others)
+        return UnsupportedCombination("method", f"closed_form for {kind}", reason, others)
     reason = "the line integral needs a Gaussian step, or many Laplace steps of moderate loss, and known cumulants."
-    return UnsupportedCombination("method", f"contour for {mechanism.type}", reason, others)
+    return UnsupportedCombination("method", f"contour for {kind}", reason, others)

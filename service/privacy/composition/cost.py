@@ -11,10 +11,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Final, cast, final
 
+from service.privacy.composition.brackets import attained, is_bracket, is_single
 from service.privacy.composition.laplace_reach import can_sum, uniforms_kept
 from service.privacy.composition.options import DEFAULT_OPTIONS, MIXED_TOLERANCE, EngineOptions
 from service.privacy.composition.parts import contour_parts, several_exponentials, shifts_beside
-from service.privacy.mechanisms.abstract import AbstractMechanism, GaussianPart, SampledGaussianPart, Steps
+from service.privacy.mechanisms.abstract import (
+    AbstractMechanism,
+    AbstractStep,
+    GaussianPart,
+    SampledGaussianPart,
+    Steps,
+)
+from service.privacy.mechanisms.batch_mean import BatchMean
 from service.privacy.mechanisms.exponential import Exponential
 from service.privacy.mechanisms.laplace import Laplace
 from service.privacy.mechanisms.mixture import Mixture
@@ -168,17 +176,27 @@ SAMPLED_RUN: Final = Tariff(
 """Readings of a sample that is drawn and sorted; drawing it is priced by its size."""
 
 
-def tariff(mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS) -> Tariff:
+def tariff(
+    mechanism: AbstractMechanism,
+    method: str = "auto",
+    options: EngineOptions = DEFAULT_OPTIONS,
+    sensitivity: float = 1.0,
+) -> Tariff:
     """The prices of a mechanism by a method of `choose.METHODS`, from its description alone; nothing is allocated in
     proportion to step counts.
     """
     if isinstance(mechanism, Mixture):
         drawn = mechanism.drawn()
         if len(drawn) == 1:
-            return tariff(drawn[0][1], method, options)
+            return tariff(drawn[0][1], method, options, sensitivity)
         options = options.for_parts(len(drawn))
-        return mixed_tariff([tariff(part, method, options) for _, part in drawn])
-    steps = mechanism.elementary_steps()
+        return mixed_tariff([tariff(part, method, options, sensitivity) for _, part in drawn])
+    return _tariff(mechanism.elementary_steps(), method, options, sensitivity)
+
+
+def _tariff(steps: Steps, method: str, options: EngineOptions, sensitivity: float) -> Tariff:
+    if is_bracket(steps, sensitivity):
+        return _bracket(steps, options, sensitivity)
     match method:
         case "auto" | "discretised" if several_exponentials(steps):
             return _adaptive_exponential(steps, options)
@@ -197,9 +215,23 @@ def tariff(mechanism: AbstractMechanism, method: str = "auto", options: EngineOp
         case "ground_truth":
             return _ground_truth(ground_truth_cost(steps, options.digits, 1))
         case "contour":
-            return _contour(steps)
+            return _contour(steps, sensitivity)
         case _:
-            return _best(steps, options)
+            return _best(steps, options, sensitivity)
+
+
+def _bracket(steps: Steps, options: EngineOptions, sensitivity: float) -> Tariff:
+    """What is attained, in both directions, and the lattices of the pair that dominates; a method that cannot serve it
+    refuses it at no cost.
+    """
+    least, most = _tariff(attained(steps, sensitivity), "auto", options, sensitivity), _lattices(len(steps), options)
+    both = _summed(least.hull, most.directed)
+    return Tariff(base=2 * least.base + most.base, directed=both, hull=both)
+
+
+def _summed(first: Prices, second: Prices) -> Prices:
+    total = {field.name: getattr(first, field.name) + getattr(second, field.name) for field in fields(Prices)}
+    return Prices(**total)
 
 
 def mixed_tariff(parts: Sequence[Tariff]) -> Tariff:
@@ -232,18 +264,28 @@ def _searched(parts: Sequence[Prices]) -> Prices:
     )
 
 
-def _best(steps: Steps, options: EngineOptions) -> Tariff:
-    if len(steps) == 1 and steps[0][1] == 1:
-        return SAMPLED_STEP if isinstance(steps[0][0], PoissonSampled) else SAME_BOTH_WAYS
+def _best(steps: Steps, options: EngineOptions, sensitivity: float) -> Tariff:
+    if is_single(steps):
+        return _of_one(steps[0][0], sensitivity)
     step, count = steps[0]
     if len(steps) == 1 and isinstance(step, Laplace) and can_sum(count, 1 / step.noise_multiplier):
         return _laplace_sums(count, 1 / step.noise_multiplier)
-    parts = contour_parts(steps, 1.0)
+    parts = contour_parts(steps, sensitivity)
     if parts is None:
         return _beside_two_points(steps) or _lattices(len(steps), options)
     if all(isinstance(part, GaussianPart) for part, _ in parts):
         return SAME_BOTH_WAYS
-    return _contour(steps)
+    return _contour(steps, sensitivity)
+
+
+def _of_one(step: AbstractStep, sensitivity: float) -> Tariff:
+    """A closed form; where a direction has one of its own, twice at most (roundings of parameters on either side)."""
+    if isinstance(step, PoissonSampled):
+        return SAMPLED_STEP
+    if not isinstance(step, BatchMean):
+        return SAME_BOTH_WAYS
+    known = scaled(SAMPLED_STEP, 2)
+    return replace(known, directed=known.hull) if step.attained(sensitivity) is not None else known
 
 
 def _beside_two_points(steps: Steps) -> Tariff | None:
@@ -299,8 +341,13 @@ def _adaptive_exponential(steps: Steps, options: EngineOptions) -> Tariff:
     return replace(lattices, base=lattices.base + base)
 
 
-def _contour(steps: Steps) -> Tariff:
-    sampled = [(part, count) for step, count in steps if isinstance(part := step.part(1.0), SampledGaussianPart)]
+def _contour(steps: Steps, sensitivity: float) -> Tariff:
+    # The relation moves the size of Laplace and Gaussian steps, which do not enter; a step known by its relation alone
+    # has its part under it.
+    sampled = [
+        (part, count) for step, count in steps if isinstance(part := step.part(sensitivity), SampledGaussianPart)
+    ]
+    ends = 1 if all(step.rounded(1) == step for step, _ in steps) else 2
     if not sampled:
         return CONTOUR
     loss = math.sqrt(math.fsum(count * (part.sample_rate / part.noise_multiplier) ** 2 for part, count in sampled))
@@ -308,7 +355,7 @@ def _contour(steps: Steps) -> Tariff:
     many = sum(count for _, count in sampled) >= LEAST_STEPS
     easy = many and noise >= LEAST_NOISE and LEAST_LOSS <= loss <= LARGEST_LOSS
     hard = (LARGE if loss > LARGE_LOSS else 1) if easy else HARD
-    return scaled(CONTOUR, hard * (1 + SHARE_OF_A_PART * (len(sampled) - 1)))
+    return scaled(CONTOUR, ends * hard * (1 + SHARE_OF_A_PART * (len(sampled) - 1)))
 
 
 def scaled(known: Tariff, factor: float) -> Tariff:

@@ -3,7 +3,7 @@
 One step and Gaussian steps have closed forms (`ground_truth_sources.py`); runs are read off two line integrals
 (`ground_truth_line.py`) at different tilts, with different nodes outside and inside, whose enclosures must meet and are
 intersected. All of it is ball arithmetic, in which truncation, aliasing and quadrature errors are radii as rounding is.
-Parameters and arguments are taken as the binary fractions that doubles are. The cost does not depend on the number of
+Parameters and arguments are taken as the fractions that they are. The cost does not depend on the number of
 steps.
 """
 
@@ -79,7 +79,8 @@ def _exact_run(steps: Steps, sensitivity: float) -> GroundTruthRun:
         elif isinstance(part, SampledGaussianPart):
             if sensitivity != 1:
                 step.curves(sensitivity)  # refuses: no dominating pair is known
-            sampled.append(ExactStep(Fraction(part.noise_multiplier), Fraction(part.sample_rate), count))
+            noise, rate = part.exact or (Fraction(part.noise_multiplier), Fraction(part.sample_rate))
+            sampled.append(ExactStep(noise, rate, count))
         else:
             reason = "ball arithmetic covers Gaussian, gdp and Poisson-sampled Gaussian steps."
             engines = ("auto", "closed_form", "discretised", "monte_carlo")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from typing_extensions import override
@@ -41,15 +42,19 @@ class GaussianPart:
     """
 
     shift: Enclosure
-    quotient: tuple[float, float]
+    quotient: tuple[float | Fraction, float | Fraction]
 
 
 @dataclass(frozen=True, slots=True)
 class SampledGaussianPart:
-    """A Poisson-sampled Gaussian step: composes by its cumulant generating function."""
+    """A Poisson-sampled Gaussian step: composes by its cumulant generating function.
+
+    `exact`: both numbers, where the doubles are only the nearest ones.
+    """
 
     noise_multiplier: float
     sample_rate: float
+    exact: tuple[Fraction, Fraction] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,18 @@ ATOM_DIGITS = 50
 """Decimal digits in which atoms of losses are computed: ln(1 - p + p e^b) cancels."""
 
 
+@dataclass(frozen=True, slots=True)
+class Attained:
+    """What one choice of data sets (and of a mechanism of a stated class) attains in every step of a composition.
+
+    `step`: the step with the pair of that choice, or with one for each direction. `bracket`: the sentence that names
+    this theorem and the one of the step's own pair, which bounds the composition from above.
+    """
+
+    step: AbstractStep
+    bracket: str
+
+
 class AbstractStep(AbstractMechanism):
     """An elementary step. `sensitivity` is 1 when a record is added or removed, 2 when it is replaced."""
 
@@ -101,6 +118,16 @@ class AbstractStep(AbstractMechanism):
     def loss_atoms(self, sensitivity: float) -> tuple[tuple[float, float], ...]:  # noqa: ARG002 - most losses have none
         """(loss, H0-mass) of the losses (nats, add direction) that have a probability of their own, within 16 u."""
         return ()
+
+    def attained(self, sensitivity: float) -> Attained | None:  # noqa: ARG002 - most pairs are attained as they are
+        """None where one choice attains the pair of `curves` in every step of any composition and in both directions;
+        else what is attained so: the composition of `curves` is then an upper end, and this a lower one.
+        """
+        return None
+
+    def rounded(self, side: int) -> AbstractStep:  # noqa: ARG002 - most parameters are doubles
+        """The step with parameters that are doubles: no easier to attack (side -1), or no harder (side 1)."""
+        return self
 
     @abstractmethod
     def loss_law(self, sensitivity: float) -> LossLaw:

@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApproximateDp(AbstractStep):
-    """Any mechanism that is (eps, delta)-DP for the neighbouring relation of the threat model."""
+    """Any mechanism that is (eps, delta)-DP for the neighbouring relation of the threat model.
+
+    Randomised response that shows the bit with probability delta is one of them, has the step's pair, and may be run in
+    every step: attained in both directions, whatever else is composed (Kairouz, Oh, Viswanath 2015, Theorem 3.3).
+    """
 
     type: ClassVar[str] = "approximate_dp"
     epsilon: Annotated[float, EPSILON]

@@ -18,7 +18,9 @@ from service.privacy.mechanisms.mixture import refuse_mixtures
 class Composed(AbstractMechanism):
     """All of `mechanisms`, each allowed to depend on the outputs of those before it, in the worst order.
 
-    Their order matters only where several exponential steps are among them.
+    Their order matters only where several exponential steps are among them. Attained where each step's pair is
+    (`repeated.py`): the pairs of data sets that attain them go together, since the queries are left open as well: the
+    one record moves each of them as it does alone.
     """
 
     type: ClassVar[str] = "composed"

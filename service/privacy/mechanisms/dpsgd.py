@@ -17,7 +17,11 @@ from service.privacy.mechanisms.repeated import Repeated
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DpSgd(AbstractMechanism):
-    """Short for `steps` repetitions of a Poisson-sampled Gaussian step: what an ML platform logs of a training run."""
+    """Short for `steps` repetitions of a Poisson-sampled Gaussian step: what an ML platform logs of a training run.
+
+    Attained as its step is (`poisson_sampled.py`): gradients of all other examples are 0, the record's is as long as
+    clipping allows and the same in every step.
+    """
 
     type: ClassVar[str] = "dpsgd"
     noise_multiplier: Annotated[float, NOISE_MULTIPLIER]

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 class Gaussian(AbstractStep):
     """Adds N(0, sigma^2) noise; `noise_multiplier` = sigma over the add/remove sensitivity. mu = sensitivity /
     noise_multiplier.
+
+    Attained in every step and both directions by one pair of data sets: the record moves every query by its whole
+    sensitivity in one direction (replaced: u by -u), and everything else adds nothing.
     """
 
     type: ClassVar[str] = "gaussian"

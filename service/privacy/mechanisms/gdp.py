@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gdp(AbstractStep):
     """Any mechanism that is mu-GDP for the neighbouring relation of the threat model: never easier to attack than
-    N(0,1) against N(mu,1).
+    N(0,1) against N(mu,1), which is one of them: attained in every step and both directions by Gaussian noise on a
+    query that the record moves by mu.
     """
 
     type: ClassVar[str] = "gdp"

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 class Laplace(AbstractStep):
     """Adds Laplace noise; `noise_multiplier` = its scale over the add/remove sensitivity. Pure DP with eps =
     sensitivity / noise_multiplier.
+
+    Attained in every step and both directions by one pair of data sets: the record moves one coordinate of every query
+    by its whole sensitivity (replaced: u by -u), and everything else adds nothing.
     """
 
     type: ClassVar[str] = "laplace"

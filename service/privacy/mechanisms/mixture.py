@@ -35,7 +35,10 @@ class Mixture(AbstractMechanism):
     """Stochastic composition: one of `components` is drawn once, independently of the data, and run with all its steps.
 
     An attacker who does not know the draw is no stronger than one who learns it, whose profile is the weighted sum of
-    the components' (joint convexity); that bound is served. The mixture is outermost: no step of a composition.
+    the components' (joint convexity); that bound is served. It is attained: the request says how private each component
+    is, not what its releases look like, and releases that tell their component (by their shape, units or offset) leave
+    every component's own curve as it is. A mixture of brackets is one. The mixture is outermost: no step of a
+    composition.
     """
 
     type: ClassVar[str] = "mixture"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, final
+from fractions import Fraction
+from typing import Annotated, ClassVar, Final, final
 
 from typing_extensions import override
 
-from service.privacy.enclosure import Enclosure
-from service.privacy.errors import OutOfDomain, UnsupportedCombination
-from service.privacy.mechanisms.abstract import AbstractMechanism, AbstractStep, GaussianPart, Steps, merged
+from service.privacy.errors import OutOfDomain
+from service.privacy.mechanisms.abstract import AbstractMechanism, Steps, merged
+from service.privacy.mechanisms.batch_mean import BatchMean
+from service.privacy.mechanisms.batch_seen import BatchSeen
 from service.privacy.mechanisms.domain import (
     BATCH_SIZE,
     DATASET_SIZE,
@@ -22,17 +24,9 @@ from service.privacy.mechanisms.domain import (
     SUSCEPTIBILITY,
     check_fields,
 )
-from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
-from service.privacy.trade_off.gaussian import GaussianTradeOff, gaussian_curve
-from service.privacy.trade_off.pair import TradeOffPair
-from service.privacy.trade_off.poisson_sampled import PoissonSampledAdd
-from service.privacy.trade_off.ulps import around
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF, rounded
 
-if TYPE_CHECKING:
-    from service.privacy.composition.loss_law import LossLaw
-
-REPLACED: Final = 2.0
-"""The sensitivity of `replace_one`: the only relation under which batches of a fixed size are known to be private."""
+EVER_ERROR: Final = 32 * UNIT_ROUNDOFF
 
 
 @final
@@ -43,7 +37,9 @@ class NoisySgd(AbstractMechanism):
     `noise_std` is tau, the standard deviation of the Gaussian noise on each coordinate of the mean; gradients are
     clipped to `max_grad_norm` C (None: not at all). `dimension` is the number of parameters, `susceptibility` the
     centred K = |Sigma^-1/2 (gradient - mean)|^2 of the record under attack (None: the dimension): of interest to the
-    membership adversary alone. Without noise, or without clipping, the worst case sees the whole gradient.
+    membership adversary alone. Without noise, or without clipping, the worst case sees the whole gradient. Where a
+    record is added or removed `dataset_size` is that of the larger data set, and a batch of all of it is all that the
+    smaller one has. `batch_mean.py` has the pairs of a step, and what of them is attained.
     """
 
     type: ClassVar[str] = "noisy_sgd"
@@ -81,72 +77,23 @@ class NoisySgd(AbstractMechanism):
 
     @override
     def elementary_steps(self) -> Steps:
-        if self._noise_multiplier > 0:
-            step = BatchMean(sample_rate=self.sample_rate, noise_multiplier=self._noise_multiplier)
-            return merged(((step, self.steps),))
+        rate = Fraction(self.batch_size, self.dataset_size)
+        if self.max_grad_norm is not None and not self.shows_batches:
+            multiplier = self.batch_size * Fraction(self.noise_std) / Fraction(self.max_grad_norm)
+            return merged(((BatchMean(sample_rate=rate, noise_multiplier=multiplier), self.steps),))
         # The record is seen if it is in any batch: one step that samples it so often.
-        ever = 1.0 if self.sample_rate == 1 else -math.expm1(self.steps * math.log1p(-self.sample_rate))
-        return ((BatchMean(sample_rate=ever, noise_multiplier=0.0), 1),)
+        return ((BatchSeen(least=_ever(rate, self.steps, -1), most=_ever(rate, self.steps, 1)), 1),)
 
 
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchMean(AbstractStep):
-    """One step: a Gaussian step on a batch of fixed size, a share `sample_rate` of all records.
+def _ever(rate: Fraction, steps: int, side: int) -> float:
+    """1 - (1 - rate)^steps, rounded down (side -1) or up (side 1): the chance that any batch holds the record.
 
-    `noise_multiplier` is the noise on the sum over the largest gradient, 0 where the step shows the sum itself;
-    replacing a record moves the sum by at most twice that gradient.
+    With x = -steps ln(1 - rate), ln(1 - e^-x) moves by at most as much as ln x. For rate <= 1/2 the roundings of the
+    rate, of log1p and of the product move ln x by less than 12 u, and expm1 adds 8 u. For larger rates, and steps >= 2,
+    the rounding of the rate moves e^-x by at most steps (1 - rate)^{steps - 1} u <= u, the others by 12 u x e^-x.
     """
-
-    type: ClassVar[str] = "noisy_sgd"
-    sample_rate: float
-    noise_multiplier: float
-
-    @override
-    def elementary_steps(self) -> Steps:
-        return ((self, 1),)
-
-    @override
-    def curves(self, sensitivity: float) -> TradeOffPair:
-        self._check_relation(sensitivity)
-        source = "Dong, Roth, Su 2022, Theorem 4.2 (subsampling without replacement, min(f_p, f_p^-1)**)"
-        if self.noise_multiplier == 0:
-            curve = ApproximateDpTradeOff(0.0, self.sample_rate)
-            return TradeOffPair(curve, curve, source, ("Without noise or clipping a sampled record is seen as it is.",))
-        if self.sample_rate == 1:
-            curve = gaussian_curve(self._shift)
-            return TradeOffPair(curve, curve, source)
-        add = PoissonSampledAdd(GaussianTradeOff(self._shift), self.sample_rate)
-        both = TradeOffPair(add, add.reversed(), source).both
-        return TradeOffPair(both, both, source)
-
-    @override
-    def part(self, sensitivity: float) -> GaussianPart | None:
-        if sensitivity != REPLACED or self.sample_rate < 1 or self.noise_multiplier == 0:
-            return None
-        return GaussianPart(self._shift, (REPLACED, self.noise_multiplier))
-
-    @override
-    def loss_law(self, sensitivity: float) -> LossLaw:
-        from service.privacy.composition.step_loss_laws import gaussian_loss, two_point_loss
-
-        self._check_relation(sensitivity)
-        if self.noise_multiplier == 0:
-            return two_point_loss(0.0, self.sample_rate)
-        if self.sample_rate == 1:
-            return gaussian_loss(REPLACED / self.noise_multiplier)
-        reason = "the law of the loss is needed, and the larger of two profiles has none in closed form."
-        raise UnsupportedCombination(
-            "method", "an approximation for noisy_sgd", reason, ("auto", "closed_form", "discretised")
-        )
-
-    @property
-    def _shift(self) -> Enclosure:
-        return around(REPLACED / self.noise_multiplier, 4)  # the quotient, and the product inside it
-
-    def _check_relation(self, sensitivity: float) -> None:
-        if sensitivity != REPLACED:
-            reason = "batches of a fixed size have known worst-case curves only where a record is replaced by another."
-            raise UnsupportedCombination(
-                "threat_model", "add_or_remove_one for noisy_sgd", reason, ("worst_case with replace_one",)
-            )
+    nearest = float(rate)
+    if steps == 1 or nearest == 1:
+        return rounded(rate, side)
+    value = -math.expm1(steps * math.log1p(-nearest))
+    return min(value * (1 + side * EVER_ERROR), 1.0)

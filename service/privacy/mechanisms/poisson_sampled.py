@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 class PoissonSampled(AbstractStep):
     """Each record takes part with probability `sample_rate`, independently; then one step of `mechanism`, Gaussian or
     Laplace.
+
+    Attained in every step and both directions by one pair of data sets: all other records add nothing to any query, and
+    the record, where it is drawn, moves it by its whole sensitivity, so that the laws are the pair itself (add: the
+    hypothesis without the record is the base's; a composition keeps this orientation in all its steps).
     """
 
     type: ClassVar[str] = "poisson_sampled"

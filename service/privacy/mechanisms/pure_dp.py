@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PureDp(AbstractStep):
-    """Any mechanism that is eps-DP for the neighbouring relation of the threat model."""
+    """Any mechanism that is eps-DP for the neighbouring relation of the threat model.
+
+    Randomised response on the one bit in which the data sets differ is one of them, has the step's pair, and may be run
+    in every step: attained in both directions, whatever else is composed (Kairouz, Oh, Viswanath 2015, Theorem 3.3).
+    """
 
     type: ClassVar[str] = "pure_dp"
     epsilon: Annotated[float, EPSILON]

@@ -15,7 +15,11 @@ from service.privacy.mechanisms.mixture import refuse_mixtures
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeated(AbstractMechanism):
-    """`steps` runs of `mechanism`, each allowed to depend on the outputs of those before it."""
+    """`steps` runs of `mechanism`, each allowed to depend on the outputs of those before it.
+
+    Dominating pairs compose adaptively (Zhu, Dong, Wang 2022, Theorem 10): an upper end. It is attained where one
+    choice attains the step's pair in every step, which needs no adaptivity; steps say so (`AbstractStep.attained`).
+    """
 
     type: ClassVar[str] = "repeated"
     mechanism: AbstractMechanism

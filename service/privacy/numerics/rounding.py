@@ -6,6 +6,9 @@ Model (tested over the used ranges in `tests/privacy/test_rounding.py`): double 
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+
 UNIT_ROUNDOFF = 2.0**-53
 """u: one correctly rounded operation has relative error <= u."""
 
@@ -29,3 +32,11 @@ def sum_error(terms: int) -> float:
     operations do not matter.
     """
     return 2 * (SUM_BLOCK + terms / SUM_BLOCK + 4) * UNIT_ROUNDOFF
+
+
+def rounded(value: Fraction, side: int) -> float:
+    """The double nearest to a number, or its neighbour: not above it (side -1), or not below it (side 1)."""
+    nearest = float(value)
+    if side * (Fraction(nearest) - value) >= 0:
+        return nearest
+    return math.nextafter(nearest, side * math.inf)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import Final, Literal, final
 
 import numpy as np
 
@@ -14,6 +14,10 @@ from service.privacy.pmp.exponential_exact import exact_log_ratios
 from service.privacy.pmp.exponential_population import LARGEST_SAMPLED_RANGE, Population
 from service.privacy.pmp.exponential_swap import SwapBounds
 
+BRACKET: Final = (
+    "bracket: the upper end is the swap bound (the largest change of ln p(w) when a record is exchanged); no theorem "
+    "gives a lower end but 0, which no parameter is below."
+)
 Direction = Literal["in_over_out", "out_over_in"]
 Method = Literal["enumeration", "sampling", "swap_bound"]
 
@@ -41,6 +45,11 @@ class ExponentialPmp:
     point_index: int
     direction: Direction
     method: Method
+
+    @property
+    def bracket(self) -> str | None:
+        """What names both ends where no subset was summed: 0 is the least that any parameter is."""
+        return BRACKET if self.method == "swap_bound" and self.epsilon.upper > 0 else None
 
 
 def exponential_pmp(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import Final, Literal, final
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from service.privacy.pmp.gaussian_truth import KnownExposure, known_exposure
 from service.privacy.trade_off.ulps import around
 
 Query = Literal["sum", "mean"]
+BRACKET: Final = (
+    "bracket: the upper end is Proposition 12 of Lowy et al. 2023 or the worst case (Balle and Wang 2018, Theorem 8); "
+    "the lower end is attained by sets of outcomes on a line."
+)
 
 
 @final
@@ -48,6 +52,11 @@ class GaussianPmp:
     epsilon: Enclosure
     point: int
     known: KnownExposure | None
+
+    @property
+    def bracket(self) -> str | None:
+        """What names both theorems, save where the parameter is at its floor or known to be infinite."""
+        return None if self.epsilon.upper == 0 or self.epsilon.lower == math.inf else BRACKET
 
 
 def sensitivity(query: Query, data_size: int, clip_radius: float) -> Enclosure:

@@ -35,7 +35,8 @@ class AbstractThreatModel(ABC):
     def curves(
         self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
     ) -> TradeOffPair:
-        """The pair of curves of the whole mechanism against this attacker, by the given or the best engine. Raises
+        """The pair of curves of the whole mechanism against this attacker, by the given or the best engine: enclosures
+        of the worst case over everything that mechanism and premises leave open (`trade_off/pair.py`). Raises
         UnsupportedCombination for a mechanism (field `mechanism`) or a method (field `method`) it does not cover.
         """
 

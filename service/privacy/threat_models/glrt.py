@@ -50,7 +50,9 @@ class Glrt(AbstractThreatModel):
     the weighted mean of weights 1/sigma_i^2 alone, whose noise has the variance 1/lambda, lambda = sum 1/sigma_i^2,
     and its maximum over nu through the length of that mean. So T = lambda |mean|^2 ~ chi2_d against chi2'_d(lambda):
     power R(x) = SF[chi2'_d(lambda)](SF^-1[chi2_d](x)) in the direction add, its inverse R' in the direction remove.
-    Theorem 2 says so for steps of one noise. A Poisson-sampled step is tested by its own T.
+    Theorem 2 says so for steps of one noise. A Poisson-sampled step is tested by its own T. The truth is the power of
+    this test, and the laws of T are known exactly for every record that meets the premises: both ends rest on one pair.
+    With fresh_each_step the values of T are independent, and their joint law is the composition itself.
     """
 
     type: ClassVar[str] = "glrt"
@@ -154,7 +156,7 @@ def _composed(steps: GlrtSteps, method: str, options: EngineOptions) -> TradeOff
 
     options = replace(options, relative_tolerance=max(options.relative_tolerance, COMPOSED_TOLERANCE))
     found = discretised_pair(tuple(steps), 1.0, options)
-    return TradeOffPair(found.add, found.remove, f"{SAMPLED_SOURCE}; {found.source}", (NO_BOUND, *found.notes))
+    return replace(found, source=f"{SAMPLED_SOURCE}; {found.source}", notes=(NO_BOUND, *found.notes))
 
 
 def _count(steps: GlrtSteps) -> int:

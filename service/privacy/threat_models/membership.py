@@ -32,9 +32,9 @@ from service.privacy.threat_models.membership_run import (
 from service.privacy.threat_models.susceptibilities import CELLS, FEW_CELLS, chi_square_population
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.bracketed_mixture import BracketedMixture, Part
-from service.privacy.trade_off.harder import Harder
+from service.privacy.trade_off.harder_pair import harder_of
 from service.privacy.trade_off.mixture import mixed
-from service.privacy.trade_off.pair import TradeOffPair
+from service.privacy.trade_off.pair import TradeOffPair, brackets_of
 
 SUBPOPULATIONS: Final = 64
 CLOSELY: Final = (5e-4, 3_000)
@@ -52,6 +52,10 @@ MIX_REASON: Final = (
 BRACKETED: Final = (
     "population: chi_square is read between two mixtures, of the upper and of the lower ends of {cells} intervals of "
     "susceptibilities: the power rises with each of them."
+)
+BRACKET: Final = (
+    "bracket: two upper bounds hold (Leemann et al. 2023, Theorem 5.1, for this adversary; Theorem 4.2, for every one) "
+    "and the smaller is served; no law of gradients is known that meets the assumptions of both and attains it."
 )
 BOTH_HOLD: Final = "The worst case of the same run holds too: at every rate the smaller power is served."
 NOTHING_HIDDEN: Final = "Without noise or clipping the worst case sees every batch: it adds nothing to this bound."
@@ -77,7 +81,10 @@ class Membership(AbstractThreatModel):
     (root_sum_square); `population`: shares of records by susceptibility, or chi_square, mixed after all steps.
 
     add is the direction of Theorem 5.1, remove its inverse. The curve is the larger one of this and of the worst case
-    (Theorem 4.2), at every rate; approximations have the evidence asymptotic.
+    (Theorem 4.2), at every rate; approximations have the evidence asymptotic. Theorem 5.1 is exact for gradients with
+    its laws, step by step (shares of records are mixed after all steps, and the intervals of a chi_square population
+    are a quadrature): alone, where the worst case adds nothing, it is attained. Such gradients are not bounded, so with
+    clipping no law is known that attains the smaller of both powers: a bracket, `tight` false.
     """
 
     type: ClassVar[str] = "membership"
@@ -107,10 +114,7 @@ class Membership(AbstractThreatModel):
         if self._beats_worst_case(run):
             return replace(pair, notes=(*pair.notes, NOTHING_HIDDEN))
         worst = WORST_CASE.curves(mechanism, "auto", options)
-        add = Harder(pair.add, worst.add)
-        remove = add.reversed()
-        sources = "; ".join(dict.fromkeys(f"{pair.source}; {worst.source}".split("; ")))
-        return TradeOffPair(add, remove, sources, (*pair.notes, BOTH_HOLD), worst_case=worst, second=worst.second)
+        return harder_of(pair, worst, BOTH_HOLD, BRACKET)
 
     def _beats_worst_case(self, run: MembershipRun) -> bool:
         """Whether it is known to, at every rate: where batches are seen, no composition of sampled steps has more power
@@ -152,7 +156,8 @@ class Membership(AbstractThreatModel):
             *(LOOSELY if self._cells(run) == FEW_CELLS else CLOSELY),
         )
         note = BRACKETED.format(cells=len(population.below))
-        return TradeOffPair(add, add.reversed(), f"{MIXED}; {pairs[0].source}", (*pairs[0].notes, note))
+        source, notes = f"{MIXED}; {pairs[0].source}", (*pairs[0].notes, note)
+        return TradeOffPair(add, add.reversed(), source, notes, bracket=brackets_of(pairs))
 
     def _cells(self, run: MembershipRun) -> int:
         return CELLS if engine_of(run, self.step_curve, self.composition) == CLOSED_FORM else FEW_CELLS

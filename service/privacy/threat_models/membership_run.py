@@ -21,7 +21,7 @@ from service.privacy.threat_models.membership_step import SOURCE, MembershipStep
 from service.privacy.trade_off.approximate import Approximate
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from service.privacy.trade_off.gaussian import gaussian_curve
-from service.privacy.trade_off.pair import TradeOffPair
+from service.privacy.trade_off.pair import TradeOffPair, brackets_of
 from service.privacy.trade_off.sampled import SampledAdd
 
 StepCurve = Literal["chi_square", "gaussian"]
@@ -146,7 +146,9 @@ def _composed_gaussians(run: MembershipRun, step_mu: float, options: EngineOptio
     method = "auto" if run.steps == 1 else CONTOUR
     pair = choose.pair(gaussian_run(run, step_mu), method, 1.0, options)
     add = Approximate(pair.add)
-    return TradeOffPair(add, add.reversed(), f"{GAUSSIAN_STEP}; {pair.source}", pair.notes)
+    return TradeOffPair(
+        add, add.reversed(), f"{GAUSSIAN_STEP}; {pair.source}", pair.notes, bracket=brackets_of((pair,))
+    )
 
 
 def _approximated(run: MembershipRun, step_mu: float, composition: Composition) -> TradeOffPair:

@@ -12,7 +12,7 @@ from typing_extensions import override
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractStep, Steps
-from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF, rounded
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
@@ -98,10 +98,4 @@ def _largest_ratio(degrees: int, shift: Fraction, rest: Fraction) -> Enclosure:
 
 def _enclosed(value: Fraction) -> Enclosure:
     """The doubles on either side of a positive number; exact where it is one."""
-    nearest = float(value)
-    side = Fraction(nearest) - value
-    if side == 0:
-        return Enclosure.point(nearest)
-    if side > 0:
-        return Enclosure(math.nextafter(nearest, 0.0), nearest, Evidence.EXACT)
-    return Enclosure(nearest, math.nextafter(nearest, math.inf), Evidence.EXACT)
+    return Enclosure(rounded(value, -1), rounded(value, 1), Evidence.EXACT)

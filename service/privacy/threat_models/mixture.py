@@ -44,7 +44,8 @@ class Adversary:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdversaryMixture(AbstractThreatModel):
     """delta(eps) = sum w_i delta_i(eps) in each direction, then the larger of both; the curve is the sup-convolution
-    of the powers, never their average at one false positive rate.
+    of the powers, never their average at one false positive rate. The adversary knows its type: attained where each
+    type's curve is, on one pair of data sets; a mixture with a bracket is one.
     """
 
     type: ClassVar[str] = "mixture"

@@ -19,7 +19,7 @@ from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.threat_models.abstract import AbstractThreatModel, Premise
 from service.privacy.threat_models.membership_cost import beside_worst_case
 from service.privacy.threat_models.worst_case import WorstCase
-from service.privacy.trade_off.harder import Harder
+from service.privacy.trade_off.harder_pair import harder_of
 from service.privacy.trade_off.pair import TradeOffPair
 
 PRIOR: Final = 0.5
@@ -36,6 +36,10 @@ NOT_COMPOSABLE: Final = (
 ONE_HALF: Final = "The prior is 1/2 by construction: half of the candidates are in the data."
 BOTH_HOLD: Final = (
     "The worst case of replacing a record of the same release holds too: at every rate the smaller power is served."
+)
+BRACKET: Final = (
+    "bracket: two upper bounds hold (the stated parameter, Lowy et al. 2023, Definition 2; the worst case, by joint "
+    "convexity over the halves) and the smaller is served; no release is known that attains it where the second rules."
 )
 ADDED_OR_REMOVED: Final = (
     "The worst case beside is that of adding or removing a record, which is no bound for this attacker, whose data all "
@@ -65,6 +69,7 @@ class Practical(AbstractThreatModel):
 
     f(alpha) = max(0, 1 - delta - e^eps alpha, e^-eps (1 - delta - alpha)). So the largest accuracy is
     (e^eps + delta)/(1 + e^eps), and eta of eta-MIP half the advantage: tanh(eps/2)/2 for delta = 0. The parameter
+    is attained by randomised response with parameters (eps, delta) on which of two candidates is in the data. It
     belongs to one mechanism on one set of candidates; it is stated, not derived from the mechanism, which the worst
     case beside is computed for: that of replacing a record, for all data have the same size. By joint convexity that
     bounds this attacker as well, and the curve is the larger one of both.
@@ -84,17 +89,11 @@ class Practical(AbstractThreatModel):
         if method not in METHODS:
             reason = "a stated parameter has its curve in closed form, and nothing to compose."
             raise UnsupportedCombination("method", f"{method} for practical", reason, METHODS)
-        stated = self._stated.curves(1.0)
-        notes = (STATED, NOT_COMPOSABLE, ONE_HALF)
+        curves = self._stated.curves(1.0)
+        stated = replace(curves, source=SOURCE, notes=(STATED, NOT_COMPOSABLE, ONE_HALF))
         if not _can_replace(mechanism):
-            return TradeOffPair(stated.add, stated.remove, SOURCE, (*notes, ADDED_OR_REMOVED))
-        worst = REPLACED.curves(mechanism, "auto", options)
-        add = Harder(stated.add, worst.add)
-        remove = add if worst.remove is worst.add else add.reversed()
-        source = f"{SOURCE}; {worst.source}"
-        return TradeOffPair(
-            add, remove, source, (*notes, BOTH_HOLD), worst_case=worst, bracket=worst.bracket, second=worst.second
-        )
+            return replace(stated, notes=(*stated.notes, ADDED_OR_REMOVED))
+        return harder_of(stated, REPLACED.curves(mechanism, "auto", options), BOTH_HOLD, BRACKET)
 
     @override
     def tariff(

@@ -25,7 +25,8 @@ SENSITIVITIES: Final[dict[str, float]] = {"add_or_remove_one": 1.0, "replace_one
 class WorstCase(AbstractThreatModel):
     """`add_or_remove_one`, or `replace_one`, which doubles the sensitivity of Gaussian and Laplace steps, leaves `gdp`,
     `pure_dp`, `approximate_dp` and `exponential` as stated, and is not supported for Poisson-sampled steps with a rate
-    below 1 (no dominating pair is known); `noisy_sgd`, whose batches have a fixed size, knows `replace_one` alone."""
+    below 1 (no dominating pair is known); `noisy_sgd` has an exact pair under the first, and under the second one that
+    several steps are not known to attain (`mechanisms/batch_mean.py`)."""
 
     type: ClassVar[str] = "worst_case"
     neighboring_relation: NeighboringRelation = "add_or_remove_one"
@@ -44,7 +45,7 @@ class WorstCase(AbstractThreatModel):
     def tariff(
         self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
     ) -> Tariff:
-        return cost.tariff(mechanism, method, options)
+        return cost.tariff(mechanism, method, options, SENSITIVITIES[self.neighboring_relation])
 
     @override
     def worst_case(self, mechanism: AbstractMechanism) -> None:

@@ -1,7 +1,8 @@
-"""The worst case over a class of mechanisms or data sets, known from two sides by two theorems."""
+"""A worst case known from two sides: by two theorems, or by one at two roundings of its parameters."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import final
 
 import numpy as np
@@ -23,7 +24,9 @@ class Bracketed(AbstractTradeOff):
     """
 
     def __init__(self, attained: AbstractTradeOff, dominating: AbstractTradeOff) -> None:
-        self.attained, self.dominating = attained, dominating
+        self.attained = attained.attained if isinstance(attained, Bracketed) else attained
+        self.dominating = dominating.dominating if isinstance(dominating, Bracketed) else dominating
+        attained, dominating = self.attained, self.dominating
         self.evidence = Evidence.weakest(attained.evidence, dominating.evidence)
         self.method = dominating.method
 
@@ -72,6 +75,22 @@ class Bracketed(AbstractTradeOff):
 
     def _between(self, least: Enclosure, most: Enclosure) -> Enclosure:
         return Enclosure(least.lower, most.upper, self.evidence)
+
+
+def between(curves: Sequence[AbstractTradeOff]) -> AbstractTradeOff:
+    """The curve between the first and the last of some that are ever easier to attack; it itself where it is one."""
+    return curves[0] if len(curves) == 1 else Bracketed(curves[0], curves[-1])
+
+
+def lifted(combine: Callable[..., AbstractTradeOff], *curves: AbstractTradeOff) -> AbstractTradeOff:
+    """`combine(*curves)` for a combination that is easier to attack where each of its parts is: of parts known from two
+    sides, the combination of the lower and the one of the upper sides.
+    """
+    if not any(isinstance(curve, Bracketed) for curve in curves):
+        return combine(*curves)
+    attained = [curve.attained if isinstance(curve, Bracketed) else curve for curve in curves]
+    dominating = [curve.dominating if isinstance(curve, Bracketed) else curve for curve in curves]
+    return Bracketed(combine(*attained), combine(*dominating))
 
 
 def _joined(least: Bounds, most: Bounds) -> Bounds:

@@ -29,6 +29,9 @@ SLACK: Final = 8 * FUNCTION_ERROR
 class Harder(AbstractTradeOff):
     """max(f, g), which is convex with f and g; its power is the smaller of both.
 
+    Of two upper bounds on the power this is one, too, and what is enclosed here is that bound. That some choice attains
+    it is not said: `harder_pair.py` calls it a bracket.
+
     Its profile is the convex envelope of min(delta_f, delta_g) as functions of x = e^eps. With a_f the rate at which a
     line of slope x touches the power of f (delta_f = power_f(a_f) - x a_f), and a_g alike:
 

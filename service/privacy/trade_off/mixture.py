@@ -13,13 +13,14 @@ from typing_extensions import override
 
 from service.privacy.enclosure import Bounds, Enclosure, Evidence, FloatArray
 from service.privacy.errors import NumericalFailure
-from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF, rounded
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.bracketed import lifted
 from service.privacy.trade_off.decreasing_root import decreasing_root
 from service.privacy.trade_off.intersected import Intersected
 from service.privacy.trade_off.logs import log, log_down, log_ends
 from service.privacy.trade_off.mixture_points import LogPoints, MixturePoints
-from service.privacy.trade_off.pair import TradeOffPair
+from service.privacy.trade_off.pair import TradeOffPair, brackets_of
 from service.privacy.trade_off.weighted_sums import WeightedSums, log_sum
 
 CHUNK: Final = 128
@@ -34,16 +35,16 @@ def mixed(weights: Sequence[Fraction], pairs: Sequence[TradeOffPair], source: st
     """The curves of what is drawn with `weights` (positive, sum 1 exactly), direction by direction; sources and notes
     of the parts are kept.
     """
-    add = MixtureTradeOff([(weight, part.add) for weight, part in zip(weights, pairs, strict=True)])
+
+    def mix(*curves: AbstractTradeOff) -> AbstractTradeOff:
+        return MixtureTradeOff(list(zip(weights, curves, strict=True)))
+
+    add = lifted(mix, *(part.add for part in pairs))
     symmetric = all(part.add is part.remove for part in pairs)
-    remove = (
-        add
-        if symmetric
-        else MixtureTradeOff([(weight, part.remove) for weight, part in zip(weights, pairs, strict=True)])
-    )
+    remove = add if symmetric else lifted(mix, *(part.remove for part in pairs))
     notes = dict.fromkeys(note for part in pairs for note in part.notes)
     sources = dict.fromkeys((source, *(part.source for part in pairs)))
-    return TradeOffPair(add, remove, "; ".join(sources), (*notes, reason))
+    return TradeOffPair(add, remove, "; ".join(sources), (*notes, reason), bracket=brackets_of(pairs))
 
 
 @final
@@ -67,8 +68,8 @@ class MixtureTradeOff(AbstractTradeOff):
         self.method = next(curve.method for _, curve in parts if curve.evidence is self.evidence)
         self._sums = WeightedSums([weight for weight, _ in parts])
         self._singular = Enclosure(
-            _rounded(_mean(parts, lambda curve: curve.singular_power.lower), -1),
-            _rounded(_mean(parts, lambda curve: curve.singular_power.upper), 1),
+            rounded(_mean(parts, lambda curve: curve.singular_power.lower), -1),
+            rounded(_mean(parts, lambda curve: curve.singular_power.upper), 1),
             self.evidence,
         )
 
@@ -183,11 +184,3 @@ def _extreme(ratios: Sequence[Enclosure], pick: Callable[[Sequence[float]], floa
 
 def _mean(parts: Sequence[tuple[Fraction, AbstractTradeOff]], reading: Callable[[AbstractTradeOff], float]) -> Fraction:
     return sum((weight * Fraction(reading(curve)) for weight, curve in parts), Fraction(0))
-
-
-def _rounded(value: Fraction, side: int) -> float:
-    """A double that is not above (side -1) or not below (side 1) the value."""
-    nearest = float(value)
-    if side * (Fraction(nearest) - value) >= 0:
-        return nearest
-    return math.nextafter(nearest, side * math.inf)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import final
 
 from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.bracketed import lifted
 from service.privacy.trade_off.second_engine import SecondEngine
 from service.privacy.trade_off.symmetrised import Symmetrised
 
@@ -15,6 +17,10 @@ from service.privacy.trade_off.symmetrised import Symmetrised
 @dataclass(frozen=True)
 class TradeOffPair:
     """Two curves that belong together, and what stands behind them.
+
+    The truth that they enclose is the worst case over everything that is left open: the data sets, the mechanisms of a
+    stated class, parameters of later steps chosen after earlier results, what else a release looks like. It is a curve:
+    the largest convex one below the trade-off functions of all choices, which an attacker reaches who may face any.
 
     `add`: H0 is the data set without the record. `remove`: the hypotheses exchanged. `both` is the curve of an attacker
     who may face either (concave envelope of the larger power), built when it is first read; a symmetric mechanism
@@ -45,4 +51,9 @@ class TradeOffPair:
     @cached_property
     def both(self) -> AbstractTradeOff:
         """The larger of the two directions at every question."""
-        return self.add if self.add is self.remove else Symmetrised(self.add, self.remove)
+        return self.add if self.add is self.remove else lifted(Symmetrised, self.add, self.remove)
+
+
+def brackets_of(pairs: Iterable[TradeOffPair]) -> str | None:
+    """The bracket of what is made of several pairs: where one is a bracket, so is the whole."""
+    return " ".join(dict.fromkeys(pair.bracket for pair in pairs if pair.bracket is not None)) or None

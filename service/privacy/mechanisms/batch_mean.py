@@ -1,0 +1,143 @@
+"""One step of noisy SGD: a Gaussian step on a batch of fixed size, drawn without replacement.
+
+n = records of the (larger) data set, b = batch, gamma = b/n, gradients of length at most 1, sigma = noise on their sum,
+mu = 1/sigma, N(m) the normal law with mean m and variance 1 in units of the noise.
+
+**A record added or removed.** D' = D + x has n records. A batch of D' holds x with probability gamma: it is x and a
+uniform (b-1)-subset S of D; else it is a uniform b-subset of D. With y uniform in D outside S, S + y is a uniform
+b-subset of D as well. So with s = sum(S), and all expectations over the same (S, y),
+
+    M(D) = E N(s + y),        M(D') = E [(1 - gamma) N(s + y) + gamma N(s + x)],        |x - y| <= 2.
+
+For each (S, y) this is the pair N(0) against (1 - gamma) N(0) + gamma N(v), |v| <= 2 mu, which shortening v to fewer
+dimensions, shrinking it and adding noise makes of the one with v = 2 mu on a line: a larger shift is easier to tell.
+Learning (S, y) helps the attacker (joint convexity), so that N(0) against (1 - gamma) N(0) + gamma N(2 mu) dominates M
+in both orders, under adaptive composition too (Zhu, Dong, Wang 2022, Theorems 10 and 11). It is attained: where all
+others have the gradient -u and x has u, s + y = -b u whatever is drawn, and M(D), M(D') are the pair itself, in every
+step and in both directions. It is the pair of a Poisson-sampled Gaussian step with noise sigma/2 and rate gamma. b = n:
+the smaller data set has n - 1 records for a batch, and the mean over n is at most 2/n from the mean over n - 1, which
+again is attained by u and -u: N(0) against N(2 mu).
+
+**A record replaced**, x by x'. With the same S, the batch holds it with probability gamma, else some y does not move.
+One step (Dong, Roth, Su 2022, Theorem 4.2): its curve is the convex hull of the pair above and of the same reversed,
+the symmetrised pair. Either is attained: x = u and x' = -u among others that are -u, or u. What no single choice
+attains are both halves at once, which the composition of the symmetrised pair with itself or with anything else
+supposes: that composition (Theorem 10) is an upper end, and the pair above, with u and -u chosen once for all steps, is
+a lower one. No theorem known here says where between them the truth lies. b = n: N(0) against N(2 mu), attained by u
+against -u in every step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar, Final, final
+
+from typing_extensions import override
+
+from service.privacy.enclosure import Enclosure, Evidence
+from service.privacy.errors import UnsupportedCombination
+from service.privacy.mechanisms.abstract import AbstractStep, Attained, GaussianPart, SampledGaussianPart
+from service.privacy.numerics.rounding import rounded
+from service.privacy.trade_off.bracketed import between
+from service.privacy.trade_off.gaussian import GaussianTradeOff, gaussian_curve
+from service.privacy.trade_off.pair import TradeOffPair
+from service.privacy.trade_off.poisson_sampled import PoissonSampledAdd
+
+if TYPE_CHECKING:
+    from service.privacy.composition.loss_law import LossLaw
+
+REPLACED: Final = 2.0
+"""The sensitivity of `replace_one`."""
+ADDED: Final = (
+    "Zhu, Dong, Wang 2022, Theorem 11 (subsampling without replacement: the pair of replacing a record of the batch)"
+)
+SYMMETRISED: Final = "Dong, Roth, Su 2022, Theorem 4.2 (subsampling without replacement, min(f_p, f_p^-1)**)"
+BRACKET: Final = (
+    "bracket: the lower end is attained, by one pair of data sets in every step (Zhu, Dong, Wang 2022, Theorem 11: "
+    "noisy_sgd, a record of the batch against all others); the upper end composes the pair of a replaced record (Dong, "
+    "Roth, Su 2022, Theorem 4.2; Zhu, Dong, Wang 2022, Theorem 10), both halves of which no pair of data sets is known "
+    "to attain at once."
+)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchMean(AbstractStep):
+    """A batch of a share `sample_rate` = gamma <= 1 of all records, `noise_multiplier` = sigma, both exact; see the
+    module.
+
+    `one_way`: of a replaced record, the pair of data sets that is attained in every step (the record against all
+    others), in place of both that are attained in one.
+    """
+
+    type: ClassVar[str] = "noisy_sgd"
+    sample_rate: Fraction
+    noise_multiplier: Fraction
+    one_way: bool = False
+
+    @override
+    def curves(self, sensitivity: float) -> TradeOffPair:
+        if self.sample_rate == 1:
+            curve = gaussian_curve(self._shift)
+            return TradeOffPair(curve, curve, SYMMETRISED)
+        # Power rises with the rate: a batch that holds the record less often is had by forgetting it now and then.
+        base = GaussianTradeOff(self._shift)
+        rates = {rounded(self.sample_rate, side): None for side in (-1, 1)}
+        pairs = [TradeOffPair(add, add.reversed(), ADDED) for add in (PoissonSampledAdd(base, rate) for rate in rates)]
+        add = between([pair.add for pair in pairs])
+        if self._is_one_way(sensitivity):
+            return TradeOffPair(add, add.reversed(), ADDED)
+        both = between([pair.both for pair in pairs])
+        return TradeOffPair(both, both, SYMMETRISED)
+
+    @override
+    def part(self, sensitivity: float) -> GaussianPart | SampledGaussianPart | None:
+        if self.sample_rate == 1:
+            return GaussianPart(self._shift, (Fraction(2), self.noise_multiplier))
+        if not self._is_one_way(sensitivity):
+            return None
+        halved = self.noise_multiplier / 2
+        return SampledGaussianPart(float(halved), float(self.sample_rate), (halved, self.sample_rate))
+
+    @override
+    def rounded(self, side: int) -> BatchMean:
+        if self.sample_rate == 1:
+            return self
+        # More noise and smaller batches reveal less: noise is had by adding some.
+        rate, noise = rounded(self.sample_rate, side), rounded(self.noise_multiplier, -side)
+        return replace(self, sample_rate=Fraction(rate), noise_multiplier=Fraction(noise))
+
+    @override
+    def attained(self, sensitivity: float) -> Attained | None:
+        if self.sample_rate == 1 or self._is_one_way(sensitivity):
+            return None
+        return Attained(replace(self, one_way=True), BRACKET)
+
+    @override
+    def loss_law(self, sensitivity: float) -> LossLaw:
+        from service.privacy.composition.step_loss_laws import gaussian_loss, sampled_gaussian_loss
+
+        if self.sample_rate == 1:
+            return gaussian_loss(float(REPLACED / self.noise_multiplier))
+        if self._is_one_way(sensitivity):
+            return sampled_gaussian_loss(float(self.noise_multiplier / 2), float(self.sample_rate))
+        reason = (
+            "the law of the loss is needed, and the larger of two profiles has none in closed form; several steps are "
+            "known between two theorems alone."
+        )
+        raise UnsupportedCombination(
+            "method",
+            "an approximation for noisy_sgd under replace_one",
+            reason,
+            ("auto", "closed_form", "discretised", "add_or_remove_one"),
+        )
+
+    def _is_one_way(self, sensitivity: float) -> bool:
+        return self.one_way or sensitivity != REPLACED
+
+    @property
+    def _shift(self) -> Enclosure:
+        """2 mu between doubles."""
+        exact = 2 / self.noise_multiplier
+        return Enclosure(rounded(exact, -1), rounded(exact, 1), Evidence.EXACT)

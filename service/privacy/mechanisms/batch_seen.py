@@ -1,0 +1,58 @@
+"""Noisy SGD without noise, or without clipping: whoever looks at the batches sees whether the record was in one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final, final
+
+from typing_extensions import override
+
+from service.privacy.errors import UnsupportedCombination
+from service.privacy.mechanisms.abstract import AbstractStep
+from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
+from service.privacy.trade_off.bracketed import between
+from service.privacy.trade_off.pair import TradeOffPair
+from service.privacy.trade_off.sampled import SampledAdd
+
+if TYPE_CHECKING:
+    from service.privacy.composition.loss_law import LossLaw
+
+REPLACED: Final = 2.0
+SOURCE: Final = "Dong, Roth, Su 2022, Theorem 4.2 (subsampling without replacement), without noise"
+NOTE: Final = "Without noise or clipping a sampled record is seen as it is."
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchSeen(AbstractStep):
+    """All steps of a run: the record is in a batch with a probability p between `least` and `most`, doubles next to it.
+
+    With the common part C of what is released (no batch holds the record) and what shows the record or its replacement,
+    A and B: replaced, (1 - p) C + p A against (1 - p) C + p B, the pair of (0, p)-DP; added, C against (1 - p) C + p B.
+    Both are attained in every step and direction by one pair of data sets, in which all others have the gradient 0.
+    Without clipping, but with noise, they are attained in the limit of large gradients.
+    """
+
+    type: ClassVar[str] = "noisy_sgd"
+    least: float
+    most: float
+
+    @override
+    def curves(self, sensitivity: float) -> TradeOffPair:
+        chances = list(dict.fromkeys((self.least, self.most)))
+        if sensitivity == REPLACED or self.least == 1:
+            curve = between([ApproximateDpTradeOff(0.0, chance) for chance in chances])
+            return TradeOffPair(curve, curve, SOURCE, (NOTE,))
+        revealed = ApproximateDpTradeOff(0.0, 1.0)
+        add = between([revealed if chance == 1 else SampledAdd(revealed, chance) for chance in chances])
+        return TradeOffPair(add, add.reversed(), SOURCE, (NOTE,))
+
+    @override
+    def loss_law(self, sensitivity: float) -> LossLaw:
+        from service.privacy.composition.step_loss_laws import two_point_loss
+
+        if sensitivity == REPLACED or self.least == 1:
+            return two_point_loss(0.0, 0.5 * (self.least + self.most))
+        reason = "mass that one of both hypotheses alone has is outside of all expansions, and of what is drawn here."
+        supported = ("auto", "closed_form", "discretised", "replace_one")
+        raise UnsupportedCombination("method", "an approximation for noisy_sgd without noise", reason, supported)
