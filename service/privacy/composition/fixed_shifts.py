@@ -164,8 +164,8 @@ class FixedShifts(AbstractTradeOff):
         """About ln(-f') of the guide, from the smaller of power and type II error beside each rate."""
         away = 0.05 * np.minimum(alpha, 1 - alpha)
         read = self._guide.points(np.concatenate([alpha - away, alpha + away]))
-        fall, rise = -np.diff(read.type_two_error.upper.reshape(2, -1), axis=0)[0], read.power.upper.reshape(2, -1)
-        steps: FloatArray = np.where(rise[1] < 0.5, rise[1] - rise[0], fall)
+        errors, powers = (end.upper.reshape(2, -1) for end in (read.type_two_error, read.power))
+        steps = np.where(powers[1] < 0.5, powers[1] - powers[0], errors[0] - errors[1])
         return np.nan_to_num(np.log(np.maximum(steps, 0.0) / (2 * away)), nan=0.0, posinf=0.0, neginf=0.0)
 
     @override
