@@ -164,8 +164,9 @@ class FixedShifts(AbstractTradeOff):
         """About ln(-f') of the guide, from the smaller of power and type II error beside each rate."""
         away = 0.05 * np.minimum(alpha, 1 - alpha)
         read = self._guide.points(np.concatenate([alpha - away, alpha + away]))
-        errors, powers = (end.upper.reshape(2, -1) for end in (read.type_two_error, read.power))
-        steps = np.where(powers[1] < 0.5, powers[1] - powers[0], errors[0] - errors[1])
+        errors: FloatArray = read.type_two_error.upper.reshape(2, -1)
+        powers: FloatArray = read.power.upper.reshape(2, -1)
+        steps: FloatArray = np.where(powers[1] < 0.5, powers[1] - powers[0], errors[0] - errors[1])
         return np.nan_to_num(np.log(np.maximum(steps, 0.0) / (2 * away)), nan=0.0, posinf=0.0, neginf=0.0)
 
     @override
