@@ -164,9 +164,12 @@ class FixedShifts(AbstractTradeOff):
         """About ln(-f') of the guide, from the smaller of power and type II error beside each rate."""
         away = 0.05 * np.minimum(alpha, 1 - alpha)
         read = self._guide.points(np.concatenate([alpha - away, alpha + away]))
-        fall, rise = -np.diff(read.type_two_error.upper.reshape(2, -1), axis=0)[0], read.power.upper.reshape(2, -1)
-        steps: FloatArray = np.where(rise[1] < 0.5, rise[1] - rise[0], fall)
-        return np.nan_to_num(np.log(np.maximum(steps, 0.0) / (2 * away)), nan=0.0, posinf=0.0, neginf=0.0)
+        errors: FloatArray = read.type_two_error.upper.reshape(2, -1)
+        powers: FloatArray = read.power.upper.reshape(2, -1)
+        gained: FloatArray = powers[1] - powers[0]
+        missed: FloatArray = errors[0] - errors[1]
+        moved = np.maximum(np.where(powers[1] < 0.5, gained, missed), 0.0)
+        return np.nan_to_num(np.log(moved / (2 * away)), nan=0.0, posinf=0.0, neginf=0.0)
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
