@@ -21,6 +21,7 @@ from service.privacy.enclosure import DecimalEnclosure, Enclosure, Evidence
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
 from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.cases import built, dpsgd, gaussian, laplace, sampled
+from tests.privacy.digits import KINDS, checked
 from tests.privacy.references import rows
 
 C1 = dpsgd(1.0, 0.01, 1000)
@@ -262,3 +263,13 @@ def test_cost_counts_readings_digits_and_hardness() -> None:
     assert ground_truth_cost(built(gaussian(1.0)).elementary_steps(), 25, 1) < ground_truth_cost(easy, 25, 1)
     longer = built(dpsgd(1.0, 0.01, 2000)).elementary_steps()
     assert ground_truth_cost(longer, 25, 1) == ground_truth_cost(easy, 25, 1)
+
+
+def test_digits_contain_a_second_computation() -> None:
+    """A small part of what `make bench` compares."""
+    kinds = {"one sampled step": 4, "Gaussian steps": 2, "runs": 1}
+    found = list(checked(kinds, 4, seed=2026))
+    assert {one.kind for one in found} == set(kinds) < set(KINDS)
+    for one in found:
+        assert one.holds, one
+        assert one.relative_width <= 1e-14
