@@ -190,6 +190,13 @@ def _mix(random: Generator) -> Spec:
     return {"type": "composed", "mechanisms": several}
 
 
+def _mixed_run(random: Generator) -> Spec:
+    """Two to six parts of all kinds: sampled and plain runs, and single steps with few losses."""
+    kinds = (_run, _gaussian, _sampled_gaussian, _repeated_step, _laplace, _sampled_laplace, _pure_dp, _approximate_dp)
+    parts = [kinds[kind](random) for kind in random.integers(len(kinds), size=random.integers(2, 7))]
+    return {"type": "composed", "mechanisms": parts}
+
+
 def _mixture(random: Generator) -> Spec:
     """Of what has more than one engine that answers within a tenth of a second."""
     share = random.uniform(0.05, 0.95)
@@ -209,6 +216,7 @@ FAMILIES: Final[dict[str, tuple[float, Callable[[Generator], Spec]]]] = {
     "composed runs": (0.5, _runs),
     "repeated step": (2, _repeated_step),
     "mix of anything": (0.5, _mix),
+    "mixed run": (0.5, _mixed_run),
     "mixture": (0.25, _mixture),
 }
 """How often, and how it is drawn."""

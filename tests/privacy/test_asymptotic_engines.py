@@ -212,8 +212,12 @@ def test_readings_are_single_numbers_of_a_curve(method: str, spec: str) -> None:
 
 @every_engine
 @every_run
-def test_every_question_can_be_asked_of_both_directions(method: str, spec: str) -> None:
+def test_every_question_can_be_asked_of_both_directions(
+    method: str, spec: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Approximated curves need not fit together; no reading may fail for it."""
+    # Where ends do not meet, the search for mu spends all its work: less of it takes the same paths.
+    monkeypatch.setattr(gaussian_dp, "MOST_POINTS", 300)
     both = pair_of(method, spec).both
     points = both.points(RATES[1:])
     assert (points.power.lower <= points.power.upper).all()

@@ -9,9 +9,11 @@ import pytest
 from service.privacy.enclosure import Enclosure, Evidence
 from tests.privacy.agreement import Comparison, box_answer, box_comparison, comparisons, meet
 from tests.privacy.random_cases import FAMILIES, BoxPoint, RandomCase, box_points, random_cases
+from tests.privacy.relaxed_cases import RelaxedCase, relaxed_cases, relaxed_comparisons
 
 POINTS = box_points(16, seed=2026)
 CASES = random_cases(30, 2, seed=2026)
+RELAXED = relaxed_cases(5, 3, seed=2026)
 WIDTH = 1e-6
 
 
@@ -44,6 +46,13 @@ def test_answers_are_narrow_where_the_record_is_sampled_often(point: BoxPoint, d
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.family)
 def test_engines_agree_on_random_cases(case: RandomCase) -> None:
     for comparison in comparisons(case):
+        assert comparison.agrees, comparison
+
+
+@pytest.mark.parametrize("case", RELAXED, ids=lambda case: case.family)
+def test_relaxed_answers_agree_with_second_opinions(case: RelaxedCase) -> None:
+    """Simulated attacks, other engines, the parts of a mixture; and the worst case is never weaker."""
+    for comparison in relaxed_comparisons(case):
         assert comparison.agrees, comparison
 
 

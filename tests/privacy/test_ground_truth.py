@@ -22,6 +22,7 @@ from service.privacy.enclosure import DecimalEnclosure, Enclosure, Evidence
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
 from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.cases import built, dpsgd, gaussian, laplace, sampled
+from tests.privacy.digits import KINDS, checked
 from tests.privacy.references import rows
 
 C1 = dpsgd(1.0, 0.01, 1000)
@@ -307,3 +308,13 @@ def test_type_two_errors_keep_their_digits_however_small() -> None:
             truly = mpmath.log(mpmath.erfc((mu - root) / mpmath.sqrt(2)) / 2)
         assert error.log_lower[0] <= truly <= error.log_upper[0]
         assert error.log_upper[0] - error.log_lower[0] <= 1e-15 * abs(truly)
+
+
+def test_digits_contain_a_second_computation() -> None:
+    """A small part of what `make bench` compares."""
+    kinds = {"one sampled step": 4, "Gaussian steps": 2, "runs": 1}
+    found = list(checked(kinds, 4, seed=2026))
+    assert {one.kind for one in found} == set(kinds) < set(KINDS)
+    for one in found:
+        assert one.holds, one
+        assert one.relative_width <= 1e-14

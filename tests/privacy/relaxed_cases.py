@@ -1,0 +1,292 @@
+"""Random mechanisms and questions for the relaxed threat models, by seed, with a second opinion of each.
+
+Certified answers are held against what shares no formula with them: simulated tests of the adversary (draws of its
+statistic, from a library), another engine for the same curve, the curves of the parts of a mixture; and against the
+worst case of the same run, which no relaxed adversary exceeds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, cast
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from service.privacy.enclosure import Enclosure, Evidence
+from service.privacy.mechanisms.abstract import AbstractMechanism
+from service.privacy.numerics.distribution_band import DistributionBand
+from service.privacy.threat_models.abstract import AbstractThreatModel
+from service.privacy.threat_models.glrt import Glrt
+from service.privacy.threat_models.membership import Membership
+from service.privacy.threat_models.mixture import Adversary, AdversaryMixture
+from service.privacy.threat_models.practical import Practical
+from service.privacy.threat_models.worst_case import WorstCase
+from service.privacy.trade_off.pair import TradeOffPair
+from tests.privacy.agreement import LOOSE, Comparison
+from tests.privacy.cases import Direction, built, gaussian, sampled
+from tests.privacy.random_cases import RandomQuestion, Reading
+
+FloatArray = NDArray[np.float64]
+DRAWS: Final = 20_000
+FAILURE: Final = 1e-9
+"""Of both bands of the draws, which hold at every threshold."""
+Opinion = Callable[[RandomQuestion], Enclosure | None]
+
+
+@dataclass(frozen=True)
+class RelaxedCase:
+    """A mechanism against an adversary, what is asked, and who else knows: None where that says nothing."""
+
+    family: str
+    mechanism: AbstractMechanism
+    model: AbstractThreatModel
+    questions: tuple[RandomQuestion, ...]
+    opinions: tuple[tuple[str, Opinion], ...]
+    is_dominated: bool = True
+    """By the worst case: a stated parameter need not be."""
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """A test by a statistic that large values of the likelihood ratio make large, from draws of it."""
+
+    absent: FloatArray
+    present: FloatArray
+
+    @cached_property
+    def _tails(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Lower and upper ends of the mass above every draw, and above all and none: H0, H1."""
+        band = DistributionBand.of(DRAWS, FAILURE / 2)
+        at = np.concatenate(([-np.inf], np.sort(np.concatenate((self.absent, self.present))), [np.inf]))
+        found: list[FloatArray] = []
+        for drawn in (np.sort(self.absent), np.sort(self.present)):
+            beyond = DRAWS - np.searchsorted(drawn, at, side="right")
+            found += [band.share_below(beyond), np.where(np.isinf(at) & (at > 0), 0.0, band.share_above(beyond))]
+        return found[0], found[1], found[2], found[3]
+
+    def profile(self, epsilon: float) -> tuple[float, float]:
+        """sup_c P1(T > c) - e^eps P0(T > c), c between neighbouring draws included."""
+        least_absent, most_absent, least_present, most_present = self._tails
+        factor = math.exp(epsilon)
+        lower = max(float((least_present - factor * most_absent).max()), 0.0)
+        return lower, float((most_present[:-1] - factor * least_absent[1:]).max())
+
+    def power(self, rate: float) -> tuple[float, float]:
+        """Smallest power of the tests whose rate may be at least this, and largest of those within it."""
+        least_absent, most_absent, least_present, most_present = self._tails
+        surely_within = most_absent <= rate
+        surely_beyond = np.flatnonzero(least_absent >= rate)
+        lower = float(least_present[surely_within].max()) if surely_within.any() else 0.0
+        return max(lower, rate), float(most_present[surely_beyond[-1]]) if surely_beyond.size else 1.0
+
+    def opinion(self, question: RandomQuestion) -> Enclosure | None:
+        """What the draws say of one reading in one direction; of an epsilon they are no judge."""
+        test = self if question.direction == "add" else Simulated(-self.present, -self.absent)
+        if question.direction == "both" or question.reading == "epsilon":
+            return None
+        if question.reading == "delta":
+            lower, upper = test.profile(question.at)
+        else:
+            lower, upper = test.power(question.at)
+            if question.reading == "type_two_error":
+                lower, upper = 1 - upper, 1 - lower
+        return Enclosure(lower, upper, Evidence.STATISTICAL)
+
+
+def relaxed_cases(count: int, questions: int, seed: int) -> list[RelaxedCase]:
+    """So many cases of all families in turn, each asked so many questions."""
+    random = np.random.default_rng(seed)
+    return [list(FAMILIES.values())[index % len(FAMILIES)](random, questions) for index in range(count)]
+
+
+def relaxed_comparisons(case: RelaxedCase) -> list[Comparison]:
+    """Every question by every opinion that there is of it, and against the worst case beside."""
+    pair = case.model.curves(case.mechanism, "auto", LOOSE)
+    worst_case = case.model.worst_case(case.mechanism)
+    worst = worst_case.curves(case.mechanism, "auto", LOOSE) if worst_case and case.is_dominated else None
+    found: list[Comparison] = []
+    for question in case.questions:
+        answer = question.ask(pair)
+        heard = [(name, opinion(question)) for name, opinion in case.opinions]
+        if worst is not None:
+            heard.append(("worst case", _no_harder(question, question.ask(worst))))
+        what = f"{case.mechanism}, {case.model}, {question}"
+        found += [
+            Comparison(case.family, what, (answer_name, name), (answer, said))
+            for answer_name in (pair.add.method,)
+            for name, said in heard
+            if said is not None
+        ]
+    return found
+
+
+def _no_harder(question: RandomQuestion, worst: Enclosure) -> Enclosure:
+    """Everything that is no stronger than the worst case."""
+    if question.reading == "type_two_error":
+        return Enclosure(worst.lower, 1.0, worst.evidence, worst.log_lower, 0.0)
+    log_upper = worst.log_upper
+    return Enclosure(0.0, worst.upper, worst.evidence, None if log_upper is None else -math.inf, log_upper)
+
+
+def _questions(random: Generator, count: int) -> tuple[RandomQuestion, ...]:
+    found: list[RandomQuestion] = []
+    for _ in range(count):
+        reading = cast(
+            "Reading", random.choice(["power", "type_two_error", "delta", "epsilon"], p=(0.3, 0.3, 0.3, 0.1))
+        )
+        at = random.uniform(0.0, 3.0) if reading == "delta" else math.exp(random.uniform(math.log(1e-5), math.log(0.6)))
+        found.append(RandomQuestion(reading, at, cast("Direction", random.choice(["add", "remove"]))))
+    return tuple(found)
+
+
+def _spread(random: Generator, low: float, high: float) -> float:
+    return math.exp(random.uniform(math.log(low), math.log(high)))
+
+
+def _glrt(random: Generator, questions: int) -> RelaxedCase:
+    """Gaussian steps with one unknown direction: T is chi-square, central or with the sum of 1/noise^2."""
+    dimension = int(_spread(random, 1.0, 1000.0))
+    noises = [_spread(random, 0.3, 10.0) for _ in range(random.integers(1, 4))]
+    counts = [int(_spread(random, 1.0, 50.0)) for _ in noises]
+    parts = [
+        {"type": "repeated", "mechanism": gaussian(noise), "steps": count}
+        for noise, count in zip(noises, counts, strict=True)
+    ]
+    shift = sum(count / noise**2 for noise, count in zip(noises, counts, strict=True))
+    draws = Simulated(random.chisquare(dimension, DRAWS), random.noncentral_chisquare(dimension, shift, DRAWS))
+    return RelaxedCase(
+        "glrt",
+        built({"type": "composed", "mechanisms": parts}),
+        Glrt(dimension=dimension),
+        _questions(random, questions),
+        (("simulated", draws.opinion),),
+    )
+
+
+def _glrt_sampled(random: Generator, questions: int) -> RelaxedCase:
+    """One sampled step; with a fresh direction lattices know it too."""
+    dimension, noise, rate = int(_spread(random, 1.0, 1000.0)), _spread(random, 0.2, 5.0), random.uniform(0.02, 0.9)
+    seen = random.noncentral_chisquare(dimension, noise**-2, DRAWS)
+    present = np.where(random.random(DRAWS) < rate, seen, random.chisquare(dimension, DRAWS))
+    mechanism = built(sampled(rate, gaussian(noise)))
+    fresh = Glrt(dimension=dimension, unknown_direction="fresh_each_step")
+    opinions: list[tuple[str, Opinion]] = [
+        ("simulated", Simulated(random.chisquare(dimension, DRAWS), present).opinion)
+    ]
+    if random.random() < 0.1:  # dear: every node of a lattice needs tails of chi-square laws
+        opinions.append(("discretised", lambda question: question.ask(fresh.curves(mechanism, "discretised", LOOSE))))
+    return RelaxedCase(
+        "glrt, sampled", mechanism, Glrt(dimension=dimension), _questions(random, questions), tuple(opinions)
+    )
+
+
+def _membership(random: Generator, questions: int) -> RelaxedCase:
+    """Means of batches without noise: small T = n |mean - gradient|^2 speaks for the record."""
+    dimension, batch = int(_spread(random, 1.0, 300.0)), int(_spread(random, 2.0, 500.0))
+    susceptibility = dimension * _spread(random, 0.1, 5.0)
+    rate = 1.0 if random.random() < 0.5 else random.uniform(0.05, 0.9)
+    steps = int(_spread(random, 1.0, 20.0)) if rate == 1 else 1
+    records = max(math.ceil(batch / rate), batch)
+    mechanism = built(
+        {
+            "type": "noisy_sgd",
+            "dataset_size": records,
+            "batch_size": batch,
+            "dimension": dimension,
+            "steps": steps,
+            "noise_std": 0.0,
+            "susceptibility": susceptibility,
+        }
+    )
+
+    def without() -> FloatArray:
+        return random.noncentral_chisquare(dimension * steps, batch * susceptibility * steps, DRAWS)
+
+    others = random.noncentral_chisquare(dimension * steps, (batch - 1) * susceptibility * steps, DRAWS)
+    drawn = random.random(DRAWS) < batch / records
+    present = np.where(drawn, others * (1 - 1 / batch), without())
+    draws = Simulated(-without(), -present)
+    model = Membership()
+    return RelaxedCase("membership", mechanism, model, _questions(random, questions), (("simulated", draws.opinion),))
+
+
+def _practical(random: Generator, questions: int) -> RelaxedCase:
+    """The curve of a stated parameter, by the formula of Kairouz, Oh, Viswanath and by lattices."""
+    epsilon, delta = _spread(random, 0.05, 3.0), 0.0 if random.random() < 0.5 else _spread(random, 1e-8, 0.1)
+    stated: dict[str, Any] = {"type": "approximate_dp", "epsilon": epsilon, "delta": delta}
+    mechanism = built(gaussian(_spread(random, 0.05, 0.2)))
+    pair = WorstCase().curves(built(stated), "discretised", LOOSE)
+    return RelaxedCase(
+        "practical",
+        mechanism,
+        Practical(epsilon_pmp=epsilon, delta=delta),
+        _questions(random, questions),
+        (("discretised", lambda question: question.ask(pair)), ("formula", _formula(epsilon, delta))),
+        is_dominated=False,
+    )
+
+
+def _formula(epsilon: float, delta: float) -> Opinion:
+    def said(question: RandomQuestion) -> Enclosure | None:
+        if question.reading not in ("power", "type_two_error"):
+            return None
+        alpha = question.at
+        error = max(0.0, 1 - delta - math.exp(epsilon) * alpha, math.exp(-epsilon) * (1 - delta - alpha))
+        value = 1 - error if question.reading == "power" else error
+        return Enclosure(value - 1e-14, value + 1e-14, Evidence.EXACT)
+
+    return said
+
+
+def _mixture(random: Generator, questions: int) -> RelaxedCase:
+    """The worst case and length tests on Gaussian steps, drawn before the run: profiles mix linearly."""
+    weight, dimension = random.uniform(0.05, 0.95), int(_spread(random, 1.0, 300.0))
+    mechanism = built({"type": "repeated", "mechanism": gaussian(_spread(random, 0.5, 5.0)), "steps": 3})
+    parts = ((weight, WorstCase()), (1 - weight, Glrt(dimension=dimension)))
+    model = AdversaryMixture(components=tuple(Adversary(weight=share, threat_model=part) for share, part in parts))
+    pairs = [(share, part.curves(mechanism, "auto", LOOSE)) for share, part in parts]
+    return RelaxedCase(
+        "mixture of adversaries", mechanism, model, _questions(random, questions), (("parts", _parts(pairs)),)
+    )
+
+
+LEVELS: Final = np.linspace(-12.0, 12.0, 481)
+
+
+def _parts(pairs: Iterable[tuple[float, TradeOffPair]]) -> Opinion:
+    """delta(eps) = sum w delta_i(eps); power from below by the same rate for all, from above by any tangent."""
+    listed = tuple(pairs)
+
+    def said(question: RandomQuestion) -> Enclosure | None:
+        curves = [(share, getattr(pair, question.direction)) for share, pair in listed]
+        if question.reading == "epsilon":
+            return None
+        if question.reading == "delta":
+            found = [(share, curve.profile_at(question.at)) for share, curve in curves]
+            lower, upper = (
+                sum(share * one.lower for share, one in found),
+                sum(share * one.upper for share, one in found),
+            )
+            return Enclosure(lower * (1 - 1e-14), upper * (1 + 1e-14), Evidence.EXACT)
+        lower = sum(share * curve.power_at(question.at).lower for share, curve in curves)
+        tangents = sum(share * curve.profile(LEVELS).upper for share, curve in curves) + np.exp(LEVELS) * question.at
+        lower, upper = lower * (1 - 1e-14), min(float(tangents.min()) * (1 + 1e-14), 1.0)
+        if question.reading == "type_two_error":
+            return Enclosure(max(1 - upper - 1e-15, 0.0), 1 - lower + 1e-15, Evidence.EXACT)
+        return Enclosure(lower, upper, Evidence.EXACT)
+
+    return said
+
+
+FAMILIES: Final[dict[str, Callable[[Generator, int], RelaxedCase]]] = {
+    "glrt": _glrt,
+    "glrt, sampled": _glrt_sampled,
+    "membership": _membership,
+    "practical": _practical,
+    "mixture of adversaries": _mixture,
+}
