@@ -42,7 +42,7 @@ PUBLISHED = [
 
 
 def _run(sigma: float, rate: float, steps: int, *, reflected: bool = False) -> BentRun:
-    run = bent_run(sigma, rate, steps, reflected=reflected)
+    run = bent_run(((sigma, rate, steps),), 0.0, reflected=reflected)
     assert run is not None
     return run
 
@@ -227,5 +227,6 @@ def _exact_scaled(value: Any, exact: Any) -> Any:
 
 
 def test_runs_outside_the_region_are_refused() -> None:
-    for case in ((1.0, 0.01, 1), (1.0, 0.6, 10), (60.0, 0.01, 10), (0.05, 0.01, 10)):
-        assert bent_run(*case, reflected=False) is None
+    for case in ((1.0, 0.01, 1), (1.0, 0.95, 10), (60.0, 0.01, 10), (0.05, 0.01, 10)):
+        assert bent_run((case,), 0.0, reflected=False) is None
+    assert bent_run(tuple((1.0 + 0.1 * k, 0.01, 2) for k in range(5)), 0.0, reflected=False) is None

@@ -1,4 +1,4 @@
-"""Bent contours for runs of one kind of Poisson-sampled Gaussian step, where straight lines are wide.
+"""Bent contours for runs of few kinds of Poisson-sampled Gaussian steps, where straight lines are wide.
 
 Straight lines are long where the loss has two scales: a core of deviation p sqrt(N)/sigma and rare jumps of size one.
 A contour that bends away from the imaginary direction, with the moments taken on bent paths too, needs a few hundred
@@ -18,7 +18,7 @@ from scipy.special import log_ndtr, ndtr, ndtri
 
 from service.privacy.composition.bent_line import BentLine
 from service.privacy.composition.bent_majorant import MajorantGrid
-from service.privacy.composition.bent_panels import Bend, Contour
+from service.privacy.composition.bent_panels import Bend, Contour, Grids
 from service.privacy.composition.bent_paths import REAL_LINE, SampledStep
 from service.privacy.composition.bent_sums import Float, roundoff
 from service.privacy.composition.contour_readings import (
@@ -30,6 +30,7 @@ from service.privacy.composition.contour_readings import (
     solve_profile,
     solve_tail,
 )
+from service.privacy.composition.sampled_gaussian import SampledSteps
 from service.privacy.enclosure import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
@@ -41,6 +42,7 @@ _TOLERANCE = 1e-8
 
 _SMALLEST_NOISE, _LARGEST_NOISE = 0.2, 15.0
 _LARGEST_RATE = 0.9
+_MOST_KINDS = 4
 """Where paths are tried: the grids of much larger noise would be long, rates near 1 have no jumps."""
 
 _FRACTIONS = (1.0, 0.4)
@@ -61,21 +63,29 @@ _SETTLED = 1e-3
 """A threshold that moves by less than this of itself needs no new contour."""
 
 
-def bent_run(sigma: float, rate: float, count: int, *, reflected: bool) -> BentRun | None:
-    """The bent contours of `count` steps in one direction; None where they are not tried."""
-    if count < 2 or rate > _LARGEST_RATE or not _SMALLEST_NOISE <= sigma <= _LARGEST_NOISE:
+def bent_run(steps: SampledSteps, gaussian_mu_squared: float, *, reflected: bool) -> BentRun | None:
+    """Those of sampled Gaussian steps and a Gaussian part, in one direction; None where they are not tried."""
+    several = sum(count for _, _, count in steps) + (gaussian_mu_squared > 0) > 1
+    if not 0 < len(steps) <= _MOST_KINDS or not several:
         return None
-    return BentRun(SampledStep(sigma, rate, count), reflected)
+    if any(rate > _LARGEST_RATE or not _SMALLEST_NOISE <= sigma <= _LARGEST_NOISE for sigma, rate, _ in steps):
+        return None
+    return BentRun(tuple(SampledStep(*step) for step in steps), gaussian_mu_squared, reflected)
 
 
 class BentRun:
     """Readings of one run in one direction; `reflected` exchanges the hypotheses as in `LossTransform`."""
 
-    def __init__(self, step: SampledStep, reflected: bool) -> None:
-        self._step, self._reflected = step, reflected
-        mean, self._deviation = _core(step)
+    def __init__(self, steps: tuple[SampledStep, ...], gaussian_mu_squared: float, reflected: bool) -> None:
+        self._steps, self._mu_squared, self._reflected = steps, gaussian_mu_squared, reflected
+        self._count = sum(step.count for step in steps)
+        self._least = math.fsum(step.count * math.log1p(-step.rate) for step in steps)
+        cores = [_core(step) for step in steps]
+        mean = math.fsum(core[0] for core in cores) - 0.5 * gaussian_mu_squared
+        variance = math.fsum(core[1] for core in cores) + gaussian_mu_squared
+        self._deviation = math.sqrt(variance)
         # Under H1 the core is H0's, tilted by one.
-        self._mean = -(mean + self._deviation**2) if reflected else mean
+        self._mean = -(mean + variance) if reflected else mean
 
     @np.errstate(all="ignore")
     def points(self, alpha: float, log_power: float) -> Readings:
@@ -116,8 +126,10 @@ class BentRun:
 
     @np.errstate(all="ignore")
     def epsilon(self, delta: float, low: float, high: float) -> tuple[float, float] | None:
-        """Proved ends of the least eps >= 0 with delta(eps) <= delta, known to lie in [low, high]; None where none are."""
+        """Proved ends of the least eps >= 0 with delta(eps) <= delta, known to lie in [low, high]; None without any."""
         center = float(np.clip(self._first_epsilon(delta), low, high))
+        if math.isnan(center):
+            center = 0.5 * (low + high)
         best: tuple[float, float] | None = None
         for _ in range(_ROUNDS):
             contour = self._contour(center, math.log(delta), 2)
@@ -165,19 +177,19 @@ class BentRun:
         To the right a normal core plus one rare jump; reflected delta is about a third of the tail times the distance
         from the loss's end.
         """
-        step = self._step
         if self._reflected:
             levels = -np.geomspace(0.01, 40.0, 60)  # scores
             logs = np.array([self._drawn_distance(score) for score in levels])
             thirds = np.logaddexp(-60.0, log_ndtr(levels) + logs) - 1.1
             return self._edge(0.0) - math.exp(float(np.interp(math.log(delta), thirds[::-1], logs[::-1])))
-        eps = np.geomspace(1e-8, 60 / step.sigma**2 + 10, 400)
-        v = np.where(eps < 600, np.log1p(np.expm1(np.minimum(eps, 600.0)) / step.rate), eps - math.log(step.rate))
-        y = step.sigma * (v - step.mean)
-        jump = np.log(step.rate) + log_ndtr(1 / step.sigma - y) + np.log1p(-np.exp(-np.minimum(eps, 1.0)) * 0.5)
+        eps = np.geomspace(1e-8, 60 / min(step.sigma for step in self._steps) ** 2 + 10, 400)
         score = eps / self._deviation + 0.5 * self._deviation
-        core = log_ndtr(-score) + np.log(self._deviation / (1 + score))
-        about = np.logaddexp(jump + math.log(step.count), core)
+        about = log_ndtr(-score) + np.log(self._deviation / (1 + score))
+        for step in self._steps:
+            v = np.where(eps < 600, np.log1p(np.expm1(np.minimum(eps, 600.0)) / step.rate), eps - math.log(step.rate))
+            y = step.sigma * (v - step.mean)
+            jump = log_ndtr(1 / step.sigma - y) + np.log1p(-np.exp(-np.minimum(eps, 1.0)) * 0.5)
+            about = np.logaddexp(about, jump + math.log(step.count * step.rate))
         return float(np.interp(-math.log(delta), -about, eps))
 
     def _next_threshold(self, line: BentLine, alpha: float) -> float:
@@ -190,9 +202,11 @@ class BentRun:
         return self._moved(line.center, tail, density, alpha)
 
     def _edge(self, threshold: float) -> float:
-        """Distance of a threshold from N ln(1 - p), the least loss, or of a reflected one from the largest."""
-        least = self._step.count * math.log1p(-self._step.rate)
-        return abs(threshold + least if self._reflected else threshold - least)
+        """Distance of a threshold from N ln(1 - p), the least loss, or of a reflected one from the largest; with a
+        Gaussian part there is none, and this only a scale.
+        """
+        distance = abs(threshold + self._least if self._reflected else threshold - self._least)
+        return distance + math.sqrt(self._mu_squared)
 
     def _lines(self, contour: Contour) -> Iterator[BentLine]:
         """The contour in doubles, then in the platform's long doubles where these are longer."""
@@ -215,19 +229,19 @@ class BentRun:
         """
         if not (math.isfinite(center + log_level) and min(self._edge(center), self._deviation) > 1e-100):
             return None
-        step, side = self._step, -1.0 if self._reflected else 1.0
-        need = 45.0 + math.log(step.count) - log_level
-        saddle = self._saddle(MajorantGrid(step, need, 1.0), center)
+        side = -1.0 if self._reflected else 1.0
+        need = 45.0 + math.log(self._count) - log_level
+        saddle = self._saddle(self._grids(need, 1.0), center)
         found: list[tuple[float, int, Contour]] = []
         for fraction in _FRACTIONS:
             theta = max(1 + _NEAREST, 1 + fraction * (saddle - 1))
             tilt, fineness = (1.0, _FINENESS) if self._reflected else (theta, 1.0)
-            grid = MajorantGrid(step, need, tilt, fineness)
-            value = float(self._real(grid, np.array([theta]))[0])
+            grids = self._grids(need, tilt, fineness)
+            value = float(self._real(grids, np.array([theta]))[0])
             goal = math.log(_TOLERANCE) + log_level - value + (theta - 1) * center + (poles - 1) * math.log(theta)
             for width, angle in product(self._widths(center), _ANGLES if math.isfinite(goal) else ()):
                 bend = Bend(theta, width, angle, side)
-                contour = Contour(grid, bend, center, goal, value, self._reflected)
+                contour = Contour(grids, bend, center, goal, value, self._reflected, self._mu_squared)
                 found.append((contour.cost(), len(found), contour))
         tried = (contour for cost, _, contour in sorted(found) if cost < math.inf)
         return next((contour for contour in islice(tried, 1 if self._reflected else 2) if contour.lay_out()), None)
@@ -237,35 +251,43 @@ class BentRun:
         core, edge = 2 / self._deviation, 3 / self._edge(center)
         return [core, edge] if not self._reflected and edge < 0.3 * core else [core]
 
-    def _saddle(self, grid: MajorantGrid, center: float) -> float:
+    def _grids(self, need: float, tilt: float, fineness: float = 1.0) -> Grids:
+        return tuple(MajorantGrid(step, need, tilt, fineness) for step in self._steps)
+
+    def _saddle(self, grids: Grids, center: float) -> float:
         """About where N ln M(theta) - (theta - 1) c is least for theta > 1."""
         tilts = 1 + np.geomspace(1e-2, 60 / min(self._deviation, 1.0), 120)
-        return float(tilts[np.argmin(self._real(grid, tilts) - (tilts - 1) * center)])
+        return float(tilts[np.argmin(self._real(grids, tilts) - (tilts - 1) * center)])
 
-    def _real(self, grid: MajorantGrid, tilts: FloatArray) -> FloatArray:
-        """About N ln M at real tilts."""
+    def _real(self, grids: Grids, tilts: FloatArray) -> FloatArray:
+        """About ln F at real tilts, less the exponent in c."""
         there = 1 - tilts if self._reflected else tilts
-        return self._step.count * grid.plain(REAL_LINE, there[None].astype(np.complex128))[0]
+        total = 0.5 * self._mu_squared * tilts * (tilts - 1)
+        for grid in grids:
+            total = total + grid.step.count * grid.plain(REAL_LINE, there[None].astype(np.complex128))[0]
+        return total
 
     def _first_threshold(self, alpha: float) -> float:
         """A guess of the c with P0(S > c) = alpha: a normal core plus, to the right, one rare jump."""
-        step, mean, deviation = self._step, self._mean, self._deviation
+        mean, deviation = self._mean, self._deviation
         # The score of the losses nearer to the loss's end than the threshold.
         score = float(ndtri(alpha)) if self._reflected else -float(ndtri(alpha))
         distance = math.exp(self._drawn_distance(score))
         if math.isfinite(distance):
-            least = step.count * math.log1p(-step.rate)
-            return -least - distance if self._reflected else least + distance
+            return -self._least - distance if self._reflected else self._least + distance
         if self._reflected:
             return self._saddle_threshold(alpha)
 
         def log_tail(c: float) -> float:
-            size = max(c - mean, 1e-300)
-            v = math.log1p(math.expm1(size) / step.rate) if size < 600 else size - math.log(step.rate)
-            jump = math.log(step.count) + float(log_ndtr(-step.sigma * (v - step.mean)))
-            return float(np.logaddexp(jump, log_ndtr(-(c - mean) / deviation)))
+            size, total = max(c - mean, 1e-300), float(log_ndtr(-(c - mean) / deviation))
+            for step in self._steps:
+                v = math.log1p(math.expm1(size) / step.rate) if size < 600 else size - math.log(step.rate)
+                jump = math.log(step.count) + float(log_ndtr(-step.sigma * (v - step.mean)))
+                total = float(np.logaddexp(total, jump))
+            return total
 
-        low, high = mean - 40 * deviation, mean + 40 * deviation + 50 / step.sigma + 2
+        widest = 50 / min(step.sigma for step in self._steps) + 2
+        low, high = mean - 40 * deviation, mean + 40 * deviation + widest
         for _ in range(60):
             middle = 0.5 * (low + high)
             low, high = (middle, high) if log_tail(middle) > math.log(alpha) else (low, middle)
@@ -273,17 +295,20 @@ class BentRun:
 
     @cached_property
     def _drawn(self) -> FloatArray:
-        """Sorted distances of drawn losses from the least loss, empty where there are too many steps: what few steps add
-        up to has no simple law. Always the same draws.
+        """Sorted distances of drawn losses from the least loss, empty where there are too many steps.
+
+        What few steps add up to has no simple law. Always the same draws.
         """
-        step, generator = self._step, np.random.default_rng(0)
-        if step.count > _MOST_DRAWN:
+        if self._count > _MOST_DRAWN or self._mu_squared > 0:
             return np.zeros(0)
-        draws = max(_DRAWN // step.count, 4096)
-        v = generator.normal(step.mean, 1 / step.sigma, (draws, step.count))
-        if self._reflected:
-            v += (generator.random((draws, step.count)) < step.rate) / step.sigma**2
-        return np.sort(np.log1p(np.exp(v + step.log_odds)).sum(axis=1))
+        generator, draws = np.random.default_rng(0), max(_DRAWN // self._count, 4096)
+        total = np.zeros(draws)
+        for step in self._steps:
+            v: FloatArray = generator.normal(step.mean, 1 / step.sigma, (draws, step.count))
+            if self._reflected:
+                v += (generator.random((draws, step.count)) < step.rate) / step.sigma**2
+            total += np.log1p(np.exp(v + step.log_odds)).sum(axis=1)
+        return np.sort(total)
 
     def _drawn_distance(self, score: float) -> float:
         """About ln of the distance from the loss's end that a share Phi(score) of losses is within; NaN if not known.
@@ -302,9 +327,9 @@ class BentRun:
 
     def _saddle_threshold(self, alpha: float) -> float:
         """The same by the saddle point: a tail of losses that have a smallest value is unimodal."""
-        grid = MajorantGrid(self._step, 45.0 + math.log(self._step.count) - math.log(alpha), 1.0)
+        grids = self._grids(45.0 + math.log(self._count) - math.log(alpha), 1.0)
         tilts = np.geomspace(0.1, 60.0, 200) / min(self._deviation, 1.0)
-        value = self._real(grid, tilts)
+        value = self._real(grids, tilts)
         slope = np.gradient(value, tilts)
         root = np.sqrt(np.maximum(2 * (tilts * slope - value), 1e-300))
         deviation = np.sqrt(np.maximum(np.gradient(slope, tilts), 1e-300))
@@ -321,11 +346,11 @@ def _rising(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _core(step: SampledStep) -> tuple[float, float]:
-    """Mean and deviation of the run's loss without its far jumps: y < 4 and v < -ln rho."""
+    """Mean and variance of the loss of all steps of a kind without far jumps: y < 4 and v < -ln rho."""
     y = np.linspace(-9.0, 4.0, 1301)
     v = y / step.sigma + step.mean
     weight = np.exp(-0.5 * y**2) * (v < -step.log_odds)
     weight /= weight.sum()
     loss = np.log1p(step.rate * np.expm1(v))
     mean = float(weight @ loss)
-    return step.count * mean, math.sqrt(step.count * float(weight @ (loss - mean) ** 2))
+    return step.count * mean, step.count * float(weight @ (loss - mean) ** 2)

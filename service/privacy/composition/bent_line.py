@@ -61,11 +61,12 @@ class BentLine:
         """`deviation`: of the core of the loss (steers)."""
         self.theta, self.center, self.deviation = contour.bend.theta, contour.center, deviation
         self._contour, self._value, self._kind = contour, contour.value, kind
-        self._count = contour.grid.step.count
+        self._steps = [grid.step for grid in contour.grids]
         # Next to the least loss, and to a reflected one's largest value, F = ((1 - p)^-z M)^N e^{...} keeps its digits.
-        log_unsampled = math.log1p(-contour.grid.step.rate)
-        self._from_least = contour.reflected or -log_unsampled * float(contour.panels.end.real.max()) > _FAR
-        self._least = np.log1p(-kind(contour.grid.step.rate)) if self._from_least else kind(0)
+        farthest = float(contour.panels.end.real.max())
+        unsampled = [math.log1p(-step.rate) for step in self._steps]
+        self._from_least = contour.reflected or -min(unsampled) * farthest > _FAR
+        self._least = [np.log1p(-kind(step.rate)) if self._from_least else kind(0) for step in self._steps]
         self.usable = self._evaluate(self._nodes())
 
     def _nodes(self) -> Nodes:
@@ -80,50 +81,59 @@ class BentLine:
         return Nodes(nodes[0].ravel(), nodes[1].ravel(), weight.ravel())
 
     def _evaluate(self, nodes: Nodes) -> bool:
-        plans = [self._plan(panel) for panel in range(len(self._contour.panels.start))]
-        terms = sum(NODES * len(tau) for tau, _, _ in plans)
-        if any(len(tau) == 0 for tau, _, _ in plans) or terms > _MOST_TERMS:
+        count = len(self._contour.panels.start)
+        plans = [[self._plan(kind, panel) for panel in range(count)] for kind in range(len(self._steps))]
+        sizes = [len(tau) for kind in plans for tau, _, _ in kind]
+        if min(sizes) == 0 or NODES * sum(sizes) > _MOST_TERMS:
             return False
-        self.terms = terms
-        found: list[Moments] = []
-        for panel, (tau, spacing, log_error) in enumerate(plans):
-            path = self._contour.panels.paths.chosen(np.array([panel]))
-            own = slice(panel * NODES, (panel + 1) * NODES)
-            there = 1 - nodes.x[own] if self._contour.reflected else nodes.x[own]
-            path_nodes = PathNodes(self._contour.grid.step, path, self._kind, tau, spacing, from_least=self._from_least)
-            sums = moments(path_nodes, there, nodes.t[own])
-            found.append(Moments(sums.real, sums.imag, sums.error + math.exp(min(log_error, 700.0))))
-        real = np.concatenate([part.real for part in found])
-        imag = np.concatenate([part.imag for part in found])
-        error = np.concatenate([part.error for part in found])
-        self._collect(nodes, Moments(real, -imag if self._contour.reflected else imag, error))
+        self.terms = NODES * sum(sizes)
+        self._collect(nodes, [self._moments(kind, plan, nodes) for kind, plan in enumerate(plans)])
         return True
 
-    def _plan(self, panel: int) -> tuple[RealArray, float, float]:
-        """Nodes tau of the trapezoid sum on a panel's path, its spacing, and ln of the bound of its error."""
-        contour, panels, grid = self._contour, self._contour.panels, self._contour.grid
+    def _moments(self, kind: int, plans: list[tuple[RealArray, float, float]], nodes: Nodes) -> Moments:
+        """The moments of one kind of step at all nodes."""
+        found: list[Moments] = []
+        for panel, (tau, spacing, log_error) in enumerate(plans):
+            path = self._contour.panels.paths[kind].chosen(np.array([panel]))
+            own = slice(panel * NODES, (panel + 1) * NODES)
+            there = 1 - nodes.x[own] if self._contour.reflected else nodes.x[own]
+            path_nodes = PathNodes(self._steps[kind], path, self._kind, tau, spacing, from_least=self._from_least)
+            sums = moments(path_nodes, there, nodes.t[own])
+            found.append(Moments(sums.real, sums.imag, sums.error + math.exp(min(log_error, 700.0))))
+        imag = np.concatenate([part.imag for part in found])
+        return Moments(
+            np.concatenate([part.real for part in found]),
+            -imag if self._contour.reflected else imag,
+            np.concatenate([part.error for part in found]),
+        )
+
+    def _plan(self, kind: int, panel: int) -> tuple[RealArray, float, float]:
+        """Nodes tau of the trapezoid sum of one kind on a panel's path, its spacing, ln of the bound of its error."""
+        contour, panels, grid = self._contour, self._contour.panels, self._contour.grids[kind]
+        least, count = float(self._least[kind]), grid.step.count
         ends = np.array([panels.start[panel], panels.end[panel]])
         z = contour.moments_at(ends)[:, None]
-        scale = -z.real[:, 0] * float(self._least)
-        bounds = panels.end_bounds[panel] + scale
-        rest = contour.log_sizes(panels.end_bounds[panel], ends, 0.0) - bounds
+        scale = -z.real[:, 0] * least
+        bounds = panels.end_bounds[kind][panel] + scale
+        total = sum(other.step.count * own[panel] for other, own in zip(contour.grids, panels.end_bounds, strict=True))
+        rest = contour.log_sizes(np.asarray(total), ends, 0.0) - bounds
         length = abs(ends[1] - ends[0]) / max(min(np.abs(ends).min(), np.abs(ends - 1).min()), 0.1)
-        goal = contour.goal - 5 - math.log(self._count) - max(float(rest.max()), -1e4) - math.log(length)
-        goal = min(goal, float(bounds.min()) - math.log(self._count) - 6)
-        spacing, log_error = spacing_for(panels.strips, panel, np.append(scale, 0.0), goal)
+        goal = contour.goal - 5 - math.log(count) - max(float(rest.max()), -1e4) - math.log(length)
+        goal = min(goal, float(bounds.min()) - math.log(count) - 6)
+        spacing, log_error = spacing_for(panels.strips[kind], panel, np.append(scale, 0.0), goal)
         # Short binary fractions: all nodes are exact.
         spacing = math.floor(spacing * 2.0**24) * 2.0**-24
         if not spacing > 0:
             return np.array([]), 0.0, math.inf
         low, high = math.floor(float(grid.tau[0]) * 2.0**20) * 2.0**-20, float(grid.tau[-1])
-        count = math.ceil((high - low) / spacing) + 1
-        if count > 20_000:
+        places = math.ceil((high - low) / spacing) + 1
+        if places > 20_000:
             return np.array([]), 0.0, math.inf
-        tau = low + spacing * np.arange(count, dtype=np.float64)
-        path = panels.paths.chosen(np.array([panel]))
+        tau = low + spacing * np.arange(places, dtype=np.float64)
+        path = panels.paths[kind].chosen(np.array([panel]))
         values = PathValues.along(grid.step, path, tau[None], np.zeros((1, 1)))
         weight = values.log_density(grid.step)[0] + np.log(np.abs(values.speed[0])) + math.log(spacing)
-        ratio = values.log_ratio[0] - float(self._least)
+        ratio = values.log_ratio[0] - least
         grown = np.maximum((z.real * ratio.real - z.imag * ratio.imag).max(axis=0), 0.0) + weight
         small = grown < goal - 12
         first, last = int(np.argmin(small)), len(small) - int(np.argmin(small[::-1]))
@@ -133,24 +143,33 @@ class BentLine:
         kept = self._kind(low) + self._kind(spacing) * np.arange(first, last).astype(self._kind)
         return kept, spacing, float(np.logaddexp(log_error, omitted))
 
-    def _collect(self, nodes: Nodes, sums: Moments) -> None:
+    def _collect(self, nodes: Nodes, kinds: list[Moments]) -> None:
         """Weighted values of F at the center, for each kernel, and what each is uncertain by."""
-        kind, unit, count = self._kind, roundoff(self._kind), self._count
-        x, t = nodes.x - kind(self.theta), nodes.t
-        logs, relative = self._log_moments(sums)
+        kind, unit, theta = self._kind, roundoff(self._kind), self._kind(self.theta)
+        x, t = nodes.x - theta, nodes.t
         # (1 - p)^{N z} on top, or of z -> 1 - conj(z).
-        least, theta = count * self._least, kind(self.theta)
+        least = sum((step.count * one for step, one in zip(self._steps, self._least, strict=True)), kind(0))
+        size_of_least = float(sum(abs(step.count * one) for step, one in zip(self._steps, self._least, strict=True)))
         if self._contour.reflected:
             center, value = kind(self.center) + least, kind(self._value) - least * (1 - theta)
         else:
             center, value = kind(self.center) - least, kind(self._value) - least * theta
-        exponent = count * logs[0] - value - x * center
-        phase = count * logs[1] - t * center
-        size_of_logs = count * np.hypot(logs[0], logs[1]).astype(np.float64)
+        exponent, phase = -value - x * center, -t * center
+        size_of_logs, relative = np.zeros(len(x)), np.zeros(len(x))
+        for step, sums in zip(self._steps, kinds, strict=True):
+            logs, uncertain = self._log_moments(sums)
+            exponent, phase = exponent + step.count * logs[0], phase + step.count * logs[1]
+            size_of_logs = size_of_logs + step.count * np.hypot(logs[0], logs[1]).astype(np.float64)
+            relative = relative + step.count * np.log1p(uncertain)
+        mu2 = kind(self._contour.gaussian_mu_squared)
+        exponent = exponent + mu2 / 2 * (nodes.x * (nodes.x - 1) - t * t)
+        phase = phase + mu2 * t * (nodes.x - kind(0.5))
         reach = np.hypot(nodes.x, t).astype(np.float64) + self.theta
-        size_of_rest = reach * (abs(self.center) + 2 * abs(float(least))) + abs(self._value)
-        rounding = 24 * unit * (size_of_logs + size_of_rest)
-        uncertain = count * np.log1p(relative) + rounding
+        size_of_rest = reach * (abs(self.center) + 2 * size_of_least) + abs(self._value)
+        rounding = (24 + 4 * len(kinds)) * unit * (size_of_logs + size_of_rest)
+        # mu^2 is a sum of at most 256 rounded parts.
+        rounding = rounding + 600 * UNIT_ROUNDOFF * float(mu2) * reach * (reach + 1)
+        uncertain = relative + rounding
         size = np.exp(np.maximum(exponent.astype(np.float64), -690.0))
         grown = np.exp(np.minimum(exponent.astype(np.float64) + uncertain, 700.0))
         grown = np.where(exponent.astype(np.float64) + uncertain > 700.0, np.inf, grown)

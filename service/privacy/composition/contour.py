@@ -11,8 +11,8 @@ and with a proved alpha(c2) <= alpha the chord gives the other end:
     power(alpha) >= power(c) - e^{c2} (alpha(c) - alpha)_+.
 
 Solving for c therefore needs no error bound of its own. What is still wide is intersected with bounds that need no line
-(`fallback.py`), so that a reading outside the engine's reach is wide, never missing; and runs of one kind of sampled
-step are read on bent contours then (`bent.py`).
+(`fallback.py`), so that a reading outside the engine's reach is wide, never missing; and runs of few kinds of sampled
+steps are read on bent contours then (`bent.py`).
 """
 
 from __future__ import annotations
@@ -107,11 +107,11 @@ class ContourTradeOff(AbstractTradeOff):
 
     @cached_property
     def _bent(self) -> BentRun | None:
-        """Bent contours for runs of one kind of sampled Gaussian step and nothing else; None for others."""
-        steps = [step for group in self._run.groups for step in group]
-        if len(steps) != 1 or self._run.gaussian_mu_squared > 0 or not self._run.is_gaussian:
+        """Bent contours for runs of few kinds of sampled Gaussian steps, with Gaussian ones or not; None for others."""
+        if not self._run.is_gaussian:
             return None
-        return bent_run(*steps[0], reflected=self._reflected)
+        steps = tuple(step for group in self._run.groups for step in group)
+        return bent_run(steps, self._run.gaussian_mu_squared, reflected=self._reflected)
 
     def _wide(self, known: Readings, rows: int = 2) -> IndexArray:
         """The places to read on bent contours."""
@@ -170,7 +170,7 @@ class ContourTradeOff(AbstractTradeOff):
     # Underflow, overflow and empty logarithms are part of the bounds: NaN never passes `Readings.tighten`.
     @np.errstate(all="ignore")
     def _read_rates(self, alpha: FloatArray, rows: int) -> CurvePoints:
-        """Points whose power (`rows` 1), or that and whose type II error (2), are narrow where lines can make them so."""
+        """Points whose power (`rows` 1), or that and type II error (2), are narrow where lines can make them so."""
         n = len(alpha)
         known = Readings(np.stack([np.log(alpha), np.full(n, -np.inf), np.full(n, -np.inf)]), np.zeros((3, n)))
         known.upper[1], known.upper[2] = np.log1p(-alpha), np.inf
