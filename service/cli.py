@@ -75,10 +75,15 @@ def serve(host: str, port: int) -> int:
     import uvicorn
 
     from service.main import create_app
-    from service.settings import Settings
+    from service.settings import ConfigurationError, read_settings
     from service.telemetry.logs import EventHandler, make_logger
 
-    settings = Settings()
+    try:
+        settings = read_settings()
+    except ConfigurationError as error:
+        for sentence in error.args:
+            print(f"privacy-bounds: {sentence}", file=sys.stderr)
+        return PROBLEM_EXIT_CODE
     logging.basicConfig(handlers=[EventHandler(make_logger(settings.log_level))], level=logging.WARNING)
     uvicorn.run(
         create_app(settings),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -9,11 +10,12 @@ from importlib.metadata import version as distribution_version
 
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
-from pydantic import ValidationError
+from structlog.typing import FilteringBoundLogger
 
 from service.api import documentation, problem_responses
 from service.api.dependencies import Services
-from service.api.readiness import KNOWN_ANSWERS, Readiness
+from service.api.known_answers import KNOWN_ANSWERS, warm_up
+from service.api.readiness import Readiness
 from service.api.routes import (
     audits,
     bounds,
@@ -36,6 +38,7 @@ from service.execution.leases import RedisLeases
 from service.execution.redis_link import RedisLink
 from service.execution.result_cache import InMemoryResultCache, RedisResultCache
 from service.execution.runner import ComputationRunner, SharedResults
+from service.execution.seals import Seals
 from service.execution.upload_space import UploadSpace
 from service.execution.worker_pool import WorkerPool
 from service.settings import Settings
@@ -44,7 +47,6 @@ from service.telemetry.logs import make_logger
 from service.telemetry.metrics import Metrics
 
 DISTRIBUTION = "privacy-bounds"
-LONGEST_BODY_READ_AGAIN = 256 * 1024
 SECONDS_PER_DAY = 86_400
 LEASE_BEYOND_TIME_LIMIT_SECONDS = 5.0
 
@@ -57,7 +59,7 @@ def create_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[dict[str, Services]]:
-        async with _running(settings, metrics, version) as services:
+        async with _running(settings, metrics, logger, version) as services:
             logger.info("started", version=version, engine_version=ENGINE_VERSION)
             yield {"services": services}
         logger.info("stopped")
@@ -90,26 +92,29 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 @asynccontextmanager
-async def _running(settings: Settings, metrics: Metrics, version: str) -> AsyncGenerator[Services]:
+async def _running(
+    settings: Settings, metrics: Metrics, logger: FilteringBoundLogger, version: str
+) -> AsyncGenerator[Services]:
     """The services of an application, from start to stop."""
     pool = WorkerPool(
         worker_count=settings.worker_count,
         time_limit_seconds=settings.time_limit_seconds,
         memory_limit_bytes=settings.worker_memory_limit_bytes,
         niceness=settings.worker_niceness,
-        preloaded_modules=tuple(computation.function.__module__ for computation in COMPUTATIONS),
+        preloaded_modules=(*(computation.function.__module__ for computation in COMPUTATIONS), warm_up.__module__),
         metrics=metrics,
+        warm_up=warm_up,
     )
     link: RedisLink | None = None
     shared: SharedResults | None = None
     if settings.redis_url is not None:
-        link = RedisLink(settings.redis_url.get_secret_value(), settings.redis_timeout_seconds, metrics)
+        link = RedisLink(settings.redis_url.get_secret_value(), settings.redis_timeout_seconds, metrics, logger)
         await link.start()
         cache = RedisResultCache(
             link,
             ttl_seconds=settings.result_ttl_seconds,
             ground_truth_ttl_seconds=settings.ground_truth_ttl * SECONDS_PER_DAY,
-            is_result=_is_result,
+            seals=Seals([key.get_secret_value() for key in settings.seal_key]),
             metrics=metrics,
         )
         shared = SharedResults(
@@ -117,6 +122,7 @@ async def _running(settings: Settings, metrics: Metrics, version: str) -> AsyncG
             leases=RedisLeases(link, cache),
             cost_floor=settings.redis_cost_floor,
             longest_lease_seconds=settings.time_limit_seconds + LEASE_BEYOND_TIME_LIMIT_SECONDS,
+            dear_timeout_seconds=settings.redis_dear_timeout_seconds,
         )
     runner = ComputationRunner(
         engine_version=ENGINE_VERSION,
@@ -133,10 +139,12 @@ async def _running(settings: Settings, metrics: Metrics, version: str) -> AsyncG
         metrics=metrics,
         known_bodies=settings.memory_cache_entries,
     )
-    readiness = Readiness(KNOWN_ANSWERS, pool, link)
-    readiness.report()  # loads everything that the first request would otherwise wait for
-    gc.freeze()  # what is loaded by now stays; collections need not look at it again
+    readiness = Readiness(KNOWN_ANSWERS, pool, link, are_results_shared=bool(settings.seal_key))
+    warming = asyncio.create_task(pool.start())
     try:
+        await asyncio.to_thread(readiness.report)  # loads everything that the first request would otherwise wait for
+        await warming
+        gc.freeze()  # what is loaded by now stays; collections need not look at it again
         yield Services(
             settings=settings,
             runner=runner,
@@ -150,21 +158,3 @@ async def _running(settings: Settings, metrics: Metrics, version: str) -> AsyncG
         if shared is not None and link is not None:
             await shared.cache.settle()
             await link.stop()
-
-
-def _is_result(computation: str, digest: str, body: bytes) -> bool:
-    """Whether bytes from outside are the result that a digest names.
-
-    The cache has found the bytes to be what somebody stored. Reading a long result would hold the event loop up, so of
-    long ones only the beginning is read.
-    """
-    if not body.startswith(b'{"digest":"%s",' % digest.encode()):
-        return False
-    if len(body) > LONGEST_BODY_READ_AGAIN:
-        return True
-    response_type = next(known.response_type for known in COMPUTATIONS if known.name == computation)
-    try:
-        response_type.model_validate_json(body)
-    except ValidationError:
-        return False
-    return True

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import difflib
+import ipaddress
+import json
 import os
-from typing import Annotated, Literal
+from typing import Annotated, Any, Final, Literal
+from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+PREFIX: Final = "PRIVACY_BOUNDS_"
+SHORTEST_SEAL_KEY: Final = 32
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
@@ -21,7 +28,7 @@ def default_worker_count() -> int:
 class Settings(BaseSettings):
     """Everything that can be set. There is no host or port here: they belong to the server (`privacy-bounds serve`)."""
 
-    model_config = SettingsConfigDict(env_prefix="PRIVACY_BOUNDS_", frozen=True, extra="forbid")
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, frozen=True, extra="forbid")
 
     redis_url: SecretStr | None = Field(
         default=None,
@@ -30,9 +37,17 @@ class Settings(BaseSettings):
     redis_timeout_seconds: Seconds = Field(
         default=0.003, description="The longest that a request waits for one answer of Redis; then it does without."
     )
+    redis_dear_timeout_seconds: Seconds = Field(
+        default=0.25, description="The same for dear work, which never waits longer than it would compute."
+    )
     redis_cost_floor: CostUnits = Field(
         default=1_000,
-        description="Cheaper computations are not looked up in Redis, because asking costs as much as computing.",
+        description="Results of cheaper computations are neither looked up in Redis nor written to it.",
+    )
+    seal_key: Annotated[tuple[SecretStr, ...], NoDecode] = Field(
+        default=(),
+        description="Seals entries of Redis, 32 characters or more; several, with commas or as a JSON list: the first "
+        "seals, all are accepted. Absent: a random one, and nothing is shared.",
     )
     result_ttl_seconds: Count = Field(default=30 * 86_400, description="How long Redis keeps a result.")
     ground_truth_ttl: Count = Field(default=180, description="Days for which Redis keeps a ground truth.")
@@ -44,7 +59,7 @@ class Settings(BaseSettings):
 
     max_body_bytes: Count = Field(default=2**19, description="Longer request bodies answer 413.")
     max_upload_bytes: Count = Field(
-        default=2**26, description="Longer archives of arrays answer 413; four of this size are held at once."
+        default=2**26, description="Longer archives of arrays answer 413; four times this is held at once."
     )
     inline_cost_limit: CostUnits = Field(
         default=8_000, description="Dearer computations leave the event loop for a worker process."
@@ -52,7 +67,7 @@ class Settings(BaseSettings):
     max_cost: CostUnits = Field(default=20_000_000, description="Dearer computations are refused before they start.")
 
     worker_count: Count = Field(
-        default_factory=default_worker_count, description="Worker processes; each starts when it is first needed."
+        default_factory=default_worker_count, description="Worker processes; one is warm before the service is ready."
     )
     worker_niceness: Annotated[int, Field(ge=0, le=19)] = Field(
         default=10, description="Scheduling niceness of workers, so that cheap requests stay quick beside dear ones."
@@ -61,11 +76,109 @@ class Settings(BaseSettings):
         default=2**30, description="Data segment limit of a worker process."
     )
     time_limit_seconds: Seconds = Field(default=30.0, description="A worker is killed at this time; the answer is 504.")
-    queue_limit: Count = Field(default=64, description="Dear computations that may wait for a worker; then 503.")
+    queue_limit: Count = Field(
+        default=64,
+        description="Dear computations that may wait for a worker, clients in turn; then 503, first for who has most.",
+    )
     queue_wait_limit_seconds: Seconds = Field(
         default=30.0, description="The longest estimated wait for a worker that is accepted; then 503."
+    )
+
+    max_connections: Count = Field(
+        default=512, description="Connections at once; above it, one that waits for its client is closed, else 503."
+    )
+    max_connections_per_client: Count = Field(default=128, description="The same for one client address.")
+    trusted_proxies: str = Field(
+        default="",
+        description="Addresses or networks, separated by commas, whose `X-Forwarded-For` says who the client is.",
+    )
+    max_url_bytes: Count = Field(default=8_192, description="Longer request targets answer 414.")
+    max_header_bytes: Count = Field(
+        default=32_768, description="Longer headers, names and values together, answer 431."
+    )
+    receive_timeout_seconds: Seconds = Field(
+        default=30.0, description="A request, headers and body, has to arrive within this time; then 408."
+    )
+    send_timeout_seconds: Seconds = Field(
+        default=30.0, description="A response has to be taken within this time; then the connection is closed."
+    )
+    shutdown_timeout_seconds: Count = Field(
+        default=20,
+        description="So long a request may last after SIGTERM; then 503. Less than a container's grace period.",
     )
 
     log_level: Literal["debug", "info", "warning", "error", "critical"] = Field(
         default="info", description="`info` writes one event per request, `warning` only what went wrong."
     )
+
+    @field_validator("seal_key", mode="before")
+    @classmethod
+    def _split(cls, given: Any) -> Any:
+        if not isinstance(given, str):
+            return given
+        text = given.strip()
+        try:
+            keys: Any = json.loads(text) if text.startswith("[") else text.split(",")
+        except ValueError:
+            raise ValueError("neither text nor a JSON list of texts") from None
+        return tuple(key.strip() if isinstance(key, str) else key for key in keys)
+
+    @field_validator("seal_key")
+    @classmethod
+    def _long_enough(cls, keys: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
+        if any(len(key.get_secret_value()) < SHORTEST_SEAL_KEY for key in keys):
+            raise ValueError(f"each key must have at least {SHORTEST_SEAL_KEY} characters")
+        return keys
+
+    @field_validator("redis_url")
+    @classmethod
+    def _address(cls, url: SecretStr | None) -> SecretStr | None:
+        if url is not None:
+            try:
+                parts = urlsplit(url.get_secret_value())
+                is_address = parts.scheme in ("redis", "rediss", "unix") and (parts.port is None or parts.port > 0)
+            except ValueError:  # a port that is no number
+                is_address = False
+            if not is_address:
+                raise ValueError("not a `redis://`, `rediss://` or `unix://` address")
+        return url
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _networks(cls, given: str) -> str:
+        names = [name.strip() for name in given.split(",") if name.strip()]
+        for name in names:
+            try:
+                ipaddress.ip_network(name, strict=False)
+            except ValueError:
+                raise ValueError("not addresses or networks, separated by commas") from None
+        return ",".join(names)
+
+
+class ConfigurationError(Exception):
+    """Environment variables that are no settings; each argument is one sentence, none repeats a value."""
+
+
+def read_settings() -> Settings:
+    """The settings of the environment. Raises ConfigurationError for wrong values and for names without a setting."""
+    names = {f"{PREFIX}{field.upper()}" for field in Settings.model_fields}
+    sentences = [
+        _unknown(name, names) for name in os.environ if name.upper().startswith(PREFIX) and name.upper() not in names
+    ]
+    try:
+        settings = Settings()
+    except ValidationError as error:
+        for detail in error.errors(include_input=False, include_url=False):
+            reason = detail["msg"].removeprefix("Value error, ").rstrip(".")
+            sentences.append(
+                f"{PREFIX}{str(detail['loc'][0]).upper()} is not accepted: {reason[:1].lower()}{reason[1:]}."
+            )
+        raise ConfigurationError(*dict.fromkeys(sentences)) from None
+    if sentences:
+        raise ConfigurationError(*sentences)
+    return settings
+
+
+def _unknown(name: str, names: set[str]) -> str:
+    near = difflib.get_close_matches(name.upper(), sorted(names), n=1)
+    return f"{name} is not a setting{f'; did you mean {near[0]}?' if near else '.'}"

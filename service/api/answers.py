@@ -13,6 +13,7 @@ from starlette.requests import ClientDisconnect
 from service.api.dependencies import services_of
 from service.api.problems import BodyTooLarge, UnsupportedMediaType
 from service.computations.abstract import Computation
+from service.execution.client import Client, client_key
 from service.execution.request_body import InvalidRequest
 from service.execution.runner import Answer
 from service.telemetry.http import record_of
@@ -38,7 +39,7 @@ async def answer_computation(computation: Computation[Any, Any], request: Reques
     media_type = _media_type(sent.get(b"content-type", b"").decode("latin-1"))
     if media_type == "application/json":
         body = await _read_body(request, sent.get(b"content-length", b"0"), services.settings.max_body_bytes)
-        answer = await services.runner.answer(computation, body)
+        answer = await services.runner.answer(computation, body, _client(request))
     elif media_type in ARCHIVE_TYPES and computation.read_archive is not None:
         answer = await _answer_archive(computation, computation.read_archive, request, sent.get(b"content-length"))
     else:
@@ -67,7 +68,17 @@ async def _answer_archive(
             parsed = await asyncio.to_thread(read, body)
         except ValidationError as error:
             raise InvalidRequest(error) from None
-        return await services.runner.run(computation, parsed)
+        return await services.runner.run(computation, parsed, _client(request))
+
+
+def _client(request: Request) -> Client:
+    """Who asks, when the whole body has been read: what comes then is that the client has gone, or nothing."""
+
+    async def gone() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    return Client(client_key(request.client.host if request.client else None), gone)
 
 
 def stored_response(request: Request, digest: str, body: bytes, headers: dict[str, str]) -> Response:

@@ -19,7 +19,7 @@ from service.api.problems import (
     ProblemKind,
     problem_of,
 )
-from service.execution.errors import QueueFull
+from service.execution.errors import ClientGone, QueueFull
 from service.telemetry.http import RequestRecord, record_of
 
 MEDIA_TYPE = "application/problem+json"
@@ -56,7 +56,8 @@ def install(app: FastAPI) -> None:
         app.add_exception_handler(error_type, known)
     app.add_exception_handler(HTTPException, _refused_by_framework)
     app.add_exception_handler(RequestValidationError, _invalid_parameters)
-    app.add_exception_handler(ClientDisconnect, _nobody_listens)
+    for gone in (ClientDisconnect, ClientGone):
+        app.add_exception_handler(gone, _nobody_listens)
 
 
 async def _refused_by_framework(request: Request, error: Exception) -> Response:
@@ -83,7 +84,7 @@ async def _refused_by_framework(request: Request, error: Exception) -> Response:
 
 
 async def _nobody_listens(_request: Request, _error: Exception) -> Response:
-    """The client went away while it sent its body: not a defect, and nobody reads this."""
+    """The client went away while it sent its body or waited: not a defect, and nobody reads this."""
     return Response(status_code=400)
 
 

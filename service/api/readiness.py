@@ -2,73 +2,34 @@
 
 from __future__ import annotations
 
-import json
 import time
-from dataclasses import dataclass
-from typing import Any, Final, Literal, final
+from typing import Final, Literal, final
 
-from api_schemas.bounds import BoundsRequest, NumberAnswer
 from api_schemas.operations import Check, ReadyResponse
-from service.computations.bounds import BOUNDS
-from service.engine_version import ENGINE_VERSION
+from service.api.known_answers import KnownAnswer
 from service.execution.redis_link import RedisLink
 from service.execution.worker_pool import WorkerPool
 
-NO_DIGEST: Final = "sha256:" + "0" * 64
 PROBE_VALID_SECONDS: Final = 5.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownAnswer:
-    """A question whose answer was published to `tolerance` (absolute)."""
-
-    source: str
-    mechanism: dict[str, Any]
-    question: dict[str, Any]
-    published: float
-    tolerance: float
-
-    def disagreement(self) -> str | None:
-        """What is wrong with our answer; None when it encloses the published value and is as narrow as it should be."""
-        sent = {"mechanism": self.mechanism, "questions": [self.question]}
-        request = BoundsRequest.model_validate_json(json.dumps(sent))
-        answer = BOUNDS.response(request, NO_DIGEST, ENGINE_VERSION).answers[0]
-        if not isinstance(answer, NumberAnswer) or answer.lower is None or answer.upper is None:
-            return f"{self.source}: not a number with an enclosure"
-        if not answer.lower - self.tolerance <= self.published <= answer.upper + self.tolerance:
-            return f"{self.source}: {self.published!r} is outside [{answer.lower!r}, {answer.upper!r}]"
-        if answer.upper - answer.lower > 1e-6 * self.published:
-            return f"{self.source}: the enclosure is wider than it was when this version was made"
-        return None
-
-
-KNOWN_ANSWERS: Final = (
-    KnownAnswer(
-        source="Abramowitz and Stegun, Table 26.1, 2 P(1/2) - 1",
-        mechanism={"type": "gaussian", "noise_multiplier": 1.0},
-        question={"type": "advantage"},
-        published=0.38292_49225_48026,
-        tolerance=2e-15,
-    ),
-    KnownAnswer(
-        source="reference case C1: gamma(1/1000) on which contour inversion and convolution agree",
-        mechanism={"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000},
-        question={"type": "reconstruction", "baseline_success": 0.001},
-        published=4.06844_78811_4255e-3,
-        tolerance=1e-16,
-    ),
-)
-"""One for each engine."""
+NOT_SHARED: Final = "results are not shared, because PRIVACY_BOUNDS_SEAL_KEY is not set"
 
 
 @final
 class Readiness:
     """Checks what an answer needs. Redis is a help, not a need: without it the service is degraded, and ready."""
 
-    def __init__(self, known_answers: tuple[KnownAnswer, ...], pool: WorkerPool, redis: RedisLink | None) -> None:
+    def __init__(
+        self,
+        known_answers: tuple[KnownAnswer, ...],
+        pool: WorkerPool,
+        redis: RedisLink | None,
+        *,
+        are_results_shared: bool,
+    ) -> None:
         self._known_answers = known_answers
         self._pool = pool
         self._redis = redis
+        self._are_results_shared = are_results_shared
         self._known_answer_check: tuple[float, Check] | None = None
 
     def report(self) -> ReadyResponse:
@@ -95,12 +56,14 @@ class Readiness:
         return self._known_answer_check[1]
 
     def _check_worker_pool(self) -> Check:
-        detail = f"{self._pool.started} of {self._pool.worker_count} worker processes have been needed so far"
-        return Check(name="worker_pool", status="ok" if self._pool.alive else "failed", detail=detail)
+        warm = self._pool.started
+        detail = f"{warm} of {self._pool.worker_count} worker processes are warm"
+        return Check(name="worker_pool", status="ok" if self._pool.alive and warm else "failed", detail=detail)
 
     def _check_redis(self) -> Check:
         if self._redis is None:
             return Check(name="redis", status="ok", detail="not set; results are kept in memory")
         if self._redis.available:
-            return Check(name="redis", status="ok", detail="answers")
+            detail = "answers" if self._are_results_shared else f"answers; {NOT_SHARED}"
+            return Check(name="redis", status="ok", detail=detail)
         return Check(name="redis", status="degraded", detail="does not answer; results are kept in memory")

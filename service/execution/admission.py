@@ -1,13 +1,15 @@
-"""Admission: what a request may cost, where it runs, and how much may wait. Decided from the estimate alone."""
+"""Admission: what a request may cost, where it runs, whose turn it is, and how much may wait."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
-from contextlib import contextmanager
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import final
 
 from service.execution.errors import ComputeBudgetExceeded, QueueFull
+from service.execution.fair_queue import FairQueue, Waiting
 
 COST_UNITS_PER_SECOND = 1_000_000
 
@@ -17,8 +19,9 @@ class Admission:
     """Costs are work units of about one microsecond of CPU time.
 
     Work up to `inline_cost_limit` runs in the event loop, up to `max_cost` in a worker process, above it is refused.
-    Of the work for worker processes, `queue_limit` computations may wait, and none that would wait longer than
-    `queue_wait_limit_seconds` by the estimates before it.
+    As many computations run in workers as there are workers; of the others, `queue_limit` may wait, and none that
+    would wait longer than `queue_wait_limit_seconds` by the estimates before it. Clients have their turns one after
+    another; in a full queue a client that has less than another takes the other's last place.
     """
 
     def __init__(
@@ -35,13 +38,14 @@ class Admission:
         self._worker_count = worker_count
         self._queue_limit = queue_limit
         self._queue_wait_limit_seconds = queue_wait_limit_seconds
-        self._admitted = 0
-        self._admitted_cost = 0
+        self._queue = FairQueue()
+        self._running: dict[Waiting, float] = {}
+        """Since when each computation runs."""
 
     @property
     def admitted(self) -> int:
         """Computations that run in a worker or wait for one."""
-        return self._admitted
+        return len(self._running) + len(self._queue)
 
     def runs_inline(self, cost: int) -> bool:
         """Whether work of this cost may run in the event loop. Raises ComputeBudgetExceeded above the budget."""
@@ -49,17 +53,59 @@ class Admission:
             raise ComputeBudgetExceeded(cost, self._max_cost)
         return cost <= self._inline_cost_limit
 
-    @contextmanager
-    def place(self, cost: int) -> Generator[None]:
-        """A place in the queue for the workers, held until the block ends. Raises QueueFull."""
-        waiting = max(0, self._admitted - self._worker_count + 1)
-        wait_seconds = self._admitted_cost / COST_UNITS_PER_SECOND / self._worker_count if waiting else 0.0
-        if waiting > self._queue_limit or wait_seconds > self._queue_wait_limit_seconds:
-            raise QueueFull(retry_after_seconds=max(1, math.ceil(wait_seconds)))
-        self._admitted += 1
-        self._admitted_cost += cost
+    @asynccontextmanager
+    async def place(self, client: str, cost: int) -> AsyncGenerator[None]:
+        """A worker for this computation, from when it is this client's turn until the block ends. Raises QueueFull."""
+        waiting = Waiting(client, cost / COST_UNITS_PER_SECOND)
+        if len(self._running) < self._worker_count:
+            self._running[waiting] = time.monotonic()
+        else:
+            self._enter(waiting)
+            try:
+                await waiting.turn
+            except BaseException:
+                self._queue.remove(waiting)
+                self._end(waiting)  # its turn may have come in the moment in which it was given up
+                raise
         try:
             yield
         finally:
-            self._admitted -= 1
-            self._admitted_cost -= cost
+            self._end(waiting)
+
+    def _enter(self, waiting: Waiting) -> None:
+        wait_seconds = (self._remaining_seconds() + self._queue.seconds_before(waiting.client)) / self._worker_count
+        too_long = wait_seconds - self._queue_wait_limit_seconds
+        if too_long > 0:
+            raise QueueFull(_whole_seconds(too_long))
+        if len(self._queue) >= self._queue_limit:
+            displaced = self._queue.newest_of_largest(waiting.client)
+            if displaced is None:
+                raise QueueFull(self._seconds_until_free())
+            self._queue.remove(displaced)
+            displaced.turn.set_exception(QueueFull(self._seconds_until_free()))
+        self._queue.append(waiting)
+
+    def _end(self, waiting: Waiting) -> None:
+        self._running.pop(waiting, None)
+        while len(self._running) < self._worker_count and (following := self._queue.pop()) is not None:
+            if not following.turn.done():  # else its client has gone, and it is about to leave
+                self._running[following] = time.monotonic()
+                following.turn.set_result(None)
+
+    def _remaining_seconds(self) -> float:
+        now = time.monotonic()
+        return sum(_remaining(waiting.seconds, now - since) for waiting, since in self._running.items())
+
+    def _seconds_until_free(self) -> int:
+        now = time.monotonic()
+        remaining = (_remaining(waiting.seconds, now - since) for waiting, since in self._running.items())
+        return _whole_seconds(min(remaining, default=0.0))
+
+
+def _remaining(expected: float, elapsed: float) -> float:
+    """Expected seconds until the end; what takes longer than was expected is expected to take as long again."""
+    return expected - elapsed if elapsed < expected else elapsed
+
+
+def _whole_seconds(seconds: float) -> int:
+    return max(1, math.ceil(seconds))

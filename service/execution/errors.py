@@ -6,6 +6,7 @@ ExecutionError
 - OutOfTime                the computation met its time limit and was killed
 - OutOfMemory              the computation met the memory limit of its process
 - WorkerDied               the process of the computation ended, and not by our hand
+- ClientGone               nobody waits for the answer any more
 """
 
 from __future__ import annotations
@@ -49,3 +50,7 @@ class OutOfMemory(ExecutionError):
 
 class WorkerDied(ExecutionError):
     """The process of the computation ended before it answered (killed from outside, or crashed)."""
+
+
+class ClientGone(ExecutionError):
+    """The client went away while its answer was computed; the answer has no reader."""

@@ -1,27 +1,31 @@
 """The only way to Redis: short waits, and none at all while it is known to be away.
 
-The first failure opens the circuit: requests do without Redis at once, while one background task asks until it answers
-again. So a dead Redis costs each request at most one short wait, and most requests nothing.
+Three states. *answers*: every call is tried. *slow*: answers came later than a cheap request waits for, which a busy
+event loop can also be the reason of; cheap requests do without, dear work, which may wait longer, still asks. *away*:
+a connection failed, or nothing came even for those who wait long; nobody asks. In the latter two one background task
+asks until there is an answer. So a dead Redis costs each request at most one short wait, and most requests nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar, cast, final
+from typing import Any, Literal, TypeVar, cast, final
 
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError, ResponseError
+from structlog.typing import FilteringBoundLogger
 
 from service.telemetry.metrics import Metrics, RedisOperation
 
 Answer = TypeVar("Answer")
+Circuit = Literal["answers", "slow", "away"]
 
 PROBE_SECONDS = 0.25
 PROBE_TIMEOUT_SECONDS = 1.0
-LATE_ANSWERS_UNTIL_AWAY = 3
+LATE_ANSWERS_UNTIL_SLOW = 3
 """A busy event loop can make one answer look late; a Redis that is away makes all of them late."""
 
 
@@ -35,32 +39,45 @@ class RedisAway(Exception):
 
 @final
 class RedisLink:
-    """A Redis client with a circuit breaker. `timeout_seconds` bounds every `attempt`."""
+    """A Redis client with a circuit breaker. `timeout_seconds` bounds every `attempt` that does not bring its own.
 
-    def __init__(self, url: str, timeout_seconds: float, metrics: Metrics) -> None:
+    Every change of the circuit is one event `redis` of the log, with its cause.
+    """
+
+    def __init__(
+        self, url: str, timeout_seconds: float, metrics: Metrics, logger: FilteringBoundLogger | None = None
+    ) -> None:
         self._client: Redis = _UNTYPED.from_url(
             url,
             socket_timeout=PROBE_TIMEOUT_SECONDS,
             socket_connect_timeout=PROBE_TIMEOUT_SECONDS,
             retry=Retry(NoBackoff(), 0),
         )
-        self._timeout_seconds = timeout_seconds
+        self.timeout_seconds = timeout_seconds
         self._metrics = metrics
-        self._available = False
+        self._logger = logger
+        self._circuit: Circuit | None = None
         self._late_answers = 0
         self._probe: asyncio.Task[None] | None = None
 
     @property
     def available(self) -> bool:
-        """Whether Redis answered last time."""
-        return self._available
+        """Whether Redis answered last time, in time."""
+        return self._circuit == "answers"
+
+    @property
+    def away(self) -> bool:
+        """Whether nobody asks."""
+        return self._circuit not in ("answers", "slow")
 
     async def start(self) -> None:
         """Ask once; if there is no answer, go on asking in the background."""
-        if await self._answers():
-            self._close_circuit()
+        failure = await self._failure()
+        if failure is None:
+            self._become("answers", "it answers")
         else:
-            self._open_circuit("connect")
+            self._metrics.redis_failed("connect")
+            self._become("away", failure)
 
     async def stop(self) -> None:
         """Stop asking and close all connections."""
@@ -75,52 +92,60 @@ class RedisLink:
         call: Callable[[Redis], Awaitable[Answer]],
         timeout_seconds: float | None = None,
     ) -> Answer:
-        """The answer of `call`. Raises RedisAway at once while the circuit is open, else after at most the timeout."""
-        if not self._available:
+        """The answer of `call`. Raises RedisAway at once where the circuit says so, else after at most the timeout.
+
+        `timeout_seconds`: for callers that can wait longer than a cheap request.
+        """
+        timeout = max(timeout_seconds or 0.0, self.timeout_seconds)
+        is_patient = timeout > self.timeout_seconds
+        if self.away or (self._circuit == "slow" and not is_patient):
             raise RedisAway
         try:
-            async with asyncio.timeout(timeout_seconds or self._timeout_seconds):
+            async with asyncio.timeout(timeout):
                 answer = await call(self._client)
         except TimeoutError as error:
             self._late_answers += 1
             self._metrics.redis_failed(operation)
-            if self._late_answers >= LATE_ANSWERS_UNTIL_AWAY:
-                self._open_circuit(operation)
+            if is_patient:
+                self._become("away", f"no answer to a {operation} within {timeout:g} s")
+            elif self._late_answers >= LATE_ANSWERS_UNTIL_SLOW and self._circuit == "answers":
+                self._become("slow", f"{self._late_answers} answers in a row took longer than {timeout:g} s")
             raise RedisAway from error
         except ResponseError as error:  # it answers, only not this (a key of another type, no memory left)
             self._metrics.redis_failed(operation)
             raise RedisAway from error
         except (RedisError, OSError) as error:
             self._metrics.redis_failed(operation)
-            self._open_circuit(operation)
+            self._become("away", f"{type(error).__name__} at a {operation}")
             raise RedisAway from error
         self._late_answers = 0
         return answer
 
-    async def _answers(self) -> bool:
+    async def _failure(self) -> str | None:
+        """Why Redis does not answer; None where it does."""
         try:
             async with asyncio.timeout(PROBE_TIMEOUT_SECONDS):
                 await cast("Any", self._client).ping()
-        except (RedisError, OSError):  # TimeoutError is an OSError
-            return False
-        return True
+        except TimeoutError:
+            return f"no answer to a ping within {PROBE_TIMEOUT_SECONDS:g} s"
+        except (RedisError, OSError) as error:
+            return f"{type(error).__name__} at a ping"
+        return None
 
-    def _close_circuit(self) -> None:
-        self._available = True
+    def _become(self, circuit: Circuit, cause: str) -> None:
+        """Change the circuit, if this is a change. Causes name kinds of errors, never addresses or passwords."""
+        if circuit != self._circuit:
+            self._circuit = circuit
+            self._metrics.redis_available.set(int(circuit == "answers"))
+            if self._logger is not None:
+                log = self._logger.info if circuit == "answers" else self._logger.warning
+                log("redis", circuit=circuit, cause=cause)
         self._late_answers = 0
-        self._metrics.redis_available.set(1)
-
-    def _open_circuit(self, operation: RedisOperation) -> None:
-        self._available = False
-        self._metrics.redis_available.set(0)
-        if operation == "connect":
-            self._metrics.redis_failed(operation)
-        if self._probe is None or self._probe.done():
+        if circuit != "answers" and (self._probe is None or self._probe.done()):
             self._probe = asyncio.get_running_loop().create_task(self._ask_until_it_answers())
 
     async def _ask_until_it_answers(self) -> None:
-        while True:
+        while self._circuit != "answers":
             await asyncio.sleep(PROBE_SECONDS)
-            if await self._answers():
-                self._close_circuit()
-                return
+            failure = await self._failure()
+            self._become("answers" if failure is None else "away", failure or "it answers again")

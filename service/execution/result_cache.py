@@ -1,26 +1,43 @@
 """Where results are kept: response bodies as JSON bytes, found by computation and digest.
 
 The digest covers the resource, the engine version and the whole request, so an entry never goes stale: it is only ever
-missing. What comes from outside this process is checked before it is believed; what fails the check is missing too.
+missing. What comes from outside this process is believed where its seal proves that a holder of the key stored it under
+this very name (`seals.py`); anything else, of any length, is missing too.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, final
+from typing import Any, Final, Protocol, TypeAlias, final
 
 from redis.asyncio import Redis
 
 from service.execution.redis_link import RedisAway, RedisLink
+from service.execution.seals import Seals
 from service.telemetry.metrics import Metrics
 
 KEY_PREFIX = "privacy_bounds"
-Validator = Callable[[str, str, bytes], bool]
-"""(computation name, digest, body) -> whether the body is that result."""
+LARGEST_ENTRY_BYTES: Final = 32 * 2**20
+"""More is never written, so more is not read either, whoever wrote it."""
+LONGEST_SEALED_INLINE: Final = 2**18
+"""A seal costs two nanoseconds a byte: beyond half a millisecond it is made and checked outside the event loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unsealed:
+    """A part of a command that is sealed when the command is sent."""
+
+    kind: str
+    name: str
+    body: bytes
+
+
+Part: TypeAlias = "str | bytes | int | Unsealed"
+Command: TypeAlias = tuple[Part, ...]
 
 
 class ResultCache(Protocol):
@@ -93,7 +110,7 @@ class RedisResultCache:
     """
 
     MAX_QUEUED = 4_096
-    MAX_QUEUED_BYTES = 32 * 2**20
+    MAX_QUEUED_BYTES = LARGEST_ENTRY_BYTES
     PIPELINE_LENGTH = 128
 
     def __init__(
@@ -101,17 +118,17 @@ class RedisResultCache:
         link: RedisLink,
         *,
         ttl_seconds: int,
-        is_result: Validator,
+        seals: Seals,
         metrics: Metrics,
         ground_truth_ttl_seconds: int | None = None,
     ) -> None:
         """`ground_truth_ttl_seconds`: for ground truths, where they are kept longer than other results."""
+        self.seals = seals
         self._link = link
         self._ttl_seconds = ttl_seconds
         self._ground_truth_ttl_seconds = ground_truth_ttl_seconds or ttl_seconds
-        self._is_result = is_result
         self._metrics = metrics
-        self._queue: deque[tuple[str | bytes | int, ...]] = deque()
+        self._queue: deque[Command] = deque()
         self._queued_bytes = 0
         self._writer: asyncio.Task[None] | None = None
 
@@ -122,43 +139,31 @@ class RedisResultCache:
         except RedisAway:
             return None
 
-    async def fetch(self, computation: str, digest: str) -> bytes | None:
-        """`get` for callers who want to know when Redis is away. Raises RedisAway."""
-        key = _result_key(computation, digest)
-        entry = await self._link.attempt("get", lambda client: client.get(key))
-        if entry is None:
-            return None
-        body = _unsealed(entry)
-        if body is None or not self._is_result(computation, digest, body):
-            self._metrics.bad_entry()
-            return None
-        return body
+    async def fetch(self, computation: str, digest: str, timeout_seconds: float | None = None) -> bytes | None:
+        """`get` for callers who want to know when Redis is away, and may wait longer. Raises RedisAway."""
+        return await self._fetch("result", computation, digest, timeout_seconds)
 
     def put(self, computation: str, digest: str, body: bytes) -> None:
         """Write a body soon."""
-        self.write("SET", _result_key(computation, digest), _sealed(body), "EX", self._ttl_seconds)
+        self._put("result", computation, digest, body, self._ttl_seconds)
 
     def put_ground_truth(self, computation: str, digest: str, body: bytes, question: str, entry: bytes) -> None:
         """Write a body that is kept longer, then the entry that names it (`precision.py`)."""
-        ttl = self._ground_truth_ttl_seconds
-        self.write("SET", _result_key(computation, digest), _sealed(body), "EX", ttl)
-        self.write("SET", _question_key(computation, question), _sealed(entry), "EX", ttl)
+        self._put("result", computation, digest, body, self._ground_truth_ttl_seconds)
+        self._put("digits", computation, question, entry, self._ground_truth_ttl_seconds)
 
-    async def ground_truth_entry(self, computation: str, question: str) -> bytes | None:
+    async def ground_truth_entry(
+        self, computation: str, question: str, timeout_seconds: float | None = None
+    ) -> bytes | None:
         """The entry of a question as it was written, or None."""
-        key = _question_key(computation, question)
         try:
-            found = await self._link.attempt("get", lambda client: client.get(key))
+            return await self._fetch("digits", computation, question, timeout_seconds)
         except RedisAway:
             return None
-        entry = None if found is None else _unsealed(found)
-        if entry is None and found is not None:
-            self._metrics.bad_entry()
-        return entry
 
-    def write(self, *command: str | bytes | int) -> None:
+    def write(self, *command: Part) -> None:
         """Send a command soon, after all commands given before."""
-        if not self._link.available:
+        if self._link.away:
             return
         size = _size(command)
         if len(self._queue) >= self.MAX_QUEUED or self._queued_bytes + size > self.MAX_QUEUED_BYTES:
@@ -174,13 +179,40 @@ class RedisResultCache:
         if self._writer is not None:
             await self._writer
 
+    def _put(self, kind: str, computation: str, name: str, body: bytes, ttl_seconds: int) -> None:
+        kind = f"{kind}:{computation}"
+        self.write("SET", _key(kind, name), Unsealed(kind, name, body), "EX", ttl_seconds)
+
+    async def _fetch(self, kind: str, computation: str, name: str, timeout_seconds: float | None) -> bytes | None:
+        kind = f"{kind}:{computation}"
+        key = _key(kind, name)
+        # Not GET: whoever may write there could make this process read half a gigabyte. Missing and empty look the
+        # same.
+        entry = await self._link.attempt(
+            "get", lambda client: client.getrange(key, 0, LARGEST_ENTRY_BYTES), timeout_seconds
+        )
+        if not entry:
+            return None
+        if len(entry) <= LONGEST_SEALED_INLINE:
+            body = self.seals.open(kind, name, entry)
+        else:
+            body = await asyncio.to_thread(self.seals.open, kind, name, entry)
+        if body is None:
+            self._metrics.bad_entry()
+        return body
+
     async def _empty_queue(self) -> None:
         while self._queue:
             commands = [self._queue.popleft() for _ in range(min(len(self._queue), self.PIPELINE_LENGTH))]
-            self._queued_bytes -= sum(map(_size, commands))
+            size = sum(map(_size, commands))
+            self._queued_bytes -= size
+            if size <= LONGEST_SEALED_INLINE:
+                sealed = self._sealed(commands)
+            else:
+                sealed = await asyncio.to_thread(self._sealed, commands)
             try:
                 # Nobody waits for a write, so it may take longer than what a request would wait.
-                refused = await self._link.attempt("write", partial(_send, commands), timeout_seconds=1.0)
+                refused = await self._link.attempt("write", partial(_send, sealed), timeout_seconds=1.0)
             except RedisAway:
                 self._queue.clear()
                 self._queued_bytes = 0
@@ -188,8 +220,17 @@ class RedisResultCache:
                 for _ in range(refused):
                     self._metrics.redis_failed("write")
 
+    def _sealed(self, commands: Sequence[Command]) -> list[list[str | bytes | int]]:
+        return [
+            [
+                self.seals.seal(part.kind, part.name, part.body) if isinstance(part, Unsealed) else part
+                for part in command
+            ]
+            for command in commands
+        ]
 
-async def _send(commands: Sequence[tuple[str | bytes | int, ...]], client: Redis) -> int:
+
+async def _send(commands: Sequence[Sequence[str | bytes | int]], client: Redis) -> int:
     """Send commands in one pipeline; how many of them Redis refused."""
     pipeline: Any = client.pipeline(transaction=False)  # the stubs of redis do not know this method's types
     for command in commands:
@@ -197,34 +238,13 @@ async def _send(commands: Sequence[tuple[str | bytes | int, ...]], client: Redis
     return sum(isinstance(answer, Exception) for answer in await pipeline.execute(raise_on_error=False))
 
 
-def _sealed(body: bytes) -> bytes:
-    """A body as an entry of Redis: JSON with the hash of the body, so that no digit of it can change unnoticed."""
-    return _seal(body) + body + SEAL_END
+def _size(command: Command) -> int:
+    return sum(
+        len(part.body) if isinstance(part, Unsealed) else len(part)
+        for part in command
+        if isinstance(part, bytes | Unsealed)
+    )
 
 
-def _unsealed(entry: bytes | str) -> bytes | None:
-    """The body of an entry; None where the entry is not what `_sealed` made of it."""
-    if not isinstance(entry, bytes) or not entry.endswith(SEAL_END):
-        return None
-    body = entry[SEAL_LENGTH : -len(SEAL_END)]
-    return body if entry[:SEAL_LENGTH] == _seal(body) else None
-
-
-def _seal(body: bytes) -> bytes:
-    return b'{"sha256":"%s","result":' % hashlib.sha256(body).hexdigest().encode()
-
-
-SEAL_LENGTH = len(_seal(b""))
-SEAL_END = b"}"
-
-
-def _size(command: tuple[str | bytes | int, ...]) -> int:
-    return sum(len(part) for part in command if isinstance(part, bytes))
-
-
-def _question_key(computation: str, question: str) -> str:
-    return f"{KEY_PREFIX}:digits:{computation}:{question}"
-
-
-def _result_key(computation: str, digest: str) -> str:
-    return f"{KEY_PREFIX}:result:{computation}:{digest}"
+def _key(kind: str, name: str) -> str:
+    return f"{KEY_PREFIX}:{kind}:{name}"

@@ -14,7 +14,8 @@ from service.computations.abstract import Computation
 from service.computations.digest import digest as request_digest
 from service.computations.violations import is_violation
 from service.execution.admission import COST_UNITS_PER_SECOND, Admission
-from service.execution.errors import ComputeBudgetExceeded, QueueFull
+from service.execution.client import LOCAL, Client
+from service.execution.errors import ClientGone, ComputeBudgetExceeded, QueueFull
 from service.execution.leases import Lease, RedisLeases
 from service.execution.precision import entry, named_digest, question_digest
 from service.execution.redis_link import RedisAway
@@ -42,12 +43,29 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class SharedResults:
-    """What processes share through Redis. Computations below `cost_floor` are stored there, but not looked up."""
+    """What processes share through Redis: results of computations that cost `cost_floor` or more.
+
+    Dear work waits up to `dear_timeout_seconds` for an answer of Redis, but not for longer than it would compute
+    itself.
+    """
 
     cache: RedisResultCache
     leases: RedisLeases
     cost_floor: int
     longest_lease_seconds: float
+    dear_timeout_seconds: float
+
+    def timeout_seconds(self, cost: int) -> float:
+        """How long work of this cost waits for one answer."""
+        return min(self.dear_timeout_seconds, cost / COST_UNITS_PER_SECOND)
+
+
+@dataclass(eq=False, slots=True)
+class Flight:
+    """A computation under way, and how many clients wait for it."""
+
+    task: asyncio.Task[Answer]
+    waiting: int = 0
 
 
 @final
@@ -73,9 +91,9 @@ class ComputationRunner:
         self._metrics = metrics
         self._largest_known_bodies = known_bodies
         self._known_bodies: OrderedDict[tuple[str, bytes], str] = OrderedDict()
-        self._flights: dict[str, asyncio.Task[Answer]] = {}
+        self._flights: dict[str, Flight] = {}
 
-    async def answer(self, computation: AnyComputation, raw: bytes) -> Answer:
+    async def answer(self, computation: AnyComputation, raw: bytes, client: Client = LOCAL) -> Answer:
         """The answer to a request as it was sent.
 
         A body that was answered before is known by its hash, so that a hit costs neither validation nor
@@ -88,23 +106,27 @@ class ComputationRunner:
             if body is not None:
                 self._metrics.result(computation.name, "memory")
                 return Answer(digest, body, "memory")
-        answer = await self.run(computation, parse_request(computation.request_type, raw))
+        answer = await self.run(computation, parse_request(computation.request_type, raw), client)
         self._know(key, answer.digest)
         return answer
 
-    async def run(self, computation: AnyComputation, request: BaseModel) -> Answer:
+    async def run(self, computation: AnyComputation, request: BaseModel, client: Client = LOCAL) -> Answer:
         """The answer to a validated request. Raises PrivacyComputationError or ExecutionError."""
         digest = request_digest(computation.name, self._engine_version, request)
         body = self._memory.lookup(computation.name, digest)
         if body is not None:
             answer = Answer(digest, body, "memory")
-        elif (precise := await self._more_precise(computation, request)) is not None:
-            answer = precise
-        elif self._is_cheap(cost := computation.cost(request)):
-            # No wait between lookup and store (but for ground truths): equal requests cannot overlap.
-            answer = self._computed(computation, request, digest, self._compute_inline(computation, request, digest))
         else:
-            answer = await self._join_flight(computation, request, digest, cost)
+            cost = computation.cost(request)
+            precise = await self._more_precise(computation, request, cost)
+            if precise is not None:
+                answer = precise
+            elif self._is_cheap(cost):
+                # No wait between lookup and store (but for ground truths): equal requests cannot overlap.
+                computed = self._compute_inline(computation, request, digest)
+                answer = self._computed(computation, request, digest, computed, cost)
+            else:
+                answer = await self._join_flight(computation, request, digest, cost, client)
         self._metrics.result(computation.name, answer.cache)
         return answer
 
@@ -118,26 +140,39 @@ class ComputationRunner:
                 return body
         return None
 
-    async def _more_precise(self, computation: AnyComputation, request: BaseModel) -> Answer | None:
+    async def _more_precise(self, computation: AnyComputation, request: BaseModel, cost: int) -> Answer | None:
         """A stored ground truth with more digits than the request asks for."""
         digits = computation.digits(request)
         if digits is None:
             return None
         name, question = computation.name, question_digest(computation.name, self._engine_version, request)
         found = self._memory.lookup(_entries_of(computation), question)
-        if found is None and self._shared is not None:
-            found = await self._shared.cache.ground_truth_entry(name, question)
+        shared = self._shared_for(cost)
+        if found is None and shared is not None:
+            found = await shared.cache.ground_truth_entry(name, question, shared.timeout_seconds(cost))
         digest = None if found is None else named_digest(found, name, self._engine_version, request, digits)
         if digest is None:
             return None
         body = self._memory.lookup(name, digest)
         if body is not None:
             return Answer(digest, body, "memory")
-        body = None if self._shared is None else await self._shared.cache.get(name, digest)
+        if shared is None:
+            return None
+        try:
+            body = await shared.cache.fetch(name, digest, shared.timeout_seconds(cost))
+        except RedisAway:
+            return None
         if body is None:
             return None
         self._memory.put(name, digest, body)
         return Answer(digest, body, "redis")
+
+    def _shared_for(self, cost: int) -> SharedResults | None:
+        """What results of this cost share; None for cheap ones, for which asking costs as much as computing.
+
+        They are not written either: a flood of them would drive dear results out of a Redis that is full.
+        """
+        return None if self._shared is None or cost < self._shared.cost_floor else self._shared
 
     def _is_cheap(self, cost: int) -> bool:
         try:
@@ -145,58 +180,88 @@ class ComputationRunner:
         except ComputeBudgetExceeded:
             self._metrics.rejected("budget")
             raise
-        return inline and (self._shared is None or cost < self._shared.cost_floor)
+        return inline and self._shared_for(cost) is None
 
-    async def _join_flight(self, computation: AnyComputation, request: BaseModel, digest: str, cost: int) -> Answer:
-        """Of equal requests under way, the first computes; all get its answer or its error."""
+    async def _join_flight(
+        self, computation: AnyComputation, request: BaseModel, digest: str, cost: int, client: Client
+    ) -> Answer:
+        """Of equal requests under way, the first computes; all get its answer or its error.
+
+        It is a task of its own: a client that goes away does not take the others' answer with it, the last one does.
+        """
         flight = self._flights.get(digest)
-        if flight is not None:
-            answer = await asyncio.shield(flight)
-            return Answer(digest, answer.body, "collapsed")
-        # A task of its own: a client that goes away does not take the others' answer with it.
-        flight = asyncio.get_running_loop().create_task(self._fly(computation, request, digest, cost))
-        self._flights[digest] = flight
-        flight.add_done_callback(lambda task: self._land(digest, task))
-        return await asyncio.shield(flight)
+        is_first = flight is None
+        if flight is None:
+            flight = Flight(
+                asyncio.get_running_loop().create_task(self._fly(computation, request, digest, cost, client))
+            )
+            self._flights[digest] = flight
+            flight.task.add_done_callback(lambda task: self._land(digest, task))
+        gone = asyncio.ensure_future(client.gone())
+        flight.waiting += 1
+        try:
+            await asyncio.wait((flight.task, gone), return_when=asyncio.FIRST_COMPLETED)
+            if not flight.task.done():
+                raise ClientGone
+            answer = flight.task.result()
+        finally:
+            gone.cancel()
+            flight.waiting -= 1
+            if not flight.waiting and not flight.task.done():
+                self._abandon(digest, flight)
+        return answer if is_first else Answer(digest, answer.body, "collapsed")
 
-    def _land(self, digest: str, flight: asyncio.Task[Answer]) -> None:
-        del self._flights[digest]
-        if not flight.cancelled():
-            flight.exception()  # retrieved, also when every client has gone
+    def _abandon(self, digest: str, flight: Flight) -> None:
+        """Nobody waits any more: the task ends, and with it its worker. Who asks from now on asks anew."""
+        self._flights.pop(digest, None)
+        flight.task.cancel()
+        self._metrics.computation_abandoned()
 
-    async def _fly(self, computation: AnyComputation, request: BaseModel, digest: str, cost: int) -> Answer:
+    def _land(self, digest: str, task: asyncio.Task[Answer]) -> None:
+        flight = self._flights.get(digest)
+        if flight is not None and flight.task is task:
+            del self._flights[digest]
+        if not task.cancelled():
+            task.exception()  # retrieved, also when every client has gone
+
+    async def _fly(
+        self, computation: AnyComputation, request: BaseModel, digest: str, cost: int, client: Client
+    ) -> Answer:
         lease: Lease | None = None
-        if self._shared is not None:
-            found = await self._ask_others(self._shared, computation, digest, cost)
+        shared = self._shared_for(cost)
+        inline = self._admission.runs_inline(cost)
+        if shared is not None:
+            found = await self._ask_others(shared, computation, digest, cost, takes_lease=not inline)
             if isinstance(found, bytes):
                 self._memory.put(computation.name, digest, found)
                 return Answer(digest, found, "redis")
             lease = found
         try:
-            if self._admission.runs_inline(cost):
+            if inline:
                 computed = self._compute_inline(computation, request, digest)
             else:
-                computed = await self._compute_in_worker(computation, request, digest, cost)
-            return self._computed(computation, request, digest, computed)
+                computed = await self._compute_in_worker(computation, request, digest, cost, client)
+            return self._computed(computation, request, digest, computed, cost)
         finally:
-            if self._shared is not None and lease is not None:
-                self._shared.leases.release(lease)
+            if shared is not None and lease is not None:
+                shared.leases.release(lease)
 
     async def _ask_others(
-        self, shared: SharedResults, computation: AnyComputation, digest: str, cost: int
+        self, shared: SharedResults, computation: AnyComputation, digest: str, cost: int, *, takes_lease: bool
     ) -> bytes | Lease | None:
         """The result from Redis; else the lease to compute it; None when Redis is away or the wait was too long."""
         seconds = min(2 + 4 * cost / COST_UNITS_PER_SECOND, shared.longest_lease_seconds)
+        timeout = shared.timeout_seconds(cost)
         loop = asyncio.get_running_loop()
         give_up, pause = loop.time() + seconds, FIRST_POLL_SECONDS
         try:  # one late answer is all that a request waits for
-            body = await shared.cache.fetch(computation.name, digest)
-            if body is not None:
+            body = await shared.cache.fetch(computation.name, digest, timeout)
+            if body is not None or not takes_lease:
                 return body
             while loop.time() < give_up:
-                lease = await shared.leases.acquire(digest, seconds)
+                lease = await shared.leases.acquire(digest, seconds, timeout)
                 # Asked after the lease: a holder stores its result before it gives the lease back.
-                body = await shared.cache.fetch(computation.name, digest)
+                body = await shared.cache.fetch(computation.name, digest, timeout)
                 if body is not None:
                     if lease is not None:
                         shared.leases.release(lease)
@@ -219,10 +284,10 @@ class ComputationRunner:
         return computed
 
     async def _compute_in_worker(
-        self, computation: AnyComputation, request: BaseModel, digest: str, cost: int
+        self, computation: AnyComputation, request: BaseModel, digest: str, cost: int, client: Client
     ) -> Computed:
         try:
-            with self._admission.place(cost):
+            async with self._admission.place(client.key, cost):
                 self._metrics.queue_depth.set(self._admission.admitted)
                 computed = await self._pool.compute(computation, request, digest, self._engine_version)
         except QueueFull:
@@ -247,7 +312,10 @@ class ComputationRunner:
         self._metrics.failed(computation.name, error)
         self._metrics.violated(int(is_violation(error)))
 
-    def _computed(self, computation: AnyComputation, request: BaseModel, digest: str, computed: Computed) -> Answer:
+    def _computed(
+        self, computation: AnyComputation, request: BaseModel, digest: str, computed: Computed, cost: int
+    ) -> Answer:
+        shared = self._shared_for(cost)
         self._memory.put(computation.name, digest, computed.body)
         digits = computation.digits(request)
         if digits is not None:
@@ -255,10 +323,10 @@ class ComputationRunner:
             question = question_digest(computation.name, self._engine_version, request)
             named = entry(digest, digits)
             self._memory.put(_entries_of(computation), question, named)
-            if self._shared is not None:
-                self._shared.cache.put_ground_truth(computation.name, digest, computed.body, question, named)
-        elif self._shared is not None:
-            self._shared.cache.put(computation.name, digest, computed.body)
+            if shared is not None:
+                shared.cache.put_ground_truth(computation.name, digest, computed.body, question, named)
+        elif shared is not None:
+            shared.cache.put(computation.name, digest, computed.body)
         return Answer(digest, computed.body, "computed", computed.seconds)
 
     def _know(self, key: tuple[str, bytes], digest: str) -> None:

@@ -1,20 +1,34 @@
-"""What runs inside a worker process. Importing this module is cheap: limits are set before numpy is loaded."""
+"""What runs inside a worker process: its limits, its end, and the computations that it is told to do.
+
+A worker is forked from a server process that has the numeric libraries loaded, and is given work when it has computed
+something once. It ends with the service, however that ends: the kernel kills it when its parent, the fork server,
+dies (Linux), which does so when the service does; and a thread of its own waits for the end of the service. It also
+ends at the time limit of its computation when nobody is there to end it.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import importlib
+import multiprocessing
 import os
 import resource
+import signal
 import sys
+import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel
 
 from service.computations.abstract import Computation
 from service.computations.violations import noted
 
+GRACE_SECONDS: Final = 1.0
+"""How much later than the service a worker enforces its time limit itself."""
+PR_SET_PDEATHSIG: Final = 1
 NUMERIC_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -52,24 +66,56 @@ class Raised:
         return error
 
 
-def initialise(memory_limit_bytes: int, niceness: int, modules: tuple[str, ...]) -> None:
-    """Limit this process, then import what computations need, so that no time limit pays for imports."""
-    for variable in NUMERIC_THREAD_VARIABLES:
-        os.environ[variable] = "1"
+def initialise(
+    memory_limit_bytes: int, niceness: int, modules: tuple[str, ...], warm_up: Callable[[], None] | None
+) -> None:
+    """Tie this process to the service, limit it, and do once what later computations should not wait for."""
+    end_with_service()
+    for number in (signal.SIGTERM, signal.SIGALRM):  # a handler in Python would wait for the end of a call into C
+        signal.signal(number, signal.SIG_DFL)
     if sys.platform == "linux":  # elsewhere the limit is not enforced, or counts shared libraries
         resource.setrlimit(resource.RLIMIT_DATA, (memory_limit_bytes, memory_limit_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.nice(niceness)
-    for module in modules:
+    for module in modules:  # loaded before the fork already, unless the fork server could not
         importlib.import_module(module)
+    if warm_up is not None:
+        warm_up()
 
 
-def run(computation: Computation[Any, Any], request: BaseModel, digest: str, engine_version: str) -> Computed | Raised:
+def end_with_service() -> None:
+    """See to it that this process does not outlive the service that it works for."""
+    parent = os.getppid()
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    service = multiprocessing.parent_process()
+    if service is None:
+        return
+    if os.getppid() != parent or not service.is_alive():  # it died before the kernel was asked to tell
+        os._exit(1)
+    threading.Thread(target=_exit_after, args=(service,), daemon=True).start()
+
+
+def _exit_after(service: Any) -> None:
+    service.join()
+    os._exit(1)
+
+
+def run(
+    computation: Computation[Any, Any], request: BaseModel, digest: str, engine_version: str, limit_seconds: float
+) -> Computed | Raised:
     """Compute one response body. Exceptions are values here: only the death of the process is an error of the pool."""
+    signal.setitimer(signal.ITIMER_REAL, limit_seconds + GRACE_SECONDS)  # its signal ends the process
     try:
         return compute_body(computation, request, digest, engine_version)
     except Exception as error:  # noqa: BLE001 - every failure of a computation belongs to its request
         return Raised.take_apart(error)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def ready() -> None:
+    """Answered by a process that has initialised itself."""
 
 
 def compute_body(computation: Computation[Any, Any], request: BaseModel, digest: str, engine_version: str) -> Computed:

@@ -1,7 +1,9 @@
-"""Worker processes for dear computations: killed at their time limit, limited in memory, started when first needed.
+"""Worker processes for dear computations: warm before they are needed, killed at their time limit, limited in memory.
 
 Each worker is a Pebble pool of one process. A pool of several processes shares one pipe, so that the death of an idle
 process breaks it for all; one process a pool keeps every death to one computation, and the next one gets a new pool.
+Processes are forked from a fork server that has loaded `preloaded_modules`, so that a killed one is replaced in a
+fraction of a second; that server has one thread and holds nothing of this process.
 Pebble pickles calls and results between this process and its own children; nothing else ever reaches those pipes.
 """
 
@@ -9,18 +11,23 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import os
+from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any, final
+from typing import Any, Final, final
 
 from pebble import ProcessExpired, ProcessPool
 from pydantic import BaseModel
 
 from service.computations.abstract import Computation
 from service.execution.errors import OutOfMemory, OutOfTime, WorkerDied
-from service.execution.worker import Computed, Raised, initialise, run
+from service.execution.worker import NUMERIC_THREAD_VARIABLES, Computed, Raised, initialise, ready, run
 from service.telemetry.metrics import Metrics
 
-CALLS_BEFORE_REPLACEMENT = 1_000
+CALLS_BEFORE_REPLACEMENT: Final = 1_000
+START_LIMIT_SECONDS: Final = 60.0
+LOOKED_AFTER_SECONDS: Final = 1.0
+FORK_SERVER: Final = "service.execution.fork_server"
 
 
 @final
@@ -36,11 +43,13 @@ class WorkerPool:
         niceness: int,
         preloaded_modules: tuple[str, ...],
         metrics: Metrics,
+        warm_up: Callable[[], None] | None = None,
     ) -> None:
+        """`warm_up`, a function of a module, is called in each process before it is given work."""
         self.worker_count = worker_count
         self._time_limit_seconds = time_limit_seconds
         self._memory_limit_bytes = memory_limit_bytes
-        self._initial_arguments = (memory_limit_bytes, niceness, preloaded_modules)
+        self._initial_arguments = (memory_limit_bytes, niceness, preloaded_modules, warm_up)
         self._metrics = metrics
         self._idle: asyncio.LifoQueue[ProcessPool | None] = asyncio.LifoQueue()
         for _ in range(worker_count):
@@ -48,16 +57,26 @@ class WorkerPool:
         self._started: set[ProcessPool] = set()
         self._starting: set[asyncio.Task[ProcessPool]] = set()
         self._retiring: set[asyncio.Task[None]] = set()
+        self._keeper: asyncio.Task[None] | None = None
         self._closed = False
+
+    async def start(self) -> None:
+        """Wait until one worker is warm; the others follow by themselves. Raises RuntimeError where none starts."""
+        worker = self._idle.get_nowait()
+        try:
+            worker = await self._replace(worker)
+        finally:
+            self._idle.put_nowait(worker)
+        self._keeper = asyncio.get_running_loop().create_task(self._keep())
 
     @property
     def alive(self) -> bool:
-        """Whether computations are taken. Workers need not have started for that."""
+        """Whether computations are taken."""
         return not self._closed
 
     @property
     def started(self) -> int:
-        """Worker processes that have been started and not been replaced."""
+        """Worker processes that are warm, at work or not."""
         return len(self._started)
 
     async def compute(
@@ -92,15 +111,40 @@ class WorkerPool:
     async def close(self) -> None:
         """Kill all workers; what they compute is lost."""
         self._closed = True
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.gather(self._keeper, return_exceptions=True)
         await asyncio.gather(*self._starting, return_exceptions=True)
         for worker in tuple(self._started):
             self._retire(worker)
         await asyncio.gather(*self._retiring)
 
+    async def _keep(self) -> None:
+        """Start what has not been started, and replace what died while nobody asked."""
+        while True:
+            # Without a wait in between, so that nobody finds the queue empty.
+            idle = [self._idle.get_nowait() for _ in range(self._idle.qsize())]
+            missing = next((place for place, worker in enumerate(idle) if worker is None or not worker.active), None)
+            worker = None if missing is None else idle.pop(missing)
+            for other in reversed(idle):
+                self._idle.put_nowait(other)
+            if missing is not None:
+                if worker is not None:
+                    self._metrics.worker_lost("idle")
+                try:
+                    worker = await self._replace(worker)
+                    continue
+                except RuntimeError:
+                    worker = None  # tried again later, or by who needs it
+                finally:
+                    self._idle.put_nowait(worker)
+            await asyncio.sleep(LOOKED_AFTER_SECONDS)
+
     async def _call(
         self, worker: ProcessPool, computation: Computation[Any, Any], request: BaseModel, digest: str, version: str
     ) -> Computed | Raised:
-        future = worker.schedule(run, (computation, request, digest, version), timeout=self._time_limit_seconds)
+        limit = self._time_limit_seconds
+        future = worker.schedule(run, (computation, request, digest, version, limit), timeout=limit)
         try:
             return await asyncio.wrap_future(future)
         except TimeoutError as error:
@@ -115,12 +159,20 @@ class WorkerPool:
             self._retire(worker)
         if self._closed:
             raise RuntimeError("the worker pool is closed")
-        # Starting a process takes tens of milliseconds, too long for the event loop. Who waits for it may be cancelled;
+        # Starting a process takes tenths of a second, too long for the event loop. Who waits for it may be cancelled;
         # the process is there all the same, and close() has to know it.
         starting = asyncio.get_running_loop().create_task(self._start())
         self._starting.add(starting)
         starting.add_done_callback(self._starting.discard)
-        return await asyncio.shield(starting)
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            starting.add_done_callback(self._retire_unused)
+            raise
+
+    def _retire_unused(self, starting: asyncio.Task[ProcessPool]) -> None:
+        if not starting.cancelled() and starting.exception() is None:
+            self._retire(starting.result())
 
     async def _start(self) -> ProcessPool:
         fresh = await asyncio.to_thread(_start, self._initial_arguments)
@@ -135,15 +187,23 @@ class WorkerPool:
 
 
 def _start(initial_arguments: tuple[Any, ...]) -> ProcessPool:
+    """A process that is ready for work."""
+    for variable in NUMERIC_THREAD_VARIABLES:  # read by numeric libraries where they are loaded: in the fork server
+        os.environ[variable] = "1"
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([FORK_SERVER, *initial_arguments[2]])  # of effect where none runs yet
     worker = ProcessPool(
         max_workers=1,
         max_tasks=CALLS_BEFORE_REPLACEMENT,
         initializer=initialise,
         initargs=initial_arguments,
-        context=multiprocessing.get_context("spawn"),
+        context=context,
     )
-    if not worker.active:  # asking is what starts it
-        raise RuntimeError("a worker did not start")
+    try:
+        worker.schedule(ready, timeout=START_LIMIT_SECONDS).result(START_LIMIT_SECONDS)
+    except Exception as error:
+        _stop(worker)
+        raise RuntimeError("a worker did not start") from error
     return worker
 
 

@@ -45,6 +45,8 @@ class Metrics:
         self._violations = counter("invariant_violations_total", defects)
 
         self._rejections = counter("rejected_total", "Requests refused before computing.", ("reason",))
+        unread = "Computations ended because no client waited for them any more."
+        self._abandoned = counter("abandoned_total", unread)
         early = "Worker processes that ended before their time."
         self._worker_losses = counter("worker_losses_total", early, ("reason",))
         self.queue_depth = gauge("queue_depth", "Computations that run in a worker process or wait for one.")
@@ -95,6 +97,10 @@ class Metrics:
     def rejected(self, reason: Rejection) -> None:
         """One request was refused by admission."""
         self._rejections.labels(reason).inc()
+
+    def computation_abandoned(self) -> None:
+        """One computation was ended because its last client had gone."""
+        self._abandoned.inc()
 
     def worker_lost(self, reason: WorkerLoss) -> None:
         """One worker process ended early, or a computation met its memory limit."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,11 +10,13 @@ import redis
 
 from service.execution.precision import entry, named_digest, question_digest
 from service.execution.redis_link import RedisLink
+from service.execution.seals import Seals
 from service.telemetry.metrics import Metrics
 from tests.execution.fakes import (
     DEAR,
     ENGINE_VERSION,
     FAKE,
+    SEAL_KEY,
     FakeRequest,
     computations_logged,
     counted,
@@ -37,8 +38,8 @@ def question_key(request: FakeRequest) -> str:
     return f"privacy_bounds:digits:fake:{question_digest(FAKE.name, ENGINE_VERSION, request)}"
 
 
-def sealed(body: bytes) -> bytes:
-    return b'{"sha256":"' + hashlib.sha256(body).hexdigest().encode() + b'","result":' + body + b"}"
+def sealed(request: FakeRequest, body: bytes) -> bytes:
+    return Seals([SEAL_KEY]).seal("digits:fake", question_digest(FAKE.name, ENGINE_VERSION, request), body)
 
 
 @pytest.mark.parametrize("cost", [1, DEAR])
@@ -108,11 +109,11 @@ async def test_an_altered_entry_is_a_miss_and_is_replaced(
             question_key(few),
             {
                 "seal": entry(stored.digest, 40),
-                "text": sealed(b"\xff\x00"),
-                "list": sealed(b"[40]"),
-                "digits": sealed(entry(stored.digest, 41)),
-                "digest": sealed(entry(other.digest, 40)),
-                "missing": sealed(entry(stored.digest, 40)),
+                "text": sealed(few, b"\xff\x00"),
+                "list": sealed(few, b"[40]"),
+                "digits": sealed(few, entry(stored.digest, 41)),
+                "digest": sealed(few, entry(other.digest, 40)),
+                "missing": sealed(few, entry(stored.digest, 40)),
             }[altered],
         )
         if altered == "missing":

@@ -13,9 +13,16 @@ import pytest
 import redis
 
 from service.execution.redis_link import RedisAway, RedisLink
-from service.execution.result_cache import InMemoryResultCache, RedisResultCache, ResultCache
+from service.execution.result_cache import (
+    LARGEST_ENTRY_BYTES,
+    LONGEST_SEALED_INLINE,
+    InMemoryResultCache,
+    RedisResultCache,
+    ResultCache,
+)
+from service.execution.seals import Seals
 from tests.conftest import RedisServer
-from tests.execution.fakes import FAKE, FakeResponse, counted, is_fake_result, make_metrics
+from tests.execution.fakes import FAKE, SEAL_KEY, FakeResponse, counted, make_metrics
 
 DIGEST = "sha256:" + "a" * 64
 OTHER = "sha256:" + "b" * 64
@@ -25,9 +32,30 @@ def body_of(digest: str, value: float = 1.0) -> bytes:
     return FakeResponse(digest=digest, engine_version="1", value=value).json_bytes()
 
 
-def sealed(body: bytes) -> bytes:
+def sealed(body: bytes, name: str = DIGEST, kind: str = "result:fake", key: str = SEAL_KEY) -> bytes:
     """An entry as it lies in Redis."""
-    return b'{"sha256":"' + hashlib.sha256(body).hexdigest().encode() + b'","result":' + body + b"}"
+    return Seals([key]).seal(kind, name, body)
+
+
+FORGED = {
+    "bytes": b"\x80\x04\x95not json",
+    "truncated": sealed(body_of(DIGEST))[:-3],
+    "truncated and closed": sealed(body_of(DIGEST))[:-4] + b"}",
+    "a digit changed": sealed(body_of(DIGEST)).replace(b"1.0", b"2.0"),
+    "a digit of the seal changed": sealed(body_of(DIGEST)).replace(b'":"', b'":"0', 1).replace(b'","', b'","', 1),
+    "longer": sealed(body_of(DIGEST)) + b" }",
+    "not sealed": body_of(DIGEST),
+    "another's name": sealed(body_of(OTHER), OTHER),
+    "another computation's": sealed(body_of(DIGEST), kind="result:other"),
+    "an entry of digits": sealed(body_of(DIGEST), kind="digits:fake"),
+    "without a key": b'{"sha256":"' + hashlib.sha256(body_of(DIGEST)).hexdigest().encode() + b'","result":{}}',
+    "another key": sealed(body_of(DIGEST), key="another key, which is also long enough"),
+    "null": b"null",
+    "deep": b"[" * 3000,
+    "encoding": '{"digest": "\xfc"}'.encode("latin-1"),
+    "long": sealed(body_of(DIGEST) + bytes(LONGEST_SEALED_INLINE), key="another key, which is also long enough"),
+    "longer than anything written": sealed(bytes(LARGEST_ENTRY_BYTES)),
+}
 
 
 @pytest.fixture(params=["memory", "redis"])
@@ -38,7 +66,7 @@ async def cache(request: pytest.FixtureRequest) -> AsyncIterator[ResultCache]:
     metrics = make_metrics()
     link = RedisLink(request.getfixturevalue("redis_url"), 1.0, metrics)
     await link.start()
-    yield RedisResultCache(link, ttl_seconds=60, is_result=is_fake_result, metrics=metrics)
+    yield RedisResultCache(link, ttl_seconds=60, seals=Seals([SEAL_KEY]), metrics=metrics)
     await link.stop()
 
 
@@ -85,44 +113,12 @@ def test_memory_is_bounded_in_bytes() -> None:
     assert cache.size_bytes == 6
 
 
-@pytest.mark.parametrize(
-    "entry",
-    [
-        b"",
-        b"\x80\x04\x95not json",
-        sealed(body_of(DIGEST))[:-3],
-        sealed(body_of(DIGEST))[:-4] + b"}",
-        sealed(body_of(DIGEST)).replace(b"1.0", b"2.0"),
-        body_of(DIGEST),
-        sealed(body_of(OTHER)),
-        sealed(b"not json"),
-        sealed(b""),
-        b"{}",
-        b"null",
-        b"[" * 3000,
-        '{"digest": "ü"}'.encode("latin-1"),
-    ],
-    ids=[
-        "empty",
-        "bytes",
-        "truncated",
-        "truncated and closed",
-        "a digit changed",
-        "not sealed",
-        "foreign digest",
-        "sealed nonsense",
-        "sealed nothing",
-        "other object",
-        "null",
-        "deep",
-        "encoding",
-    ],
-)
+@pytest.mark.parametrize("entry", FORGED.values(), ids=FORGED)
 async def test_entries_that_are_not_the_result_are_missing(redis_url: str, entry: bytes) -> None:
     metrics = make_metrics()
     link = RedisLink(redis_url, 1.0, metrics)
     await link.start()
-    cache = RedisResultCache(link, ttl_seconds=60, is_result=is_fake_result, metrics=metrics)
+    cache = RedisResultCache(link, ttl_seconds=60, seals=Seals([SEAL_KEY]), metrics=metrics)
     with redis.Redis.from_url(redis_url) as client:
         client.set(f"privacy_bounds:result:fake:{DIGEST}", entry)
     assert await cache.get(FAKE.name, DIGEST) is None
@@ -134,7 +130,7 @@ async def test_a_key_of_another_type_is_missing_and_redis_stays_in_use(redis_url
     metrics = make_metrics()
     link = RedisLink(redis_url, 1.0, metrics)
     await link.start()
-    cache = RedisResultCache(link, ttl_seconds=60, is_result=is_fake_result, metrics=metrics)
+    cache = RedisResultCache(link, ttl_seconds=60, seals=Seals([SEAL_KEY]), metrics=metrics)
     with redis.Redis.from_url(redis_url) as client:
         client.rpush(f"privacy_bounds:result:fake:{DIGEST}", "list")
     assert await cache.get(FAKE.name, DIGEST) is None
@@ -149,13 +145,13 @@ async def test_entries_are_json(redis_url: str) -> None:
     metrics = make_metrics()
     link = RedisLink(redis_url, 1.0, metrics)
     await link.start()
-    cache = RedisResultCache(link, ttl_seconds=60, is_result=is_fake_result, metrics=metrics)
+    cache = RedisResultCache(link, ttl_seconds=60, seals=Seals([SEAL_KEY]), metrics=metrics)
     cache.put(FAKE.name, DIGEST, body_of(DIGEST))
     await cache.settle()
     with redis.Redis.from_url(redis_url) as client:
         entry = client.get(f"privacy_bounds:result:fake:{DIGEST}")
     assert entry == sealed(body_of(DIGEST))
-    assert json.loads(entry)["result"] == json.loads(body_of(DIGEST))
+    assert json.loads(entry)["sealed"] == json.loads(body_of(DIGEST))
     await link.stop()
 
 
@@ -163,7 +159,7 @@ async def test_entries_expire(redis_url: str) -> None:
     metrics = make_metrics()
     link = RedisLink(redis_url, 1.0, metrics)
     await link.start()
-    cache = RedisResultCache(link, ttl_seconds=60, is_result=is_fake_result, metrics=metrics)
+    cache = RedisResultCache(link, ttl_seconds=60, seals=Seals([SEAL_KEY]), metrics=metrics)
     cache.put(FAKE.name, DIGEST, body_of(DIGEST))
     await cache.settle()
     with redis.Redis.from_url(redis_url) as client:
@@ -171,11 +167,24 @@ async def test_entries_expire(redis_url: str) -> None:
     await link.stop()
 
 
+@pytest.mark.parametrize("size", [0, LONGEST_SEALED_INLINE, 2**22])
+async def test_values_of_any_length_come_back(redis_url: str, size: int) -> None:
+    metrics = make_metrics()
+    link = RedisLink(redis_url, 1.0, metrics)
+    await link.start()
+    cache = RedisResultCache(link, ttl_seconds=60, seals=Seals([SEAL_KEY]), metrics=metrics)
+    body = body_of(DIGEST) + bytes(size)
+    cache.put(FAKE.name, DIGEST, body)
+    await cache.settle()
+    assert await cache.get(FAKE.name, DIGEST) == body
+    await link.stop()
+
+
 async def test_a_killed_redis_is_a_miss_and_a_metric_and_is_used_again_when_it_is_back(own_redis: RedisServer) -> None:
     metrics = make_metrics()
     link = RedisLink(own_redis.url, 0.5, metrics)
     await link.start()
-    cache = RedisResultCache(link, ttl_seconds=60, is_result=is_fake_result, metrics=metrics)
+    cache = RedisResultCache(link, ttl_seconds=60, seals=Seals([SEAL_KEY]), metrics=metrics)
     cache.put(FAKE.name, DIGEST, body_of(DIGEST))
     await cache.settle()
     assert await cache.get(FAKE.name, DIGEST) is not None
@@ -233,7 +242,7 @@ async def test_a_write_queue_that_is_full_forgets_and_counts(redis_url: str) -> 
     metrics = make_metrics()
     link = RedisLink(redis_url, 1.0, metrics)
     await link.start()
-    cache = RedisResultCache(link, ttl_seconds=60, is_result=is_fake_result, metrics=metrics)
+    cache = RedisResultCache(link, ttl_seconds=60, seals=Seals([SEAL_KEY]), metrics=metrics)
     for _ in range(RedisResultCache.MAX_QUEUED + 7):
         cache.put(FAKE.name, DIGEST, body_of(DIGEST))
     assert counted(metrics, 'privacy_bounds_redis_failures_total{operation="write"}') == 7

@@ -227,16 +227,49 @@ async def test_a_result_of_another_process_is_used(metrics: Metrics, link: Redis
     await pool.close()
 
 
-async def test_cheap_results_are_stored_but_not_looked_up(metrics: Metrics, link: RedisLink) -> None:
+async def test_cheap_results_are_neither_stored_nor_looked_up(
+    metrics: Metrics, link: RedisLink, redis_url: str
+) -> None:
+    """So a flood of them drives nothing out of a Redis that is full."""
     pool = make_pool(metrics)
-    for _ in range(2):
-        shared = make_shared(link, metrics, cost_floor=INLINE + 1)
-        answer = await make_runner(metrics, pool, shared).answer(FAKE, sent())
-        assert answer.cache == "computed"
-        await shared.cache.settle()
-    elsewhere = make_runner(metrics, pool, make_shared(link, metrics))
-    assert await elsewhere.find((FAKE.name,), answer.digest) == answer.body
+    for digits in (None, 25):
+        for _ in range(2):
+            shared = make_shared(link, metrics, cost_floor=INLINE + 1)
+            answer = await make_runner(metrics, pool, shared).run(FAKE, FakeRequest(digits=digits))
+            assert answer.cache == "computed"
+            await shared.cache.settle()
+    with redis.Redis.from_url(redis_url) as client:
+        assert list(client.scan_iter("privacy_bounds:*")) == []
     await pool.close()
+
+
+async def test_the_lease_of_dear_work_holds_under_load(metrics: Metrics, redis_url: str, tmp_path: Path) -> None:
+    """Answers come later than cheap work waits for: it does without Redis, and dear work does not."""
+    links = [RedisLink(redis_url, 0.003, metrics) for _ in range(2)]
+    pool, log = make_pool(metrics, worker_count=2), tmp_path / "log"
+    await pool.start()
+    busy = True
+
+    async def load() -> None:
+        while busy:
+            time.sleep(0.02)  # noqa: ASYNC251 - this is the load
+            await asyncio.sleep(0)
+
+    for link in links:
+        await link.start()
+    loading = asyncio.create_task(load())
+    runners = [make_runner(metrics, pool, make_shared(link, metrics)) for link in links]
+    for number in range(3):
+        request = FakeRequest(action="sleep", amount=0.3 + number / 100, cost=10 * DEAR, log=str(log))
+        cheap = [runner.run(FAKE, FakeRequest(amount=float(number))) for runner in runners]
+        answers = await asyncio.gather(*(runner.run(FAKE, request) for runner in runners), *cheap)
+        assert answers[0].body == answers[1].body
+    busy = False
+    await loading
+    assert computations_logged(log) == 3
+    await pool.close()
+    for link in links:
+        await link.stop()
 
 
 async def test_a_corrupt_entry_is_computed_anew_and_replaced(
@@ -343,6 +376,7 @@ async def main(url, request):
     await link.start()
     pool, shared = make_pool(metrics), make_shared(link, metrics)
     runner = make_runner(metrics, pool, shared)
+    await pool.start()
     print("ready", flush=True)
     sys.stdin.readline()
     answers = await asyncio.gather(*(runner.run(FAKE, FakeRequest.model_validate_json(request)) for _ in range(5)))

@@ -17,8 +17,11 @@ from tests.conftest import free_port
 
 
 @contextmanager
-def served(directory: Path, **settings: str) -> Iterator[httpx2.Client]:
-    """`privacy-bounds serve` in a process of its own, with a client that talks to it."""
+def served(directory: Path, *killed: int, **settings: str) -> Iterator[httpx2.Client]:
+    """`privacy-bounds serve` in a process of its own, with a client that talks to it.
+
+    `killed`: exit codes that are meant, beside those of SIGTERM.
+    """
     port = free_port()
     environment = os.environ | {f"PRIVACY_BOUNDS_{name.upper()}": value for name, value in settings.items()}
     with (directory / "server.log").open("w") as log:
@@ -32,8 +35,9 @@ def served(directory: Path, **settings: str) -> Iterator[httpx2.Client]:
             yield client
         finally:
             client.close()
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(timeout=30) in (0, -signal.SIGTERM)
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+            assert process.wait(timeout=30) in (0, -signal.SIGTERM, *killed)
 
 
 def wait_until_live(client: httpx2.Client, process: subprocess.Popen[bytes]) -> None:

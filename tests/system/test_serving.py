@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
 import subprocess
@@ -17,6 +18,7 @@ import psutil
 import pytest
 
 from tests.conftest import RedisServer
+from tests.execution.fakes import SEAL_KEY
 from tests.system.servers import served
 
 DPSGD = {
@@ -24,10 +26,6 @@ DPSGD = {
     "questions": [{"type": "reconstruction", "baseline_success": 0.001}, {"type": "epsilon", "delta": 1e-5}],
 }
 GAUSSIAN = {"mechanism": {"type": "gaussian", "noise_multiplier": 2.0}, "questions": [{"type": "advantage"}]}
-
-
-def children_of(client: httpx2.Client) -> list[psutil.Process]:
-    return psutil.Process(client.process_id).children(recursive=True)  # type: ignore[attr-defined]
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +85,43 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     assert b"Traceback" not in missing.stderr
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("MAX_COST", "many", "PRIVACY_BOUNDS_MAX_COST is not accepted: "),
+        (
+            "TIME_LIMIT_SECONDS",
+            "-1",
+            "PRIVACY_BOUNDS_TIME_LIMIT_SECONDS is not accepted: input should be greater than 0.",
+        ),
+        (
+            "REDIS_ULR",
+            "redis://:sekrit@x",
+            "PRIVACY_BOUNDS_REDIS_ULR is not a setting; did you mean PRIVACY_BOUNDS_REDIS_URL?",
+        ),
+        ("SEAL_KEY", "sekrit", "PRIVACY_BOUNDS_SEAL_KEY is not accepted: each key must have at least 32 characters."),
+        ("SEAL_KEY", "[sekrit", "PRIVACY_BOUNDS_SEAL_KEY is not accepted: "),
+        ("REDIS_URL", "sekrit://x", "PRIVACY_BOUNDS_REDIS_URL is not accepted: "),
+        ("REDIS_URL", "redis://sekrit:port", "PRIVACY_BOUNDS_REDIS_URL is not accepted: "),
+        ("TRUSTED_PROXIES", "10.0.0.0/8, nowhere", "PRIVACY_BOUNDS_TRUSTED_PROXIES is not accepted: "),
+    ],
+)
+def test_a_wrong_setting_is_one_sentence(name: str, value: str, said: str) -> None:
+    started = subprocess.run(
+        [sys.executable, "-m", "service.cli", "serve"],
+        env=os.environ | {f"PRIVACY_BOUNDS_{name}": value},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (started.returncode, started.stdout) == (2, "")
+    [sentence] = started.stderr.splitlines()
+    assert sentence.startswith(f"privacy-bounds: {said}")
+    assert sentence[-1] in ".?"
+    assert "sekrit" not in sentence.lower()
+
+
 def test_the_command_line_answers_without_a_web_framework() -> None:
     script = (
         "import sys, service.cli\n"
@@ -104,16 +139,21 @@ def test_the_command_line_answers_without_a_web_framework() -> None:
     assert (run.returncode, run.stderr) == (0, b"")
 
 
+def workers_of(client: httpx2.Client) -> list[psutil.Process]:
+    """Processes that do nothing but compute: children of the fork server, which is a child of the service."""
+    return [grandchild for child in psutil.Process(client.process_id).children() for grandchild in child.children()]  # type: ignore[attr-defined]
+
+
 def test_dear_work_runs_in_a_process_that_may_die(tmp_path: Path) -> None:
-    """Everything is dear here. A real SIGKILL costs one request; the next one is answered."""
+    """Everything is dear here. A real SIGKILL costs one request at most; the next one is answered."""
     with served(tmp_path, inline_cost_limit="0", worker_count="1") as client:
-        assert children_of(client) == [], "no worker before it is needed"
-        first = client.post("/v1/bounds", json=GAUSSIAN)
+        assert client.get("/readyz").status_code == 200
+        [worker] = workers_of(client)
+        first = client.post("/v1/bounds", json=DPSGD)
         assert first.status_code == 200
-        workers = [child for child in children_of(client) if "spawn_main" in " ".join(child.cmdline())]
-        assert len(workers) == 1
-        workers[0].kill()
-        again = client.post("/v1/bounds", json=GAUSSIAN | {"relative_tolerance": 1e-8})
+        assert workers_of(client) == [worker], "warm before it was needed, and kept"
+        worker.kill()
+        again = client.post("/v1/bounds", json=DPSGD | {"relative_tolerance": 1e-8})
         assert again.status_code == 200
         assert again.json()["answers"] == first.json()["answers"]
 
@@ -141,7 +181,7 @@ def test_too_dear_is_refused_with_the_estimate_and_the_limit(tmp_path: Path) -> 
 def test_results_are_shared_through_redis_and_survive_its_death(own_redis: RedisServer, tmp_path: Path) -> None:
     (tmp_path / "1").mkdir()
     (tmp_path / "2").mkdir()
-    shared = {"redis_url": own_redis.url, "redis_cost_floor": "0", "redis_timeout_seconds": "0.5"}
+    shared = {"redis_url": own_redis.url, "seal_key": SEAL_KEY, "redis_cost_floor": "0", "redis_timeout_seconds": "0.5"}
     with served(tmp_path / "1", **shared) as one, served(tmp_path / "2", **shared) as two:
         computed = one.post("/v1/bounds", json=DPSGD)
         assert computed.headers["cache-status"] == "privacy-bounds; fwd=miss; stored"
@@ -166,6 +206,15 @@ def test_results_are_shared_through_redis_and_survive_its_death(own_redis: Redis
             assert time.monotonic() < deadline
             time.sleep(0.05)
         assert two.post("/v1/bounds", json=DPSGD | {"relative_tolerance": 1e-8}).status_code == 200
+    events = [json.loads(line) for line in (tmp_path / "2" / "server.log").read_text().splitlines()]
+    changes = [event for event in events if event["event"] == "redis"]
+    assert [(event["circuit"], event["level"]) for event in changes] == [
+        ("answers", "info"),
+        ("away", "warning"),
+        ("answers", "info"),
+    ], "each change once"
+    assert all(event["cause"] for event in changes)
+    assert "ConnectionError" in changes[1]["cause"]
 
 
 def test_the_log_is_json_with_one_event_a_request(tmp_path: Path) -> None:

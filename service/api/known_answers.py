@@ -1,0 +1,62 @@
+"""Questions whose answers were published: compared for readiness, and computed by a worker before it is given work."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+from api_schemas.bounds import BoundsRequest, NumberAnswer
+from service.computations.bounds import BOUNDS
+from service.engine_version import ENGINE_VERSION
+
+NO_DIGEST: Final = "sha256:" + "0" * 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownAnswer:
+    """A question whose answer was published to `tolerance` (absolute)."""
+
+    source: str
+    mechanism: dict[str, Any]
+    question: dict[str, Any]
+    published: float
+    tolerance: float
+
+    def disagreement(self) -> str | None:
+        """What is wrong with our answer; None when it encloses the published value and is as narrow as it should be."""
+        sent = {"mechanism": self.mechanism, "questions": [self.question]}
+        request = BoundsRequest.model_validate_json(json.dumps(sent))
+        answer = BOUNDS.response(request, NO_DIGEST, ENGINE_VERSION).answers[0]
+        if not isinstance(answer, NumberAnswer) or answer.lower is None or answer.upper is None:
+            return f"{self.source}: not a number with an enclosure"
+        if not answer.lower - self.tolerance <= self.published <= answer.upper + self.tolerance:
+            return f"{self.source}: {self.published!r} is outside [{answer.lower!r}, {answer.upper!r}]"
+        if answer.upper - answer.lower > 1e-6 * self.published:
+            return f"{self.source}: the enclosure is wider than it was when this version was made"
+        return None
+
+
+KNOWN_ANSWERS: Final = (
+    KnownAnswer(
+        source="Abramowitz and Stegun, Table 26.1, 2 P(1/2) - 1",
+        mechanism={"type": "gaussian", "noise_multiplier": 1.0},
+        question={"type": "advantage"},
+        published=0.38292_49225_48026,
+        tolerance=2e-15,
+    ),
+    KnownAnswer(
+        source="reference case C1: gamma(1/1000) on which contour inversion and convolution agree",
+        mechanism={"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000},
+        question={"type": "reconstruction", "baseline_success": 0.001},
+        published=4.06844_78811_4255e-3,
+        tolerance=1e-16,
+    ),
+)
+"""One for each engine."""
+
+
+def warm_up() -> None:
+    """Compute every known answer once: each engine has then made what it makes on its first call."""
+    for known in KNOWN_ANSWERS:
+        known.disagreement()

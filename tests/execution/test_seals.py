@@ -1,0 +1,89 @@
+"""Who has no key seals nothing; whose key was replaced is still read."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from service.execution.leases import RedisLeases
+from service.execution.redis_link import RedisLink
+from service.execution.result_cache import RedisResultCache
+from service.execution.seals import Seals
+from tests.execution.fakes import make_metrics
+
+OLD, NEW = "the key of last year, which is long", "the key of this year, which is long"
+
+
+def test_the_first_key_seals_and_all_open() -> None:
+    old, both, new = Seals([OLD]), Seals([NEW, OLD]), Seals([NEW])
+    entry = old.seal("result:bounds", "name", b"{}")
+    assert both.open("result:bounds", "name", entry) == b"{}"
+    assert new.open("result:bounds", "name", entry) is None
+    assert new.open("result:bounds", "name", both.seal("result:bounds", "name", b"{}")) == b"{}"
+    assert old.open("result:bounds", "name", both.seal("result:bounds", "name", b"{}")) is None
+
+
+def test_without_keys_nobody_else_can_open() -> None:
+    one, two = Seals(), Seals()
+    assert not one.shared
+    assert one.open("k", "n", one.seal("k", "n", b"body")) == b"body"
+    assert two.open("k", "n", one.seal("k", "n", b"body")) is None
+
+
+def test_kind_name_and_body_do_not_run_into_each_other() -> None:
+    seals = Seals([OLD])
+    entry = seals.seal("ab", "cd", b"ef")
+    for kind, name in (("a", "bcd"), ("abc", "d"), ("", "abcd"), ("abcd", "")):
+        assert seals.open(kind, name, entry) is None
+
+
+def test_no_single_change_goes_unnoticed() -> None:
+    seals, rng = Seals([OLD]), random.Random(11)
+    body = b'{"value": 0.84, "more": "' + bytes(rng.randrange(97, 123) for _ in range(60)) + b'"}'
+    entry = seals.seal("result:bounds", "name", body)
+    for place in range(len(entry)):
+        for changed in (
+            entry[:place] + bytes([entry[place] ^ 1]) + entry[place + 1 :],
+            entry[:place] + entry[place + 1 :],
+        ):
+            assert seals.open("result:bounds", "name", changed) is None, place
+
+
+async def with_redis(url: str) -> tuple[RedisLink, RedisLeases, RedisResultCache]:
+    metrics = make_metrics()
+    link = RedisLink(url, 1.0, metrics)
+    await link.start()
+    cache = RedisResultCache(link, ttl_seconds=60, seals=Seals([OLD]), metrics=metrics)
+    return link, RedisLeases(link, cache), cache
+
+
+@pytest.mark.parametrize(
+    "forged", [b"somebody", b"", b"x" * 5000, Seals([NEW]).seal("lease", "sha256:0", b'{"token":"a","until":9e99}')]
+)
+async def test_a_lease_that_nobody_gave_is_not_waited_for(redis_url: str, forged: bytes) -> None:
+    link, leases, _ = await with_redis(redis_url)
+    await link.attempt("lease", lambda client: client.set("privacy_bounds:lease:sha256:0", forged, px=60_000))
+    assert await leases.acquire("sha256:0", 5.0) is not None
+    await link.stop()
+
+
+async def test_a_lease_kept_beyond_its_end_is_not_waited_for(redis_url: str) -> None:
+    link, leases, _ = await with_redis(redis_url)
+    lease = await leases.acquire("sha256:0", 0.3)
+    assert lease is not None
+    await link.attempt("lease", lambda client: client.set(lease.key, lease.value, px=60_000))  # by who can write there
+    assert await leases.acquire("sha256:0", 5.0) is None
+    await asyncio.sleep(0.31)
+    assert await leases.acquire("sha256:0", 5.0) is not None
+    await link.stop()
+
+
+async def test_a_lease_of_another_result_is_not_one_of_this(redis_url: str) -> None:
+    link, leases, _ = await with_redis(redis_url)
+    other = await leases.acquire("sha256:1", 60.0)
+    assert other is not None
+    await link.attempt("lease", lambda client: client.set("privacy_bounds:lease:sha256:0", other.value, px=60_000))
+    assert await leases.acquire("sha256:0", 5.0) is not None
+    await link.stop()
