@@ -82,7 +82,7 @@ class GaussianTruth:
 
     def level(self, alpha: float) -> mpf:
         low, high = mpf(-5000), mpf(5000)
-        for _ in range(400):
+        for _ in range(140):  # to 1e-38
             middle = (low + high) / 2
             low, high = (middle, high) if self.rate(middle) > alpha else (low, middle)
         return (low + high) / 2
