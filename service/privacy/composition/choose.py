@@ -93,11 +93,9 @@ def pair(
             return lines
         return _with_second(lines, steps, sensitivity, options)
     beside = None if method == "contour" else _beside_two_points(steps, sensitivity)
-    if beside is not None:
-        return beside
-    if method == "auto":
-        return _discretised(steps, sensitivity, options)
-    raise _refusal(mechanism, method)
+    if beside is None and method != "auto":
+        raise _refusal(mechanism, method)
+    return beside or _discretised(steps, sensitivity, options)
 
 
 def methods_for(

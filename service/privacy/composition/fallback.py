@@ -11,8 +11,9 @@ processing. So
 
 Chernoff and Hoelder add, for tilts s > 1, power <= alpha^{1-1/s} e^{K(s)/s} and
 delta(eps) <= e^{K(s) - (s-1) eps} (1/s)(1-1/s)^{s-1}; and for 0 < s < 1, by Markov at the threshold ln(1/alpha),
-beta(alpha) <= e^{K(s)} alpha^{-(1-s)}, and 1 - delta(eps) = E0 min(w, e^eps) <= e^{K(s) + (1-s) eps}. The moments are those of the law cut at far jumps; each of these bounds holds
-for what the cut keeps, and the mass of H1 beyond it is added.
+beta(alpha) <= e^{K(s)} alpha^{-(1-s)}, and 1 - delta(eps) = E0 min(w, e^eps) <= e^{K(s) + (1-s) eps}. The moments are
+those of the law cut at far jumps; each of these bounds holds for what the cut keeps, and the mass of H1 beyond it is
+added.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ _SLACK = 1e-12
 
 
 class FallbackBounds:
-    """See the module; `log_unsampled` is ln q (-inf: bounds by q say nothing then) and `transform` may be None where the
-    moments cannot be evaluated.
+    """See the module; `log_unsampled` is ln q (where it is -inf, bounds by q say nothing) and `transform` may be None
+    where the moments cannot be evaluated.
     """
 
     def __init__(
