@@ -1,4 +1,4 @@
-"""Random runs of mixed parts of all kinds: how wide `auto` answers are, at what cost, and why the rest is not narrow."""
+"""Random runs of mixed parts: how wide `auto` answers are, at what cost, and why some are not narrow."""
 
 from __future__ import annotations
 

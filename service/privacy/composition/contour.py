@@ -170,7 +170,7 @@ class ContourTradeOff(AbstractTradeOff):
     # Underflow, overflow and empty logarithms are part of the bounds: NaN never passes `Readings.tighten`.
     @np.errstate(all="ignore")
     def _read_rates(self, alpha: FloatArray, rows: int) -> CurvePoints:
-        """Points whose power (`rows` 1), or that and type II error (2), are narrow where lines can make them so."""
+        """Points; their power (`rows` 1), or that and their type II error (2), as narrow as lines can make them."""
         n = len(alpha)
         known = Readings(np.stack([np.log(alpha), np.full(n, -np.inf), np.full(n, -np.inf)]), np.zeros((3, n)))
         known.upper[1], known.upper[2] = np.log1p(-alpha), np.inf
@@ -232,8 +232,9 @@ class ContourTradeOff(AbstractTradeOff):
         return known
 
     def _read_profile_at(self, cut: int, places: IndexArray, epsilon: FloatArray, known: Readings) -> bool:
-        """Read the profile at some places on the lines of one cut, where it is deep enough and the ladder reaches; False
-        where lines have no end.
+        """Read the profile at some places on the lines of one cut, where it is deep enough and the ladder reaches.
+
+        False where lines have no end.
         """
         ladder = self._ladder(CUT_DIGITS[cut])
         if ladder is None or len(places) == 0:

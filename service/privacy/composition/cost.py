@@ -289,7 +289,7 @@ def _of_one(step: AbstractStep, sensitivity: float) -> Tariff:
 
 
 def _beside_two_points(steps: Steps) -> Tariff | None:
-    """Every reading of the other step or sum, at two thresholds for each of the losses; points by some sixty profiles."""
+    """Readings of the other step or sum at two thresholds for each of the losses; a point is some sixty profiles."""
     shifts = shifts_beside(steps, 1.0)
     if shifts is None:
         return None

@@ -39,8 +39,8 @@ _SLACK = 1e-12
 
 
 class FallbackBounds:
-    """See the module; `log_unsampled` is ln q (-inf: bounds by q say nothing then) and `transform` may be None where the
-    moments cannot be evaluated.
+    """See the module; `log_unsampled` is ln q (where it is -inf, bounds by q say nothing) and `transform` may be None
+    where the moments cannot be evaluated.
     """
 
     def __init__(

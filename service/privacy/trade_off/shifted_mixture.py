@@ -1,7 +1,7 @@
 """A curve and a loss of a few values beside it: readings of the curve at shifted thresholds.
 
-Let the loss be R + A, A independent of R with values a_j of masses q_j under H1. Given A = a, a test of level eps on the
-sum is one of level eps - a on R, so for every real eps
+Let the loss be R + A, A independent of R with values a_j of masses q_j under H1. Given A = a, a test of level eps on
+the sum is one of level eps - a on R, so for every real eps
 
     delta(eps) = sum_j q_j delta_R(eps - a_j).
 
@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, final
+from typing import Any, Final, final
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -150,10 +150,9 @@ class ShiftedMixture(AbstractTradeOff):
         sums: list[FloatArray] = []
         with np.errstate(divide="ignore", invalid="ignore"):
             for logs, side in ((low.reshape(shape)[1], -1), (high.reshape(shape)[0], 1)):
-                total = np.logaddexp.reduce(shifts.log_mass + logs, axis=1)
-                sums.append(
-                    np.where(np.isfinite(total), total + side * (error + 4 * UNIT_ROUNDOFF * np.abs(total)), total)
-                )
+                total: FloatArray = np.logaddexp.reduce(shifts.log_mass + logs, axis=1)
+                moved: FloatArray = total + side * (error + 4 * UNIT_ROUNDOFF * np.abs(total))
+                sums.append(np.where(np.isfinite(total), moved, total))
         return sums[0], sums[1]
 
     @override
@@ -187,8 +186,8 @@ class ShiftedMixture(AbstractTradeOff):
 
         near = top
         if top - bottom > CLOSE:
-            options = {"xatol": CLOSE}
-            near = float(minimize_scalar(phi, bounds=(bottom, top), method="bounded", options=options).x)
+            found: Any = minimize_scalar(phi, bounds=(bottom, top), method="bounded", options={"xatol": CLOSE})
+            near = float(found.x)
         low, high, left, right = alpha, 1.0, -math.inf, math.inf
         spacings = iter(SPACINGS)
         for _ in range(ROUNDS):
@@ -207,9 +206,9 @@ class ShiftedMixture(AbstractTradeOff):
                 c = np.unique(c)
             else:
                 c = 0.5 * (left + right) + gap * NEARBY
-            found = self._proved(alpha, c)
-            low, high = max(low, found[0]), min(high, found[1])
-            left, right = max(left, found[2]), min(right, found[3])
+            proved = self._proved(alpha, np.asarray(c, dtype=np.float64))
+            low, high = max(low, proved[0]), min(high, proved[1])
+            left, right = max(left, proved[2]), min(right, proved[3])
         return low, high, left, right
 
     def _proved(self, alpha: float, c: FloatArray) -> tuple[float, float, float, float]:
