@@ -25,6 +25,7 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.questions.reading import Reading
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
+from service.privacy.trade_off.bracketed import Bracketed
 from service.privacy.trade_off.logs import log_ends
 from service.privacy.trade_off.ulps import LOG_QUANTILE_ERROR, NORMAL_QUANTILE_ERROR
 
@@ -57,12 +58,32 @@ def mu(curve: AbstractTradeOff, false_positive_rate_min: float, type_two_error_m
     ):
         if not 0 <= value <= 1:
             raise OutOfDomain(name, value, "in [0, 1]")
+    if isinstance(curve, Bracketed):
+        return _between(curve, false_positive_rate_min, type_two_error_min)
     whole = _global(curve)
     if false_positive_rate_min == type_two_error_min == 0:
         return GdpReading(whole, "upper", SOURCE, global_mu=whole)
     ranged = _over_range(curve, false_positive_rate_min, type_two_error_min, whole.upper)
     notes = (NOTHING_IN_RANGE,) if ranged.upper == 0 < whole.lower else ()
     return GdpReading(ranged, "upper", SOURCE, notes, global_mu=whole)
+
+
+def _between(curve: Bracketed, rate_min: float, error_min: float) -> GdpReading:
+    """mu of a curve f known from two sides, by the mu of each side.
+
+    Over the whole curve mu rises with the power. Over a range it does where the range of the easier side g is not
+    empty: g reaches error_min at a smaller rate than f, with a mu that is at least that of f from there on. If it may
+    be empty, so may that of f, and no point of any range has more than Phi^-1(1 - error_min) - Phi^-1(rate_min).
+    """
+    least, most = (mu(side, rate_min, error_min) for side in (curve.attained, curve.dominating))
+    whole = Enclosure(least.global_mu.lower, most.global_mu.upper, curve.evidence)
+    start = max(rate_min, SMALLEST_RATE)
+    if float(curve.dominating.type_two_error(np.array([start])).lower[0]) >= error_min:
+        ranged = Enclosure(least.value.lower, most.value.upper, curve.evidence)
+    else:
+        corner = -float(special.ndtri(max(error_min, SMALLEST_RATE))) - float(special.ndtri(start))
+        ranged = Enclosure(0.0, min(max(corner * (1 + CLOSE), 0.0), whole.upper), curve.evidence)
+    return GdpReading(ranged, "upper", SOURCE, most.notes, global_mu=whole)
 
 
 def _global(curve: AbstractTradeOff) -> Enclosure:

@@ -68,8 +68,8 @@ class Practical(AbstractThreatModel):
     over all halves of the candidates, are (epsilon_pmp, delta)-indistinguishable in both directions.
 
     f(alpha) = max(0, 1 - delta - e^eps alpha, e^-eps (1 - delta - alpha)). So the largest accuracy is
-    (e^eps + delta)/(1 + e^eps), and eta of eta-MIP half the advantage: tanh(eps/2)/2 for delta = 0. The parameter
-    is attained by randomised response with parameters (eps, delta) on which of two candidates is in the data. It
+    (e^eps + delta)/(1 + e^eps), and eta of eta-MIP half the advantage: tanh(eps/2)/2 for delta = 0. The parameter's
+    curve is attained by randomised response with parameters (eps, delta) on which of two candidates is in the data. It
     belongs to one mechanism on one set of candidates; it is stated, not derived from the mechanism, which the worst
     case beside is computed for: that of replacing a record, for all data have the same size. By joint convexity that
     bounds this attacker as well, and the curve is the larger one of both.
