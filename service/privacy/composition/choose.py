@@ -10,6 +10,7 @@ from typing import Final, cast
 from service.privacy.composition.laplace_reach import can_sum
 from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.composition.parts import Counted, contour_parts
+from service.privacy.composition.responses import Responses, responses_of
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism, GaussianPart, LaplacePart, SampledGaussianPart, Steps
@@ -51,12 +52,13 @@ def pair(
 ) -> TradeOffPair:
     """The worst-case curves of a mechanism.
 
-    `closed_form` serves one step of any kind, any number of Gaussian and gdp steps, and runs of equal Laplace steps
-    that are not too long for exact sums; `contour` any mix of Gaussian, gdp and Laplace steps, sampled or not, unless
-    these are Laplace steps alone and so few that their atoms rule; `discretised` any steps. `auto` takes the first that
-    can, and asks `discretised` too where `contour` is wide. A mixture has the mixed curves of its components, each by
-    the same method. Raises UnsupportedCombination with field `method` when the engine asked for cannot, with field
-    `threat_model` when the relation has no known curve.
+    `closed_form` serves one step of any kind, any number of Gaussian and gdp steps, runs of `pure_dp` and
+    `approximate_dp` steps of few kinds, and runs of equal Laplace steps that are not too long for exact sums;
+    `contour` any mix of Gaussian, gdp and Laplace steps, sampled or not, unless these are Laplace steps alone and so
+    few that their atoms rule; `discretised` any steps. `auto` takes the first that can, and asks `discretised` too
+    where `contour` is wide. A mixture has the mixed curves of its components, each by the same method.
+    Raises UnsupportedCombination with field `method` when the engine asked for cannot, with field `threat_model` when
+    the relation has no known curve.
     """
     if method not in METHODS:
         raise UnsupportedCombination("method", f"method {method!r}", "no engine has that name.", METHODS)
@@ -70,8 +72,9 @@ def pair(
         alone = steps[0][0].curves(sensitivity)
         notes = (*alone.notes, "closed_form: a single step has an exact curve.")
         return TradeOffPair(alone.add, alone.remove, alone.source, notes)
-    if method != "contour" and _can_sum(steps, sensitivity):
-        return _composed_laplace(steps, sensitivity)
+    summed = _summed(steps, sensitivity) if method != "contour" else None
+    if summed is not None:
+        return summed
     parts = contour_parts(steps, sensitivity)
     gaussians = _gaussians(parts)
     if method != "contour" and gaussians is not None:
@@ -188,6 +191,24 @@ def _composed_gaussians(shifts: tuple[tuple[Enclosure, int], ...]) -> TradeOffPa
     return TradeOffPair(curve, curve, "Dong, Roth, Su 2022 (Gaussian differential privacy), Corollary 3.3", (reason,))
 
 
+def _summed(steps: Steps, sensitivity: float) -> TradeOffPair | None:
+    """The curves of a run whose law of losses can be summed up exactly; None for others."""
+    responses = responses_of(steps)
+    if responses is not None:
+        return _responses(responses)
+    return _composed_laplace(steps, sensitivity) if _can_sum(steps, sensitivity) else None
+
+
+def _responses(run: Responses) -> TradeOffPair:
+    from service.privacy.composition.responses import response_curve
+
+    curve = response_curve(run)
+    reason = (
+        "closed_form: steps that are (epsilon, delta)-DP and no more are randomised responses, whose losses add up."
+    )
+    return TradeOffPair(curve, curve, "Kairouz, Oh, Viswanath 2015, Theorems 3.3 and 3.5", (reason,))
+
+
 def _can_sum(steps: Steps, sensitivity: float) -> bool:
     """Whether a run is one of equal Laplace steps whose law can be summed up exactly."""
     (step, count), *others = steps
@@ -253,7 +274,8 @@ def _with_second(lines: TradeOffPair, steps: Steps, sensitivity: float, options:
 def _refusal(mechanism: AbstractMechanism, method: str) -> UnsupportedCombination:
     others = tuple(name for name in METHODS if name != method)
     if method == "closed_form":
-        reason = "several steps have a closed form only if all are Gaussian, or equal Laplace steps, not too many."
+        reason = "several steps have a closed form only if all are Gaussian, all pure or approximate DP of few kinds, "
+        reason += "or equal Laplace steps, not too many."
         return UnsupportedCombination("method", f"closed_form for {mechanism.type}", reason, others)
     reason = "the line integral needs the cumulants of Gaussian steps, or of many Laplace steps of moderate loss."
     return UnsupportedCombination("method", f"contour for {mechanism.type}", reason, others)

@@ -14,6 +14,7 @@ from typing import Final, final
 from service.privacy.composition.laplace_reach import can_sum, uniforms_kept
 from service.privacy.composition.options import DEFAULT_OPTIONS, MIXED_TOLERANCE, EngineOptions
 from service.privacy.composition.parts import contour_parts
+from service.privacy.composition.responses import Responses, responses_of
 from service.privacy.mechanisms.abstract import AbstractMechanism, GaussianPart, SampledGaussianPart, Steps
 from service.privacy.mechanisms.laplace import Laplace
 from service.privacy.mechanisms.mixture import Mixture
@@ -215,6 +216,9 @@ def _searched(parts: Sequence[Prices]) -> Prices:
 def _best(steps: Steps, options: EngineOptions) -> Tariff:
     if len(steps) == 1 and steps[0][1] == 1:
         return SAMPLED_STEP if isinstance(steps[0][0], PoissonSampled) else SAME_BOTH_WAYS
+    responses = responses_of(steps)
+    if responses is not None:
+        return _response_sums(responses)
     step, count = steps[0]
     if len(steps) == 1 and isinstance(step, Laplace) and can_sum(count, 1 / step.noise_multiplier):
         return _laplace_sums(count, 1 / step.noise_multiplier)
@@ -224,6 +228,21 @@ def _best(steps: Steps, options: EngineOptions) -> Tariff:
     if all(isinstance(part, GaussianPart) for part, _ in parts):
         return SAME_BOTH_WAYS
     return _contour(steps)
+
+
+def _response_sums(run: Responses) -> Tariff:
+    """Sums over about ten standard deviations of the number of true answers, fifty where rates are far apart."""
+    width = math.ceil(run.deviation) if run.answers else 0
+    prices = Prices(
+        point=2_500 + 3 * width,
+        spread=1_000 + 8 * width,
+        listed_point=6,
+        profile=2_000 + 8 * width,
+        epsilon=3_500 + 14 * width,
+        complement=8_000 + 15 * width,
+        gdp_mu=45_000 + 60 * width,
+    )
+    return Tariff(base=100, directed=prices, hull=prices)
 
 
 def _laplace_sums(steps: int, loss: float) -> Tariff:
