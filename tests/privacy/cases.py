@@ -182,6 +182,25 @@ CASES: tuple[Case, ...] = (
     ),
     Case("dpsgd_c3", dpsgd(2.0, 0.1, 100), (Published("power", 1e-6, "add", 1.51460336325607e-5, 1e-16, PEERS),)),
     Case("dpsgd_one_step", dpsgd(1.0, 0.5, 1), (Published("epsilon", 1e-5, "both", 3.5339979854, 1e-10, PEERS),)),
+    Case(
+        "repeated_pure_dp",
+        {"type": "repeated", "mechanism": {"type": "pure_dp", "epsilon": 1.0}, "steps": 2},
+        (
+            Published("power", 1e-30, "both", 7.38905609893065e-30, 1e-44, "e^2 alpha, Kairouz et al. 2015"),
+            Published("delta", 1.0, "add", 0.33783471214704119, 1e-12, "e^2 (1 - e^-1)/(1 + e)^2, Kairouz et al. 2015"),
+        ),
+    ),
+    Case(
+        "repeated_pure_dp_often",
+        {"type": "repeated", "mechanism": {"type": "pure_dp", "epsilon": 1e-3}, "steps": 10**6},
+    ),
+    Case(
+        "repeated_pure_dp_strong", {"type": "repeated", "mechanism": {"type": "pure_dp", "epsilon": 30.0}, "steps": 7}
+    ),
+    Case(
+        "repeated_approximate_dp",
+        {"type": "repeated", "mechanism": {"type": "approximate_dp", "epsilon": 0.1, "delta": 2.0**-30}, "steps": 100},
+    ),
     Case("mixture_of_gaussians", mixture((0.25, gaussian(1.0)), (0.5, gaussian(4.0)), (0.25, gaussian(0.5)))),
     Case(
         "mixture_with_kinks",

@@ -12,7 +12,9 @@ import pytest
 
 from service.privacy.enclosure import Bounds, FloatArray
 from service.privacy.mechanisms.catalogue import MECHANISMS
+from service.privacy.questions import membership
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.logs import log_ends
 from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.cases import CASES, Case, Direction, Published
 
@@ -40,9 +42,13 @@ def curve_of(name: str, direction: Direction) -> AbstractTradeOff:
 
 
 def mass_outside(spec: Mapping[str, Any]) -> float:
-    """H1-mass where H0 vanishes; the weights of the cases leave no rounding."""
+    """H1-mass where H0 vanishes; the weights of the cases leave no rounding, runs a little."""
     if "components" in spec:
         return sum(part["weight"] * mass_outside(part["mechanism"]) for part in spec["components"])
+    if spec["type"] == "repeated":
+        return -math.expm1(spec["steps"] * math.log1p(-mass_outside(spec["mechanism"])))
+    if spec["type"] == "composed":
+        return -math.expm1(math.fsum(math.log1p(-mass_outside(part)) for part in spec["mechanisms"]))
     return spec.get("delta", 0.0)
 
 
@@ -126,9 +132,10 @@ def test_edges_are_exact(case: Case, direction: Direction) -> None:
     assert (ends.power.lower[1], ends.power.upper[1]) == (1.0, 1.0)
     assert (ends.type_two_error.lower[1], ends.type_two_error.upper[1]) == (0.0, 0.0)
     singular = mass_outside(case.spec)
-    assert (ends.power.lower[0], ends.power.upper[0]) == (singular, singular)
+    rounding = 1e-14 * singular if case.spec["type"] in ("repeated", "composed") else 0.0
+    assert singular - rounding <= ends.power.lower[0] <= ends.power.upper[0] <= singular + rounding
     profile = curve.profile(np.array([np.inf, -np.inf]))
-    assert (profile.lower[0], profile.upper[0]) == (singular, singular)
+    assert (profile.lower[0], profile.upper[0]) == (ends.power.lower[0], ends.power.upper[0])
     assert (profile.lower[1], profile.upper[1]) == (1.0, 1.0)
     assert curve.epsilon(1.0).upper == 0
     at_zero = curve.epsilon(0.0)
@@ -273,3 +280,38 @@ def test_extreme_log_ratios_bound_every_slope(case: Case, direction: Direction) 
     reverse = curve.reversed()
     assert reverse.largest_log_ratio.lower <= -curve.smallest_log_ratio.lower
     assert reverse.largest_log_ratio.upper >= -curve.smallest_log_ratio.upper
+
+
+FAR_RATES = np.array([1e-300, 1e-30, 1e-9, 0.01, 0.4, 0.9, 1 - 1e-9, 1 - 1e-15])
+
+
+@every_case
+@pytest.mark.parametrize("direction", ["add", "remove"])
+def test_extreme_log_ratios_cap_every_reading(case: Case, direction: Direction) -> None:
+    """Nothing near rate 0 or 1, and no profile far out, says more than what the extreme ratios prove."""
+    curve = curve_of(case.name, direction)
+    if curve.singular_power.upper > 0 or case.name == "mixture_of_runs":
+        return  # no ratio is the largest; or too dear to read so far out
+    largest, smallest = curve.largest_log_ratio.upper, curve.smallest_log_ratio.lower
+    rates = FAR_RATES if curve.method == "closed_form" else FAR_RATES[2:6]  # lines so far out are dear
+    points = curve.points(rates)
+    highest, lowest = np.log(rates) + largest, np.log1p(-rates) + smallest
+    slack = 1e-12 * (1 + np.abs(highest))
+    assert (log_ends(points.power)[1] <= highest + slack).all()
+    assert (log_ends(points.type_two_error)[0] >= lowest - 1e-12 * (1 + np.abs(lowest))).all()
+    if largest < math.inf:
+        assert (curve.profile(np.array([largest, largest + 1])).upper <= 1e-300).all()
+    for rate, single in ((rate, curve.power_at(float(rate))) for rate in rates[:3]):
+        assert single.upper <= math.exp(min(largest, 700.0)) * rate * (1 + 1e-10) or largest > 700
+
+
+@every_case
+def test_predictive_values_at_a_rate_never_exceed_those_at_any(case: Case) -> None:
+    curve, prior = curve_of(case.name, "add"), 0.01
+    if curve.method != "closed_form":
+        return  # too dear to read so far out
+    most = membership.positive_predictive_value(curve, prior).value.upper
+    least = membership.negative_predictive_value(curve, prior).value.upper
+    for rate in (1e-300, 1e-30, 1e-6, 0.3):
+        assert membership.positive_predictive_value(curve, prior, rate).value.upper <= most * (1 + 1e-11)
+        assert membership.negative_predictive_value(curve, prior, 1 - rate).value.upper <= least * (1 + 1e-11)

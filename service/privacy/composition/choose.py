@@ -11,6 +11,7 @@ from service.privacy.composition.brackets import attained, dominating, is_bracke
 from service.privacy.composition.laplace_reach import can_sum
 from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.composition.parts import Counted, contour_parts, several_exponentials, shifts_beside
+from service.privacy.composition.responses import Responses, responses_of
 from service.privacy.composition.sub_runs import with_parts
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import UnsupportedCombination
@@ -70,13 +71,14 @@ def pair(
 ) -> TradeOffPair:
     """The worst-case curves of a mechanism.
 
-    `closed_form` serves one step of any kind, any number of Gaussian and gdp steps, and runs of equal Laplace steps
-    that are not too long for exact sums, either beside few steps of two losses (pure and approximate DP); `contour` any
-    mix of Gaussian, gdp and Laplace steps, sampled or not, and of steps of two losses, unless no Gaussian is among them
-    and the Laplace steps are so few that atoms rule; `discretised` any steps. `auto` takes the first that can, and asks
-    `discretised` too where `contour` is wide. A mixture has the mixed curves of its components, each by
-    the same method. Raises UnsupportedCombination with field `method` when the engine asked for cannot, with field
-    `threat_model` when the relation has no known curve.
+    `closed_form` serves one step of any kind, any number of Gaussian and gdp steps, runs of `pure_dp` and
+    `approximate_dp` steps of few kinds, and runs of equal Laplace steps that are not too long for exact sums, or one
+    step or such a run beside few steps of two losses (pure and approximate DP); `contour` any mix of Gaussian, gdp and
+    Laplace steps, sampled or not, and of steps of two losses, unless no Gaussian is among them and the Laplace steps
+    are so few that atoms rule; `discretised` any steps. `auto` takes the first that can, and asks `discretised` too
+    where `contour` is wide. A mixture has the mixed curves of its components, each by the same method.
+    Raises UnsupportedCombination with field `method` when the engine asked for cannot, with field `threat_model` when
+    the relation has no known curve.
     """
     if method not in METHODS:
         raise UnsupportedCombination("method", f"method {method!r}", "no engine has that name.", METHODS)
@@ -95,8 +97,9 @@ def _composition(steps: Steps, kind: str, method: str, sensitivity: float, optio
     if method != "contour" and is_single(steps):
         alone = steps[0][0].curves(sensitivity)
         return replace(alone, notes=(*alone.notes, "closed_form: a single step has an exact curve."))
-    if method != "contour" and _can_sum(steps, sensitivity):
-        return _composed_laplace(steps, sensitivity)
+    summed = _summed(steps, sensitivity) if method != "contour" else None
+    if summed is not None:
+        return summed
     parts = contour_parts(steps, sensitivity)
     gaussians = _gaussians(parts)
     if method != "contour" and gaussians is not None:
@@ -254,6 +257,24 @@ def _composed_gaussians(shifts: tuple[tuple[Enclosure, int], ...]) -> TradeOffPa
     return TradeOffPair(curve, curve, "Dong, Roth, Su 2022 (Gaussian differential privacy), Corollary 3.3", (reason,))
 
 
+def _summed(steps: Steps, sensitivity: float) -> TradeOffPair | None:
+    """The curves of a run whose law of losses can be summed up exactly; None for others."""
+    responses = responses_of(steps)
+    if responses is not None:
+        return _responses(responses)
+    return _composed_laplace(steps, sensitivity) if _can_sum(steps, sensitivity) else None
+
+
+def _responses(run: Responses) -> TradeOffPair:
+    from service.privacy.composition.responses import response_curve
+
+    curve = response_curve(run)
+    reason = (
+        "closed_form: steps that are (epsilon, delta)-DP and no more are randomised responses, whose losses add up."
+    )
+    return TradeOffPair(curve, curve, "Kairouz, Oh, Viswanath 2015, Theorems 3.3 and 3.5", (reason,))
+
+
 def _can_sum(steps: Steps, sensitivity: float) -> bool:
     """Whether a run is one of equal Laplace steps whose law can be summed up exactly."""
     (step, count), *others = steps
@@ -359,8 +380,9 @@ def _with_parts(whole: TradeOffPair, steps: Steps, sensitivity: float) -> TradeO
     def cheaply(part: Steps) -> TradeOffPair | None:
         if len(part) == 1 and part[0][1] == 1:
             return part[0][0].curves(sensitivity)
-        if _can_sum(part, sensitivity):
-            return _composed_laplace(part, sensitivity)
+        summed = _summed(part, sensitivity)
+        if summed is not None:
+            return summed
         part = tuple((step.rounded(-1), count) for step, count in part)  # revealing no more
         known = contour_parts(part, sensitivity)
         if known is None or (sensitivity != 1 and any(isinstance(step, PoissonSampled) for step, _ in part)):
@@ -374,7 +396,8 @@ def _with_parts(whole: TradeOffPair, steps: Steps, sensitivity: float) -> TradeO
 def _refusal(kind: str, method: str) -> UnsupportedCombination:
     others = tuple(name for name in METHODS if name != method)
     if method == "closed_form":
-        reason = "several steps have a closed form only if all are Gaussian, or equal Laplace steps, not too many."
+        reason = "several steps have a closed form only if all are Gaussian, all pure or approximate DP of few kinds, "
+        reason += "or equal Laplace steps, not too many."
         return UnsupportedCombination("method", f"closed_form for {kind}", reason, others)
     reason = "the line integral needs a Gaussian step, or many Laplace steps of moderate loss, and known cumulants."
     return UnsupportedCombination("method", f"contour for {kind}", reason, others)

@@ -15,6 +15,7 @@ from service.privacy.composition.brackets import attained, is_bracket, is_single
 from service.privacy.composition.laplace_reach import can_sum, uniforms_kept
 from service.privacy.composition.options import DEFAULT_OPTIONS, MIXED_TOLERANCE, EngineOptions
 from service.privacy.composition.parts import contour_parts, several_exponentials, shifts_beside
+from service.privacy.composition.responses import Responses, responses_of
 from service.privacy.mechanisms.abstract import (
     AbstractMechanism,
     AbstractStep,
@@ -267,6 +268,9 @@ def _searched(parts: Sequence[Prices]) -> Prices:
 def _best(steps: Steps, options: EngineOptions, sensitivity: float) -> Tariff:
     if is_single(steps):
         return _of_one(steps[0][0], sensitivity)
+    responses = responses_of(steps)
+    if responses is not None:
+        return _response_sums(responses)
     step, count = steps[0]
     if len(steps) == 1 and isinstance(step, Laplace) and can_sum(count, 1 / step.noise_multiplier):
         return _laplace_sums(count, 1 / step.noise_multiplier)
@@ -308,6 +312,21 @@ def _beside_two_points(steps: Steps) -> Tariff | None:
     )
     base = 2_000 if count == 1 else _laplace_sums(count, 1 / cast("Laplace", step).noise_multiplier).base
     return Tariff(base=base, directed=prices, hull=_dearer(prices, 3))
+
+
+def _response_sums(run: Responses) -> Tariff:
+    """Sums over about ten standard deviations of the number of true answers, fifty where rates are far apart."""
+    width = math.ceil(run.deviation) if run.answers else 0
+    prices = Prices(
+        point=2_500 + 3 * width,
+        spread=1_000 + 8 * width,
+        listed_point=6,
+        profile=2_000 + 8 * width,
+        epsilon=3_500 + 14 * width,
+        complement=8_000 + 15 * width,
+        gdp_mu=45_000 + 60 * width,
+    )
+    return Tariff(base=100, directed=prices, hull=prices)
 
 
 def _laplace_sums(steps: int, loss: float) -> Tariff:

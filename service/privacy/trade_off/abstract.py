@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from service.privacy.enclosure import Bounds, Enclosure, Evidence, FloatArray
 from service.privacy.errors import OutOfDomain
+from service.privacy.trade_off import caps
 
 BoolArray = NDArray[np.bool_]
 
@@ -52,10 +53,10 @@ class AbstractTradeOff(ABC):
         """Type II error, power and slope at each false positive rate in [0, 1]."""
         alpha, least, most = _checked("false_positive_rates", false_positive_rates, 0.0, 1.0)
         if least > 0 and most < 1:
-            return self._in_range(self._points_formula(alpha), alpha)
+            return self._in_range(self._capped_points(alpha), alpha)
         inside = (alpha > 0) & (alpha < 1)
         within = np.where(inside, alpha, 0.5)
-        points = self._in_range(self._points_formula(within), within)
+        points = self._in_range(self._capped_points(within), within)
         return self._with_ends(points, alpha)
 
     @final
@@ -73,9 +74,9 @@ class AbstractTradeOff(ABC):
         """delta(eps) = sup_alpha power(alpha) - e^eps alpha for each real eps (nats); negative eps are allowed."""
         epsilon, least, most = _checked("epsilons", epsilons, -math.inf, math.inf)
         if least > -math.inf and most < math.inf:
-            return self._profile_formula(epsilon)
+            return self._capped_profile(epsilon)
         finite = np.isfinite(epsilon)
-        bounds = self._profile_formula(np.where(finite, epsilon, 0.0))
+        bounds = self._capped_profile(np.where(finite, epsilon, 0.0))
         bounds = _patched(bounds, epsilon == np.inf, self.singular_power)
         return _patched(bounds, epsilon == -np.inf, Enclosure.point(1.0))
 
@@ -83,7 +84,7 @@ class AbstractTradeOff(ABC):
     def power_at(self, false_positive_rate: float) -> Enclosure:
         """`power` at one rate."""
         if 0 < false_positive_rate < 1:
-            power = self._power_at_formula(false_positive_rate)
+            power = self._capped_power(false_positive_rate)
             return power.within(false_positive_rate, 1.0) if self.evidence.is_certain else power
         return self.power(np.array([false_positive_rate])).at(0, self.evidence)
 
@@ -91,7 +92,7 @@ class AbstractTradeOff(ABC):
     def profile_at(self, epsilon: float) -> Enclosure:
         """`profile` at one epsilon (nats)."""
         if math.isfinite(epsilon):
-            return self._profile_at_formula(epsilon)
+            return self._capped_delta(epsilon)
         return self.profile(np.array([epsilon])).at(0, self.evidence)
 
     @final
@@ -169,6 +170,49 @@ class AbstractTradeOff(ABC):
             Bounds(np.maximum(power.lower, alpha), power.upper, power.log_lower, power.log_upper),
             points.log_slope,
         )
+
+    @property
+    def _extremes(self) -> tuple[float, float] | None:
+        """Outer ends of the extreme log-likelihood ratios where one is known to be finite, for bounds that need one.
+
+        Exact curves need none, approximations have none, and mass outside the other hypothesis leaves none.
+        """
+        if self.evidence in (Evidence.EXACT, Evidence.ASYMPTOTIC) or self.singular_power.upper > 0:
+            return None
+        smallest, largest = self.smallest_log_ratio.lower, self.largest_log_ratio.upper
+        return (smallest, largest) if largest < math.inf or smallest > -math.inf else None
+
+    @final
+    def _capped_points(self, alpha: FloatArray) -> CurvePoints:
+        points, extremes = self._points_formula(alpha), self._extremes
+        if extremes is None:
+            return points
+        return CurvePoints(
+            caps.floored(points.type_two_error, caps.log_error_floor(alpha, *extremes)),
+            caps.capped(points.power, caps.log_power_cap(alpha, *extremes)),
+            points.log_slope,
+        )
+
+    @final
+    def _capped_profile(self, epsilon: FloatArray) -> Bounds:
+        bounds, extremes = self._profile_formula(epsilon), self._extremes
+        if extremes is None or extremes[1] == math.inf:
+            return bounds
+        return caps.capped(bounds, caps.log_profile_cap(epsilon, extremes[1]))
+
+    @final
+    def _capped_power(self, rate: float) -> Enclosure:
+        power, extremes = self._power_at_formula(rate), self._extremes
+        if extremes is None:
+            return power
+        return caps.capped_number(power, float(caps.log_power_cap(np.array([rate]), *extremes)[0]))
+
+    @final
+    def _capped_delta(self, epsilon: float) -> Enclosure:
+        delta, extremes = self._profile_at_formula(epsilon), self._extremes
+        if extremes is None or extremes[1] == math.inf:
+            return delta
+        return caps.capped_number(delta, float(caps.log_profile_cap(np.array([epsilon]), extremes[1])[0]))
 
     @abstractmethod
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:

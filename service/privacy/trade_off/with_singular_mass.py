@@ -171,6 +171,19 @@ class WithSingularMass(AbstractTradeOff):
             half = math.exp(0.5 * min(exponent, LARGEST_EXPONENT)) if exponent < 2 * LARGEST_EXPONENT else math.inf
             rate = alpha * half * half * (1 + side * SLACK) + side * SMALLEST
             ends.append(np.clip(rate, 0.0, 1.0))
+        # Near 1 the complement ((1 - alpha) - Delta)/(1 - Delta) is known better; 1 - alpha is exact from 1/2 on.
+        over, rest = 1 - alpha, self.mass.rest
+        if rest.lower > 0:
+            most = (over - self.mass.mass.lower) / rest.lower
+            least = (over - self.mass.mass.upper) / rest.upper
+            rounding = 4 * UNIT_ROUNDOFF
+            beside = (
+                np.nextafter(1 - most - rounding * np.abs(most), -1),
+                np.nextafter(1 - least + rounding * np.abs(least), 2),
+            )
+            half = alpha >= 0.5
+            ends[0] = np.where(half, np.clip(beside[0], ends[0], 1.0), ends[0])
+            ends[1] = np.where(half, np.clip(beside[1], 0.0, ends[1]), ends[1])
         return ends[0], ends[1]
 
     @override
