@@ -73,7 +73,7 @@ def _table(found: Sequence[Comparison]) -> Table:
             "random directions. To be many they are cheap: lattices are asked for a relative width of 1e-3 only, ball "
             "arithmetic for 15 digits, sampled runs have hundreds of steps and no tiny rates (those are in the box). "
             "Where only one engine encloses with certainty, it is held against intervals of 20000 samples that fail "
-            "once in 1e9 readings. Relaxed adversaries are held against 20000 draws of their statistic (bands that fail "
-            "once in 1e9), other engines, the parts of a mixture, and the worst case of the same run.",
+            "once in 1e9 readings. Relaxed adversaries are held against 20000 draws of their statistic (bands that "
+            "fail once in 1e9), other engines, the parts of a mixture, and the worst case of the same run.",
         ),
     )
