@@ -13,7 +13,7 @@ import pytest
 from scipy.special import ndtr
 
 from service.privacy.composition.options import EngineOptions
-from service.privacy.enclosure import FloatArray
+from service.privacy.enclosure import Enclosure, FloatArray
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.composed import Composed
@@ -23,7 +23,10 @@ from service.privacy.mechanisms.gdp import Gdp
 from service.privacy.mechanisms.laplace import Laplace
 from service.privacy.mechanisms.noisy_sgd import NoisySgd
 from service.privacy.mechanisms.pure_dp import PureDp
+from service.privacy.questions.gaussian_dp import mu
 from service.privacy.threat_models.worst_case import NeighboringRelation, WorstCase
+from service.privacy.trade_off.bracketed import Bracketed
+from service.privacy.trade_off.gaussian import gaussian_curve
 from service.privacy.trade_off.pair import TradeOffPair
 
 ADD: NeighboringRelation = "add_or_remove_one"
@@ -266,3 +269,18 @@ def test_the_price_of_a_bracket_is_that_of_lattices() -> None:
     assert 0 < exact.directed.point < 100_000 < 1_000_000 < bracket.directed.point
     assert WorstCase(REPLACE).tariff(sgd(100, 10, 8.0, 1)).directed.point < 8_000
     assert WorstCase(REPLACE).tariff(sgd(100, 100, 8.0, 9)).directed.point < 8_000
+
+
+def test_mu_of_a_curve_known_from_two_sides_holds_for_every_curve_between() -> None:
+    """Also where the easier side leaves the range that mu is asked over: the truth may then be 0, or up to a corner."""
+    shifts = (1.0, 1.02, 1.3, 2.0, 3.0)
+    between = Bracketed(gaussian_curve(Enclosure.point(shifts[0])), gaussian_curve(Enclosure.point(shifts[-1])))
+    for rate, error in ((1e-9, 1e-9), (0.3, 0.3), (0.3, 1e-3), (0.0, 0.0), (0.1, 0.4)):
+        read = mu(between, rate, error)
+        for shift in shifts:
+            inside = mu(gaussian_curve(Enclosure.point(shift)), rate, error)
+            assert read.value.lower <= inside.value.upper
+            assert inside.value.lower <= read.value.upper
+            assert read.global_mu.lower <= shift <= read.global_mu.upper
+    near = curves(sgd(48_000, 400, 5.0, 2000), ADD)
+    assert mu(near.add, 1e-3, 1e-3).value.relative_width() < 1e-9
