@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from service.computations.abstract import Computation
 
 PROBLEM_EXIT_CODE = 2
+UNABLE_TO_LISTEN_EXIT_CODE = 3
 ARCHIVE_SIGNATURE = b"PK"
 
 
@@ -72,9 +73,7 @@ def serve(host: str, port: int) -> int:
     """Serve until a signal comes."""
     import logging
 
-    import uvicorn
-
-    from service.main import create_app
+    from service.main import create_server
     from service.settings import ConfigurationError, read_settings
     from service.telemetry.logs import EventHandler, make_logger
 
@@ -85,16 +84,9 @@ def serve(host: str, port: int) -> int:
             print(f"privacy-bounds: {sentence}", file=sys.stderr)
         return PROBLEM_EXIT_CODE
     logging.basicConfig(handlers=[EventHandler(make_logger(settings.log_level))], level=logging.WARNING)
-    uvicorn.run(
-        create_app(settings),
-        host=host,
-        port=port,
-        access_log=False,  # one event per request is written by the service itself, with what uvicorn cannot know
-        log_config=None,
-        server_header=False,
-        proxy_headers=False,  # nothing here depends on who asks
-    )
-    return 0
+    server = create_server(settings, host, port)
+    server.run()
+    return 0 if server.started else UNABLE_TO_LISTEN_EXIT_CODE
 
 
 def answer(computation: Computation[Any, Any], source: str) -> int:

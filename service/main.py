@@ -7,13 +7,17 @@ import gc
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from importlib.metadata import version as distribution_version
+from typing import Any, cast
 
+import uvicorn
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 from structlog.typing import FilteringBoundLogger
 
 from service.api import documentation, problem_responses
+from service.api.connections import Connections
 from service.api.dependencies import Services
+from service.api.head_as_get import HeadAsGet
 from service.api.known_answers import KNOWN_ANSWERS, warm_up
 from service.api.readiness import Readiness
 from service.api.routes import (
@@ -39,11 +43,12 @@ from service.execution.redis_link import RedisLink
 from service.execution.result_cache import InMemoryResultCache, RedisResultCache
 from service.execution.runner import ComputationRunner, SharedResults
 from service.execution.seals import Seals
-from service.execution.upload_space import UploadSpace
+from service.execution.upload_space import LARGEST_BODIES_AT_ONCE, UploadSpace
 from service.execution.worker_pool import WorkerPool
 from service.settings import Settings
 from service.telemetry.http import HttpTelemetry
 from service.telemetry.logs import make_logger
+from service.telemetry.loop_lag import watch
 from service.telemetry.metrics import Metrics
 
 DISTRIBUTION = "privacy-bounds"
@@ -82,13 +87,36 @@ def create_app(settings: Settings) -> FastAPI:
         app.include_router(room.router)
     documentation.install(app, tuple(computation.request_type for computation in COMPUTATIONS))
     problem_responses.install(app)
+    app.add_middleware(HeadAsGet)
     app.add_middleware(
         HttpTelemetry,
         metrics=metrics,
         logger=logger,
         unknown_error=problem_responses.unknown_error,
+        cancelled=problem_responses.shutting_down,
     )
+    app.state.metrics = metrics  # for the server, which counts what never comes as far as the application
     return app
+
+
+def create_server(settings: Settings, host: str, port: int) -> uvicorn.Server:
+    """The server of the application, with the limits on connections."""
+    app = create_app(settings)
+    connections = Connections(settings, app.state.metrics)
+    configuration = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        http=cast("Any", connections.protocol),
+        ws="none",
+        access_log=False,  # one event per request is written by the service itself, with what uvicorn cannot know
+        log_config=None,
+        server_header=False,
+        proxy_headers=bool(settings.trusted_proxies),
+        forwarded_allow_ips=settings.trusted_proxies,
+        timeout_graceful_shutdown=settings.shutdown_timeout_seconds,
+    )
+    return uvicorn.Server(configuration)
 
 
 @asynccontextmanager
@@ -140,6 +168,7 @@ async def _running(
         known_bodies=settings.memory_cache_entries,
     )
     readiness = Readiness(KNOWN_ANSWERS, pool, link, are_results_shared=bool(settings.seal_key))
+    watching = asyncio.create_task(watch(metrics))
     warming = asyncio.create_task(pool.start())
     try:
         await asyncio.to_thread(readiness.report)  # loads everything that the first request would otherwise wait for
@@ -149,11 +178,13 @@ async def _running(
             settings=settings,
             runner=runner,
             uploads=UploadSpace(settings.max_upload_bytes),
+            bodies=UploadSpace(settings.max_body_bytes, LARGEST_BODIES_AT_ONCE),
             readiness=readiness,
             metrics=metrics,
             version=version,
         )
     finally:
+        watching.cancel()
         await pool.close()
         if shared is not None and link is not None:
             await shared.cache.settle()

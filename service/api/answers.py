@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, final
 
 from fastapi import Request, Response
 from pydantic import ValidationError
 from starlette.requests import ClientDisconnect
+from starlette.types import Receive, Scope, Send
+from typing_extensions import override
 
 from service.api.dependencies import services_of
 from service.api.problems import BodyTooLarge, UnsupportedMediaType
@@ -16,6 +18,7 @@ from service.computations.abstract import Computation
 from service.execution.client import Client, client_key
 from service.execution.request_body import InvalidRequest
 from service.execution.runner import Answer
+from service.execution.upload_space import Held
 from service.telemetry.http import record_of
 from service.telemetry.metrics import CacheOutcome
 
@@ -29,6 +32,7 @@ CACHE_STATUS: dict[CacheOutcome, str] = {
 
 NOT_MODIFIED: dict[int | str, dict[str, Any]] = {304: {"description": "`If-None-Match` names this result."}}
 LONGEST_LENGTH_DIGITS = 15
+SLICE_BYTES = 2**16
 ARCHIVE_TYPES = frozenset({"application/octet-stream", "application/zip", "application/x-npz"})
 
 
@@ -38,7 +42,8 @@ async def answer_computation(computation: Computation[Any, Any], request: Reques
     services = services_of(request)
     media_type = _media_type(sent.get(b"content-type", b"").decode("latin-1"))
     if media_type == "application/json":
-        body = await _read_body(request, sent.get(b"content-length", b"0"), services.settings.max_body_bytes)
+        with services.bodies.hold() as held:
+            body = await _read_body(request, sent.get(b"content-length", b"0"), services.settings.max_body_bytes, held)
         answer = await services.runner.answer(computation, body, _client(request))
     elif media_type in ARCHIVE_TYPES and computation.read_archive is not None:
         answer = await _answer_archive(computation, computation.read_archive, request, sent.get(b"content-length"))
@@ -60,10 +65,8 @@ async def _answer_archive(
     """The answer to an archive of arrays, which may be much longer than JSON and is not kept for a second look."""
     services = services_of(request)
     space = services.uploads
-    is_declared = declared is not None and declared.isdigit() and len(declared) <= LONGEST_LENGTH_DIGITS
-    size = min(int(declared), space.largest_bytes) if declared is not None and is_declared else space.largest_bytes
-    with space.hold(size):
-        body = await _read_body(request, declared or b"0", space.largest_bytes)
+    with space.hold() as held:
+        body = await _read_body(request, declared or b"0", space.largest_bytes, held)
         try:
             parsed = await asyncio.to_thread(read, body)
         except ValidationError as error:
@@ -86,10 +89,25 @@ def stored_response(request: Request, digest: str, body: bytes, headers: dict[st
     known = request.headers.get("if-none-match")
     if known is not None and _names(known, digest):
         return Response(status_code=304, headers=headers)
+    if len(body) > SLICE_BYTES:
+        return SlicedResponse(body, headers=headers, media_type="application/json")
     return Response(body, headers=headers, media_type="application/json")
 
 
-async def _read_body(request: Request, declared: bytes, limit: int) -> bytes:
+@final
+class SlicedResponse(Response):
+    """Sends a long body piece by piece, each when the one before it is taken: slow clients share one copy."""
+
+    @override
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        for start in range(0, len(self.body), SLICE_BYTES):
+            end = start + SLICE_BYTES
+            piece = bytes(self.body[start:end])
+            await send({"type": "http.response.body", "body": piece, "more_body": end < len(self.body)})
+
+
+async def _read_body(request: Request, declared: bytes, limit: int, held: Held) -> bytes:
     """The body, unless it is longer than the limit; then as little of it as possible."""
     if len(declared) > LONGEST_LENGTH_DIGITS or (declared.isdigit() and int(declared) > limit):
         raise BodyTooLarge
@@ -104,6 +122,7 @@ async def _read_body(request: Request, declared: bytes, limit: int) -> bytes:
         size += len(chunk)
         if size > limit:
             raise BodyTooLarge
+        held.grow(len(chunk))
         chunks.append(chunk)
         more = message.get("more_body", False)
     return b"".join(chunks)

@@ -21,6 +21,7 @@ class Services:
     settings: Settings
     runner: ComputationRunner
     uploads: UploadSpace
+    bodies: UploadSpace
     readiness: Readiness
     metrics: Metrics
     version: str

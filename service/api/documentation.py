@@ -10,19 +10,26 @@ from pydantic.json_schema import models_json_schema
 
 from api_schemas.base import Request as RequestModel
 from api_schemas.problems import Problem
+from service.api.problems import SERVER_KINDS
 
 SCHEMA_REFERENCE = "#/components/schemas/{model}"
 
 PROBLEM_TITLES = {
-    400: "The body is not JSON.",
+    400: "The body is not JSON, or the request not HTTP.",
     404: "Not found.",
+    408: "The request took too long to arrive.",
     413: "The body is too long.",
+    414: "The path and query are too long.",
     415: "The body is not plain JSON by its `Content-Type`.",
     422: "The body is JSON, but not a request that can be answered; `errors` says where and why.",
+    431: "The headers are too long.",
     500: "The computation failed; no number is given.",
-    503: "Too much work waits; `Retry-After` says when to try again.",
+    503: "Too much work waits, or too many connections; `Retry-After` says when to try again.",
     504: "The computation met its time limit.",
 }
+
+SERVER_STATUSES = tuple(sorted({kind.status for kind in SERVER_KINDS.values()}))
+"""What the server may answer to anything, before the application sees it."""
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -68,6 +75,10 @@ def _document(app: FastAPI, request_models: tuple[type[RequestModel], ...]) -> d
         routes=app.routes,
         separate_input_output_schemas=app.separate_input_output_schemas,
     )
+    for item in document["paths"].values():
+        for operation in item.values():
+            for status, answer in problems(*SERVER_STATUSES).items():
+                operation["responses"].setdefault(str(status), answer)
     _, definitions = models_json_schema(
         [(model, "validation") for model in (*request_models, Problem)], ref_template=SCHEMA_REFERENCE
     )

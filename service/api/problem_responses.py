@@ -17,6 +17,7 @@ from service.api.problems import (
     INVALID_PARAMETER,
     KINDS,
     ProblemKind,
+    ShuttingDown,
     problem_of,
 )
 from service.execution.errors import ClientGone, QueueFull
@@ -37,13 +38,19 @@ def error_response(error: Exception, scope: MutableMapping[str, Any]) -> Respons
     problem = problem_of(error, scope["path"], record.request_id)
     if problem.status == HTTPStatus.INTERNAL_SERVER_ERROR and record.error is None:
         record.error = error
-    headers = {"Retry-After": str(error.retry_after_seconds)} if isinstance(error, QueueFull) else None
+    seconds = error.retry_after_seconds if isinstance(error, QueueFull) else 1
+    headers = {"Retry-After": str(seconds)} if problem.status == HTTPStatus.SERVICE_UNAVAILABLE else None
     return problem_response(problem, record, headers)
 
 
 def unknown_error(scope: MutableMapping[str, Any]) -> Response:
     """The answer to an exception that nobody expected: a fixed text."""
     return error_response(Exception(), scope)
+
+
+def shutting_down(scope: MutableMapping[str, Any]) -> Response:
+    """The answer to a request that is cancelled by the server."""
+    return error_response(ShuttingDown(), scope)
 
 
 def install(app: FastAPI) -> None:
@@ -79,8 +86,16 @@ async def _refused_by_framework(request: Request, error: Exception) -> Response:
             errors=(),
         ),
         record_of(request.scope),
-        dict(error.headers or {}),
+        _with_head(dict(error.headers or {})),
     )
+
+
+def _with_head(headers: dict[str, str]) -> dict[str, str]:
+    """HEAD is taken wherever GET is."""
+    return {
+        name: f"{value}, HEAD" if name.lower() == "allow" and "GET" in value.split(", ") else value
+        for name, value in headers.items()
+    }
 
 
 async def _nobody_listens(_request: Request, _error: Exception) -> Response:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, Literal
 
 from api_schemas.problems import FieldError, Problem, field_errors
 from service.computations.array_archive import ArchiveError
@@ -18,6 +18,10 @@ class UnsupportedMediaType(Exception):
 
 class BodyTooLarge(Exception):
     """The body is longer than the service reads."""
+
+
+class ShuttingDown(Exception):
+    """The service ends before the answer is there."""
 
 
 class ResultNotFound(Exception):
@@ -41,6 +45,34 @@ class ProblemKind:
 UNKNOWN = ProblemKind("internal-error", "Internal error", 500)
 INVALID_PARAMETER = ProblemKind("invalid-parameter", "Invalid parameter", 422)
 
+ServerRefusal = Literal[
+    "malformed-http",
+    "request-timeout",
+    "uri-too-long",
+    "headers-too-large",
+    "too-many-connections",
+    "shutting-down",
+]
+"""What the server refuses before, or instead of, the application."""
+
+SERVER_KINDS: Final[dict[ServerRefusal, ProblemKind]] = {
+    "malformed-http": ProblemKind("malformed-http", "Not HTTP", 400),
+    "request-timeout": ProblemKind("request-timeout", "Request took too long to arrive", 408),
+    "uri-too-long": ProblemKind("uri-too-long", "Request target too long", 414),
+    "headers-too-large": ProblemKind("headers-too-large", "Headers too large", 431),
+    "too-many-connections": ProblemKind("too-many-connections", "Too many connections", 503),
+    "shutting-down": ProblemKind("shutting-down", "Shutting down", 503),
+}
+
+SERVER_DETAILS: Final[dict[ServerRefusal, str]] = {
+    "malformed-http": "What was sent is not an HTTP request, or too many requests at once.",
+    "request-timeout": "Headers and body of a request have to arrive sooner than they did.",
+    "uri-too-long": "The path and the query are longer than this service reads.",
+    "headers-too-large": "The headers are longer than this service reads.",
+    "too-many-connections": "Too many connections are open. Close or use those there are, then try again.",
+    "shutting-down": "This instance is about to end. Send the request again, to another one.",
+}
+
 KINDS: dict[type[Exception], ProblemKind] = {
     MalformedJson: ProblemKind("malformed-json", "Body is not JSON", 400),
     NotANumber: ProblemKind("malformed-json", "Body is not JSON", 400),
@@ -58,6 +90,7 @@ KINDS: dict[type[Exception], ProblemKind] = {
     QueueFull: ProblemKind("overloaded", "Overloaded", 503),
     OutOfTime: ProblemKind("out-of-time", "Time limit exceeded", 504),
     OutOfMemory: ProblemKind("out-of-memory", "Memory limit exceeded", 500),
+    ShuttingDown: SERVER_KINDS["shutting-down"],
     WorkerDied: ProblemKind("worker-died", "Computation was ended", 500),
 }
 """The kind of every exception that is answered; a base class covers its children."""
@@ -132,6 +165,7 @@ UNKNOWN_DETAIL = "Something went wrong here, and it is not your request. The req
 DETAILS: dict[type[Exception], str] = {
     UnsupportedMediaType: "Send the body as plain JSON with the header `Content-Type: application/json`.",
     BodyTooLarge: "The body is longer than this service reads; GET /v1/limits says how long it may be.",
+    ShuttingDown: SERVER_DETAILS["shutting-down"],
     ResultNotFound: "No result with this digest is stored here. Results may be forgotten: send the request again.",
     NumericalFailure: "A check of the computation failed, so no number is given. The request id is in the logs.",
     QueueFull: "Too much work waits already. Try again after the time in `Retry-After`.",

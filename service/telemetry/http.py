@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import secrets
 import time
@@ -46,7 +47,7 @@ def record_of(scope: Scope) -> RequestRecord:
 
 @final
 class HttpTelemetry:
-    """`unknown_error` answers for an exception that nobody handled."""
+    """`unknown_error` answers for an exception that nobody handled, `cancelled` where the server ends a request."""
 
     def __init__(
         self,
@@ -55,11 +56,13 @@ class HttpTelemetry:
         metrics: Metrics,
         logger: FilteringBoundLogger,
         unknown_error: Callable[[Scope], ASGIApp],
+        cancelled: Callable[[Scope], ASGIApp],
     ) -> None:
         self._app = app
         self._metrics = metrics
         self._logger = logger
         self._unknown_error = unknown_error
+        self._cancelled = cancelled
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection."""
@@ -82,6 +85,10 @@ class HttpTelemetry:
 
         try:
             await self._app(scope, receive, send_named)
+        except asyncio.CancelledError:
+            if status:
+                raise
+            await self._cancelled(scope)(scope, receive, send_named)
         except Exception as error:
             record.error = error
             if status:  # too late for an answer of ours: the server closes the connection

@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 
 NAMESPACE = "privacy_bounds"
 HTTP_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+LAG_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.3, 1, 3)
 COMPUTATION_BUCKETS = (0.0001, 0.00025, *HTTP_BUCKETS)
 
 CacheOutcome = Literal["memory", "redis", "collapsed", "computed"]
@@ -50,6 +51,11 @@ class Metrics:
         early = "Worker processes that ended before their time."
         self._worker_losses = counter("worker_losses_total", early, ("reason",))
         self.queue_depth = gauge("queue_depth", "Computations that run in a worker process or wait for one.")
+
+        before = "Connections that the server refused or closed, by reason."
+        self._refusals = counter("server_refusals_total", before, ("reason",))
+        waited = "How late the event loop came back to a task that slept: what every request waits for."
+        self._loop_lag = histogram("event_loop_lag_seconds", waited, buckets=LAG_BUCKETS)
 
         late = "Redis operations that failed or came too late."
         self._redis_failures = counter("redis_failures_total", late, ("operation",))
@@ -101,6 +107,14 @@ class Metrics:
     def computation_abandoned(self) -> None:
         """One computation was ended because its last client had gone."""
         self._abandoned.inc()
+
+    def refused(self, reason: str) -> None:
+        """The server refused or closed a connection. Reasons are those of `connections.py`, a closed set."""
+        self._refusals.labels(reason).inc()
+
+    def loop_was_late(self, seconds: float) -> None:
+        """The event loop came so much too late."""
+        self._loop_lag.observe(seconds)
 
     def worker_lost(self, reason: WorkerLoss) -> None:
         """One worker process ended early, or a computation met its memory limit."""

@@ -18,7 +18,7 @@ from api_schemas.fields import shape_of, type_of
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.membership_conversions import MembershipConversion
 from api_schemas.questions import QuestionSpec
-from service.api.problems import HTTP_KINDS, INVALID_PARAMETER, KINDS, UNKNOWN
+from service.api.problems import HTTP_KINDS, INVALID_PARAMETER, KINDS, SERVER_KINDS, UNKNOWN
 from service.main import create_app
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
@@ -148,7 +148,7 @@ def test_the_metrics_table_is_complete() -> None:
 
 
 def test_the_problems_table_is_complete() -> None:
-    kinds = {*KINDS.values(), *HTTP_KINDS.values(), INVALID_PARAMETER, UNKNOWN}
+    kinds = {*KINDS.values(), *HTTP_KINDS.values(), *SERVER_KINDS.values(), INVALID_PARAMETER, UNKNOWN}
     rows = re.findall(r"(?m)^\| (`/problems/.*?) \| ([0-9, ]+) \|", section("Problems"))
     listed = [
         pair

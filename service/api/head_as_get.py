@@ -1,0 +1,33 @@
+"""HEAD wherever GET is: the same headers, no body."""
+
+from __future__ import annotations
+
+from typing import final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+
+@final
+class HeadAsGet:
+    """Asks the application for GET, and keeps the body back."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one ASGI connection."""
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self._app(scope, receive, send)
+            return
+        got = dict(scope, method="GET")
+
+        async def send_head(message: Message) -> None:
+            if message["type"] == "http.response.body":
+                message = {**message, "body": b""}
+            await send(message)
+
+        try:
+            await self._app(got, receive, send_head)
+        finally:
+            if "route" in got:
+                scope["route"] = got["route"]  # for metrics and log

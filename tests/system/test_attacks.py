@@ -1,0 +1,222 @@
+"""Clients that send too much, too little or too slowly, and clients that never read: real sockets, a real server.
+
+In all of it `/livez` answers at once, memory stays where it was, and whoever is refused is told so by a problem.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import psutil
+import pytest
+
+from tests.system.servers import served
+
+DPSGD = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
+LONGEST_WAIT = 0.3
+MOST_MEMORY = 50 * 2**20
+POST = b"POST /v1/bounds HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
+    limits = {"receive_timeout_seconds": "2", "send_timeout_seconds": "2", "log_level": "error"}
+    with served(tmp_path_factory.mktemp("server"), **limits) as client:
+        client.get("/livez")
+        yield client
+
+
+def connect(client: httpx2.Client, address: str = "127.0.0.1", buffer: int | None = None) -> socket.socket:
+    """A connection from an address of the loopback network, which are many clients."""
+    connection = socket.socket()
+    if buffer is not None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+    connection.bind((address, 0))
+    connection.settimeout(20)
+    connection.connect((client.base_url.host, client.base_url.port))
+    return connection
+
+
+@contextmanager
+def watched(client: httpx2.Client) -> Iterator[None]:
+    """While the block runs, `/livez` is asked all the time by the very address that attacks, and memory looked at."""
+    waits: list[float] = []
+    done = threading.Event()
+
+    def ask() -> None:
+        with httpx2.Client(base_url=client.base_url, timeout=30) as asking:
+            while not done.is_set():
+                started = time.perf_counter()
+                assert asking.get("/livez").status_code == 200
+                waits.append(time.perf_counter() - started)
+                time.sleep(0.02)
+
+    process = psutil.Process(client.process_id)  # type: ignore[attr-defined]
+    before = process.memory_info().rss
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        yield
+        time.sleep(0.2)
+        grown = process.memory_info().rss - before
+    finally:
+        done.set()
+        thread.join()
+    print(f"livez {len(waits)} times, longest {max(waits):.3f} s; memory {grown / 2**20:+.1f} MiB")  # noqa: T201
+    assert max(waits) < LONGEST_WAIT
+    assert grown < MOST_MEMORY
+
+
+def answer_to(connection: socket.socket) -> tuple[int, dict[str, Any]]:
+    """Status and problem, read to the end of the connection."""
+    received = b""
+    with suppress(ConnectionResetError):
+        while piece := connection.recv(65536):
+            received += piece
+    head, _, body = received.partition(b"\r\n\r\n")
+    assert b"application/problem+json" in head, received[:300]
+    return int(head.split()[1]), json.loads(body)
+
+
+@pytest.mark.parametrize(
+    ("start", "status", "kind"),
+    [
+        (b"GET /livez HTTP/1.1\r\nX-Long: ", 431, "headers-too-large"),
+        (b"GET /", 414, "uri-too-long"),
+        (b"GET /?", 414, "uri-too-long"),
+        (b"GET /livez HTTP/1.1\r\n" + b"X: y\r\n" * 20_000, 431, "headers-too-large"),
+        (b"\x16\x03\x01 not HTTP", 400, "malformed-http"),
+    ],
+)
+def test_heads_without_end(server: httpx2.Client, start: bytes, status: int, kind: str) -> None:
+    with watched(server), connect(server) as connection:
+        sent, piece = 0, b"x" * 2**20
+        with suppress(ConnectionError):
+            connection.sendall(start)
+            while sent < 200 * 2**20 and not _has_answer(connection):
+                sent += connection.send(piece)
+        assert sent < 100 * 2**20
+        answered, problem = answer_to(connection)
+    assert (answered, problem["status"], problem["type"]) == (status, status, f"/problems/{kind}")
+
+
+def _has_answer(connection: socket.socket) -> bool:
+    connection.setblocking(False)
+    try:
+        return bool(connection.recv(1, socket.MSG_PEEK))
+    except BlockingIOError:
+        return False
+    finally:
+        connection.settimeout(20)
+
+
+def test_half_sent_requests_make_room_and_end(server: httpx2.Client) -> None:
+    """Nine hundred from one address: `/livez` of the same address gets in; what is left of them ends by the clock."""
+    halves = (b"GET /livez HTTP/1.1\r\nHo", b"", POST % 500_000 + b"{" * 60_000)
+    with ExitStack() as stack, watched(server):
+        connections = [stack.enter_context(connect(server)) for _ in range(900)]
+        for number, connection in enumerate(connections):
+            with suppress(ConnectionError):
+                connection.sendall(halves[number % 3])
+        assert answer_to(connections[0])[1]["type"] == "/problems/too-many-connections"
+        assert answer_to(connections[-1])[1]["type"] == "/problems/request-timeout"
+        other = [stack.enter_context(connect(server, "127.0.0.2")) for _ in range(3)]
+        for connection in other:
+            connection.sendall(b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            assert connection.recv(100).startswith(b"HTTP/1.1 200")
+
+
+def test_uploads_that_stall_leave_room_for_others(server: httpx2.Client) -> None:
+    head = POST.replace(b"/v1/bounds", b"/v1/audits/glir").replace(b"json", b"x-npz") % 60_000_000
+    with ExitStack() as stack, watched(server):
+        stalled = [stack.enter_context(connect(server)) for _ in range(8)]
+        for connection in stalled:
+            connection.sendall(head + b"PK")
+        given = server.post("/v1/audits/glir", content=b"PK", headers={"Content-Type": "application/x-npz"})
+        assert given.status_code == 422, "there was room to look at it"
+        for _ in range(10):  # a byte at a time is not quick enough
+            with suppress(ConnectionError):
+                for connection in stalled:
+                    connection.sendall(b"x")
+            time.sleep(0.05)
+        for connection in stalled:
+            assert answer_to(connection)[0] == 408
+
+
+def test_readers_that_never_read_are_left(server: httpx2.Client) -> None:
+    rates = [(index + 0.5) / 5_000 for index in range(5_000)]
+    body = json.dumps(
+        {"mechanism": {"type": "gdp", "mu": 1.0}, "questions": [{"type": "trade_off", "false_positive_rates": rates}]}
+    )
+    size = len(server.post("/v1/bounds", content=body, headers={"Content-Type": "application/json"}).content)
+    assert size > 500_000
+    request = POST % len(body) + body.encode()
+    service = psutil.Process(server.process_id)  # type: ignore[attr-defined]
+    files = service.num_fds()
+    with ExitStack() as stack, watched(server):
+        readers = [stack.enter_context(connect(server, buffer=4096)) for _ in range(100)]
+        for reader in readers:
+            reader.sendall(request)
+        deadline = time.monotonic() + 20
+        while service.num_fds() > files + 5:  # those of who asks for `/livez`
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+
+def test_a_half_sent_body_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    with served(tmp_path) as client, connect(client) as connection:
+        connection.sendall(POST % 1000 + b"{")
+        time.sleep(0.2)
+        started = time.monotonic()
+        psutil.Process(client.process_id).send_signal(signal.SIGTERM)  # type: ignore[attr-defined]
+        status, problem = answer_to(connection)
+        assert (status, problem["type"]) == (503, "/problems/shutting-down")
+        assert time.monotonic() - started < 10
+
+
+def test_the_end_comes_before_the_containers_patience_does(tmp_path: Path) -> None:
+    """A computation of half a minute, at a deadline of one second: answered with a problem, and over."""
+    dear = {"mechanism": DPSGD, "questions": [{"type": "delta", "epsilon": 1 + n / 300} for n in range(256)]}
+    body = json.dumps(dear | {"method": "ground_truth", "digits": 50}).encode()
+    with served(tmp_path, max_cost="1000000000", shutdown_timeout_seconds="1") as client, connect(client) as connection:
+        connection.sendall(POST % len(body) + body)
+        time.sleep(1)
+        started = time.monotonic()
+        psutil.Process(client.process_id).send_signal(signal.SIGTERM)  # type: ignore[attr-defined]
+        status, problem = answer_to(connection)
+        assert (status, problem["type"]) == (503, "/problems/shutting-down")
+        assert time.monotonic() - started < 10
+
+
+def test_a_flood_leaves_a_polite_client_its_turn(tmp_path: Path) -> None:
+    """Eighty connections from one address with work of a tenth of a second each; another address asks for one thing."""
+
+    def work(number: int) -> bytes:
+        questions = [{"type": "delta", "epsilon": 1 + n / 300 + number / 1e6} for n in range(40)]
+        body = json.dumps({"mechanism": DPSGD, "questions": questions}).encode()
+        return POST % len(body) + body
+
+    with served(tmp_path, worker_count="1", inline_cost_limit="0") as client, ExitStack() as stack:
+        flood = [stack.enter_context(connect(client)) for _ in range(80)]
+        for number, connection in enumerate(flood):
+            connection.sendall(work(number))
+        time.sleep(0.1)
+        started = time.monotonic()
+        polite = stack.enter_context(connect(client, "127.0.0.2"))
+        polite.sendall(work(100))
+        assert polite.recv(100).startswith(b"HTTP/1.1 200")
+        waited = time.monotonic() - started
+        answers = [connection.recv(12) for connection in flood]
+        took = time.monotonic() - started
+        print(f"polite {waited:.2f} s, the flood {took:.2f} s")  # noqa: T201
+        assert b"HTTP/1.1 503" in answers
+        assert waited < took / 3
