@@ -45,6 +45,9 @@ _LARGEST_RATE = 0.9
 _MOST_KINDS = 4
 """Where paths are tried: the grids of much larger noise would be long, rates near 1 have no jumps."""
 
+_LARGEST_GRID = 3_000
+"""Nodes of the majorants' grids of all kinds together: bounds the time of a contour."""
+
 _FRACTIONS = (1.0, 0.4)
 """Where contours cross the real axis, between 1 and the saddle point."""
 
@@ -231,12 +234,15 @@ class BentRun:
             return None
         side = -1.0 if self._reflected else 1.0
         need = 45.0 + math.log(self._count) - log_level
-        saddle = self._saddle(self._grids(need, 1.0), center)
+        fineness = _FINENESS if self._reflected else 1.0
+        coarse = self._grids(need, 1.0)
+        if fineness * sum(len(grid.tau) for grid in coarse) > _LARGEST_GRID:
+            return None
+        saddle = self._saddle(coarse, center)
         found: list[tuple[float, int, Contour]] = []
         for fraction in _FRACTIONS:
             theta = max(1 + _NEAREST, 1 + fraction * (saddle - 1))
-            tilt, fineness = (1.0, _FINENESS) if self._reflected else (theta, 1.0)
-            grids = self._grids(need, tilt, fineness)
+            grids = self._grids(need, 1.0 if self._reflected else theta, fineness)
             value = float(self._real(grids, np.array([theta]))[0])
             goal = math.log(_TOLERANCE) + log_level - value + (theta - 1) * center + (poles - 1) * math.log(theta)
             for width, angle in product(self._widths(center), _ANGLES if math.isfinite(goal) else ()):
@@ -304,10 +310,11 @@ class BentRun:
         generator, draws = np.random.default_rng(0), max(_DRAWN // self._count, 4096)
         total = np.zeros(draws)
         for step in self._steps:
-            v: FloatArray = generator.normal(step.mean, 1 / step.sigma, (draws, step.count))
+            v = generator.normal(step.mean, 1 / step.sigma, (draws, step.count))
             if self._reflected:
                 v += (generator.random((draws, step.count)) < step.rate) / step.sigma**2
-            total += np.log1p(np.exp(v + step.log_odds)).sum(axis=1)
+            odds = np.asarray(np.exp(v + step.log_odds), dtype=np.float64)
+            total += np.log1p(odds).sum(axis=1)
         return np.sort(total)
 
     def _drawn_distance(self, score: float) -> float:

@@ -166,8 +166,8 @@ class Contour:
         least = sum(grid.step.count * grid.estimates(there).min(axis=0) for grid in self.grids)
         size = self.log_sizes(np.asarray(least), corners, 0.0)
         small = np.flatnonzero(size < self.goal - 3)
-        # One more: the path that serves the last panel best is not the best at its end.
-        end = min(int(small[0]) + 1, len(corners) - 1) if len(small) else 0
+        # Of reflected losses one more: the path that serves the last panel best is not the best at its end.
+        end = min(int(small[0]) + self.reflected, len(corners) - 1) if len(small) else 0
         return corners[: end + 1], size[: end + 1]
 
     def lay_out(self) -> bool:
