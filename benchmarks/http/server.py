@@ -17,6 +17,7 @@ from urllib.error import URLError
 
 START_SECONDS: Final = 30.0
 ANSWER_SECONDS: Final = 150.0
+SEAL: Final = {"PRIVACY_BOUNDS_SEAL_KEY": "one key for all that share a Redis"}
 THREAD_VARIABLES: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 SERVICE: Final = (str(Path(sys.executable).with_name("privacy-bounds")), "serve", "--port")
 SAMPLED_SERVICE: Final = (sys.executable, "-m", "benchmarks.http.sampled_service")
@@ -56,7 +57,7 @@ def running(command: Sequence[str], *arguments: str, settings: dict[str, str] | 
     environment = {name: value for name, value in os.environ.items() if name not in THREAD_VARIABLES}
     process = subprocess.Popen(
         [*command, str(port), *arguments],
-        env=environment | (settings or {}),
+        env=environment | SEAL | (settings or {}),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
