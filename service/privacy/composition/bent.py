@@ -310,11 +310,10 @@ class BentRun:
         generator, draws = np.random.default_rng(0), max(_DRAWN // self._count, 4096)
         total = np.zeros(draws)
         for step in self._steps:
-            v = generator.normal(step.mean, 1 / step.sigma, (draws, step.count))
+            v = np.asarray(generator.normal(step.mean, 1 / step.sigma, (draws, step.count)), dtype=np.float64)
             if self._reflected:
                 v += (generator.random((draws, step.count)) < step.rate) / step.sigma**2
-            odds = np.asarray(np.exp(v + step.log_odds), dtype=np.float64)
-            total += np.log1p(odds).sum(axis=1)
+            total = total + np.logaddexp(0.0, v + step.log_odds).sum(axis=1)
         return np.sort(total)
 
     def _drawn_distance(self, score: float) -> float:
@@ -328,8 +327,8 @@ class BentRun:
         if score > -float(ndtri(at[0])):
             return math.nan
         if score >= float(ndtri(at[0])):
-            return math.log(float(np.quantile(self._drawn, float(ndtr(score)))))
-        logs, scores = np.log(np.quantile(self._drawn, at)), ndtri(at)
+            return float(np.log(self._drawn[int(float(ndtr(score)) * (len(self._drawn) - 1))]))
+        logs, scores = np.log(self._drawn[[10, 60]]), ndtri(at)
         return float(logs[0] + (logs[1] - logs[0]) / (scores[1] - scores[0]) * (score - scores[0]))
 
     def _saddle_threshold(self, alpha: float) -> float:
