@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import islice, product
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr, ndtri
+from scipy.special import log_ndtr, ndtri
 
 from service.privacy.composition.bent_line import BentLine
 from service.privacy.composition.bent_majorant import MajorantGrid
@@ -327,7 +327,7 @@ class BentRun:
         if score > -float(ndtri(at[0])):
             return math.nan
         if score >= float(ndtri(at[0])):
-            return float(np.log(self._drawn[int(float(ndtr(score)) * (len(self._drawn) - 1))]))
+            return float(np.log(self._drawn[int(0.5 * math.erfc(-score / math.sqrt(2)) * (len(self._drawn) - 1))]))
         logs, scores = np.log(self._drawn[[10, 60]]), ndtri(at)
         return float(logs[0] + (logs[1] - logs[0]) / (scores[1] - scores[0]) * (score - scores[0]))
 
