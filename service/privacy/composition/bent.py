@@ -323,10 +323,11 @@ class BentRun:
         """
         if len(self._drawn) == 0:
             return math.nan
-        at = np.array([10, 60]) / len(self._drawn)
-        if score > -float(ndtri(at[0])):
+        at = np.array([10.0, 60.0]) / len(self._drawn)
+        last = float(ndtri(10.0 / len(self._drawn)))
+        if score > -last:
             return math.nan
-        if score >= float(ndtri(at[0])):
+        if score >= last:
             return float(np.log(self._drawn[int(0.5 * math.erfc(-score / math.sqrt(2)) * (len(self._drawn) - 1))]))
         logs, scores = np.log(self._drawn[[10, 60]]), ndtri(at)
         return float(logs[0] + (logs[1] - logs[0]) / (scores[1] - scores[0]) * (score - scores[0]))
