@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import islice, product
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr, ndtri
+from scipy.special import log_ndtr, ndtri
 
 from service.privacy.composition.bent_line import BentLine
 from service.privacy.composition.bent_majorant import MajorantGrid
@@ -310,11 +310,10 @@ class BentRun:
         generator, draws = np.random.default_rng(0), max(_DRAWN // self._count, 4096)
         total = np.zeros(draws)
         for step in self._steps:
-            v = generator.normal(step.mean, 1 / step.sigma, (draws, step.count))
+            v = np.asarray(generator.normal(step.mean, 1 / step.sigma, (draws, step.count)), dtype=np.float64)
             if self._reflected:
                 v += (generator.random((draws, step.count)) < step.rate) / step.sigma**2
-            odds = np.asarray(np.exp(v + step.log_odds), dtype=np.float64)
-            total += np.log1p(odds).sum(axis=1)
+            total = total + np.logaddexp(0.0, v + step.log_odds).sum(axis=1)
         return np.sort(total)
 
     def _drawn_distance(self, score: float) -> float:
@@ -324,12 +323,13 @@ class BentRun:
         """
         if len(self._drawn) == 0:
             return math.nan
-        at = np.array([10, 60]) / len(self._drawn)
-        if score > -float(ndtri(at[0])):
+        at = np.array([10.0, 60.0]) / len(self._drawn)
+        last = float(ndtri(10.0 / len(self._drawn)))
+        if score > -last:
             return math.nan
-        if score >= float(ndtri(at[0])):
-            return math.log(float(np.quantile(self._drawn, float(ndtr(score)))))
-        logs, scores = np.log(np.quantile(self._drawn, at)), ndtri(at)
+        if score >= last:
+            return float(np.log(self._drawn[int(0.5 * math.erfc(-score / math.sqrt(2)) * (len(self._drawn) - 1))]))
+        logs, scores = np.log(self._drawn[[10, 60]]), ndtri(at)
         return float(logs[0] + (logs[1] - logs[0]) / (scores[1] - scores[0]) * (score - scores[0]))
 
     def _saddle_threshold(self, alpha: float) -> float:

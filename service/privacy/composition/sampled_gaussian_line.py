@@ -229,7 +229,7 @@ class SampledGaussianLine:
             growth = self.parts.inverse_modulus_growth(theta, a, self._weights)
             base = np.maximum(np.fmin(growth, np.cos(0.5 * a / self.parts.sigma) ** theta), 1.0)
             log_least = self.parts.log_least_modulus(a)
-        found = strip_errors(self.grid, self._weights, theta, heights, a, base, log_least)
+        found = strip_errors(self.grid, self._log_weights, theta, heights, a, base, log_least)
         kernel = np.exp(0.5 * a**2 - 2 * math.pi * a / self.parts.step) * 1.001
         return found + 4 * kernel[:, None] * heights[:, None] / self._total
 

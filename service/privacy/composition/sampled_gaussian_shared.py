@@ -88,7 +88,7 @@ def difference_slope(weights: FloatArray, soft: FloatArray, unsampled: FloatArra
 
 def strip_errors(
     grid: Grid,
-    weights: FloatArray,
+    log_weights: FloatArray,
     theta: float,
     heights: FloatArray,
     a: FloatArray,
@@ -109,9 +109,13 @@ def strip_errors(
     argument = np.arctan2(r * np.sin(phi), 1 - 2 * r * sine_squared)
     steep = np.minimum(1.0, r * np.exp(0.5 * width)) * width / cosine  # h near
     settled = theta * log_modulus + 0.5 * abs(theta) * steep
-    shared = settled[:, None] + heights[:, None] * (argument + 0.5 * steep)[:, None]
+    # What parts share carries the largest weight at each node: both factors stay in the range of doubles together.
+    largest = log_weights.max(axis=0)
+    largest = np.where(np.isfinite(largest), largest, 0.0)
+    shared = largest + settled[:, None] + heights[:, None] * (argument + 0.5 * steep)[:, None]
     shared = np.where(shared < LARGEST_EXPONENT, np.exp(np.minimum(shared, LARGEST_EXPONENT)), np.inf)
-    own = _normal(weights) * np.exp(0.5 * h * (np.abs(grid.y) + 0.5 * h))
+    flat = 0.5 * h * (np.abs(grid.y) + 0.5 * h)
+    own = _normal(np.exp(log_weights - largest + flat))
     blocks = len(r) // _BLOCK
     at = np.arange(1, blocks + 1) * _BLOCK - 1
     known = np.isfinite(shared).reshape(len(a), len(heights), blocks, _BLOCK).all(axis=-1)
@@ -124,8 +128,8 @@ def strip_errors(
     slack = a * (0.5 * a - 1.5 * math.pi / h[:, 0])
     excess = np.maximum(heights[:, None, None] * spread[:, None] + slack[:, None, :, None], 0.0)
     grown = excess if log_least is None else excess + theta * log_least[..., at][:, None]
-    side = (1.3 + 2 * (a / h[:, 0])[:, None, :, None] * (excess > 0)) * (weights[:, at] + 1e-300) * np.exp(grown)
-    sizes = weights + own * np.exp(0.5 * abs(theta) * steep)[:, None]
+    side = (1.3 + 2 * (a / h[:, 0])[:, None, :, None] * (excess > 0)) * np.exp(log_weights[:, at] + grown)
+    sizes = np.exp(log_weights) + np.exp(log_weights + flat + 0.5 * abs(theta) * steep[:, None])
     summed = sizes.reshape(*sizes.shape[:-1], blocks, _BLOCK).sum(axis=-1)
     beyond = np.zeros_like(summed)
     beyond[..., :-1] = np.cumsum(summed[..., :0:-1], axis=-1)[..., ::-1]
