@@ -31,6 +31,8 @@ SLACK: Final = 4 * FUNCTION_ERROR
 MOST_ROUNDS: Final = 120
 CLOSE: Final = 1e-15
 """Width of a bracket times the logarithm of the mass between its ends: what the chord may lose."""
+NEAR: Final = 0.9
+"""Share of a tail from which a difference of two loses more digits than sums without differences."""
 STEPS: Final = np.array([0.0, 8.0, 1e2, 1e4, 1e6, 1e8])
 """Beyond the ends of a bracket, in units of rounding, where they are proved."""
 
@@ -208,13 +210,14 @@ class DifferentResponses(AbstractTradeOff):
 
     def _log_delta(self, epsilon: FloatArray, side: int) -> FloatArray:
         """One end of ln delta(eps), eps >= 0: by two tails where they are far apart, else without differences."""
-        value = self._lists.log_profile(epsilon)
-        smooth = value + side * (self._lists.profile_error + SLACK * (2 + np.abs(value)))
         reached, likely = self._lists.log_tails(epsilon)
         rounding = self._lists.error + SLACK * (2 + np.abs(likely) + np.abs(epsilon))
         share = np.exp(epsilon + reached - likely - 2 * side * rounding)
-        by_tails = likely + np.log1p(-np.minimum(share, 1.0)) + side * rounding
-        better = np.fmax(smooth, by_tails) if side < 0 else np.fmin(smooth, by_tails)
+        better = likely + np.log1p(-np.minimum(share, 1.0)) + side * rounding
+        near = np.flatnonzero(~(share < NEAR) & (likely > -np.inf))
+        if len(near):
+            value = self._lists.log_profile(epsilon[near])
+            better[near] = value + side * (self._lists.profile_error + SLACK * (2 + np.abs(value)))
         return np.where(likely > -np.inf, better, -np.inf)
 
     @override

@@ -341,7 +341,9 @@ class EqualResponses(AbstractTradeOff):
         """About where delta(eps) = delta > 0 is below delta(0), and how uncertain that is."""
         other, level = self._laws[1], math.log(delta)
         last = _first_at_most(other, level - 1, other.mode, self._steps)
-        least = max(self._steps // 2 + 1, other.mode - math.ceil(9 * other.deviation))
+        # Some more where K is nearly always N, but not so far that products of ratios overflow.
+        below = math.ceil(9 * other.deviation + min(40.0, 500.0 / max(self._step, 1.0)))
+        least = max(self._steps // 2 + 1, other.mode - below)
         if other.log_odds > STEEP:
             least = max(least, min(_start(other), last))
         least = min(least, last)
