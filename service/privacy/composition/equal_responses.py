@@ -329,7 +329,9 @@ class EqualResponses(AbstractTradeOff):
                 return Enclosure(0.0, 0.0, self.evidence)
             root, uncertainty = self._root(delta)
             steps = np.concatenate((-_MARGINS[::-1], _MARGINS)) * uncertainty
-            tried = np.clip(root + steps, 0.0, self._largest.upper)
+            # The losses around the root as well: between them it may be known to a few nats only.
+            beside = self._loss(np.floor(0.5 * (root / self._step + self._steps)) + np.arange(-1, 3))
+            tried = np.clip(np.concatenate((root + steps, beside)), 0.0, self._largest.upper)
             read = self._log_delta(tried)
             level, slack = math.log(delta), SLACK * (1 + abs(math.log(delta)))
             above, below = read.lower >= level + slack, read.upper <= level - slack
@@ -368,7 +370,7 @@ class EqualResponses(AbstractTradeOff):
             return None
         loss = float(self._loss(np.array([first + place]))[0])
         relative = float(error[place] + table.mass_error[inside][place]) + SLACK * (2 + abs(level))
-        root = loss + math.log1p(-w) if w < 1 else 0.0
+        root = max(loss + math.log1p(-w) if w < 1 else 0.0, loss - 2 * self._step)
         uncertainty = relative * (share + gain) / tail / max(1 - w, 1e-300) + 8 * UNIT_ROUNDOFF * (loss + root)
         return max(root, 0.0), uncertainty
 
