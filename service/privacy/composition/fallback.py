@@ -30,7 +30,7 @@ from scipy.special import ndtri_exp
 from service.privacy.composition.contour_readings import Readings
 from service.privacy.composition.loss_transform import LossTransform
 from service.privacy.composition.sampled_gaussian import SampledSteps
-from service.privacy.enclosure import Enclosure, Evidence, FloatArray
+from service.privacy.enclosure import SMALLEST, Enclosure, Evidence, FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.gaussian import gaussian_curve
 
@@ -114,7 +114,8 @@ class FallbackBounds:
     def _boosted(self, alpha: FloatArray) -> FloatArray:
         """alpha / q from above, at most 1."""
         logs = np.log(alpha) - self._log_unsampled
-        return np.minimum(np.exp(np.minimum(logs + _SLACK * (1 + np.abs(logs)), 0.0)), 1.0)
+        # Between subnormal numbers the slack is lost; the next one is above.
+        return np.minimum(np.exp(np.minimum(logs + _SLACK * (1 + np.abs(logs)), 0.0)) + SMALLEST, 1.0)
 
     def _log_type_two_error(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Lower and upper bound of the logarithm of the smallest type II error at rates strictly between 0 and 1."""
