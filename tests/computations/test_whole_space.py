@@ -1,0 +1,57 @@
+"""Random requests over everything the contract allows: each is answered with numbers in order, or refused in words."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from api_schemas.bounds import BoundsRequest
+from service.computations.bounds import BOUNDS
+from service.privacy.errors import NumericalFailure, PrivacyComputationError
+from tests.computations.request_space import body
+
+SEEDS = range(6)
+REQUESTS = 25
+DEAREST = 30_000
+"""Microseconds by their price: what is dearer is for longer runs."""
+UNPROVED = ("statistical", "asymptotic")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_requests_are_answered_or_refused(seed: int) -> None:
+    answered = 0
+    for index in range(REQUESTS):
+        sent = body(np.random.default_rng([seed, index]))
+        try:
+            request = BoundsRequest.model_validate_json(json.dumps(sent))
+            if BOUNDS.cost(request) > DEAREST:
+                continue
+            written = BOUNDS.body(request, "", "")
+        except ValidationError:
+            continue
+        except NumericalFailure as failure:
+            pytest.fail(f"{failure}: {sent}")
+        except PrivacyComputationError:
+            continue
+        for answer in json.loads(written, parse_constant=_no_number)["answers"]:
+            _check(answer, sent)
+            answered += 1
+    assert answered > 0
+
+
+def _no_number(constant: str) -> None:
+    raise AssertionError(f"{constant} is no JSON")
+
+
+def _check(answer: dict[str, Any], sent: dict[str, Any]) -> None:
+    """Ends in order, and `tight` where ends are proved."""
+    assert (answer["tight"] is None) == (answer["evidence"] in UNPROVED), sent
+    points = answer.get("points", ())
+    for number in (answer, *(point[name] for point in points for name in ("power", "type_two_error"))):
+        if number.get("lower") is not None:
+            low, high = (float(str(number[end]).replace("Infinity", "inf")) for end in ("lower", "upper"))
+            assert low <= high, sent
