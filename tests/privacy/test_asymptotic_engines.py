@@ -279,6 +279,15 @@ def test_what_no_expansion_serves_is_refused(method: str) -> None:
     assert refused.value.field == "threat_model"
 
 
+@pytest.mark.parametrize("rate", [1e-40, 5e-56, 1e-61, 1e-65])
+def test_deviations_whose_powers_are_no_doubles(rate: float) -> None:
+    """A rare step's loss is about rate times one: its standardised cumulants do not depend on the rate."""
+    for noise in (gaussian(2.0), laplace(2.0)):
+        sampled = {"type": "poisson_sampled", "sample_rate": rate, "mechanism": noise}
+        found = choose.pair(built(sampled), "edgeworth").add.power(np.array([0.1]))
+        assert found.upper == pytest.approx([0.1], rel=1e-6)
+
+
 def test_orders_outside_the_series_are_refused() -> None:
     for order in (-1, 5):
         with pytest.raises(OutOfDomain):

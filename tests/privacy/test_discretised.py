@@ -353,6 +353,17 @@ def test_a_step_that_reveals_everything() -> None:
     assert curves.add.profile_at(30.0).lower == 1.0
 
 
+@pytest.mark.parametrize("rest", [2.0**-53, 1e-15, 1e-12])
+def test_a_step_that_reveals_next_to_everything(rest: float) -> None:
+    """What is left of its law may be no mass at all after rounding."""
+    for other in (pure_dp(20.0), laplace(1.0)):
+        curve = discretised(composed(approximate_dp(0.4, 1 - rest), repeated(other, 2))).add
+        delta = curve.profile_at(0.5)
+        assert 1 - rest - 1e-14 <= delta.lower <= 1
+        assert delta.upper >= 1 - rest
+        assert curve.type_two_error(np.array([0.5])).upper == 0
+
+
 def test_a_mix_reveals_more_than_its_parts_and_less_than_basic_composition() -> None:
     curve, rates = discretised(MIX).add, np.array([1e-6, 0.01, 0.3, 0.95])
     for part in (repeated(pure_dp(0.3), 3), repeated(laplace(2.0), 4), gaussian(2.0)):

@@ -11,11 +11,13 @@ from typing_extensions import override
 
 from service.privacy.composition.sub_runs import with_parts
 from service.privacy.enclosure import Bounds, Enclosure, Evidence, FloatArray
+from service.privacy.errors import NumericalFailure
 from service.privacy.mechanisms.abstract import Steps
 from service.privacy.questions import membership, profile
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.gaussian import gaussian_curve
+from service.privacy.trade_off.no_easier import NoEasierThanParts
 from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.cases import built, dpsgd, gaussian, laplace
 
@@ -106,6 +108,17 @@ def test_one_part_gives_everything_away() -> None:
     pair = WorstCase().curves(built(steps))
     assert pair.add.power(RATES).lower.min() >= 1 - 1e-11
     assert pair.add.type_two_error(RATES).upper.max() <= 1e-300
+
+
+def test_a_part_above_the_whole_is_a_defect_and_no_number() -> None:
+    weak, strong = (gaussian_curve(Enclosure.point(mu)) for mu in (1.0, 1.001))
+    served = NoEasierThanParts(Vague(weak), lambda: [strong])
+    with pytest.raises(NumericalFailure):
+        served.power(np.array([0.1]))
+    with pytest.raises(NumericalFailure):
+        served.profile(np.array([1.0]))
+    with pytest.raises(NumericalFailure):
+        served.epsilon(1e-3)
 
 
 def test_runs_whose_losses_no_lattice_holds_are_answered() -> None:

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from mpmath import mpf
 
+from service.privacy.composition.contour import contour_pair
 from service.privacy.composition.two_point_line import TwoPointLine, TwoPointParts, TwoPointSteps
+from service.privacy.trade_off.logs import log_ends
 
 STEPS: tuple[TwoPointSteps, ...] = (
     ((1.0, 1),),
@@ -63,3 +65,20 @@ def test_extreme_losses_give_numbers(epsilon: float) -> None:
     line = TwoPointLine(parts, 0.5).values(1.0, 3)
     assert np.isfinite(line.difference).all()
     assert not np.isnan(line.error).any()
+
+
+@pytest.mark.parametrize("seed", [1, 2, 4, 5])
+def test_steep_lines_hold(seed: int) -> None:
+    """Beside next to nothing lines are as steep as 1/mu, and exponents theta c lose digits: a run is still no harder to
+    attack than its step of two losses.
+    """
+    random = np.random.default_rng([71, seed])
+    epsilon, mu = float(10 ** random.uniform(0.5, 3.2)), float(10 ** random.uniform(-9, -5))
+    alpha = np.array([1e-9, 1e-3, 0.3, 0.9, 1 - 1e-9])
+    points = contour_pair(mu**2, (), (), ((epsilon, 1),))[0].points(alpha)
+    alone = np.log1p(-alpha) - epsilon
+    steep = np.log(alpha) + epsilon < 0
+    error, power = log_ends(points.type_two_error), log_ends(points.power)
+    rounding = 1e-15 * (1 + epsilon)
+    assert (error[0] <= np.where(steep, 0.0, alone) + rounding).all()
+    assert (power[1] >= np.where(steep, np.log(alpha) + epsilon, np.log1p(-np.exp(alone))) - rounding).all()

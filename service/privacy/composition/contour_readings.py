@@ -110,6 +110,11 @@ def _points_around(line: Line, alpha: FloatArray, c: FloatArray, margin: float) 
     level = np.log(alpha) if line.theta > 0 else np.log1p(-alpha)
     target = np.exp(level - log_scale[0])
     slack = target * (4 * UNIT_ROUNDOFF * (np.abs(level) + np.abs(log_scale[0])) + 1e-15)
+    # Where rates stand beside powers their scales are e^c apart but for roundings, which steep lines make large.
+    with np.errstate(invalid="ignore"):
+        apart = np.abs((log_scale[1] - log_scale[0]) - c) + 2 * UNIT_ROUNDOFF * np.abs(c)
+        reach = np.minimum(np.maximum(np.abs(lower[0]), np.abs(upper[0])), 1e300)
+        slack = slack + np.expm1(np.minimum(apart, 1.0)) * (target + reach) + np.where(apart < 1, 0.0, np.inf)
     sign = 1.0 if line.theta > 0 else -1.0
     # (alpha(c) - alpha) on that scale.
     alpha_excess_low = lower[0] - sign * target - slack

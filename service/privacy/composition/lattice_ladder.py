@@ -78,7 +78,8 @@ class LatticeRun:
     @staticmethod
     def build(steps: tuple[LatticeStep, ...], spacing: float, log_cut: float, *, mirrored: bool) -> LatticeRun | None:
         """The run with about this spacing, `mirrored` for the other direction; None where it would need too many
-        cells, or so few that doubles do not hold e^loss at the outermost ones.
+        cells, or so few that doubles do not hold e^loss at the outermost ones, and where a step tells everything so
+        surely that rounding leaves no mass to the cells.
         """
         chosen = _aligned([part.atoms for part in steps], spacing)
         lattices = [_lattice(part, chosen, reach) for part, reach in zip(steps, _reaches(steps, log_cut), strict=True)]
@@ -91,6 +92,8 @@ class LatticeRun:
         for part, lattice in zip(steps, lattices, strict=True):
             laws = bracketing_laws(part.add, part.remove, part.atoms, lattice)
             high, low = (law.mirrored(chosen) if mirrored else law for law in laws)
+            if not (high.masses.any() and low.masses.any()):
+                return None
             upper.append(CountedLaw(high, part.count))
             lower.append(CountedLaw(low, part.count))
         return LatticeRun(chosen, tuple(upper), tuple(lower))

@@ -10,11 +10,14 @@ import numpy as np
 from typing_extensions import override
 
 from service.privacy.enclosure import Bounds, Enclosure, FloatArray
+from service.privacy.errors import NumericalFailure
 from service.privacy.trade_off.abstract import AbstractTradeOff, BoolArray, CurvePoints
 from service.privacy.trade_off.logs import log_ends
 
 WIDE: Final = 1e-6
 """Relative width from which parts are asked: whatever is narrower, a part could narrow by no more."""
+ROUNDING: Final = 1e-13
+"""By how much more than this logarithms out of order differ, and their sizes: then an end does not hold."""
 
 
 @final
@@ -103,6 +106,8 @@ class NoEasierThanParts(AbstractTradeOff):
         least = max((read(part).lower for part in self.parts), default=found.lower)
         if least <= found.lower:
             return found
+        if least > found.upper + ROUNDING * (1 + abs(found.upper)):
+            raise NumericalFailure("a part tells more than the whole, beyond rounding")
         return Enclosure(min(least, found.upper), found.upper, found.evidence)
 
 
@@ -120,6 +125,7 @@ def _from_below(whole: Bounds, parts: Sequence[Bounds], where: BoolArray) -> Bou
     for part in parts:
         raised[where] = np.maximum(raised[where], log_ends(part)[0])
         plain[where] = np.maximum(plain[where], part.lower)
+    _check_order(raised, upper)
     return Bounds(np.minimum(plain, whole.upper), whole.upper, np.minimum(raised, upper), upper)
 
 
@@ -130,4 +136,12 @@ def _from_above(whole: Bounds, parts: Sequence[Bounds], where: BoolArray) -> Bou
     for part in parts:
         lowered[where] = np.minimum(lowered[where], log_ends(part)[1])
         plain[where] = np.minimum(plain[where], part.upper)
+    _check_order(lower, lowered)
     return Bounds(whole.lower, np.maximum(plain, whole.lower), lower, np.maximum(lowered, lower))
+
+
+def _check_order(lower: FloatArray, upper: FloatArray) -> None:
+    """Ends (logarithms) out of order by more than rounding are no ends. Raises NumericalFailure."""
+    known = upper > -np.inf
+    if (lower[known] > upper[known] + ROUNDING * (1 + np.abs(upper[known]))).any():
+        raise NumericalFailure("a part tells more than the whole, beyond rounding")
