@@ -201,6 +201,17 @@ CASES: tuple[Case, ...] = (
         "repeated_approximate_dp",
         {"type": "repeated", "mechanism": {"type": "approximate_dp", "epsilon": 0.1, "delta": 2.0**-30}, "steps": 100},
     ),
+    Case(
+        "composed_responses",
+        {
+            "type": "composed",
+            "mechanisms": [
+                {"type": "pure_dp", "epsilon": 0.7},
+                {"type": "approximate_dp", "epsilon": 0.2, "delta": 2.0**-20},
+                {"type": "repeated", "mechanism": {"type": "pure_dp", "epsilon": 0.1}, "steps": 5},
+            ],
+        },
+    ),
     Case("mixture_of_gaussians", mixture((0.25, gaussian(1.0)), (0.5, gaussian(4.0)), (0.25, gaussian(0.5)))),
     Case(
         "mixture_with_kinks",

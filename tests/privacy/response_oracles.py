@@ -12,7 +12,6 @@ import mpmath
 from mpmath import mpf
 
 Real = Any
-DIGITS = 60
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,9 @@ _LARGEST_WORK = 10_000_000
 """Bounds of a line's nodes, and of its nodes times the array elements of one evaluation of K: they bound its time."""
 
 _FEW_NODES, _LITTLE_WORK = 4_000, 2_500_000
-"""Of a line that would need more than that: what it leaves out is too much for many digits, whatever it costs."""
+"""Of a line that would need more than that, what it leaves out being too much for many digits whatever it costs; and of
+all lines of runs of Gaussian steps.
+"""
 
 
 _AliasSide = tuple[FloatArray, FloatArray, FloatArray]
@@ -127,11 +129,12 @@ class ContourLine:
         # Where no tilt further out can be evaluated the aliases stay unbounded, and the readings say so.
         period = max(period_right, period_left, 8.0 * sd)
         self.step = 2 * math.pi / (min(period, 1e4 * sd) if math.isfinite(period) else 1e4 * sd)
-        allowed = max(16, min(_LARGEST_NODES, _LARGEST_WORK // transform.work))
+        few = max(16, min(_FEW_NODES, _LITTLE_WORK // transform.work))
+        # Runs of Gaussian steps have cheaper ways where a line is long: other cuts, and bent contours.
+        allowed = max(16, min(_LARGEST_NODES, _LARGEST_WORK // transform.work)) if transform.is_mixed else few
         height = _height(run, sd, goal, allowed * self.step)
         self.ends = height is not None and height <= allowed * self.step
         """Whether the transform becomes next to nothing within reach: else no line of the run has many digits."""
-        few = max(16, min(_FEW_NODES, _LITTLE_WORK // transform.work))
         nodes = height / self.step if height is not None and self.ends else few
         self.nodes = max(4, math.ceil(nodes))
         self.t = np.arange(self.nodes + 1) * self.step

@@ -15,7 +15,7 @@ from service.privacy.composition.brackets import attained, is_bracket, is_single
 from service.privacy.composition.laplace_reach import can_sum, uniforms_kept
 from service.privacy.composition.options import DEFAULT_OPTIONS, MIXED_TOLERANCE, EngineOptions
 from service.privacy.composition.parts import contour_parts, several_exponentials, shifts_beside
-from service.privacy.composition.responses import Responses, responses_of
+from service.privacy.composition.responses import Responses, halves, responses_of
 from service.privacy.mechanisms.abstract import (
     AbstractMechanism,
     AbstractStep,
@@ -315,7 +315,21 @@ def _beside_two_points(steps: Steps) -> Tariff | None:
 
 
 def _response_sums(run: Responses) -> Tariff:
-    """Sums over about ten standard deviations of the number of true answers, fifty where rates are far apart."""
+    """Sums over about ten standard deviations of the number of true answers, fifty where rates are far apart; or, of
+    different steps, one search of a list of losses for each of another, some forty times for every rate.
+    """
+    if len(run.answers) > 1:
+        losses = max(math.prod(count + 1 for _, count in half) for half in halves(run.answers))
+        prices = Prices(
+            point=5_000 + 2 * losses,
+            spread=10_000,
+            listed_point=100 + 2.5 * losses,
+            profile=2_000 + 2 * losses,
+            epsilon=4_000 + 14 * losses,
+            complement=12_000 + 50 * losses,
+            gdp_mu=260_000 + 2_600 * losses,
+        )
+        return Tariff(base=100, directed=prices, hull=prices)
     width = math.ceil(run.deviation) if run.answers else 0
     prices = Prices(
         point=2_500 + 3 * width,

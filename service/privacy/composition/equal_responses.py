@@ -329,7 +329,9 @@ class EqualResponses(AbstractTradeOff):
                 return Enclosure(0.0, 0.0, self.evidence)
             root, uncertainty = self._root(delta)
             steps = np.concatenate((-_MARGINS[::-1], _MARGINS)) * uncertainty
-            tried = np.clip(root + steps, 0.0, self._largest.upper)
+            # The losses around the root as well: between them it may be known to a few nats only.
+            beside = self._loss(np.floor(0.5 * (root / self._step + self._steps)) + np.arange(-1, 3))
+            tried = np.clip(np.concatenate((root + steps, beside)), 0.0, self._largest.upper)
             read = self._log_delta(tried)
             level, slack = math.log(delta), SLACK * (1 + abs(math.log(delta)))
             above, below = read.lower >= level + slack, read.upper <= level - slack
@@ -341,7 +343,9 @@ class EqualResponses(AbstractTradeOff):
         """About where delta(eps) = delta > 0 is below delta(0), and how uncertain that is."""
         other, level = self._laws[1], math.log(delta)
         last = _first_at_most(other, level - 1, other.mode, self._steps)
-        least = max(self._steps // 2 + 1, other.mode - math.ceil(9 * other.deviation))
+        # Some more where K is nearly always N, but not so far that products of ratios overflow.
+        below = math.ceil(9 * other.deviation + min(40.0, 500.0 / max(self._step, 1.0)))
+        least = max(self._steps // 2 + 1, other.mode - below)
         if other.log_odds > STEEP:
             least = max(least, min(_start(other), last))
         least = min(least, last)
@@ -366,7 +370,7 @@ class EqualResponses(AbstractTradeOff):
             return None
         loss = float(self._loss(np.array([first + place]))[0])
         relative = float(error[place] + table.mass_error[inside][place]) + SLACK * (2 + abs(level))
-        root = loss + math.log1p(-w) if w < 1 else 0.0
+        root = max(loss + math.log1p(-w) if w < 1 else 0.0, loss - 2 * self._step)
         uncertainty = relative * (share + gain) / tail / max(1 - w, 1e-300) + 8 * UNIT_ROUNDOFF * (loss + root)
         return max(root, 0.0), uncertainty
 

@@ -54,6 +54,11 @@ class LossTransform:
         return (alternative, null) if self.reflected else (null, alternative)
 
     @property
+    def is_mixed(self) -> bool:
+        """Whether there are other steps than Gaussian ones, sampled or not."""
+        return bool(self.laplace or self.two_point)
+
+    @property
     def work(self) -> int:
         """Array elements of one evaluation of K on a line."""
         shared = sum(part.line_size for part in self.parts)

@@ -237,16 +237,21 @@ class SampledGaussianLine:
         """ln V with |M(theta + it)/M(theta)| <= V/t for every t > 0, for the part where V is smallest.
 
         Integration by parts in y: t |M| <= int |psi'| and the values of psi at the ends, psi = phi w^theta / L',
-        L' = r/sigma, by an upper Riemann sum with |psi'/psi| <= |y| + (|theta| r + 1)/sigma. Left of the grid psi only
-        rises, as long as |y| > (1 + |theta| r)/sigma there.
+        L' = r/sigma, by an upper Riemann sum with |psi'/psi| <= |y| + (|theta| r + 1)/sigma. Left of its first node y0
+        psi(y)/psi(y0) = e^{(y0^2 - y^2)/2} (w/w0)^{theta + 1} e^{(y0 - y)/sigma} is at most e^{(y0 + 1/sigma)^2/2}
+        where y0 > -1/sigma, else 1, times (w0/(1 - p))^-theta for theta < 0; and it has one hump, its logarithm being
+        concave, where (1 + |theta|) r0 < sigma^2.
         """
         grid, h, sigma = self.grid, self.grid.step, self.parts.sigma[:, None]
         r = grid.responsibility
         steep = np.abs(grid.y) + 0.5 * h + (abs(self.theta) * np.minimum(1.0, r * np.exp(0.5 * h / sigma)) + 1) / sigma
         log_psi = self._log_weights + np.log(sigma / h) - np.log(r)
-        variation = np.sum(h * steep * np.exp(log_psi + 0.5 * h * steep), axis=-1) + np.exp(
-            grid.at_ends(log_psi)
-        ) @ np.array([2.0, 1.0])
+        ends = grid.at_ends(log_psi)
+        first, r_first = grid.at_ends(np.broadcast_to(grid.y, r.shape))[:, 0], grid.at_ends(r)[:, 0]
+        hump = 0.5 * np.maximum(first + 1 / self.parts.sigma, 0.0) ** 2 - max(-self.theta, 0.0) * np.log1p(-r_first)
+        concave = (1 + abs(self.theta)) * r_first < self.parts.sigma**2
+        ends[:, 0] += np.where(concave, hump, np.inf)
+        variation = np.sum(h * steep * np.exp(log_psi + 0.5 * h * steep), axis=-1) + np.exp(ends) @ np.array([2.0, 1.0])
         return float(np.log(variation.min())) + 1e-9
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
