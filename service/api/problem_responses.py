@@ -93,7 +93,9 @@ async def _refused_by_framework(request: Request, error: Exception) -> Response:
 def _with_head(headers: dict[str, str]) -> dict[str, str]:
     """HEAD is taken wherever GET is."""
     return {
-        name: f"{value}, HEAD" if name.lower() == "allow" and "GET" in value.split(", ") else value
+        name: f"{value}, HEAD"
+        if name.lower() == "allow" and {"GET", "HEAD"} & set(value.split(", ")) == {"GET"}
+        else value
         for name, value in headers.items()
     }
 

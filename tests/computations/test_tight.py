@@ -38,6 +38,11 @@ DELTA = {"type": "delta", "epsilon": 1.0}
 POINTS = {"type": "trade_off", "false_positive_rates": [0.1]}
 
 
+def exponentials(steps: int) -> dict[str, Any]:
+    """Several choices by score, one after the other."""
+    return {"type": "repeated", "steps": steps, "mechanism": {"type": "exponential", "epsilon": 0.1}}
+
+
 def answered(computation: Computation[Any, Any], **request: Any) -> dict[str, Any]:
     """The body of an answer."""
     asked = computation.request_type.model_validate_json(json.dumps(request))
@@ -63,7 +68,7 @@ def consistent(body: dict[str, Any]) -> list[bool | None]:
     for node in with_evidence(body):
         unproved = node["evidence"] is None or node["evidence"] in UNPROVED
         assert (node["tight"] is None) == unproved
-        noted = any("bracket:" in note for note in node.get("notes", ()))
+        noted = any(note.startswith("bracket:") for note in node.get("notes", ()))
         if "notes" in node and node.get("method") not in ("yeom", "erlingsson", "sablayrolles", "jayaraman"):
             assert noted == (node["tight"] is False)
         found.append(node["tight"])
@@ -88,7 +93,10 @@ def test_whatever_has_evidence_says_it() -> None:
         (noisy_sgd(4000, 2.5, 1), REPLACED, True),
         (noisy_sgd(400, 2.5, 50), REPLACED, True),
         (gaussian(1.0), {"type": "glrt", "dimension": 30}, True),
-        (gaussian(1.0), {"type": "practical", "epsilon_pmp": 0.5}, True),
+        (gaussian(1.0), {"type": "practical", "epsilon_pmp": 0.5}, False),
+        (dpsgd(1.0, 0.01, 10), {"type": "practical", "epsilon_pmp": 0.5}, True),
+        (exponentials(5), ADDED, True),
+        (exponentials(150), ADDED, False),
         (noisy_sgd(400, 2.5, 1), {"type": "membership"}, False),
         (noisy_sgd(400, 0.0, 1), {"type": "membership"}, True),
         (noisy_sgd(400, 2.5, 1), {"type": "membership", "step_curve": "gaussian"}, None),

@@ -51,12 +51,12 @@ SMALLEST_EPSILON: Final = 1e-250
 
 DOMINATING: Final = "Zhu, Dong, Wang 2022, Theorem 10 (composition of dominating pairs)"
 BRACKET: Final = (
-    f"upper ends: blocks of exponential steps as dominating pairs ({DOMINATING}); lower ends: an attack whose shift is "
-    f"the same share of epsilon in every step ({SOURCE})."
+    f"bracket: upper ends by blocks of exponential steps as dominating pairs ({DOMINATING}); lower ends by an attack "
+    f"whose shift is the same share of epsilon in every step ({SOURCE})."
 )
 SAMPLED_BRACKET: Final = (
-    f"upper ends: exponential steps as dominating pairs ({DOMINATING}); lower ends: an attack whose shift is half of "
-    f"epsilon in every step, which is randomised response ({SOURCE})."
+    f"bracket: upper ends by exponential steps as dominating pairs ({DOMINATING}); lower ends by an attack whose shift "
+    f"is half of epsilon in every step, which is randomised response ({SOURCE})."
 )
 Engine = Callable[[Steps, float, EngineOptions], TradeOffPair]
 

@@ -28,7 +28,9 @@ METHODS: Final = ("auto", "closed_form")
 SOURCE: Final = (
     "Lowy et al. 2023 (PMP), Definition 2 and Lemmas 3 and 6, delta unchanged; Kairouz, Oh, Viswanath 2015, Theorem 2.1"
 )
-STATED: Final = "closed_form: the curve of the PMP parameter that was stated; nothing of the mechanism enters it."
+STATED: Final = (
+    "closed_form: the curve of the PMP parameter that was stated; nothing of the mechanism enters that curve."
+)
 NOT_COMPOSABLE: Final = (
     "PMP does not compose: parameters of several releases must not be added, nor does one that holds for a set of "
     "candidates hold for another."
