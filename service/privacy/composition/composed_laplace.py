@@ -24,7 +24,8 @@ from service.privacy.composition.laplace_sums import GRID, Ends, IndexArray, Lap
 from service.privacy.enclosure import Bounds, Enclosure, Evidence, FloatArray
 from service.privacy.numerics.roots import falling_roots
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
-from service.privacy.trade_off.abstract import AbstractTradeOff, BoolArray, CurvePoints
+from service.privacy.trade_off.abstract import BoolArray, CurvePoints
+from service.privacy.trade_off.self_inverse import AbstractSelfInverse
 from service.privacy.trade_off.weighted_sums import log_moved, log_sum
 
 _MARGINS = (4.0, 400.0, 1e5)
@@ -47,7 +48,7 @@ class _Threshold:
 
 
 @final
-class ComposedLaplace(AbstractTradeOff):
+class ComposedLaplace(AbstractSelfInverse):
     """The curve of N Laplace steps, its own inverse. Relative width 1e-12 (N = 100, e = 0.1) to 1e-10.
 
     Source: composition of dominating pairs (Zhu, Dong, Wang 2022, Theorem 10); the law of the loss is exact.
@@ -70,27 +71,6 @@ class ComposedLaplace(AbstractTradeOff):
     def largest_log_ratio(self) -> Enclosure:
         """N e, to the next doubles."""
         return self._largest
-
-    @property
-    @override
-    def smallest_log_ratio(self) -> Enclosure:
-        """-N e."""
-        return Enclosure(-self._largest.upper, -self._largest.lower, self.evidence)
-
-    @property
-    @override
-    def singular_power(self) -> Enclosure:
-        return Enclosure.point(0.0)
-
-    @property
-    @override
-    def global_gdp_mu(self) -> None:
-        """Not known."""
-        return None
-
-    @override
-    def reversed(self) -> AbstractTradeOff:
-        return self
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:

@@ -23,9 +23,10 @@ from typing_extensions import override
 from service.privacy.composition.two_lists import TwoLists
 from service.privacy.enclosure import Bounds, Enclosure, Evidence, FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
-from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.abstract import CurvePoints
 from service.privacy.trade_off.decreasing_root import decreasing_root
 from service.privacy.trade_off.logs import log
+from service.privacy.trade_off.self_inverse import AbstractSelfInverse
 
 SLACK: Final = 4 * FUNCTION_ERROR
 MOST_ROUNDS: Final = 120
@@ -38,7 +39,7 @@ STEPS: Final = np.array([0.0, 8.0, 1e2, 1e4, 1e6, 1e8])
 
 
 @final
-class DifferentResponses(AbstractTradeOff):
+class DifferentResponses(AbstractSelfInverse):
     """The curve of a run of randomised responses of several kinds, its own inverse. Relative width about 1e-12 (delta
     where the whole run reveals next to nothing: 1e-11). Source: Murtagh, Vadhan 2016, Theorem 1.5; Kairouz, Oh,
     Viswanath 2015, Theorem 3.5.
@@ -60,27 +61,6 @@ class DifferentResponses(AbstractTradeOff):
     def largest_log_ratio(self) -> Enclosure:
         """The sum of all epsilons."""
         return self._largest
-
-    @property
-    @override
-    def smallest_log_ratio(self) -> Enclosure:
-        """Minus that."""
-        return Enclosure(-self._largest.upper, -self._largest.lower, self._largest.evidence)
-
-    @property
-    @override
-    def singular_power(self) -> Enclosure:
-        return Enclosure.point(0.0)
-
-    @property
-    @override
-    def global_gdp_mu(self) -> None:
-        """Not known."""
-        return None
-
-    @override
-    def reversed(self) -> AbstractTradeOff:
-        return self
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:

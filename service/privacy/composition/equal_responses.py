@@ -27,8 +27,9 @@ from typing_extensions import override
 from service.privacy.enclosure import Bounds, Enclosure, Evidence, FloatArray
 from service.privacy.numerics.binomial_tails import BinomialTails, weighted_sums
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
-from service.privacy.trade_off.abstract import AbstractTradeOff, BoolArray, CurvePoints
+from service.privacy.trade_off.abstract import BoolArray, CurvePoints
 from service.privacy.trade_off.logs import log
+from service.privacy.trade_off.self_inverse import AbstractSelfInverse
 
 IndexArray = NDArray[np.int64]
 
@@ -60,7 +61,7 @@ class _Segments:
 
 
 @final
-class EqualResponses(AbstractTradeOff):
+class EqualResponses(AbstractSelfInverse):
     """The curve of N >= 1 randomised responses at eps > 0, its own inverse.
 
     Relative width about 1e-12 for N up to 1e6 and 1e-10 to 1e10, rates and deltas down to 1e-300. Work is
@@ -84,27 +85,6 @@ class EqualResponses(AbstractTradeOff):
     def largest_log_ratio(self) -> Enclosure:
         """N eps, to the next doubles."""
         return self._largest
-
-    @property
-    @override
-    def smallest_log_ratio(self) -> Enclosure:
-        """-N eps."""
-        return Enclosure(-self._largest.upper, -self._largest.lower, self._largest.evidence)
-
-    @property
-    @override
-    def singular_power(self) -> Enclosure:
-        return Enclosure.point(0.0)
-
-    @property
-    @override
-    def global_gdp_mu(self) -> None:
-        """Not known."""
-        return None
-
-    @override
-    def reversed(self) -> AbstractTradeOff:
-        return self
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
