@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from service.privacy.mechanisms.abstract import Steps, merged
+
+ENGINES_OF_BRACKETS: Final = ("auto", "discretised")
+"""Those that compose a dominating pair which has no line, no law of its loss, and is no ground truth."""
 
 
 def is_single(steps: Steps) -> bool:

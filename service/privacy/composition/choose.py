@@ -7,7 +7,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final, cast
 
-from service.privacy.composition.brackets import attained, dominating, is_bracket, is_single, sentence
+from service.privacy.composition.brackets import (
+    ENGINES_OF_BRACKETS,
+    attained,
+    dominating,
+    is_bracket,
+    is_single,
+    sentence,
+)
 from service.privacy.composition.laplace_reach import can_sum
 from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.composition.parts import Counted, contour_parts, several_exponentials, shifts_beside
@@ -56,8 +63,6 @@ BRACKET_TOLERANCES: Final = (1e-4, 1e-6)
 """Relative widths to which the ends of a bracket are asked for at best. Below, both directions are read for every
 number, mostly on lines, which have more digits than are asked for; where lattices are needed, they cost seconds each.
 """
-ENGINES_OF_BRACKETS: Final = ("auto", "discretised")
-"""Those that compose a dominating pair which has no line, no law of its loss, and is no ground truth."""
 
 Engine = Callable[[Steps, float, EngineOptions], TradeOffPair]
 """(steps, sensitivity, options) -> curves; UnsupportedCombination with field `method` for what it cannot serve."""

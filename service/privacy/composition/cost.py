@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Final, cast, final
 
-from service.privacy.composition.brackets import attained, is_bracket, is_single
+from service.privacy.composition.brackets import ENGINES_OF_BRACKETS, attained, is_bracket, is_single
 from service.privacy.composition.laplace_reach import can_sum, uniforms_kept
 from service.privacy.composition.options import DEFAULT_OPTIONS, MIXED_TOLERANCE, EngineOptions
 from service.privacy.composition.parts import contour_parts, several_exponentials, shifts_beside
@@ -197,7 +197,7 @@ def tariff(
 
 def _tariff(steps: Steps, method: str, options: EngineOptions, sensitivity: float) -> Tariff:
     if is_bracket(steps, sensitivity):
-        return _bracket(steps, options, sensitivity)
+        return _bracket(steps, options, sensitivity) if method in ENGINES_OF_BRACKETS else SAME_BOTH_WAYS  # refused
     match method:
         case "auto" | "discretised" if several_exponentials(steps):
             return _adaptive_exponential(steps, options)
@@ -222,9 +222,7 @@ def _tariff(steps: Steps, method: str, options: EngineOptions, sensitivity: floa
 
 
 def _bracket(steps: Steps, options: EngineOptions, sensitivity: float) -> Tariff:
-    """What is attained, in both directions, and the lattices of the pair that dominates; a method that cannot serve it
-    refuses it at no cost.
-    """
+    """What is attained, in both directions, and the lattices of the pair that dominates."""
     least, most = _tariff(attained(steps, sensitivity), "auto", options, sensitivity), _lattices(len(steps), options)
     both = _summed(least.hull, most.directed)
     return Tariff(base=2 * least.base + most.base, directed=both, hull=both)
