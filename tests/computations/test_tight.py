@@ -96,6 +96,7 @@ def test_whatever_has_evidence_says_it() -> None:
         (gaussian(1.0), {"type": "practical", "epsilon_pmp": 0.5}, False),
         (dpsgd(1.0, 0.01, 10), {"type": "practical", "epsilon_pmp": 0.5}, True),
         (exponentials(5), ADDED, True),
+        ({"type": "composed", "mechanisms": [exponentials(1), {"type": "exponential", "epsilon": 0.2}]}, ADDED, False),
         (exponentials(150), ADDED, False),
         (noisy_sgd(400, 2.5, 1), {"type": "membership"}, False),
         (noisy_sgd(400, 0.0, 1), {"type": "membership"}, True),

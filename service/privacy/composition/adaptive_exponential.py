@@ -54,6 +54,10 @@ BRACKET: Final = (
     f"bracket: upper ends by blocks of exponential steps as dominating pairs ({DOMINATING}); lower ends by an attack "
     f"whose shift is the same share of epsilon in every step ({SOURCE})."
 )
+ORDER_BRACKET: Final = (
+    f"bracket: upper ends by the recursion with the order of the steps chosen on the way ({SOURCE}); lower ends by the "
+    "same recursion in the order of rising epsilons, of which no theorem says that it is the worst."
+)
 SAMPLED_BRACKET: Final = (
     f"bracket: upper ends by exponential steps as dominating pairs ({DOMINATING}); lower ends by an attack whose shift "
     f"is half of epsilon in every step, which is randomised response ({SOURCE})."
@@ -72,11 +76,12 @@ def adaptive_exponential_pair(steps: Steps, sensitivity: float, options: EngineO
     if inside and not left:
         options = replace(options, relative_tolerance=max(options.relative_tolerance, FINEST))
         one = ExponentialRun(inside, options.relative_tolerance)
+        ordered = ORDER_BRACKET if len(inside) > 1 else None
         if not others:
             pair = one.curves(sensitivity)
-            return TradeOffPair(pair.add, pair.remove, SOURCE, (reason,))
+            return TradeOffPair(pair.add, pair.remove, SOURCE, (reason,), bracket=ordered)
         pair = discretised_pair(((one, 1), *others), sensitivity, options)
-        return TradeOffPair(pair.add, pair.remove, f"{SOURCE}; {pair.source}", (reason, *pair.notes))
+        return TradeOffPair(pair.add, pair.remove, f"{SOURCE}; {pair.source}", (reason, *pair.notes), bracket=ordered)
     options = replace(options, relative_tolerance=max(options.relative_tolerance, FINEST_BRACKET))
     above = discretised_pair((*_blocks(inside, groups, options), *others), sensitivity, options)
     run: Steps = ((ExponentialRun(inside, options.relative_tolerance), 1),) if inside else ()
