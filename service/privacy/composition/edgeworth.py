@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import reduce
-from operator import truediv
 from typing import final
 
 import numpy as np
@@ -80,8 +78,8 @@ class EdgeworthTails(ApproximateTails):
 def tail_series(cumulants: FloatArray, order: int) -> FloatArray:
     """Coefficients c_j of He_j(x), j = 0 to 11, in [P(S > c) - Phi(-x)]/phi(x), from six cumulants (Petrov 1975)."""
     deviation = math.sqrt(cumulants[1])
-    # One division at a time: a deviation of 1e-60 has a sixth power that is no double.
-    l3, l4, l5, l6 = (reduce(truediv, [deviation] * k, float(cumulants[k - 1])) for k in range(3, 7))
+    # Two divisions: the square of the variance is a double, its third power need not be one.
+    l3, l4, l5, l6 = (float(cumulants[k - 1]) / deviation**2 / deviation ** (k - 2) for k in range(3, 7))
     terms = (
         {2: l3 / 6},
         {3: l4 / 24, 5: l3**2 / 72},
