@@ -100,7 +100,7 @@ def _curves(request: CurvesRequest, rates: FloatArray) -> tuple[list[ResponseFie
                     asked = {"threat_model": threat_model, "requested_method": method}
                     drawn = _drawn(curves, curve, points, request.relative_tolerance)
                     drawn["conditional"] = is_relaxed(threat_model)
-                    drawn["notes"] = (*curves.notes, *notes)
+                    drawn["notes"] += notes
                     fields.append({**asked, "method": curve.method, "direction": direction, **drawn})
             except PrivacyComputationError as error:
                 raise blamed(error, places["method"], *_named(request), places=places) from None
