@@ -243,7 +243,7 @@ def test_the_response_repeats_the_request_and_its_names() -> None:
     ("mechanism", "codes"),
     [
         (GAUSSIAN, set()),
-        (PURE, set()),
+        (PURE, {"stated_parameters_alone"}),
         (SAMPLED, {"poisson_sampling_assumed", "large_sample_rate"}),
         (
             {"type": "dpsgd", "sigma": 1.0, "q": 0.01, "steps": 1},

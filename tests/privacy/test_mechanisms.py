@@ -135,9 +135,9 @@ def test_the_reason_for_the_engine_is_noted() -> None:
         (repeated(gaussian(1.0), 9), "closed_form"),
         (dpsgd(1.0, 0.1, 9), "contour"),
         (repeated(laplace(1.0), 2), "closed_form"),
-        (repeated(laplace(1.0), 10**4), "discretised"),
+        (repeated(laplace(1.0), 10**4), "contour"),
         (composed(laplace(1.0), laplace(2.0)), "discretised"),
-        (composed(gaussian(1.0), {"type": "pure_dp", "epsilon": 1.0}), "discretised"),
+        (composed(gaussian(1.0), {"type": "pure_dp", "epsilon": 1.0}), "contour"),
     ):
         pair = WorstCase().curves(built(spec))
         assert pair.add.method == engine
@@ -151,7 +151,7 @@ def test_the_reason_for_the_engine_is_noted() -> None:
         (repeated(laplace(1.0), 10**4), "closed_form", "method"),
         (composed(laplace(1.0), laplace(2.0)), "closed_form", "method"),
         (repeated(sampled(0.1, laplace(1.0)), 2), "contour", "method"),
-        (composed(gaussian(1.0), {"type": "pure_dp", "epsilon": 1.0}), "contour", "method"),
+        (composed(laplace(1.0), {"type": "pure_dp", "epsilon": 1.0}), "contour", "method"),
         (repeated({"type": "exponential", "epsilon": 1.0}, 3), "closed_form", "method"),
         (dpsgd(1.0, 0.1, 10), "closed_form", "method"),
         (laplace(1.0), "contour", "method"),
