@@ -20,6 +20,7 @@ from service.privacy.mechanisms.abstract import (
     AbstractMechanism,
     AbstractStep,
     GaussianPart,
+    LaplacePart,
     SampledGaussianPart,
     Steps,
 )
@@ -373,14 +374,13 @@ def _adaptive_exponential(steps: Steps, options: EngineOptions) -> Tariff:
 
 
 def _contour(steps: Steps, sensitivity: float) -> Tariff:
-    # The relation moves the size of Laplace and Gaussian steps, which do not enter; a step known by its relation alone
-    # has its part under it.
-    sampled = [
-        (part, count) for step, count in steps if isinstance(part := step.part(sensitivity), SampledGaussianPart)
-    ]
+    parts = [(step.part(sensitivity), count) for step, count in steps]
+    sampled = [(part, count) for part, count in parts if isinstance(part, SampledGaussianPart)]
     ends = 1 if all(step.rounded(1) == step for step, _ in steps) else 2
     if not sampled:
-        return CONTOUR
+        losses = [(part.sample_rate * part.loss, count) for part, count in parts if isinstance(part, LaplacePart)]
+        losses += [(part.shift.upper, count) for part, count in parts if isinstance(part, GaussianPart)]
+        return scaled(CONTOUR, LARGE if math.hypot(*(math.sqrt(n) * loss for loss, n in losses)) > LARGE_LOSS else 1)
     loss = math.sqrt(math.fsum(count * (part.sample_rate / part.noise_multiplier) ** 2 for part, count in sampled))
     noise = min(part.noise_multiplier for part, _ in sampled)
     many = sum(count for _, count in sampled) >= LEAST_STEPS
