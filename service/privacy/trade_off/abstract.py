@@ -85,7 +85,7 @@ class AbstractTradeOff(ABC):
         """`power` at one rate."""
         if 0 < false_positive_rate < 1:
             power = self._capped_power(false_positive_rate)
-            return power.within(false_positive_rate, 1.0) if self.evidence.is_certain else power
+            return caps.number_of_guess(power, false_positive_rate) if self.evidence.is_certain else power
         return self.power(np.array([false_positive_rate])).at(0, self.evidence)
 
     @final
@@ -162,12 +162,9 @@ class AbstractTradeOff(ABC):
         """
         if not self.evidence.is_certain:
             return points
-        power, error = points.power, points.type_two_error
-        rest = 1 - alpha
-        rest = np.where(1 - rest > alpha, np.nextafter(rest, 2.0), rest)
         return CurvePoints(
-            Bounds(error.lower, np.minimum(error.upper, rest), error.log_lower, error.log_upper),
-            Bounds(np.maximum(power.lower, alpha), power.upper, power.log_lower, power.log_upper),
+            caps.error_of_guess(points.type_two_error, alpha),
+            caps.power_of_guess(points.power, alpha),
             points.log_slope,
         )
 
@@ -188,8 +185,8 @@ class AbstractTradeOff(ABC):
         if extremes is None:
             return points
         return CurvePoints(
-            caps.floored(points.type_two_error, caps.log_error_floor(alpha, *extremes)),
-            caps.capped(points.power, caps.log_power_cap(alpha, *extremes)),
+            caps.floored(points.type_two_error, caps.log_error_floor(alpha, *extremes), self.evidence.is_certain),
+            caps.capped(points.power, caps.log_power_cap(alpha, *extremes), self.evidence.is_certain),
             points.log_slope,
         )
 
@@ -198,7 +195,7 @@ class AbstractTradeOff(ABC):
         bounds, extremes = self._profile_formula(epsilon), self._extremes
         if extremes is None or extremes[1] == math.inf:
             return bounds
-        return caps.capped(bounds, caps.log_profile_cap(epsilon, extremes[1]))
+        return caps.capped(bounds, caps.log_profile_cap(epsilon, extremes[1]), self.evidence.is_certain)
 
     @final
     def _capped_power(self, rate: float) -> Enclosure:

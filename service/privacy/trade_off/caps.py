@@ -5,7 +5,8 @@ With l <= L <= l' almost surely, no mass of H1 lies outside H0 where l' is finit
     power(alpha) <= e^l' alpha,    type II error >= e^l (1 - alpha),    delta(eps) <= 1 - e^(eps - l') for eps < l',
     delta(eps) = 0 for eps >= l',    and each of the first two bounds the other from its other side.
 
-Only upper ends of power and delta and lower ends of type II errors are touched, and only where they are worse.
+Whoever guesses has power alpha and type II error 1 - alpha. Ends are touched only where they are worse, the linear ones
+and the logarithms alike, and NumericalFailure is raised where a certain one is contradicted by more than rounding.
 """
 
 from __future__ import annotations
@@ -17,9 +18,12 @@ from typing import Final
 import numpy as np
 
 from service.privacy.enclosure import SMALLEST, Bounds, Enclosure, FloatArray
+from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 
 SLACK: Final = 2 * FUNCTION_ERROR
+EXPLAINED: Final = 1e-12
+"""Relative: by how much rounding may let two certain ends of one number miss each other."""
 
 
 def log_power_cap(alpha: FloatArray, smallest: float, largest: float) -> FloatArray:
@@ -28,7 +32,9 @@ def log_power_cap(alpha: FloatArray, smallest: float, largest: float) -> FloatAr
         log_alpha = np.log(alpha)
         by_largest = log_alpha + largest
         by_largest = by_largest + SLACK * (np.abs(log_alpha) + abs(largest))
-        by_smallest = np.log1p(-((1 - alpha) * math.exp(smallest)) * (1 - SLACK))
+        # Below the smallest normal double an error is absolute.
+        missed = (1 - alpha) * math.exp(smallest) * (1 - SLACK) - 4 * SMALLEST
+        by_smallest = np.log1p(-np.maximum(missed, 0.0))
         caps = np.minimum(by_largest, by_smallest * (1 - SLACK)) if smallest > -math.inf else by_largest
         return np.minimum(np.where(np.isnan(caps), 0.0, caps), 0.0)
 
@@ -40,7 +46,7 @@ def log_error_floor(alpha: FloatArray, smallest: float, largest: float) -> Float
         by_smallest = log_rest + smallest
         by_smallest = by_smallest - SLACK * (np.abs(log_rest) + abs(smallest))
         log_alpha = np.log(alpha)
-        power = np.exp(log_alpha + largest) * (1 + SLACK * (1 + np.abs(log_alpha) + abs(largest)))
+        power = np.exp(log_alpha + largest) * (1 + SLACK * (1 + np.abs(log_alpha) + abs(largest))) + 4 * SMALLEST
         by_largest = np.log1p(-np.minimum(power, 1.0))
         by_largest = np.where(by_largest > -0.5, by_largest * (1 + SLACK), -np.inf)
         floors = np.maximum(by_smallest, by_largest) if largest < math.inf else by_smallest
@@ -56,35 +62,40 @@ def log_profile_cap(epsilon: FloatArray, largest: float) -> FloatArray:
         return np.minimum(np.log(share) * (1 - SLACK), 0.0)
 
 
-def capped(bounds: Bounds, log_cap: FloatArray) -> Bounds:
-    """Upper ends brought down to e^log_cap where they are above."""
+def capped(bounds: Bounds, log_cap: FloatArray, certain: bool) -> Bounds:
+    """Upper ends brought down to e^log_cap where they are above; what is certain may contradict it by rounding only."""
     with np.errstate(all="ignore"):
         cap = np.where(log_cap == -np.inf, 0.0, np.minimum(np.exp(log_cap) * (1 + 2.0**-50) + SMALLEST, 1.0))
-    above = cap < bounds.upper
-    log_upper = bounds.log_upper
-    if log_upper is not None:
-        log_upper = np.minimum(log_upper, log_cap)
-    elif not above.any():
+    if bounds.log_upper is None and not (cap < bounds.upper).any():
         return bounds
-    upper = np.where(above, cap, bounds.upper)
-    log_lower = (
-        bounds.log_lower if bounds.log_lower is None or log_upper is None else np.minimum(bounds.log_lower, log_upper)
-    )
-    return Bounds(np.minimum(bounds.lower, upper), upper, log_lower, log_upper)
+    return _lowered(bounds, cap, log_cap, certain)
 
 
-def floored(bounds: Bounds, log_floor: FloatArray) -> Bounds:
-    """Lower ends brought up to e^log_floor where they are below."""
+def floored(bounds: Bounds, log_floor: FloatArray, certain: bool) -> Bounds:
+    """Lower ends brought up to e^log_floor where they are below; what is certain may contradict it by rounding only."""
     with np.errstate(all="ignore"):
         floor = np.maximum(np.exp(log_floor) * (1 - 2.0**-50) - SMALLEST, 0.0)
-    log_lower = bounds.log_lower
-    if log_lower is not None:
-        log_lower = np.maximum(log_lower, log_floor)
-    lower = np.maximum(bounds.lower, floor)
-    log_upper = (
-        bounds.log_upper if bounds.log_upper is None or log_lower is None else np.maximum(bounds.log_upper, log_lower)
-    )
-    return Bounds(lower, np.maximum(bounds.upper, lower), log_lower, log_upper)
+    return _raised(bounds, floor, log_floor, certain)
+
+
+def power_of_guess(power: Bounds, alpha: FloatArray) -> Bounds:
+    """Certain powers without what rounding put below alpha in (0, 1), which who guesses has."""
+    below = power.lower < alpha
+    if not below.any():
+        return power
+    log_least = None if power.log_lower is None else np.where(below, np.log(alpha) * (1 + FUNCTION_ERROR), -np.inf)
+    return _raised(power, alpha, log_least, certain=True)
+
+
+def error_of_guess(error: Bounds, alpha: FloatArray) -> Bounds:
+    """Certain type II errors without what rounding put above 1 - alpha, which who guesses has."""
+    rest = 1 - alpha
+    rest = np.where(1 - rest > alpha, np.nextafter(rest, 2.0), rest)
+    above = error.upper > rest
+    if not above.any():
+        return error
+    log_most = None if error.log_upper is None else np.where(above, np.log1p(-alpha) * (1 - FUNCTION_ERROR), 0.0)
+    return _lowered(error, rest, log_most, certain=True)
 
 
 def capped_number(number: Enclosure, log_cap: float) -> Enclosure:
@@ -93,9 +104,75 @@ def capped_number(number: Enclosure, log_cap: float) -> Enclosure:
     known = number.log_upper
     if cap >= number.upper and (known is None or known <= log_cap):
         return number
-    upper = min(number.upper, cap)
-    log_upper = None if known is None else min(known, log_cap)
-    log_lower = number.log_lower
+    bounds = _lowered(_as_bounds(number), np.array([cap]), np.array([log_cap]), number.evidence.is_certain)
+    return _as_number(bounds, number)
+
+
+def number_of_guess(power: Enclosure, rate: float) -> Enclosure:
+    """`power_of_guess` of one number, which is also at most 1."""
+    if rate <= power.lower and power.upper <= 1:
+        return power
+    bounds = power_of_guess(_as_bounds(power), np.array([rate]))
+    return _as_number(bounds.clip(0.0, 1.0), power)
+
+
+def _lowered(bounds: Bounds, most: FloatArray, log_most: FloatArray | None, certain: bool) -> Bounds:
+    """Both kinds of upper ends brought down."""
+    upper, log_upper = np.minimum(bounds.upper, most), bounds.log_upper
+    if log_upper is not None and log_most is not None:
+        log_upper = np.minimum(log_upper, log_most)
+    crossed = _crossed(bounds.lower, upper, bounds.log_lower, log_upper, certain)
+    if not crossed:
+        return Bounds(bounds.lower, upper, bounds.log_lower, log_upper)
+    log_lower = bounds.log_lower
     if log_lower is not None and log_upper is not None:
-        log_lower = min(log_lower, log_upper)
-    return replace(number, lower=min(number.lower, upper), upper=upper, log_lower=log_lower, log_upper=log_upper)
+        log_lower = np.minimum(log_lower, log_upper)
+    return Bounds(np.minimum(bounds.lower, upper), upper, log_lower, log_upper)
+
+
+def _raised(bounds: Bounds, least: FloatArray, log_least: FloatArray | None, certain: bool) -> Bounds:
+    """Both kinds of lower ends brought up."""
+    lower, log_lower = np.maximum(bounds.lower, least), bounds.log_lower
+    if log_lower is not None and log_least is not None:
+        log_lower = np.maximum(log_lower, log_least)
+    crossed = _crossed(lower, bounds.upper, log_lower, bounds.log_upper, certain)
+    if not crossed:
+        return Bounds(lower, bounds.upper, log_lower, bounds.log_upper)
+    log_upper = bounds.log_upper
+    if log_lower is not None and log_upper is not None:
+        log_upper = np.maximum(log_upper, log_lower)
+    return Bounds(lower, np.maximum(bounds.upper, lower), log_lower, log_upper)
+
+
+def _crossed(
+    lower: FloatArray, upper: FloatArray, log_lower: FloatArray | None, log_upper: FloatArray | None, certain: bool
+) -> bool:
+    """Whether some ends are out of order. Raises NumericalFailure where rounding does not explain certain ones."""
+    above = lower > upper
+    crossed = bool(above.any())
+    if crossed and certain and (lower > upper * (1 + EXPLAINED) + 4 * SMALLEST).any():
+        raise _contradiction(lower[above], upper[above])
+    if log_lower is None or log_upper is None:
+        return crossed
+    above = log_lower > log_upper
+    if not above.any():
+        return crossed
+    low, high = log_lower[above], log_upper[above]
+    # Where an end below is minus infinity, no rounding explains a finite one.
+    if certain and (low > high + EXPLAINED * (1 + np.abs(low))).any():
+        raise _contradiction(low, high)
+    return True
+
+
+def _contradiction(lower: FloatArray, upper: FloatArray) -> NumericalFailure:
+    ends = f"[{float(lower[0])!r}, {float(upper[0])!r}]"
+    return NumericalFailure(f"an enclosure contradicts the extreme log-likelihood ratios or who guesses: {ends}")
+
+
+def _as_bounds(number: Enclosure) -> Bounds:
+    logs = (None if end is None else np.array([end]) for end in (number.log_lower, number.log_upper))
+    return Bounds(np.array([number.lower]), np.array([number.upper]), *logs)
+
+
+def _as_number(bounds: Bounds, number: Enclosure) -> Enclosure:
+    return replace(bounds.at(0, number.evidence), decimal=number.decimal)
