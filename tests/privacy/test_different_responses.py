@@ -145,3 +145,14 @@ def test_halves_and_limits() -> None:
     nothing = responses_of(built(spec_of([(0.0, 3)])).elementary_steps())
     assert nothing is not None
     assert response_curve(nothing).power_at(0.3).upper == 0.3
+
+
+@pytest.mark.parametrize("kinds", [[(0.37, 5), (0.12, 3)], [(0.0045, 20)], [(0.48, 16)]], ids=str)
+def test_rates_below_the_smallest_normal_double(kinds: list[Kind]) -> None:
+    """Right of all thresholds the power is e^largest alpha: shares of a test underflow, ratios overflow."""
+    rates = np.array([5e-324, 1e-310, 3e-308])
+    power = curve_of(kinds).points(rates).power
+    with mpmath.workdps(400):
+        truth = Atoms.of(kinds)
+        for i, rate in enumerate(rates):
+            assert power.lower[i] <= truth.power(float(rate)) <= power.upper[i]

@@ -222,6 +222,8 @@ def _log_gap(apart: FloatArray, error: float, level: FloatArray, *, side: int = 
 def _share(far: FloatArray, near: FloatArray, error: float, level: FloatArray, *, side: int = -1) -> FloatArray:
     """The share of the left test in a mixture of both with at most (side -1) or at least (side 1) the rate asked."""
     rounding = side * (error + SLACK * (1 + np.abs(level)))
-    behind, ahead = -np.expm1(far - rounding), np.expm1(np.minimum(near - rounding, 700.0))
+    # What overflows may be infinite where the share is to be a lower end, but no smaller than it is.
+    apart = near - rounding if side < 0 else np.minimum(near - rounding, 700.0)
+    behind, ahead = -np.expm1(far - rounding), np.expm1(apart)
     share = np.maximum(behind, 0.0) / (np.maximum(behind, 0.0) + np.maximum(ahead, 0.0))
     return np.where(np.isfinite(share), np.clip(share * (1 + side * SLACK), 0.0, 1.0), 0.0 if side < 0 else 1.0)

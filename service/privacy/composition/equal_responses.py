@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from service.privacy.enclosure import Bounds, Enclosure, Evidence, FloatArray
+from service.privacy.enclosure import SMALLEST, Bounds, Enclosure, Evidence, FloatArray
 from service.privacy.numerics.binomial_tails import BinomialTails, weighted_sums
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import BoolArray, CurvePoints
@@ -164,8 +164,8 @@ class EqualResponses(AbstractSelfInverse):
         error = table.mass_error[inside][place] + SLACK * (1 + np.abs(log_level))
         share, past = np.exp(log_level - mass[place]), beyond[place]
         past_error = table.beyond_error[inside][place]
-        # Above K = N there is nothing; elsewhere what is there may underflow.
-        tiny = np.where(first + place < self._steps, 1e-320, 0.0)
+        # Above K = N there is nothing but the rounding of a share that underflows; elsewhere tails may, too.
+        tiny = np.where(first + place < self._steps, 1e-320, 4 * SMALLEST)
         return _Segments(
             (first + place).astype(np.int64),
             share * (1 - error) - past * (1 + past_error) - tiny,
