@@ -14,7 +14,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -56,7 +56,7 @@ def connect(client: httpx2.Client, address: str = "127.0.0.1", buffer: int | Non
 
 
 @contextmanager
-def watched(client: httpx2.Client) -> Iterator[None]:
+def watched(client: httpx2.Client) -> Generator[None]:
     """While the block runs, `/livez` is asked all the time by the very address that attacks, and memory looked at."""
     waits: list[float] = []
     statuses: set[int | str] = set()
