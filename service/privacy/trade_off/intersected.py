@@ -17,6 +17,8 @@ from service.privacy.trade_off.second_engine import SecondEngine
 
 MOST_PLACES = 8
 """A list with more wide places than this is left to the first engine: the second would take minutes."""
+FAINTEST = -690.0
+"""ln delta below which the second engine is not asked: lattices hold masses as doubles, so no smaller upper end."""
 
 
 @final
@@ -99,7 +101,7 @@ class Intersected(AbstractTradeOff):
     @override
     def _profile_formula(self, epsilon: FloatArray) -> Bounds:
         profile = self.first.profile(epsilon)
-        wide = self._wide(profile)
+        wide = self._wide(profile) & (log_ends(profile)[1] > FAINTEST)
         if not 0 < int(wide.sum()) <= MOST_PLACES:
             return profile
         return _tightened(profile, self.second.profile(epsilon[wide]), wide)
