@@ -217,7 +217,7 @@ def test_every_question_can_be_asked_of_both_directions(
 ) -> None:
     """Approximated curves need not fit together; no reading may fail for it."""
     # Where ends do not meet, the search for mu spends all its work: less of it takes the same paths.
-    monkeypatch.setattr(gaussian_dp, "MOST_POINTS", 300)
+    monkeypatch.setattr(gaussian_dp, "MOST_POINTS", 100)
     both = pair_of(method, spec).both
     points = both.points(RATES[1:])
     assert (points.power.lower <= points.power.upper).all()
