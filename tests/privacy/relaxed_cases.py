@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, cast
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
+from scipy.stats import norm
 
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.mechanisms.abstract import AbstractMechanism
@@ -35,6 +36,8 @@ FloatArray = NDArray[np.float64]
 DRAWS: Final = 20_000
 FAILURE: Final = 1e-9
 """Of both bands of the draws, which hold at every threshold."""
+ROUNDING: Final = 1e-14
+"""Of formulas in doubles."""
 Opinion = Callable[[RandomQuestion], Enclosure | None]
 
 
@@ -216,31 +219,68 @@ def _membership(random: Generator, questions: int) -> RelaxedCase:
 
 
 def _practical(random: Generator, questions: int) -> RelaxedCase:
-    """The curve of a stated parameter, by the formula of Kairouz, Oh, Viswanath and by lattices."""
+    """The curve of a stated parameter, by the formula of Kairouz, Oh, Viswanath and by lattices, where that is harder
+    than replacing a record.
+    """
     epsilon, delta = _spread(random, 0.05, 3.0), 0.0 if random.random() < 0.5 else _spread(random, 1e-8, 0.1)
     stated: dict[str, Any] = {"type": "approximate_dp", "epsilon": epsilon, "delta": delta}
-    mechanism = built(gaussian(_spread(random, 0.05, 0.2)))
+    noise = _spread(random, 0.05, 0.2)
     pair = WorstCase().curves(built(stated), "discretised", LOOSE)
+    harder = HarderOfTwo(epsilon, delta, 2 / noise)
     return RelaxedCase(
         "practical",
-        mechanism,
+        built(gaussian(noise)),
         Practical(epsilon_pmp=epsilon, delta=delta),
         _questions(random, questions),
-        (("discretised", lambda question: question.ask(pair)), ("formula", _formula(epsilon, delta))),
+        (
+            ("discretised", lambda question: harder.no_easier(question, question.ask(pair))),
+            ("formula", harder.opinion),
+        ),
         is_dominated=False,
     )
 
 
-def _formula(epsilon: float, delta: float) -> Opinion:
-    def said(question: RandomQuestion) -> Enclosure | None:
-        if question.reading not in ("power", "type_two_error"):
-            return None
-        alpha = question.at
-        error = max(0.0, 1 - delta - math.exp(epsilon) * alpha, math.exp(-epsilon) * (1 - delta - alpha))
-        value = 1 - error if question.reading == "power" else error
-        return Enclosure(value - 1e-14, value + 1e-14, Evidence.EXACT)
+class HarderOfTwo:
+    """The larger one of the curves of (epsilon, delta)-DP and of a Gaussian of this mu, from their formulas."""
 
-    return said
+    def __init__(self, epsilon: float, delta: float, mu: float) -> None:
+        self.log_rates = np.linspace(-700.0, 0.0, 70_001)
+        self._stated, self._mu = (epsilon, delta), mu
+        self._powers = self._power(np.exp(self.log_rates))
+
+    def _power(self, rates: FloatArray) -> FloatArray:
+        epsilon, delta = self._stated
+        stated = np.minimum(delta + math.exp(epsilon) * rates, 1 - math.exp(-epsilon) * (1 - delta - rates))
+        return np.minimum(np.minimum(stated, 1.0), norm.sf(norm.isf(rates) - self._mu))
+
+    def delta_at_least(self, epsilon: float) -> float:
+        """The power at the best rate of the grid over what equal laws allow it."""
+        return max(0.0, float((self._powers - np.exp(np.minimum(epsilon + self.log_rates, 700.0))).max()) - ROUNDING)
+
+    def opinion(self, question: RandomQuestion) -> Enclosure | None:
+        """Exact for points of the curve; at least what some rate of a grid shows for the others."""
+        match question.reading:
+            case "power" | "type_two_error":
+                power = float(self._power(np.array([question.at]))[0])
+                value = power if question.reading == "power" else 1 - power
+                return Enclosure(value - ROUNDING, value + ROUNDING, Evidence.EXACT)
+            case "delta":
+                return Enclosure(self.delta_at_least(question.at), 1.0, Evidence.EXACT)
+            case _:
+                low, high = 0.0, 1e4
+                if self.delta_at_least(low) <= question.at:
+                    return Enclosure(0.0, math.inf, Evidence.EXACT)
+                for _ in range(60):
+                    middle = (low + high) / 2
+                    low, high = (middle, high) if self.delta_at_least(middle) > question.at else (low, middle)
+                return Enclosure(low, math.inf, Evidence.EXACT)
+
+    def no_easier(self, question: RandomQuestion, stated: Enclosure) -> Enclosure | None:
+        """What the curve of the parameter alone says: all of it where that is the harder one, one end elsewhere."""
+        if question.reading not in ("power", "type_two_error"):
+            return replace(stated, lower=0.0, log_lower=None)
+        power = stated.upper if question.reading == "power" else 1 - stated.lower
+        return stated if power < norm.sf(norm.isf(question.at) - self._mu) else None
 
 
 def _mixture(random: Generator, questions: int) -> RelaxedCase:
