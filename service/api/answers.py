@@ -105,6 +105,7 @@ class SlicedResponse(Response):
             end = start + SLICE_BYTES
             piece = bytes(self.body[start:end])
             await send({"type": "http.response.body", "body": piece, "more_body": end < len(self.body)})
+            await asyncio.sleep(0)  # quick clients leave the event loop to others as well
 
 
 async def _read_body(request: Request, declared: bytes, limit: int, held: Held) -> bytes:

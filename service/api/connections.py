@@ -86,14 +86,14 @@ class Connections:
         waiting = (
             connection
             for connection, of in self._open.items()
-            if connection.waiting_since is not None and connection is not newcomer and client in (None, of)
+            if connection.waits_since is not None and connection is not newcomer and client in (None, of)
         )
         displaced = min(waiting, key=self._order, default=newcomer)
         displaced.refuse("too-many-connections")
         self.remove(displaced)  # its place is free now, though its last bytes are still on their way
 
     def _order(self, connection: LimitedProtocol) -> tuple[int, float]:
-        return -self._per_client[self._open[connection]], connection.waiting_since or 0.0
+        return -self._per_client[self._open[connection]], connection.waits_since or 0.0
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()
@@ -106,7 +106,7 @@ class Connections:
 
 @final
 class LimitedProtocol(HttpToolsProtocol):
-    """One connection. `waiting_since`: since when it waits for its client to send; None while an answer is due."""
+    """One connection. `waiting_since`: since when its client has to send; None while an answer is due."""
 
     def __init__(self, connections: Connections, **given: Any) -> None:
         super().__init__(**given)
@@ -123,6 +123,11 @@ class LimitedProtocol(HttpToolsProtocol):
         self._refused = False
         self._untaken_since: float | None = None
         self._refusal: ServerRefusal = "malformed-http"
+
+    @property
+    def waits_since(self) -> float | None:
+        """Since when it waits for its client, to send or to take; None while the client waits."""
+        return self._untaken_since if self.waiting_since is None else self.waiting_since
 
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:

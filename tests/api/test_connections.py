@@ -26,9 +26,10 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 class Wire(asyncio.Transport):
     """A transport that keeps what is written, and knows whether it is read."""
 
-    def __init__(self) -> None:
-        super().__init__({"peername": ("127.0.0.1", 1)})
+    def __init__(self, client: str) -> None:
+        super().__init__({"peername": (client, 1)})
         self.written = b""
+        self.untaken = 0
         self.is_read, self.is_open = True, True
 
     def write(self, data: Any) -> None:
@@ -52,7 +53,7 @@ class Wire(asyncio.Transport):
         return False
 
     def get_write_buffer_size(self) -> int:
-        return 0
+        return self.untaken
 
 
 class Application:
@@ -81,12 +82,14 @@ class Application:
         await send({"type": "http.response.body"})
 
 
-def opened(application: Application) -> tuple[LimitedProtocol, Wire]:
-    connections = Connections(Settings(), Metrics(CollectorRegistry(), "1"))
+def opened(
+    application: Application, connections: Connections | None = None, client: str = "127.0.0.1"
+) -> tuple[LimitedProtocol, Wire]:
+    connections = connections or Connections(Settings(), Metrics(CollectorRegistry(), "1"))
     configuration = uvicorn.Config(application, log_config=None, lifespan="off")
     configuration.load()
     protocol = connections.protocol(config=configuration, server_state=ServerState(), app_state={})
-    wire = Wire()
+    wire = Wire(client)
     protocol.connection_made(wire)
     return protocol, wire
 
@@ -150,3 +153,27 @@ async def test_the_request_that_is_answered_learns_that_its_client_has_gone() ->
         protocol.connection_lost(None)
         await settle()
         assert application.left == 1
+
+
+async def test_one_connection_too_many() -> None:
+    """It takes the place of one that waits for its client; where all clients wait, it is told so, and they go on."""
+    application = Application()
+    connections = Connections(Settings(max_connections=3), Metrics(CollectorRegistry(), "1"))
+    opens = [opened(application, connections, f"127.0.0.{number}") for number in range(3)]
+    for protocol, _ in opens:
+        protocol.data_received(request("/late", 9))
+    await settle()
+    _, refused = opened(application, connections, "127.0.0.9")
+    assert refused.written.startswith(b"HTTP/1.1 503")
+    assert b"/problems/too-many-connections" in refused.written
+    for _, wire in opens[:2]:
+        application.allowed.set()
+        await settle()
+        assert wire.written.startswith(b"HTTP/1.1 200")
+    opens[2][1].untaken = 1  # of an answer, by a client that does not read
+    opens[2][0].look_at_clock(asyncio.get_running_loop().time())
+    for displaced in opens:  # who has waited longest for its client
+        assert displaced[1].is_open
+        _, wire = opened(application, connections, f"127.0.1.{opens.index(displaced)}")
+        assert wire.written == b""
+        assert displaced[1].written.endswith(b"}") or not displaced[1].is_open
