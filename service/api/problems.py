@@ -170,7 +170,7 @@ DETAILS: dict[type[Exception], str] = {
     NumericalFailure: "A check of the computation failed, so no number is given. The request id is in the logs.",
     QueueFull: "Too much work waits already. Try again after the time in `Retry-After`.",
     OutOfTime: "The computation met its time limit and was ended. Ask fewer questions, or for fewer points.",
-    OutOfMemory: "The computation needs more memory than a worker has: GET /v1/limits. Ask fewer questions, or send less.",
+    OutOfMemory: "The computation needs more memory than GET /v1/limits allows. Ask fewer questions, or send less.",
     WorkerDied: "The process of the computation ended before it answered. No other request is affected; try again.",
 }
 

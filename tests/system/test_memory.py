@@ -74,7 +74,8 @@ REQUESTS: list[tuple[str, dict[str, Any]]] = [
 if IS_THOROUGH:
     noisy = {"simulate": {"dimension": LARGEST_DIMENSION, "queries": 2_000}, "batch_size": 64, "noise_std": 1.0}
     REQUESTS.append(("/v1/audits/glir", noisy))
-    REQUESTS.append(("/v1/bounds", samples({"type": "poisson_sampled", "rate": 0.01, "mechanism": GAUSSIAN}, 10**7)))
+    sampled = {"type": "poisson_sampled", "sample_rate": 0.01, "mechanism": GAUSSIAN}
+    REQUESTS.append(("/v1/bounds", samples(sampled, 10**7)))
 
 
 @pytest.mark.parametrize(("route", "request_"), REQUESTS)
