@@ -145,7 +145,7 @@ def test_connections_from_everywhere_make_room(server: httpx2.Client) -> None:
             for number in range(MOST_CONNECTIONS + 50)
         ]
         for connection in connections[-100:]:
-            connection.sendall(b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            connection.sendall(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n")
             assert connection.recv(100).startswith(b"HTTP/1.1 200")
         assert refusals(server, "too-many-connections") > displaced
 
