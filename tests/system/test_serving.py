@@ -161,11 +161,12 @@ def curve_of(points: int) -> dict[str, Any]:
     return DPSGD | {"questions": [{"type": "trade_off", "false_positive_rates": rates}]}
 
 
-def test_too_dear_is_refused_with_the_estimate_and_the_limit(tmp_path: Path) -> None:
-    with served(tmp_path, max_cost="1") as client:
-        refused = client.post("/v1/bounds", json=DPSGD)
-        assert (refused.status_code, refused.json()["type"]) == (422, "/problems/compute-budget-exceeded")
-        assert refused.json()["estimated_cost"] > refused.json()["limit"] == 1
+def test_too_dear_is_refused_with_the_estimate_and_the_limit(server: httpx2.Client) -> None:
+    questions = [{"type": "delta", "epsilon": 1 + n / 300} for n in range(256)]
+    dear = DPSGD | {"questions": questions, "method": "ground_truth", "digits": 50}
+    refused = server.post("/v1/bounds", json=dear)
+    assert (refused.status_code, refused.json()["type"]) == (422, "/problems/compute-budget-exceeded")
+    assert refused.json()["estimated_cost"] > refused.json()["limit"] == server.get("/v1/limits").json()["cost"]
 
 
 def test_results_are_shared_through_redis_and_survive_its_death(own_redis: RedisServer, tmp_path: Path) -> None:
