@@ -35,6 +35,7 @@ class LimitsResponse(Response):
     cost: Annotated[int, Field(description="Largest estimated cost of a request, in microseconds of CPU time.")]
     inline_cost: Annotated[int, Field(description="Above this estimate a request is computed in a worker process.")]
     time_limit_seconds: Annotated[float, Field(description="A computation is ended after this long.")]
+    memory_bytes: Annotated[int, Field(description="A computation is ended when it needs more than about this.")]
     queued_computations: Annotated[int, Field(description="Computations that may wait for a worker.")]
 
 

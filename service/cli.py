@@ -73,9 +73,7 @@ def serve(host: str, port: int) -> int:
     """Serve until a signal comes."""
     import logging
 
-    from service.main import create_server
     from service.settings import ConfigurationError, read_settings
-    from service.telemetry.logs import EventHandler, make_logger
 
     try:
         settings = read_settings()
@@ -83,6 +81,9 @@ def serve(host: str, port: int) -> int:
         for sentence in error.args:
             print(f"privacy-bounds: {sentence}", file=sys.stderr)
         return PROBLEM_EXIT_CODE
+    from service.main import create_server
+    from service.telemetry.logs import EventHandler, make_logger
+
     logging.basicConfig(handlers=[EventHandler(make_logger(settings.log_level))], level=logging.WARNING)
     server = create_server(settings, host, port)
     server.run()

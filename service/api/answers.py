@@ -44,7 +44,7 @@ async def answer_computation(computation: Computation[Any, Any], request: Reques
     if media_type == "application/json":
         with services.bodies.hold() as held:
             body = await _read_body(request, sent.get(b"content-length", b"0"), services.settings.max_body_bytes, held)
-        answer = await services.runner.answer(computation, body, _client(request))
+        answer = await services.runner.answer(computation, body, client_of(request))
     elif media_type in ARCHIVE_TYPES and computation.read_archive is not None:
         answer = await _answer_archive(computation, computation.read_archive, request, sent.get(b"content-length"))
     else:
@@ -71,10 +71,10 @@ async def _answer_archive(
             parsed = await asyncio.to_thread(read, body)
         except ValidationError as error:
             raise InvalidRequest(error) from None
-        return await services.runner.run(computation, parsed, _client(request))
+        return await services.runner.run(computation, parsed, client_of(request))
 
 
-def _client(request: Request) -> Client:
+def client_of(request: Request) -> Client:
     """Who asks, when the whole body has been read: what comes then is that the client has gone, or nothing."""
 
     async def gone() -> None:
@@ -105,6 +105,7 @@ class SlicedResponse(Response):
             end = start + SLICE_BYTES
             piece = bytes(self.body[start:end])
             await send({"type": "http.response.body", "body": piece, "more_body": end < len(self.body)})
+            await asyncio.sleep(0)  # quick clients leave the event loop to others as well
 
 
 async def _read_body(request: Request, declared: bytes, limit: int, held: Held) -> bytes:

@@ -11,17 +11,16 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import secrets
+import select
 from collections import Counter
-from functools import cache
 from typing import Any, Final, cast, final
 
 import httptools
 from typing_extensions import override
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from api_schemas.problems import Problem
-from service.api.problems import SERVER_DETAILS, SERVER_KINDS, ServerRefusal
+from service.api.problems import ServerRefusal
+from service.api.refusals import refusal
 from service.execution.client import client_key
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
@@ -30,7 +29,6 @@ SWEEP_SECONDS: Final = 0.5
 LINGER_SECONDS: Final = 1.0
 """How long a refused client may go on sending, unread, before the connection is closed under its hands."""
 LARGEST_PIPELINE: Final = 16
-REQUEST_ID_LENGTH: Final = 32
 
 
 class _Refused(Exception):
@@ -88,14 +86,14 @@ class Connections:
         waiting = (
             connection
             for connection, of in self._open.items()
-            if connection.waiting_since is not None and connection is not newcomer and client in (None, of)
+            if connection.waits_since is not None and connection is not newcomer and client in (None, of)
         )
         displaced = min(waiting, key=self._order, default=newcomer)
         displaced.refuse("too-many-connections")
         self.remove(displaced)  # its place is free now, though its last bytes are still on their way
 
     def _order(self, connection: LimitedProtocol) -> tuple[int, float]:
-        return -self._per_client[self._open[connection]], connection.waiting_since or 0.0
+        return -self._per_client[self._open[connection]], connection.waits_since or 0.0
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()
@@ -108,13 +106,15 @@ class Connections:
 
 @final
 class LimitedProtocol(HttpToolsProtocol):
-    """One connection. `waiting_since`: since when it waits for its client to send a whole request."""
+    """One connection. `waiting_since`: since when its client has to send; None while an answer is due."""
 
     def __init__(self, connections: Connections, **given: Any) -> None:
         super().__init__(**given)
         self._connections = connections
         self._limits = connections.settings
         self.waiting_since: float | None = None
+        self._running: RequestResponseCycle | None = None
+        """The request that is being answered; the `cycle` of uvicorn is the last that came, perhaps too soon."""
         self._begun = False
         """Whether a part of a request has come, and not yet all of it."""
         self._in_head = False
@@ -123,6 +123,11 @@ class LimitedProtocol(HttpToolsProtocol):
         self._refused = False
         self._untaken_since: float | None = None
         self._refusal: ServerRefusal = "malformed-http"
+
+    @property
+    def waits_since(self) -> float | None:
+        """Since when it waits for its client, to send or to take; None while the client waits."""
+        return self._untaken_since if self.waiting_since is None else self.waiting_since
 
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:
@@ -134,6 +139,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._connections.remove(self)
         super().connection_lost(exc)
+        self._tell_that_client_is_gone()
 
     @override
     def data_received(self, data: bytes) -> None:
@@ -159,7 +165,8 @@ class LimitedProtocol(HttpToolsProtocol):
             self._stop("malformed-http")
         self._head_read = self._header_bytes = 0
         self._in_head = self._begun = True
-        self.waiting_since = self.loop.time()
+        if self._running is None:
+            self.waiting_since = self.loop.time()
 
     @override
     def on_url(self, url: bytes) -> None:
@@ -182,14 +189,22 @@ class LimitedProtocol(HttpToolsProtocol):
     @override
     def on_message_complete(self) -> None:
         self._begun = False
-        self.waiting_since = None
         super().on_message_complete()
+        self.waiting_since = self.loop.time() if self._running is None else None
+
+    @override
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._running = cycle
+        if not cycle.more_body:
+            self.waiting_since = None
+        super()._start_asgi_task(cycle, app)
 
     @override
     def on_response_complete(self) -> None:
-        super().on_response_complete()
-        if not self._begun:
+        self._running = None
+        if self.waiting_since is None:  # else the answer came before the end of its request
             self.waiting_since = self.loop.time()
+        super().on_response_complete()  # goes on to the next request that has come
 
     @override
     def shutdown(self) -> None:
@@ -199,7 +214,10 @@ class LimitedProtocol(HttpToolsProtocol):
             super().shutdown()
 
     def look_at_clock(self, now: float) -> None:
-        """End what has taken too long."""
+        """End what has taken too long, and what nobody waits for."""
+        if self.flow.read_paused and _has_hung_up(self.transport):  # where nothing is read, nothing tells
+            self.transport.abort()
+            return
         if self.transport.get_write_buffer_size() == 0:
             self._untaken_since = None
         elif self._untaken_since is None:
@@ -219,57 +237,39 @@ class LimitedProtocol(HttpToolsProtocol):
         self._refused = True
         self.waiting_since = None
         self._connections.metrics.refused(reason)
-        cycle = cast("RequestResponseCycle | None", self.cycle)
-        is_another_answer_due = False
-        if cycle is not None and not cycle.response_complete:
-            is_own = self._begun and not self._in_head and not self.pipeline and not cycle.response_started
-            is_another_answer_due = not is_own
-            cycle.disconnected = True
-            cycle.message_event.set()
+        running = self._running
+        is_own = self._begun and not self._in_head and running is self.cycle
+        is_other_answer_due = running is not None and (not is_own or running.response_started)
+        self._tell_that_client_is_gone()
         self.pipeline.clear()
-        if is_another_answer_due or self.transport.is_closing():
+        if is_other_answer_due or self.transport.is_closing():
             self.transport.abort()
             return
-        if self._begun or reason == "too-many-connections":
-            self.transport.write(_response(reason))
+        if is_own or self._in_head or (reason == "too-many-connections" and not self._begun):
+            self.transport.write(refusal(reason))
             self.flow.resume_reading()
             if self.transport.can_write_eof():
                 self.transport.write_eof()
-        else:
+        else:  # it waits for a request, or for the rest of one that has its answer
             self.transport.close()
         self.loop.call_later(LINGER_SECONDS, self.transport.abort)
+
+    def _tell_that_client_is_gone(self) -> None:
+        """Nobody reads the answer that is due."""
+        if self._running is not None:
+            self._running.disconnected = True
+            self._running.message_event.set()
 
     def _stop(self, reason: ServerRefusal) -> None:
         self._refusal = reason
         raise _Refused
 
 
-@cache
-def _problem(reason: ServerRefusal) -> tuple[bytes, bytes, bytes]:
-    """What comes before, between and after the two places of the request id; made once, so that refusing is cheap."""
-    kind = SERVER_KINDS[reason]
-    mark = "0" * REQUEST_ID_LENGTH
-    problem = Problem(
-        type=kind.type,
-        title=kind.title,
-        status=kind.status,
-        detail=SERVER_DETAILS[reason],
-        instance="",
-        request_id=mark,
-        errors=(),
-    ).json_bytes()
-    headers = [
-        b"content-type: application/problem+json",
-        b"content-length: %d" % len(problem),
-        b"cache-control: no-store",
-        b"connection: close",
-        *([b"retry-after: 1"] if kind.status == 503 else []),
-        b"x-request-id: " + mark.encode(),
-    ]
-    whole = STATUS_LINE[kind.status] + b"\r\n".join(headers) + b"\r\n\r\n" + problem
-    before, between, after = whole.split(mark.encode())
-    return before, between, after
-
-
-def _response(reason: ServerRefusal) -> bytes:
-    return secrets.token_hex(REQUEST_ID_LENGTH // 2).encode().join(_problem(reason))
+def _has_hung_up(transport: asyncio.Transport) -> bool:
+    """Whether the client has closed its end, after whatever it sent (Linux; elsewhere not known)."""
+    connection = transport.get_extra_info("socket")
+    if connection is None or connection.fileno() < 0 or not hasattr(select, "POLLRDHUP"):
+        return False
+    poll = select.poll()
+    poll.register(connection, select.POLLRDHUP)
+    return bool(poll.poll(0))

@@ -89,7 +89,7 @@ KINDS: dict[type[Exception], ProblemKind] = {
     ComputeBudgetExceeded: ProblemKind("compute-budget-exceeded", "Compute budget exceeded", 422),
     QueueFull: ProblemKind("overloaded", "Overloaded", 503),
     OutOfTime: ProblemKind("out-of-time", "Time limit exceeded", 504),
-    OutOfMemory: ProblemKind("out-of-memory", "Memory limit exceeded", 500),
+    OutOfMemory: ProblemKind("out-of-memory", "Memory limit exceeded", 422),
     ShuttingDown: SERVER_KINDS["shutting-down"],
     WorkerDied: ProblemKind("worker-died", "Computation was ended", 500),
 }
@@ -170,7 +170,7 @@ DETAILS: dict[type[Exception], str] = {
     NumericalFailure: "A check of the computation failed, so no number is given. The request id is in the logs.",
     QueueFull: "Too much work waits already. Try again after the time in `Retry-After`.",
     OutOfTime: "The computation met its time limit and was ended. Ask fewer questions, or for fewer points.",
-    OutOfMemory: "The computation met its memory limit and was ended. Ask fewer questions, or for fewer points.",
+    OutOfMemory: "The computation needs more memory than GET /v1/limits allows. Ask fewer questions, or send less.",
     WorkerDied: "The process of the computation ended before it answered. No other request is affected; try again.",
 }
 

@@ -21,6 +21,7 @@ from service.execution.precision import entry, named_digest, question_digest
 from service.execution.redis_link import RedisAway
 from service.execution.request_body import parse_request
 from service.execution.result_cache import InMemoryResultCache, RedisResultCache
+from service.execution.turns import Turns
 from service.execution.worker import Computed, compute_body
 from service.execution.worker_pool import WorkerPool
 from service.telemetry.metrics import CacheOutcome, Metrics
@@ -92,6 +93,7 @@ class ComputationRunner:
         self._largest_known_bodies = known_bodies
         self._known_bodies: OrderedDict[tuple[str, bytes], str] = OrderedDict()
         self._flights: dict[str, Flight] = {}
+        self._turns = Turns()
 
     async def answer(self, computation: AnyComputation, raw: bytes, client: Client = LOCAL) -> Answer:
         """The answer to a request as it was sent.
@@ -99,6 +101,7 @@ class ComputationRunner:
         A body that was answered before is known by its hash, so that a hit costs neither validation nor
         canonicalisation. Raises RequestBodyError, and what `run` raises.
         """
+        await self._turns.turn()
         key = computation.name, hashlib.sha256(raw).digest()
         digest = self._known_bodies.get(key)
         if digest is not None:
@@ -238,6 +241,7 @@ class ComputationRunner:
             lease = found
         try:
             if inline:
+                await self._turns.turn()
                 computed = self._compute_inline(computation, request, digest)
             else:
                 computed = await self._compute_in_worker(computation, request, digest, cost, client)

@@ -153,7 +153,7 @@ def test_a_defect_is_a_fixed_text_and_a_traceback_in_the_log(capfd: pytest.Captu
     [
         (NumericalFailure("lower end above upper end"), 500, "numerical-failure", True),
         (WorkerDied(), 500, "worker-died", True),
-        (OutOfMemory(1), 500, "out-of-memory", True),
+        (OutOfMemory(1), 422, "out-of-memory", False),
         (OutOfTime(30.0), 504, "out-of-time", False),
         (QueueFull(7), 503, "overloaded", False),
         (ComputeBudgetExceeded(9, 8), 422, "compute-budget-exceeded", False),

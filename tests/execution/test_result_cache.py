@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 import redis
+import structlog
 
 from service.execution.redis_link import RedisAway, RedisLink
 from service.execution.result_cache import (
@@ -209,13 +210,22 @@ async def test_a_killed_redis_is_a_miss_and_a_metric_and_is_used_again_when_it_i
 
 
 async def test_a_redis_that_hangs_is_left_alone_after_three_late_answers(own_redis: RedisServer) -> None:
+    """Every change is told once, with its cause, however often it is met."""
     metrics = make_metrics()
-    link = RedisLink(own_redis.url, 0.05, metrics)
+    with structlog.testing.capture_logs() as events:
+        await _hang_and_go_on(own_redis, RedisLink(own_redis.url, 0.05, metrics, structlog.get_logger()))
+    circuits = [event["circuit"] for event in events]
+    assert circuits in (["answers", "slow", "answers"], ["answers", "slow", "away", "answers"])
+    assert all(event["event"] == "redis" and event["cause"] for event in events)
+    assert "0.05 s" in events[1]["cause"]
+
+
+async def _hang_and_go_on(own_redis: RedisServer, link: RedisLink) -> None:
     await link.start()
     assert own_redis.process is not None
     os.kill(own_redis.process.pid, signal.SIGSTOP)
     try:
-        for _ in range(3):
+        for _ in range(5):
             with pytest.raises(RedisAway):
                 await link.attempt("get", lambda client: client.get("x"))
         assert not link.available

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from signal import SIGKILL
 from typing import Any
 
 import httpx2
 import psutil
+import pytest
 
 from tests.system.servers import PATIENCE, POST, connect, served
 
@@ -27,6 +29,7 @@ SLOW: dict[str, Any] = {
 }
 """Takes more than ten seconds of a core."""
 BODY = json.dumps(SLOW).encode()
+REQUEST = POST % len(BODY) + BODY
 FREE_WITHIN = float(os.environ.get("WORKER_FREE_SECONDS", "inf"))
 DEAD_WITHIN = float(os.environ.get("WORKER_DEAD_SECONDS", "inf"))
 
@@ -40,9 +43,7 @@ def wait_until(happened: Callable[[], bool]) -> float:
     return time.monotonic() - started
 
 
-def warm_workers(client: httpx2.Client, count: int) -> list[psutil.Process]:
-    """All workers, when each has computed what it computes before it is given work."""
-    wait_until(lambda: f"{count} of {count} worker processes are warm" in client.get("/readyz?verbose").text)
+def workers_of(client: httpx2.Client) -> list[psutil.Process]:
     service = psutil.Process(client.process_id)  # type: ignore[attr-defined]
     return [worker for child in service.children() for worker in child.children()]
 
@@ -52,11 +53,11 @@ def processor_seconds(worker: psutil.Process) -> float:
     return used.user + used.system
 
 
-def wait_until_one_computes(client: httpx2.Client, workers: list[psutil.Process]) -> socket.socket:
-    """Sends work on a connection of its own: of warm workers, only one that has it uses time of a processor."""
+def wait_until_one_computes(client: httpx2.Client, workers: list[psutil.Process], sent: bytes) -> socket.socket:
+    """Sends on a connection of its own: of warm workers, only one that has work uses time of a processor."""
     before = [processor_seconds(worker) for worker in workers]
     connection = connect(client)
-    connection.sendall(POST % len(BODY) + BODY)
+    connection.sendall(sent)
     wait_until(
         lambda: any(processor_seconds(worker) > used + 0.1 for worker, used in zip(workers, before, strict=True))
     )
@@ -71,24 +72,43 @@ def is_gone(process: psutil.Process) -> bool:
         return True
 
 
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
+    """A service with one worker, for everything."""
+    settings = {"max_cost": "1000000000", "worker_count": "1", "inline_cost_limit": "0"}
+    with served(tmp_path_factory.mktemp("server"), **settings) as client:
+        yield client
+
+
+@pytest.mark.parametrize(
+    "behind", [b"", REQUEST, REQUEST[:-1]], ids=["alone", "request behind", "half a request behind"]
+)
+def test_a_worker_is_free_when_its_client_has_gone(client: httpx2.Client, behind: bytes) -> None:
+    """Also where the client sent more than is read before there is an answer."""
+    abandoned = abandoned_by(client)
+    quick = {"mechanism": {"type": "gdp", "mu": 1 + abandoned}, "questions": [{"type": "advantage"}]}
+    assert client.post("/v1/bounds", json=quick).status_code == 200, "the worker is warm, or warm again"
+    [worker] = workers = workers_of(client)
+    wait_until_one_computes(client, workers, REQUEST + behind).close()
+    seconds = wait_until(lambda: is_gone(worker))
+    print(f"the worker was gone {seconds:.2f} s after its client")  # noqa: T201
+    wait_until(lambda: abandoned_by(client) == abandoned + 1)
+    assert seconds < FREE_WITHIN
+
+
+def abandoned_by(client: httpx2.Client) -> float:
+    counted = re.search(r"privacy_bounds_abandoned_total (\d+)", client.get("/metrics").text)
+    assert counted
+    return float(counted[1])
+
+
 def test_workers_end_with_a_service_that_is_killed(tmp_path: Path) -> None:
     with served(tmp_path, -SIGKILL, max_cost="1000000000", worker_count="2") as client:
-        workers = warm_workers(client, 2)
+        wait_until(lambda: "2 of 2 worker processes are warm" in client.get("/readyz?verbose").text)
+        workers = workers_of(client)
         assert len(workers) == 2
-        with wait_until_one_computes(client, workers):
+        with wait_until_one_computes(client, workers, REQUEST):
             psutil.Process(client.process_id).kill()  # type: ignore[attr-defined]
             seconds = wait_until(lambda: all(map(is_gone, workers)))
     print(f"workers were gone {seconds:.2f} s after their service")  # noqa: T201
     assert seconds < DEAD_WITHIN
-
-
-def test_a_worker_is_free_when_its_client_has_gone(tmp_path: Path) -> None:
-    with served(tmp_path, max_cost="1000000000", worker_count="1") as client:
-        [worker] = workers = warm_workers(client, 1)
-        wait_until_one_computes(client, workers).close()
-        seconds = wait_until(lambda: is_gone(worker))
-        print(f"the worker was gone {seconds:.2f} s after its client")  # noqa: T201
-        assert "privacy_bounds_abandoned_total 1.0" in client.get("/metrics").text
-        quick = SLOW | {"method": "auto", "digits": None, "questions": SLOW["questions"][:20]}
-        assert client.post("/v1/bounds", json=quick).status_code == 200
-        assert seconds < FREE_WITHIN

@@ -32,6 +32,7 @@ async def limits(services: UsedServices) -> LimitsResponse:
         cost=settings.max_cost,
         inline_cost=settings.inline_cost_limit,
         time_limit_seconds=settings.time_limit_seconds,
+        memory_bytes=settings.worker_memory_limit_bytes,
         queued_computations=settings.queue_limit,
     )
 

@@ -1,0 +1,57 @@
+"""Whose request it is: the peer of the connection, unless a proxy that is trusted says otherwise."""
+
+from __future__ import annotations
+
+import ipaddress
+import random
+from typing import Any
+
+from fastapi import Request
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+
+from service.api.answers import client_of
+from service.main import create_server
+from service.settings import Settings
+
+SEED = 20262
+PROXIES = "10.0.0.0/8,192.0.2.7"
+ADDRESSES = ("10.0.0.1", "10.9.9.9", "192.0.2.7", "192.0.2.8", "203.0.113.5", "203.0.113.6", "2001:db8::1")
+
+
+async def key_of(settings: Settings, peer: str, forwarded: list[str]) -> str:
+    """As the server of these settings sees a request."""
+    configuration = create_server(settings, "127.0.0.1", 0).config
+    configuration.load()
+    keys: list[str] = []
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        keys.append(client_of(Request(scope, receive, send)).key)
+
+    served: Any = configuration.loaded_app
+    assert isinstance(served, ProxyHeadersMiddleware) == bool(settings.trusted_proxies)
+    if settings.trusted_proxies:
+        served.app = application
+    else:
+        served = application
+    headers = [(b"x-forwarded-for", ", ".join(forwarded).encode())] if forwarded else []
+    scope = {"type": "http", "scheme": "http", "client": (peer, 1), "headers": headers}
+    await served(scope, None, None)
+    return keys[0]
+
+
+async def test_only_trusted_proxies_say_who_the_client_is() -> None:
+    """Who is nearest of those that are no proxies; what stands before it in the header is hearsay."""
+    source = random.Random(SEED)
+    networks = [ipaddress.ip_network(name) for name in PROXIES.split(",")]
+    for _ in range(60):
+        peer = source.choice(ADDRESSES)
+        forwarded = source.choices((*ADDRESSES, "nonsense"), k=source.randint(0, 4))
+        path = [*forwarded, peer]
+        while len(path) > 1 and any(ipaddress.ip_address(path[-1]) in network for network in networks):
+            path.pop()
+            if path[-1] == "nonsense":
+                break
+        nearest = "2001:db8::/64" if path[-1] == "2001:db8::1" else path[-1]
+        assert await key_of(Settings(trusted_proxies=PROXIES), peer, forwarded) == nearest
+        plain = "2001:db8::/64" if peer == "2001:db8::1" else peer
+        assert await key_of(Settings(), peer, forwarded) == plain

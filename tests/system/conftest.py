@@ -1,0 +1,17 @@
+"""One service with default settings, for all tests that change nothing of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx2
+import pytest
+
+from tests.system.servers import served
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
+    """Modules that need limits of their own have a fixture of this name."""
+    with served(tmp_path_factory.mktemp("server")) as client:
+        yield client

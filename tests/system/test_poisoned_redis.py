@@ -1,0 +1,129 @@
+"""Who can write to Redis makes the service compute again, and say nothing that it did not compute: on every route."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import redis
+from starlette.testclient import TestClient
+
+from service.execution.result_cache import LARGEST_ENTRY_BYTES
+from service.execution.seals import Seals
+from service.main import create_app
+from service.settings import Settings
+from tests.execution.fakes import SEAL_KEY
+
+SEED = 20264
+HIT = "privacy-bounds; hit; detail=redis"
+BODY = b'"sealed":'
+Entries = dict[bytes, bytes]
+Forger = Callable[[random.Random, Entries, bytes], bytes]
+
+
+def renumbered(entry: bytes) -> bytes:
+    """With another last digit in its body."""
+    place = max(entry.rfind(digit) for digit in (b"0", b"1", b"2", b"3", b"4", b"5", b"6", b"7", b"8"))
+    return entry[:place] + b"9" + entry[place + 1 :]
+
+
+def sealed_by_others(key: bytes, entry: bytes) -> bytes:
+    _, kind, computation, name = key.decode().split(":", 3)
+    body = renumbered(entry[entry.index(BODY) + len(BODY) : -1])
+    return Seals(["who wrote this had no key of ours"]).seal(f"{kind}:{computation}", name, body)
+
+
+def flipped(entry: bytes, bit: int) -> bytes:
+    return entry[: bit // 8] + bytes([entry[bit // 8] ^ 1 << bit % 8]) + entry[bit // 8 + 1 :]
+
+
+FORGERS: dict[str, Forger] = {
+    "another number": lambda _, entries, key: renumbered(entries[key]),
+    "sealed with another key": lambda _, entries, key: sealed_by_others(key, entries[key]),
+    "an entry of another name": lambda _, entries, key: next(entry for name, entry in entries.items() if name != key),
+    "without its seal": lambda _, entries, key: entries[key][entries[key].index(BODY) + len(BODY) : -1],
+    "one bit": lambda source, entries, key: flipped(entries[key], source.randrange(8 * len(entries[key]))),
+    "cut": lambda source, entries, key: entries[key][: source.randrange(len(entries[key]))],
+    "longer": lambda source, entries, key: entries[key] + b" " * int(10 ** source.uniform(0, 6)) + b"}",
+    "noise": lambda source, *_: source.randbytes(int(10 ** source.uniform(0, 6))),
+}
+
+
+@pytest.fixture
+def client(redis_url: str) -> Iterator[TestClient]:
+    """A service that keeps nothing in its own memory, and everything in Redis."""
+    settings = Settings.model_validate(
+        {
+            "redis_url": redis_url,
+            "redis_timeout_seconds": 20.0,
+            "redis_cost_floor": 0,
+            "seal_key": SEAL_KEY,
+            "memory_cache_bytes": 1,
+            "inline_cost_limit": 10_000_000,
+            "worker_count": 1,
+            "log_level": "error",
+        }
+    )
+    with TestClient(create_app(settings)) as client:
+        yield client
+
+
+def requests(client: TestClient) -> list[tuple[str, Any]]:
+    """The shortest example of every route that computes, and a ground truth."""
+    release = {"type": "gaussian", "noise_multiplier": 2.0}
+    truth = {"mechanism": release, "questions": [{"type": "delta", "epsilon": 1.0}], "method": "ground_truth"}
+    audit = {"simulate": {"dimension": 4, "queries": 20}, "batch_size": 8}  # shorter than its examples
+    found: list[tuple[str, Any]] = [("/v1/bounds", truth), ("/v1/audits/glir", audit)]
+    for path, operations in client.get("/openapi.json").json()["paths"].items():
+        if "post" in operations and path != "/v1/audits/glir":
+            examples = operations["post"]["requestBody"]["content"]["application/json"]["examples"].values()
+            found.append(
+                (path, min((example["value"] for example in examples), key=lambda sent: len(json.dumps(sent))))
+            )
+    return found
+
+
+def entries_of(store: redis.Redis, count: int) -> Entries:
+    """All entries, as soon as there are so many."""
+    deadline = time.monotonic() + 60
+    while True:
+        keys = [key for key in store.scan_iter("privacy_bounds:*") if b":lease:" not in key]
+        if len(keys) == count:
+            return {key: store.get(key) for key in sorted(keys)}
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_no_poisoned_entry_is_served(client: TestClient, redis_url: str) -> None:
+    source = random.Random(SEED)
+    asked = requests(client)
+    assert len(asked) > 10
+
+    def answers() -> list[Any]:
+        return [client.post(path, json=body) for path, body in asked]
+
+    truths = answers()
+    assert [answer.status_code for answer in truths] == [200] * len(asked), [answer.text for answer in truths]
+    with redis.Redis.from_url(redis_url) as store:
+        count = len(asked) + 1  # a ground truth has an entry for its digits, too
+        entries = entries_of(store, count)
+        assert {answer.headers["cache-status"] for answer in answers()} == {HIT}, "whole entries are served"
+        for name, forge in FORGERS.items():
+            store.mset({key: forge(source, entries, key) for key in entries})
+            for answer in truths:
+                assert client.get(answer.headers["content-location"]).status_code == 404, name
+            for answer, truth in zip(answers(), truths, strict=True):
+                assert answer.headers["cache-status"] != HIT, name
+                assert answer.content == truth.content, name
+            deadline = time.monotonic() + 60
+            while entries_of(store, count) != entries:  # what was computed again is stored again
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+        for key, entry in entries.items():
+            if truths[1].json()["digest"].encode() in key:
+                store.set(key, entry + b" " * LARGEST_ENTRY_BYTES)
+        assert client.post(asked[1][0], json=asked[1][1]).headers["cache-status"] != HIT

@@ -1,0 +1,23 @@
+"""A loop that does not come back in time is seen in the metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+
+from service.telemetry.loop_lag import watch
+from tests.execution.fakes import counted, make_metrics
+
+
+async def test_a_blocked_loop_is_seen() -> None:
+    metrics = make_metrics()
+    watching = asyncio.create_task(watch(metrics))
+    await asyncio.sleep(0)
+    time.sleep(0.4)  # noqa: ASYNC251 - blocks the loop, as nothing should
+    await asyncio.sleep(0.01)
+    assert counted(metrics, "privacy_bounds_event_loop_lag_seconds_count") == 1
+    assert counted(metrics, "privacy_bounds_event_loop_lag_seconds_sum") > 0.25
+    watching.cancel()
+    with suppress(asyncio.CancelledError):
+        await watching
