@@ -32,8 +32,9 @@ serve: $(VENV)/runtime ## install what is missing and serve on HOST=127.0.0.1 PO
 test: $(VENV)/development ## run every test (WORKERS=2 processes)
 	$(RUN) -m pytest --numprocesses $(WORKERS) --dist worksteal
 
-system: $(VENV)/development ## clients that attack, by the clock as well: /livez within 0.3 s; on an idle machine
-	LONGEST_WAIT_SECONDS=0.3 $(RUN) -m pytest -rP tests/system/test_attacks.py
+system: $(VENV)/development ## attacks and ends by the clock as well: /livez within 0.3 s; on an idle machine
+	LONGEST_WAIT_SECONDS=0.3 WORKER_FREE_SECONDS=1 WORKER_DEAD_SECONDS=2 \
+		$(RUN) -m pytest -rP tests/system/test_attacks.py tests/system/test_processes.py
 
 check: $(VENV)/development ## format, lint, types, contract
 	$(RUN) -m ruff format --check

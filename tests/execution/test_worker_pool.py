@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from pebble import ProcessPool
 
 from service.execution.errors import OutOfMemory, OutOfTime, WorkerDied
 from service.execution.worker import Computed
@@ -77,6 +78,18 @@ async def test_a_process_is_killed_at_its_time_limit(metrics: Metrics, tmp_path:
     with pytest.raises(ProcessLookupError):
         os.kill(process, 0)
     assert counted(metrics, 'privacy_bounds_worker_losses_total{reason="time_limit"}') == 1
+    assert (await compute(pool)).body
+    await pool.close()
+
+
+async def test_a_process_ends_itself_at_its_time_limit_where_the_service_does_not(
+    metrics: Metrics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schedule = ProcessPool.schedule
+    monkeypatch.setattr(ProcessPool, "schedule", lambda pool, call, args=(), **_: schedule(pool, call, args))
+    pool = make_pool(metrics, time_limit_seconds=0.1)
+    with pytest.raises(WorkerDied):
+        await compute(pool, action="sleep", amount=600.0)
     assert (await compute(pool)).body
     await pool.close()
 

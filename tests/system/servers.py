@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,6 +15,10 @@ from pathlib import Path
 import httpx2
 
 from tests.conftest import free_port
+
+PATIENCE = 60.0
+"""Seconds after which a test is given up."""
+POST = b"POST /v1/bounds HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 
 
 @contextmanager
@@ -41,7 +46,7 @@ def served(directory: Path, *killed: int, **settings: str) -> Iterator[httpx2.Cl
 
 
 def wait_until_live(client: httpx2.Client, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while True:
         try:
             if client.get("/livez").status_code == 200:
@@ -50,3 +55,14 @@ def wait_until_live(client: httpx2.Client, process: subprocess.Popen[bytes]) -> 
             assert process.poll() is None, "the server ended"
             assert time.monotonic() < deadline
             time.sleep(0.05)
+
+
+def connect(client: httpx2.Client, address: str = "127.0.0.1", buffer: int | None = None) -> socket.socket:
+    """A connection from an address of the loopback network, which are many clients."""
+    connection = socket.socket()
+    if buffer is not None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+    connection.bind((address, 0))
+    connection.settimeout(PATIENCE)
+    connection.connect((client.base_url.host, client.base_url.port))
+    return connection

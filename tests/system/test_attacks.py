@@ -23,15 +23,12 @@ import httpx2
 import psutil
 import pytest
 
-from tests.system.servers import served
+from tests.system.servers import PATIENCE, POST, connect, served
 
 DPSGD = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
 LONGEST_WAIT = float(os.environ.get("LONGEST_WAIT_SECONDS", "inf"))
-PATIENCE = 60.0
-"""Seconds after which a test is given up."""
 MOST_MEMORY = 50 * 2**20
 READERS = 20
-POST = b"POST /v1/bounds HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 
 
 @pytest.fixture(scope="module")
@@ -42,17 +39,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
     with served(tmp_path_factory.mktemp("server"), **limits, **workers) as client:
         client.get("/livez")
         yield client
-
-
-def connect(client: httpx2.Client, address: str = "127.0.0.1", buffer: int | None = None) -> socket.socket:
-    """A connection from an address of the loopback network, which are many clients."""
-    connection = socket.socket()
-    if buffer is not None:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
-    connection.bind((address, 0))
-    connection.settimeout(PATIENCE)
-    connection.connect((client.base_url.host, client.base_url.port))
-    return connection
 
 
 @contextmanager
