@@ -18,7 +18,7 @@ from service.privacy.composition.brackets import (
 from service.privacy.composition.laplace_reach import can_sum
 from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.composition.parts import Counted, contour_parts, several_exponentials, shifts_beside
-from service.privacy.composition.responses import Responses, responses_of
+from service.privacy.composition.responses import Responses, responses_of, smoothed_responses_of
 from service.privacy.composition.sub_runs import with_parts
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import UnsupportedCombination
@@ -58,6 +58,9 @@ SMALLEST_SECOND: Final = 1e-6
 """About the standard deviation of the loss below which no second engine is asked: such runs reveal next to nothing."""
 WIDEST_SECOND: Final = 1e-6
 """Relative width to which a second engine is asked: further, its lattices would cost seconds for every number."""
+
+SMOOTHED_TOLERANCE: Final = 1e-3
+"""The same for a run that is read with a little noise: where losses are far apart, lattices are no better by much."""
 
 BRACKET_TOLERANCES: Final = (1e-4, 1e-6)
 """Relative widths to which the ends of a bracket are asked for at best. Below, both directions are read for every
@@ -117,6 +120,9 @@ def _composition(steps: Steps, kind: str, method: str, sensitivity: float, optio
         alone = method == "contour" or _root_of_squares(map(_loss_of, parts)) < SMALLEST_SECOND
         read = [_lines(end, sensitivity, None if alone else options) for end in ends]
         return replace(read[0], add=between([end.add for end in read]), remove=between([end.remove for end in read]))
+    many = smoothed_responses_of(steps) if method != "closed_form" else None
+    if many is not None:
+        return _smoothed(many, steps, sensitivity, None if method == "contour" else options)
     beside = None if method == "contour" else _beside_two_points(steps, sensitivity)
     if beside is not None:
         return beside
@@ -278,6 +284,22 @@ def _responses(run: Responses) -> TradeOffPair:
         "closed_form: steps that are (epsilon, delta)-DP and no more are randomised responses, whose losses add up."
     )
     return TradeOffPair(curve, curve, "Kairouz, Oh, Viswanath 2015, Theorems 3.3 and 3.5", (reason,))
+
+
+def _smoothed(run: Responses, steps: Steps, sensitivity: float, second: EngineOptions | None) -> TradeOffPair:
+    """Runs of too many different responses for exact sums. `second`: options of the engine to ask where that is wide."""
+    from service.privacy.composition.responses import smoothed_curve
+
+    curve = smoothed_curve(run)
+    reason = (
+        "contour: a line reads the run beside a Gaussian step of next to no shift; what that step adds is bounded."
+    )
+    source = "Murtagh, Vadhan 2016, Theorem 1.5; Kairouz, Oh, Viswanath 2015, Theorem 3.5"
+    lines = TradeOffPair(curve, curve, source, (reason,))
+    if second is None:
+        return lines
+    loose = replace(second, relative_tolerance=max(second.relative_tolerance, SMOOTHED_TOLERANCE))
+    return _with_parts(_with_second(lines, steps, sensitivity, loose), steps, sensitivity)
 
 
 def _can_sum(steps: Steps, sensitivity: float) -> bool:

@@ -47,6 +47,8 @@ class ConvexNodes:
     upper: FloatArray
     scale: float
     slope: float
+    error: float
+    """Of the logarithm of the unit."""
     rises: bool = False
     """Whether V does: the rates of its minima are negative then."""
     positive: bool = True
@@ -111,7 +113,7 @@ class ConvexNodes:
         first, last = min(falls, rises), max(falls, rises)
         nodes = np.arange(first, last + 1)
         rate = sign * np.exp(np.minimum(log_rate + self.c[nodes] - self.unit(nodes), 700.0))
-        size = SLACK * (np.abs(rate) + np.abs(self.lower[nodes]) + np.abs(self.upper[nodes]))
+        size = (SLACK + 2 * self.error) * (np.abs(rate) + np.abs(self.lower[nodes]) + np.abs(self.upper[nodes]))
         high = self._logs(self.upper[nodes] + rate + size, nodes)
         ends = self._logs((self.lower[nodes] + rate - size)[[0, -1]], nodes[[0, -1]])
         inner = self._logs(self._cells(nodes[:-1], rate[:-1]) - size[:-1], nodes[:-1])
@@ -188,6 +190,6 @@ class ConvexNodes:
             logs = np.log(np.abs(slopes)) + self.unit(np.arange(len(self.c))) - self.c
         logs = np.where(slopes > 0, logs, -np.inf) if self.rises else np.where(slopes < 0, -logs, np.inf)
         logs = np.where(np.isneginf(slopes), -np.inf, np.where(np.isposinf(slopes), np.inf, logs))
-        rounding = SLACK * (1 + abs(self.scale) + (np.abs(self.slope) + 1) * np.abs(self.c))
+        rounding = self.error + SLACK * (1 + abs(self.scale) + (np.abs(self.slope) + 1) * np.abs(self.c))
         return logs + side * rounding
 

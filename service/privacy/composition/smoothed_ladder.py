@@ -24,6 +24,8 @@ POLE: Final = 2.0
 """Deviations that lines keep from tilts of 0 and 1, where there is room."""
 NEAREST: Final = 0.25
 """How far they keep at most."""
+INNER_CURVATURE: Final = 0.5
+"""At most 1/4 of E min(e^L, x), of which the type II error is a part."""
 STRONG: Final = 1.2
 """Deviation from which the type II error is read by lines of its own."""
 FEW: Final = 3.5
@@ -34,6 +36,9 @@ MOST_TRIED: Final = 4
 """Rungs that are tried for a reading, until one brackets it."""
 LARGEST_TILT: Final = 60.0
 """Times the smallest epsilon: beyond it a line would see but the largest loss."""
+
+NEAR_THE_END: Final = 1e-13
+"""Of the largest loss: nearer to it nothing is read."""
 
 
 @final
@@ -57,8 +62,9 @@ class Rung:
     def nodes(self) -> LineNodes:
         """Its line, read."""
         farthest = max(abs(self.high - self.mean), abs(self.mean - self.low)) / self.deviation
-        tilt = self.r + (min(farthest, REACH) / self.deviation if self.r > 0.5 else 0.0)
-        curvature = abs(tilt * tilt - 0.25) + 4 / self.deviation**2
+        tilt = self.r + min(farthest, REACH) / self.deviation
+        curvature = tilt * tilt - 0.25 if self.r > 0.5 else INNER_CURVATURE
+        curvature += 4 / self.deviation**2
         return SmoothedLine(
             self._cumulants, self.r, math.sqrt(GAP / curvature), self.low, self.high
         ).nodes()
@@ -69,7 +75,7 @@ class Rung:
         nodes, minus = self.nodes, self.r < 0.5
         ends = (-nodes.upper, -nodes.lower) if minus else (nodes.lower, nodes.upper)
         return ConvexNodes(
-            nodes.thresholds, nodes.spacing, *ends, nodes.log_scale, self.r - 0.5, rises=False, positive=not minus
+            nodes.thresholds, nodes.spacing, *ends, nodes.log_scale, self.r - 0.5, nodes.log_error, positive=not minus
         )
 
     @cached_property
@@ -77,8 +83,9 @@ class Rung:
         """e^-c D as a function of e^-c."""
         nodes = self.nodes
         ends = nodes.lower[::-1], nodes.upper[::-1]
+        tilt, error = -self.r - 0.5, nodes.log_error
         return ConvexNodes(
-            -nodes.thresholds[::-1], nodes.spacing, *ends, nodes.log_scale, -self.r - 0.5, rises=True, positive=False
+            -nodes.thresholds[::-1], nodes.spacing, *ends, nodes.log_scale, tilt, error, rises=True, positive=False
         )
 
 
@@ -95,6 +102,8 @@ class ResponseLadder:
     def __init__(self, cumulants: ResponseCumulants) -> None:
         self._cumulants = cumulants
         self._at_one, self._deviation = cumulants.mean(0.5), cumulants.deviation(0.5)
+        self._largest = float((cumulants.epsilon * cumulants.count).sum())
+        self._smallest = float(cumulants.epsilon.min())
         strong = cumulants.deviation(0.0) >= STRONG
         self.inner = self._inner() if strong else []
         lowest = self._at_one - 0.5 * self._deviation if strong else -self._at_one - self._deviation
@@ -140,7 +149,8 @@ class ResponseLadder:
         """Add a rung on the right; False where there is nothing more to see."""
         last = self.outer[-1].r
         r = self._next(last)
-        if len(self.outer) >= MOST_LINES or r * float(self._cumulants.epsilon[-1]) > LARGEST_TILT:
+        left = self._largest - self._cumulants.mean(r)
+        if len(self.outer) >= MOST_LINES or r * self._smallest > LARGEST_TILT or left < NEAR_THE_END * self._largest:
             return False
         self.outer.append(Rung(self._cumulants, r, REACH, REACH))
         return True

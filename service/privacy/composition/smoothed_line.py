@@ -31,8 +31,8 @@ ComplexArray = NDArray[np.complex128]
 
 CHUNK: Final = 4096
 """Nodes whose factors are multiplied at once, until nothing is left of them."""
-NOTHING: Final = 1e-24
-"""A product this small is 0, and this is its error."""
+NOTHING: Final = 1e-16
+"""A product this small is 0, and this is its error: less than what rounding adds."""
 END: Final = 5.5
 """The last node, in units of 1/tau: e^-15 is left of the Gaussian factor, beside the denominator."""
 MOST_NODES: Final = 2**19
@@ -61,16 +61,16 @@ class ResponseCumulants:
         """Absolute, of `value`: functions, and products r eps."""
         x = np.abs(r) * self.epsilon
         sizes = self.count * (_log_cosh(x) + x * np.tanh(x))
-        return 2 * FUNCTION_ERROR * (float(sizes.sum()) + self._at_half) + 4 * UNIT_ROUNDOFF
+        return 4 * FUNCTION_ERROR * (float(sizes.sum()) + self._at_half) + 4 * UNIT_ROUNDOFF
 
     def mean(self, r: float) -> float:
         """K'."""
-        return math.fsum((self.count * self.epsilon * np.tanh(r * self.epsilon)).tolist())
+        return float((self.count * self.epsilon * np.tanh(r * self.epsilon)).sum())
 
     def deviation(self, r: float) -> float:
         """Root of K''."""
         x = np.minimum(np.abs(r) * self.epsilon, 350.0)
-        return math.sqrt(math.fsum((self.count * (self.epsilon / np.cosh(x)) ** 2).tolist()))
+        return math.sqrt(float((self.count * (self.epsilon / np.cosh(x)) ** 2).sum()))
 
 
 def _log_cosh(x: FloatArray) -> FloatArray:
@@ -160,16 +160,18 @@ class SmoothedLine:
         thresholds = self._center + places * h
         # E(c) <= tau^2 e^{tau^2/8} e^c density, see `smoothed_responses.py`.
         gap = tau**2 * math.exp(0.125 * tau**2) * (np.maximum(density, 0.0) + density_error) * (1 + 1e-9)
-        own = profile_error + self._copied_mass(thresholds)
-        up, down = (profile + profile_error, profile - own - gap) if r > 0.5 else (profile + profile_error + gap, None)
-        if down is None:
-            down = profile - own
-        log_scale = self._smoothed(r)
-        # Thresholds are rounded, and so is the noise's part of K.
-        moved = 8 * UNIT_ROUNDOFF * (abs(self._center) + self._period) * (abs(r) + 1)
-        return LineNodes(
-            r, thresholds, h, log_scale, self._run.error(r) + moved + 1e-15, np.maximum(down, 0.0), up
-        )
+        lower, upper = profile - profile_error - self._copied_mass(thresholds), profile + profile_error
+        if r > 0.5:
+            lower = np.maximum(lower - gap, 0.0)
+        else:
+            lower, upper = np.maximum(lower, 0.0), upper + gap
+        # Thresholds are rounded, with them the units, and D falls there no faster than before.
+        moved = 8 * UNIT_ROUNDOFF * (abs(self._center) + self._period)
+        if r > 0.5:
+            fall = np.append(np.inf, upper[:-1] * math.exp((r - 0.5) * h) - lower[1:]) / -math.expm1(-h)
+            lower, upper = np.maximum(lower - moved * fall, 0.0), upper + np.where(np.isfinite(fall), moved * fall, np.inf)
+        error = self._run.error(r) + moved * (abs(r) + 2) + 4 * UNIT_ROUNDOFF
+        return LineNodes(r, thresholds[1:], h, self._smoothed(r), error, lower[1:], upper[1:])
 
     def _copied_mass(self, thresholds: FloatArray) -> FloatArray:
         """Of all copies, in the units of the nodes."""
@@ -178,7 +180,8 @@ class SmoothedLine:
             away = abs(tilt - self._r)
             first = rise - away * (self._period + side * thresholds)
             rest = -math.expm1(-away * self._period)
-            total += np.exp(np.minimum(first + 1e-9, 0.0)) / rest
+            slack = self._run.error(tilt) + self._run.error(self._r) + 1e-9
+            total += np.exp(np.minimum(first + slack, 700.0)) / rest
         return total
 
     def _product(self, t: FloatArray) -> tuple[ComplexArray, FloatArray]:

@@ -101,6 +101,11 @@ class SmoothedResponses(AbstractSelfInverse):
             high = min(high, math.log(rest) * (1 - SLACK))
             rows[:4] = [_complement(high), _complement(low), low, high]
             rows[4:] = max(found.left, -most), min(found.right, most)
+        # Outcomes with the smallest loss alone are accepted last.
+        if math.log(rest) <= self._log_top + self._largest.lower:
+            least = math.log(rest) - self._largest.lower
+            rows[3] = min(rows[3], least + SLACK * (1 + abs(math.log(rest)) + abs(least)))
+            rows[0] = max(rows[0], _complement(rows[3]))
         return rows
 
     @override
