@@ -287,13 +287,11 @@ def _responses(run: Responses) -> TradeOffPair:
 
 
 def _smoothed(run: Responses, steps: Steps, sensitivity: float, second: EngineOptions | None) -> TradeOffPair:
-    """Runs of too many different responses for exact sums. `second`: options of the engine to ask where that is wide."""
+    """Runs of too many responses for exact sums. `second`: options of the engine that is asked where that is wide."""
     from service.privacy.composition.responses import smoothed_curve
 
     curve = smoothed_curve(run)
-    reason = (
-        "contour: a line reads the run beside a Gaussian step of next to no shift; what that step adds is bounded."
-    )
+    reason = "contour: a line reads the run beside a Gaussian step of next to no shift; what that step adds is bounded."
     source = "Murtagh, Vadhan 2016, Theorem 1.5; Kairouz, Oh, Viswanath 2015, Theorem 3.5"
     lines = TradeOffPair(curve, curve, source, (reason,))
     if second is None:

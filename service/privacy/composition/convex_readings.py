@@ -1,9 +1,9 @@
 """What both ends of a convex function, known at neighbouring nodes, prove of it in between and of its minima.
 
-V is convex in x = e^c, known at nodes c_k with even spacing h in units e^{scale - slope c}. Between nodes it is below the
-chord of its upper ends. The line through its upper end at one node and its lower end at the next is, beyond that one,
-below V: so every cell has two lines that V is above, from either side. Cells are so short that lines of a few nodes away
-lose little, and all sums are taken in the units of one node.
+V is convex in x = e^c, known at nodes c_k with even spacing h in units e^{scale - slope c}. Between nodes it is below
+the chord of its upper ends. The line through its upper end at one node and its lower end at the next is, beyond that
+one, below V: so every cell has two lines that V is above, from either side. Cells are so short that lines of nodes a
+little further away lose nothing, and all sums are taken in the units of one node.
 """
 
 from __future__ import annotations
@@ -192,4 +192,3 @@ class ConvexNodes:
         logs = np.where(np.isneginf(slopes), -np.inf, np.where(np.isposinf(slopes), np.inf, logs))
         rounding = self.error + SLACK * (1 + abs(self.scale) + (np.abs(self.slope) + 1) * np.abs(self.c))
         return logs + side * rounding
-

@@ -78,18 +78,27 @@ def _in_reach(run: Responses) -> bool:
         return False
     if sum(count for _, count in run.answers) > MOST_ANSWERS:
         return False
-    return all(losses_of(half) <= MOST_LOSSES for half in halves(run.answers))
+    return all(map(_are_few, halves(run.answers)))
 
 
-def losses_of(kinds: Kinds) -> float:
+def _are_few(kinds: Kinds) -> bool:
+    losses = losses_of(kinds)
+    return losses <= (MOST_LOSSES if losses < _sums_of(kinds) else MOST_SUMS)
+
+
+def _sums_of(kinds: Kinds) -> int:
+    return math.prod(count + 1 for _, count in kinds)
+
+
+def losses_of(kinds: Kinds) -> int:
     """How many different losses they have at most: all sums, or all multiples of what all their epsilons are multiples
     of, but for rounding.
     """
-    every = math.prod(count + 1 for _, count in kinds)
+    every = _sums_of(kinds)
     if every <= MOST_SUMS:
         return every
     unit = _unit(tuple(epsilon for epsilon, _ in kinds), sum(epsilon * count for epsilon, count in kinds))
-    return math.inf if unit is None else 1 + sum(count * round(epsilon / unit) for epsilon, count in kinds)
+    return every if unit is None else 1 + sum(count * round(epsilon / unit) for epsilon, count in kinds)
 
 
 def _unit(epsilons: tuple[float, ...], largest: float) -> float | None:

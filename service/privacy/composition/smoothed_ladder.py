@@ -1,7 +1,7 @@
 """At which tilts a run of many different responses is read, and what each of these lines has to say.
 
-Tilts are those of the saddle points of thresholds: lines are as far apart as they reach. They depend on the run alone, so
-that the same question always gets the same bytes.
+Tilts are those of the saddle points of thresholds: lines are as far apart as they reach. They depend on the run alone,
+so that the same question always gets the same bytes.
 """
 
 from __future__ import annotations
@@ -65,9 +65,7 @@ class Rung:
         tilt = self.r + min(farthest, REACH) / self.deviation
         curvature = tilt * tilt - 0.25 if self.r > 0.5 else INNER_CURVATURE
         curvature += 4 / self.deviation**2
-        return SmoothedLine(
-            self._cumulants, self.r, math.sqrt(GAP / curvature), self.low, self.high
-        ).nodes()
+        return SmoothedLine(self._cumulants, self.r, math.sqrt(GAP / curvature), self.low, self.high).nodes()
 
     @cached_property
     def profile(self) -> ConvexNodes:
@@ -111,12 +109,12 @@ class ResponseLadder:
 
     def _first(self, lowest: float) -> Rung:
         """The lowest with r > 1/2, reaching down to a threshold."""
-        away = POLE / self._deviation
+        away, mean, deviation = 2 * POLE / self._deviation, self._at_one, self._deviation
         for _ in range(MOST_HALVINGS):
+            away *= 0.5
             mean, deviation = self._cumulants.mean(0.5 + away), self._cumulants.deviation(0.5 + away)
             if mean - max(2 * FEW, POLE) * deviation <= lowest:
                 break
-            away *= 0.5
         left = max((mean - lowest) / deviation, REACH)
         return Rung(self._cumulants, 0.5 + away, left, REACH)
 

@@ -11,8 +11,8 @@ transform. With z = 1/2 + r + it, L the loss of the run and V ~ N(-tau^2/2, tau^
 minus E0 min(e^{L+V}, e^c) for |r| < 1/2, and without the denominator e^c times the density of L + V at c under H0.
 
 The trapezoidal rule adds the function at c + jT, j != 0 (T: 2 pi over the spacing of nodes): positive terms, which
-Chernoff bounds. What lies beyond the last node falls like e^{-tau^2 t^2/2}, and every other factor is at most 1, so that
-errors of factors add up.
+Chernoff bounds. What lies beyond the last node falls like e^{-tau^2 t^2/2}, and every other factor is at most 1, so
+that errors of factors add up.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ END: Final = 5.5
 MOST_NODES: Final = 2**19
 DISTANCES: Final = (1.0, 2.0, 3.5, 5.0, 8.0, 12.0)
 """Tilts, over 1/deviation away, at which copies of the profile are bounded."""
+FLATTEST: Final = 350.0
+"""Nats: the square of 1/cosh of it is a normal double."""
 GOAL: Final = 34.0
 """Nats: about how far below the reading copies are to be."""
 
@@ -69,7 +71,7 @@ class ResponseCumulants:
 
     def deviation(self, r: float) -> float:
         """Root of K''."""
-        x = np.minimum(np.abs(r) * self.epsilon, 350.0)
+        x = np.minimum(np.abs(r) * self.epsilon, FLATTEST)
         return math.sqrt(float((self.count * (self.epsilon / np.cosh(x)) ** 2).sum()))
 
 
@@ -139,39 +141,43 @@ class SmoothedLine:
     def nodes(self) -> LineNodes:
         """Everything that is read."""
         r, tau = self._r, self._tau
-        t = np.arange(self._nodes + 1) * self._step
+        thresholds, h, profile, density, profile_error, density_error = self._sums()
+        # What the noise adds: at most tau^2 e^{tau^2/8} e^c times the density (`smoothed_responses.py`).
+        gap = tau**2 * math.exp(0.125 * tau**2) * (np.maximum(density, 0.0) + density_error) * (1 + 1e-9)
+        lower, upper = profile - profile_error - self._copied_mass(thresholds), profile + profile_error
+        moved = 8 * UNIT_ROUNDOFF * (abs(self._center) + self._period)
+        error = self._run.error(r) + moved * (abs(r) + 2) + 4 * UNIT_ROUNDOFF
+        if r < 0.5:
+            return LineNodes(r, thresholds, h, self._smoothed(r), error, np.maximum(lower, 0.0), upper + gap)
+        # Thresholds are rounded, and D falls at none of them faster than over the cell before it.
+        lower = np.maximum(lower - gap, 0.0)
+        fall = moved * (upper[:-1] * math.exp((r - 0.5) * h) - lower[1:]) / -math.expm1(-h)
+        lower, upper = np.maximum(lower[1:] - fall, 0.0), upper[1:] + fall
+        return LineNodes(r, thresholds[1:], h, self._smoothed(r), error, lower, upper)
+
+    def _sums(self) -> tuple[FloatArray, float, FloatArray, FloatArray, float, float]:
+        """Thresholds with their spacing; there, in their units, D (or E min) and e^c times the density, of the run with
+        its noise and with all copies; and absolute errors of both.
+        """
+        r, tau = self._r, self._tau
+        t: FloatArray = np.arange(self._nodes + 1, dtype=np.float64) * self._step
         product, error = self._product(t)
         weight = np.exp(-0.5 * (tau * t) ** 2)
         z = r + 1j * t
-        size = r * r - 0.25
-        over = 1 / np.abs(z * z - 0.25)
+        factor = (z * z - 0.25) * math.copysign(1.0, r * r - 0.25)
         cells = _length(2 * self._nodes + 2)
         h = self._period / cells
-        profile = np.fft.irfft(np.conj(weight * product / (z * z - 0.25)), cells) / h
-        density = np.fft.irfft(np.conj(weight * product), cells) / h
         start, end = (math.floor((end - self._center) / h) for end in (self._low, self._high))
         places = np.arange(start - 3, end + 4)
-        profile, density = np.sign(size) * profile[places % cells], density[places % cells]
-        transform = 16 * UNIT_ROUNDOFF * (math.log2(cells) + 4) * np.abs(product)
-        left = (1 / math.pi) * math.exp(-0.5 * END**2)
-        share = self._step / math.pi
-        profile_error = share * float((weight * (error + transform) * over).sum()) + left * tau / END**3 * 1.01
-        density_error = share * float((weight * (error + transform)).sum()) + left / (tau * END)
-        thresholds = self._center + places * h
-        # E(c) <= tau^2 e^{tau^2/8} e^c density, see `smoothed_responses.py`.
-        gap = tau**2 * math.exp(0.125 * tau**2) * (np.maximum(density, 0.0) + density_error) * (1 + 1e-9)
-        lower, upper = profile - profile_error - self._copied_mass(thresholds), profile + profile_error
-        if r > 0.5:
-            lower = np.maximum(lower - gap, 0.0)
-        else:
-            lower, upper = np.maximum(lower, 0.0), upper + gap
-        # Thresholds are rounded, with them the units, and D falls there no faster than before.
-        moved = 8 * UNIT_ROUNDOFF * (abs(self._center) + self._period)
-        if r > 0.5:
-            fall = np.append(np.inf, upper[:-1] * math.exp((r - 0.5) * h) - lower[1:]) / -math.expm1(-h)
-            lower, upper = np.maximum(lower - moved * fall, 0.0), upper + np.where(np.isfinite(fall), moved * fall, np.inf)
-        error = self._run.error(r) + moved * (abs(r) + 2) + 4 * UNIT_ROUNDOFF
-        return LineNodes(r, thresholds[1:], h, self._smoothed(r), error, lower[1:], upper[1:])
+        profile, density = (
+            np.fft.irfft(np.conj(terms), cells)[places % cells] / h
+            for terms in (weight * product / factor, weight * product)
+        )
+        error = weight * (error + 16 * UNIT_ROUNDOFF * (math.log2(cells) + 4) * np.abs(product))
+        share, left = self._step / math.pi, math.exp(-0.5 * END**2) / math.pi
+        thresholds: FloatArray = self._center + places.astype(np.float64) * h
+        profile_error = share * float((error / np.abs(factor)).sum()) + 1.01 * left * tau / END**3
+        return thresholds, h, profile, density, profile_error, share * float(error.sum()) + left / (tau * END)
 
     def _copied_mass(self, thresholds: FloatArray) -> FloatArray:
         """Of all copies, in the units of the nodes."""
@@ -187,17 +193,13 @@ class SmoothedLine:
     def _product(self, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """e^{K(r + it) - K(r) - it center} without |the noise's| part, and a bound of its error at every node."""
         run, r = self._run, self._r
-        x = np.minimum(np.abs(r) * run.epsilon, 350.0)
-        slope, flat = np.tanh(r * run.epsilon), 1 / np.cosh(x)
+        slope, flat = np.tanh(r * run.epsilon), 1 / np.cosh(np.minimum(np.abs(r) * run.epsilon, FLATTEST))
         single = run.count == 1
-        # Of angles: 8 u of themselves; of functions; of logarithms times counts. See `_power`.
-        turning = np.where(single, 1.0, run.count * np.abs(slope) + 2 * np.sqrt(run.count) * flat)
-        spread = np.minimum(np.sqrt(run.count) * np.abs(slope) / flat, 2 * run.count)
-        angle = 8 * UNIT_ROUNDOFF * (float((run.epsilon * turning).sum()) + 2 * abs(self._center))
-        fixed = 64 * UNIT_ROUNDOFF * float(np.where(single, 1.0, 8 + 2 * spread).sum()) + NOTHING
         product = np.zeros(len(t), dtype=np.complex128)
         within = np.arange(CHUNK) * self._step
-        turns = [np.exp(1j * within * epsilon) if one else None for epsilon, one in zip(run.epsilon, single, strict=True)]
+        turns = [
+            np.exp(1j * within * epsilon) if one else None for epsilon, one in zip(run.epsilon, single, strict=True)
+        ]
         for start in range(0, len(t), CHUNK):
             own = t[start : start + CHUNK]
             part = np.exp(-1j * own * (self._center - self._tau**2 * r))
@@ -213,15 +215,20 @@ class SmoothedLine:
                     part = np.zeros(len(own), dtype=np.complex128)
                     break
             product[start : start + CHUNK] = part
+        # Of angles: 8 u of themselves; of functions; of logarithms times counts. See `_power`.
+        turning = np.where(single, 1.0, run.count * np.abs(slope) + 2 * np.sqrt(run.count) * flat)
+        spread = np.minimum(np.sqrt(run.count) * np.abs(slope) / flat, 2 * run.count)
+        angle = 8 * UNIT_ROUNDOFF * (float((run.epsilon * turning).sum()) + 2 * abs(self._center))
+        fixed = 64 * UNIT_ROUNDOFF * float(np.where(single, 1.0, 8 + 2 * spread).sum()) + NOTHING
         return product, fixed + angle * t
 
 
 def _power(half_turns: FloatArray, slope: float, flat: float, count: float) -> ComplexArray:
     """(cos x + i slope sin x)^count for x = pi half_turns, slope^2 + flat^2 = 1.
 
-    ln |.| = ln(1 - flat^2 sin^2 x)/2 and the angle are taken times the count, with relative errors: N |ln| e^{-N |ln|} is
-    at most 1/e, and N |angle| e^{-N |ln|} about the root of N times slope/flat, or N at most. An error d of x moves
-    the angle by slope d over the square of the modulus, the logarithm by at most flat^2 |sin x| d over that.
+    ln |.| = ln(1 - flat^2 sin^2 x)/2 and the angle are taken times the count, with relative errors: N |ln| e^{-N |ln|}
+    is at most 1/e, and N |angle| e^{-N |ln|} about the root of N times slope/flat, or 2 N at most. An error d of x
+    moves the angle by slope d over the square of the modulus, the logarithm by at most flat^2 |sin x| d over that.
     """
     turns = np.round(half_turns)
     x = math.pi * (half_turns - turns)

@@ -6,13 +6,13 @@ transform reads (`smoothed_line.py`), and
 
     D'(c) - tau^2 e^{tau^2/8} e^c density of L' at c <= D(c) <= D'(c).
 
-Right: forgetting a step makes no attack stronger. Left: at a given loss L = c + u the profile grows by e^c psi(u), where
-psi is that of the Gaussian step at -u less its limit. d psi/d tau = phi(u/tau - tau/2) (the vega of an option), hence
+Right: forgetting a step makes no attack stronger. Left: at a given loss L = c + u the profile grows by e^c psi(u), psi
+that of the Gaussian step at -u less (e^u - 1)_+. d psi/d tau = phi(u/tau - tau/2) (the vega of an option), hence
 
     psi(u) = int_0^tau phi(u/w - w/2) dw <= tau e^{tau^2/8} phi(u/tau - tau/2),
 
-for u^2/w^2 falls with w and w^2/4 <= tau^2/4: tau^2 e^{tau^2/8} times the density of u + V at 0; and expectations over L
-of both sides. The gap is of second order in tau, but at an atom of the loss that stands alone, of first order.
+for u^2/w^2 falls with w and w^2/4 <= tau^2/4: that is tau^2 e^{tau^2/8} times the density of u + V at 0, and an
+expectation over L proves it. The gap is of second order in tau, but of first at an atom of the loss that stands alone.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class SmoothedResponses(AbstractSelfInverse):
         return rows
 
     def _high(self, rest: float) -> list[float]:
-        """The same at the rate 1 - rest, above 1/2: beta = max_c e^-c (rest - D(c)), for the curve is its own inverse."""
+        """The same at the rate 1 - rest, above 1/2: beta = max_c e^-c (rest - D(c)): the curve is its own inverse."""
         most = self._largest.upper
         rows = [-math.inf, 0.0, -math.inf, math.log(rest), -most, most]
         read = self._ladder.minimum_at_power(math.log(rest), -float(ndtri(rest)))
