@@ -65,13 +65,12 @@ def assert_agree(found: AbstractTradeOff, known: AbstractTradeOff, what: object)
         assert other.lower <= epsilon.upper, (what, delta)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_against_all_sums_of_losses(seed: int) -> None:
     random = np.random.default_rng(seed)
-    for parts in (3, 14):
-        kinds = random_kinds(random, parts)
-        exact = DifferentResponses(*halves(tuple(kinds)))
-        assert_agree(SmoothedResponses(tuple(kinds)), exact, kinds)
+    kinds = random_kinds(random, int(random.integers(2, 15)))
+    exact = DifferentResponses(*halves(tuple(kinds)))
+    assert_agree(SmoothedResponses(tuple(kinds)), exact, kinds)
 
 
 def test_in_many_digits() -> None:
@@ -95,7 +94,7 @@ def test_in_many_digits() -> None:
 
 @pytest.mark.parametrize(
     ("epsilon", "counts"),
-    [(1e-4, (1, 1, 999998)), (3.0, (5, 20)), (1e-9, (3, 40))],
+    [(1e-4, (1, 1, 999998)), (3.0, (5, 20))],
     ids=str,
 )
 def test_equal_parts_written_as_different_ones(epsilon: float, counts: tuple[int, ...]) -> None:
@@ -125,18 +124,15 @@ def test_between_runs_of_multiples(seed: int) -> None:
 
 
 def test_the_lattice_agrees() -> None:
-    spec = spec_of([(0.1 * math.sqrt(i), 1) for i in range(1, 37)], [1e-6])
+    spec = spec_of([(0.1 * math.sqrt(i), 1) for i in range(1, 29)], [1e-6])
     mine, other = pair(built(spec)).add, pair(built(spec), "discretised", 1.0, EngineOptions(relative_tolerance=1)).add
-    rates = np.array([0.01, 0.5])
+    rates = np.array([0.01])
     assert_meet(mine.points(rates).power, other.points(rates).power, spec)
-    assert mine.epsilon(1e-4).lower <= other.epsilon(1e-4).upper
-    assert other.epsilon(1e-4).lower <= mine.epsilon(1e-4).upper
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_widths(seed: int) -> None:
+def test_widths() -> None:
     """25 to 250 parts of moderate size: every number to 1e-6."""
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(1)
     epsilons = np.exp(random.uniform(math.log(0.003), 0, int(random.integers(25, 250))))
     curve = SmoothedResponses(tuple((float(epsilon), 1) for epsilon in epsilons))
     points = curve.points(np.array([1e-6, 0.01, 0.5, 0.99]))
