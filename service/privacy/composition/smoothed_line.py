@@ -31,16 +31,20 @@ ComplexArray = NDArray[np.complex128]
 
 CHUNK: Final = 4096
 """Nodes whose factors are multiplied at once, until nothing is left of them."""
-NOTHING: Final = 1e-16
+MULTIPLIED: Final = 64
+"""Counts up to this are products; larger ones are taken times logarithms."""
+LOOKS: Final = 4
+"""After how many factors it is looked whether anything is left."""
+NOTHING: Final = 1e-13
 """A product this small is 0, and this is its error: less than what rounding adds."""
-END: Final = 5.5
-"""The last node, in units of 1/tau: e^-15 is left of the Gaussian factor, beside the denominator."""
+END: Final = 5.0
+"""The last node, in units of 1/tau: e^-12.5 is left of the Gaussian factor, beside the denominator."""
 MOST_NODES: Final = 2**19
 DISTANCES: Final = (1.0, 2.0, 3.5, 5.0, 8.0, 12.0)
 """Tilts, over 1/deviation away, at which copies of the profile are bounded."""
 FLATTEST: Final = 350.0
 """Nats: the square of 1/cosh of it is a normal double."""
-GOAL: Final = 34.0
+GOAL: Final = 28.0
 """Nats: about how far below the reading copies are to be."""
 
 
@@ -194,33 +198,52 @@ class SmoothedLine:
         """e^{K(r + it) - K(r) - it center} without |the noise's| part, and a bound of its error at every node."""
         run, r = self._run, self._r
         slope, flat = np.tanh(r * run.epsilon), 1 / np.cosh(np.minimum(np.abs(r) * run.epsilon, FLATTEST))
-        single = run.count == 1
-        product = np.zeros(len(t), dtype=np.complex128)
-        within = np.arange(CHUNK) * self._step
-        turns = [
-            np.exp(1j * within * epsilon) if one else None for epsilon, one in zip(run.epsilon, single, strict=True)
+        few = run.count <= MULTIPLIED
+        # What falls most comes first: often little of the rest is needed.
+        rows = [
+            (epsilon, _turns(self._step * epsilon) if is_few else None, *others)
+            for epsilon, is_few, *others in np.column_stack((run.epsilon, few, slope, flat, run.count))[
+                np.argsort(-run.count * (np.minimum(run.epsilon, 1.0) * flat) ** 2)
+            ].tolist()
         ]
+        product = np.zeros(len(t), dtype=np.complex128)
         for start in range(0, len(t), CHUNK):
             own = t[start : start + CHUNK]
             part = np.exp(-1j * own * (self._center - self._tau**2 * r))
-            for i, epsilon in enumerate(run.epsilon.tolist()):
-                turn = turns[i]
-                if turn is not None:
-                    factor = turn[: len(own)] * np.exp(1j * own[0] * epsilon)
-                    factor.imag *= slope[i]
+            for i, (epsilon, turns, tilt, flatness, count) in enumerate(rows):
+                if turns is None:
+                    part *= _power(own * (epsilon / math.pi), tilt, flatness, count)
                 else:
-                    factor = _power(own * (epsilon / math.pi), float(slope[i]), float(flat[i]), float(run.count[i]))
-                part *= factor
-                if i % 8 == 7 and float(np.abs(part).max()) < NOTHING:
+                    factor = turns[: len(own)] * np.exp(1j * own[0] * epsilon)
+                    factor.imag *= tilt
+                    _multiply(part, factor, int(count))
+                if i % LOOKS == LOOKS - 1 and float(np.abs(part).max()) < NOTHING:
                     part = np.zeros(len(own), dtype=np.complex128)
                     break
             product[start : start + CHUNK] = part
         # Of angles: 8 u of themselves; of functions; of logarithms times counts. See `_power`.
-        turning = np.where(single, 1.0, run.count * np.abs(slope) + 2 * np.sqrt(run.count) * flat)
+        turning = np.where(few, run.count, run.count * np.abs(slope) + 2 * np.sqrt(run.count) * flat)
         spread = np.minimum(np.sqrt(run.count) * np.abs(slope) / flat, 2 * run.count)
         angle = 8 * UNIT_ROUNDOFF * (float((run.epsilon * turning).sum()) + 2 * abs(self._center))
-        fixed = 64 * UNIT_ROUNDOFF * float(np.where(single, 1.0, 8 + 2 * spread).sum()) + NOTHING
+        fixed = 64 * UNIT_ROUNDOFF * float(np.where(few, run.count, 8 + 2 * spread).sum()) + NOTHING
         return product, fixed + angle * t
+
+
+def _turns(angle: float) -> ComplexArray:
+    """e^{i k angle}, k < CHUNK."""
+    short, long = np.exp(1j * angle * np.arange(64)), np.exp(1j * angle * np.arange(0, CHUNK, 64))
+    return (long[:, None] * short).reshape(-1)
+
+
+def _multiply(product: ComplexArray, factor: ComplexArray, count: int) -> None:
+    """product *= factor^count, by squares; |factor| is at most 1."""
+    while True:
+        if count % 2:
+            product *= factor
+        count //= 2
+        if not count:
+            return
+        factor *= factor
 
 
 def _power(half_turns: FloatArray, slope: float, flat: float, count: float) -> ComplexArray:
