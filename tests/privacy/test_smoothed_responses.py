@@ -141,6 +141,10 @@ def test_widths() -> None:
             low, high = ends(bounds, i)
             assert high - low <= 1e-6
     assert curve.epsilon(1e-6).relative_width() <= 1e-6
+    # Where nearly everything is told, a level of the profile may be far below what was looked at first.
+    strong = SmoothedResponses(tuple((float(epsilon), 1) for epsilon in random.uniform(5, 10, 60)))
+    for delta in (1e-9, 1e-3, 0.5, 0.9, 0.999):
+        assert strong.epsilon(delta).relative_width() <= 1e-6
 
 
 def test_the_curve_is_its_own_inverse() -> None:

@@ -83,8 +83,9 @@ def pair(
     `approximate_dp` steps of few kinds, and runs of equal Laplace steps that are not too long for exact sums, or one
     step or such a run beside few steps of two losses (pure and approximate DP); `contour` any mix of Gaussian, gdp and
     Laplace steps, sampled or not, and of steps of two losses, unless no Gaussian is among them and the Laplace steps
-    are so few that atoms rule; `discretised` any steps. `auto` takes the first that can, and asks `discretised` too
-    where `contour` is wide. A mixture has the mixed curves of its components, each by the same method.
+    are so few that atoms rule, and steps of two losses alone that are too many for sums; `discretised` any steps.
+    `auto` takes the first that can, and asks `discretised` too where `contour` is wide. A mixture has the mixed curves
+    of its components, each by the same method.
     Raises UnsupportedCombination with field `method` when the engine asked for cannot, with field `threat_model` when
     the relation has no known curve.
     """
@@ -424,5 +425,8 @@ def _refusal(kind: str, method: str) -> UnsupportedCombination:
         reason = "several steps have a closed form only if all are Gaussian, all pure or approximate DP of few kinds, "
         reason += "or equal Laplace steps, not too many."
         return UnsupportedCombination("method", f"closed_form for {kind}", reason, others)
-    reason = "the line integral needs a Gaussian step, or many Laplace steps of moderate loss, and known cumulants."
+    reason = (
+        "the line integral needs a Gaussian step, many Laplace steps of moderate loss, or many pure or approximate "
+    )
+    reason += "DP steps alone, and known cumulants."
     return UnsupportedCombination("method", f"contour for {kind}", reason, others)

@@ -134,9 +134,12 @@ class ConvexNodes:
         above = np.flatnonzero(self.lower > most * levels)
         below = np.flatnonzero(self.upper < least * levels)
         left, right = -math.inf, math.inf
-        if len(above) and above[-1] < len(self.c) - 1:
-            left = self._last_above(int(above[-1]), most * levels)
-        if len(below) and below[0] > 0:
+        if len(above):
+            last = int(above[-1])
+            left = self._last_above(last, most * levels) if last < len(self.c) - 1 else float(self.c[-1])
+        if len(below) and below[0] == 0:
+            right = float(self.c[0])
+        elif len(below):
             at = int(below[0]) - 1
             high, low = self.upper[at] - least * levels[at], self.upper[at + 1] / self._step - least * levels[at]
             share = min(max(high / (high - low), 0.0), 1.0) if high > low else 1.0

@@ -129,9 +129,9 @@ def halves(kinds: Kinds) -> tuple[Kinds, Kinds]:
 
 
 def smoothed_responses_of(steps: Steps) -> Responses | None:
-    """The run, if it consists of such steps alone and lines read it; its losses need not be in reach of exact sums."""
+    """The run, if it consists of such steps alone, is out of reach of exact sums, and lines read it."""
     run = any_responses_of(steps)
-    if run is None:
+    if run is None or _in_reach(run):
         return None
     return run if SMOOTHED[0] <= sum(epsilon * count for epsilon, count in run.answers) <= SMOOTHED[1] else None
 

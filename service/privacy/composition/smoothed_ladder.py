@@ -9,10 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
-from typing import Final, final
+from typing import Final, TypeVar, final
 
 from service.privacy.composition.convex_readings import ConvexNodes, Minimum
 from service.privacy.composition.smoothed_line import LineNodes, ResponseCumulants, SmoothedLine
+from service.privacy.enclosure import Enclosure
+
+Reading = TypeVar("Reading")
 
 GAP: Final = 2e-7
 """Relative: about how wide a reading may be."""
@@ -32,8 +35,6 @@ FEW: Final = 3.5
 """Deviations that one line may read on either side of the middle."""
 MOST_LINES: Final = 400
 MOST_HALVINGS: Final = 16
-MOST_TRIED: Final = 4
-"""Rungs that are tried for a reading, until one brackets it."""
 LARGEST_TILT: Final = 60.0
 """Times the smallest epsilon: beyond it a line would see but the largest loss."""
 
@@ -54,9 +55,9 @@ class Rung:
         """About -Phi^-1 of the false positive rate at the mean."""
         self.other_score = _score(r - 0.5, value, self.mean, self.deviation)
         """The same of the power."""
-        damping = max(r - 0.5, 0.0) * (r + 0.5) * self.deviation
-        self.log_profile = min(value - (r - 0.5) * self.mean, 0.0) - math.log1p(2.5 * damping)
-        """About ln delta at the mean, r > 1/2."""
+        bound, damping = min(value - (r - 0.5) * self.mean, 0.0), max(r - 0.5, 0.0) * (r + 0.5) * self.deviation
+        self.log_profile = bound - math.log1p(2.5 * damping) if r > 0.5 else math.log1p(-0.5 * math.exp(bound))
+        """About ln delta at the mean."""
 
     @cached_property
     def nodes(self) -> LineNodes:
@@ -177,24 +178,25 @@ class ResponseLadder:
         start = min(range(len(self.outer)), key=lambda i: abs(self.outer[i].other_score - score))
         return self._walk(self.outer, start, lambda rung: rung.inverse.minimum(log_power), -1)
 
+    def at_profile(self, log_delta: float, read: Callable[[Rung], Enclosure | int]) -> tuple[Rung, Enclosure] | None:
+        """What is read of a level of the profile, from a rung that brackets it."""
+        while self.outer[-1].log_profile > log_delta and self.extend():
+            pass
+        rungs = [*self.inner, *self.outer]
+        start = min(range(len(rungs)), key=lambda i: abs(rungs[i].log_profile - log_delta))
+        return self._walk(rungs, start, read, 1)
+
     def _walk(
-        self, rungs: list[Rung], start: int, read: Callable[[Rung], Minimum | int], side: int
-    ) -> tuple[Rung, Minimum] | None:
+        self, rungs: list[Rung], start: int, read: Callable[[Rung], Reading | int], side: int
+    ) -> tuple[Rung, Reading] | None:
         """The first reading that succeeds, from `start` on, where each tells on which side it is looked for."""
         at, seen = start, set[int]()
         while 0 <= at < len(rungs) and at not in seen:
             seen.add(at)
             found = read(rungs[at])
-            if isinstance(found, Minimum):
+            if not isinstance(found, int):
                 return rungs[at], found
             at += side * found
-            if at == len(rungs) and self.extend():
-                rungs.append(self.outer[-1]) if rungs is not self.outer else None
+            if at == len(rungs) and self.extend() and rungs is not self.outer:
+                rungs.append(self.outer[-1])
         return None
-
-    def for_profile(self, log_delta: float) -> list[Rung]:
-        """Rungs for a level of the profile, best first."""
-        while self.outer[-1].log_profile > log_delta and self.extend():
-            pass
-        outer = sorted(self.outer, key=lambda rung: abs(rung.log_profile - log_delta))
-        return [*outer[:MOST_TRIED], *self.inner[::-1]]

@@ -143,15 +143,24 @@ class SmoothedResponses(AbstractSelfInverse):
             if self.profile_at(0.0).upper <= delta:
                 return Enclosure(0.0, 0.0, self.evidence)
             low, high = 0.0, self._largest.upper
-            for rung in self._ladder.for_profile(math.log(delta)):
-                nodes = rung.profile
-                rounding = rung.nodes.log_error + SLACK * (2 + abs(math.log(delta)) + abs(nodes.scale))
-                rounding += SLACK * float(np.abs(nodes.slope * nodes.c).max())
-                left, right = nodes.crossing(delta if rung.r > 0.5 else delta - 1, rounding)
+
+            def read(rung: Rung) -> Enclosure | int:
+                nonlocal low, high
+                left, right = self._crossing(rung, delta)
                 low, high = max(low, left), min(high, right)
-                if left > -math.inf and right < math.inf:
-                    break
-            return Enclosure(low, max(low, high), self.evidence)
+                if left == -math.inf or right == math.inf:
+                    return int(left > -math.inf) - int(right < math.inf)
+                return Enclosure(low, max(low, high), self.evidence)
+
+            found = self._ladder.at_profile(math.log(delta), read)
+            return found[1] if found else Enclosure(low, max(low, high), self.evidence)
+
+    def _crossing(self, rung: Rung, delta: float) -> tuple[float, float]:
+        """Thresholds of a rung at which the profile is surely above and surely below delta; infinite for none."""
+        nodes = rung.profile
+        rounding = rung.nodes.log_error + SLACK * (2 + abs(math.log(delta)) + abs(nodes.scale))
+        rounding += SLACK * float(np.abs(nodes.slope * nodes.c).max())
+        return nodes.crossing(delta if rung.r > 0.5 else delta - 1, rounding)
 
 
 def _rounded(found: Minimum, rung: Rung) -> tuple[float, float]:
