@@ -25,7 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.privacy.enclosure import FloatArray
+from service.privacy.numerics.log_cosh import log_cosh
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.numerics.transform_length import fast_length
 
 ComplexArray = NDArray[np.complex128]
 
@@ -57,16 +59,16 @@ class ResponseCumulants:
         listed = sorted(kinds, reverse=True)
         self.epsilon = np.array([epsilon for epsilon, _ in listed])
         self.count = np.array([float(count) for _, count in listed])
-        self._at_half = math.fsum((self.count * _log_cosh(0.5 * self.epsilon)).tolist())
+        self._at_half = math.fsum((self.count * log_cosh(0.5 * self.epsilon)).tolist())
 
     def value(self, r: float) -> float:
         """K."""
-        return math.fsum((self.count * _log_cosh(r * self.epsilon)).tolist()) - self._at_half
+        return math.fsum((self.count * log_cosh(r * self.epsilon)).tolist()) - self._at_half
 
     def error(self, r: float) -> float:
         """Absolute, of `value`: functions, and products r eps."""
         x = np.abs(r) * self.epsilon
-        sizes = self.count * (_log_cosh(x) + x * np.tanh(x))
+        sizes = self.count * (log_cosh(x) + x * np.tanh(x))
         return 4 * FUNCTION_ERROR * (float(sizes.sum()) + self._at_half) + 4 * UNIT_ROUNDOFF
 
     def mean(self, r: float) -> float:
@@ -77,12 +79,6 @@ class ResponseCumulants:
         """Root of K''."""
         x = np.minimum(np.abs(r) * self.epsilon, FLATTEST)
         return math.sqrt(float((self.count * (self.epsilon / np.cosh(x)) ** 2).sum()))
-
-
-def _log_cosh(x: FloatArray) -> FloatArray:
-    x = np.abs(x)
-    small = np.minimum(x, 1.0)
-    return np.where(x < 1, 0.5 * np.log1p(np.sinh(small) ** 2), x + np.log1p(np.exp(-2 * x)) - math.log(2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +165,7 @@ class SmoothedLine:
         weight = np.exp(-0.5 * (tau * t) ** 2)
         z = r + 1j * t
         factor = (z * z - 0.25) * math.copysign(1.0, r * r - 0.25)
-        cells = _length(2 * self._nodes + 2)
+        cells = fast_length(2 * self._nodes + 2)
         h = self._period / cells
         start, end = (math.floor((end - self._center) / h) for end in (self._low, self._high))
         places = np.arange(start - 3, end + 4)
@@ -261,9 +257,3 @@ def _power(half_turns: FloatArray, slope: float, flat: float, count: float) -> C
     angle = count * np.arctan2(slope * sine, cosine)
     sign = np.where((turns % 2 == 1) & (count % 2 == 1), -1.0, 1.0)
     return sign * np.exp(count * logarithm) * np.exp(1j * angle)
-
-
-def _length(size: int) -> int:
-    """The next length of the form 2^a or 3 2^a."""
-    power = 1 << (size - 1).bit_length()
-    return 3 * power // 4 if 3 * power // 4 >= size else power

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from service.privacy.enclosure import FloatArray
 from service.privacy.errors import NumericalFailure
+from service.privacy.numerics.log_cosh import log_cosh
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.running_sums import running_sum_error, running_sums
 
@@ -106,7 +107,8 @@ class TwoLists:
         self.largest = math.fsum(epsilon * count for epsilon, count in kinds)
         moved = self.first.moved + self.second.moved
         self.loss_error = 2 * UNIT_ROUNDOFF * (len(kinds) + 3) * self.largest + moved * (1 + 4 * UNIT_ROUNDOFF)
-        self.log_scale = -math.fsum(count * _log_cosh(0.5 * epsilon) for epsilon, count in kinds)
+        epsilons, counts = np.array(kinds, dtype=np.float64).reshape(-1, 2).T
+        self.log_scale = -math.fsum((counts * log_cosh(0.5 * epsilons)).tolist())
         terms = max(len(self.first.loss), len(self.second.loss))
         # Weights, exponentials of rounded losses, running sums, one blocked sum, and Z.
         self.error = (
@@ -153,8 +155,3 @@ class TwoLists:
             rows = slice(start, start + size)
             rest = thresholds[rows, None] - self.first.loss
             yield rows, np.searchsorted(self.second.loss, rest, side=side), rest
-
-
-def _log_cosh(x: float) -> float:
-    """ln cosh x for x >= 0, with relative accuracy near 0."""
-    return 0.5 * math.log1p(math.sinh(x) ** 2) if x < 1 else x + math.log1p(math.exp(-2 * x)) - math.log(2)
