@@ -140,7 +140,7 @@ def test_the_lattice_agrees() -> None:
 def test_halves_and_limits() -> None:
     first, second = halves(tuple((0.1 * i, 1) for i in range(1, 25)))
     assert len(first) == len(second) == 12
-    too_many = built(spec_of([(0.1 * i, 1) for i in range(1, 26)]))
+    too_many = built(spec_of([(math.sqrt(i), 1) for i in range(1, 37)]))
     assert responses_of(too_many.elementary_steps()) is None
     nothing = responses_of(built(spec_of([(0.0, 3)])).elementary_steps())
     assert nothing is not None

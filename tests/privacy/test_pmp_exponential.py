@@ -126,6 +126,27 @@ def test_distances_with_clipping_and_outliers(seed: int) -> None:
     assert holds(exact(Population.of(losses, 2.5)).epsilon, truth)
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_objects_far_away_cost_no_digits(seed: int) -> None:
+    """However far they are, on whatever sides, beside near ones: 1e9 times the radius, and logits of 1e15."""
+    generator = np.random.default_rng(seed)
+    dimension, radius = int(generator.integers(1, 3)), float(10 ** generator.uniform(-6, 0))
+    points = generator.normal(size=(2 * int(generator.integers(2, 4)), dimension))
+    objects = generator.normal(size=(4, dimension)) * 10 ** generator.uniform(-1, 9, (4, 1))
+    objects[1] = -objects[0]
+    scale = 1 / (2 * ball_sensitivity(objects, radius))
+    population = Population.of(Losses.euclidean(points, objects, radius), scale)
+    with mpmath.workdps(60):
+        logits = pmp_oracle.distance_logits(points.tolist(), objects.tolist(), radius, scale)
+        truth, adjacent = pmp_oracle.epsilon(logits), pmp_oracle.adjacent_epsilon(logits)
+    found = exact(population).epsilon
+    among = adjacent_epsilon(population, swap_bounds(population), enumerate_subsets=True)
+    assert holds(found, truth)
+    assert holds(among, adjacent)
+    assert found.relative_width() < 1e-9
+    assert among.relative_width() < 1e-9
+
+
 def test_both_forms_of_the_sums_agree() -> None:
     population = given(drawn(3, 2.0))
     linear, logarithmic = exponential_exact._linear_sums(population), exponential_exact._log_sums(population)

@@ -18,7 +18,7 @@ from service.privacy.composition.brackets import (
 from service.privacy.composition.laplace_reach import can_sum
 from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.composition.parts import Counted, contour_parts, several_exponentials, shifts_beside
-from service.privacy.composition.responses import Responses, responses_of
+from service.privacy.composition.responses import Responses, responses_of, smoothed_responses_of
 from service.privacy.composition.sub_runs import with_parts
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import UnsupportedCombination
@@ -59,6 +59,9 @@ SMALLEST_SECOND: Final = 1e-6
 WIDEST_SECOND: Final = 1e-6
 """Relative width to which a second engine is asked: further, its lattices would cost seconds for every number."""
 
+SMOOTHED_TOLERANCE: Final = 1e-3
+"""The same for a run that is read with a little noise: where losses are far apart, lattices are no better by much."""
+
 BRACKET_TOLERANCES: Final = (1e-4, 1e-6)
 """Relative widths to which the ends of a bracket are asked for at best. Below, both directions are read for every
 number, mostly on lines, which have more digits than are asked for; where lattices are needed, they cost seconds each.
@@ -80,8 +83,9 @@ def pair(
     `approximate_dp` steps of few kinds, and runs of equal Laplace steps that are not too long for exact sums, or one
     step or such a run beside few steps of two losses (pure and approximate DP); `contour` any mix of Gaussian, gdp and
     Laplace steps, sampled or not, and of steps of two losses, unless no Gaussian is among them and the Laplace steps
-    are so few that atoms rule; `discretised` any steps. `auto` takes the first that can, and asks `discretised` too
-    where `contour` is wide. A mixture has the mixed curves of its components, each by the same method.
+    are so few that atoms rule, and steps of two losses alone that are too many for sums; `discretised` any steps.
+    `auto` takes the first that can, and asks `discretised` too where `contour` is wide. A mixture has the mixed curves
+    of its components, each by the same method.
     Raises UnsupportedCombination with field `method` when the engine asked for cannot, with field `threat_model` when
     the relation has no known curve.
     """
@@ -117,6 +121,9 @@ def _composition(steps: Steps, kind: str, method: str, sensitivity: float, optio
         alone = method == "contour" or _root_of_squares(map(_loss_of, parts)) < SMALLEST_SECOND
         read = [_lines(end, sensitivity, None if alone else options) for end in ends]
         return replace(read[0], add=between([end.add for end in read]), remove=between([end.remove for end in read]))
+    many = smoothed_responses_of(steps) if method != "closed_form" else None
+    if many is not None:
+        return _smoothed(many, steps, sensitivity, None if method == "contour" else options)
     beside = None if method == "contour" else _beside_two_points(steps, sensitivity)
     if beside is not None:
         return beside
@@ -280,6 +287,20 @@ def _responses(run: Responses) -> TradeOffPair:
     return TradeOffPair(curve, curve, "Kairouz, Oh, Viswanath 2015, Theorems 3.3 and 3.5", (reason,))
 
 
+def _smoothed(run: Responses, steps: Steps, sensitivity: float, second: EngineOptions | None) -> TradeOffPair:
+    """Runs of too many responses for exact sums. `second`: options of the engine that is asked where that is wide."""
+    from service.privacy.composition.responses import smoothed_curve
+
+    curve = smoothed_curve(run)
+    reason = "contour: a line reads the run beside a Gaussian step of next to no shift; what that step adds is bounded."
+    source = "Murtagh, Vadhan 2016, Theorem 1.5; Kairouz, Oh, Viswanath 2015, Theorem 3.5"
+    lines = TradeOffPair(curve, curve, source, (reason,))
+    if second is None:
+        return lines
+    loose = replace(second, relative_tolerance=max(second.relative_tolerance, SMOOTHED_TOLERANCE))
+    return _with_parts(_with_second(lines, steps, sensitivity, loose), steps, sensitivity)
+
+
 def _can_sum(steps: Steps, sensitivity: float) -> bool:
     """Whether a run is one of equal Laplace steps whose law can be summed up exactly."""
     (step, count), *others = steps
@@ -404,5 +425,8 @@ def _refusal(kind: str, method: str) -> UnsupportedCombination:
         reason = "several steps have a closed form only if all are Gaussian, all pure or approximate DP of few kinds, "
         reason += "or equal Laplace steps, not too many."
         return UnsupportedCombination("method", f"closed_form for {kind}", reason, others)
-    reason = "the line integral needs a Gaussian step, or many Laplace steps of moderate loss, and known cumulants."
+    reason = (
+        "the line integral needs a Gaussian step, many Laplace steps of moderate loss, or many pure or approximate "
+    )
+    reason += "DP steps alone, and known cumulants."
     return UnsupportedCombination("method", f"contour for {kind}", reason, others)

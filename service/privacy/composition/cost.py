@@ -15,7 +15,7 @@ from service.privacy.composition.brackets import ENGINES_OF_BRACKETS, attained, 
 from service.privacy.composition.laplace_reach import can_sum, uniforms_kept
 from service.privacy.composition.options import DEFAULT_OPTIONS, MIXED_TOLERANCE, EngineOptions
 from service.privacy.composition.parts import contour_parts, several_exponentials, shifts_beside
-from service.privacy.composition.responses import Responses, halves, responses_of
+from service.privacy.composition.responses import Responses, halves, losses_of, responses_of, smoothed_responses_of
 from service.privacy.mechanisms.abstract import (
     AbstractMechanism,
     AbstractStep,
@@ -275,7 +275,8 @@ def _best(steps: Steps, options: EngineOptions, sensitivity: float) -> Tariff:
         return _laplace_sums(count, 1 / step.noise_multiplier)
     parts = contour_parts(steps, sensitivity)
     if parts is None:
-        return _beside_two_points(steps) or _lattices(len(steps), options)
+        many = smoothed_responses_of(steps)
+        return _smoothed(many) if many else _beside_two_points(steps) or _lattices(len(steps), options)
     if all(isinstance(part, GaussianPart) for part, _ in parts):
         return SAME_BOTH_WAYS
     return _contour(steps, sensitivity)
@@ -318,7 +319,7 @@ def _response_sums(run: Responses) -> Tariff:
     different steps, one search of a list of losses for each of another, some forty times for every rate.
     """
     if len(run.answers) > 1:
-        losses = max(math.prod(count + 1 for _, count in half) for half in halves(run.answers))
+        losses = max(losses_of(half) for half in halves(run.answers))
         prices = Prices(
             point=5_000 + 2 * losses,
             spread=10_000,
@@ -340,6 +341,21 @@ def _response_sums(run: Responses) -> Tariff:
         gdp_mu=45_000 + 60 * width,
     )
     return Tariff(base=100, directed=prices, hull=prices)
+
+
+def _smoothed(run: Responses) -> Tariff:
+    """Lines of some hundred thousand nodes, with a factor for every different response; a reading takes one or two."""
+    line = 60_000 + 1_500 * len(run.answers)
+    prices = Prices(
+        point=2 * line,
+        spread=12 * line,
+        listed_point=300,
+        profile=2 * line,
+        epsilon=2 * line,
+        complement=10 * line,
+        gdp_mu=40 * line,
+    )
+    return Tariff(base=10_000, directed=prices, hull=prices)
 
 
 def _laplace_sums(steps: int, loss: float) -> Tariff:

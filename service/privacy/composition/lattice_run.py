@@ -21,6 +21,7 @@ from service.privacy.composition.lattice_law import LatticeLaw
 from service.privacy.enclosure import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.running_sums import running_sum_error, running_sums
+from service.privacy.numerics.transform_length import fast_length
 
 _TRANSFORM_ERROR = 8 * UNIT_ROUNDOFF
 """Per level of a fast Fourier transform, relative to the sum of what is transformed."""
@@ -111,7 +112,7 @@ def window(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> Window | N
         return None
     low, high = (side - total_offset(laws) for side in sides)
     start, end = math.floor(low / step) - 1, math.ceil(high / step) + 1
-    size = _fast_length(max(end - start + 1, 16))
+    size = fast_length(max(end - start + 1, 16))
     slack += weight_rounding(laws, tilt, step) + 1e-9 + 1e-13 * _OVERFLOW_GOAL
     return Window(start, size, 2 * math.exp(min(-_OVERFLOW_GOAL + slack, 700.0)))
 
@@ -127,12 +128,6 @@ def weight_rounding(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> f
         each = 2 * FUNCTION_ERROR + UNIT_ROUNDOFF * (40 + 6 * abs(tilt) * farthest) + running_sum_error(len(law.masses))
         rounding += 2 * counted.count * each
     return rounding
-
-
-def _fast_length(size: int) -> int:
-    """The next length of the form 2^a or 3 2^a."""
-    power = 1 << (size - 1).bit_length()
-    return 3 * power // 4 if 3 * power // 4 >= size else power
 
 
 class LatticeLine:

@@ -17,12 +17,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Final, Literal, final
+from typing import Final, Literal, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from service.privacy.enclosure import FloatArray
+from service.privacy.errors import NumericalFailure
+from service.privacy.numerics.log_cosh import log_cosh
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.running_sums import running_sum_error, running_sums
 
@@ -30,6 +32,45 @@ IndexArray = NDArray[np.intp]
 
 CHUNK: Final = 2**18
 """Numbers in memory at once."""
+MOST_IN_A_LIST: Final = 2**16
+"""Losses: far more than any list in reach has."""
+
+
+class Sums(NamedTuple):
+    """All sums of losses in ascending order, their weights, and how far those that were joined were moved in all."""
+
+    loss: FloatArray
+    weight: FloatArray
+    moved: float
+
+
+def summed_losses(kinds: Sequence[tuple[float, int]]) -> Sums:
+    """The sums of losses of these kinds. Those that coincide but for rounding are one: the sums of n multiples of one
+    loss are about n^2, not 2^n.
+    """
+    loss, weight, moved = np.zeros(1), np.ones(1), 0.0
+    nearly = (32 + 4 * len(kinds)) * UNIT_ROUNDOFF * math.fsum(epsilon * count for epsilon, count in kinds)
+    for epsilon, count in kinds:
+        own = (2.0 * np.arange(count + 1) - count) * epsilon
+        coefficients = np.array([math.comb(count, k) / 2**count for k in range(count + 1)])
+        loss = (loss[:, None] + own).reshape(-1)
+        weight = (weight[:, None] * coefficients).reshape(-1)
+        order = np.argsort(loss, kind="stable")
+        joined = _joined(loss[order], weight[order], nearly)
+        loss, weight, moved = joined.loss, joined.weight, moved + joined.moved
+        if len(loss) > MOST_IN_A_LIST:
+            raise NumericalFailure("the losses of a run in reach of exact sums are more than its description says")
+    return Sums(loss, weight, moved)
+
+
+def _joined(loss: FloatArray, weight: FloatArray, nearly: float) -> Sums:
+    """Losses at most `nearly` above the one before are moved to the first of their row, if rows are short."""
+    starts = np.flatnonzero(np.diff(loss, prepend=-np.inf) > nearly)
+    ends = np.append(starts[1:], len(loss)) - 1
+    widest = float((loss[ends] - loss[starts]).max())
+    if len(starts) == len(loss) or widest > 2 * nearly:
+        return Sums(loss, weight, 0.0)
+    return Sums(loss[starts], np.add.reduceat(weight, starts), widest)
 
 
 @final
@@ -39,14 +80,7 @@ class LossList:
     """
 
     def __init__(self, kinds: Sequence[tuple[float, int]]) -> None:
-        loss, weight = np.zeros(1), np.ones(1)
-        for epsilon, count in kinds:
-            own = (2.0 * np.arange(count + 1) - count) * epsilon
-            coefficients = np.array([math.comb(count, k) / 2**count for k in range(count + 1)])
-            loss = (loss[:, None] + own).reshape(-1)
-            weight = (weight[:, None] * coefficients).reshape(-1)
-        order = np.argsort(loss, kind="stable")
-        self.loss, self.weight = loss[order], weight[order]
+        self.loss, self.weight, self.moved = summed_losses(kinds)
         self.masses = tuple(self.weight * np.exp(side * self.loss) for side in (-0.5, 0.5))
         self.tails = tuple(np.append(running_sums(mass[::-1])[::-1], 0.0) for mass in self.masses)
         self.hyperbolic = self._hyperbolic()
@@ -71,13 +105,15 @@ class TwoLists:
         kinds = (*first, *second)
         self.first, self.second = LossList(first), LossList(second)
         self.largest = math.fsum(epsilon * count for epsilon, count in kinds)
-        self.loss_error = 2 * UNIT_ROUNDOFF * (len(kinds) + 3) * self.largest
-        self.log_scale = -math.fsum(count * _log_cosh(0.5 * epsilon) for epsilon, count in kinds)
+        moved = self.first.moved + self.second.moved
+        self.loss_error = 2 * UNIT_ROUNDOFF * (len(kinds) + 3) * self.largest + moved * (1 + 4 * UNIT_ROUNDOFF)
+        epsilons, counts = np.array(kinds, dtype=np.float64).reshape(-1, 2).T
+        self.log_scale = -math.fsum((counts * log_cosh(0.5 * epsilons)).tolist())
         terms = max(len(self.first.loss), len(self.second.loss))
         # Weights, exponentials of rounded losses, running sums, one blocked sum, and Z.
         self.error = (
             running_sum_error(terms)
-            + UNIT_ROUNDOFF * (4 * len(kinds) + math.log2(terms) + 160)
+            + UNIT_ROUNDOFF * (5 * len(kinds) + math.log2(terms) + 160)
             + self.loss_error
             + FUNCTION_ERROR * (8 + abs(self.log_scale))
         )
@@ -119,8 +155,3 @@ class TwoLists:
             rows = slice(start, start + size)
             rest = thresholds[rows, None] - self.first.loss
             yield rows, np.searchsorted(self.second.loss, rest, side=side), rest
-
-
-def _log_cosh(x: float) -> float:
-    """ln cosh x for x >= 0, with relative accuracy near 0."""
-    return 0.5 * math.log1p(math.sinh(x) ** 2) if x < 1 else x + math.log1p(math.exp(-2 * x)) - math.log(2)

@@ -1,12 +1,13 @@
 """Losses of objects at points, by what tells objects and points apart.
 
-The laws p(w|D) depend on l_wi - l_0i alone, 0 the first object: what a point adds to all objects alike cancels. That is
+The laws p(w|D) depend on l_wi - l_0i alone, 0 the object nearest to a point r of the population: what a point adds to
+all objects alike cancels. That is
 
     l_wi - l_0i = offset_w - difference_wi,  offset_w = l_wr - l_0r,  difference_wi = (l_0i - l_0r) - (l_wi - l_wr)
 
-with a point r of the population. Every D has n points, so offsets only weigh objects, and what exchanging points does
-is a matter of differences: as small as the points are close, however far the objects are. Each part is computed from
-what it is made of, never as the difference of two losses.
+with that point r. Every D has n points, so offsets, which are not negative, only weigh objects, and what exchanging
+points does is a matter of differences: as small as the points are close, however far the objects are. Each part is
+computed from what it is made of, never as the difference of two losses.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ UNDERFLOW: Final = 1e-140
 class Losses:
     """`differences` (objects x points) and `offsets` (objects) of l_wi - l_0i = offset_w - difference_wi.
 
-    `errors`: for each point, bounds on the absolute error of its differences; `offset_error`: of every offset. Both
+    `errors`: for each point, bounds on the absolute error of its differences; `offset_errors`: of each offset. Both
     include what rounding moves a clipped point by. `widest_range`: max over objects of (max - min over points), the
     sensitivity of the sum loss on the population, within `range_error`.
     """
@@ -38,14 +39,15 @@ class Losses:
     differences: FloatArray
     offsets: FloatArray
     errors: FloatArray
-    offset_error: float
+    offset_errors: FloatArray
     widest_range: float
     range_error: float
 
     @staticmethod
     def given(values: FloatArray) -> Losses:
         """Losses (objects x points) that are known exactly: errors are of the order of u^2."""
-        one, one_rest = error_free.difference(values[0], values)
+        nearest = int(values[:, 0].argmin())
+        one, one_rest = error_free.difference(values[nearest], values)
         two, two_rest = one[:, :1], one_rest[:, :1]
         rounded, rest = error_free.difference(one, two)
         differences = rounded + (rest + (one_rest - two_rest))
@@ -57,7 +59,7 @@ class Losses:
             differences,
             -one[:, 0],
             np.zeros_like(errors) if alike else errors,
-            UNIT_ROUNDOFF * float(np.abs(one[:, 0]).max()),
+            UNIT_ROUNDOFF * np.abs(one[:, 0]),
             widest,
             2 * UNIT_ROUNDOFF * widest,
         )
@@ -77,19 +79,21 @@ class Losses:
             none = np.zeros(len(points))
             widest = float(np.ptp(_changes(clipped, clipped[0], objects[0])))
             far = 2 * (2 * dimension + 24) * UNIT_ROUNDOFF * 2 * float((norms * scales).max())
-            return Losses(np.zeros((len(objects), len(points))), np.zeros(len(objects)), none, 0.0, widest, far)
+            same = np.zeros(len(objects))
+            return Losses(np.zeros((len(objects), len(points))), same, none, same, widest, far)
         middle = int(norms_of(clipped - clipped.mean(axis=0)).argmin())
         reference = clipped[middle]
         changes = np.stack([_changes(clipped, reference, chosen) for chosen in objects])
         # A clipped point is within (d/2 + 8) u of its norm, which is at most the radius; others are not moved.
         moved = np.where(scales < 1, (0.5 * dimension + 16) * UNIT_ROUNDOFF * clip_radius, 0.0)
         each = (2 * dimension + 24) * UNIT_ROUNDOFF * norms_of(clipped - reference) + moved + moved[middle] + UNDERFLOW
-        offsets, offset_error = _offsets(objects, reference)
+        nearest = int(norms_of(objects - reference).argmin())
+        offsets, offset_errors = _offsets(objects, reference, nearest)
         return Losses(
-            changes[0] - changes,
+            changes[nearest] - changes,
             offsets,
             2 * each + UNIT_ROUNDOFF * np.abs(changes).max(axis=0),
-            offset_error + 2 * float(moved[middle]),
+            offset_errors + 2 * float(moved[middle]),
             float(np.ptp(changes, axis=1).max()),
             2 * float(each.max()),
         )
@@ -125,8 +129,8 @@ def _changes(points: FloatArray, reference: FloatArray, chosen: FloatArray) -> F
     return np.divide(products, lengths, out=np.zeros_like(lengths), where=lengths > 0)
 
 
-def _offsets(objects: FloatArray, reference: FloatArray) -> tuple[FloatArray, float]:
-    """|w - r| - |w_0 - r| = (|w - r|^2 - |w_0 - r|^2)/(|w - r| + |w_0 - r|), and a bound on their errors.
+def _offsets(objects: FloatArray, reference: FloatArray, nearest: int) -> tuple[FloatArray, FloatArray]:
+    """|w - r| - |w_0 - r| = (|w - r|^2 - |w_0 - r|^2)/(|w - r| + |w_0 - r|), and bounds on their errors.
 
     The squares of coordinates are taken as two doubles and summed exactly: relative errors of a few u.
     """
@@ -135,11 +139,11 @@ def _offsets(objects: FloatArray, reference: FloatArray) -> tuple[FloatArray, fl
     crossed, crossed_rests = error_free.product(2 * distances, rests)
     # The squares of the rests are below u^2 of the squares, and are rounded.
     parts = np.concatenate((squares, square_rests, crossed, crossed_rests, rests**2), axis=1)
-    first = (-parts[0]).tolist()
+    first = (-parts[nearest]).tolist()
     lengths = norms_of(distances)
     offsets = [
         math.fsum(row + first) / total if total > 0 else 0.0
-        for row, total in zip(parts.tolist(), (lengths + lengths[0]).tolist(), strict=True)
+        for row, total in zip(parts.tolist(), (lengths + lengths[nearest]).tolist(), strict=True)
     ]
-    relative = (objects.shape[1] + 16) * UNIT_ROUNDOFF * float(np.abs(offsets).max())
-    return np.array(offsets), relative + 16 * UNIT_ROUNDOFF**2 * float(lengths.max()) + UNDERFLOW
+    relative = (objects.shape[1] + 16) * UNIT_ROUNDOFF * np.abs(offsets)
+    return np.array(offsets), relative + 16 * UNIT_ROUNDOFF**2 * (lengths + lengths[nearest]) + UNDERFLOW

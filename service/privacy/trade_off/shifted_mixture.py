@@ -10,12 +10,19 @@ Points follow from the profile alone: with k = e^c and g(k) = delta(c), which is
     power(alpha) = min_k phi(k),    phi(k) = g(k) + k alpha.
 
 Any k bounds it from above. From below, on an interval between two known k, the secants through the neighbours on either
-side do; beyond the outermost phi is larger than there, once it is proved to fall towards the inside.
+side do; beyond the outermost phi is larger than there, once it is proved to fall towards the inside. The type II error
+is that of the curve with the hypotheses exchanged, delta' its profile, by its own maximum:
+
+    type II error(alpha) = max_k (1 - alpha - delta'(ln k))/k,
+
+where small errors keep their digits. Any k bounds it from below, and secants as before from above: over a line the
+quotient is largest at an end.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, final
@@ -88,8 +95,8 @@ class Shifts:
 class ShiftedMixture(AbstractTradeOff):
     """The curve of `rest` beside a loss of few values.
 
-    Relative width of the profile that of `rest`, of the power 1e-9 beside closed forms (tested); the type II error is 1
-    less the power, so that small ones are wide. The profile costs 2 K readings of the rest.
+    Relative width of the profile that of `rest`, of the power and the type II error 1e-9 beside closed forms (tested).
+    The profile costs 2 K readings of the rest.
     """
 
     def __init__(self, rest: AbstractTradeOff, shifts: Shifts) -> None:
@@ -169,11 +176,14 @@ class ShiftedMixture(AbstractTradeOff):
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         found = np.array([self._point(float(rate)) for rate in alpha])
-        low, high = found[:, 0], found[:, 1]
-        error = Bounds(
-            np.maximum(1 - high - UNIT_ROUNDOFF, 0.0), np.minimum(1 - low + UNIT_ROUNDOFF, 1 - alpha + UNIT_ROUNDOFF)
-        )
-        return CurvePoints(with_logs(error.lower, error.upper), with_logs(low, high), Bounds(found[:, 2], found[:, 3]))
+        missed = np.array([self._reversed.error_at(1 - float(rate)) for rate in alpha])
+        # Each end as one form or the other proves it.
+        low = np.maximum(found[:, 0], 1 - missed[:, 1] - UNIT_ROUNDOFF)
+        high = np.minimum(found[:, 1], 1 - missed[:, 0] + UNIT_ROUNDOFF)
+        error_low = np.maximum(missed[:, 0], 1 - found[:, 1] - UNIT_ROUNDOFF)
+        error_high = np.minimum(missed[:, 1], 1 - found[:, 0] + UNIT_ROUNDOFF)
+        error = with_logs(error_low, np.minimum(error_high, 1 - alpha + UNIT_ROUNDOFF * (alpha < 0.5)))
+        return CurvePoints(error, with_logs(low, np.minimum(high, 1.0)), Bounds(found[:, 2], found[:, 3]))
 
     def _point(self, alpha: float) -> tuple[float, float, float, float]:
         """Both ends of the power at a rate, and of the level of the likelihood ratio there."""
@@ -184,32 +194,21 @@ class ShiftedMixture(AbstractTradeOff):
         def phi(c: float) -> float:
             return math.exp(float(self._log_profile(np.array([c]))[1][0])) + alpha * math.exp(c)
 
-        near = top
-        if top - bottom > CLOSE:
-            found: Any = minimize_scalar(phi, bounds=(bottom, top), method="bounded", options={"xatol": CLOSE})
-            near = float(found.x)
-        low, high, left, right = alpha, 1.0, -math.inf, math.inf
-        spacings = iter(SPACINGS)
-        for _ in range(ROUNDS):
-            if high - low <= GOOD * high:
-                break
-            # Where the profile has a kink, its level is closed in on; else a few distances serve.
-            gap = (right - left) / (len(NEARBY) - 3)
-            if gap < SMALLEST_GAP * (1 + abs(near)) or not math.isfinite(gap):
-                spacing = next(spacings, None)
-                if spacing is None:
-                    break
-                unit = spacing * (1 + abs(near))
-                far = unit * 4.0 ** np.arange(1, 2 + math.ceil(math.log(max((top - bottom) / unit, 4.0), 4.0)))
-                # Far points close in on a level where the profile is straight: there all levels between serve.
-                c = np.clip(np.concatenate([near - far[::-1], near + unit * NEARBY, near + far]), bottom - 1, top + 1)
-                c = np.unique(c)
-            else:
-                c = 0.5 * (left + right) + gap * NEARBY
-            proved = self._proved(alpha, np.asarray(c, dtype=np.float64))
-            low, high = max(low, proved[0]), min(high, proved[1])
-            left, right = max(left, proved[2]), min(right, proved[3])
-        return low, high, left, right
+        return _closed_in(phi, lambda c: self._proved(alpha, c), bottom, top, (alpha, 1.0))
+
+    def error_at(self, power: float) -> tuple[float, float]:
+        """Both ends of the rate at which this curve has a power: the type II error 1 - power of its reverse."""
+        if power <= 0:
+            return 0.0, 0.0
+        top = min(self.largest_log_ratio.upper, FARTHEST)
+        bottom = min(max(self.smallest_log_ratio.lower, -FARTHEST), top)
+
+        def loss(c: float) -> float:
+            left = power - math.exp(float(self._log_profile(np.array([c]))[1][0]))
+            return c - math.log(left) if left > 0 else FARTHEST + 1 - c + bottom - left
+
+        low, high, _, _ = _closed_in(loss, lambda c: self._proved_error(power, c), bottom, top, (0.0, power))
+        return low, high
 
     def _proved(self, alpha: float, c: FloatArray) -> tuple[float, float, float, float]:
         """What the profile at thresholds c, rising, proves: ends of the power, and of the best c."""
@@ -233,3 +232,63 @@ class ShiftedMixture(AbstractTradeOff):
             outer = min(float(from_right[0]), float(from_left[-1]))
             least = max(least, min(float(inner.min()), outer))
         return least, min(most, 1.0), left, right
+
+    def _proved_error(self, power: float, c: FloatArray) -> tuple[float, float, float, float]:
+        """The same of the largest (power - delta(c)) e^-c, which rises up to its maximum, then falls."""
+        log_low, log_high = self._log_profile(c)
+        k, rounding = np.exp(c), 4 * FUNCTION_ERROR
+        least, most = np.exp(log_low) * (1 - rounding), np.exp(log_high) * (1 + rounding) + SMALLEST
+        low, high = (power * (1 - rounding) - most) / k, (power * (1 + rounding) - least) / k
+        low, high = low * (1 - np.sign(low) * rounding), high * (1 + np.sign(high) * rounding)
+        rises, falls = high[:-1] < low[1:], high[1:] < low[:-1]
+        left = float(c[:-1][rises].max()) if rises.any() else -math.inf
+        right = float(c[1:][falls].min()) if falls.any() else math.inf
+        proved, bound = max(float(low.max()), 0.0), power
+        if rises[0] and falls[-1]:
+            widths = np.diff(k)
+            # What the secants through the points before and after an interval leave at its far end.
+            onward = least[1:-1] - (most[:-2] - least[1:-1]) * 1.001 * widths[1:] / widths[:-1]
+            fall = least[1:-1] - most[2:]
+            back = least[1:-1] + fall * np.where(fall > 0, 0.999, 1.001) * widths[:-1] / widths[1:]
+            first = np.append(math.inf, np.maximum(high[1:-1], (power * (1 + rounding) - onward) / k[2:]))
+            last = np.append(np.maximum((power * (1 + rounding) - back) / k[:-2], high[1:-1]), math.inf)
+            bound = min(bound, float(np.minimum(first, last).max()) * (1 + rounding))
+        return proved, max(bound, proved), left, right
+
+
+def _closed_in(
+    steer: Callable[[float], float],
+    proved: Callable[[FloatArray], tuple[float, float, float, float]],
+    bottom: float,
+    top: float,
+    known: tuple[float, float],
+) -> tuple[float, float, float, float]:
+    """Both ends of a number and of the threshold that decides it, from what thresholds near the least of `steer` prove;
+    `known`: both ends before.
+    """
+    near = top
+    if top - bottom > CLOSE:
+        found: Any = minimize_scalar(steer, bounds=(bottom, top), method="bounded", options={"xatol": CLOSE})
+        near = float(found.x)
+    (low, high), left, right = known, -math.inf, math.inf
+    spacings = iter(SPACINGS)
+    for _ in range(ROUNDS):
+        if high - low <= GOOD * high:
+            break
+        # Where the profile has a kink, its level is closed in on; else a few distances serve.
+        gap = (right - left) / (len(NEARBY) - 3)
+        if gap < SMALLEST_GAP * (1 + abs(near)) or not math.isfinite(gap):
+            spacing = next(spacings, None)
+            if spacing is None:
+                break
+            unit = spacing * (1 + abs(near))
+            far = unit * 4.0 ** np.arange(1, 2 + math.ceil(math.log(max((top - bottom) / unit, 4.0), 4.0)))
+            # Far points close in on a level where the profile is straight: there all levels between serve.
+            c = np.clip(np.concatenate([near - far[::-1], near + unit * NEARBY, near + far]), bottom - 1, top + 1)
+            c = np.unique(c)
+        else:
+            c = 0.5 * (left + right) + gap * NEARBY
+        found_low, found_high, found_left, found_right = proved(np.asarray(c, dtype=np.float64))
+        low, high = max(low, found_low), min(high, found_high)
+        left, right = max(left, found_left), min(right, found_right)
+    return low, high, left, right
