@@ -31,6 +31,9 @@ _FINER = 3.0
 _FINEST = 12
 """Powers tried at most; cells in all are limited besides."""
 
+_TELLING, _BLIND = 0.1, 2
+"""A reading that is wider does not tell how fine a lattice must be: one so many powers finer is tried next."""
+
 _COARSEST = -16
 """The same for coarser lattices, where the first is too large."""
 
@@ -56,8 +59,8 @@ _LISTED_TOLERANCE = 1e-6
 class LatticeSearch:
     """The lattices of one direction of a run."""
 
-    def __init__(self, steps: tuple[LatticeStep, ...], tolerance: float, *, mirrored: bool) -> None:
-        self._steps, self._tolerance, self._mirrored = steps, tolerance, mirrored
+    def __init__(self, steps: tuple[LatticeStep, ...], *, mirrored: bool) -> None:
+        self._steps, self._mirrored = steps, mirrored
         self._ladders: dict[float, ContourLadder | None] = {}
         self._runs: dict[tuple[float, int], LatticeRun | None] = {}
         self._spans: dict[tuple[float, float], float] = {}
@@ -99,15 +102,16 @@ class LatticeSearch:
         known: Readings,
         read: Callable[[LatticePair, IndexArray], Readings],
         *,
+        tolerance: float,
         linear: bool = False,
     ) -> None:
         """Tighten `known` at the places by reading each on the tilt of its rung, and where that fails on better ones.
 
-        `linear`: the readings are numbers, not their logarithms.
+        `tolerance`: the relative width to reach. `linear`: the readings are numbers, not their logarithms.
         """
         reading = _Reading(known, read, linear)
         # The finest lattices cost a second for every tilt: a number gets them, a list does not.
-        tolerance = self._tolerance if len(places) <= _FEW_PLACES else max(self._tolerance, _LISTED_TOLERANCE)
+        tolerance = tolerance if len(places) <= _FEW_PLACES else max(tolerance, _LISTED_TOLERANCE)
         self._refine(digits, [rung.theta for rung in rungs], places, reading, tolerance)
         lost = places[reading.widths(places) > _LOST]
         if len(lost):
@@ -119,7 +123,7 @@ class LatticeSearch:
         """Read each place at its tilt, on lattices as fine as the tolerance needs and the limits allow."""
         for tilt in dict.fromkeys(tilts):
             at = places[[chosen == tilt for chosen in tilts]]
-            level, tried, widest = 0, set[int](), math.inf
+            level, tried, alone = 0, set[int](), math.inf
             while level not in tried:
                 pair = self._pair(digits, level, tilt)
                 if pair is None:  # too fine: the finest that can be had
@@ -128,12 +132,13 @@ class LatticeSearch:
                     level -= 1
                     continue
                 tried.add(level)
-                reading.tighten(pair, at)
-                before, widest = widest, float(reading.widths(at).max())
-                if not tolerance < widest < 0.7 * before:  # good enough, or finer lattices do not help
+                before, alone = alone, float(np.nan_to_num(reading.tighten(pair, at), nan=math.inf).max())
+                widest = float(reading.widths(at).max())
+                if widest <= tolerance or (before < _TELLING and alone > 0.7 * before):  # finer ones do not help
                     break
-                finer = math.ceil(math.log(widest / tolerance) / (2 * math.log(_FINER)))
-                level = min(level + max(1, finer), _FINEST)
+                wanted = math.log(max(min(widest, alone), tolerance) / tolerance) / (2 * math.log(_FINER))
+                finer = math.ceil(wanted) if alone < _TELLING else _BLIND
+                level = min(level + max(finer, 1), _FINEST)
 
     def _scouted(self, digits: float, places: IndexArray, reading: _Reading) -> list[float]:
         """For each place the tilt at which a coarse lattice reads it best.
