@@ -2,7 +2,8 @@
 
 For steps with atoms (Laplace, pure and approximate DP), with bounded losses, of mixed kinds, or so few and rare that
 the `contour` engine is wide. `lattice_law.py` brackets a step between two laws on a lattice, `lattice_run.py` composes
-them at a tilt, `lattice_readings.py` says what they prove, `lattice_search.py` chooses lattices and tilts.
+them at a tilt, `lattice_beside.py` adds steps of two losses, whose losses stay between the nodes, `lattice_readings.py`
+says what they prove, `lattice_search.py` chooses lattices and tilts.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import math
 import numpy as np
 
 from service.privacy.composition.contour_readings import IndexArray, Readings, nothing_known
+from service.privacy.composition.lattice_beside import Beside, few
 from service.privacy.composition.lattice_ladder import LatticeStep
 from service.privacy.composition.lattice_readings import (
     read_lattice_points,
@@ -22,7 +24,7 @@ from service.privacy.composition.lattice_search import CUT_DIGITS, LatticeSearch
 from service.privacy.composition.lattice_sums import LatticePair
 from service.privacy.composition.options import EngineOptions
 from service.privacy.enclosure import Bounds, Enclosure, Evidence, FloatArray
-from service.privacy.mechanisms.abstract import Steps
+from service.privacy.mechanisms.abstract import Steps, TwoPointPart
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.gaussian import gaussian_curve
@@ -50,7 +52,8 @@ def discretised_pair(steps: Steps, sensitivity: float, options: EngineOptions) -
         if curves.add.singular_power.lower >= 1:
             return TradeOffPair(curves.add, curves.remove, SOURCE, ("discretised: one step reveals everything.",))
         if curves.add.largest_log_ratio.upper > 0 or curves.add.singular_power.upper > 0:
-            parts.append(LatticeStep(curves.add, curves.remove, step.loss_atoms(sensitivity), count))
+            two_point = part if isinstance(part := step.part(sensitivity), TwoPointPart) else None
+            parts.append(LatticeStep(curves.add, curves.remove, step.loss_atoms(sensitivity), count, two_point))
     if not parts:
         nothing = gaussian_curve(Enclosure.point(0.0))
         return TradeOffPair(nothing, nothing, SOURCE, ("discretised: no step reveals anything.",))
@@ -70,7 +73,11 @@ class DiscretisedTradeOff(AbstractTradeOff):
 
     def __init__(self, steps: tuple[LatticeStep, ...], tolerance: float, *, mirrored: bool) -> None:
         self._steps, self._tolerance, self._mirrored = steps, tolerance, mirrored
-        self._lattices = LatticeSearch(steps, mirrored=mirrored)
+        known = [(part.two_point, part.count) for part in steps if part.two_point is not None]
+        # Some step is always on nodes.
+        aside = few(known) if len(known) < len(steps) else []
+        on_nodes = tuple(part for part in steps if (part.two_point, part.count) not in aside)
+        self._lattices = LatticeSearch(on_nodes, Beside.of(aside), mirrored=mirrored)
 
     @property
     def largest_log_ratio(self) -> Enclosure:
