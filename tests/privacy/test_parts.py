@@ -126,10 +126,17 @@ def test_a_part_above_the_whole_is_a_defect_and_no_number() -> None:
 
 
 def test_runs_whose_losses_no_lattice_holds_are_answered() -> None:
-    curve = WorstCase().curves(built(dpsgd(1.0, 0.5, 10**12))).add
+    """The mean loss under H1 is close to epsilon, and mu^2/2 of the steps without sampling is above it."""
+    steps = 10**12
+    curve = WorstCase().curves(built(dpsgd(1.0, 0.5, steps))).add
     assert membership.advantage(curve).value.upper == 1
-    assert profile.epsilon(curve, 1e-5).value.upper == math.inf
     assert curve.power(RATES).lower.min() >= 1 - 1e-11
+    y = np.linspace(-12, 13, 20_001)
+    loss, weights = np.log1p(0.5 * np.expm1(y - 0.5)), np.exp(-0.5 * y * y) / math.sqrt(2 * math.pi) * (y[1] - y[0])
+    mean = steps * float((weights * np.exp(loss)) @ loss)
+    found = profile.epsilon(curve, 1e-5).value
+    assert found.lower <= mean * (1 + 1e-4) <= found.upper * (1 + 2e-4) <= steps / 2 * 1.01
+    assert found.relative_width() <= 0.1
 
 
 def test_a_power_next_to_1_needs_no_second_engine() -> None:
