@@ -83,6 +83,12 @@ class Bounds:
         upper = np.exp(log_upper) * (1 + 2.0**-50) + SMALLEST * (log_upper > -np.inf)
         return Bounds(np.maximum(lower, 0.0), np.minimum(upper, 1.0), log_lower, log_upper)
 
+    @staticmethod
+    def of(number: Enclosure) -> Bounds:
+        """One number as arrays of shape (1,); `at` takes it out again."""
+        logs = (None if end is None else np.array([end]) for end in (number.log_lower, number.log_upper))
+        return Bounds(np.array([number.lower]), np.array([number.upper]), *logs)
+
     def clip(self, low: float, high: float) -> Bounds:
         """The same enclosures, knowing that the truth lies in [low, high]."""
         log_upper = self.log_upper

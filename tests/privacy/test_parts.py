@@ -94,6 +94,8 @@ def test_a_vague_run_of_gaussian_parts_knows_what_its_parts_prove() -> None:
         for curve in (served.add, served.remove):
             assert (curve.power(RATES).lower >= strongest.power(RATES).lower).all()
             assert (curve.power(RATES).lower <= true.power(RATES).upper).all()
+            for rate in RATES.tolist():
+                assert strongest.power_at(rate).lower <= curve.power_at(rate).lower <= true.power_at(rate).upper
             assert (curve.type_two_error(RATES).upper <= strongest.type_two_error(RATES).upper).all()
             assert (curve.type_two_error(RATES).upper >= true.type_two_error(RATES).lower).all()
             assert curve.profile_at(epsilon).lower >= strongest.profile_at(epsilon).lower
@@ -116,16 +118,37 @@ def test_a_part_above_the_whole_is_a_defect_and_no_number() -> None:
     with pytest.raises(NumericalFailure):
         served.power(np.array([0.1]))
     with pytest.raises(NumericalFailure):
+        served.power_at(0.1)
+    with pytest.raises(NumericalFailure):
         served.profile(np.array([1.0]))
     with pytest.raises(NumericalFailure):
         served.epsilon(1e-3)
 
 
 def test_runs_whose_losses_no_lattice_holds_are_answered() -> None:
-    curve = WorstCase().curves(built(dpsgd(1.0, 0.5, 10**12))).add
+    """The mean loss under H1 is close to epsilon, and mu^2/2 of the steps without sampling is above it."""
+    steps = 10**12
+    curve = WorstCase().curves(built(dpsgd(1.0, 0.5, steps))).add
     assert membership.advantage(curve).value.upper == 1
-    assert profile.epsilon(curve, 1e-5).value.upper == math.inf
     assert curve.power(RATES).lower.min() >= 1 - 1e-11
+    y = np.linspace(-12, 13, 20_001)
+    loss, weights = np.log1p(0.5 * np.expm1(y - 0.5)), np.exp(-0.5 * y * y) / math.sqrt(2 * math.pi) * (y[1] - y[0])
+    mean = steps * float((weights * np.exp(loss)) @ loss)
+    found = profile.epsilon(curve, 1e-5).value
+    assert found.lower <= mean * (1 + 1e-4) <= found.upper * (1 + 2e-4) <= steps / 2 * 1.01
+    assert found.relative_width() <= 0.1
+
+
+def test_a_power_next_to_1_needs_no_second_engine() -> None:
+    """Of runs that reveal nearly everything only the type II error is wide, and it is not asked for."""
+    generator = np.random.default_rng(43)
+    for _ in range(5):
+        parts = [laplace(float(generator.uniform(0.5, 1))), gaussian(float(generator.uniform(0.3, 3)))]
+        many = {"type": "repeated", "mechanism": parts[0], "steps": int(generator.integers(4_000, 40_000))}
+        served = WorstCase().curves(built({"type": "composed", "mechanisms": [many, parts[1]]}))
+        assert served.add.power_at(float(10 ** generator.uniform(-12, -1))).lower >= 1 - 1e-11
+        assert served.second is not None
+        assert served.second.times == 0
 
 
 def drawn(generator: np.random.Generator) -> list[dict[str, Any]]:

@@ -44,6 +44,11 @@ from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 _GOOD_WIDTH = 1e-9
 """A reading with a larger relative width is tried on neighbouring lines as well, and the enclosures intersected."""
 
+_MANY, _GOOD_WIDTH_OF_MANY = 8, 1e-8
+"""The same for runs of more different sampled steps: rounding of their shared sums, which other lines have too, leaves
+about this deep in the tail, and every line costs a tenth of a second.
+"""
+
 _WIDE = 1e-6
 """What is wider than this after all straight lines is read on bent contours, too ..."""
 
@@ -58,6 +63,9 @@ _SMALLEST_VARIANCE = 1e-200
 
 _ROUNDS, _FEW_ROUNDS = 60, 20
 """Of bisections for an epsilon; few where no line has an end, and all readings are wide."""
+
+_LARGEST_EPSILON = 1e24
+"""Nats: farther no upper end is looked for. That of all Gaussian steps without sampling is about mu^2/2."""
 
 _CUTS_TRIED = 3
 """Cuts tried from the first guess on, each deeper than the one before."""
@@ -95,6 +103,8 @@ class ContourTradeOff(AbstractTradeOff):
 
     def __init__(self, run: ContourRun, *, reflected: bool) -> None:
         self._run, self._reflected = run, reflected
+        kinds = max(map(len, run.groups), default=0)
+        self._good_width = _GOOD_WIDTH if kinds <= _MANY else _GOOD_WIDTH_OF_MANY
         self._ladders: dict[float, ContourLadder | None] = {}
 
     @cached_property
@@ -103,7 +113,8 @@ class ContourTradeOff(AbstractTradeOff):
         transform = self._run.transform(CUT_DIGITS[-1], reflected=self._reflected)
         log_silent = self._run.log_unsampled if self._run.is_gaussian else -math.inf
         steps = tuple(step for group in self._run.groups for step in group) if log_silent > -math.inf else ()
-        return FallbackBounds(self._run.gaussian_mu_squared, log_silent, self._reflected, transform, steps)
+        mu = self._run.global_mu
+        return FallbackBounds(self._run.gaussian_mu_squared, log_silent, self._reflected, transform, steps, mu)
 
     @cached_property
     def _bent(self) -> BentRun | None:
@@ -183,7 +194,7 @@ class ContourTradeOff(AbstractTradeOff):
             if not ended:
                 break
             cuts = np.minimum(first + offset, len(CUT_DIGITS) - 1)
-            wide = known.width(rows) > _GOOD_WIDTH
+            wide = known.width(rows) > self._good_width
             for cut in sorted({int(cut) for cut in cuts[wide]}):
                 ladder = self._ladder(CUT_DIGITS[cut])
                 if ladder is not None:
@@ -192,7 +203,7 @@ class ContourTradeOff(AbstractTradeOff):
                     ended &= self._read(
                         ladder, rungs, places, known, lambda line, at: read_points(line, alpha[at]), rows
                     )
-        places = np.flatnonzero(known.width(rows) > _GOOD_WIDTH)
+        places = np.flatnonzero(known.width(rows) > self._good_width)
         if len(places):
             known.tighten(places, self._fallback.points(alpha[places]))
         for place in self._wide(known, rows):
@@ -224,7 +235,7 @@ class ContourTradeOff(AbstractTradeOff):
                 self._read_profile_at(cut, inside[cuts[inside] == cut], epsilon, known)
                 for cut in sorted({int(cut) for cut in cuts[inside]})
             ]
-            inside = inside[known.width()[inside] > _GOOD_WIDTH]
+            inside = inside[known.width()[inside] > self._good_width]
             if not all(ended):
                 break
         if len(inside):
@@ -261,7 +272,7 @@ class ContourTradeOff(AbstractTradeOff):
             found = self._epsilon_on_line(ladder, delta)
             if found is not None:
                 best = found if best is None else best.intersected(found)
-                if best.relative_width() <= _GOOD_WIDTH:
+                if best.relative_width() <= self._good_width:
                     return best
         if best is None:
             best = self._epsilon_by_bisection(delta, rounds)
@@ -297,7 +308,7 @@ class ContourTradeOff(AbstractTradeOff):
         high = 1e-12
         while self._straight_profile(np.array([high])).upper[0, 0] > level - slack:
             high *= 16
-            if high > 1e12:
+            if high > _LARGEST_EPSILON:
                 return Enclosure(0.0, math.inf, self.evidence)
         upper = self._bisect(lambda known: known.upper[0, 0] <= level - slack, 0.0, high, rounds)[1]
         lower = self._bisect(lambda known: known.lower[0, 0] <= level + slack, 0.0, upper, rounds)[0]
@@ -338,7 +349,7 @@ class ContourTradeOff(AbstractTradeOff):
                 ended = False
                 continue
             for other in ladder.neighbours(rung):
-                at = at[known.width(rows)[at] > _GOOD_WIDTH]
+                at = at[known.width(rows)[at] > self._good_width]
                 if len(at) == 0:
                     break
                 known.tighten(at, read(other.line, at))

@@ -2,7 +2,8 @@
 
 For steps with atoms (Laplace, pure and approximate DP), with bounded losses, of mixed kinds, or so few and rare that
 the `contour` engine is wide. `lattice_law.py` brackets a step between two laws on a lattice, `lattice_run.py` composes
-them at a tilt, `lattice_readings.py` says what they prove, `lattice_search.py` chooses lattices and tilts.
+them at a tilt, `lattice_beside.py` adds steps of two losses, whose losses stay between the nodes, `lattice_readings.py`
+says what they prove, `lattice_search.py` chooses lattices and tilts.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import math
 import numpy as np
 
 from service.privacy.composition.contour_readings import IndexArray, Readings, nothing_known
+from service.privacy.composition.lattice_beside import Beside, few
 from service.privacy.composition.lattice_ladder import LatticeStep
 from service.privacy.composition.lattice_readings import (
     read_lattice_points,
@@ -22,7 +24,7 @@ from service.privacy.composition.lattice_search import CUT_DIGITS, LatticeSearch
 from service.privacy.composition.lattice_sums import LatticePair
 from service.privacy.composition.options import EngineOptions
 from service.privacy.enclosure import Bounds, Enclosure, Evidence, FloatArray
-from service.privacy.mechanisms.abstract import Steps
+from service.privacy.mechanisms.abstract import Steps, TwoPointPart
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.gaussian import gaussian_curve
@@ -33,6 +35,9 @@ SOURCE = "Zhu, Dong, Wang 2022, Theorem 10 (composition of dominating pairs); Do
 
 _SLOPE_STEP = 1e-3
 """Relative distance of the rates between which slopes are enclosed."""
+
+_ROUGH = 0.1
+"""Relative width of a first look at a profile, which mostly tells on which side of a number it is."""
 
 _LAST_RATE = math.nextafter(1.0, 0.0)
 
@@ -47,7 +52,8 @@ def discretised_pair(steps: Steps, sensitivity: float, options: EngineOptions) -
         if curves.add.singular_power.lower >= 1:
             return TradeOffPair(curves.add, curves.remove, SOURCE, ("discretised: one step reveals everything.",))
         if curves.add.largest_log_ratio.upper > 0 or curves.add.singular_power.upper > 0:
-            parts.append(LatticeStep(curves.add, curves.remove, step.loss_atoms(sensitivity), count))
+            two_point = part if isinstance(part := step.part(sensitivity), TwoPointPart) else None
+            parts.append(LatticeStep(curves.add, curves.remove, step.loss_atoms(sensitivity), count, two_point))
     if not parts:
         nothing = gaussian_curve(Enclosure.point(0.0))
         return TradeOffPair(nothing, nothing, SOURCE, ("discretised: no step reveals anything.",))
@@ -67,7 +73,11 @@ class DiscretisedTradeOff(AbstractTradeOff):
 
     def __init__(self, steps: tuple[LatticeStep, ...], tolerance: float, *, mirrored: bool) -> None:
         self._steps, self._tolerance, self._mirrored = steps, tolerance, mirrored
-        self._lattices = LatticeSearch(steps, tolerance, mirrored=mirrored)
+        known = [(part.two_point, part.count) for part in steps if part.two_point is not None]
+        # Some step is always on nodes.
+        aside = few(known) if len(known) < len(steps) else []
+        on_nodes = tuple(part for part in steps if (part.two_point, part.count) not in aside)
+        self._lattices = LatticeSearch(on_nodes, Beside.of(aside), mirrored=mirrored)
 
     @property
     def largest_log_ratio(self) -> Enclosure:
@@ -136,11 +146,22 @@ class DiscretisedTradeOff(AbstractTradeOff):
             ladder = self._lattices.ladder(cut)
             if ladder is not None:
                 rungs = ladder.for_tails(alpha[places])
-                self._lattices.read(cut, rungs, places, known, lambda pair, at: read_lattice_points(pair, alpha[at]))
+                self._lattices.read(
+                    cut,
+                    rungs,
+                    places,
+                    known,
+                    lambda pair, at: read_lattice_points(pair, alpha[at]),
+                    tolerance=self._tolerance,
+                )
         return known
 
     @np.errstate(all="ignore")
     def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+        return self._profile_within(epsilon, self._tolerance)
+
+    def _profile_within(self, epsilon: FloatArray, tolerance: float) -> Bounds:
+        """The profile, to about this relative width."""
         beyond = epsilon >= self.largest_log_ratio.upper
         singular = self.singular_power
         log_singular, top = log_down(np.array([singular.lower])), log_up(np.array([singular.upper]))
@@ -158,15 +179,24 @@ class DiscretisedTradeOff(AbstractTradeOff):
             deep = (deep & ladder.reaches(epsilon[places])) | (cut == CUT_DIGITS[-1])
             chosen = [rung for rung, is_deep in zip(rungs, deep, strict=True) if is_deep]
             self._lattices.read(
-                cut, chosen, places[deep], known, lambda pair, at: read_lattice_profile(pair, epsilon[at])
+                cut,
+                chosen,
+                places[deep],
+                known,
+                lambda pair, at: read_lattice_profile(pair, epsilon[at]),
+                tolerance=tolerance,
             )
             places = places[~deep]
         return Bounds.from_logs(known.lower[0], known.upper[0])
 
     @np.errstate(all="ignore")
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        if float(self._profile_formula(np.zeros(1)).upper[0]) <= delta:
-            return Enclosure(0.0, 0.0, self.evidence)
+        for tolerance in (_ROUGH, self._tolerance):
+            at_zero = self._profile_within(np.zeros(1), tolerance).at(0, self.evidence)
+            if at_zero.upper <= delta:
+                return Enclosure(0.0, 0.0, self.evidence)
+            if at_zero.lower > delta:
+                break
         alone = [(part.remove if self._mirrored else part.add).epsilon(delta).lower for part in self._steps]
         top = self.largest_log_ratio.upper
         known = Readings(np.array([[min(max(alone), top)]]), np.full((1, 1), top))
@@ -178,7 +208,9 @@ class DiscretisedTradeOff(AbstractTradeOff):
                 low, high = solve_lattice_profile(pair, math.log(delta))
                 return Readings(np.array([[max(low, 0.0)]]), np.array([[max(high, 0.0)]]))
 
-            self._lattices.read(cut_digits(delta), [rung], np.array([0]), known, solved, linear=True)
+            self._lattices.read(
+                cut_digits(delta), [rung], np.array([0]), known, solved, tolerance=self._tolerance, linear=True
+            )
         return Enclosure(float(known.lower[0, 0]), float(known.upper[0, 0]), self.evidence)
 
 

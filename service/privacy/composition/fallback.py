@@ -9,6 +9,9 @@ processing. So
     delta_g(eps)   <= delta_add(eps)      <= q delta_g(eps) + 1 - q
     delta_g(eps)   <= delta_remove(eps)   <= delta_g(eps + ln q)
 
+Sampling only helps, so that the run of the same Gaussian steps without it, of mu^2 = sum N/sigma^2, dominates: power <=
+power_mu(alpha) and delta(eps) <= delta_mu(eps), in both directions, which is what bounds runs that reveal everything.
+
 Chernoff and Hoelder add, for tilts s > 1, power <= alpha^{1-1/s} e^{K(s)/s} and
 delta(eps) <= e^{K(s) - (s-1) eps} (1/s)(1-1/s)^{s-1}; and for 0 < s < 1, by Markov at the threshold ln(1/alpha),
 beta(alpha) <= e^{K(s)} alpha^{-(1-s)}, and 1 - delta(eps) = E0 min(w, e^eps) <= e^{K(s) + (1-s) eps}. The moments are
@@ -33,6 +36,7 @@ from service.privacy.composition.sampled_gaussian import SampledSteps
 from service.privacy.enclosure import SMALLEST, Enclosure, Evidence, FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.gaussian import gaussian_curve
+from service.privacy.trade_off.logs import log_ends
 
 _SLACK = 1e-12
 """Relative slack of these closed expressions: far above their rounding, far below their looseness."""
@@ -50,11 +54,17 @@ class FallbackBounds:
         reflected: bool,
         transform: LossTransform | None,
         steps: SampledSteps = (),
+        global_mu: float = math.inf,
     ) -> None:
-        """`steps`: all sampled Gaussian steps, where there are no others but Gaussian ones."""
+        """`steps`: all sampled Gaussian steps, where there are no others but Gaussian ones. `global_mu`: mu of all
+        steps without sampling, infinite where not all are Gaussian.
+        """
         mu = math.sqrt(gaussian_mu_squared)
         slack = 400 * UNIT_ROUNDOFF
         self._gaussian = gaussian_curve(Enclosure(mu * (1 - slack), mu * (1 + slack), Evidence.CERTIFIED))
+        # A square, or a root of a sum, that over- or underflows is no mu.
+        unsampled = Enclosure(global_mu * (1 - slack), global_mu * (1 + slack), Evidence.CERTIFIED)
+        self._unsampled = gaussian_curve(unsampled) if 1e-150 < global_mu < 1e150 else None
         self._log_unsampled, self._reflected, self._transform = log_unsampled, reflected, transform
         self._steps = steps if gaussian_mu_squared == 0 and reflected else ()
 
@@ -87,6 +97,8 @@ class FallbackBounds:
             upper = np.log(self._gaussian.points(self._boosted(alpha)).power.upper)
         else:
             upper = np.log(math.exp(self._log_unsampled) * points.power.upper - math.expm1(self._log_unsampled))
+        if self._unsampled is not None:
+            upper = np.fmin(upper, np.log(self._unsampled.points(alpha).power.upper))
         tilts, log_moment = self._tilts
         beyond = tilts > 1
         if beyond.any():
@@ -126,6 +138,8 @@ class FallbackBounds:
             lower = np.log(self._gaussian.points(self._boosted(alpha)).type_two_error.lower)
         else:
             lower = self._log_unsampled + np.log(points.type_two_error.lower)
+        if self._unsampled is not None:
+            lower = np.fmax(lower, log_ends(self._unsampled.points(alpha).type_two_error)[0])
         return lower - _SLACK * (1 + np.abs(np.where(np.isfinite(lower), lower, 0.0))), upper
 
     def _log_missed(self, alpha: FloatArray) -> FloatArray:
@@ -154,6 +168,8 @@ class FallbackBounds:
             else:
                 sampled = -math.expm1(self._log_unsampled)
                 upper = np.log(np.minimum(math.exp(self._log_unsampled) * gaussian.upper + sampled, 1.0))
+        if self._unsampled is not None:
+            upper = np.fmin(upper, log_ends(self._unsampled.profile(epsilon))[1])
         upper = np.minimum(upper + _SLACK, 0.0)
         tilts, log_moment = self._tilts
         beyond = tilts > 1

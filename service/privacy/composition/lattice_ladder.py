@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from service.privacy.composition.contour_ladder import ContourLadder
+from service.privacy.composition.lattice_beside import Beside
 from service.privacy.composition.lattice_law import LARGEST_LOSS, bracketing_laws
 from service.privacy.composition.lattice_nodes import Atoms, Lattice
 from service.privacy.composition.lattice_run import CountedLaw, LatticeLine, tilted_cumulants, window
 from service.privacy.composition.lattice_sums import LatticePair, run_slack
 from service.privacy.composition.sampled_gaussian import RealCumulants
 from service.privacy.enclosure import FloatArray
+from service.privacy.mechanisms.abstract import TwoPointPart
 from service.privacy.trade_off.abstract import AbstractTradeOff
 
 _COARSE_CELLS = 4096
 """Cells of the widest step of the lattice that only steers."""
+
+_NEAR = 2
+"""Cells: atoms no farther from 0 stay in the law. On nodes below it, with one at 0, there is then next to no step; to
+move them would cost more.
+"""
 
 _ATOM_CHOICES = 4000
 """Multiples tried to put all atoms of the losses on the lattice."""
@@ -37,12 +44,15 @@ KEPT_CELLS = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class LatticeStep:
-    """One kind of step: its curves, where its loss has atoms (to steer the lattice), and how often it is taken."""
+    """One kind of step: its curves, where its loss has atoms (to steer the lattice), and how often it is taken; what it
+    is if it has two losses alone.
+    """
 
     add: AbstractTradeOff
     remove: AbstractTradeOff
     atoms: Atoms
     count: int
+    two_point: TwoPointPart | None = None
 
     def reach(self, log_cut: float) -> tuple[float, float]:
         """Losses (> 0) to the left and right beyond which less than e^log_cut of H0 and of H1 is left."""
@@ -73,15 +83,22 @@ class LatticeRun:
     step: float
     upper: tuple[CountedLaw, ...]
     lower: tuple[CountedLaw, ...]
+    beside: Beside | None = None
     lines: dict[float, LatticePair] = field(default_factory=dict[float, LatticePair])
 
     @staticmethod
-    def build(steps: tuple[LatticeStep, ...], spacing: float, log_cut: float, *, mirrored: bool) -> LatticeRun | None:
+    def build(
+        steps: tuple[LatticeStep, ...], beside: Beside | None, spacing: float, log_cut: float, *, mirrored: bool
+    ) -> LatticeRun | None:
         """The run with about this spacing, `mirrored` for the other direction; None where it would need too many
         cells, or so few that doubles do not hold e^loss at the outermost ones, and where a step tells everything so
         surely that rounding leaves no mass to the cells.
         """
         chosen = _aligned([part.atoms for part in steps], spacing)
+        steps = tuple(
+            replace(part, atoms=()) if all(abs(loss) < _NEAR * chosen for loss, _ in part.atoms) else part
+            for part in steps
+        )
         lattices = [_lattice(part, chosen, reach) for part, reach in zip(steps, _reaches(steps, log_cut), strict=True)]
         if sum(lattice.last - lattice.first for lattice in lattices) > LARGEST_CELLS:
             return None
@@ -96,7 +113,7 @@ class LatticeRun:
                 return None
             upper.append(CountedLaw(high, part.count))
             lower.append(CountedLaw(low, part.count))
-        return LatticeRun(chosen, tuple(upper), tuple(lower))
+        return LatticeRun(chosen, tuple(upper), tuple(lower), beside)
 
     def line(self, tilt: float) -> LatticePair | None:
         """Both laws composed at a tilt; None where the window would be too large, or doubles do not hold the laws."""
@@ -106,12 +123,14 @@ class LatticeRun:
             if len(windows) < len(found) or max(part.size for part in windows) * len(self.upper) > 2 * LARGEST_CELLS:
                 return None
             high, low = (
-                LatticeLine(laws, tilt, self.step, part)
+                LatticeLine(laws, tilt, self.step, part, self.beside)
                 for laws, part in zip((self.upper, self.lower), windows, strict=True)
             )
             while self.lines and self.cells + max(part.size for part in windows) > KEPT_CELLS:
                 del self.lines[next(iter(self.lines))]
-            self.lines[tilt] = LatticePair(high, low, run_slack(self.upper, 1), run_slack(self.lower, -1))
+            self.lines[tilt] = LatticePair(
+                high, low, run_slack(self.upper, self.beside, 1), run_slack(self.lower, self.beside, -1)
+            )
         return self.lines[tilt]
 
     @property
@@ -136,12 +155,14 @@ def _lattice(part: LatticeStep, spacing: float, reach: tuple[float, float]) -> L
 def _aligned(atoms: list[Atoms], spacing: float) -> float:
     """A spacing of at most the given one of which the distances between each step's atoms are nearly multiples."""
     distances = {abs(loss - step[0][0]) for step in atoms for loss, _ in step[1:]}
-    sizes = np.array(sorted(distance for distance in distances if distance > 0))
+    sizes = np.array(sorted(distance for distance in distances if distance > spacing))
     if len(sizes) == 0:
         short = 2.0 ** (math.floor(math.log2(spacing)) - 20)
         return math.floor(spacing / short) * short
     first = math.ceil(sizes[-1] / spacing)
-    multiples = np.arange(first, first + min(_ATOM_CHOICES, first + 1) + 1, dtype=np.float64)
+    # Spread out: short distances come near to multiples only where the spacing changes by as much as they need.
+    spread: FloatArray = np.linspace(first, max(1.5 * first, first + 2), _ATOM_CHOICES)
+    multiples: FloatArray = np.round(spread)
     places: FloatArray = sizes[:, None] / (sizes[-1] / multiples)
     off = np.abs(places - np.round(places)).max(axis=0)
     return float(sizes[-1] / multiples[int(np.argmin(np.where(off < 1e-9, 0.0, off)))])
@@ -157,17 +178,21 @@ class CoarseTransform:
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
         """K, K', K'' at real tilts; errors are not known and given as 0."""
-        rows = np.array([tilted_cumulants(self._run.upper, float(tilt), self._run.step) for tilt in tilts])
+        rows = np.array(
+            [tilted_cumulants(self._run.upper, float(tilt), self._run.step, self._run.beside) for tilt in tilts]
+        )
         zeros = np.zeros(len(tilts))
         return RealCumulants(rows[:, 0], rows[:, 1], rows[:, 2], zeros, zeros)
 
 
-def coarse_ladder(steps: tuple[LatticeStep, ...], log_cut: float, *, mirrored: bool) -> ContourLadder | None:
+def coarse_ladder(
+    steps: tuple[LatticeStep, ...], beside: Beside | None, log_cut: float, *, mirrored: bool
+) -> ContourLadder | None:
     """Tilts to read a run at, from a lattice of a few thousand cells."""
     widest = max(max(pair) for pair in _reaches(steps, log_cut))
     if widest >= LARGEST_LOSS:
         return None
-    run = LatticeRun.build(steps, widest / _COARSE_CELLS, log_cut, mirrored=mirrored)
+    run = LatticeRun.build(steps, beside, widest / _COARSE_CELLS, log_cut, mirrored=mirrored)
     if run is None:
         return None
     transform = CoarseTransform(run)

@@ -33,6 +33,9 @@ from service.privacy.trade_off.abstract import AbstractTradeOff
 LARGEST_LOSS = 600.0
 """Nats: losses beyond are out of the range of e^L."""
 
+_ROUNDED = 1e-12
+"""Of D and G at x = 1, which are equal there: what differs by less differs by rounding."""
+
 
 @dataclass(frozen=True, slots=True)
 class LatticeLaw:
@@ -151,6 +154,9 @@ def _lowered(nodes: Nodes, gaps: FloatArray) -> tuple[FloatArray, FloatArray]:
     # Both sides meet: D and G are lowered by the same amount there, or the law would not have its mean.
     common = min(max(true_right[0] - right[0], true_left[0] - left[0]), true_right[0], true_left[0])
     right[0], left[0] = true_right[0] - common, true_left[0] - common
+    for side in (right, left):
+        # Rounding is no mass: beside it the law would end above a truth that has ended.
+        side[0] = side[0] if side[0] > _ROUNDED * common else 0.0
     return left[::-1], right
 
 

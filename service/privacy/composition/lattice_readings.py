@@ -132,13 +132,14 @@ def read_lattice_profile(pair: LatticePair, epsilon: FloatArray) -> Readings:
 def _ends_of(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
     """By how much thresholds are moved to be safe: for rounding alone, and for what losses of `lower` may be off."""
     rounding = 2 * EXPONENT_ROUNDING * (np.abs(epsilon) + abs(float(pair.upper.thresholds[0])) + pair.upper.step)
+    rounding = rounding + max(pair.upper.blur, pair.lower.blur)
     return rounding, rounding + pair.lower_slack.shift
 
 
 def _profile_right(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
     """From D, which falls."""
     low, high, (rounding, shift) = pair.low_lower, pair.high_upper, _ends_of(pair, epsilon)
-    lower = _between(low.c, low.profile, epsilon + shift) - pair.lower_slack.profile
+    lower = _on_lower(pair, low.profile, low.alpha, epsilon + shift, rising=False) - pair.lower_slack.profile
     # D falls: beyond the last threshold it is at most what it is there.
     upper = _between(high.c, high.profile, np.minimum(epsilon - rounding, high.c[-1])) + pair.upper_slack.profile
     return np.logaddexp(lower, pair.lower_slack.log_infinite), np.logaddexp(upper, pair.upper_slack.log_infinite)
@@ -148,14 +149,15 @@ def _profile_middle(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray,
     """From H = 1 - delta, which rises."""
     low, high, (rounding, shift) = pair.low_upper, pair.high_lower, _ends_of(pair, epsilon)
     smaller = _between(low.c, low.middle, epsilon - rounding) - pair.upper_slack.middle - LOG_ROUNDING
-    larger = _between(high.c, high.middle, epsilon + shift) + pair.lower_slack.middle + LOG_ROUNDING
+    larger = _on_lower(pair, high.middle, high.alpha, epsilon + shift, rising=True)
+    larger = larger + pair.lower_slack.middle + LOG_ROUNDING
     return complement(np.minimum(smaller, 0.0), np.minimum(larger, 0.0))
 
 
 def _profile_left(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
     """From G, which rises: delta = 1 - e^eps + G."""
     low, high, (rounding, shift) = pair.low_lower, pair.high_upper, _ends_of(pair, epsilon)
-    lower = _between(low.c, low.left, epsilon - shift) - pair.lower_slack.left
+    lower = _on_lower(pair, low.left, low.rest, epsilon - shift, rising=True) - pair.lower_slack.left
     upper = _between(high.c, high.left, epsilon + rounding) + pair.upper_slack.left
     lower = np.exp(np.logaddexp(lower, epsilon - shift + pair.lower_slack.log_vanishing))
     upper = np.exp(np.logaddexp(upper, epsilon + rounding + pair.upper_slack.log_vanishing))
@@ -191,6 +193,24 @@ def _last_above(
         low, high = float(grid[above[-1]]), float(grid[above[-1] + 1])
         grid = np.linspace(low, high, _SECTIONS)
     return low, high
+
+
+def _on_lower(
+    pair: LatticePair, log_values: FloatArray, log_slopes: FloatArray, epsilon: FloatArray, *, rising: bool
+) -> FloatArray:
+    """ln of D, H or G of `lower` between its thresholds; NaN outside them.
+
+    A law on nodes has lines there. With losses between the nodes, D and G lie above, and H below, the line from one
+    threshold with its slope in e^c: D from the next one on the right (`rising` false), the others from the left.
+    """
+    c = pair.lower.thresholds
+    if pair.lower.beside is None:
+        return _between(c, log_values, epsilon)
+    at = np.clip(np.searchsorted(c, epsilon), 1, len(c) - 1)
+    inside = (epsilon >= c[at - 1]) & (epsilon <= c[at])
+    at = at - rising
+    distance = np.maximum(c[at], epsilon) + np.log(-np.expm1(-np.abs(epsilon - c[at])))
+    return np.where(inside, np.logaddexp(log_values[at], log_slopes[at] + distance), np.nan)
 
 
 def _between(c: FloatArray, log_values: FloatArray, epsilon: FloatArray) -> FloatArray:

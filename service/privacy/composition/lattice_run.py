@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from service.privacy.composition.lattice_beside import Beside, Between, Thresholds
 from service.privacy.composition.lattice_law import LatticeLaw
 from service.privacy.enclosure import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
@@ -40,6 +41,9 @@ _LEAST_WEIGHT = 1e-290
 
 _BLOCK_EXPONENT = 300.0
 """Decaying sums are taken in blocks that decay by at most e^-300."""
+
+_LARGEST_SPREAD = 1 << 21
+"""Thresholds times losses between the nodes for which sums are made; of more thresholds some are left out."""
 
 _FAR_CELLS = 1e-120
 """Above what cells that decayed by more than e^-300 add to a sum: masses and noise are at most of order one."""
@@ -74,9 +78,14 @@ class Window:
     overflow: float
 
 
-def tilted_cumulants(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> tuple[float, float, float]:
+def tilted_cumulants(
+    laws: tuple[CountedLaw, ...], tilt: float, step: float, beside: Beside | None = None
+) -> tuple[float, float, float]:
     """K, K', K'' of the run at a real tilt."""
-    values, means, variances, _ = zip(*(law.log_moment(tilt, step) for law in laws), strict=True)
+    rows = [law.log_moment(tilt, step)[:3] for law in laws]
+    if beside is not None:
+        rows.append(beside.cumulants(tilt))
+    values, means, variances = zip(*rows, strict=True)
     return math.fsum(values), math.fsum(means), math.fsum(variances)
 
 
@@ -138,33 +147,58 @@ class LatticeLine:
     come with one absolute error per kind.
     """
 
-    def __init__(self, laws: tuple[CountedLaw, ...], theta: float, step: float, chosen: Window) -> None:
-        self.theta, self.step = theta, step
-        self.value, mean, variance = tilted_cumulants(laws, theta, step)
+    def __init__(
+        self,
+        laws: tuple[CountedLaw, ...],
+        theta: float,
+        step: float,
+        chosen: Window,
+        beside: Beside | None = None,
+    ) -> None:
+        self.theta, self.step, self.beside = theta, step, beside
+        self.value, mean, variance = tilted_cumulants(laws, theta, step, beside)
         self.deviation = math.sqrt(max(variance, 0.0))
         self._offset = total_offset(laws)
         self.center = round((mean - self._offset) / step)
-        reach = math.ceil(_REACH * self.deviation / step) + 2
-        last = chosen.start + chosen.size - 1
-        self.low, self.high = max(self.center - reach, chosen.start), min(self.center + reach, last - 1)
-        self._masses, self._noise, self._root_noise = _composed(laws, theta, step, chosen)
         self._start, self._overflow, self.cells = chosen.start, chosen.overflow, chosen.size
+        self._between = Between.of(beside, theta, step)
+        cells = self._between.cells
+        reach = math.ceil(_REACH * self.deviation / step) + 2
+        self.low = max(self.center - reach, chosen.start + min(cells) + 1)
+        high = min(self.center + reach, chosen.start + chosen.size - 1 + max(cells))
+        # Laws on nodes have corners there; beside other losses thresholds need not lie on all of them.
+        work = (high - self.low + 1) * len(cells)
+        stride = 1 if beside is None else -(-work // _LARGEST_SPREAD)
+        self.high = high - (high - self.low) % stride
+        self._grid = Thresholds((self.high - self.low) // stride + 1, stride, step)
+        self._masses, self._noise, self._root_noise = _composed(laws, theta, step, chosen)
         self.log_rounding = weight_rounding(laws, theta, step) + 8 * UNIT_ROUNDOFF * abs(self.value)
+        self.blur = 0.0
+        """How far (nats) losses may be off, beside what `shift` of the laws says."""
+        if beside is not None:
+            self.blur = beside.blur + 8 * UNIT_ROUNDOFF * float(np.abs(self.thresholds[[0, -1]]).max())
+            self.log_rounding += beside.rounding(theta) + self.blur * (2 + abs(theta))
 
     @property
     def thresholds(self) -> FloatArray:
         """The losses that are read."""
-        return self._offset + np.arange(self.low, self.high + 1, dtype=np.float64) * self.step
+        return self._offset + np.arange(self.low, self.high + 1, self._grid.stride, dtype=np.float64) * self.step
 
     def above(self, rate: float) -> FloatArray:
-        """sum_{k > j} m_k e^{-rate (k - j) h} for the indices j read (rate > 0)."""
-        masses = self._masses[self.low - self._start :]
-        return decayed_sums(masses, self.high - self.low + 2, rate * self.step)[1:] * math.exp(-rate * self.step)
+        """sum over losses above the thresholds of m e^{-rate (loss - c)} (rate > 0)."""
+        cells = self._between.cells
+        first = max(self.low - max(cells), self._start)
+        masses = self._masses[first - self._start :]
+        sums = decayed_sums(masses, min(self.high - min(cells) + 1 - first, len(masses)), rate * self.step)
+        return self._between.summed(sums, self.low - first, self._grid, rate)
 
     def below(self, rate: float) -> FloatArray:
-        """sum_{k <= j} m_k e^{-rate (j - k) h} for the indices j read (rate > 0)."""
-        masses = self._masses[self.high - self._start :: -1]
-        return decayed_sums(masses, self.high - self.low + 1, rate * self.step)[::-1]
+        """sum over losses at or below the thresholds of m e^{-rate (c - loss)} (rate > 0)."""
+        between = self._between.mirrored(self.step)
+        last = min(self.high + max(between.cells), self._start + self.cells - 1)
+        masses = self._masses[last - self._start :: -1]
+        sums = decayed_sums(masses, min(last - self.low - min(between.cells) + 1, len(masses)), rate * self.step)
+        return between.summed(sums, last - self.high, self._grid, rate)[::-1]
 
     def error(self, rate: float) -> float:
         """Absolute error of the sums with this rate: noise in every cell, wrapped mass, and far cells."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from service.privacy.composition.contour_ladder import ContourLadder, Rung
 from service.privacy.composition.contour_readings import IndexArray, Readings
+from service.privacy.composition.lattice_beside import Beside
 from service.privacy.composition.lattice_ladder import KEPT_CELLS, LARGEST_CELLS, LatticeRun, LatticeStep, coarse_ladder
 from service.privacy.composition.lattice_sums import LatticePair
 from service.privacy.enclosure import FloatArray
@@ -30,6 +31,12 @@ _FINER = 3.0
 
 _FINEST = 12
 """Powers tried at most; cells in all are limited besides."""
+
+_TELLING, _BLIND = 0.1, 2
+"""A reading that is wider does not tell how fine a lattice must be: one so many powers finer is tried next."""
+
+_BLIND_LEVEL = 4
+"""Where nothing is told by then, other tilts are tried first."""
 
 _COARSEST = -16
 """The same for coarser lattices, where the first is too large."""
@@ -56,8 +63,8 @@ _LISTED_TOLERANCE = 1e-6
 class LatticeSearch:
     """The lattices of one direction of a run."""
 
-    def __init__(self, steps: tuple[LatticeStep, ...], tolerance: float, *, mirrored: bool) -> None:
-        self._steps, self._tolerance, self._mirrored = steps, tolerance, mirrored
+    def __init__(self, steps: tuple[LatticeStep, ...], beside: Beside | None, *, mirrored: bool) -> None:
+        self._steps, self._beside, self._mirrored = steps, beside, mirrored
         self._ladders: dict[float, ContourLadder | None] = {}
         self._runs: dict[tuple[float, int], LatticeRun | None] = {}
         self._spans: dict[tuple[float, float], float] = {}
@@ -66,7 +73,9 @@ class LatticeSearch:
     def ladder(self, digits: float) -> ContourLadder | None:
         """Tilts to read at, for lattices that end where 10^-digits is left; None where there are none."""
         if digits not in self._ladders:
-            self._ladders[digits] = coarse_ladder(self._steps, -digits * math.log(10), mirrored=self._mirrored)
+            self._ladders[digits] = coarse_ladder(
+                self._steps, self._beside, -digits * math.log(10), mirrored=self._mirrored
+            )
         return self._ladders[digits]
 
     def _pair(self, digits: float, level: int, tilt: float) -> LatticePair | None:
@@ -83,7 +92,8 @@ class LatticeSearch:
             cut = -digits * math.log(10)
             while sum(kept.cells for kept in self._runs.values() if kept is not None) > KEPT_CELLS:
                 del self._runs[next(iter(self._runs))]
-            self._runs[key] = LatticeRun.build(self._steps, ladder.core_deviation / cells, cut, mirrored=self._mirrored)
+            spacing = ladder.core_deviation / cells
+            self._runs[key] = LatticeRun.build(self._steps, self._beside, spacing, cut, mirrored=self._mirrored)
         run = self._runs[key]
         pair = None if run is None else run.line(tilt)
         if run is not None:
@@ -99,27 +109,37 @@ class LatticeSearch:
         known: Readings,
         read: Callable[[LatticePair, IndexArray], Readings],
         *,
+        tolerance: float,
         linear: bool = False,
     ) -> None:
         """Tighten `known` at the places by reading each on the tilt of its rung, and where that fails on better ones.
 
-        `linear`: the readings are numbers, not their logarithms.
+        `tolerance`: the relative width to reach. `linear`: the readings are numbers, not their logarithms.
         """
         reading = _Reading(known, read, linear)
         # The finest lattices cost a second for every tilt: a number gets them, a list does not.
-        tolerance = self._tolerance if len(places) <= _FEW_PLACES else max(self._tolerance, _LISTED_TOLERANCE)
-        self._refine(digits, [rung.theta for rung in rungs], places, reading, tolerance)
-        lost = places[reading.widths(places) > _LOST]
+        tolerance = tolerance if len(places) <= _FEW_PLACES else max(tolerance, _LISTED_TOLERANCE)
+        self._refine(digits, [rung.theta for rung in rungs], places, reading, tolerance, blind=_BLIND_LEVEL)
+        lost = places[reading.widths(places) > max(_LOST, tolerance)]
         if len(lost):
-            self._refine(digits, self._scouted(digits, lost, reading), lost, reading, tolerance)
+            self._refine(digits, self._scouted(digits, lost, reading), lost, reading, tolerance, blind=_FINEST)
 
     def _refine(
-        self, digits: float, tilts: list[float], places: IndexArray, reading: _Reading, tolerance: float
+        self,
+        digits: float,
+        tilts: list[float],
+        places: IndexArray,
+        reading: _Reading,
+        tolerance: float,
+        *,
+        blind: int,
     ) -> None:
-        """Read each place at its tilt, on lattices as fine as the tolerance needs and the limits allow."""
+        """Read each place at its tilt, on lattices as fine as the tolerance needs and the limits allow; up to the level
+        `blind` where they tell nothing.
+        """
         for tilt in dict.fromkeys(tilts):
             at = places[[chosen == tilt for chosen in tilts]]
-            level, tried, widest = 0, set[int](), math.inf
+            level, tried, alone = 0, set[int](), math.inf
             while level not in tried:
                 pair = self._pair(digits, level, tilt)
                 if pair is None:  # too fine: the finest that can be had
@@ -128,12 +148,15 @@ class LatticeSearch:
                     level -= 1
                     continue
                 tried.add(level)
-                reading.tighten(pair, at)
-                before, widest = widest, float(reading.widths(at).max())
-                if not tolerance < widest < 0.7 * before:  # good enough, or finer lattices do not help
+                before, alone = alone, float(np.nan_to_num(reading.tighten(pair, at), nan=math.inf).max())
+                widest = float(reading.widths(at).max())
+                if widest <= tolerance or (before < _TELLING and alone > 0.7 * before):  # finer ones do not help
                     break
-                finer = math.ceil(math.log(widest / tolerance) / (2 * math.log(_FINER)))
-                level = min(level + max(1, finer), _FINEST)
+                if alone >= _TELLING and level >= blind:
+                    break
+                wanted = math.log(max(min(widest, alone), tolerance) / tolerance) / (2 * math.log(_FINER))
+                finer = math.ceil(wanted) if alone < _TELLING else _BLIND
+                level = min(level + max(finer, 1), _FINEST)
 
     def _scouted(self, digits: float, places: IndexArray, reading: _Reading) -> list[float]:
         """For each place the tilt at which a coarse lattice reads it best.
@@ -145,7 +168,7 @@ class LatticeSearch:
             return [0.5] * len(places)
         spacing = ladder.core_deviation / (_FIRST_CELLS * math.sqrt(self._count))
         reach = max(max(part.reach(-digits * math.log(10))) for part in self._steps)
-        level = min(0, math.floor(math.log(_SCOUT_CELLS * spacing / reach) / math.log(_FINER)))
+        level = min(1, math.floor(math.log(_SCOUT_CELLS * spacing / reach) / math.log(_FINER)))
         best, narrowest = np.full(len(places), 0.5), np.full(len(places), np.inf)
         for tilt in _SCOUT_TILTS:
             pair = self._pair(digits, max(level, _COARSEST), tilt)

@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+from service.privacy.composition.lattice_beside import Beside
 from service.privacy.composition.lattice_law import LatticeLaw
 from service.privacy.composition.lattice_run import CountedLaw, LatticeLine
 from service.privacy.enclosure import FloatArray
@@ -137,20 +138,21 @@ class LatticePair:
         return _Side(self.lower, -1)
 
 
-def run_slack(laws: tuple[CountedLaw, ...], sign: int) -> Slack:
+def run_slack(laws: tuple[CountedLaw, ...], beside: Beside | None, sign: int) -> Slack:
     """Of all steps; masses outside the lattice are rounded up (`sign` 1) or down (-1)."""
 
     def total(value: Callable[[LatticeLaw], float]) -> float:
         return math.fsum(counted.count * value(counted.law) for counted in laws) * (1 + 1e-12)
 
     profile, left = total(lambda law: law.log_slack_profile), total(lambda law: law.log_slack_left)
+    tells = [] if beside is None else list(beside.tells)
     # Twice: a law's other masses may add up to a little more or less than what these leave.
     return Slack(
         profile,
         left,
         total(lambda law: law.log_slack_middle),
-        _log_some([(counted.law.infinite, counted.count) for counted in laws], 2 * sign * profile),
-        _log_some([(counted.law.vanishing, counted.count) for counted in laws], 2 * sign * left),
+        _log_some([*((counted.law.infinite, counted.count) for counted in laws), *tells], 2 * sign * profile),
+        _log_some([*((counted.law.vanishing, counted.count) for counted in laws), *tells], 2 * sign * left),
         total(lambda law: law.shift),
     )
 

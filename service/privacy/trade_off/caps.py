@@ -104,7 +104,7 @@ def capped_number(number: Enclosure, log_cap: float) -> Enclosure:
     known = number.log_upper
     if cap >= number.upper and (known is None or known <= log_cap):
         return number
-    bounds = _lowered(_as_bounds(number), np.array([cap]), np.array([log_cap]), number.evidence.is_certain)
+    bounds = _lowered(Bounds.of(number), np.array([cap]), np.array([log_cap]), number.evidence.is_certain)
     return _as_number(bounds, number)
 
 
@@ -112,7 +112,7 @@ def number_of_guess(power: Enclosure, rate: float) -> Enclosure:
     """`power_of_guess` of one number, which is also at most 1."""
     if rate <= power.lower and power.upper <= 1:
         return power
-    bounds = power_of_guess(_as_bounds(power), np.array([rate]))
+    bounds = power_of_guess(Bounds.of(power), np.array([rate]))
     return _as_number(bounds.clip(0.0, 1.0), power)
 
 
@@ -167,11 +167,6 @@ def _crossed(
 def _contradiction(lower: FloatArray, upper: FloatArray) -> NumericalFailure:
     ends = f"[{float(lower[0])!r}, {float(upper[0])!r}]"
     return NumericalFailure(f"an enclosure contradicts the extreme log-likelihood ratios or who guesses: {ends}")
-
-
-def _as_bounds(number: Enclosure) -> Bounds:
-    logs = (None if end is None else np.array([end]) for end in (number.log_lower, number.log_upper))
-    return Bounds(np.array([number.lower]), np.array([number.upper]), *logs)
 
 
 def _as_number(bounds: Bounds, number: Enclosure) -> Enclosure:

@@ -95,7 +95,7 @@ class Intersected(AbstractTradeOff):
         if found.relative_width() <= self._tolerance:
             return found
         other = self.second.power_at(rate)
-        tightened = _tightened(_alone(found), _alone(other), np.array([True]))
+        tightened = _tightened(Bounds.of(found), Bounds.of(other), np.array([True]))
         return tightened.at(0, Evidence.weakest(found.evidence, other.evidence))
 
     @override
@@ -118,11 +118,6 @@ class Intersected(AbstractTradeOff):
         with np.errstate(invalid="ignore"):
             gap = np.where(upper > lower, lower - upper, 0.0)
         return -np.expm1(gap) > self._tolerance
-
-
-def _alone(value: Enclosure) -> Bounds:
-    logs = (None if end is None else np.array([end]) for end in (value.log_lower, value.log_upper))
-    return Bounds(np.array([value.lower]), np.array([value.upper]), *logs)
 
 
 def _tightened(
