@@ -14,7 +14,7 @@ from api_schemas.membership_conversions import (
     MembershipConversionsResponse,
     PriorOfLargestAdvantageConversion,
 )
-from service.computations.abstract import Computation, ResponseFields
+from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.numbers import enclosed_number, tightness
 from service.privacy.enclosure import Evidence
 from service.privacy.questions import membership_inverse
@@ -38,9 +38,9 @@ def compute_membership_conversions(
     }
 
 
-def membership_conversions_cost(request: MembershipConversionsRequest) -> int:
-    """Estimated work in units of about one microsecond of CPU time."""
-    return CONVERSION_COST * len(request.conversions)
+def membership_conversions_quote(request: MembershipConversionsRequest) -> Quote:
+    """What it costs: a worker computes it."""
+    return Quote(CONVERSION_COST * len(request.conversions))
 
 
 def _answer(conversion: MembershipConversion) -> ResponseFields:
@@ -104,5 +104,5 @@ MEMBERSHIP_CONVERSIONS: Final = Computation(
     request_type=MembershipConversionsRequest,
     response_type=MembershipConversionsResponse,
     function=compute_membership_conversions,
-    cost=membership_conversions_cost,
+    quote=membership_conversions_quote,
 )

@@ -189,7 +189,7 @@ def test_what_stands_beside_the_curves() -> None:
 
 def test_the_price_counts_curves_and_points() -> None:
     def cost(**more: Any) -> int:
-        return CURVES.cost(request(RUN, **more))
+        return CURVES.quote(request(RUN, **more)).cost
 
     few, many = {"grid": {"count": 100}}, {"grid": {"count": 10_000}}
     assert cost(**few) < cost(**few, directions=["add", "remove"]) < cost(**few, directions=["both"])

@@ -1,0 +1,89 @@
+"""What readings of closed forms and of exact sums cost."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from service.privacy.composition.laplace_reach import uniforms_kept
+from service.privacy.composition.responses import Responses, halves
+from service.privacy.composition.tariff import Prices, Tariff, one_curve
+
+ONE_SHAPE: Final = one_curve(
+    60, Prices(point=200, spread=300, listed_point=4, profile=150, epsilon=150, complement=600, gdp_mu=6_000)
+)
+"""One step, or Gaussian steps: a closed form, the same in both directions."""
+
+SAMPLED_STEP: Final = Tariff(
+    base=100,
+    directed=Prices(point=800, spread=800, listed_point=7, profile=450, epsilon=1_000, complement=4_000, gdp_mu=15_000),
+    hull=Prices(
+        point=2_200, spread=2_200, listed_point=12, profile=600, epsilon=1_800, complement=11_000, gdp_mu=60_000
+    ),
+)
+"""One sampled step: a closed form for each direction."""
+
+
+def beside_two_points(losses: int, count: int, loss: float) -> Tariff:
+    """Readings of another step, or of a sum of `count` Laplace steps of this `loss`, at two thresholds for each of the
+    losses of steps that have two; a point is some sixty profiles.
+    """
+    profile = 200 + 4 * losses
+    if count > 1:
+        profile += 2 * losses * (60 + 2 * uniforms_kept(count, loss))
+    prices = Prices(
+        point=60 * profile,
+        spread=0,
+        listed_point=60 * profile,
+        profile=profile,
+        epsilon=60 * profile,
+        complement=3_000 * profile,
+        gdp_mu=10_000 * profile,
+    )
+    base = 2_000 if count == 1 else laplace_sums(count, loss).base
+    return Tariff(base=base, directed=prices, hull=prices.times(3))
+
+
+def response_sums(run: Responses) -> Tariff:
+    """Sums over about ten standard deviations of the number of true answers, fifty where rates are far apart; or, of
+    different steps, one search of a list of losses for each of another, some forty times for every rate.
+    """
+    if len(run.answers) > 1:
+        losses = max(math.prod(count + 1 for _, count in half) for half in halves(run.answers))
+        prices = Prices(
+            point=5_000 + 2 * losses,
+            spread=10_000,
+            listed_point=100 + 2.5 * losses,
+            profile=2_000 + 2 * losses,
+            epsilon=4_000 + 14 * losses,
+            complement=12_000 + 50 * losses,
+            gdp_mu=260_000 + 2_600 * losses,
+        )
+        return one_curve(100, prices)
+    width = math.ceil(run.deviation) if run.answers else 0
+    prices = Prices(
+        point=2_500 + 3 * width,
+        spread=1_000 + 8 * width,
+        listed_point=6,
+        profile=2_000 + 8 * width,
+        epsilon=3_500 + 14 * width,
+        complement=8_000 + 15 * width,
+        gdp_mu=45_000 + 60 * width,
+    )
+    return one_curve(100, prices)
+
+
+def laplace_sums(steps: int, loss: float) -> Tariff:
+    """Sums of splines: coefficients once, then some hundred of their multiples for each point."""
+    uniforms = uniforms_kept(steps, loss)
+    listed = 60 + 2 * uniforms
+    prices = Prices(
+        point=4_000 + 40 * uniforms,
+        spread=0,
+        listed_point=listed,
+        profile=2_000 + 20 * uniforms,
+        epsilon=10_000 + 100 * uniforms,
+        complement=100 * listed,
+        gdp_mu=8_000 * listed,
+    )
+    return one_curve(2_000 + 10 * steps + steps * uniforms**2 // 150, prices)
