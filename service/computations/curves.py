@@ -15,7 +15,7 @@ from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.caveats import caveats
 from service.computations.numbers import enclosed_column, narrow, remarks, tightness
 from service.computations.parts import assumptions_of, blamed, mechanism_of, options_of, threat_model_of
-from service.computations.prices import curves_price, quote
+from service.computations.prices import UNSEEN, curves_price, is_long, quote
 from service.privacy.composition.plan import Plan
 from service.privacy.enclosure import Evidence, FloatArray
 from service.privacy.errors import PrivacyComputationError
@@ -47,6 +47,8 @@ def compute_curves(request: CurvesRequest, digest: str, engine_version: str) -> 
 
 def curves_quote(request: CurvesRequest) -> Quote:
     """By the plans of all curves, and what is written and compared."""
+    if is_long(request.mechanism, request.threat_models):
+        return UNSEEN
     mechanism, options = mechanism_of(request.mechanism), options_of(request)
     count, points = request.curve_count, request.rate_count
     pairs = count * (count - 1) / 2

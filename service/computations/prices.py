@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from api_schemas.mechanisms import MechanismSpec, nodes_of
 from api_schemas.quantities import Direction
 from api_schemas.questions import (
     AdvantageQuestion,
@@ -13,15 +14,20 @@ from api_schemas.questions import (
     DeltaQuestion,
     EpsilonQuestion,
     GdpMuQuestion,
+    NegativePredictiveValueQuestion,
     PositivePredictiveValueQuestion,
     QuestionSpec,
+    ReconstructionQuestion,
     TradeOffQuestion,
 )
+from api_schemas.threat_models import MembershipThreatModel, MixtureThreatModel, ThreatModelSpec
 from service.computations.abstract import Quote
 from service.privacy.composition.plan import Plan
 from service.privacy.composition.tariff import Prices, Tariff
 from service.privacy.questions.complement import LARGE_RATE
 
+ANSWER: Final = 150
+"""Of looking up what was read, and writing one answer."""
 INLINE_LIMIT: Final = 10_000
 """Microseconds: what the ceilings of closed forms may come to together for the event loop to read them. Half of what it
 may be held up for, as first readings in a process that has done other things take longer."""
@@ -35,12 +41,37 @@ def quote(priced: Sequence[tuple[float, Plan]], beside: float = 0.0) -> Quote:
     return Quote(cost, inline=closed and cost <= INLINE_LIMIT, engine=dearest.engine)
 
 
+MOST_LOOKED_AT: Final = 600
+"""Mechanisms, adversaries and subpopulations in a description: the parts of longer ones, which are nested deep, take as
+long to make as the event loop may be held up, so that nobody looks at them before a worker does."""
+UNSEEN: Final = Quote(5_000_000, engine="unseen")
+
+
+def is_long(mechanism: MechanismSpec, threat_models: Sequence[ThreatModelSpec]) -> bool:
+    """Whether a description has more parts than are looked at for a price."""
+    return len(nodes_of(mechanism)) + sum(map(_parts_of, threat_models)) > MOST_LOOKED_AT
+
+
+def _parts_of(threat_model: ThreatModelSpec) -> int:
+    match threat_model:
+        case MixtureThreatModel():
+            return sum(_parts_of(part.threat_model) for part in threat_model.components)
+        case MembershipThreatModel(population=tuple() as population):
+            return len(population)
+        case _:
+            return 1
+
+
 def price(questions: Sequence[QuestionSpec], tariff: Tariff) -> float:
-    """Microseconds of CPU, roughly; of closed forms, at most."""
-    total = _base(tariff, (question.direction for question in questions))
-    for question in questions:
-        total += _price(question, tariff.hull if question.direction == "both" else tariff.directed)
-    return total
+    """Microseconds of CPU, roughly; of closed forms, at most. Curves keep what was read of them."""
+    total, read = float(ANSWER * len(questions)), set[Direction]()
+    for question in dict.fromkeys(questions):
+        prices = tariff.hull if question.direction == "both" else tariff.directed
+        one = _price(question, prices)
+        total += one
+        if one != prices.ratio:
+            read.add(question.direction)
+    return total + _base(tariff, read)
 
 
 def curves_price(directions: Sequence[Direction], points: int, tariff: Tariff) -> float:
@@ -68,9 +99,23 @@ def _price(question: QuestionSpec, prices: Prices) -> float:
             return prices.epsilon
         case DeltaQuestion() | AdvantageQuestion():
             return prices.profile
+        case ReconstructionQuestion():
+            return prices.point if question.candidates is None else 2 * prices.point
         case AttackAccuracyQuestion():
             return prices.profile if question.false_positive_rate is None else prices.point
-        case PositivePredictiveValueQuestion(side="at_least"):
-            return prices.complement if (question.false_positive_rate or 1) < LARGE_RATE else 2 * prices.point
+        case PositivePredictiveValueQuestion() | NegativePredictiveValueQuestion():
+            return _predictive_price(question, prices)
         case _:
-            return prices.point
+            return prices.ratio
+
+
+def _predictive_price(
+    question: PositivePredictiveValueQuestion | NegativePredictiveValueQuestion, prices: Prices
+) -> float:
+    """Without a rate, and where nobody is called what the value is about, limits are read."""
+    positive, rate = isinstance(question, PositivePredictiveValueQuestion), question.false_positive_rate
+    if rate is None or rate == (0 if positive else 1) or question.prior in (0, 1):
+        return prices.ratio
+    if positive and question.side == "at_least":
+        return prices.complement if rate < LARGE_RATE and 1 - (1 - rate) != rate else 2 * prices.point
+    return prices.point

@@ -6,14 +6,20 @@ import math
 from dataclasses import replace
 from typing import Final
 
-from service.privacy.composition.contour_tariff import LARGE_LOSS, LEAST_LOSS, LEAST_NOISE, LEAST_STEPS
 from service.privacy.composition.tariff import Prices, Tariff
 from service.privacy.mechanisms.abstract import GaussianPart, SampledGaussianPart, Steps
 
 ASYMPTOTIC: Final = Tariff(
     base=5_000,
     directed=Prices(
-        point=1_000, spread=2_000, listed_point=10, profile=1_000, epsilon=5_000, complement=50_000, gdp_mu=500_000
+        point=2_000,
+        spread=3_000,
+        listed_point=10,
+        profile=2_000,
+        epsilon=5_000,
+        complement=10_000,
+        gdp_mu=500_000,
+        ratio=5_000,
     ),
     hull=Prices(
         point=10_000,
@@ -26,10 +32,28 @@ ASYMPTOTIC: Final = Tariff(
     ),
 )
 """Series in the cumulants of the loss."""
-SADDLEPOINT: Final = replace(
-    ASYMPTOTIC,
-    directed=replace(ASYMPTOTIC.directed, gdp_mu=3_000_000),
-    hull=replace(ASYMPTOTIC.hull, gdp_mu=4_000_000),
+SADDLEPOINT: Final = Tariff(
+    base=6_000,
+    directed=Prices(
+        point=10_000,
+        spread=20_000,
+        listed_point=50,
+        profile=10_000,
+        epsilon=60_000,
+        complement=60_000,
+        gdp_mu=3_000_000,
+        ratio=15_000,
+    ),
+    hull=Prices(
+        point=20_000,
+        spread=40_000,
+        listed_point=100,
+        profile=20_000,
+        epsilon=100_000,
+        complement=200_000,
+        gdp_mu=4_000_000,
+        ratio=15_000,
+    ),
 )
 """Every point is a root of the generating function: mu takes thousands of them, and of a single sampled step more."""
 SHARE_OF_A_PART: Final = 1 / 4
@@ -58,18 +82,24 @@ SAMPLED_RUN: Final = Tariff(
 """Readings of a sample that is drawn and sorted; drawing it is priced by its size."""
 CHUNK: Final = 2**18
 """Draws at a time."""
+TABLE, DRAWN_CHUNK = 10_000, 20_000
+"""Of a table of a law, or of a power of it; of as many draws from a table."""
 
 
 def monte_carlo(steps: Steps, sensitivity: float, samples: int) -> Tariff:
     """The first reading pays for the draws of both hypotheses."""
     laws = [count for step, count in steps if not isinstance(step.part(sensitivity), GaussianPart)]
-    tables = sum(25_000 * (count.bit_length() + count.bit_count()) for count in laws)
-    chunks = math.ceil(samples / CHUNK)
+    tables = sum(TABLE * (count.bit_length() + count.bit_count() - 1) for count in laws)
+    chunks = len(laws) * (2_000 + DRAWN_CHUNK * samples / CHUNK)
     bands = 300 * math.sqrt(samples)
-    draws = 2_000 + tables + bands + 2 * len(laws) * 20_000 * chunks + 2 * samples * (0.15 + 0.03 * len(steps))
+    draws = 2_000 + tables + bands + 2 * chunks + 2 * samples * (0.15 + 0.03 * len(steps))
     return replace(SAMPLED_RUN, base=draws)
 
 
+LEAST_STEPS: Final = 100
+LEAST_NOISE: Final = 0.5
+LEAST_LOSS, LARGE_LOSS = 0.1, 6.0
+"""Standard deviations of the loss, roughly, of a run whose lines are short."""
 GROUND_TRUTH_CLOSED: Final = 3_000
 GROUND_TRUTH_LINES: Final = 250_000
 GROUND_TRUTH_HARD: Final = 24

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 from service.privacy.composition import closed_forms, engines, lines
@@ -18,7 +20,7 @@ from service.privacy.composition.brackets import (
 from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.composition.parts import contour_parts
 from service.privacy.composition.plan import Plan, mixed_plan
-from service.privacy.composition.tariff import Tariff
+from service.privacy.composition.tariff import one_curve
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism, Steps
 from service.privacy.mechanisms.mixture import Mixture
@@ -41,6 +43,9 @@ BRACKET_TOLERANCES: Final = (1e-4, 1e-6)
 """Relative widths to which the ends of a bracket are asked for at best. Below, both directions are read for every
 number, mostly on lines, which have more digits than are asked for; where lattices are needed, they cost seconds each.
 """
+
+MOST_PRICED: Final = 16
+"""Components of a mixture that are looked at for its price; further ones are taken to cost as much."""
 
 
 def plan(
@@ -65,7 +70,17 @@ def plan(
         raise UnsupportedCombination("method", f"method {method!r}", "no engine has that name.", METHODS)
     if isinstance(mechanism, Mixture):
         return _mixture(mechanism, method, sensitivity, options)
-    return _composition(mechanism.elementary_steps(), mechanism.type, method, sensitivity, options)
+    return _composition(_steps_of(mechanism), mechanism.type, method, sensitivity, options)
+
+
+@lru_cache(maxsize=256)  # asked for by every engine of a request, and again when it is computed
+def _steps_of(mechanism: AbstractMechanism) -> Steps:
+    return mechanism.elementary_steps()
+
+
+@lru_cache(maxsize=16)
+def _drawn(mechanism: Mixture) -> Sequence[tuple[Fraction, AbstractMechanism]]:
+    return tuple(mechanism.drawn())
 
 
 def pair(
@@ -76,35 +91,6 @@ def pair(
 ) -> TradeOffPair:
     """The curves of the `plan`."""
     return plan(mechanism, method, sensitivity, options).curves
-
-
-def tariff(
-    mechanism: AbstractMechanism,
-    method: str = "auto",
-    sensitivity: float = 1.0,
-    options: EngineOptions = DEFAULT_OPTIONS,
-) -> Tariff:
-    """The prices of the `plan`."""
-    return plan(mechanism, method, sensitivity, options).tariff
-
-
-def methods_for(
-    mechanism: AbstractMechanism,
-    sensitivity: float = 1.0,
-    options: EngineOptions = DEFAULT_OPTIONS,
-    methods: Sequence[str] = METHODS[1:],
-) -> dict[str, TradeOffPair]:
-    """The curves of a mechanism by every one of `methods` that can serve it, in their order.
-
-    Cheap: engines say what they cannot serve when curves are asked for, and work when these are read.
-    """
-    found: dict[str, TradeOffPair] = {}
-    for method in methods:
-        try:
-            found[method] = pair(mechanism, method, sensitivity, options)
-        except UnsupportedCombination:
-            continue
-    return found
 
 
 def _composition(steps: Steps, kind: str, method: str, sensitivity: float, options: EngineOptions) -> Plan:
@@ -155,35 +141,38 @@ def _bracket(steps: Steps, kind: str, method: str, sensitivity: float, options: 
     # Theorems leave more open than coarser lattices do.
     looser, loose = (engines.looser(options, least) for least in BRACKET_TOLERANCES)
     below = _composition(attained(steps, sensitivity), kind, "auto", sensitivity, looser)
-    above = engines.lattices(dominating(steps), sensitivity, loose)
+    above = engines.lattices(steps, sensitivity, loose)
 
     def build() -> TradeOffPair:
-        lower, upper = below.curves.both, above.curves
+        lower, upper = below.curves.both, engines.discretised(dominating(steps), sensitivity, loose)
         add = Bracketed(lower, upper.add)
         pairs = [step.curves(sensitivity) for step, _ in steps]
         remove = add if all(each.add is each.remove for each in pairs) else Bracketed(lower, upper.remove)
         return TradeOffPair(add, remove, upper.source, upper.notes, bracket=sentence(steps, sensitivity))
 
     both = below.tariff.hull.plus(above.tariff.directed)
-    tariff = Tariff(base=2 * below.tariff.base + above.tariff.base, directed=both, hull=both)
-    return Plan(above.engine, tariff, build)
+    return Plan(above.engine, one_curve(2 * below.tariff.base + above.tariff.base, both), build)
 
 
 def _mixture(mechanism: Mixture, method: str, sensitivity: float, options: EngineOptions) -> Plan:
-    drawn = mechanism.drawn()
+    drawn = _drawn(mechanism)
     if len(drawn) == 1:
         return plan(drawn[0][1], method, sensitivity, options)
     options = options.for_parts(len(drawn))
-    parts = [plan(part, method, sensitivity, options) for _, part in drawn]
+
+    def planned(parts: Sequence[tuple[Fraction, AbstractMechanism]]) -> list[Plan]:
+        return [plan(part, method, sensitivity, options) for _, part in parts]
 
     def build() -> TradeOffPair:
         from service.privacy.trade_off.mixture import mixed
 
+        pairs = [part.curves for part in planned(drawn)]
         reason = "mixture: profiles of the components mix linearly; the bound holds even if the draw becomes known."
         source = "Leemann et al. 2023, Definition 4.1 (stochastic composition), by joint convexity"
-        return mixed([share for share, _ in drawn], [part.curves for part in parts], source, reason)
+        return mixed([share for share, _ in drawn], pairs, source, reason)
 
-    return mixed_plan(parts, build)
+    priced = planned(drawn[:MOST_PRICED])
+    return mixed_plan([priced[number % len(priced)] for number in range(len(drawn))], build)
 
 
 def _refusal(kind: str, method: str) -> UnsupportedCombination:

@@ -1,4 +1,8 @@
-"""What readings of closed forms and of exact sums cost."""
+"""What readings of closed forms and of exact sums cost.
+
+The two first tariffs are ceilings, measured over the whole range of all arguments: they decide what the event loop
+computes itself. All others are prices.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +14,22 @@ from service.privacy.composition.responses import Responses, halves
 from service.privacy.composition.tariff import Prices, Tariff, one_curve
 
 ONE_SHAPE: Final = one_curve(
-    60, Prices(point=200, spread=300, listed_point=4, profile=150, epsilon=150, complement=600, gdp_mu=6_000)
+    200,
+    Prices(
+        point=900, spread=500, listed_point=12, profile=900, epsilon=3_500, complement=1_500, gdp_mu=25_000, ratio=700
+    ),
 )
-"""One step, or Gaussian steps: a closed form, the same in both directions."""
+"""One step, or Gaussian steps: a closed form, the same in both directions. mu of Gaussian DP is searched for, by a list
+of points that is read again and again, and never cheap by construction.
+"""
 
 SAMPLED_STEP: Final = Tariff(
-    base=100,
-    directed=Prices(point=800, spread=800, listed_point=7, profile=450, epsilon=1_000, complement=4_000, gdp_mu=15_000),
+    base=300,
+    directed=Prices(
+        point=2_500, spread=1_000, listed_point=8, profile=1_200, epsilon=5_000, complement=4_000, gdp_mu=40_000
+    ),
     hull=Prices(
-        point=2_200, spread=2_200, listed_point=12, profile=600, epsilon=1_800, complement=11_000, gdp_mu=60_000
+        point=7_000, spread=3_000, listed_point=15, profile=1_500, epsilon=5_500, complement=8_000, gdp_mu=160_000
     ),
 )
 """One sampled step: a closed form for each direction."""

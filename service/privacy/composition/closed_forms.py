@@ -12,11 +12,17 @@ from service.privacy.composition.laplace_reach import can_sum
 from service.privacy.composition.parts import Counted, shifts_beside
 from service.privacy.composition.plan import Plan
 from service.privacy.composition.responses import Responses, responses_of
+from service.privacy.composition.tariff import Tariff
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.mechanisms.abstract import AbstractStep, GaussianPart, Steps, TwoPointPart
+from service.privacy.mechanisms.approximate_dp import ApproximateDp
 from service.privacy.mechanisms.batch_mean import BatchMean
+from service.privacy.mechanisms.exponential import Exponential
+from service.privacy.mechanisms.gaussian import Gaussian
+from service.privacy.mechanisms.gdp import Gdp
 from service.privacy.mechanisms.laplace import Laplace
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
+from service.privacy.mechanisms.pure_dp import PureDp
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.gaussian import gaussian_curve
@@ -24,6 +30,8 @@ from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.with_singular_mass import SingularMass, WithSingularMass
 
 CLOSED_FORM: Final = "closed_form"
+CONSTANT: Final = (Gaussian, Gdp, Laplace, PureDp, ApproximateDp, Exponential, PoissonSampled)
+"""Steps whose own curves cost the same whatever their parameters, and whatever is asked (but mu of Gaussian DP)."""
 
 
 def one_step(step: AbstractStep, sensitivity: float) -> Plan:
@@ -39,10 +47,10 @@ def one_step(step: AbstractStep, sensitivity: float) -> Plan:
             bracket=alone.bracket,
         )
 
-    return Plan(CLOSED_FORM, _tariff_of_one(step, sensitivity), build, closed=True)
+    return Plan(CLOSED_FORM, _tariff_of_one(step, sensitivity), build, closed=isinstance(step, CONSTANT))
 
 
-def _tariff_of_one(step: AbstractStep, sensitivity: float) -> closed_form_tariff.Tariff:
+def _tariff_of_one(step: AbstractStep, sensitivity: float) -> Tariff:
     """Where a direction has a closed form of its own, twice at most (roundings of parameters on either side)."""
     sampled = closed_form_tariff.SAMPLED_STEP
     if isinstance(step, PoissonSampled):

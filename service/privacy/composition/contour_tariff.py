@@ -1,4 +1,4 @@
-"""What readings of lines cost: more the farther the loss is from having one hump of moderate width."""
+"""What readings of lines cost: by whether the loss has one hump, rare large jumps, or is far beyond anything asked."""
 
 from __future__ import annotations
 
@@ -9,38 +9,117 @@ from service.privacy.composition.parts import Counted
 from service.privacy.composition.tariff import Prices, Tariff
 from service.privacy.mechanisms.abstract import GaussianPart, LaplacePart, SampledGaussianPart
 
-CONTOUR: Final = Tariff(
-    base=5_500,
+ONE_HUMP: Final = Tariff(
+    base=9_000,
     directed=Prices(
-        point=2_500, spread=30_000, listed_point=200, profile=2_500, epsilon=4_000, complement=500_000, gdp_mu=80_000
+        point=4_000,
+        spread=30_000,
+        listed_point=200,
+        profile=4_000,
+        epsilon=5_000,
+        complement=12_000,
+        gdp_mu=150_000,
+        ratio=2_000,
     ),
     hull=Prices(
-        point=40_000, spread=120_000, listed_point=500, profile=6_000, epsilon=8_000, complement=900_000, gdp_mu=500_000
+        point=30_000,
+        spread=120_000,
+        listed_point=500,
+        profile=8_000,
+        epsilon=10_000,
+        complement=30_000,
+        gdp_mu=900_000,
+        ratio=2_000,
     ),
 )
-"""A run whose loss has one hump: its lines are short."""
-LEAST_STEPS: Final = 100
-LEAST_NOISE: Final = 0.5
-LEAST_LOSS, LARGE_LOSS, LARGEST_LOSS = 0.1, 6.0, 30.0
-"""Standard deviations of the loss of a run, roughly."""
+"""Its lines are short."""
+JUMPS: Final = Tariff(
+    base=20_000,
+    directed=Prices(
+        point=500_000,
+        spread=1_500_000,
+        listed_point=3_000,
+        profile=180_000,
+        epsilon=400_000,
+        complement=1_500_000,
+        gdp_mu=5_000_000,
+        ratio=2_000,
+    ),
+    hull=Prices(
+        point=1_000_000,
+        spread=4_000_000,
+        listed_point=8_000,
+        profile=300_000,
+        epsilon=700_000,
+        complement=2_500_000,
+        gdp_mu=10_000_000,
+        ratio=2_000,
+    ),
+)
+"""Ruled by rare large jumps: lines are long or bent, and wide ones are read on lattices as well."""
+EVERYTHING: Final = Tariff(
+    base=9_000,
+    directed=Prices(
+        point=700_000,
+        spread=1_500_000,
+        listed_point=500,
+        profile=8_000,
+        epsilon=60_000,
+        complement=1_000_000,
+        gdp_mu=300_000,
+        ratio=2_000,
+    ),
+    hull=Prices(
+        point=1_200_000,
+        spread=3_000_000,
+        listed_point=1_000,
+        profile=20_000,
+        epsilon=120_000,
+        complement=2_000_000,
+        gdp_mu=900_000,
+        ratio=2_000,
+    ),
+)
+"""Of a run that gives nearly everything away: what is asked about lies far out in the tails, mostly."""
+LARGEST_LOSS: Final = 30.0
+"""Standard deviations of the loss of a run, roughly, from which it gives everything away."""
+MOST_JUMPS, LEAST_JUMPS = 30.0, 1e-7
+"""Expected jumps of a run that are rare, and that are there at all."""
+LARGEST_RATE: Final = 0.25
+"""Of a step whose jumps are rare."""
+LEAST_NOISE, LARGEST_NOISE = 0.02, 40.0
+"""Of a step that jumps: below it a jump tells everything, above it no jump is large."""
+SMOOTH: Final = 1.0
+"""mu of Gaussian steps from which nothing beside them has jumps."""
+LEAST_LAPLACE: Final = 0.05
+"""Loss of a sampled Laplace step below which its transform has many nodes."""
 SHARE_OF_A_PART: Final = 1 / 40
 """Every different step adds its own transform to each line."""
-LARGE: Final = 8
-"""How much dearer a run may be that gives nearly everything away."""
-HARD: Final = 60
-"""How much dearer a run may be whose loss is ruled by rare large jumps, or that gives everything away."""
 
 
 def contour(parts: tuple[Counted, ...], ends: int) -> Tariff:
     """`ends`: how many roundings of the parameters are read."""
-    sampled = [(part, count) for part, count in parts if isinstance(part, SampledGaussianPart)]
-    if not sampled:
-        losses = [(part.sample_rate * part.loss, count) for part, count in parts if isinstance(part, LaplacePart)]
-        losses += [(part.shift.upper, count) for part, count in parts if isinstance(part, GaussianPart)]
-        return CONTOUR.scaled(LARGE if math.hypot(*(math.sqrt(n) * loss for loss, n in losses)) > LARGE_LOSS else 1)
-    loss = math.sqrt(math.fsum(count * (part.sample_rate / part.noise_multiplier) ** 2 for part, count in sampled))
-    noise = min(part.noise_multiplier for part, _ in sampled)
-    many = sum(count for _, count in sampled) >= LEAST_STEPS
-    easy = many and noise >= LEAST_NOISE and LEAST_LOSS <= loss <= LARGEST_LOSS
-    hard = (LARGE if loss > LARGE_LOSS else 1) if easy else HARD
-    return CONTOUR.scaled(ends * hard * (1 + SHARE_OF_A_PART * (len(sampled) - 1)))
+    return _kind(parts).scaled(ends * (1 + SHARE_OF_A_PART * (len(parts) - 1)))
+
+
+def _kind(parts: tuple[Counted, ...]) -> Tariff:
+    gaussian = math.sqrt(
+        min(math.fsum(count * part.shift.upper**2 for part, count in parts if isinstance(part, GaussianPart)), 1e300)
+    )
+    jumping = [
+        (part.noise_multiplier if isinstance(part, SampledGaussianPart) else 1 / part.loss, part.sample_rate, count)
+        for part, count in parts
+        if isinstance(part, SampledGaussianPart | LaplacePart)
+    ]
+    sampled = math.hypot(*(math.sqrt(count) * rate / noise for noise, rate, count in jumping))
+    if math.hypot(gaussian, sampled) > LARGEST_LOSS:
+        return EVERYTHING
+    jumps = math.fsum(
+        count * rate for noise, rate, count in jumping if rate < LARGEST_RATE and LEAST_NOISE <= noise <= LARGEST_NOISE
+    )
+    if gaussian < SMOOTH and LEAST_JUMPS < jumps < MOST_JUMPS:
+        return JUMPS
+    weak = any(
+        isinstance(part, LaplacePart) and part.sample_rate < 1 and part.loss < LEAST_LAPLACE for part, _ in parts
+    )
+    return JUMPS if weak and gaussian < SMOOTH else ONE_HUMP

@@ -14,6 +14,7 @@ from service.privacy.composition.parts import Counted, contour_parts
 from service.privacy.composition.plan import Plan
 from service.privacy.composition.sub_runs import with_parts
 from service.privacy.mechanisms.abstract import GaussianPart, LaplacePart, SampledGaussianPart, Steps, TwoPointPart
+from service.privacy.mechanisms.batch_mean import BatchMean
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.bracketed import between
@@ -41,15 +42,16 @@ def on_lines(
         for step, _ in steps:
             if isinstance(step, PoissonSampled):
                 step.curves(sensitivity)  # refuses
-    ends = tuple(dict.fromkeys(tuple((step.rounded(side), count) for step, count in steps) for side in (-1, 1)))
     if closed_forms.root_of_squares(map(_loss_of, parts)) < SMALLEST_SECOND:
         lattices = None
 
     def build() -> TradeOffPair:
+        ends = dict.fromkeys(tuple((step.rounded(side), count) for step, count in steps) for side in (-1, 1))
         read = [_lines(end, sensitivity, options, lattices) for end in ends]
         return replace(read[0], add=between([end.add for end in read]), remove=between([end.remove for end in read]))
 
-    return Plan(CONTOUR, contour_tariff.contour(parts, len(ends)), build)
+    ends = 2 if any(isinstance(step, BatchMean) and step.sample_rate < 1 for step, _ in steps) else 1
+    return Plan(CONTOUR, contour_tariff.contour(parts, ends), build)
 
 
 def _loss_of(counted: Counted) -> tuple[float, int]:

@@ -28,6 +28,8 @@ class Prices:
     complement: float
     """The type II error at 1 - a, for an a whose complement is not a number."""
     gdp_mu: float
+    ratio: float = 1_000
+    """The largest or smallest log-likelihood ratio, and the mass beyond all of them."""
 
     def times(self, factor: float) -> Prices:
         """All of them times the factor."""
@@ -103,4 +105,5 @@ def _searched(parts: Sequence[Prices]) -> Prices:
         epsilon=ROUNDS_OF_A_ROOT * profile + sum(part.epsilon for part in parts),
         complement=COMPLEMENT_READINGS * point,
         gdp_mu=MU_ROUNDS * point + MU_POINTS * listed,
+        ratio=sum(part.ratio for part in parts),
     )

@@ -140,12 +140,15 @@ class Membership(AbstractThreatModel):
 
     def _mixed(self, run: MembershipRun, shares: dict[float, Fraction], options: EngineOptions) -> Plan:
         options = options.for_parts(len(shares))
-        plans = [self._against(run, susceptibility, options) for susceptibility in shares]
-        if len(plans) == 1:
-            return plans[0]
-        return mixed_plan(
-            plans, lambda: mixed(list(shares.values()), [each.curves for each in plans], MIXED, MIX_REASON)
-        )
+        priced = self._against(run, max(shares), options)  # one for all: there may be a thousand
+        if len(shares) == 1:
+            return priced
+
+        def build() -> TradeOffPair:
+            pairs = [self._against(run, susceptibility, options).curves for susceptibility in shares]
+            return mixed(list(shares.values()), pairs, MIXED, MIX_REASON)
+
+        return mixed_plan([priced] * len(shares), build)
 
     def _bracketed(self, run: MembershipRun, options: EngineOptions) -> Plan:
         engine = engine_of(run, self.step_curve, self.composition)
