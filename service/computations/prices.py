@@ -9,8 +9,10 @@ from typing import Final
 from api_schemas.mechanisms import MechanismSpec, nodes_of
 from api_schemas.quantities import Direction
 from api_schemas.questions import (
+    AdvantageOverPriorQuestion,
     AdvantageQuestion,
     AttackAccuracyQuestion,
+    DeletionCapacityQuestion,
     DeltaQuestion,
     EpsilonQuestion,
     GdpMuQuestion,
@@ -19,6 +21,7 @@ from api_schemas.questions import (
     QuestionSpec,
     ReconstructionQuestion,
     TradeOffQuestion,
+    UnlearningGuaranteeQuestion,
 )
 from api_schemas.threat_models import MembershipThreatModel, MixtureThreatModel, ThreatModelSpec
 from service.computations.abstract import Quote
@@ -67,9 +70,10 @@ def price(questions: Sequence[QuestionSpec], tariff: Tariff) -> float:
     total, read = float(ANSWER * len(questions)), set[Direction]()
     for question in dict.fromkeys(questions):
         prices = tariff.hull if question.direction == "both" else tariff.directed
-        one = _price(question, prices)
-        total += one
-        if one != prices.ratio:
+        if _reads_limits(question):
+            total += prices.ratio
+        else:
+            total += _price(question, prices)
             read.add(question.direction)
     return total + _base(tariff, read)
 
@@ -89,6 +93,20 @@ def _list_price(points: int, prices: Prices) -> float:
     return min(prices.spread, prices.point * points) + prices.listed_point * points
 
 
+def _reads_limits(question: QuestionSpec) -> bool:
+    """Whether nothing but extreme likelihood ratios are read: without a rate, or where nobody is called what the value is
+    about.
+    """
+    match question:
+        case PositivePredictiveValueQuestion() | NegativePredictiveValueQuestion():
+            nobody = 0 if isinstance(question, PositivePredictiveValueQuestion) else 1
+            return question.false_positive_rate in (None, nobody) or question.prior in (0, 1)
+        case AdvantageOverPriorQuestion() | DeletionCapacityQuestion() | UnlearningGuaranteeQuestion():
+            return True
+        case _:
+            return False
+
+
 def _price(question: QuestionSpec, prices: Prices) -> float:
     match question:
         case TradeOffQuestion():
@@ -103,19 +121,7 @@ def _price(question: QuestionSpec, prices: Prices) -> float:
             return prices.point if question.candidates is None else 2 * prices.point
         case AttackAccuracyQuestion():
             return prices.profile if question.false_positive_rate is None else prices.point
-        case PositivePredictiveValueQuestion() | NegativePredictiveValueQuestion():
-            return _predictive_price(question, prices)
+        case PositivePredictiveValueQuestion(side="at_least", false_positive_rate=float() as rate):
+            return prices.complement if rate < LARGE_RATE and 1 - (1 - rate) != rate else 2 * prices.point
         case _:
-            return prices.ratio
-
-
-def _predictive_price(
-    question: PositivePredictiveValueQuestion | NegativePredictiveValueQuestion, prices: Prices
-) -> float:
-    """Without a rate, and where nobody is called what the value is about, limits are read."""
-    positive, rate = isinstance(question, PositivePredictiveValueQuestion), question.false_positive_rate
-    if rate is None or rate == (0 if positive else 1) or question.prior in (0, 1):
-        return prices.ratio
-    if positive and question.side == "at_least":
-        return prices.complement if rate < LARGE_RATE and 1 - (1 - rate) != rate else 2 * prices.point
-    return prices.point
+            return prices.point

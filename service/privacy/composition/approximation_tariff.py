@@ -7,7 +7,13 @@ from dataclasses import replace
 from typing import Final
 
 from service.privacy.composition.tariff import Prices, Tariff
-from service.privacy.mechanisms.abstract import GaussianPart, SampledGaussianPart, Steps
+from service.privacy.mechanisms.abstract import AbstractStep, GaussianPart, SampledGaussianPart, Steps
+from service.privacy.mechanisms.approximate_dp import ApproximateDp
+from service.privacy.mechanisms.exponential import Exponential
+from service.privacy.mechanisms.gaussian import Gaussian
+from service.privacy.mechanisms.laplace import Laplace
+from service.privacy.mechanisms.poisson_sampled import PoissonSampled
+from service.privacy.mechanisms.pure_dp import PureDp
 
 ASYMPTOTIC: Final = Tariff(
     base=5_000,
@@ -56,6 +62,8 @@ SADDLEPOINT: Final = Tariff(
     ),
 )
 """Every point is a root of the generating function: mu takes thousands of them, and of a single sampled step more."""
+LARGEST_LOSS, EXTREME = 100.0, 400_000
+"""Nats in one step from which cumulants of its loss take long, and how long."""
 SHARE_OF_A_PART: Final = 1 / 4
 """Of every further kind of step."""
 
@@ -67,7 +75,15 @@ def series(steps: Steps) -> Tariff:
 
 def saddlepoint(steps: Steps) -> Tariff:
     """Of the expansion at the tilt of each threshold."""
-    return SADDLEPOINT.scaled(1 + SHARE_OF_A_PART * (len(steps) - 1))
+    known = SADDLEPOINT.scaled(1 + SHARE_OF_A_PART * (len(steps) - 1))
+    return replace(known, base=known.base + EXTREME) if any(_is_extreme(step) for step, _ in steps) else known
+
+
+def _is_extreme(step: AbstractStep) -> bool:
+    inner = step.mechanism if isinstance(step, PoissonSampled) else step
+    if isinstance(inner, Gaussian | Laplace):
+        return inner.noise_multiplier < 1 / LARGEST_LOSS
+    return isinstance(inner, Exponential | PureDp | ApproximateDp) and inner.epsilon > LARGEST_LOSS
 
 
 SAMPLED_RUN: Final = Tariff(

@@ -97,9 +97,16 @@ SHARE_OF_A_PART: Final = 1 / 40
 """Every different step adds its own transform to each line."""
 
 
-def contour(parts: tuple[Counted, ...], ends: int) -> Tariff:
+LOOSE: Final = 1e-5
+"""Relative tolerance from which lines are narrow enough, and lattices are not asked."""
+WITHOUT_LATTICES: Final = 1 / 5
+
+
+def contour(parts: tuple[Counted, ...], ends: int, tolerance: float) -> Tariff:
     """`ends`: how many roundings of the parameters are read."""
-    return _kind(parts).scaled(ends * (1 + SHARE_OF_A_PART * (len(parts) - 1)))
+    kind = _kind(parts)
+    alone = WITHOUT_LATTICES if kind is JUMPS and tolerance >= LOOSE else 1.0
+    return kind.scaled(ends * alone * (1 + SHARE_OF_A_PART * (len(parts) - 1)))
 
 
 def _kind(parts: tuple[Counted, ...]) -> Tariff:

@@ -50,8 +50,9 @@ def on_lines(
         read = [_lines(end, sensitivity, options, lattices) for end in ends]
         return replace(read[0], add=between([end.add for end in read]), remove=between([end.remove for end in read]))
 
+    tolerance = math.inf if lattices is None else options.relative_tolerance
     ends = 2 if any(isinstance(step, BatchMean) and step.sample_rate < 1 for step, _ in steps) else 1
-    return Plan(CONTOUR, contour_tariff.contour(parts, ends), build)
+    return Plan(CONTOUR, contour_tariff.contour(parts, ends, tolerance), build)
 
 
 def _loss_of(counted: Counted) -> tuple[float, int]:

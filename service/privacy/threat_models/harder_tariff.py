@@ -8,7 +8,7 @@ from service.privacy.composition.tariff import Prices, Tariff
 
 LEAST_OF_LATTICES: Final = 100_000
 """From this price of a profile on, in microseconds, a curve is read off lattices."""
-HULL_POINT, HULL_SPREAD, HULL_LISTED = 16, 800, 3_000
+HULL_POINT, HULL_SPREAD, HULL_LISTED = 4, 60, 3_000
 """Profiles that a point of the hull of two such curves takes, and a list; lists of lattices take fewer new ones."""
 HULL_SPREAD_OF_LATTICES: Final = 20
 CROSSING, DEAREST_CROSSING = 16, 6_000_000
