@@ -259,6 +259,17 @@ def test_cost_rises_with_steps_and_samples() -> None:
     assert (np.diff(costs, axis=1) > 0).all()
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_losses_whose_squares_are_no_doubles_are_drawn(seed: int) -> None:
+    """The width of their law is found, and next to nothing can be told from them."""
+    random = np.random.default_rng(seed)
+    rate, noise = 10 ** random.uniform(-300, -155), 10 ** random.uniform(-0.5, 15)
+    options = EngineOptions(samples=1_000)
+    curve = choose.pair(built(dpsgd(noise, rate, int(random.integers(1, 40)))), "monte_carlo", 1.0, options).add
+    delta = curve.profile_at(0.0)
+    assert 0 <= delta.lower <= delta.upper < 0.05
+
+
 LAWS = {
     "sampled_gaussian": (sampled_gaussian_loss(1.0, 0.1), 37),
     "sampled_laplace": (laplace_loss(0.5, 0.3), 1000),
