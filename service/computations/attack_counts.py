@@ -20,7 +20,7 @@ from service.privacy.errors import PrivacyComputationError
 from service.privacy.trade_off.pair import TradeOffPair
 
 METHOD: Final = "auto"
-COUNTING_COST: Final = 300
+COUNTING_COST: Final = 600
 CURVES_READ: Final = 2
 """A point in each orientation."""
 

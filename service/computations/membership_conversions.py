@@ -16,11 +16,12 @@ from api_schemas.membership_conversions import (
 )
 from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.numbers import enclosed_number, tightness
+from service.computations.prices import INLINE_LIMIT
 from service.privacy.enclosure import Evidence
 from service.privacy.questions import membership_inverse
 from service.privacy.questions.reading import Reading
 
-CONVERSION_COST: Final = 60
+CONVERSION_COST: Final = 100
 NO_EPSILON: Final = "No epsilon keeps it: without any release the prior alone is too large."
 NO_CERTAIN_EPSILON: Final = (
     "No epsilon keeps it, or epsilon 0 does within rounding: (1 - prior)^deletions < confidence."
@@ -39,8 +40,9 @@ def compute_membership_conversions(
 
 
 def membership_conversions_quote(request: MembershipConversionsRequest) -> Quote:
-    """What it costs: a worker computes it."""
-    return Quote(CONVERSION_COST * len(request.conversions))
+    """Each has a closed form of constant cost."""
+    cost = CONVERSION_COST * len(request.conversions)
+    return Quote(cost, inline=cost <= INLINE_LIMIT)
 
 
 def _answer(conversion: MembershipConversion) -> ResponseFields:

@@ -94,8 +94,8 @@ def _list_price(points: int, prices: Prices) -> float:
 
 
 def _reads_limits(question: QuestionSpec) -> bool:
-    """Whether nothing but extreme likelihood ratios are read: without a rate, or where nobody is called what the value is
-    about.
+    """Whether nothing but extreme likelihood ratios are read: without a rate, or at one where nobody is called what the
+    value is about.
     """
     match question:
         case PositivePredictiveValueQuestion() | NegativePredictiveValueQuestion():

@@ -327,7 +327,7 @@ def test_replace_one_halves_the_noise() -> None:
 
 
 def test_the_function_can_be_named_to_another_process() -> None:
-    for function in (BOUNDS.function, BOUNDS.cost):
+    for function in (BOUNDS.function, BOUNDS.quote):
         assert getattr(importlib.import_module(function.__module__), function.__name__) is function
 
 

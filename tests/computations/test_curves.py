@@ -200,5 +200,5 @@ def test_the_price_counts_curves_and_points() -> None:
 
 
 def test_the_function_can_be_named_to_another_process() -> None:
-    for function in (CURVES.function, CURVES.cost):
+    for function in (CURVES.function, CURVES.quote):
         assert getattr(importlib.import_module(function.__module__), function.__name__) is function

@@ -16,7 +16,7 @@ from service.privacy.composition.tariff import Prices, Tariff, one_curve
 ONE_SHAPE: Final = one_curve(
     200,
     Prices(
-        point=900, spread=500, listed_point=12, profile=900, epsilon=3_500, complement=1_500, gdp_mu=25_000, ratio=700
+        point=900, spread=500, listed_point=15, profile=900, epsilon=3_500, complement=1_500, gdp_mu=25_000, ratio=700
     ),
 )
 """One step, or Gaussian steps: a closed form, the same in both directions. mu of Gaussian DP is searched for, by a list
@@ -26,10 +26,10 @@ of points that is read again and again, and never cheap by construction.
 SAMPLED_STEP: Final = Tariff(
     base=300,
     directed=Prices(
-        point=2_500, spread=1_000, listed_point=8, profile=1_200, epsilon=5_000, complement=4_000, gdp_mu=40_000
+        point=2_500, spread=1_000, listed_point=40, profile=1_200, epsilon=5_000, complement=4_000, gdp_mu=40_000
     ),
     hull=Prices(
-        point=7_000, spread=3_000, listed_point=15, profile=1_500, epsilon=5_500, complement=8_000, gdp_mu=160_000
+        point=7_000, spread=3_000, listed_point=80, profile=1_500, epsilon=5_500, complement=8_000, gdp_mu=160_000
     ),
 )
 """One sampled step: a closed form for each direction."""

@@ -89,6 +89,8 @@ LARGEST_RATE: Final = 0.25
 """Of a step whose jumps are rare."""
 LEAST_NOISE, LARGEST_NOISE = 0.02, 40.0
 """Of a step that jumps: below it a jump tells everything, above it no jump is large."""
+LEAST_STEPS, LEAST_LOSS, SMOOTH_NOISE = 100, 0.1, 0.5
+"""Steps, standard deviations of their loss, and noise, from which on the jumps of a run make one hump."""
 SMOOTH: Final = 1.0
 """mu of Gaussian steps from which nothing beside them has jumps."""
 LEAST_LAPLACE: Final = 0.05
@@ -121,6 +123,9 @@ def _kind(parts: tuple[Counted, ...]) -> Tariff:
     sampled = math.hypot(*(math.sqrt(count) * rate / noise for noise, rate, count in jumping))
     if math.hypot(gaussian, sampled) > LARGEST_LOSS:
         return EVERYTHING
+    many = sum(count for _, _, count in jumping) >= LEAST_STEPS and sampled >= LEAST_LOSS
+    if many and min(noise for noise, _, _ in jumping) >= SMOOTH_NOISE:
+        return ONE_HUMP
     jumps = math.fsum(
         count * rate for noise, rate, count in jumping if rate < LARGEST_RATE and LEAST_NOISE <= noise <= LARGEST_NOISE
     )

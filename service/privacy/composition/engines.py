@@ -55,7 +55,7 @@ def _ground_truth(steps: Steps, sensitivity: float, options: EngineOptions) -> T
     return ground_truth_pair(steps, sensitivity, options)
 
 
-_BUILD: Final[dict[str, Build]] = {
+BUILDERS: Final[dict[str, Build]] = {
     "discretised": discretised,
     "saddlepoint": _saddlepoint,
     "edgeworth": _edgeworth,
@@ -83,10 +83,10 @@ def by_name(method: str, steps: Steps, sensitivity: float, options: EngineOption
     """What the method names, other than curves that are known alone; several exponential steps are served apart."""
     if several_exponentials(steps):
         return _several_exponentials(method, steps, sensitivity, options)
-    if method not in _BUILD:
+    if method not in BUILDERS:
         return None
     return Plan(
-        method, _tariff(method, steps, sensitivity, options), lambda: _BUILD[method](steps, sensitivity, options)
+        method, _tariff(method, steps, sensitivity, options), lambda: BUILDERS[method](steps, sensitivity, options)
     )
 
 
@@ -100,14 +100,14 @@ def _several_exponentials(method: str, steps: Steps, sensitivity: float, options
     if method in ("auto", "discretised"):
         tariff = lattice_tariff.adaptive_exponential(steps, sensitivity, options)
         return Plan("discretised", tariff, lambda: _adaptive_exponential(steps, sensitivity, options))
-    if method not in _BUILD:
+    if method not in BUILDERS:
         return None
     tariff = _tariff(method, steps, sensitivity, options)
 
     def approximation() -> TradeOffPair:
         from service.privacy.composition.adaptive_exponential import approximated, sampled
 
-        return (sampled if method == "monte_carlo" else approximated)(_BUILD[method])(steps, sensitivity, options)
+        return (sampled if method == "monte_carlo" else approximated)(BUILDERS[method])(steps, sensitivity, options)
 
     ends = 2 if method == "monte_carlo" else 1  # from different draws
     return Plan(method, tariff.scaled(ends), approximation)
