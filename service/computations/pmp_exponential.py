@@ -35,7 +35,7 @@ ADJACENT_NUMBERS, ADJACENT_NUMBERS_ON_REQUEST = 3e7, 1e9
 """How many numbers are looked at to find the exact epsilon of adjacent subsets."""
 
 FIXED_COST, LOSS_COST, OFFSET_COST, POINT_COST, SWAP_COST, SORTED_SWAP_COST = 500, 0.04, 1.0, 12.0, 0.003, 0.11
-ADJACENT_COST, ENVELOPE_COST, SAMPLING_COST = 0.007, 30.0, 0.0003
+ADJACENT_COST, ENVELOPE_COST, SAMPLING_COST = 0.007, 30.0, 0.0006
 SUBSET_COST, OBJECT_COST, HALF_SUBSET_COST, LOG_SPACE_COST = 0.0022, 0.00035, 1.0, 0.06
 """In microseconds: of the smallest request; of a coordinate of a distance, and of an object; of a point for an object;
 of a swap for a pair of objects, and for an object; of a number of adjacent subsets; of a point for an object before

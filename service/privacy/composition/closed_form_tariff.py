@@ -26,10 +26,10 @@ of points that is read again and again, and never cheap by construction.
 SAMPLED_STEP: Final = Tariff(
     base=300,
     directed=Prices(
-        point=2_500, spread=1_000, listed_point=40, profile=1_200, epsilon=5_000, complement=4_000, gdp_mu=40_000
+        point=2_500, spread=12_000, listed_point=30, profile=1_200, epsilon=5_000, complement=4_000, gdp_mu=40_000
     ),
     hull=Prices(
-        point=7_000, spread=3_000, listed_point=80, profile=1_500, epsilon=5_500, complement=8_000, gdp_mu=160_000
+        point=7_000, spread=20_000, listed_point=60, profile=1_500, epsilon=5_500, complement=8_000, gdp_mu=160_000
     ),
 )
 """One sampled step: a closed form for each direction."""

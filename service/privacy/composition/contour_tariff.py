@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Final
 
 from service.privacy.composition.parts import Counted
@@ -81,8 +82,16 @@ EVERYTHING: Final = Tariff(
     ),
 )
 """Of a run that gives nearly everything away: what is asked about lies far out in the tails, mostly."""
+WEAK_RUN: Final = replace(
+    ONE_HUMP,
+    directed=replace(ONE_HUMP.directed, gdp_mu=9_000_000),
+    hull=replace(ONE_HUMP.hull, gdp_mu=30_000_000),
+)
+"""Of a run that reveals next to nothing: mu is searched for to the limits of the curve."""
 LARGEST_LOSS: Final = 30.0
 """Standard deviations of the loss of a run, roughly, from which it gives everything away."""
+WEAK, NOTHING = 1e-2, 1e-13
+"""Standard deviations of the loss of a run that reveals next to nothing, and of one with nothing to be found."""
 MOST_JUMPS, LEAST_JUMPS = 30.0, 1e-7
 """Expected jumps of a run that are rare, and that are there at all."""
 LARGEST_RATE: Final = 0.25
@@ -123,6 +132,8 @@ def _kind(parts: tuple[Counted, ...]) -> Tariff:
     sampled = math.hypot(*(math.sqrt(count) * rate / noise for noise, rate, count in jumping))
     if math.hypot(gaussian, sampled) > LARGEST_LOSS:
         return EVERYTHING
+    if NOTHING < math.hypot(gaussian, sampled) < WEAK:
+        return WEAK_RUN
     many = sum(count for _, _, count in jumping) >= LEAST_STEPS and sampled >= LEAST_LOSS
     if many and min(noise for noise, _, _ in jumping) >= SMOOTH_NOISE:
         return ONE_HUMP

@@ -41,6 +41,7 @@ LONG, LONGEST = 20, 200
 LARGEST_LOSS: Final = 40.0
 REVEALED: Final = 1 / 6
 """How much cheaper lattices are of a run whose loss, in standard deviations, roughly, is larger: with few cells."""
+WEAK, MOST_SAMPLED = 1e-6, 100
 SAMPLED_MU: Final = 25_000_000
 """mu of few steps all of which are sampled: every point is looked for on lattices of its own."""
 RECURSION: Final = Prices(
@@ -59,12 +60,14 @@ def lattices(steps: Steps, sensitivity: float, options: EngineOptions) -> Tariff
     """Of any steps."""
     count = min(sum(count for _, count in steps), LONGEST)
     factor = (1 + count / LONG) * (1 + SHARE_OF_A_PART * (len(steps) - 1))
-    if _deviation(steps, sensitivity) > LARGEST_LOSS:
+    deviation = _deviation(steps, sensitivity)
+    if deviation > LARGEST_LOSS:
         factor *= REVEALED
     if options.relative_tolerance < DEFAULT_OPTIONS.relative_tolerance:
         factor *= FINER
     known = DISCRETISED.scaled(factor)
-    if not all(isinstance(step, PoissonSampled) for step, _ in steps):
+    weak = count > MOST_SAMPLED or deviation < WEAK
+    if weak or not all(isinstance(step, PoissonSampled) for step, _ in steps):
         return known
     directed, hull = (replace(prices, gdp_mu=SAMPLED_MU) for prices in (known.directed, known.hull))
     return replace(known, directed=directed, hull=hull)
