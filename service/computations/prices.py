@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from api_schemas.mechanisms import MechanismSpec, nodes_of
+from api_schemas.mechanisms import MechanismSpec, NoisySgdMechanism, nodes_of
 from api_schemas.quantities import Direction
 from api_schemas.questions import (
     AdvantageOverPriorQuestion,
@@ -47,12 +47,15 @@ def quote(priced: Sequence[tuple[float, Plan]], beside: float = 0.0) -> Quote:
 MOST_LOOKED_AT: Final = 600
 """Mechanisms, adversaries and subpopulations in a description: the parts of longer ones, which are nested deep, take as
 long to make as the event loop may be held up, so that nobody looks at them before a worker does."""
+EXACT_PARTS: Final = 2
 UNSEEN: Final = Quote(5_000_000, engine="unseen")
 
 
 def is_long(mechanism: MechanismSpec, threat_models: Sequence[ThreatModelSpec]) -> bool:
     """Whether a description has more parts than are looked at for a price."""
-    return len(nodes_of(mechanism)) + sum(map(_parts_of, threat_models)) > MOST_LOOKED_AT
+    nodes = nodes_of(mechanism)
+    exact = sum(isinstance(node, NoisySgdMechanism) for node in nodes)  # whose parameters are fractions
+    return len(nodes) + EXACT_PARTS * exact + sum(map(_parts_of, threat_models)) > MOST_LOOKED_AT
 
 
 def _parts_of(threat_model: ThreatModelSpec) -> int:

@@ -72,7 +72,7 @@ def one_curve(base: float, prices: Prices) -> Tariff:
     return Tariff(base=base, directed=prices, hull=prices)
 
 
-SEARCH_ROUNDS, SEARCH_LOOKS, SEARCH_OF_ONE = 20, 100, 250
+SEARCH_ROUNDS, SEARCH_LOOKS, SEARCH_OF_ONE = 12, 100, 250
 """Readings of each part that a point of a mixture takes; points in each; points for each further rate."""
 ROUNDS_OF_A_ROOT, COMPLEMENT_READINGS, MU_ROUNDS, MU_POINTS = 15, 20, 10, 4_000
 """What else is searched for on a mixture: epsilon by profiles; complements and mu by points."""
