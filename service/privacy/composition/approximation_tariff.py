@@ -62,7 +62,7 @@ SADDLEPOINT: Final = Tariff(
     ),
 )
 """Every point is a root of the generating function: mu takes thousands of them, and of a single sampled step more."""
-LARGEST_LOSS, EXTREME = 100.0, 400_000
+LARGEST_LOSS, EXTREME = 100.0, 200_000
 """Nats in one step from which cumulants of its loss take long, and how long."""
 SHARE_OF_A_PART: Final = 1 / 4
 """Of every further kind of step."""

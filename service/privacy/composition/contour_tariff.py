@@ -17,9 +17,9 @@ ONE_HUMP: Final = Tariff(
         spread=30_000,
         listed_point=200,
         profile=4_000,
-        epsilon=5_000,
+        epsilon=20_000,
         complement=12_000,
-        gdp_mu=150_000,
+        gdp_mu=300_000,
         ratio=2_000,
     ),
     hull=Prices(
@@ -27,7 +27,7 @@ ONE_HUMP: Final = Tariff(
         spread=120_000,
         listed_point=500,
         profile=8_000,
-        epsilon=10_000,
+        epsilon=40_000,
         complement=30_000,
         gdp_mu=900_000,
         ratio=2_000,
@@ -94,6 +94,8 @@ WEAK, NOTHING = 1e-2, 1e-13
 """Standard deviations of the loss of a run that reveals next to nothing, and of one with nothing to be found."""
 MOST_JUMPS, LEAST_JUMPS = 30.0, 1e-7
 """Expected jumps of a run that are rare, and that are there at all."""
+FEW_STEPS: Final = 30
+"""Of sampled steps: their loss has several humps."""
 LARGEST_RATE: Final = 0.25
 """Of a step whose jumps are rare."""
 LEAST_NOISE, LARGEST_NOISE = 0.02, 40.0
@@ -132,17 +134,16 @@ def _kind(parts: tuple[Counted, ...]) -> Tariff:
     sampled = math.hypot(*(math.sqrt(count) * rate / noise for noise, rate, count in jumping))
     if math.hypot(gaussian, sampled) > LARGEST_LOSS:
         return EVERYTHING
-    if NOTHING < math.hypot(gaussian, sampled) < WEAK:
-        return WEAK_RUN
     many = sum(count for _, _, count in jumping) >= LEAST_STEPS and sampled >= LEAST_LOSS
     if many and min(noise for noise, _, _ in jumping) >= SMOOTH_NOISE:
         return ONE_HUMP
     jumps = math.fsum(
         count * rate for noise, rate, count in jumping if rate < LARGEST_RATE and LEAST_NOISE <= noise <= LARGEST_NOISE
     )
-    if gaussian < SMOOTH and LEAST_JUMPS < jumps < MOST_JUMPS:
+    seldom = sum(count for _, rate, count in jumping if rate < 1)
+    few = 0 < seldom <= FEW_STEPS and sampled >= WEAK
+    laplace = (part for part, _ in parts if isinstance(part, LaplacePart))
+    long = any(part.sample_rate < 1 and part.loss < LEAST_LAPLACE for part in laplace)
+    if gaussian < SMOOTH and (LEAST_JUMPS < jumps < MOST_JUMPS or few or long):
         return JUMPS
-    weak = any(
-        isinstance(part, LaplacePart) and part.sample_rate < 1 and part.loss < LEAST_LAPLACE for part, _ in parts
-    )
-    return JUMPS if weak and gaussian < SMOOTH else ONE_HUMP
+    return WEAK_RUN if NOTHING < math.hypot(gaussian, sampled) < WEAK else ONE_HUMP

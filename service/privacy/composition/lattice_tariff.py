@@ -15,22 +15,22 @@ from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 DISCRETISED: Final = Tariff(
     base=30_000,
     directed=Prices(
-        point=120_000,
-        spread=1_500_000,
+        point=75_000,
+        spread=900_000,
         listed_point=400,
-        profile=100_000,
-        epsilon=150_000,
-        complement=500_000,
-        gdp_mu=2_000_000,
+        profile=60_000,
+        epsilon=90_000,
+        complement=250_000,
+        gdp_mu=1_500_000,
         ratio=10_000,
     ),
     hull=Prices(
-        point=400_000,
-        spread=4_000_000,
+        point=250_000,
+        spread=2_500_000,
         listed_point=1_000,
-        profile=200_000,
-        epsilon=300_000,
-        complement=1_000_000,
+        profile=90_000,
+        epsilon=180_000,
+        complement=700_000,
         gdp_mu=5_000_000,
         ratio=10_000,
     ),
@@ -45,7 +45,7 @@ WEAK, MOST_SAMPLED = 1e-6, 100
 SAMPLED_MU: Final = 25_000_000
 """mu of few steps all of which are sampled: every point is looked for on lattices of its own."""
 RECURSION: Final = Prices(
-    point=3_000, spread=0, listed_point=2_000, profile=1_500, epsilon=1_500, complement=200_000, gdp_mu=8_000_000
+    point=3_000, spread=0, listed_point=2_000, profile=300, epsilon=300, complement=200_000, gdp_mu=8_000_000
 )
 """Composed exponential steps, after the recursion: thousands of nodes for every rate."""
 LONGEST_RECURSION: Final = 100
