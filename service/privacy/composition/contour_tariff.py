@@ -29,7 +29,7 @@ ONE_HUMP: Final = Tariff(
         profile=8_000,
         epsilon=40_000,
         complement=30_000,
-        gdp_mu=900_000,
+        gdp_mu=1_500_000,
         ratio=2_000,
     ),
 )
