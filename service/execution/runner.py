@@ -18,7 +18,7 @@ from service.execution.client import LOCAL, Client
 from service.execution.corrections import Corrections
 from service.execution.errors import ClientGone, ComputeBudgetExceeded, OutOfTime, QueueFull
 from service.execution.leases import Lease
-from service.execution.precision import entry, named_digest, question_digest
+from service.execution.precision import entries_of, entry, named_digest, question_digest
 from service.execution.redis_link import RedisAway
 from service.execution.request_body import parse_request
 from service.execution.result_cache import InMemoryResultCache
@@ -128,7 +128,7 @@ class ComputationRunner:
         if digits is None:
             return None
         name, question = computation.name, question_digest(computation.name, self._engine_version, request)
-        found = self._memory.lookup(_entries_of(computation), question)
+        found = self._memory.lookup(entries_of(computation.name), question)
         shared = self._shared_for(quote)
         if found is None and shared is not None:
             found = await shared.cache.ground_truth_entry(name, question, shared.timeout_seconds(quote.cost))
@@ -285,7 +285,7 @@ class ComputationRunner:
             # Nothing as precise was found, so this answer is the best that is known.
             question = question_digest(computation.name, self._engine_version, request)
             named = entry(digest, digits)
-            self._memory.put(_entries_of(computation), question, named)
+            self._memory.put(entries_of(computation.name), question, named)
             if shared is not None:
                 shared.cache.put_ground_truth(computation.name, digest, computed.body, question, named)
         elif shared is not None:
@@ -296,8 +296,3 @@ class ComputationRunner:
         if len(self._known_bodies) >= self._largest_known_bodies:
             self._known_bodies.popitem(last=False)
         self._known_bodies[key] = digest
-
-
-def _entries_of(computation: AnyComputation) -> str:
-    """Under which name the memory keeps the entries that name ground truths."""
-    return f"{computation.name}:digits"
