@@ -33,7 +33,13 @@ class LimitsResponse(Response):
     body_bytes: Annotated[int, Field(description="Longest body.")]
     upload_bytes: Annotated[int, Field(description="Longest archive of arrays.")]
     cost: Annotated[int, Field(description="Largest estimated cost of a request, in microseconds of CPU time.")]
-    inline_cost: Annotated[int, Field(description="Above this estimate a request is computed in a worker process.")]
+    inline_cost: Annotated[
+        int,
+        Field(
+            description="Closed forms of constant cost are computed at once while their estimates come to no more than "
+            "this; everything else in a worker process, whatever its estimate."
+        ),
+    ]
     time_limit_seconds: Annotated[float, Field(description="A computation is ended after this long.")]
     memory_bytes: Annotated[int, Field(description="A computation is ended when it needs more than about this.")]
     queued_computations: Annotated[int, Field(description="Computations that may wait for a worker.")]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 RESULTS: Final = Path(__file__).with_name("RESULTS.md")
-SUBJECTS: Final = ("numbers", "engines", "peers", "sweeps", "http")
+SUBJECTS: Final = ("numbers", "engines", "peers", "sweeps", "prices", "http")
 INTRODUCTION: Final = """\
 # Measured
 

@@ -41,8 +41,9 @@ from service.execution.admission import Admission
 from service.execution.leases import RedisLeases
 from service.execution.redis_link import RedisLink
 from service.execution.result_cache import InMemoryResultCache, RedisResultCache
-from service.execution.runner import ComputationRunner, SharedResults
+from service.execution.runner import ComputationRunner
 from service.execution.seals import Seals
+from service.execution.shared_results import SharedResults
 from service.execution.upload_space import LARGEST_BODIES_AT_ONCE, UploadSpace
 from service.execution.worker_pool import WorkerPool
 from service.settings import Settings
@@ -158,7 +159,6 @@ async def _running(
         shared=shared,
         pool=pool,
         admission=Admission(
-            inline_cost_limit=settings.inline_cost_limit,
             max_cost=settings.max_cost,
             worker_count=settings.worker_count,
             queue_limit=settings.queue_limit,

@@ -61,9 +61,6 @@ class Settings(BaseSettings):
     max_upload_bytes: Count = Field(
         default=2**26, description="Longer archives of arrays answer 413; four times this is held at once."
     )
-    inline_cost_limit: CostUnits = Field(
-        default=8_000, description="Dearer computations leave the event loop for a worker process."
-    )
     max_cost: CostUnits = Field(default=20_000_000, description="Dearer computations are refused before they start.")
 
     worker_count: Count = Field(

@@ -21,13 +21,29 @@ def no_digits(_: BaseModel) -> None:
 
 
 @final
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """What a request is expected to cost, known before any work is done; raises nothing and allocates nothing.
+
+    `cost`: in units of about one microsecond of CPU time. `inline`: cheap by construction, whatever the arguments, so
+    that the event loop may compute it; nothing else may. `engine`: what measured times are kept under, beside the name
+    of the computation.
+    """
+
+    cost: int
+    inline: bool = False
+    engine: str = ""
+
+
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Computation(Generic[RequestT, ResponseT]):
-    """One resource. `function` and `cost` live at module level, so that a worker process can be told to run them.
+    """One resource. `function` and `quote` live at module level, so that a worker process can be told to run them.
 
     function(request, digest, engine_version): the fields of the response, in their order; it depends on nothing else.
     Raises PrivacyComputationError with the JSON pointer of the part of the request that is to blame.
-    cost(request): estimated work in units of about one microsecond of CPU time; it allocates nothing.
+    quote(request): what it costs and where it may run, itself cheap by construction. Raises PrivacyComputationError
+    for what is refused by its description alone.
     read_archive(body): the request in an .npz archive, where the resource takes one. Raises ArchiveError, or
     ValidationError for the parameters in it.
     digits(request): the value of its field `digits` where the answer is a ground truth, which is kept longer and also
@@ -38,7 +54,7 @@ class Computation(Generic[RequestT, ResponseT]):
     request_type: type[RequestT]
     response_type: type[ResponseT]
     function: Callable[[RequestT, str, str], ResponseFields]
-    cost: Callable[[RequestT], int]
+    quote: Callable[[RequestT], Quote]
     digits: Callable[[RequestT], int | None] = no_digits
     read_archive: Callable[[bytes], RequestT] | None = None
 

@@ -26,6 +26,7 @@ from service.computations.numbers import (
 )
 from service.computations.readings import READINGS
 from service.computations.violations import note
+from service.privacy.composition.plan import Plan
 from service.privacy.enclosure import Evidence
 from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
 from service.privacy.questions import gaussian_dp, unlearning
@@ -82,6 +83,20 @@ def _of_reading(
         "source": _source(reading.source, curves),
         "notes": reading.notes + remarks(curves, value.evidence),
     }
+
+
+def curves_of(plans: Mapping[str, Plan]) -> dict[str, TradeOffPair]:
+    """Of all engines that can serve a mechanism: some say so when their curves are made.
+
+    Cheap: engines work when curves are read.
+    """
+    found: dict[str, TradeOffPair] = {}
+    for method, plan in plans.items():
+        try:
+            found[method] = plan.curves
+        except UnsupportedCombination:
+            continue
+    return found
 
 
 def side_by_side(engines: Mapping[str, TradeOffPair], question: QuestionSpec, tolerance: float) -> list[ResponseFields]:

@@ -9,17 +9,18 @@ import numpy as np
 from api_schemas.attack_counts import AttackCountsRequest, AttackCountsResponse
 from api_schemas.bounds import Assumption
 from api_schemas.threat_models import ThreatModelSpec
-from service.computations.abstract import Computation, ResponseFields
+from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.caveats import caveats
 from service.computations.numbers import enclosed_number, remarks, tightness
 from service.computations.parts import assumptions_of, blamed, mechanism_of, threat_model_of, worst_case_spec
+from service.computations.prices import UNSEEN, is_long, quote
 from service.privacy.audits.counts import Rate, Region, epsilon, gdp_mu, region
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.trade_off.pair import TradeOffPair
 
 METHOD: Final = "auto"
-COUNTING_COST: Final = 300
+COUNTING_COST: Final = 600
 CURVES_READ: Final = 2
 """A point in each orientation."""
 
@@ -135,15 +136,21 @@ def _verdict(rates: Region, curves: TradeOffPair, attacker: ThreatModelSpec, *, 
     }
 
 
-def attack_counts_cost(request: AttackCountsRequest) -> int:
-    """Estimated work in units of about one microsecond of CPU time."""
+def attack_counts_quote(request: AttackCountsRequest) -> Quote:
+    """By the counts, and by the plans of the curves that they are held against."""
     if request.mechanism is None or request.threat_model is None:
-        return COUNTING_COST
+        return Quote(COUNTING_COST, inline=True)
+    if is_long(request.mechanism, [request.threat_model]):
+        return UNSEEN
     mechanism, threat_model = mechanism_of(request.mechanism), threat_model_of(request.threat_model)
-    worst_case = threat_model.worst_case(mechanism)
-    models = [threat_model] if worst_case is None else [threat_model, worst_case]
-    tariffs = [model.tariff(mechanism, METHOD) for model in models]
-    return COUNTING_COST + sum(tariff.base + CURVES_READ * tariff.directed.point for tariff in tariffs)
+    try:
+        worst_case = threat_model.worst_case(mechanism)
+        models = [threat_model] if worst_case is None else [threat_model, worst_case]
+        plans = [model.plan(mechanism, METHOD) for model in models]
+    except PrivacyComputationError as error:
+        raise blamed(error, "/threat_model", request.threat_model) from None
+    prices = (plan.tariff.base + CURVES_READ * plan.tariff.directed.point for plan in plans)
+    return quote(list(zip(prices, plans, strict=True)), COUNTING_COST)
 
 
 ATTACK_COUNTS: Final = Computation(
@@ -151,5 +158,5 @@ ATTACK_COUNTS: Final = Computation(
     request_type=AttackCountsRequest,
     response_type=AttackCountsResponse,
     function=compute_attack_counts,
-    cost=attack_counts_cost,
+    quote=attack_counts_quote,
 )

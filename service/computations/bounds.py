@@ -7,8 +7,8 @@ from typing import Final
 from api_schemas.bounds import BoundsRequest, BoundsResponse
 from api_schemas.options import ONLY_WHERE_ASKED
 from api_schemas.questions import QuestionSpec
-from service.computations.abstract import Computation, ResponseFields
-from service.computations.answers import answer, side_by_side
+from service.computations.abstract import Computation, Quote, ResponseFields
+from service.computations.answers import answer, curves_of, side_by_side
 from service.computations.caveats import caveats
 from service.computations.earlier_bounds import earlier_bounds
 from service.computations.parts import (
@@ -19,7 +19,7 @@ from service.computations.parts import (
     threat_model_of,
     worst_case_spec,
 )
-from service.computations.prices import price
+from service.computations.prices import UNSEEN, is_long, price, quote
 from service.computations.priors import assumptions_about_priors, at_bounded_prior
 from service.privacy.composition.choose import METHODS
 from service.privacy.errors import PrivacyComputationError
@@ -38,8 +38,8 @@ def compute_bounds(request: BoundsRequest, digest: str, engine_version: str) -> 
     pointer, part = "/threat_model", request.threat_model
     try:
         threat_model, options = threat_model_of(request.threat_model), options_of(request)
-        curves = threat_model.curves(mechanism, BEST if request.method == EVERY else request.method, options)
-        engines = threat_model.curves_by_method(mechanism, _beside(request), options)
+        curves = threat_model.plan(mechanism, _main(request), options).curves
+        engines = curves_of(threat_model.plans(mechanism, _beside(request), options))
         worst_case = threat_model.worst_case(mechanism)
         for index, question in enumerate(request.questions):
             pointer, part = f"/questions/{index}", question
@@ -89,16 +89,26 @@ def _worst_case(
     return {"threat_model": worst_case_spec(model), "answers": answers}
 
 
-def bounds_cost(request: BoundsRequest) -> int:
-    """Estimated work in units of about one microsecond of CPU time."""
+def bounds_quote(request: BoundsRequest) -> Quote:
+    """By the plans of all engines that are asked."""
+    if is_long(request.mechanism, [request.threat_model]):
+        return UNSEEN
     mechanism, options = mechanism_of(request.mechanism), options_of(request)
-    methods = (BEST, *_beside(request)) if request.method == EVERY else (request.method,)
-    threat_model = threat_model_of(request.threat_model)
-    tariffs = [threat_model.tariff(mechanism, method, options) for method in methods]
-    worst_case = threat_model.worst_case(mechanism)
-    if worst_case is not None:
-        tariffs.append(worst_case.tariff(mechanism, BEST, options))
-    return sum(price(request.questions, each) for each in tariffs)
+    try:
+        threat_model = threat_model_of(request.threat_model)
+        plans = [threat_model.plan(mechanism, _main(request), options)]
+        plans += threat_model.plans(mechanism, _beside(request), options).values()
+        worst_case = threat_model.worst_case(mechanism)
+        if worst_case is not None:
+            plans.append(worst_case.plan(mechanism, BEST, options))
+    except PrivacyComputationError as error:
+        raise blamed(error, "/threat_model", request.threat_model) from None
+    return quote([(price(request.questions, plan.tariff), plan) for plan in plans])
+
+
+def _main(request: BoundsRequest) -> str:
+    """The engine whose answers are the answers."""
+    return BEST if request.method == EVERY else request.method
 
 
 def _beside(request: BoundsRequest) -> tuple[str, ...]:
@@ -120,6 +130,6 @@ BOUNDS: Final = Computation(
     request_type=BoundsRequest,
     response_type=BoundsResponse,
     function=compute_bounds,
-    cost=bounds_cost,
+    quote=bounds_quote,
     digits=ground_truth_digits,
 )

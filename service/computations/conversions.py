@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from api_schemas.bounds import Assumption
 from api_schemas.conversions import GdpGmipRequest, GdpGmipResponse
-from service.computations.abstract import Computation, ResponseFields
+from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.numbers import enclosed_number, tightness
 from service.privacy import conversions
 from service.privacy.conversions import Noise, Training
@@ -134,9 +134,9 @@ def _notes(
     return tuple(notes)
 
 
-def gdp_gmip_cost(_: GdpGmipRequest) -> int:
-    """Estimated work in units of about one microsecond of CPU time."""
-    return COST
+def gdp_gmip_quote(_: GdpGmipRequest) -> Quote:
+    """What it costs: a worker computes it."""
+    return Quote(COST)
 
 
 GDP_GMIP: Final = Computation(
@@ -144,5 +144,5 @@ GDP_GMIP: Final = Computation(
     request_type=GdpGmipRequest,
     response_type=GdpGmipResponse,
     function=compute_gdp_gmip,
-    cost=gdp_gmip_cost,
+    quote=gdp_gmip_quote,
 )

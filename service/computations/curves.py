@@ -11,11 +11,12 @@ from api_schemas.base import Request
 from api_schemas.bounds import Assumption
 from api_schemas.curves import CurvesRequest, CurvesResponse, RateGrid
 from api_schemas.threat_models import is_relaxed
-from service.computations.abstract import Computation, ResponseFields
+from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.caveats import caveats
 from service.computations.numbers import enclosed_column, narrow, remarks, tightness
 from service.computations.parts import assumptions_of, blamed, mechanism_of, options_of, threat_model_of
-from service.computations.prices import curves_price
+from service.computations.prices import UNSEEN, curves_price, is_long, quote
+from service.privacy.composition.plan import Plan
 from service.privacy.enclosure import Evidence, FloatArray
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.questions.dominance import compare
@@ -44,17 +45,23 @@ def compute_curves(request: CurvesRequest, digest: str, engine_version: str) -> 
     }
 
 
-def curves_cost(request: CurvesRequest) -> int:
-    """Estimated work in units of about one microsecond of CPU time."""
+def curves_quote(request: CurvesRequest) -> Quote:
+    """By the plans of all curves, and what is written and compared."""
+    if is_long(request.mechanism, request.threat_models):
+        return UNSEEN
     mechanism, options = mechanism_of(request.mechanism), options_of(request)
     count, points = request.curve_count, request.rate_count
     pairs = count * (count - 1) / 2
     output = WRITTEN_POINT_COST * count * points + pairs * (COMPARISON_COST + COMPARED_POINT_COST * points)
-    return int(output) + sum(
-        curves_price(request.directions, points, threat_model_of(asked).tariff(mechanism, method, options))
-        for asked in request.threat_models
-        for method in request.methods
-    )
+    priced: list[tuple[float, Plan]] = []
+    for place, asked in enumerate(request.threat_models):
+        for number, method in enumerate(request.methods):
+            try:
+                plan = threat_model_of(asked).plan(mechanism, method, options)
+            except PrivacyComputationError as error:
+                raise _blamed(error, request, place, number) from None
+            priced.append((curves_price(request.directions, points, plan.tariff), plan))
+    return quote(priced, output)
 
 
 def _rates(request: CurvesRequest) -> FloatArray:
@@ -82,11 +89,6 @@ def _curves(request: CurvesRequest, rates: FloatArray) -> tuple[list[ResponseFie
     read: list[Read] = []
     for place, threat_model in enumerate(request.threat_models):
         for number, method in enumerate(request.methods):
-            places = {
-                "mechanism": "/mechanism",
-                "threat_model": f"/threat_models/{place}",
-                "method": f"/methods/{number}",
-            }
             try:
                 curves = threat_model_of(threat_model).curves(mechanism, method, options)
                 known: dict[AbstractTradeOff, tuple[CurvePoints, tuple[str, ...]]] = {}  # a symmetric one is read once
@@ -103,7 +105,7 @@ def _curves(request: CurvesRequest, rates: FloatArray) -> tuple[list[ResponseFie
                     drawn["notes"] = (*drawn["notes"], *notes)
                     fields.append({**asked, "method": curve.method, "direction": direction, **drawn})
             except PrivacyComputationError as error:
-                raise blamed(error, places["method"], *_named(request), places=places) from None
+                raise _blamed(error, request, place, number) from None
     return fields, read
 
 
@@ -114,9 +116,15 @@ def _premises(request: CurvesRequest) -> tuple[Assumption, ...]:
     return tuple({assumption.text: assumption for each in asked for assumption in each}.values())
 
 
-def _named(request: CurvesRequest) -> tuple[Request, ...]:
-    """What a client can name a rate in."""
-    return (request, *(() if request.grid is None else (request.grid,)))
+def _blamed(error: PrivacyComputationError, request: CurvesRequest, place: int, number: int) -> PrivacyComputationError:
+    """The error with the place in the request of this threat model, of this method, or of a rate."""
+    places = {
+        "mechanism": "/mechanism",
+        "threat_model": f"/threat_models/{place}",
+        "method": f"/methods/{number}",
+    }
+    named: tuple[Request, ...] = (request, *(() if request.grid is None else (request.grid,)))
+    return blamed(error, places["method"], *named, places=places)
 
 
 def _drawn(curves: TradeOffPair, curve: AbstractTradeOff, points: CurvePoints, tolerance: float) -> ResponseFields:
@@ -155,5 +163,5 @@ CURVES: Final = Computation(
     request_type=CurvesRequest,
     response_type=CurvesResponse,
     function=compute_curves,
-    cost=curves_cost,
+    quote=curves_quote,
 )

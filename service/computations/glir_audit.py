@@ -13,7 +13,7 @@ from api_schemas.glir_audit import GlirAuditRequest, GlirAuditResponse, GlirPara
 from api_schemas.gradients import LARGEST_QUERIES, GradientStep
 from service.computations.abstract import Computation, ResponseFields
 from service.computations.attack_rates import against_theory, measured_roc
-from service.computations.glir_prices import glir_audit_cost
+from service.computations.glir_prices import glir_audit_quote
 from service.computations.glir_upload import GlirUpload, read_glir_upload
 from service.computations.glir_words import SOURCE, THEORY_SOURCE, assumptions, notes, statistic
 from service.computations.numbers import tightness
@@ -178,6 +178,6 @@ GLIR_AUDIT: Final[Computation[AnyGlirRequest, GlirAuditResponse]] = Computation(
     request_type=GlirAuditRequest,
     response_type=GlirAuditResponse,
     function=compute_glir_audit,
-    cost=glir_audit_cost,
+    quote=glir_audit_quote,
     read_archive=read_glir_upload,
 )

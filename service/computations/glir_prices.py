@@ -6,6 +6,7 @@ from typing import Final
 
 from api_schemas.glir_audit import GlirAuditRequest
 from api_schemas.gradients import GradientStep
+from service.computations.abstract import Quote
 from service.computations.glir_upload import GlirUpload
 from service.privacy.audits.glir import P_VALUE_DRAWS
 from service.privacy.audits.glir_theory import LARGEST_GROUPS, LEVELS
@@ -23,8 +24,8 @@ QUERY_COST: Final = 2
 """Of sorting a query and writing it."""
 
 
-def glir_audit_cost(request: GlirAuditRequest | GlirUpload) -> int:
-    """Estimated work in units of about one microsecond of CPU time."""
+def glir_audit_quote(request: GlirAuditRequest | GlirUpload) -> Quote:
+    """What it costs: a worker computes it."""
     isotropic = request.noise_std > 0 and request.noise_covariance == "isotropic"
     if isinstance(request, GlirAuditRequest) and request.simulate is not None:
         shapes = [(request.simulate.queries, request.simulate.dimension, None)] * request.simulate.steps
@@ -37,7 +38,7 @@ def glir_audit_cost(request: GlirAuditRequest | GlirUpload) -> int:
         known = request.has_members
     steps = sum(_step(queries, dimension, background, isotropic) for queries, dimension, background in shapes)
     theory = 2 * LARGEST_GROUPS * LEVELS * TAIL_COST if known else 0
-    return int(BASE_COST + steps + theory + QUERY_COST * shapes[0][0])
+    return Quote(int(BASE_COST + steps + theory + QUERY_COST * shapes[0][0]))
 
 
 def _shape(step: GradientStep) -> tuple[int, int, int | None]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from api_schemas.bounds import Assumption
 from api_schemas.glrt_audit import GlrtAuditRequest, GlrtAuditResponse
-from service.computations.abstract import Computation, ResponseFields
+from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.attack_rates import PowerEnds, against_theory, measured_roc
 from service.computations.numbers import tightness
 from service.privacy.audits.glrt import glrt_power, optimal_power, signal_of, simulated_scores
@@ -76,10 +76,10 @@ def _attack(
     }
 
 
-def glrt_audit_cost(request: GlrtAuditRequest) -> int:
-    """Estimated work in units of about one microsecond of CPU time."""
+def glrt_audit_quote(request: GlrtAuditRequest) -> Quote:
+    """What it costs: a worker computes it."""
     trials = 2 * request.trials * (NORMAL_COST * request.dimension + TRIAL_COST)
-    return int(BASE_COST + trials + CUTOFF_COST * request.cutoffs)
+    return Quote(int(BASE_COST + trials + CUTOFF_COST * request.cutoffs))
 
 
 GLRT_AUDIT: Final = Computation(
@@ -87,5 +87,5 @@ GLRT_AUDIT: Final = Computation(
     request_type=GlrtAuditRequest,
     response_type=GlrtAuditResponse,
     function=compute_glrt_audit,
-    cost=glrt_audit_cost,
+    quote=glrt_audit_quote,
 )

@@ -14,13 +14,14 @@ from api_schemas.membership_conversions import (
     MembershipConversionsResponse,
     PriorOfLargestAdvantageConversion,
 )
-from service.computations.abstract import Computation, ResponseFields
+from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.numbers import enclosed_number, tightness
+from service.computations.prices import INLINE_LIMIT
 from service.privacy.enclosure import Evidence
 from service.privacy.questions import membership_inverse
 from service.privacy.questions.reading import Reading
 
-CONVERSION_COST: Final = 60
+CONVERSION_COST: Final = 100
 NO_EPSILON: Final = "No epsilon keeps it: without any release the prior alone is too large."
 NO_CERTAIN_EPSILON: Final = (
     "No epsilon keeps it, or epsilon 0 does within rounding: (1 - prior)^deletions < confidence."
@@ -38,9 +39,10 @@ def compute_membership_conversions(
     }
 
 
-def membership_conversions_cost(request: MembershipConversionsRequest) -> int:
-    """Estimated work in units of about one microsecond of CPU time."""
-    return CONVERSION_COST * len(request.conversions)
+def membership_conversions_quote(request: MembershipConversionsRequest) -> Quote:
+    """Each has a closed form of constant cost."""
+    cost = CONVERSION_COST * len(request.conversions)
+    return Quote(cost, inline=cost <= INLINE_LIMIT)
 
 
 def _answer(conversion: MembershipConversion) -> ResponseFields:
@@ -104,5 +106,5 @@ MEMBERSHIP_CONVERSIONS: Final = Computation(
     request_type=MembershipConversionsRequest,
     response_type=MembershipConversionsResponse,
     function=compute_membership_conversions,
-    cost=membership_conversions_cost,
+    quote=membership_conversions_quote,
 )

@@ -9,7 +9,7 @@ import numpy as np
 
 from api_schemas.bounds import Assumption
 from api_schemas.pmp_exponential import PmpExponentialRequest, PmpExponentialResponse, sampling_work
-from service.computations.abstract import Computation, ResponseFields
+from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.numbers import enclosed_number, meets, tightness
 from service.computations.pmp_notes import DATA_ARE_A_RANDOM_HALF, DISTINCT_RECORDS, NO_COMPOSITION, NO_CONVERSE
 from service.privacy.enclosure import Enclosure, Evidence
@@ -108,8 +108,8 @@ def compute_pmp_exponential(request: PmpExponentialRequest, digest: str, engine_
     }
 
 
-def pmp_exponential_cost(request: PmpExponentialRequest) -> int:
-    """Estimated work in units of about one microsecond of CPU time."""
+def pmp_exponential_quote(request: PmpExponentialRequest) -> Quote:
+    """What it costs: a worker computes it."""
     objects, points, half = request.object_count, request.point_count, request.data_size
     dimension = len(request.points[0]) if request.points else 1
     cost = FIXED_COST + (LOSS_COST * points + OFFSET_COST) * objects * dimension
@@ -122,7 +122,7 @@ def pmp_exponential_cost(request: PmpExponentialRequest) -> int:
         cost += each * math.comb(points, half) + HALF_SUBSET_COST * objects * 2**half
     elif request.samples:
         cost += ENVELOPE_COST * objects * points + SAMPLING_COST * request.samples * sampling_work(objects, points)
-    return int(cost)
+    return Quote(int(cost))
 
 
 def _scaled(request: PmpExponentialRequest) -> _Scaled:
@@ -225,5 +225,5 @@ PMP_EXPONENTIAL: Final = Computation(
     request_type=PmpExponentialRequest,
     response_type=PmpExponentialResponse,
     function=compute_pmp_exponential,
-    cost=pmp_exponential_cost,
+    quote=pmp_exponential_quote,
 )

@@ -7,7 +7,7 @@ from typing import Final
 
 from api_schemas.bounds import Assumption
 from api_schemas.pmp_finite import PmpFiniteRequest, PmpFiniteResponse
-from service.computations.abstract import Computation, ResponseFields
+from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.numbers import enclosed_number, tightness
 from service.computations.pmp_notes import DATA_ARE_A_RANDOM_HALF, DISTINCT_RECORDS, NO_COMPOSITION, NO_CONVERSE
 from service.privacy.pmp.attacks import success_bound, tight_eta
@@ -68,11 +68,11 @@ def compute_pmp_finite(request: PmpFiniteRequest, digest: str, engine_version: s
     }
 
 
-def pmp_finite_cost(request: PmpFiniteRequest) -> int:
-    """Estimated work in units of about one microsecond of CPU time."""
+def pmp_finite_quote(request: PmpFiniteRequest) -> Quote:
+    """What it costs: a worker computes it."""
     points, outputs = request.points, len(request.probabilities[0])
     numbers = math.comb(points, points // 2) * outputs
-    return int(FIXED_COST + SUM_COST * points * numbers + PAIR_COST * (points // 2) ** 2 * numbers)
+    return Quote(int(FIXED_COST + SUM_COST * points * numbers + PAIR_COST * (points // 2) ** 2 * numbers))
 
 
 PMP_FINITE: Final = Computation(
@@ -80,5 +80,5 @@ PMP_FINITE: Final = Computation(
     request_type=PmpFiniteRequest,
     response_type=PmpFiniteResponse,
     function=compute_pmp_finite,
-    cost=pmp_finite_cost,
+    quote=pmp_finite_quote,
 )

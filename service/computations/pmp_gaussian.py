@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from api_schemas.pmp_gaussian import PmpGaussianParameters, PmpGaussianRequest, PmpGaussianResponse
-from service.computations.abstract import Computation, ResponseFields
+from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.numbers import enclosed_number, tightness
 from service.computations.pmp_gaussian_upload import PmpGaussianUpload, read_pmp_gaussian_upload
 from service.computations.pmp_gaussian_words import SOURCE, WORST_CASE_SOURCE, assumptions, notes
@@ -74,8 +74,8 @@ def compute_pmp_gaussian(request: AnyPmpGaussianRequest, digest: str, engine_ver
     }
 
 
-def pmp_gaussian_cost(request: AnyPmpGaussianRequest) -> int:
-    """Estimated work in units of about one microsecond of CPU time."""
+def pmp_gaussian_quote(request: AnyPmpGaussianRequest) -> Quote:
+    """What it costs: a worker computes it."""
     if isinstance(request, PmpGaussianUpload):
         count, dimension = request.count, request.dimension
     else:
@@ -86,7 +86,7 @@ def pmp_gaussian_cost(request: AnyPmpGaussianRequest) -> int:
     looked_at = pairs * (PAIR_COST + COORDINATE_COST * dimension)
     heavier = 1 + dimension / 200
     solved = EXACT_PAIR_COST * min(pairs * heavier, LARGEST_EXACT_WORK + FIRST_ROWS * count * heavier)
-    return int(BASE_COST + line + READ_COST * count * dimension + looked_at + solved)
+    return Quote(int(BASE_COST + line + READ_COST * count * dimension + looked_at + solved))
 
 
 def _points(request: AnyPmpGaussianRequest) -> FloatArray:
@@ -107,6 +107,6 @@ PMP_GAUSSIAN: Final = Computation(
     request_type=PmpGaussianRequest,
     response_type=PmpGaussianResponse,
     function=compute_pmp_gaussian,
-    cost=pmp_gaussian_cost,
+    quote=pmp_gaussian_quote,
     read_archive=read_pmp_gaussian_upload,
 )

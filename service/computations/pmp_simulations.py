@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from api_schemas.pmp_simulations import PmpSimulationsRequest, PmpSimulationsResponse
-from service.computations.abstract import Computation, ResponseFields
+from service.computations.abstract import Computation, Quote, ResponseFields
 from service.privacy.pmp.exponential_adjacent import enumeration_cost
 from service.privacy.pmp.simulations import (
     SEARCH_STEPS,
@@ -52,8 +52,8 @@ def compute_pmp_simulations(request: PmpSimulationsRequest, digest: str, engine_
     }
 
 
-def pmp_simulations_cost(request: PmpSimulationsRequest) -> int:
-    """Estimated work in units of about one microsecond of CPU time."""
+def pmp_simulations_quote(request: PmpSimulationsRequest) -> Quote:
+    """What it costs: a worker computes it."""
     count = 2 * request.data_size
     each = TRIAL_COST + NUMBER_COST * count * request.dimension
     if request.experiment == "gaussian":
@@ -63,7 +63,7 @@ def pmp_simulations_cost(request: PmpSimulationsRequest) -> int:
         objects = request.objects or 1
         each += SUBSET_COST * (objects + 2) * math.comb(count, request.data_size)
         each += _exact_readings(request) * (EXCHANGE_COST * enumeration_cost(objects, count) + READING_COST)
-    return int(BASE_COST + request.trials * each)
+    return Quote(int(BASE_COST + request.trials * each))
 
 
 def _exact_readings(request: PmpSimulationsRequest) -> int:
@@ -135,5 +135,5 @@ PMP_SIMULATIONS: Final = Computation(
     request_type=PmpSimulationsRequest,
     response_type=PmpSimulationsResponse,
     function=compute_pmp_simulations,
-    cost=pmp_simulations_cost,
+    quote=pmp_simulations_quote,
 )

@@ -4,46 +4,113 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import Final
 
+from api_schemas.mechanisms import MechanismSpec, NoisySgdMechanism, nodes_of
 from api_schemas.quantities import Direction
 from api_schemas.questions import (
+    AdvantageOverPriorQuestion,
     AdvantageQuestion,
     AttackAccuracyQuestion,
+    DeletionCapacityQuestion,
     DeltaQuestion,
     EpsilonQuestion,
     GdpMuQuestion,
+    NegativePredictiveValueQuestion,
     PositivePredictiveValueQuestion,
     QuestionSpec,
+    ReconstructionQuestion,
     TradeOffQuestion,
+    UnlearningGuaranteeQuestion,
 )
-from service.privacy.composition.cost import Prices, Tariff
+from api_schemas.threat_models import MembershipThreatModel, MixtureThreatModel, ThreatModelSpec
+from service.computations.abstract import Quote
+from service.privacy.composition.plan import Plan
+from service.privacy.composition.tariff import Prices, Tariff
 from service.privacy.questions.complement import LARGE_RATE
 
-
-def price(questions: Sequence[QuestionSpec], tariff: Tariff) -> int:
-    """Microseconds of CPU, roughly, and rather too many than too few."""
-    total = _base(tariff, (question.direction for question in questions))
-    for question in questions:
-        total += _price(question, tariff.hull if question.direction == "both" else tariff.directed)
-    return total
+ANSWER: Final = 150
+"""Of looking up what was read, and writing one answer."""
+INLINE_LIMIT: Final = 10_000
+"""Microseconds: what the ceilings of closed forms may come to together for the event loop to read them. Half of what it
+may be held up for, as first readings in a process that has done other things take longer."""
 
 
-def curves_price(directions: Sequence[Direction], points: int, tariff: Tariff) -> int:
+def quote(priced: Sequence[tuple[float, Plan]], beside: float = 0.0) -> Quote:
+    """What readings of these plans cost together, and `beside` them; in the event loop only where all are closed."""
+    cost = math.ceil(math.fsum(each for each, _ in priced) + beside)
+    closed = all(plan.closed for _, plan in priced)
+    _, dearest = max(priced, key=lambda each: each[0])
+    return Quote(cost, inline=closed and cost <= INLINE_LIMIT, engine=dearest.engine)
+
+
+MOST_LOOKED_AT: Final = 600
+"""Mechanisms, adversaries and subpopulations in a description: the parts of longer ones, which are nested deep, take as
+long to make as the event loop may be held up, so that nobody looks at them before a worker does."""
+EXACT_PARTS: Final = 2
+UNSEEN: Final = Quote(5_000_000, engine="unseen")
+
+
+def is_long(mechanism: MechanismSpec, threat_models: Sequence[ThreatModelSpec]) -> bool:
+    """Whether a description has more parts than are looked at for a price."""
+    nodes = nodes_of(mechanism)
+    exact = sum(isinstance(node, NoisySgdMechanism) for node in nodes)  # whose parameters are fractions
+    return len(nodes) + EXACT_PARTS * exact + sum(map(_parts_of, threat_models)) > MOST_LOOKED_AT
+
+
+def _parts_of(threat_model: ThreatModelSpec) -> int:
+    match threat_model:
+        case MixtureThreatModel():
+            return sum(_parts_of(part.threat_model) for part in threat_model.components)
+        case MembershipThreatModel(population=tuple() as population):
+            return len(population)
+        case _:
+            return 1
+
+
+def price(questions: Sequence[QuestionSpec], tariff: Tariff) -> float:
+    """Microseconds of CPU, roughly; of closed forms, at most. Curves keep what was read of them."""
+    total, read = float(ANSWER * len(questions)), set[Direction]()
+    for question in dict.fromkeys(questions):
+        prices = tariff.hull if question.direction == "both" else tariff.directed
+        if _reads_limits(question):
+            total += prices.ratio
+        else:
+            total += _price(question, prices)
+            read.add(question.direction)
+    return total + _base(tariff, read)
+
+
+def curves_price(directions: Sequence[Direction], points: int, tariff: Tariff) -> float:
     """The same for curves, each read at so many points."""
     prices = (tariff.hull if direction == "both" else tariff.directed for direction in directions)
     return _base(tariff, directions) + sum(_list_price(points, each) for each in prices)
 
 
-def _base(tariff: Tariff, directions: Iterable[Direction]) -> int:
+def _base(tariff: Tariff, directions: Iterable[Direction]) -> float:
     asked = set(directions)
-    return tariff.base * (1 if tariff.hull is tariff.directed else 2 if "both" in asked else len(asked))
+    return tariff.base * (1 if tariff.is_one_curve else 2 if "both" in asked else len(asked))
 
 
-def _list_price(points: int, prices: Prices) -> int:
-    return min(prices.spread, prices.point * points) + math.ceil(prices.listed_point * points)
+def _list_price(points: int, prices: Prices) -> float:
+    return min(prices.spread, prices.point * points) + prices.listed_point * points
 
 
-def _price(question: QuestionSpec, prices: Prices) -> int:
+def _reads_limits(question: QuestionSpec) -> bool:
+    """Whether nothing but extreme likelihood ratios are read: without a rate, or at one where nobody is called what the
+    value is about.
+    """
+    match question:
+        case PositivePredictiveValueQuestion() | NegativePredictiveValueQuestion():
+            nobody = 0 if isinstance(question, PositivePredictiveValueQuestion) else 1
+            return question.false_positive_rate in (None, nobody) or question.prior in (0, 1)
+        case AdvantageOverPriorQuestion() | DeletionCapacityQuestion() | UnlearningGuaranteeQuestion():
+            return True
+        case _:
+            return False
+
+
+def _price(question: QuestionSpec, prices: Prices) -> float:
     match question:
         case TradeOffQuestion():
             return _list_price(len(question.false_positive_rates), prices)
@@ -53,9 +120,11 @@ def _price(question: QuestionSpec, prices: Prices) -> int:
             return prices.epsilon
         case DeltaQuestion() | AdvantageQuestion():
             return prices.profile
+        case ReconstructionQuestion():
+            return prices.point if question.candidates is None else 2 * prices.point
         case AttackAccuracyQuestion():
             return prices.profile if question.false_positive_rate is None else prices.point
-        case PositivePredictiveValueQuestion(side="at_least"):
-            return prices.complement if (question.false_positive_rate or 1) < LARGE_RATE else 2 * prices.point
+        case PositivePredictiveValueQuestion(side="at_least", false_positive_rate=float() as rate):
+            return prices.complement if rate < LARGE_RATE and 1 - (1 - rate) != rate else 2 * prices.point
         case _:
             return prices.point

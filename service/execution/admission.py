@@ -18,22 +18,20 @@ COST_UNITS_PER_SECOND = 1_000_000
 class Admission:
     """Costs are work units of about one microsecond of CPU time.
 
-    Work up to `inline_cost_limit` runs in the event loop, up to `max_cost` in a worker process, above it is refused.
-    As many computations run in workers as there are workers; of the others, `queue_limit` may wait, and none that
-    would wait longer than `queue_wait_limit_seconds` by the estimates before it. Clients have their turns one after
-    another; in a full queue a client that has less than another takes the other's last place.
+    Work up to `max_cost` runs in a worker process, above it is refused; what the event loop may compute itself never
+    comes here. As many computations run in workers as there are workers; of the others, `queue_limit` may wait, and
+    none that would wait longer than `queue_wait_limit_seconds` by the estimates before it. Clients have their turns one
+    after another; in a full queue a client that has less than another takes the other's last place.
     """
 
     def __init__(
         self,
         *,
-        inline_cost_limit: int,
         max_cost: int,
         worker_count: int,
         queue_limit: int,
         queue_wait_limit_seconds: float,
     ) -> None:
-        self._inline_cost_limit = inline_cost_limit
         self._max_cost = max_cost
         self._worker_count = worker_count
         self._queue_limit = queue_limit
@@ -47,11 +45,10 @@ class Admission:
         """Computations that run in a worker or wait for one."""
         return len(self._running) + len(self._queue)
 
-    def runs_inline(self, cost: int) -> bool:
-        """Whether work of this cost may run in the event loop. Raises ComputeBudgetExceeded above the budget."""
+    def check(self, cost: int) -> None:
+        """Raises ComputeBudgetExceeded above the budget."""
         if cost > self._max_cost:
             raise ComputeBudgetExceeded(cost, self._max_cost)
-        return cost <= self._inline_cost_limit
 
     @asynccontextmanager
     async def place(self, client: str, cost: int) -> AsyncGenerator[None]:

@@ -17,6 +17,11 @@ from service.computations.digest import digest as request_digest
 FIELD: Final = "digits"
 
 
+def entries_of(computation: str) -> str:
+    """Under which name the memory keeps the entries that name ground truths."""
+    return f"{computation}:digits"
+
+
 def question_digest(resource: str, engine_version: str, request: BaseModel) -> str:
     """The digest of a request whatever its digits: the name of its entry."""
     return _digest_at(resource, engine_version, request, None)

@@ -10,26 +10,25 @@ from typing import Any, Literal, final
 
 from pydantic import BaseModel
 
-from service.computations.abstract import Computation
+from service.computations.abstract import Computation, Quote
 from service.computations.digest import digest as request_digest
 from service.computations.violations import is_violation
-from service.execution.admission import COST_UNITS_PER_SECOND, Admission
+from service.execution.admission import Admission
 from service.execution.client import LOCAL, Client
-from service.execution.errors import ClientGone, ComputeBudgetExceeded, QueueFull
-from service.execution.leases import Lease, RedisLeases
-from service.execution.precision import entry, named_digest, question_digest
+from service.execution.corrections import Corrections
+from service.execution.errors import ClientGone, ComputeBudgetExceeded, OutOfTime, QueueFull
+from service.execution.leases import Lease
+from service.execution.precision import entries_of, entry, named_digest, question_digest
 from service.execution.redis_link import RedisAway
 from service.execution.request_body import parse_request
-from service.execution.result_cache import InMemoryResultCache, RedisResultCache
+from service.execution.result_cache import InMemoryResultCache
+from service.execution.shared_results import SharedResults
 from service.execution.turns import Turns
 from service.execution.worker import Computed, compute_body
 from service.execution.worker_pool import WorkerPool
 from service.telemetry.metrics import CacheOutcome, Metrics
 
 AnyComputation = Computation[Any, Any]
-
-FIRST_POLL_SECONDS = 0.005
-LONGEST_POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,25 +39,6 @@ class Answer:
     body: bytes
     cache: CacheOutcome
     compute_seconds: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SharedResults:
-    """What processes share through Redis: results of computations that cost `cost_floor` or more.
-
-    Dear work waits up to `dear_timeout_seconds` for an answer of Redis, but not for longer than it would compute
-    itself.
-    """
-
-    cache: RedisResultCache
-    leases: RedisLeases
-    cost_floor: int
-    longest_lease_seconds: float
-    dear_timeout_seconds: float
-
-    def timeout_seconds(self, cost: int) -> float:
-        """How long work of this cost waits for one answer."""
-        return min(self.dear_timeout_seconds, cost / COST_UNITS_PER_SECOND)
 
 
 @dataclass(eq=False, slots=True)
@@ -90,6 +70,7 @@ class ComputationRunner:
         self._pool = pool
         self._admission = admission
         self._metrics = metrics
+        self._corrections = Corrections(metrics)
         self._largest_known_bodies = known_bodies
         self._known_bodies: OrderedDict[tuple[str, bytes], str] = OrderedDict()
         self._flights: dict[str, Flight] = {}
@@ -120,16 +101,17 @@ class ComputationRunner:
         if body is not None:
             answer = Answer(digest, body, "memory")
         else:
-            cost = computation.cost(request)
-            precise = await self._more_precise(computation, request, cost)
+            quote = self._quote(computation, request)
+            precise = await self._more_precise(computation, request, quote)
             if precise is not None:
                 answer = precise
-            elif self._is_cheap(cost):
+            elif quote.inline:
                 # No wait between lookup and store (but for ground truths): equal requests cannot overlap.
                 computed = self._compute_inline(computation, request, digest)
-                answer = self._computed(computation, request, digest, computed, cost)
+                answer = self._computed(computation, request, digest, computed, quote)
             else:
-                answer = await self._join_flight(computation, request, digest, cost, client)
+                self._check(computation, quote)
+                answer = await self._join_flight(computation, request, digest, quote, client)
         self._metrics.result(computation.name, answer.cache)
         return answer
 
@@ -143,16 +125,16 @@ class ComputationRunner:
                 return body
         return None
 
-    async def _more_precise(self, computation: AnyComputation, request: BaseModel, cost: int) -> Answer | None:
+    async def _more_precise(self, computation: AnyComputation, request: BaseModel, quote: Quote) -> Answer | None:
         """A stored ground truth with more digits than the request asks for."""
         digits = computation.digits(request)
         if digits is None:
             return None
         name, question = computation.name, question_digest(computation.name, self._engine_version, request)
-        found = self._memory.lookup(_entries_of(computation), question)
-        shared = self._shared_for(cost)
+        found = self._memory.lookup(entries_of(computation.name), question)
+        shared = self._shared_for(quote)
         if found is None and shared is not None:
-            found = await shared.cache.ground_truth_entry(name, question, shared.timeout_seconds(cost))
+            found = await shared.cache.ground_truth_entry(name, question, shared.timeout_seconds(quote.cost))
         digest = None if found is None else named_digest(found, name, self._engine_version, request, digits)
         if digest is None:
             return None
@@ -162,7 +144,7 @@ class ComputationRunner:
         if shared is None:
             return None
         try:
-            body = await shared.cache.fetch(name, digest, shared.timeout_seconds(cost))
+            body = await shared.cache.fetch(name, digest, shared.timeout_seconds(quote.cost))
         except RedisAway:
             return None
         if body is None:
@@ -170,23 +152,32 @@ class ComputationRunner:
         self._memory.put(name, digest, body)
         return Answer(digest, body, "redis")
 
-    def _shared_for(self, cost: int) -> SharedResults | None:
+    def _shared_for(self, quote: Quote) -> SharedResults | None:
         """What results of this cost share; None for cheap ones, for which asking costs as much as computing.
 
         They are not written either: a flood of them would drive dear results out of a Redis that is full.
         """
-        return None if self._shared is None or cost < self._shared.cost_floor else self._shared
+        if self._shared is None or quote.inline or quote.cost < self._shared.cost_floor:
+            return None
+        return self._shared
 
-    def _is_cheap(self, cost: int) -> bool:
+    def _quote(self, computation: AnyComputation, request: BaseModel) -> Quote:
         try:
-            inline = self._admission.runs_inline(cost)
+            return computation.quote(request)
+        except Exception as error:
+            self._failed(computation, error)
+            raise
+
+    def _check(self, computation: AnyComputation, quote: Quote) -> None:
+        """Raises ComputeBudgetExceeded for what surely exceeds the limits."""
+        try:
+            self._admission.check(self._corrections.refused_at(computation.name, quote.engine, quote.cost))
         except ComputeBudgetExceeded:
             self._metrics.rejected("budget")
             raise
-        return inline and self._shared_for(cost) is None
 
     async def _join_flight(
-        self, computation: AnyComputation, request: BaseModel, digest: str, cost: int, client: Client
+        self, computation: AnyComputation, request: BaseModel, digest: str, quote: Quote, client: Client
     ) -> Answer:
         """Of equal requests under way, the first computes; all get its answer or its error.
 
@@ -196,7 +187,7 @@ class ComputationRunner:
         is_first = flight is None
         if flight is None:
             flight = Flight(
-                asyncio.get_running_loop().create_task(self._fly(computation, request, digest, cost, client))
+                asyncio.get_running_loop().create_task(self._fly(computation, request, digest, quote, client))
             )
             self._flights[digest] = flight
             flight.task.add_done_callback(lambda task: self._land(digest, task))
@@ -228,55 +219,22 @@ class ComputationRunner:
             task.exception()  # retrieved, also when every client has gone
 
     async def _fly(
-        self, computation: AnyComputation, request: BaseModel, digest: str, cost: int, client: Client
+        self, computation: AnyComputation, request: BaseModel, digest: str, quote: Quote, client: Client
     ) -> Answer:
         lease: Lease | None = None
-        shared = self._shared_for(cost)
-        inline = self._admission.runs_inline(cost)
+        shared = self._shared_for(quote)
         if shared is not None:
-            found = await self._ask_others(shared, computation, digest, cost, takes_lease=not inline)
+            found = await shared.result_or_lease(computation.name, digest, quote.cost)
             if isinstance(found, bytes):
                 self._memory.put(computation.name, digest, found)
                 return Answer(digest, found, "redis")
             lease = found
         try:
-            if inline:
-                await self._turns.turn()
-                computed = self._compute_inline(computation, request, digest)
-            else:
-                computed = await self._compute_in_worker(computation, request, digest, cost, client)
-            return self._computed(computation, request, digest, computed, cost)
+            computed = await self._compute_in_worker(computation, request, digest, quote, client)
+            return self._computed(computation, request, digest, computed, quote)
         finally:
             if shared is not None and lease is not None:
                 shared.leases.release(lease)
-
-    async def _ask_others(
-        self, shared: SharedResults, computation: AnyComputation, digest: str, cost: int, *, takes_lease: bool
-    ) -> bytes | Lease | None:
-        """The result from Redis; else the lease to compute it; None when Redis is away or the wait was too long."""
-        seconds = min(2 + 4 * cost / COST_UNITS_PER_SECOND, shared.longest_lease_seconds)
-        timeout = shared.timeout_seconds(cost)
-        loop = asyncio.get_running_loop()
-        give_up, pause = loop.time() + seconds, FIRST_POLL_SECONDS
-        try:  # one late answer is all that a request waits for
-            body = await shared.cache.fetch(computation.name, digest, timeout)
-            if body is not None or not takes_lease:
-                return body
-            while loop.time() < give_up:
-                lease = await shared.leases.acquire(digest, seconds, timeout)
-                # Asked after the lease: a holder stores its result before it gives the lease back.
-                body = await shared.cache.fetch(computation.name, digest, timeout)
-                if body is not None:
-                    if lease is not None:
-                        shared.leases.release(lease)
-                    return body
-                if lease is not None:
-                    return lease
-                await asyncio.sleep(pause)
-                pause = min(1.6 * pause, LONGEST_POLL_SECONDS)
-        except RedisAway:
-            pass
-        return None
 
     def _compute_inline(self, computation: AnyComputation, request: BaseModel, digest: str) -> Computed:
         try:
@@ -288,20 +246,24 @@ class ComputationRunner:
         return computed
 
     async def _compute_in_worker(
-        self, computation: AnyComputation, request: BaseModel, digest: str, cost: int, client: Client
+        self, computation: AnyComputation, request: BaseModel, digest: str, quote: Quote, client: Client
     ) -> Computed:
+        expected = self._corrections.expected(computation.name, quote.engine, quote.cost)
         try:
-            async with self._admission.place(client.key, cost):
+            async with self._admission.place(client.key, expected):
                 self._metrics.queue_depth.set(self._admission.admitted)
                 computed = await self._pool.compute(computation, request, digest, self._engine_version)
         except QueueFull:
             self._metrics.rejected("queue")
             raise
         except Exception as error:
+            if isinstance(error, OutOfTime):
+                self._corrections.measured(computation.name, quote.engine, quote.cost, error.limit_seconds)
             self._failed(computation, error)
             raise
         finally:
             self._metrics.queue_depth.set(self._admission.admitted)
+        self._corrections.measured(computation.name, quote.engine, quote.cost, computed.cpu_seconds)
         self._count(computation, request, "worker", computed)
         return computed
 
@@ -317,16 +279,16 @@ class ComputationRunner:
         self._metrics.violated(int(is_violation(error)))
 
     def _computed(
-        self, computation: AnyComputation, request: BaseModel, digest: str, computed: Computed, cost: int
+        self, computation: AnyComputation, request: BaseModel, digest: str, computed: Computed, quote: Quote
     ) -> Answer:
-        shared = self._shared_for(cost)
+        shared = self._shared_for(quote)
         self._memory.put(computation.name, digest, computed.body)
         digits = computation.digits(request)
         if digits is not None:
             # Nothing as precise was found, so this answer is the best that is known.
             question = question_digest(computation.name, self._engine_version, request)
             named = entry(digest, digits)
-            self._memory.put(_entries_of(computation), question, named)
+            self._memory.put(entries_of(computation.name), question, named)
             if shared is not None:
                 shared.cache.put_ground_truth(computation.name, digest, computed.body, question, named)
         elif shared is not None:
@@ -337,8 +299,3 @@ class ComputationRunner:
         if len(self._known_bodies) >= self._largest_known_bodies:
             self._known_bodies.popitem(last=False)
         self._known_bodies[key] = digest
-
-
-def _entries_of(computation: AnyComputation) -> str:
-    """Under which name the memory keeps the entries that name ground truths."""
-    return f"{computation.name}:digits"

@@ -49,6 +49,8 @@ class Metrics:
         unread = "Computations ended because no client waited for them any more."
         self._abandoned = counter("abandoned_total", unread)
         early = "Worker processes that ended before their time."
+        worth = "CPU that computations took over what was quoted, by engine: a mean that forgets, within 1/8 and 8."
+        self._price_ratios = gauge("price_ratio", worth, ("computation", "engine"))
         self._worker_losses = counter("worker_losses_total", early, ("reason",))
         self.queue_depth = gauge("queue_depth", "Computations that run in a worker process or wait for one.")
 
@@ -91,6 +93,10 @@ class Metrics:
             child = self._computation_seconds.labels(computation, mechanism, place)
             self._computation_histograms[computation, mechanism, place] = child
         child.observe(seconds)
+
+    def price_ratio(self, computation: str, engine: str, ratio: float) -> None:
+        """What prices of an engine are worth by now. Both labels are names of ours."""
+        self._price_ratios.labels(computation, engine).set(ratio)
 
     def failed(self, computation: str, error: Exception) -> None:
         """One computation raised. The label is the class of the error: a closed set, as classes are."""

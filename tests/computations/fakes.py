@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import pytest
 
-from service.privacy.composition import choose
+from service.privacy.composition import engines as composition_engines
 from service.privacy.composition.options import EngineOptions
 from service.privacy.enclosure import Bounds, Enclosure, Evidence, FloatArray
 from service.privacy.errors import NumericalFailure, UnsupportedCombination
@@ -98,7 +98,7 @@ class FakeEngines:
 
         return engine
 
-    def table(self) -> dict[str, choose.Engine]:
+    def table(self) -> dict[str, composition_engines.Build]:
         """discretised fails when read, saddlepoint covers nothing, clt has a smaller mu than the others."""
         return {
             "discretised": self._engine("discretised", Evidence.CERTIFIED, Failing, 1.0),
@@ -116,7 +116,7 @@ def _nothing(steps: Steps, sensitivity: float, options: EngineOptions) -> NoRetu
 
 @pytest.fixture
 def engines(monkeypatch: pytest.MonkeyPatch) -> FakeEngines:
-    """The engines behind the table of `choose`, replaced."""
+    """The engines that can be asked for by name, replaced."""
     fakes = FakeEngines()
-    monkeypatch.setattr(choose, "_OTHER_ENGINES", fakes.table())
+    monkeypatch.setattr(composition_engines, "BUILDERS", fakes.table())
     return fakes

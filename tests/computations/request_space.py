@@ -1,4 +1,4 @@
-"""Random bodies of `POST /v1/bounds` over the whole space that the contract allows, corners included, by seed."""
+"""Random bodies of requests over the whole space that the contract allows, corners included, by seed."""
 
 from __future__ import annotations
 
@@ -184,3 +184,41 @@ def body(random: Generator) -> Spec:
         if found["method"] == "monte_carlo":
             found["samples"], found["seed"] = 2000, 1
     return found
+
+
+def _several(random: Generator) -> Spec:
+    """One mechanism asked many things: a few different ones, or as many as there may be."""
+    found = body(random)
+    if random.uniform() < 0.8:
+        found["questions"] += [question(random) for _ in range(random.integers(1, 8))]
+    else:
+        kind = str(random.choice(list(QUESTIONS)))
+        found["questions"] = [_direction(random, {"type": kind, **QUESTIONS[kind](random)}) for _ in range(256)]
+    return found
+
+
+def _curves(random: Generator) -> Spec:
+    """A body of `POST /v1/curves`."""
+    found = body(random)
+    method = found.pop("method", "auto")
+    del found["questions"]
+    return {
+        **found,
+        "threat_models": [found.pop("threat_model", {"type": "worst_case"})],
+        "methods": ["auto" if method == "all" else method],
+        "directions": [str(random.choice(["add", "remove", "both"]))],
+        "grid": {
+            "spacing": "log_mirrored",
+            "smallest": 10.0 ** -int(random.integers(1, 30)),
+            "largest": 0.5,
+            "count": int(random.choice([10, 100, 1000, 5000])),
+        },
+    }
+
+
+def any_request(random: Generator) -> tuple[str, Spec]:
+    """The name of a computation, `bounds` or `curves`, and a body for it."""
+    kind = random.uniform()
+    if kind < 0.08:
+        return "curves", _curves(random)
+    return "bounds", _several(random) if kind < 0.2 else body(random)

@@ -264,13 +264,13 @@ def test_parameters_of_an_archive_are_checked_like_those_of_json(change: dict[st
 
 def test_prices_grow_with_the_work_and_allocate_nothing() -> None:
     def price(**fields: Any) -> int:
-        return GLIR_AUDIT.cost(GlirAuditRequest.model_validate({"batch_size": 9, **fields}))
+        return GLIR_AUDIT.quote(GlirAuditRequest.model_validate({"batch_size": 9, **fields})).cost
 
     small = price(simulate={"dimension": 10, "queries": 100})
     assert price(simulate={"dimension": 10, "queries": 800_000}) > 10 * small
-    assert GLIR_AUDIT.cost(read_glir_upload(archived(gradients()))) == price(**_tuples(as_json(gradients())))
+    assert GLIR_AUDIT.quote(read_glir_upload(archived(gradients()))).cost == price(**_tuples(as_json(gradients())))
     large = GlrtAuditRequest(noise_multiplier=1.0, queries=1, dimension=10**6, trials=1000)
-    assert GLRT_AUDIT.cost(large) > 10**7
+    assert GLRT_AUDIT.quote(large).cost > 10**7
 
 
 def _tuples(value: Any) -> Any:

@@ -327,15 +327,15 @@ def test_replace_one_halves_the_noise() -> None:
 
 
 def test_the_function_can_be_named_to_another_process() -> None:
-    for function in (BOUNDS.function, BOUNDS.cost):
+    for function in (BOUNDS.function, BOUNDS.quote):
         assert getattr(importlib.import_module(function.__module__), function.__name__) is function
 
 
 def test_the_price_is_known_without_doing_the_work() -> None:
     run = {"type": "dpsgd", "sigma": 20.0, "q": 1e-3, "steps": 10**12}
-    cheap = BOUNDS.cost(request(GAUSSIAN, {"type": "advantage"}))
-    dear = BOUNDS.cost(request(run, {"type": "advantage"}))
-    dearer = BOUNDS.cost(request(run, *[{"type": "trade_off", "false_positive_rates": [0.1] * 1000}] * 2))
+    cheap = BOUNDS.quote(request(GAUSSIAN, {"type": "advantage"})).cost
+    dear = BOUNDS.quote(request(run, {"type": "advantage"})).cost
+    dearer = BOUNDS.quote(request(run, *[{"type": "trade_off", "false_positive_rates": [0.1] * 1000}] * 2)).cost
     assert 0 < cheap < dear < dearer
     assert isinstance(dearer, int)
 
@@ -350,5 +350,5 @@ def test_what_is_dear_has_its_price() -> None:
         {"type": "trade_off", "fpr": [0.1]},
     ):
         add, both = ({**question, "direction": direction} for direction in ("add", "both"))
-        assert BOUNDS.cost(request(run, both)) > 3 * BOUNDS.cost(request(run, add))
-        assert BOUNDS.cost(request(full, both)) == BOUNDS.cost(request(full, add))
+        assert BOUNDS.quote(request(run, both)).cost > 3 * BOUNDS.quote(request(run, add)).cost
+        assert BOUNDS.quote(request(full, both)).cost == BOUNDS.quote(request(full, add)).cost

@@ -189,7 +189,7 @@ def test_what_stands_beside_the_curves() -> None:
 
 def test_the_price_counts_curves_and_points() -> None:
     def cost(**more: Any) -> int:
-        return CURVES.cost(request(RUN, **more))
+        return CURVES.quote(request(RUN, **more)).cost
 
     few, many = {"grid": {"count": 100}}, {"grid": {"count": 10_000}}
     assert cost(**few) < cost(**few, directions=["add", "remove"]) < cost(**few, directions=["both"])
@@ -200,5 +200,5 @@ def test_the_price_counts_curves_and_points() -> None:
 
 
 def test_the_function_can_be_named_to_another_process() -> None:
-    for function in (CURVES.function, CURVES.cost):
+    for function in (CURVES.function, CURVES.quote):
         assert getattr(importlib.import_module(function.__module__), function.__name__) is function

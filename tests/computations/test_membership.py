@@ -137,10 +137,15 @@ def test_a_record_added_or_removed_is_covered_where_batches_have_a_fixed_size() 
     ],
 )
 def test_what_is_refused_says_where(mechanism: dict[str, Any], more: dict[str, Any], pointer: str) -> None:
-    assert BOUNDS.cost(request(mechanism, **more)) > 0  # what has a price is refused by what knows the place
-    with pytest.raises(UnsupportedCombination) as caught:
-        answered(request(mechanism, **more))
-    assert caught.value.pointer == pointer
+    def served(asked: BoundsRequest) -> None:
+        """As the service does: what has a price is refused by the engine."""
+        assert BOUNDS.quote(asked).cost > 0
+        answered(asked)
+
+    for serve in (served, answered):
+        with pytest.raises(UnsupportedCombination) as caught:
+            serve(request(mechanism, **more))
+        assert caught.value.pointer == pointer
 
 
 @pytest.mark.parametrize(
@@ -179,5 +184,5 @@ def test_curves_are_drawn_with_the_worst_case() -> None:
 
 def test_nothing_dear_looks_cheap() -> None:
     sampled = RUN | {"dataset_size": 48_000, "steps": 1200}
-    prices = [BOUNDS.cost(request(mechanism)) for mechanism in (RUN, sampled)]
+    prices = [BOUNDS.quote(request(mechanism)).cost for mechanism in (RUN, sampled)]
     assert prices[0] < 1_000_000 < prices[1]

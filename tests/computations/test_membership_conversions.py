@@ -101,7 +101,10 @@ def test_answers_keep_the_order_and_do_not_depend_on_each_other() -> None:
     for conversion, answer in zip(conversions, response.answers, strict=True):
         assert compute(conversion).answers == (answer,)
     asked = request(*conversions)
-    assert MEMBERSHIP_CONVERSIONS.cost(asked) == len(conversions) * MEMBERSHIP_CONVERSIONS.cost(request(conversions[0]))
+    assert (
+        MEMBERSHIP_CONVERSIONS.quote(asked).cost
+        == len(conversions) * MEMBERSHIP_CONVERSIONS.quote(request(conversions[0])).cost
+    )
 
 
 @pytest.mark.parametrize(

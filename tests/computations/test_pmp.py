@@ -16,7 +16,7 @@ from api_schemas.pmp_exponential import PmpExponentialRequest, PmpExponentialRes
 from api_schemas.pmp_finite import PmpFiniteRequest, PmpFiniteResponse
 from api_schemas.problems import field_errors
 from service.computations.abstract import Computation
-from service.computations.pmp_exponential import PMP_EXPONENTIAL, pmp_exponential_cost
+from service.computations.pmp_exponential import PMP_EXPONENTIAL, pmp_exponential_quote
 from service.computations.pmp_finite import PMP_FINITE
 from service.privacy.errors import OutOfDomain
 
@@ -128,7 +128,7 @@ def test_losses_are_distances_that_were_computed_before() -> None:
 
 def test_a_sensitivity_that_the_losses_exceed_is_outside_the_domain() -> None:
     request = PmpExponentialRequest.model_validate_json(json.dumps(LOSSES | {"sensitivity": 0.5}))
-    for refuse in (pmp_exponential_cost, lambda asked: PMP_EXPONENTIAL.body(asked, DIGEST, "v")):
+    for refuse in (pmp_exponential_quote, lambda asked: PMP_EXPONENTIAL.body(asked, DIGEST, "v")):
         with pytest.raises(OutOfDomain) as caught:
             refuse(request)
         assert caught.value.pointer == "/sensitivity"
@@ -197,14 +197,14 @@ def test_the_default_samples_are_filled_in_and_affordable() -> None:
     assert 100 <= (many.samples or 0) < 2000
     huge = PmpExponentialRequest.model_validate_json(json.dumps(crowd(1000, objects=100)))
     assert (huge.samples, huge.seed) == (0, None)
-    assert pmp_exponential_cost(many) < 12_000_000
+    assert pmp_exponential_quote(many).cost < 12_000_000
     enumerated = PmpExponentialRequest.model_validate_json(json.dumps(crowd(14)))
     assert (enumerated.samples, enumerated.seed, enumerated.enumerates) == (None, None, True)
 
 
 def test_prices_grow_with_what_is_asked() -> None:
     def price(**changes: Any) -> int:
-        return pmp_exponential_cost(PmpExponentialRequest.model_validate_json(json.dumps(changes)))
+        return pmp_exponential_quote(PmpExponentialRequest.model_validate_json(json.dumps(changes))).cost
 
     assert price(**LINE) < 8_000
     assert price(**crowd(12)) < price(**crowd(14)) < price(**crowd(16, exact=True)) < price(**crowd(17, exact=True))

@@ -28,7 +28,7 @@ def test_requests_are_answered_or_refused(seed: int) -> None:
         sent = body(np.random.default_rng([seed, index]))
         try:
             request = BoundsRequest.model_validate_json(json.dumps(sent))
-            if BOUNDS.cost(request) > DEAREST:
+            if BOUNDS.quote(request).cost > DEAREST:
                 continue
             written = BOUNDS.body(request, "", "")
         except ValidationError:

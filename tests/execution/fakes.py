@@ -11,21 +11,22 @@ from typing import Any, Literal
 from prometheus_client import CollectorRegistry
 
 from api_schemas.base import Request, Response
-from service.computations.abstract import Computation
+from service.computations.abstract import Computation, Quote
 from service.computations.violations import note
 from service.execution.admission import Admission
 from service.execution.leases import RedisLeases
 from service.execution.redis_link import RedisLink
 from service.execution.result_cache import InMemoryResultCache, RedisResultCache
-from service.execution.runner import ComputationRunner, SharedResults
+from service.execution.runner import ComputationRunner
 from service.execution.seals import Seals
+from service.execution.shared_results import SharedResults
 from service.execution.worker_pool import WorkerPool
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import NumericalFailure, OutOfDomain
 from service.telemetry.metrics import Metrics
 
 ENGINE_VERSION = "1"
-INLINE, DEAR = 100, 50_000
+INLINE, LARGEST_INLINE, DEAR = 100, 8_000, 50_000
 
 
 class FakeMechanism(Request):
@@ -75,8 +76,8 @@ def compute_fake(request: FakeRequest, digest: str, engine_version: str) -> dict
     return {"digest": digest, "engine_version": engine_version, "value": request.amount}
 
 
-def cost_of_fake(request: FakeRequest) -> int:
-    return request.cost
+def quote_of_fake(request: FakeRequest) -> Quote:
+    return Quote(request.cost, inline=request.cost <= LARGEST_INLINE)
 
 
 def digits_of_fake(request: FakeRequest) -> int | None:
@@ -88,7 +89,7 @@ FAKE = Computation(
     request_type=FakeRequest,
     response_type=FakeResponse,
     function=compute_fake,
-    cost=cost_of_fake,
+    quote=quote_of_fake,
     digits=digits_of_fake,
 )
 
@@ -129,7 +130,6 @@ def make_runner(
     metrics: Metrics, pool: WorkerPool, shared: SharedResults | None = None, **limits: Any
 ) -> ComputationRunner:
     arguments: dict[str, Any] = {
-        "inline_cost_limit": 8_000,
         "max_cost": 1_000_000,
         "worker_count": pool.worker_count,
         "queue_limit": 2,

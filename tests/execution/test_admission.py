@@ -13,7 +13,6 @@ from service.execution.errors import ComputeBudgetExceeded, QueueFull
 
 def make_admission(worker_count: int = 2, queue_limit: int = 3, queue_wait_limit_seconds: float = 100.0) -> Admission:
     return Admission(
-        inline_cost_limit=8_000,
         max_cost=1_000_000,
         worker_count=worker_count,
         queue_limit=queue_limit,
@@ -23,12 +22,10 @@ def make_admission(worker_count: int = 2, queue_limit: int = 3, queue_wait_limit
 
 def test_the_limits_are_the_last_that_is_allowed() -> None:
     admission = make_admission()
-    assert admission.runs_inline(0)
-    assert admission.runs_inline(8_000)
-    assert not admission.runs_inline(8_001)
-    assert not admission.runs_inline(1_000_000)
+    admission.check(0)
+    admission.check(1_000_000)
     with pytest.raises(ComputeBudgetExceeded) as raised:
-        admission.runs_inline(1_000_001)
+        admission.check(1_000_001)
     assert (raised.value.estimate, raised.value.limit) == (1_000_001, 1_000_000)
 
 

@@ -67,10 +67,10 @@ async def test_fewer_digits_are_answered_from_more(metrics: Metrics, tmp_path: P
 async def test_answers_in_doubles_have_no_digits(metrics: Metrics, link: RedisLink, redis_url: str) -> None:
     pool, shared = make_pool(metrics), make_shared(link, metrics)
     runner = make_runner(metrics, pool, shared)
-    plain = await runner.run(FAKE, FakeRequest(amount=2.0))
+    plain = await runner.run(FAKE, FakeRequest(amount=2.0, cost=DEAR))
     await shared.cache.settle()
     with redis.Redis.from_url(redis_url) as client:
-        assert client.get(question_key(FakeRequest(amount=2.0))) is None
+        assert client.get(question_key(FakeRequest(amount=2.0, cost=DEAR))) is None
         assert 0 < client.ttl(f"privacy_bounds:result:fake:{plain.digest}") <= 60
     await pool.close()
 
@@ -102,7 +102,7 @@ async def test_an_altered_entry_is_a_miss_and_is_replaced(
     forty, few = (FakeRequest(digits=digits, cost=DEAR, log=str(log), amount=3.0) for digits in (40, 25))
     shared = make_shared(link, metrics)
     stored = await make_runner(metrics, pool, shared).run(FAKE, forty)
-    other = await make_runner(metrics, pool, shared).run(FAKE, FakeRequest(digits=40, amount=4.0))
+    other = await make_runner(metrics, pool, shared).run(FAKE, FakeRequest(digits=40, amount=4.0, cost=DEAR))
     await shared.cache.settle()
     with redis.Redis.from_url(redis_url) as client:
         client.set(

@@ -355,7 +355,7 @@ async def test_a_request_waits_for_one_late_answer_only(own_redis: RedisServer, 
     assert own_redis.process is not None
     os.kill(own_redis.process.pid, signal.SIGSTOP)
     try:
-        assert (await runner.run(FAKE, FakeRequest(amount=1.0))).cache == "computed"
+        assert (await runner.run(FAKE, FakeRequest(amount=1.0, cost=DEAR))).cache == "computed"
         assert counted(metrics, 'privacy_bounds_redis_failures_total{operation="get"}') == 1
         assert counted(metrics, 'privacy_bounds_redis_failures_total{operation="lease"}') == 0
     finally:

@@ -79,9 +79,9 @@ def test_premises_say_what_the_answers_rest_on() -> None:
 @pytest.mark.parametrize("spec", [gaussian(1.0), sampled(0.1, gaussian(1.0)), gaussian(1e4), SEVENTY])
 def test_prices_are_those_of_what_is_read(spec: dict[str, Any]) -> None:
     mechanism = built(spec)
-    exact = Glrt(dimension=10).tariff(mechanism)
-    assert exact.hull.epsilon >= exact.directed.epsilon > WorstCase().tariff(mechanism).directed.epsilon
-    fresh = Glrt(dimension=10, unknown_direction="fresh_each_step").tariff(mechanism, "discretised")
+    exact = Glrt(dimension=10).plan(mechanism).tariff
+    assert exact.hull.epsilon >= exact.directed.epsilon > WorstCase().plan(mechanism).tariff.directed.epsilon
+    fresh = Glrt(dimension=10, unknown_direction="fresh_each_step").plan(mechanism, "discretised").tariff
     assert fresh.directed.epsilon > exact.directed.epsilon
 
 

@@ -12,8 +12,8 @@ import pytest
 from flint import acb, arb, ctx
 from scipy.special import ndtri
 
+from service.privacy.composition.approximation_tariff import ground_truth_reading
 from service.privacy.composition.choose import pair
-from service.privacy.composition.cost import ground_truth_cost
 from service.privacy.composition.ground_truth import _guides, _pair
 from service.privacy.composition.ground_truth_line import BallLine, GroundTruthRun
 from service.privacy.composition.ground_truth_step import ExactStep, Nodes, SampledGaussianBalls
@@ -256,14 +256,13 @@ def test_equal_laws_are_exact() -> None:
     assert (curve.power_at(0.25).lower, curve.power_at(0.25).upper) == (0.25, 0.25)
 
 
-def test_cost_counts_readings_digits_and_hardness() -> None:
+def test_a_reading_costs_more_for_digits_and_for_hard_lines() -> None:
     easy, hard = (built(spec).elementary_steps() for spec in (C1, dpsgd(0.4, 1e-3, 10)))
-    assert ground_truth_cost(easy, 50, 1) > ground_truth_cost(easy, 25, 1)
-    assert ground_truth_cost(easy, 25, 3) == 3 * ground_truth_cost(easy, 25, 1)
-    assert ground_truth_cost(hard, 25, 1) > ground_truth_cost(easy, 25, 1)
-    assert ground_truth_cost(built(gaussian(1.0)).elementary_steps(), 25, 1) < ground_truth_cost(easy, 25, 1)
+    assert ground_truth_reading(easy, 1.0, 50) > ground_truth_reading(easy, 1.0, 25)
+    assert ground_truth_reading(hard, 1.0, 25) > ground_truth_reading(easy, 1.0, 25)
+    assert ground_truth_reading(built(gaussian(1.0)).elementary_steps(), 1.0, 25) < ground_truth_reading(easy, 1.0, 25)
     longer = built(dpsgd(1.0, 0.01, 2000)).elementary_steps()
-    assert ground_truth_cost(longer, 25, 1) == ground_truth_cost(easy, 25, 1)
+    assert ground_truth_reading(longer, 1.0, 25) == ground_truth_reading(easy, 1.0, 25)
 
 
 def test_small_and_large_exponents_cost_digits_of_their_own_only() -> None:

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.privacy.composition.choose import METHODS
-from service.privacy.composition.cost import tariff
+from service.privacy.composition.choose import METHODS, plan
 from service.privacy.enclosure import Evidence
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
 from service.privacy.mechanisms.catalogue import MECHANISMS
@@ -205,13 +204,13 @@ def test_an_unknown_relation_is_refused() -> None:
 
 
 def test_cost_depends_on_parts_not_on_steps() -> None:
-    run = tariff(built(dpsgd(1.0, 0.01, 1_000)))
-    assert tariff(built(dpsgd(1.0, 0.01, 1_001))) == run
-    assert tariff(built(gaussian(1.0))).base < tariff(built(sampled(0.5, gaussian(1.0)))).base < run.base
-    mixed = tariff(built(composed(*(dpsgd(1.0 + part / 256, 0.01, 1_000) for part in range(256)))))
+    run = plan(built(dpsgd(1.0, 0.01, 1_000))).tariff
+    assert plan(built(dpsgd(1.0, 0.01, 1_001))).tariff == run
+    assert plan(built(gaussian(1.0))).tariff.base < plan(built(sampled(0.5, gaussian(1.0)))).tariff.base < run.base
+    mixed = plan(built(composed(*(dpsgd(1.0 + part / 256, 0.01, 1_000) for part in range(256))))).tariff
     assert mixed.base > run.base
     assert mixed.directed.point > run.directed.point
-    rare = tariff(built(dpsgd(1.0, 1e-5, 1_000)))
+    rare = plan(built(dpsgd(1.0, 1e-5, 1_000))).tariff
     assert rare.directed.point > run.directed.point
 
 

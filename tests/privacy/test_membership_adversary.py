@@ -11,7 +11,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from service.privacy.composition.cost import tariff
+from service.privacy.composition.choose import plan
 from service.privacy.composition.options import EngineOptions
 from service.privacy.conversions import gaussian_step_mu
 from service.privacy.enclosure import Bounds, Enclosure, Evidence
@@ -434,9 +434,9 @@ def test_prices_rise_with_the_work() -> None:
         sgd(400, 48_000, steps=1200),
         sgd(400, 48_000, steps=1200, noise_std=1.0, max_grad_norm=1.0),
     )
-    prices = [MEMBERSHIP.tariff(run).directed.point for run in runs]
+    prices = [MEMBERSHIP.plan(run).tariff.directed.point for run in runs]
     assert prices == sorted(prices)
-    assert Membership(population="chi_square").tariff(sgd()).directed.point > 10 * prices[0]
+    assert Membership(population="chi_square").plan(sgd()).tariff.directed.point > 10 * prices[0]
 
 
 def test_runs_of_gaussian_steps_are_priced_as_the_runs_they_are() -> None:
@@ -449,16 +449,19 @@ def test_runs_of_gaussian_steps_are_priced_as_the_runs_they_are() -> None:
         ),
         steps=100,
     )
-    one = Membership(step_curve="gaussian").tariff(run)
-    assert one.directed.point == tariff(same, "contour").directed.point
+    one = Membership(step_curve="gaussian").plan(run).tariff
+    assert one.directed.point == plan(same, "contour").tariff.directed.point
     shares = (Subpopulation(weight=0.5, susceptibility=0.03), Subpopulation(weight=0.5, susceptibility=183.0))
-    mixed = Membership(step_curve="gaussian", population=shares).tariff(run)
+    mixed = Membership(step_curve="gaussian", population=shares).plan(run).tariff
     assert mixed.directed.point > 10 * one.directed.point
 
 
 def test_the_price_of_a_profile_covers_the_search_for_a_crossing() -> None:
     """Where neither curve rules the crossing takes dozens of points of both."""
     noisy = sgd(16, 20, dimension=4, noise_std=2e-3, max_grad_norm=18.0)
-    alone, beside = MEMBERSHIP.tariff(replace(noisy, noise_std=0.0)).directed, MEMBERSHIP.tariff(noisy).directed
+    alone, beside = (
+        MEMBERSHIP.plan(replace(noisy, noise_std=0.0)).tariff.directed,
+        MEMBERSHIP.plan(noisy).tariff.directed,
+    )
     assert beside.profile > 20 * alone.point
     assert beside.epsilon > beside.profile

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 from mpmath import mpf
 
-from service.privacy.composition.choose import pair
-from service.privacy.composition.cost import tariff
+from service.privacy.composition.choose import pair, plan
 from service.privacy.composition.options import EngineOptions
 from service.privacy.enclosure import Bounds, Evidence
 from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
@@ -344,10 +343,10 @@ def test_engines_and_relations_reach_the_components() -> None:
 
 def test_a_mixture_costs_what_its_parts_do_and_the_search() -> None:
     parts = [gaussian(1.0 + 0.1 * part) for part in range(4)]
-    two, four = (tariff(built(mixture(*((1 / n, part) for part in parts[:n])))) for n in (2, 4))
-    assert two.directed.point > 10 * tariff(built(parts[0])).directed.point
+    two, four = (plan(built(mixture(*((1 / n, part) for part in parts[:n])))).tariff for n in (2, 4))
+    assert two.directed.point > 10 * plan(built(parts[0])).tariff.directed.point
     assert four.directed.point == 2 * two.directed.point
     assert two.hull is two.directed
-    run = tariff(built(mixture((0.5, dpsgd(1.0, 0.01, 1000)), (0.5, gaussian(1.0)))))
+    run = plan(built(mixture((0.5, dpsgd(1.0, 0.01, 1000)), (0.5, gaussian(1.0))))).tariff
     assert run.hull.point > run.directed.point > two.directed.point
-    assert tariff(built(mixture((1.0, gaussian(1.0))))) == tariff(built(gaussian(1.0)))
+    assert plan(built(mixture((1.0, gaussian(1.0))))).tariff == plan(built(gaussian(1.0))).tariff

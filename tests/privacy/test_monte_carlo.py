@@ -13,10 +13,11 @@ from scipy import stats
 
 from api_schemas.questions import QuestionSpec
 from service.privacy.composition import choose
+from service.privacy.composition.approximation_tariff import monte_carlo
 from service.privacy.composition.drawn_lattice import DrawnLaw, repeated_law
 from service.privacy.composition.draws import Draws
 from service.privacy.composition.loss_law import ComposedLoss
-from service.privacy.composition.monte_carlo import TailProfile, monte_carlo_cost
+from service.privacy.composition.monte_carlo import TailProfile
 from service.privacy.composition.options import EngineOptions
 from service.privacy.composition.step_loss_laws import laplace_loss, sampled_gaussian_loss, two_point_loss
 from service.privacy.enclosure import Evidence
@@ -253,9 +254,20 @@ def test_options_outside_their_domain(options: EngineOptions) -> None:
 
 def test_cost_rises_with_steps_and_samples() -> None:
     runs = [built(spec).elementary_steps() for spec in (gaussian(1.0), dpsgd(1.0, 0.1, 10), dpsgd(1.0, 0.1, 10**9))]
-    costs = [[monte_carlo_cost(run, samples) for samples in (10**3, 10**5, 10**7)] for run in runs]
+    costs = [[monte_carlo(run, 1.0, samples).base for samples in (10**3, 10**5, 10**7)] for run in runs]
     assert (np.diff(costs, axis=0) > 0).all()
     assert (np.diff(costs, axis=1) > 0).all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_losses_whose_squares_are_no_doubles_are_drawn(seed: int) -> None:
+    """The width of their law is found, and next to nothing can be told from them."""
+    random = np.random.default_rng(seed)
+    rate, noise = 10 ** random.uniform(-300, -155), 10 ** random.uniform(-0.5, 15)
+    options = EngineOptions(samples=1_000)
+    curve = choose.pair(built(dpsgd(noise, rate, int(random.integers(1, 40)))), "monte_carlo", 1.0, options).add
+    delta = curve.profile_at(0.0)
+    assert 0 <= delta.lower <= delta.upper < 0.05
 
 
 LAWS = {

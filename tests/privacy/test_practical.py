@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.privacy.composition import cost
+from service.privacy.composition.closed_form_tariff import ONE_SHAPE
 from service.privacy.enclosure import Enclosure
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
 from service.privacy.questions import membership, profile
@@ -154,12 +154,12 @@ def numbers(curve: AbstractTradeOff, epsilon: float) -> list[Enclosure]:
 
 def test_there_is_one_method() -> None:
     model, mechanism = practical(1.0), built(PURE)
-    assert set(model.curves_by_method(mechanism, ("closed_form", "contour", "clt"))) == {"closed_form"}
+    assert set(model.plans(mechanism, ("closed_form", "contour", "clt"))) == {"closed_form"}
     with pytest.raises(UnsupportedCombination) as caught:
         model.curves(mechanism, "discretised")
     assert caught.value.field == "method"
-    assert model.tariff(built(dpsgd(1.0, 0.1, 10))) is cost.SAME_BOTH_WAYS
-    assert model.tariff(mechanism).directed.profile > cost.SAME_BOTH_WAYS.directed.profile
+    assert model.plan(built(dpsgd(1.0, 0.1, 10))).tariff is ONE_SHAPE
+    assert model.plan(mechanism).tariff.directed.profile > ONE_SHAPE.directed.profile
 
 
 @pytest.mark.parametrize("prior", [0.0, 0.1, math.nextafter(0.5, 0), math.nextafter(0.5, 1), 1.0])

@@ -37,7 +37,7 @@ MOST_CONNECTIONS = Settings().max_connections
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
     """One worker, and everything is dear."""
     limits = {"receive_timeout_seconds": "2", "send_timeout_seconds": "2", "log_level": "error"}
-    workers = {"worker_count": "1", "inline_cost_limit": "0"}
+    workers = {"worker_count": "1"}
     with served(tmp_path_factory.mktemp("server"), **limits, **workers) as client:
         client.get("/livez")
         yield client

@@ -136,7 +136,7 @@ def workers_of(client: httpx2.Client) -> list[psutil.Process]:
 
 def test_dear_work_runs_in_a_process_that_may_die(tmp_path: Path) -> None:
     """Everything is dear here. A real SIGKILL costs one request at most; the next one is answered."""
-    with served(tmp_path, inline_cost_limit="0", worker_count="1") as client:
+    with served(tmp_path, worker_count="1") as client:
         assert client.get("/readyz").status_code == 200
         [worker] = workers_of(client)
         first = client.post("/v1/bounds", json=DPSGD)
@@ -149,7 +149,7 @@ def test_dear_work_runs_in_a_process_that_may_die(tmp_path: Path) -> None:
 
 
 def test_a_time_limit_is_a_problem_and_the_service_goes_on(tmp_path: Path) -> None:
-    with served(tmp_path, inline_cost_limit="0", worker_count="1", time_limit_seconds="0.000001") as client:
+    with served(tmp_path, worker_count="1", time_limit_seconds="0.000001") as client:
         late = client.post("/v1/bounds", json=curve_of(10_000))
         assert (late.status_code, late.json()["type"]) == (504, "/problems/out-of-time")
         assert client.get("/livez").status_code == 200

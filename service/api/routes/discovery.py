@@ -8,6 +8,7 @@ from api_schemas.catalogue import CatalogueResponse
 from api_schemas.catalogue import catalogue as catalogue_of
 from api_schemas.operations import REQUEST_LIMITS, LimitsResponse, VersionResponse
 from service.api.dependencies import UsedServices
+from service.computations.prices import INLINE_LIMIT
 from service.engine_version import ENGINE_VERSION
 
 router = APIRouter(tags=["discovery"])
@@ -30,7 +31,7 @@ async def limits(services: UsedServices) -> LimitsResponse:
         body_bytes=settings.max_body_bytes,
         upload_bytes=settings.max_upload_bytes,
         cost=settings.max_cost,
-        inline_cost=settings.inline_cost_limit,
+        inline_cost=INLINE_LIMIT,
         time_limit_seconds=settings.time_limit_seconds,
         memory_bytes=settings.worker_memory_limit_bytes,
         queued_computations=settings.queue_limit,

@@ -8,6 +8,7 @@ function of what an attacker sees. How far D is from the sum of the losses S is 
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from typing import final
 
@@ -60,7 +61,8 @@ class DrawnLaw:
         means = np.array([law.cumulants(0)[0], law.cumulants(1)[0]])
         outside = np.full(2, DISTRIBUTION_ERROR + (0.0 if law.largest == high else cut))
         # What lies beyond the last cell moves the mean by at most its mass times about the range.
-        return DrawnLaw(low, step, masses, means - masses @ points, step * step / 4, outside)
+        proxy = max(step * step / 4, sys.float_info.min) if step > 0 else 0.0  # a square that is no double is less
+        return DrawnLaw(low, step, masses, means - masses @ points, proxy, outside)
 
     def plus(self, other: DrawnLaw, trim: float) -> DrawnLaw:
         """The law of the sum, on the coarser of both lattices or one coarser still."""
@@ -142,7 +144,7 @@ def _range(law: LossLaw, cut: float) -> tuple[float, float]:
         return law.smallest, law.largest
     # H1 exceeds H0. Go up in doubling steps until its tail is small, then halve the bracket.
     low = high = max(law.smallest, 0.0)
-    width = math.sqrt(law.cumulants(1)[1])
+    width = max(math.sqrt(law.cumulants(1)[1]), -law.smallest)  # squares of a weak loss are no doubles
     while 1 - float(law.distribution(np.array([high]), 1)[0]) > cut:
         low, high, width = high, high + width, 2 * width
     for _ in range(20):

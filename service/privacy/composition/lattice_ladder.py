@@ -159,7 +159,7 @@ def _aligned(atoms: list[Atoms], spacing: float) -> float:
     if len(sizes) == 0:
         short = 2.0 ** (math.floor(math.log2(spacing)) - 20)
         return math.floor(spacing / short) * short
-    first = math.ceil(sizes[-1] / spacing)
+    first = math.ceil(float(sizes[-1]) / spacing)
     # Spread out: short distances come near to multiples only where the spacing changes by as much as they need.
     spread: FloatArray = np.linspace(first, max(1.5 * first, first + 2), _ATOM_CHOICES)
     multiples: FloatArray = np.round(spread)

@@ -11,12 +11,12 @@ from typing import Final, Protocol, final
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.composition.draws import CHUNK, Draws
+from service.privacy.composition.draws import Draws
 from service.privacy.composition.loss_law import ComposedLoss
 from service.privacy.composition.options import EngineOptions
 from service.privacy.enclosure import Bounds, Enclosure, Evidence, FloatArray
 from service.privacy.errors import OutOfDomain
-from service.privacy.mechanisms.abstract import GaussianPart, Steps
+from service.privacy.mechanisms.abstract import Steps
 from service.privacy.numerics import binomial
 from service.privacy.numerics.distribution_band import DistributionBand, IntArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
@@ -34,15 +34,6 @@ OF_A_BAND: Final = 4
 """The bands of the draws under either hypothesis, and as much for single numbers."""
 ROUNDS = 11
 """Each divides the bracket of an epsilon by 32."""
-
-
-def monte_carlo_cost(steps: Steps, samples: int) -> float:
-    """Microseconds of CPU for the draws of both hypotheses; the first reading pays for them."""
-    laws = [count for step, count in steps if not isinstance(step.part(1.0), GaussianPart)]
-    tables = sum(25_000 * (count.bit_length() + count.bit_count()) for count in laws)
-    chunks = math.ceil(samples / CHUNK)
-    bands = 300 * math.sqrt(samples)
-    return 2_000 + tables + bands + 2 * len(laws) * 20_000 * chunks + 2 * samples * (0.15 + 0.03 * len(steps))
 
 
 def monte_carlo_pair(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:

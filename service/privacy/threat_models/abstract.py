@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from service.privacy.composition.cost import Tariff
 from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
+from service.privacy.composition.plan import Plan
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.trade_off.pair import TradeOffPair
@@ -32,34 +32,34 @@ class AbstractThreatModel(ABC):
     type: ClassVar[str]
 
     @abstractmethod
+    def plan(
+        self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
+    ) -> Plan:
+        """The pair of curves of the whole mechanism against this attacker, by the given or the best engine: enclosures
+        of the worst case over everything that mechanism and premises leave open (`trade_off/pair.py`); and the prices
+        of their readings. Nothing is allocated in proportion to step counts.
+
+        Raises UnsupportedCombination for a mechanism (field `mechanism`) or a method (field `method`) it does not
+        cover, here or when the curves are made.
+        """
+
     def curves(
         self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
     ) -> TradeOffPair:
-        """The pair of curves of the whole mechanism against this attacker, by the given or the best engine: enclosures
-        of the worst case over everything that mechanism and premises leave open (`trade_off/pair.py`). Raises
-        UnsupportedCombination for a mechanism (field `mechanism`) or a method (field `method`) it does not cover.
-        """
+        """The curves of the `plan`."""
+        return self.plan(mechanism, method, options).curves
 
-    def curves_by_method(
+    def plans(
         self, mechanism: AbstractMechanism, methods: Sequence[str], options: EngineOptions = DEFAULT_OPTIONS
-    ) -> dict[str, TradeOffPair]:
-        """The same by each of the methods that can serve the mechanism, in their order.
-
-        Cheap: engines say what they cannot serve when curves are asked for, and work when these are read.
-        """
-        found: dict[str, TradeOffPair] = {}
+    ) -> dict[str, Plan]:
+        """The plans by each of the methods that can serve the mechanism, in their order."""
+        found: dict[str, Plan] = {}
         for method in methods:
             try:
-                found[method] = self.curves(mechanism, method, options)
+                found[method] = self.plan(mechanism, method, options)
             except UnsupportedCombination:
                 continue
         return found
-
-    @abstractmethod
-    def tariff(
-        self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
-    ) -> Tariff:
-        """The prices of readings of `curves`; nothing is allocated in proportion to step counts."""
 
     @abstractmethod
     def worst_case(self, mechanism: AbstractMechanism) -> WorstCase | None:

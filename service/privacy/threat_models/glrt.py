@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, Final, Literal, final
 
 from typing_extensions import override
 
-from service.privacy.composition.cost import Tariff
 from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
+from service.privacy.composition.plan import Plan
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.domain import DIMENSION, check_fields
@@ -16,7 +16,6 @@ from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.threat_models.abstract import AbstractThreatModel, Premise
-from service.privacy.threat_models.glrt_cost import EXACT, glrt_tariff
 from service.privacy.threat_models.glrt_step import (
     SAMPLED_SOURCE,
     GlrtStep,
@@ -26,6 +25,7 @@ from service.privacy.threat_models.glrt_step import (
     no_engine,
     noncentrality_of,
 )
+from service.privacy.threat_models.glrt_tariff import glrt_tariff
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.pair import TradeOffPair
 
@@ -65,9 +65,9 @@ class Glrt(AbstractThreatModel):
             raise OutOfDomain("unknown_direction", self.unknown_direction, f"one of {', '.join(DIRECTIONS)}")
 
     @override
-    def curves(
+    def plan(
         self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
-    ) -> TradeOffPair:
+    ) -> Plan:
         steps = self._steps(mechanism)
         if self._composes(steps, method):
             return _composed(steps, method, options)
@@ -81,21 +81,12 @@ class Glrt(AbstractThreatModel):
         known = ("auto", "closed_form") if sampled else ("auto", "closed_form", "clt")
         if method not in known:
             raise no_engine(f"{method} for glrt", known)
+        tariff = glrt_tariff(steps, method)
         if sampled:
-            return steps[0][0].curves(1.0)
-        noncentrality = noncentrality_of(steps)
-        return (limit_curves if method == "clt" else exact_curves)(self.dimension, noncentrality)
-
-    @override
-    def tariff(
-        self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
-    ) -> Tariff:
-        del options
-        try:
-            steps = self._steps(mechanism)
-        except UnsupportedCombination:
-            return EXACT  # `curves` refuses it, and says why
-        return glrt_tariff(steps, "discretised" if self._composes(steps, method) else method)
+            return Plan("closed_form", tariff, lambda: steps[0][0].curves(1.0))
+        if method == "clt":
+            return Plan("clt", tariff, lambda: limit_curves(self.dimension, noncentrality_of(steps)))
+        return Plan("closed_form", tariff, lambda: exact_curves(self.dimension, noncentrality_of(steps)))
 
     @override
     def worst_case(self, mechanism: AbstractMechanism) -> WorstCase:
@@ -148,15 +139,19 @@ class Glrt(AbstractThreatModel):
         return tuple(found)
 
 
-def _composed(steps: GlrtSteps, method: str, options: EngineOptions) -> TradeOffPair:
+def _composed(steps: GlrtSteps, method: str, options: EngineOptions) -> Plan:
     """Steps with unrelated directions, by the engine that composes curves."""
     if method not in ("auto", "discretised"):
         raise no_engine(f"{method} for several steps with fresh_each_step", ("auto", "discretised"))
-    from service.privacy.composition.discretised import discretised_pair
-
     options = replace(options, relative_tolerance=max(options.relative_tolerance, COMPOSED_TOLERANCE))
-    found = discretised_pair(tuple(steps), 1.0, options)
-    return replace(found, source=f"{SAMPLED_SOURCE}; {found.source}", notes=(NO_BOUND, *found.notes))
+
+    def build() -> TradeOffPair:
+        from service.privacy.composition.discretised import discretised_pair
+
+        found = discretised_pair(tuple(steps), 1.0, options)
+        return replace(found, source=f"{SAMPLED_SOURCE}; {found.source}", notes=(NO_BOUND, *found.notes))
+
+    return Plan("discretised", glrt_tariff(steps, "discretised"), build)
 
 
 def _count(steps: GlrtSteps) -> int:

@@ -8,26 +8,23 @@ from typing import Annotated, ClassVar, Final, Literal, final
 
 from typing_extensions import override
 
-from service.privacy.composition.cost import Tariff, mixed_tariff, tariff
 from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
+from service.privacy.composition.plan import Plan, mixed_plan
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.domain import SUSCEPTIBILITY, WEIGHT, check_fields
 from service.privacy.mechanisms.mixture import WEIGHT_SUM_TOLERANCE
-from service.privacy.threat_models import membership_cost, membership_premises
+from service.privacy.threat_models import membership_premises, membership_tariff
 from service.privacy.threat_models.abstract import AbstractThreatModel, Premise
+from service.privacy.threat_models.harder_tariff import harder_tariff
 from service.privacy.threat_models.membership_run import (
     CLOSED_FORM,
-    CONTOUR,
-    DISCRETISED,
     Composition,
     MembershipRun,
     StepCurve,
-    curves_of,
     engine_of,
-    gaussian_run,
+    plan_of,
     run_of,
-    step_mu_of,
 )
 from service.privacy.threat_models.susceptibilities import CELLS, FEW_CELLS, chi_square_population
 from service.privacy.threat_models.worst_case import WorstCase
@@ -102,19 +99,23 @@ class Membership(AbstractThreatModel):
             raise OutOfDomain("population", float(total), "subpopulations whose weights sum to 1 (within 1e-12)")
 
     @override
-    def curves(
+    def plan(
         self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
-    ) -> TradeOffPair:
+    ) -> Plan:
         run = run_of(mechanism)
         engine = engine_of(run, self.step_curve, self.composition)
         if method not in ("auto", engine):
             reason = f"this adversary's curve of such a run is known by {engine} alone."
             raise UnsupportedCombination("method", f"method {method}", reason, ("auto", engine))
-        pair = self._relaxed(run, options)
+        own = self._relaxed(run, options)
         if self._beats_worst_case(run):
-            return replace(pair, notes=(*pair.notes, NOTHING_HIDDEN))
-        worst = WORST_CASE.curves(mechanism, "auto", options)
-        return harder_of(pair, worst, BOTH_HOLD, BRACKET)
+            return replace(own, build=lambda: replace(own.curves, notes=(*own.curves.notes, NOTHING_HIDDEN)))
+        worst = WORST_CASE.plan(mechanism, "auto", options)
+
+        def build() -> TradeOffPair:
+            return harder_of(own.curves, worst.curves, BOTH_HOLD, BRACKET)
+
+        return Plan(engine, harder_tariff(own.tariff, worst.tariff), build)
 
     def _beats_worst_case(self, run: MembershipRun) -> bool:
         """Whether it is known to, at every rate: where batches are seen, no composition of sampled steps has more power
@@ -122,7 +123,7 @@ class Membership(AbstractThreatModel):
         """
         return run.mechanism.shows_batches and (self.composition == "exact" or not run.is_sampled)
 
-    def _relaxed(self, run: MembershipRun, options: EngineOptions) -> TradeOffPair:
+    def _relaxed(self, run: MembershipRun, options: EngineOptions) -> Plan:
         """The curves of this adversary alone."""
         if self.population is None:
             return self._against(run, run.susceptibility, options)
@@ -134,69 +135,43 @@ class Membership(AbstractThreatModel):
             shares[part.susceptibility] = shares.get(part.susceptibility, Fraction(0)) + Fraction(part.weight) / total
         return self._mixed(run, shares, options)
 
-    def _against(self, run: MembershipRun, susceptibility: float, options: EngineOptions) -> TradeOffPair:
-        return curves_of(run, susceptibility, self.step_curve, self.composition, options)
+    def _against(self, run: MembershipRun, susceptibility: float, options: EngineOptions) -> Plan:
+        return plan_of(run, susceptibility, self.step_curve, self.composition, options)
 
-    def _mixed(self, run: MembershipRun, shares: dict[float, Fraction], options: EngineOptions) -> TradeOffPair:
+    def _mixed(self, run: MembershipRun, shares: dict[float, Fraction], options: EngineOptions) -> Plan:
         options = options.for_parts(len(shares))
-        pairs = [self._against(run, susceptibility, options) for susceptibility in shares]
-        return pairs[0] if len(pairs) == 1 else mixed(list(shares.values()), pairs, MIXED, MIX_REASON)
+        priced = self._against(run, max(shares), options)  # one for all: there may be a thousand
+        if len(shares) == 1:
+            return priced
 
-    def _bracketed(self, run: MembershipRun, options: EngineOptions) -> TradeOffPair:
-        population = chi_square_population(run.mechanism.dimension, self._cells(run))
+        def build() -> TradeOffPair:
+            pairs = [self._against(run, susceptibility, options).curves for susceptibility in shares]
+            return mixed(list(shares.values()), pairs, MIXED, MIX_REASON)
+
+        return mixed_plan([priced] * len(shares), build)
+
+    def _bracketed(self, run: MembershipRun, options: EngineOptions) -> Plan:
+        engine = engine_of(run, self.step_curve, self.composition)
         options = replace(options, relative_tolerance=max(options.relative_tolerance, POPULATION_TOLERANCE))
+        tariff = membership_tariff.law_of_susceptibilities(closed=engine == CLOSED_FORM)
+        return Plan(engine, tariff, lambda: self._between(run, options, few=engine != CLOSED_FORM))
+
+    def _between(self, run: MembershipRun, options: EngineOptions, *, few: bool) -> TradeOffPair:
+        """The mixtures of the lower and of the upper ends of intervals of susceptibilities."""
+        population = chi_square_population(run.mechanism.dimension, FEW_CELLS if few else CELLS)
         none = Fraction(0)
         susceptibilities = sorted({*population.below, *population.above})
-        pairs = [self._against(run, susceptibility, options) for susceptibility in susceptibilities]
+        pairs = [self._against(run, susceptibility, options).curves for susceptibility in susceptibilities]
         add = BracketedMixture(
             [
                 Part(pair.add, population.below.get(susceptibility, none), population.above.get(susceptibility, none))
                 for susceptibility, pair in zip(susceptibilities, pairs, strict=True)
             ],
-            *(LOOSELY if self._cells(run) == FEW_CELLS else CLOSELY),
+            *(LOOSELY if few else CLOSELY),
         )
         note = BRACKETED.format(cells=len(population.below))
         source, notes = f"{MIXED}; {pairs[0].source}", (*pairs[0].notes, note)
         return TradeOffPair(add, add.reversed(), source, notes, bracket=brackets_of(pairs))
-
-    def _cells(self, run: MembershipRun) -> int:
-        return CELLS if engine_of(run, self.step_curve, self.composition) == CLOSED_FORM else FEW_CELLS
-
-    @override
-    def tariff(
-        self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
-    ) -> Tariff:
-        try:
-            run = run_of(mechanism)
-        except UnsupportedCombination:
-            return membership_cost.WHOLE  # `curves` refuses it, and says why
-        engine = engine_of(run, self.step_curve, self.composition)
-        own = self._relaxed_tariff(run, engine, options)
-        if self._beats_worst_case(run):
-            return own
-        worst = WORST_CASE.tariff(mechanism, "auto", options)
-        return membership_cost.beside_worst_case(own, worst, on_lattices=engine == DISCRETISED)
-
-    def _relaxed_tariff(self, run: MembershipRun, engine: str, options: EngineOptions) -> Tariff:
-        if self.population is None:
-            return self._tariff_of_one(run, engine, run.susceptibility, options)
-        if self.population == "chi_square":
-            return membership_cost.law_of_susceptibilities(closed=engine == CLOSED_FORM)
-        options = options.for_parts(len(self.population))
-        susceptibilities = {part.susceptibility for part in self.population}
-        parts = [self._tariff_of_one(run, engine, known, options) for known in susceptibilities]
-        return parts[0] if len(parts) == 1 else mixed_tariff(parts)
-
-    def _tariff_of_one(self, run: MembershipRun, engine: str, susceptibility: float, options: EngineOptions) -> Tariff:
-        """Of the curve against one susceptibility."""
-        if engine == DISCRETISED:
-            return membership_cost.lattices(options.relative_tolerance)
-        if engine == CONTOUR:
-            run_of_steps = gaussian_run(run, step_mu_of(run, susceptibility))
-            return membership_cost.contours(tariff(run_of_steps, CONTOUR, options))
-        if self.step_curve == "gaussian" or self.composition != "exact":
-            return membership_cost.GAUSSIAN
-        return membership_cost.SAMPLED_ONCE if run.is_sampled else membership_cost.WHOLE
 
     @override
     def worst_case(self, mechanism: AbstractMechanism) -> WorstCase:

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Final, Literal
 
 from service.privacy.composition.options import EngineOptions
+from service.privacy.composition.plan import Plan
 from service.privacy.conversions import effective_batch_size, gaussian_step_mu, limit_mu
 from service.privacy.enclosure import Enclosure
 from service.privacy.errors import UnsupportedCombination
@@ -17,6 +18,7 @@ from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.noisy_sgd import NoisySgd
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.mechanisms.repeated import Repeated
+from service.privacy.threat_models import membership_tariff
 from service.privacy.threat_models.membership_step import SOURCE, MembershipStep, full_batches
 from service.privacy.trade_off.approximate import Approximate
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
@@ -32,6 +34,7 @@ LATTICE_TOLERANCE: Final = 1e-5
 """Relative width to which steps are composed on lattices at best: every node needs tails of two chi-square laws."""
 LARGEST_MU: Final = 1e6
 """Beyond it everything is revealed."""
+LARGEST_SUSCEPTIBILITY: Final = 1e150
 GAUSSIAN_STEP: Final = "Leemann et al. 2023 (Gaussian membership inference privacy), Corollary 5.1"
 LIMIT: Final = "Lemma 5.1 (Equation 10)"
 SQUARES: Final = "D.3 (with the squares under its root)"
@@ -103,57 +106,86 @@ def step_mu_of(run: MembershipRun, susceptibility: float) -> float:
     return gaussian_step_mu(run.mechanism.dimension, susceptibility if known else 0.0, effective)
 
 
-def curves_of(
+def plan_of(
     run: MembershipRun, susceptibility: float, step_curve: StepCurve, composition: Composition, options: EngineOptions
-) -> TradeOffPair:
+) -> Plan:
     """The curves of a run against a record of this susceptibility."""
+    engine = engine_of(run, step_curve, composition)
+    if engine == DISCRETISED:
+        options = replace(options, relative_tolerance=max(options.relative_tolerance, LATTICE_TOLERANCE))
+        tariff = membership_tariff.lattices(options.relative_tolerance)
+        return Plan(engine, tariff, lambda: _on_lattices(run, susceptibility, options))
     if composition == "exact" and step_curve == "chi_square":
-        return _exact(run, susceptibility, options)
-    step_mu = step_mu_of(run, susceptibility)
-    if composition == "exact":
-        return _composed_gaussians(run, step_mu, options)
-    return _approximated(run, step_mu, composition)
+        tariff = membership_tariff.SAMPLED_ONCE if run.is_sampled else membership_tariff.WHOLE
+        return Plan(engine, tariff, lambda: _exact(run, susceptibility))
+    if composition != "exact":
+        return Plan(engine, membership_tariff.GAUSSIAN, lambda: _approximated(run, susceptibility, composition))
+    if run.is_sampled:
+        return _composed_gaussians(run, susceptibility, options)
+    return Plan(
+        engine,
+        membership_tariff.GAUSSIAN,
+        lambda: _gaussian(math.sqrt(run.steps) * step_mu_of(run, susceptibility), GAUSSIAN_STEP),
+    )
 
 
-def _exact(run: MembershipRun, susceptibility: float, options: EngineOptions) -> TradeOffPair:
+def _exact(run: MembershipRun, susceptibility: float) -> TradeOffPair:
     dimension, effective, steps = run.mechanism.dimension, run.effective_batch_size, run.steps
     if not run.is_sampled:
         curve = full_batches(dimension, susceptibility, effective, steps)
         reason = "closed_form: statistics of steps on the whole data set add up to one with a chi-square law."
         return TradeOffPair(curve, curve.reversed(), SOURCE, (reason,))
+    # A batch that is the record alone reveals it once it is drawn.
     rate = run.mechanism.sample_rate
-    if effective == 1 or math.isinf(susceptibility) or steps == 1:
-        # A batch that is the record alone reveals it once it is drawn.
-        ever = rate if steps == 1 else -math.expm1(steps * math.log1p(-rate))
-        add = SampledAdd(full_batches(dimension, susceptibility, effective, 1), ever)
-        return TradeOffPair(add, add.reversed(), SOURCE, ("closed_form: a single sampled step has an exact curve.",))
+    ever = rate if steps == 1 else -math.expm1(steps * math.log1p(-rate))
+    add = SampledAdd(full_batches(dimension, susceptibility, effective, 1), ever)
+    return TradeOffPair(add, add.reversed(), SOURCE, ("closed_form: a single sampled step has an exact curve.",))
+
+
+def _on_lattices(run: MembershipRun, susceptibility: float, options: EngineOptions) -> TradeOffPair:
+    if math.isinf(susceptibility):
+        return _exact(run, susceptibility)
     from service.privacy.composition.discretised import discretised_pair
 
+    dimension, effective = run.mechanism.dimension, run.effective_batch_size
     full_batches(dimension, susceptibility, effective, 1)  # refuses what is too large before any work
     step = MembershipStep(
-        dimension=dimension, susceptibility=susceptibility, effective_batch_size=effective, sample_rate=rate
+        dimension=dimension,
+        susceptibility=susceptibility,
+        effective_batch_size=effective,
+        sample_rate=run.mechanism.sample_rate,
     )
-    tolerance = max(options.relative_tolerance, LATTICE_TOLERANCE)
-    pair = discretised_pair(((step, steps),), 1.0, replace(options, relative_tolerance=tolerance))
+    pair = discretised_pair(((step, run.steps),), 1.0, options)
     return replace(pair, source=f"{SOURCE}; {pair.source}")
 
 
-def _composed_gaussians(run: MembershipRun, step_mu: float, options: EngineOptions) -> TradeOffPair:
-    if not run.is_sampled:
-        return _gaussian(math.sqrt(run.steps) * step_mu, GAUSSIAN_STEP)
+def _composed_gaussians(run: MembershipRun, susceptibility: float, options: EngineOptions) -> Plan:
     from service.privacy.composition import choose
 
     method = "auto" if run.steps == 1 else CONTOUR
-    pair = choose.pair(gaussian_run(run, step_mu), method, 1.0, options)
-    add = Approximate(pair.add)
-    return TradeOffPair(
-        add, add.reversed(), f"{GAUSSIAN_STEP}; {pair.source}", pair.notes, bracket=brackets_of((pair,))
-    )
+    priced = choose.plan(gaussian_run(run, _rough_step_mu(run, susceptibility)), method, 1.0, options)
+
+    def build() -> TradeOffPair:
+        found = choose.pair(gaussian_run(run, step_mu_of(run, susceptibility)), method, 1.0, options)
+        add = Approximate(found.add)
+        source = f"{GAUSSIAN_STEP}; {found.source}"
+        return TradeOffPair(add, add.reversed(), source, found.notes, bracket=brackets_of((found,)))
+
+    return Plan(priced.engine, membership_tariff.of_gaussian_steps(priced.tariff), build)
 
 
-def _approximated(run: MembershipRun, step_mu: float, composition: Composition) -> TradeOffPair:
-    whole = not run.is_sampled
-    if composition == "root_sum_square" or whole:
+def _rough_step_mu(run: MembershipRun, susceptibility: float) -> float:
+    """mu of one step to a few digits, for prices: the one of `step_mu_of` takes milliseconds."""
+    dimension, size = run.mechanism.dimension, float(min(run.effective_batch_size, 10**150))
+    if size == 1 or susceptibility > LARGEST_SUSCEPTIBILITY:
+        return LARGEST_MU
+    top = dimension + (2 * size - 1) * susceptibility
+    return min(top / (size * math.sqrt(2 * dimension + 4 * size * susceptibility)), LARGEST_MU)
+
+
+def _approximated(run: MembershipRun, susceptibility: float, composition: Composition) -> TradeOffPair:
+    step_mu = step_mu_of(run, susceptibility)
+    if composition == "root_sum_square" or not run.is_sampled:
         return _gaussian(math.sqrt(run.steps) * step_mu, f"{GAUSSIAN_STEP}; {SQUARES}")
     return _gaussian(limit_mu(step_mu, run.share, Fraction(run.steps)), f"{GAUSSIAN_STEP}; {LIMIT}")
 

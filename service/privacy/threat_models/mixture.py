@@ -9,8 +9,8 @@ from typing import Annotated, ClassVar, final
 
 from typing_extensions import override
 
-from service.privacy.composition.cost import Tariff, mixed_tariff
 from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
+from service.privacy.composition.plan import Plan, mixed_plan
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.domain import WEIGHT, check_fields
@@ -70,22 +70,19 @@ class AdversaryMixture(AbstractThreatModel):
         return [part.threat_model for part in self.components]
 
     @override
-    def curves(
+    def plan(
         self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
-    ) -> TradeOffPair:
+    ) -> Plan:
         options = options.for_parts(len(self.components))
-        pairs = [model.curves(mechanism, method, options) for model in self._models]
-        if len(pairs) == 1:
-            return pairs[0]
-        return mixed([Fraction(part.weight) / self._total for part in self.components], pairs, SOURCE, REASON)
+        plans = [model.plan(mechanism, method, options) for model in self._models]
+        if len(plans) == 1:
+            return plans[0]
 
-    @override
-    def tariff(
-        self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
-    ) -> Tariff:
-        options = options.for_parts(len(self.components))
-        parts = [model.tariff(mechanism, method, options) for model in self._models]
-        return parts[0] if len(parts) == 1 else mixed_tariff(parts)
+        def build() -> TradeOffPair:
+            shares = [Fraction(part.weight) / self._total for part in self.components]
+            return mixed(shares, [each.curves for each in plans], SOURCE, REASON)
+
+        return mixed_plan(plans, build)
 
     @override
     def worst_case(self, mechanism: AbstractMechanism) -> WorstCase | None:

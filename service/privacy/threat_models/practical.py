@@ -7,9 +7,10 @@ from typing import Annotated, ClassVar, Final, final
 
 from typing_extensions import override
 
-from service.privacy.composition import cost
-from service.privacy.composition.cost import Tariff
+from service.privacy.composition import choose
+from service.privacy.composition.closed_forms import CLOSED_FORM
 from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
+from service.privacy.composition.plan import Plan
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.approximate_dp import ApproximateDp
@@ -17,7 +18,7 @@ from service.privacy.mechanisms.domain import DELTA, EPSILON, check_fields
 from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.threat_models.abstract import AbstractThreatModel, Premise
-from service.privacy.threat_models.membership_cost import beside_worst_case
+from service.privacy.threat_models.harder_tariff import harder_tariff
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.harder_pair import harder_of
 from service.privacy.trade_off.pair import TradeOffPair
@@ -48,8 +49,6 @@ ADDED_OR_REMOVED: Final = (
     "have one size: no curves are known for replacing one in a sampled step."
 )
 REPLACED: Final = WorstCase("replace_one")
-LEAST_OF_LATTICES: Final = 100_000
-"""From this price of a profile on, in microseconds, the worst case is read off lattices."""
 PREMISES: Final = tuple(
     Premise(text, "unknown")
     for text in (
@@ -85,28 +84,22 @@ class Practical(AbstractThreatModel):
         check_fields(self)
 
     @override
-    def curves(
+    def plan(
         self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
-    ) -> TradeOffPair:
+    ) -> Plan:
         if method not in METHODS:
             reason = "a stated parameter has its curve in closed form, and nothing to compose."
             raise UnsupportedCombination("method", f"{method} for practical", reason, METHODS)
-        curves = self._stated.curves(1.0)
-        stated = replace(curves, source=SOURCE, notes=(STATED, NOT_COMPOSABLE, ONE_HALF))
+        own = choose.plan(self._stated, CLOSED_FORM)
         if not _can_replace(mechanism):
-            return replace(stated, notes=(*stated.notes, ADDED_OR_REMOVED))
-        return harder_of(stated, REPLACED.curves(mechanism, "auto", options), BOTH_HOLD, BRACKET)
+            return replace(own, build=lambda: _stated(own, ADDED_OR_REMOVED))
+        worst = REPLACED.plan(mechanism, "auto", options)
+        prices = harder_tariff(own.tariff, worst.tariff)
 
-    @override
-    def tariff(
-        self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
-    ) -> Tariff:
-        own = cost.tariff(self._stated)
-        if not _can_replace(mechanism):
-            return own
-        worst = REPLACED.tariff(mechanism, "auto", options)
-        both = beside_worst_case(own, worst, on_lattices=worst.directed.profile >= LEAST_OF_LATTICES)
-        return replace(both, hull=both.directed) if worst.hull is worst.directed else both
+        def build() -> TradeOffPair:
+            return harder_of(_stated(own), worst.curves, BOTH_HOLD, BRACKET)
+
+        return Plan(own.engine, prices, build)
 
     @override
     def worst_case(self, mechanism: AbstractMechanism) -> WorstCase:
@@ -130,6 +123,11 @@ class Practical(AbstractThreatModel):
     @property
     def _stated(self) -> ApproximateDp:
         return ApproximateDp(epsilon=self.epsilon_pmp, delta=self.delta)
+
+
+def _stated(own: Plan, *notes: str) -> TradeOffPair:
+    """The curve of the stated parameter."""
+    return replace(own.curves, source=SOURCE, notes=(STATED, NOT_COMPOSABLE, ONE_HALF, *notes))
 
 
 def _can_replace(mechanism: AbstractMechanism) -> bool:

@@ -7,13 +7,12 @@ from typing import ClassVar, Final, Literal, final
 
 from typing_extensions import override
 
-from service.privacy.composition import choose, cost
-from service.privacy.composition.cost import Tariff
+from service.privacy.composition import choose
 from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
+from service.privacy.composition.plan import Plan
 from service.privacy.errors import OutOfDomain
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.threat_models.abstract import AbstractThreatModel
-from service.privacy.trade_off.pair import TradeOffPair
 
 NeighboringRelation = Literal["add_or_remove_one", "replace_one"]
 SENSITIVITIES: Final[dict[str, float]] = {"add_or_remove_one": 1.0, "replace_one": 2.0}
@@ -36,16 +35,10 @@ class WorstCase(AbstractThreatModel):
             raise OutOfDomain("neighboring_relation", self.neighboring_relation, f"one of {', '.join(SENSITIVITIES)}")
 
     @override
-    def curves(
+    def plan(
         self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
-    ) -> TradeOffPair:
-        return choose.pair(mechanism, method, SENSITIVITIES[self.neighboring_relation], options)
-
-    @override
-    def tariff(
-        self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
-    ) -> Tariff:
-        return cost.tariff(mechanism, method, options, SENSITIVITIES[self.neighboring_relation])
+    ) -> Plan:
+        return choose.plan(mechanism, method, SENSITIVITIES[self.neighboring_relation], options)
 
     @override
     def worst_case(self, mechanism: AbstractMechanism) -> None:

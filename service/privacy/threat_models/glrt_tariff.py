@@ -1,4 +1,4 @@
-"""What readings of the GLRT adversary's curves cost, in the manner of `composition/cost.py`."""
+"""What readings of the GLRT adversary's curves cost, in the manner of `composition/tariff.py`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import math
 from dataclasses import replace
 from typing import Final
 
-from service.privacy.composition.cost import ASYMPTOTIC, Prices, Tariff, scaled
+from service.privacy.composition.approximation_tariff import ASYMPTOTIC
+from service.privacy.composition.tariff import Prices, Tariff
 from service.privacy.threat_models.glrt_step import GlrtSteps
 
 EXACT: Final = Tariff(
@@ -85,7 +86,7 @@ SHARE_OF_A_PART: Final = 1 / 4
 def glrt_tariff(steps: GlrtSteps, method: str) -> Tariff:
     """The prices of steps by a method."""
     if method == "discretised":
-        return scaled(COMPOSED, 1 + SHARE_OF_A_PART * (len(steps) - 1))
+        return COMPOSED.scaled(1 + SHARE_OF_A_PART * (len(steps) - 1))
     if method == "clt":
         return ASYMPTOTIC
     first = steps[0][0]

@@ -1,13 +1,14 @@
-"""What readings of membership curves cost, as in `composition/cost.py`: microseconds, measured, rounded up."""
+"""What readings of membership curves cost, as in `composition/tariff.py`: microseconds, measured."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Final
 
-from service.privacy.composition.cost import SAME_BOTH_WAYS, Prices, Tariff, scaled
+from service.privacy.composition.closed_form_tariff import ONE_SHAPE
+from service.privacy.composition.tariff import Prices, Tariff
 
-GAUSSIAN: Final = replace(SAME_BOTH_WAYS, base=20_000)
+GAUSSIAN: Final = replace(ONE_SHAPE, base=20_000)
 """A closed form, whose mu takes many digits."""
 
 WHOLE: Final = Tariff(
@@ -109,19 +110,11 @@ OF_LATTICES: Final = Tariff(
 LOOSE: Final = 1e-3
 """From this tolerance on lattices are coarse."""
 COARSER: Final = 1 / 4
-HULL_POINT, HULL_SPREAD, HULL_LISTED = 16, 800, 3_000
-"""Profiles that a point of the hull of two such curves takes, and a list; lists of lattices take fewer new ones."""
-HULL_SPREAD_OF_LATTICES: Final = 20
-CROSSING, DEAREST_CROSSING = 16, 6_000_000
-"""How much dearer a profile is where the line touches neither curve, so that their crossing is searched for; where it
-would be dearer than this it is not refused: most lines touch a curve."""
-MU_READINGS, HULL_MU = 30, 50
-"""How much dearer the search for mu is where curves cross than on one of them, and on the hull than on one side."""
 
 
 def lattices(tolerance: float) -> Tariff:
     """Of lattices as fine as the tolerance wants."""
-    return scaled(LATTICES, COARSER) if tolerance >= LOOSE else LATTICES
+    return LATTICES.scaled(COARSER) if tolerance >= LOOSE else LATTICES
 
 
 def law_of_susceptibilities(*, closed: bool) -> Tariff:
@@ -129,33 +122,6 @@ def law_of_susceptibilities(*, closed: bool) -> Tariff:
     return LAW if closed else OF_LATTICES
 
 
-def contours(run: Tariff) -> Tariff:
+def of_gaussian_steps(run: Tariff) -> Tariff:
     """Of a run of sampled Gaussian steps, which has a tariff of its own, for mu_step."""
     return replace(run, base=run.base + GAUSSIAN.base)
-
-
-def beside_worst_case(own: Tariff, worst: Tariff, *, on_lattices: bool) -> Tariff:
-    """Of the harder one of two curves."""
-    first, second = own.directed, worst.directed
-    touching = first.profile + second.profile + first.point + second.point
-    profile = touching if on_lattices else max(touching, min(CROSSING * touching, DEAREST_CROSSING))
-    directed = Prices(
-        point=first.point + second.point,
-        spread=first.spread + second.spread,
-        listed_point=first.listed_point + second.listed_point,
-        profile=profile,
-        epsilon=first.epsilon + second.epsilon + profile,
-        complement=first.complement + second.complement,
-        gdp_mu=(first.gdp_mu + second.gdp_mu) * (1 if on_lattices else MU_READINGS),
-    )
-    both = own.hull
-    hull = Prices(
-        point=both.point + 2 * directed.point if on_lattices else HULL_POINT * touching,
-        spread=(HULL_SPREAD_OF_LATTICES if on_lattices else HULL_SPREAD) * touching,
-        listed_point=both.listed_point + HULL_LISTED,
-        profile=2 * profile,
-        epsilon=2 * directed.epsilon,
-        complement=both.complement + 4 * directed.complement,
-        gdp_mu=(4 if on_lattices else HULL_MU) * directed.gdp_mu,
-    )
-    return Tariff(base=own.base + worst.base, directed=directed, hull=hull)

@@ -1,0 +1,124 @@
+"""The engines that can be asked for by name: each as a plan. They are imported when curves are first made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from service.privacy.composition import approximation_tariff, lattice_tariff
+from service.privacy.composition.options import EngineOptions
+from service.privacy.composition.parts import several_exponentials
+from service.privacy.composition.plan import Plan
+from service.privacy.composition.tariff import Tariff
+from service.privacy.mechanisms.abstract import Steps
+from service.privacy.trade_off.pair import TradeOffPair
+
+Build = Callable[[Steps, float, EngineOptions], TradeOffPair]
+"""(steps, sensitivity, options) -> curves; UnsupportedCombination with field `method` for what it cannot serve."""
+
+
+def discretised(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
+    """On lattices."""
+    from service.privacy.composition.discretised import discretised_pair
+
+    return discretised_pair(steps, sensitivity, options)
+
+
+def _saddlepoint(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
+    from service.privacy.composition.saddlepoint import saddlepoint_pair
+
+    return saddlepoint_pair(steps, sensitivity, options)
+
+
+def _edgeworth(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
+    from service.privacy.composition.edgeworth import edgeworth_pair
+
+    return edgeworth_pair(steps, sensitivity, options)
+
+
+def _clt(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
+    from service.privacy.composition.clt import clt_pair
+
+    return clt_pair(steps, sensitivity, options)
+
+
+def _monte_carlo(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
+    from service.privacy.composition.monte_carlo import monte_carlo_pair
+
+    return monte_carlo_pair(steps, sensitivity, options)
+
+
+def _ground_truth(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
+    from service.privacy.composition.ground_truth import ground_truth_pair
+
+    return ground_truth_pair(steps, sensitivity, options)
+
+
+BUILDERS: Final[dict[str, Build]] = {
+    "discretised": discretised,
+    "saddlepoint": _saddlepoint,
+    "edgeworth": _edgeworth,
+    "clt": _clt,
+    "monte_carlo": _monte_carlo,
+    "ground_truth": _ground_truth,
+}
+
+
+def _tariff(method: str, steps: Steps, sensitivity: float, options: EngineOptions) -> Tariff:
+    match method:
+        case "discretised":
+            return lattice_tariff.lattices(steps, sensitivity, options)
+        case "saddlepoint":
+            return approximation_tariff.saddlepoint(steps)
+        case "monte_carlo":
+            return approximation_tariff.monte_carlo(steps, sensitivity, options.samples)
+        case "ground_truth":
+            return approximation_tariff.ground_truth(steps, sensitivity, options.digits)
+        case _:
+            return approximation_tariff.series(steps)
+
+
+def by_name(method: str, steps: Steps, sensitivity: float, options: EngineOptions) -> Plan | None:
+    """What the method names, other than curves that are known alone; several exponential steps are served apart."""
+    if several_exponentials(steps):
+        return _several_exponentials(method, steps, sensitivity, options)
+    if method not in BUILDERS:
+        return None
+    return Plan(
+        method, _tariff(method, steps, sensitivity, options), lambda: BUILDERS[method](steps, sensitivity, options)
+    )
+
+
+def lattices(steps: Steps, sensitivity: float, options: EngineOptions) -> Plan:
+    """Any steps."""
+    tariff = lattice_tariff.lattices(steps, sensitivity, options)
+    return Plan("discretised", tariff, lambda: discretised(steps, sensitivity, options))
+
+
+def _several_exponentials(method: str, steps: Steps, sensitivity: float, options: EngineOptions) -> Plan | None:
+    if method in ("auto", "discretised"):
+        tariff = lattice_tariff.adaptive_exponential(steps, sensitivity, options)
+        return Plan("discretised", tariff, lambda: _adaptive_exponential(steps, sensitivity, options))
+    if method not in BUILDERS:
+        return None
+    tariff = _tariff(method, steps, sensitivity, options)
+
+    def approximation() -> TradeOffPair:
+        from service.privacy.composition.adaptive_exponential import approximated, sampled
+
+        return (sampled if method == "monte_carlo" else approximated)(BUILDERS[method])(steps, sensitivity, options)
+
+    ends = 2 if method == "monte_carlo" else 1  # from different draws
+    return Plan(method, tariff.scaled(ends), approximation)
+
+
+def _adaptive_exponential(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
+    from service.privacy.composition.adaptive_exponential import adaptive_exponential_pair
+
+    return adaptive_exponential_pair(steps, sensitivity, options)
+
+
+def looser(options: EngineOptions, least: float) -> EngineOptions:
+    """The options with a relative tolerance of at least this."""
+    return replace(options, relative_tolerance=max(options.relative_tolerance, least))

@@ -1,0 +1,109 @@
+"""Prices of readings of curves, in microseconds of CPU, and what becomes of them when curves are put together.
+
+Figures are of first readings in a warm process, near the middle of what was measured (`python -m benchmarks.prices`).
+Prices order queues, quote waits and refuse what surely exceeds the limits; nothing's safety rests on them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import final
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prices:
+    """Of readings of one curve, each in microseconds."""
+
+    point: float
+    """Power or type II error at one rate."""
+    spread: float
+    """What a list of points costs beyond its points, at most: they are far apart."""
+    listed_point: float
+    profile: float
+    """delta at an epsilon."""
+    epsilon: float
+    complement: float
+    """The type II error at 1 - a, for an a whose complement is not a number."""
+    gdp_mu: float
+    ratio: float = 1_000
+    """The largest or smallest log-likelihood ratio, and the mass beyond all of them."""
+
+    def times(self, factor: float) -> Prices:
+        """All of them times the factor."""
+        return Prices(**{field.name: getattr(self, field.name) * factor for field in fields(Prices)})
+
+    def plus(self, other: Prices) -> Prices:
+        """Of both curves, each read once."""
+        return Prices(
+            **{field.name: getattr(self, field.name) + getattr(other, field.name) for field in fields(Prices)}
+        )
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tariff:
+    """Of all readings of a mechanism. `base`: once for every direction that is read."""
+
+    base: float
+    directed: Prices
+    """Of the curve of one direction."""
+    hull: Prices
+    """Of the curve of both directions, which is searched for; the same object where there is one curve only."""
+
+    @property
+    def is_one_curve(self) -> bool:
+        """Whether all directions are one curve."""
+        return self.hull is self.directed
+
+    def scaled(self, factor: float) -> Tariff:
+        """All prices times the factor."""
+        if factor == 1:
+            return self
+        directed = self.directed.times(factor)
+        hull = directed if self.is_one_curve else self.hull.times(factor)
+        return Tariff(base=self.base * factor, directed=directed, hull=hull)
+
+
+def one_curve(base: float, prices: Prices) -> Tariff:
+    """Of a mechanism with one curve for all directions."""
+    return Tariff(base=base, directed=prices, hull=prices)
+
+
+SEARCH_ROUNDS, SEARCH_LOOKS, SEARCH_OF_ONE = 12, 100, 250
+"""Readings of each part that a point of a mixture takes; points in each; points for each further rate."""
+ROUNDS_OF_A_ROOT, COMPLEMENT_READINGS, MU_ROUNDS, MU_POINTS = 15, 20, 10, 4_000
+"""What else is searched for on a mixture: epsilon by profiles; complements and mu by points."""
+
+
+def mixed_tariff(parts: Sequence[Tariff]) -> Tariff:
+    """Of curves that are mixed: every point is searched for, by levels of the likelihood ratio and, on each part, the
+    point of each level.
+    """
+    directed = _searched([part.directed for part in parts])
+    hull = directed
+    if not all(part.is_one_curve for part in parts):
+        both = _searched([part.hull for part in parts])
+        # The hull reads points and profiles of the curves of both directions.
+        hull = replace(
+            both, point=3 * directed.point, spread=3 * directed.spread, listed_point=3 * directed.listed_point
+        )
+    return Tariff(base=math.fsum(part.base for part in parts), directed=directed, hull=hull)
+
+
+def _searched(parts: Sequence[Prices]) -> Prices:
+    point = sum(SEARCH_ROUNDS * (part.point + SEARCH_LOOKS * part.listed_point) for part in parts)
+    listed = sum(SEARCH_OF_ONE * part.listed_point for part in parts)
+    profile = sum(part.profile for part in parts)
+    return Prices(
+        point=point,
+        spread=point,
+        listed_point=listed,
+        profile=profile,
+        epsilon=ROUNDS_OF_A_ROOT * profile + sum(part.epsilon for part in parts),
+        complement=COMPLEMENT_READINGS * point,
+        gdp_mu=MU_ROUNDS * point + MU_POINTS * listed,
+        ratio=sum(part.ratio for part in parts),
+    )

@@ -1,0 +1,189 @@
+"""One decision for a request: what it costs, where it may run, and who answers, over the whole space of requests."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from api_schemas.bounds import BoundsRequest
+from api_schemas.curves import CurvesRequest
+from service.computations.abstract import Quote
+from service.computations.bounds import BOUNDS, bounds_quote
+from service.computations.curves import CURVES
+from service.computations.parts import mechanism_of, options_of, threat_model_of
+from service.computations.prices import INLINE_LIMIT, MOST_LOOKED_AT, UNSEEN
+from service.privacy.errors import PrivacyComputationError
+from service.privacy.mechanisms.mixture import Mixture
+from tests.computations.request_space import any_request, body
+
+REQUESTS = 400
+CHEAP = 20_000
+"""Microseconds by their price: what is dearer is for longer runs."""
+COMPUTATIONS = {"bounds": BOUNDS, "curves": CURVES}
+ONE_STEP = {"gaussian", "laplace", "gdp", "pure_dp", "approximate_dp", "exponential", "poisson_sampled", "dpsgd"}
+"""Steps with a closed form of constant cost, whatever their parameters."""
+MOST_BYTES = 2**20
+
+
+def quoted(seed: int) -> Iterator[tuple[str, BaseModel, Quote]]:
+    """Every request of a seed that has a price."""
+    for index in range(REQUESTS):
+        name, sent = any_request(np.random.default_rng([seed, index]))
+        try:
+            request = COMPUTATIONS[name].request_type.model_validate_json(json.dumps(sent))
+            yield name, request, COMPUTATIONS[name].quote(request)  # type: ignore[arg-type]
+        except (ValidationError, PrivacyComputationError):
+            continue
+
+
+def steps_of(spec: dict[str, Any]) -> Iterator[tuple[dict[str, Any], int]]:
+    """The steps of a mechanism as they were written, with their counts."""
+    match spec["type"]:
+        case "repeated":
+            yield from ((step, count * spec["steps"]) for step, count in steps_of(spec["mechanism"]))
+        case "composed":
+            yield from (found for part in spec["mechanisms"] for found in steps_of(part))
+        case "mixture":
+            yield from (found for part in spec["components"] for found in steps_of(part["mechanism"]))
+        case _:
+            yield spec, spec.get("steps", 1)
+
+
+def is_gaussian(step: dict[str, Any]) -> bool:
+    """Whether it composes as a shift."""
+    match step["type"]:
+        case "gaussian" | "gdp":
+            return True
+        case "noisy_sgd":
+            return step["batch_size"] == step["dataset_size"]
+        case "poisson_sampled":
+            return step["sample_rate"] == 1 and is_gaussian(step["mechanism"])
+        case _:
+            return step["type"] == "dpsgd" and step["sample_rate"] == 1
+
+
+def on_the_list(spec: dict[str, Any]) -> bool:
+    """One step of constant cost, or Gaussian steps."""
+    known = list(steps_of(spec))
+    alone = len(known) == 1 and known[0][1] == 1 and known[0][0]["type"] in ONE_STEP
+    return alone or all(is_gaussian(step) for step, _ in known)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_runs_in_the_event_loop_is_on_the_closed_list(seed: int) -> None:
+    inline = 0
+    for name, request, quote in quoted(seed):
+        if not quote.inline:
+            continue
+        inline += 1
+        assert quote.cost <= INLINE_LIMIT
+        written = json.loads(request.model_dump_json())
+        assert on_the_list(written["mechanism"]), written
+        methods = written["methods"] if name == "curves" else [written["method"]]
+        assert set(methods) <= {"auto", "closed_form"}
+        assert all(question["type"] != "gdp_mu" for question in written.get("questions", ()))
+    assert inline > 20
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_everything_has_a_price_and_an_engine(seed: int) -> None:
+    found = [quote for _, _, quote in quoted(seed)]
+    assert len(found) > REQUESTS / 4
+    assert all(quote.cost > 0 and quote.engine for quote in found)
+
+
+def test_who_was_chosen_answers() -> None:
+    """Or a closed form where nothing, or everything, is revealed; of a mixture one of those that were chosen."""
+    answered = 0
+    for index in range(REQUESTS):
+        sent = body(np.random.default_rng([9, index]))
+        try:
+            request = BoundsRequest.model_validate_json(json.dumps(sent))
+            method = "auto" if request.method == "all" else request.method
+            if BOUNDS.quote(request).cost > CHEAP:
+                continue
+            mechanism, options = mechanism_of(request.mechanism), options_of(request)
+            plan = threat_model_of(request.threat_model).plan(mechanism, method, options)
+            named = {plan.curves.add.method, plan.curves.remove.method}
+        except (ValidationError, PrivacyComputationError):
+            continue
+        answered += 1
+        chosen = {plan.engine, "closed_form"} if plan.engine == "discretised" else {plan.engine}
+        if isinstance(mechanism, Mixture):
+            continue
+        assert named <= chosen, sent
+    assert answered > REQUESTS / 10
+
+
+def test_pricing_allocates_next_to_nothing() -> None:
+    """However many steps there are, and whatever they are asked."""
+    run = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 10**12}
+    parts = [run, {"type": "laplace", "noise_multiplier": 2.0}, {"type": "exponential", "epsilon": 1.0}]
+    longest = {"type": "repeated", "steps": 10**3, "mechanism": {"type": "composed", "mechanisms": parts[:1]}}
+    for mechanism in (run, longest, {"type": "composed", "mechanisms": parts}):
+        sent = {"mechanism": mechanism, "questions": [{"type": "gdp_mu"}], "method": "all", "digits": 50}
+        request = BoundsRequest.model_validate_json(json.dumps(sent))
+        bounds_quote(request)
+        tracemalloc.start()
+        bounds_quote(request)
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert most < MOST_BYTES
+
+
+def test_long_descriptions_are_not_looked_at() -> None:
+    deep: dict[str, Any] = {"type": "gaussian", "noise_multiplier": 1.0}
+    for _ in range(10):
+        deep = {"type": "repeated", "mechanism": deep, "steps": 1}
+    few, many = (
+        {"mechanism": {"type": "composed", "mechanisms": [deep] * count}, "questions": [{"type": "advantage"}]}
+        for count in (2, MOST_LOOKED_AT // 10)
+    )
+    assert BOUNDS.quote(BoundsRequest.model_validate_json(json.dumps(few))).inline
+    assert BOUNDS.quote(BoundsRequest.model_validate_json(json.dumps(many))) is UNSEEN
+
+
+def test_equal_questions_are_read_once() -> None:
+    run = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 100}
+
+    def cost(*questions: dict[str, Any]) -> int:
+        return BOUNDS.quote(
+            BoundsRequest.model_validate_json(json.dumps({"mechanism": run, "questions": questions}))
+        ).cost
+
+    one, other = {"type": "delta", "epsilon": 1.0}, {"type": "delta", "epsilon": 2.0}
+    assert cost(one, other) - cost(one) > 2 * (cost(one, one) - cost(one))
+
+
+def test_relations_enter_the_price() -> None:
+    """300 steps are in reach of exact sums where a record is added, and not where it is replaced."""
+    laplace = {"type": "repeated", "steps": 300, "mechanism": {"type": "laplace", "noise_multiplier": 1.2}}
+
+    def engine(relation: str) -> str:
+        model = {"type": "worst_case", "neighboring_relation": relation}
+        sent = {"mechanism": laplace, "threat_model": model, "questions": [{"type": "advantage"}]}
+        return BOUNDS.quote(BoundsRequest.model_validate_json(json.dumps(sent))).engine
+
+    assert engine("add_or_remove_one") != engine("replace_one")
+
+
+def test_refusals_come_before_a_price_and_name_the_same_place() -> None:
+    sent = {
+        "mechanism": {"type": "gaussian", "noise_multiplier": 1.0},
+        "threat_models": [{"type": "worst_case"}, {"type": "membership"}],
+        "methods": ["auto"],
+        "directions": ["add"],
+        "false_positive_rates": [0.1],
+    }
+    request = CurvesRequest.model_validate_json(json.dumps(sent))
+    with pytest.raises(PrivacyComputationError) as priced:
+        CURVES.quote(request)
+    with pytest.raises(PrivacyComputationError) as computed:
+        CURVES.body(request, "", "")
+    assert (priced.value.pointer, str(priced.value)) == (computed.value.pointer, str(computed.value))
