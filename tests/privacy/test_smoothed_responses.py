@@ -187,3 +187,52 @@ def test_which_runs_are_read_so() -> None:
     tiny = built(spec_of([(1e-200 * math.sqrt(i), 1) for i in range(1, 37)]))
     assert smoothed_responses_of(tiny.elementary_steps()) is None
     assert pair(tiny).add.power_at(0.3).upper <= 0.3 * (1 + 1e-9)
+
+
+LARGE: list[list[Kind]] = [
+    [(400.0, 1), (300.0, 1)],
+    [(290.0, 1), (200.0, 2), (150.0, 1)],
+    [(1e6, 1), (5e5, 2), (3.0, 1)],
+    [(1e6, 2), (9e5, 1)],
+]
+
+
+@pytest.mark.parametrize("kinds", LARGE, ids=str)
+def test_losses_beyond_the_range_of_doubles(kinds: list[Kind]) -> None:
+    """Few large parts: the deviation of the tilted loss is far below what rounding moves its mean by."""
+    curve, rates = pair(built(spec_of(kinds)), "contour").add, [1e-300, 0.3, 1 - 2.0**-53]
+    assert curve.method == "contour"
+    points, most = curve.points(np.array(rates)), curve.largest_log_ratio.lower
+    with mpmath.workdps(700):
+        truth = Atoms.of(kinds)
+        for i, rate in enumerate(rates):
+            assert points.power.lower[i] < 1
+            low, high = ends(points.type_two_error, i)
+            assert low <= mpmath.log(truth.error(rate)) <= high
+            low, high = ends(points.power, i)
+            assert low <= mpmath.log1p(-truth.error(rate)) <= high
+        for e in (-1.0, 0.3 * most, most - 0.5):
+            delta = curve.profile_at(e)
+            assert delta.lower < 1
+            assert delta.lower <= truth.delta(e) <= delta.upper
+        for level in (1e-12, 0.3):
+            found = curve.epsilon(level)
+            assert truth.delta(found.upper) <= level <= truth.delta(found.lower)
+            assert found.relative_width() < 1e-4
+
+
+@pytest.mark.parametrize("kinds", [[(1e6, 900), (1.0, 100)], [(1e6, 100), (9e5, 100), (3e5, 1)]], ids=str)
+def test_losses_of_which_noise_leaves_nothing(kinds: list[Kind]) -> None:
+    """What lines cannot read lies between a part of the run and the sum of all."""
+    curve, part = SmoothedResponses(tuple(kinds)), EqualResponses(kinds[0][1], kinds[0][0])
+    rates = np.array([1e-300, 0.3, 1 - 1e-12])
+    points, others = curve.points(rates), part.points(rates)
+    for i in range(len(rates)):
+        low, high = ends(points.type_two_error, i)
+        assert low <= min(high, ends(others.type_two_error, i)[1])
+        assert high <= -0.4 * curve.largest_log_ratio.upper + 1000
+    assert curve.profile_at(0.0).lower > 1 - 1e-12
+    for level in (1e-12, 0.3):
+        found = curve.epsilon(level)
+        assert part.epsilon(level).lower <= found.upper <= curve.largest_log_ratio.upper
+        assert found.lower >= 0.8 * curve.largest_log_ratio.lower

@@ -60,13 +60,22 @@ class Rung:
         """About ln delta at the mean."""
 
     @cached_property
-    def nodes(self) -> LineNodes:
-        """Its line, read."""
+    def _line(self) -> SmoothedLine:
         farthest = max(abs(self.high - self.mean), abs(self.mean - self.low)) / self.deviation
         tilt = self.r + min(farthest, REACH) / self.deviation
         curvature = tilt * tilt - 0.25 if self.r > 0.5 else INNER_CURVATURE
         curvature += 4 / self.deviation**2
-        return SmoothedLine(self._cumulants, self.r, math.sqrt(GAP / curvature), self.low, self.high).nodes()
+        return SmoothedLine(self._cumulants, self.r, math.sqrt(GAP / curvature), self.low, self.high)
+
+    @property
+    def legible(self) -> bool:
+        """Whether its line says anything."""
+        return self._line.legible
+
+    @cached_property
+    def nodes(self) -> LineNodes:
+        """Its line, read."""
+        return self._line.nodes()
 
     @cached_property
     def profile(self) -> ConvexNodes:
@@ -101,7 +110,7 @@ class ResponseLadder:
     def __init__(self, cumulants: ResponseCumulants) -> None:
         self._cumulants = cumulants
         self._at_one, self._deviation = cumulants.mean(0.5), cumulants.deviation(0.5)
-        self._largest = float((cumulants.epsilon * cumulants.count).sum())
+        self._largest = cumulants.largest
         self._smallest = float(cumulants.epsilon.min())
         strong = cumulants.deviation(0.0) >= STRONG
         self.inner = self._inner() if strong else []
@@ -158,7 +167,7 @@ class ResponseLadder:
         """The rung nearest to a threshold; None where none reaches it."""
         while self.outer[-1].mean < c and self.extend():
             pass
-        reached = [rung for rung in (*self.inner, *self.outer) if rung.low <= c <= rung.high]
+        reached = [rung for rung in (*self.inner, *self.outer) if rung.low <= c <= rung.high and rung.legible]
         return min(reached, key=lambda rung: abs(c - rung.mean) / rung.deviation, default=None)
 
     def minimum_at_rate(self, log_rate: float, score: float) -> tuple[Rung, Minimum] | None:
@@ -191,7 +200,7 @@ class ResponseLadder:
     ) -> tuple[Rung, Reading] | None:
         """The first reading that succeeds, from `start` on, where each tells on which side it is looked for."""
         at, seen = start, set[int]()
-        while 0 <= at < len(rungs) and at not in seen:
+        while 0 <= at < len(rungs) and at not in seen and rungs[at].legible:
             seen.add(at)
             found = read(rungs[at])
             if not isinstance(found, int):

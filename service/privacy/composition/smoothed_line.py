@@ -46,6 +46,12 @@ DISTANCES: Final = (1.0, 2.0, 3.5, 5.0, 8.0, 12.0)
 """Tilts, over 1/deviation away, at which copies of the profile are bounded."""
 FLATTEST: Final = 350.0
 """Nats: the square of 1/cosh of it is a normal double."""
+FINEST: Final = 2.0**-40
+"""Of the largest loss, and of a threshold: no deviation and no shift is smaller than this, some thousand times what
+rounding moves them by.
+"""
+MOST_GROWTH: Final = 300.0
+"""Nats: a lower end that would lose e^this of the density is none."""
 GOAL: Final = 28.0
 """Nats: about how far below the reading copies are to be."""
 
@@ -60,6 +66,8 @@ class ResponseCumulants:
         self.epsilon = np.array([epsilon for epsilon, _ in listed])
         self.count = np.array([float(count) for _, count in listed])
         self._at_half = math.fsum((self.count * log_cosh(0.5 * self.epsilon)).tolist())
+        self.largest = math.fsum((self.count * self.epsilon).tolist())
+        """Of all losses."""
 
     def value(self, r: float) -> float:
         """K."""
@@ -76,9 +84,10 @@ class ResponseCumulants:
         return float((self.count * self.epsilon * np.tanh(r * self.epsilon)).sum())
 
     def deviation(self, r: float) -> float:
-        """Root of K''."""
+        """Root of K'', as far as thresholds tell."""
         x = np.minimum(np.abs(r) * self.epsilon, FLATTEST)
-        return math.sqrt(float((self.count * (self.epsilon / np.cosh(x)) ** 2).sum()))
+        own = math.sqrt(float((self.count * (self.epsilon / np.cosh(x)) ** 2).sum()))
+        return max(own, FINEST * self.largest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +112,7 @@ class SmoothedLine:
 
     def __init__(self, cumulants: ResponseCumulants, r: float, tau: float, low: float, high: float) -> None:
         self._run, self._r = cumulants, r
+        tau = max(tau, FINEST * max(abs(low), abs(high)))
         self._deviation = max(cumulants.deviation(r), tau)
         strip = (-0.5, 0.5) if abs(r) < 0.5 else (0.5, math.inf)
         size = self._deviation * max(abs(r * r - 0.25), self._deviation**-2)
@@ -115,6 +125,8 @@ class SmoothedLine:
         self._copied = [(tilt, self._smoothed(tilt) - self._smoothed(r)) for _, tilt, _ in copies]
         self._center = cumulants.mean(r) + self._tau**2 * r
         self._low, self._high, self._period = low, high, period
+        self.legible = max(0.125 * self._tau**2, abs(r) * self._tau) <= MOST_GROWTH
+        """Whether it says anything: not where so much noise was needed that nothing is left of the run."""
 
     def _smoothed(self, r: float, tau: float | None = None) -> float:
         """K of the run with its noise."""
@@ -164,7 +176,7 @@ class SmoothedLine:
         product, error = self._product(t)
         weight = np.exp(-0.5 * (tau * t) ** 2)
         z = r + 1j * t
-        factor = (z * z - 0.25) * math.copysign(1.0, r * r - 0.25)
+        factor = (z - 0.5) * (z + 0.5) * math.copysign(1.0, abs(r) - 0.5)
         cells = fast_length(2 * self._nodes + 2)
         h = self._period / cells
         start, end = (math.floor((end - self._center) / h) for end in (self._low, self._high))

@@ -27,7 +27,7 @@ from typing_extensions import override
 from service.privacy.composition.convex_readings import Minimum
 from service.privacy.composition.smoothed_ladder import ResponseLadder, Rung
 from service.privacy.composition.smoothed_line import ResponseCumulants
-from service.privacy.enclosure import Bounds, Enclosure, Evidence, FloatArray
+from service.privacy.enclosure import SMALLEST, Bounds, Enclosure, Evidence, FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import CurvePoints
 from service.privacy.trade_off.logs import log
@@ -49,7 +49,12 @@ class SmoothedResponses(AbstractSelfInverse):
 
     def __init__(self, kinds: tuple[tuple[float, int], ...]) -> None:
         """Kinds (epsilon > 0, count)."""
-        self._ladder = ResponseLadder(ResponseCumulants(kinds))
+        cumulants = ResponseCumulants(kinds)
+        self._ladder = ResponseLadder(cumulants)
+        self._log_overlap = 2 * (cumulants.value(0.0) + cumulants.error(0.0))
+        """An upper end of 2 ln E0 e^{L/2}: rates alpha and errors beta multiply to no more than e^this, and
+        E0 min(e^L, e^c) is at most e^{(this + c)/2}, also where lines have nothing to say.
+        """
         most = math.fsum(epsilon * count for epsilon, count in kinds)
         rounding = 4 * UNIT_ROUNDOFF * most
         self._largest = Enclosure(most - rounding, most + rounding, Evidence.EXACT)
@@ -67,9 +72,7 @@ class SmoothedResponses(AbstractSelfInverse):
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         with np.errstate(all="ignore"):
             rows = np.array([self._low(rate) if rate <= 0.5 else self._high(1 - rate) for rate in alpha.tolist()]).T
-        return CurvePoints(
-            Bounds.from_logs(rows[2], rows[3]), Bounds.from_logs(rows[0], rows[1]), Bounds(rows[4], rows[5])
-        )
+        return CurvePoints(_below_one(rows[2], rows[3]), _below_one(rows[0], rows[1]), Bounds(rows[4], rows[5]))
 
     def _low(self, alpha: float) -> list[float]:
         """Both ends of ln power, ln type II error and the slope at a rate of at most 1/2."""
@@ -86,9 +89,13 @@ class SmoothedResponses(AbstractSelfInverse):
             other = _complement(high), _complement(low)
             rows[:4] = [low, high, *other] if rung.r > 0.5 else [*other, low, high]
             rows[4:] = max(found.left, -most), min(found.right, most)
-        rows[0] = max(rows[0], least)
-        rows[3] = min(rows[3], _complement(least))
+        rows[3] = min(rows[3], _complement(least), self._overlapping(log_alpha))
+        rows[0] = max(rows[0], least, _complement(rows[3]))
         return rows
+
+    def _overlapping(self, log_alpha: float) -> float:
+        """An upper end of the logarithm of the type II error."""
+        return self._log_overlap - log_alpha + SLACK * (abs(self._log_overlap) + abs(log_alpha))
 
     def _high(self, rest: float) -> list[float]:
         """The same at the rate 1 - rest, above 1/2: beta = max_c e^-c (rest - D(c)): the curve is its own inverse."""
@@ -105,7 +112,8 @@ class SmoothedResponses(AbstractSelfInverse):
         if math.log(rest) <= self._log_top + self._largest.lower:
             least = math.log(rest) - self._largest.lower
             rows[3] = min(rows[3], least + SLACK * (1 + abs(math.log(rest)) + abs(least)))
-            rows[0] = max(rows[0], _complement(rows[3]))
+        rows[3] = min(rows[3], self._overlapping(math.log1p(-rest)))
+        rows[0] = max(rows[0], _complement(rows[3]))
         return rows
 
     @override
@@ -118,12 +126,14 @@ class SmoothedResponses(AbstractSelfInverse):
                 which = np.array([chosen is rung for chosen in rungs])
                 lower[which], upper[which] = self._log_delta(rung, positive[which])
             upper = np.where(positive >= self._largest.upper, -np.inf, upper)
+            overlap = 0.5 * (self._log_overlap + positive) + SLACK * (abs(self._log_overlap) + positive)
+            lower = np.maximum(lower, log(-np.expm1(np.minimum(overlap, 0.0))) - SLACK)
             # delta(-e) = 1 - e^-e + e^-e delta(e).
             e, negative = np.minimum(epsilon, 0.0), epsilon < 0
             start = log(-np.expm1(e))
             lower, upper = (np.where(negative, np.logaddexp(start, e + end), end) for end in (lower, upper))
             rounding = np.where(negative, SLACK * (1 + np.abs(start) * (start > -np.inf)), 0.0)
-            return Bounds.from_logs(np.minimum(lower - rounding, 0.0), np.minimum(upper + rounding, 0.0))
+            return _below_one(lower - rounding, upper + rounding)
 
     def _log_delta(self, rung: Rung, c: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Both ends of ln delta at thresholds that the rung reads."""
@@ -142,7 +152,8 @@ class SmoothedResponses(AbstractSelfInverse):
         with np.errstate(all="ignore"):
             if self.profile_at(0.0).upper <= delta:
                 return Enclosure(0.0, 0.0, self.evidence)
-            low, high = 0.0, self._largest.upper
+            low, high = 2 * math.log1p(-delta) - self._log_overlap, self._largest.upper
+            low = max(low - SLACK * (abs(self._log_overlap) + 2 * abs(math.log1p(-delta))), 0.0)
 
             def read(rung: Rung) -> Enclosure | int:
                 nonlocal low, high
@@ -174,6 +185,13 @@ def _rounded(found: Minimum, rung: Rung) -> tuple[float, float]:
     return ends[0], ends[1]
 
 
+def _below_one(lower: FloatArray, upper: FloatArray) -> Bounds:
+    """Numbers that are never 1, by the logarithms of their ends."""
+    return Bounds.from_logs(np.minimum(lower, 0.0) - SMALLEST, np.minimum(upper + SMALLEST, 0.0))
+
+
 def _complement(end: float) -> float:
     """ln(1 - e^end)."""
-    return math.log1p(-math.exp(end)) if end < 0 else -math.inf
+    if end > -math.log(2):
+        return math.log(-math.expm1(end)) if end < 0 else -math.inf
+    return math.log1p(-math.exp(end))
