@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from service.computations.answers import curves_of
 from service.privacy.composition.options import EngineOptions
 from service.privacy.enclosure import Enclosure
 from service.privacy.errors import NumericalFailure, UnsupportedCombination
@@ -92,7 +93,7 @@ def _engines(mechanism: AbstractMechanism, choice: float) -> list[tuple[str, Tra
     """The first engine, then the others in the order in which they are asked: the chosen one, then what remains."""
     # Lattices of mixtures are asked for at least 1e-6, whatever the options say, and cost seconds.
     certain = tuple(name for name in CERTAIN if name != "discretised" or not isinstance(mechanism, Mixture))
-    pairs = WorstCase().curves_by_method(mechanism, (*certain, SAMPLED), LOOSE)
+    pairs = curves_of(WorstCase().plans(mechanism, (*certain, SAMPLED), LOOSE))
     first, *others = (name for name in pairs if name != SAMPLED)
     turn = int(choice * len(others))
     return [(name, pairs[name]) for name in (first, *others[turn:], *others[:turn], SAMPLED)]
