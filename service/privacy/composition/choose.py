@@ -127,6 +127,9 @@ def _composition(steps: Steps, kind: str, method: str, sensitivity: float, optio
     beside = None if method == "contour" else _beside_two_points(steps, sensitivity)
     if beside is not None:
         return beside
+    direct = _two_steps(steps, sensitivity) if method == "auto" else None
+    if direct is not None:
+        return direct
     if method == "auto":
         return _with_parts(_discretised(steps, sensitivity, options), steps, sensitivity)
     raise _refusal(kind, method)
@@ -337,6 +340,18 @@ def _beside_two_points(steps: Steps, sensitivity: float) -> TradeOffPair | None:
     return TradeOffPair(add, add.reversed(), source, (reason,), bracket=rest.bracket)
 
 
+def _two_steps(steps: Steps, sensitivity: float) -> TradeOffPair | None:
+    """Two steps in closed form, one read at thresholds that the other shifts; None for other runs."""
+    from service.privacy.composition.two_step_run import two_steps_curve
+
+    curve = two_steps_curve(steps, sensitivity)
+    if curve is None:
+        return None
+    reason = "closed_form: the loss of one step shifts the thresholds at which the curve of the other is read."
+    source = "Zhu, Dong, Wang 2022, Theorem 10 (composition of dominating pairs)"
+    return TradeOffPair(curve, curve.reversed(), source, (reason,))
+
+
 def _root_of_squares(shifts: Iterable[tuple[float, int]]) -> float:
     """sqrt(sum N mu^2) within 6 u, scaled so that no square under- or overflows."""
     listed = tuple(shifts)
@@ -391,11 +406,15 @@ def _contour(parts: tuple[Counted, ...]) -> TradeOffPair:
 
 def _with_second(lines: TradeOffPair, steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
     tolerance = max(options.relative_tolerance, WIDEST_SECOND)
+    direct = _two_steps(steps, sensitivity)
 
     def second() -> AbstractTradeOff:
+        if direct is not None:
+            return direct.add
         return _discretised(steps, sensitivity, replace(options, relative_tolerance=tolerance)).add
 
-    asked = SecondEngine(f"discretised: also asked, since contour was wider than {tolerance:g}; both enclosures hold.")
+    name = "discretised" if direct is None else "closed_form of one step, shifted by the other"
+    asked = SecondEngine(f"{name}: also asked, since contour was wider than {tolerance:g}; both enclosures hold.")
     add = Intersected(lines.add, second, tolerance, asked)
     return replace(lines, add=add, remove=add.reversed(), second=asked)
 
