@@ -127,11 +127,9 @@ def _composition(steps: Steps, kind: str, method: str, sensitivity: float, optio
     beside = None if method == "contour" else _beside_two_points(steps, sensitivity)
     if beside is not None:
         return beside
-    direct = _two_steps(steps, sensitivity) if method == "auto" else None
-    if direct is not None:
-        return direct
     if method == "auto":
-        return _with_parts(_discretised(steps, sensitivity, options), steps, sensitivity)
+        whole = _two_steps(steps, sensitivity) or _discretised(steps, sensitivity, options)
+        return _with_parts(whole, steps, sensitivity)
     raise _refusal(kind, method)
 
 

@@ -21,10 +21,11 @@ def two_steps_curve(steps: Steps, sensitivity: float) -> TwoSteps | None:
     if not is_two_steps(steps):
         return None
     alone = [step.curves(sensitivity) for step, count in steps for _ in range(count)]
-    first, second = (pair.add for pair in alone)
-    cells = _cells_of(first)
-    if cells is None or _cells_of(second) is None or any(pair.bracket for pair in alone):
+    known = [(cells, pair.add) for pair in alone if (cells := _cells_of(pair.add)) is not None and not pair.bracket]
+    if len(known) < 2:
         return None
+    # Where a loss hardly varies its cells are soon narrow, and the profile of the other is smooth beside it.
+    (cells, first), (_, second) = sorted(known, key=lambda one: one[0].ends[1].rate * one[0].ends[1].shift)
     return TwoSteps(cells, first, second)
 
 

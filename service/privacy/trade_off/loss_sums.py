@@ -17,7 +17,7 @@ from typing import Final, final
 
 import numpy as np
 
-from service.privacy.enclosure import FloatArray
+from service.privacy.enclosure import Bounds, FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.logs import log_ends
@@ -82,6 +82,15 @@ class Sums:
     def upper(self, epsilon: float) -> float:
         """ln of the upper sum, from above."""
         return _log_sum(self.upper_parts(epsilon), 1)
+
+    def log_ends_at(self, epsilon: float) -> tuple[float, float]:
+        """Both ends of ln delta."""
+        return self.lower(epsilon), self.upper(epsilon)
+
+    def profile(self, epsilon: FloatArray) -> Bounds:
+        """Both ends of delta."""
+        ends = np.minimum(np.array([self.log_ends_at(each) for each in epsilon.tolist()]), 0.0)
+        return Bounds.from_logs(ends[:, 0], ends[:, 1])
 
     def middle(self, epsilon: float) -> float:
         """About ln delta; it steers."""

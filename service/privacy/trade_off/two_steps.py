@@ -20,7 +20,7 @@ from typing_extensions import override
 from service.privacy.enclosure import Bounds, Enclosure, Evidence, FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
-from service.privacy.trade_off.decreasing_root import decreasing_root_near
+from service.privacy.trade_off.decreasing_root import decreasing_root, decreasing_root_near
 from service.privacy.trade_off.logs import with_logs
 from service.privacy.trade_off.loss_cells import first_borders
 from service.privacy.trade_off.loss_sums import FirstStep, Sums
@@ -37,9 +37,12 @@ MOST_READINGS: Final = 4
 ENOUGH: Final = 2 * FINEST
 """Relative width of a power or an error that is not read again."""
 SMALLEST_INTERVAL: Final = 1e-12
-HALF: Final = 0.505
-"""A little more, since it is compared before it is known to all digits."""
-LEAST_SHARE: Final = 1e-9
+HALF: Final = 0.5
+"""Powers below it are read as such, whatever the slope; then it is at least about 1/2."""
+BELOW: Final = -0.75
+"""Levels are sought from a little below the least onwards."""
+LEAST_SHARE: Final = 1e-12
+"""What is left of a complement is not resolved beyond this: doubles have no more digits."""
 FARTHEST: Final = 700.0
 """Nats."""
 GOOD: Final = 1e-8
@@ -98,11 +101,8 @@ class TwoSteps(AbstractTradeOff):
 
     @override
     def _profile_formula(self, epsilon: FloatArray) -> Bounds:
-        found: list[tuple[float, float]] = []
-        for each in epsilon.tolist():
-            sums = self._coarse.refined(each, FINEST)
-            found.append((sums.lower(each), sums.upper(each)))
-        ends = np.minimum(np.array(found), 0.0)
+        finest = [self._coarse.refined(each, FINEST).log_ends_at(each) for each in epsilon.tolist()]
+        ends = np.minimum(np.array(finest), 0.0)
         return Bounds.from_logs(ends[:, 0], ends[:, 1])
 
     @override
@@ -130,8 +130,9 @@ class TwoSteps(AbstractTradeOff):
             return sums.lower(epsilon) if side < 0 else sums.upper(epsilon)
 
         found = decreasing_root_near(log_end, delta, 0.5 * (left + right), radius, most)
-        ends = (0.0, most) if found is None else (found.lower, found.upper)
-        return Enclosure(*ends, self.evidence)
+        if found is None:  # the profile has a cliff nearby: an atom of the loss
+            found = decreasing_root(sums.profile, delta, 0.0, most)
+        return Enclosure(found.lower, found.upper, self.evidence)
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
@@ -141,8 +142,10 @@ class TwoSteps(AbstractTradeOff):
         return CurvePoints(error, power, Bounds(-anything, anything))
 
     def _point(self, rate: float) -> tuple[float, float, float, float]:
-        """Both ends of the type II error and of the power at a rate: the smaller of them is read, and the other is 1
-        minus it.
+        """Both ends of the type II error and of the power at a rate.
+
+        With k = e^c the curve's slope there, the power is the least delta(c) + k alpha, and the error the largest
+        (1 - alpha - delta'(-c)) k: relative to the error, rounding weighs k times as much in the second.
         """
         known = self._power(rate)
         if known is not None:
@@ -151,25 +154,26 @@ class TwoSteps(AbstractTradeOff):
         low, high = self.reversed().rate_of(rate)
         return low, high, max(1 - high - UNIT_ROUNDOFF, 0.0), min(1 - low + UNIT_ROUNDOFF, 1.0)
 
-    def _levels(self, least: float, most: float) -> tuple[float, float]:
-        """Of ln of likelihood ratios, those that the curve has between two."""
+    def _levels(self, most: float) -> tuple[float, float]:
+        """Of ln of likelihood ratios, those of the curve from about ln(1/2) to the most."""
         top = min(self.largest_log_ratio.upper, most)
-        return min(max(self.smallest_log_ratio.lower, least), top), top
+        return min(BELOW, top), top
 
     def _power(self, rate: float) -> tuple[float, float] | None:
-        """Both ends of the power at a rate; None where it is larger than about 1/2."""
-        # At the best level k alpha <= 1, and the tangent is nowhere below 1 - k (1 - alpha).
-        bottom, top = self._levels(math.log(1 - HALF), -math.log(rate))
+        """Both ends of the power at a rate; None where it is large and the slope below 1."""
+        bottom, top = self._levels(-math.log(rate))  # at the best level k alpha <= 1
 
         def phi(sums: Sums, c: float) -> float:
             return math.exp(sums.middle(c)) + rate * math.exp(c)
 
         def share(sums: Sums, c: float) -> float:
-            return phi(sums, c) / math.exp(max(sums.middle(c), -FARTHEST))
+            read = phi(sums, c)
+            return max(min(read, 1 - read), LEAST_SHARE) / math.exp(max(sums.middle(c), -FARTHEST))
 
         sums, near = self._sought(phi, share, bottom, top)
-        if phi(sums, near) > HALF:
+        if near < 0 and phi(sums, near) > HALF:
             return None
+        good = GOOD * max(min(1 / phi(sums, near) - 1, 1.0), LEAST_SHARE)
 
         def read(fine: Sums, near: float) -> tuple[float, float, float]:
             best = near, math.inf
@@ -181,7 +185,7 @@ class TwoSteps(AbstractTradeOff):
                 best = min(best, (float(c[values.argmin()]), float(values.min())), key=lambda one: one[1])
                 return proved_power(rate, c, *ends)
 
-            low = closed_in(lambda c: abs(c - near), proved, bottom, top, (rate, 1.0), GOOD)[0]
+            low = closed_in(lambda c: abs(c - near), proved, bottom, top, (rate, 1.0), good)[0]
             near, rounding = best[0], 1 + 4 * FUNCTION_ERROR
             high = (math.exp(fine.upper(near)) * rounding + rate * math.exp(near) * rounding) * rounding
             return low, high, near
@@ -191,7 +195,7 @@ class TwoSteps(AbstractTradeOff):
     def rate_of(self, missed: float) -> tuple[float, float]:
         """Both ends of the rate at which this curve has a power 1 - missed: the type II error of its reverse."""
         power = 1 - missed
-        bottom, top = self._levels(math.log(missed), FARTHEST)
+        bottom, top = self._levels(FARTHEST)
 
         def left(sums: Sums, c: float) -> float:
             return power - math.exp(sums.middle(c))
@@ -218,7 +222,10 @@ class TwoSteps(AbstractTradeOff):
             low = (power * rounding - math.exp(fine.upper(near)) / rounding) / math.exp(near)
             return max(low * (1 - math.copysign(1 - rounding, low)), 0.0), high, near
 
-        return _read_finely(read, share, *self._sought(loss, share, bottom, top))
+        sums, near = self._sought(loss, share, bottom, top)
+        if near > FARTHEST - 1:  # the rate is next to the smallest doubles, or below
+            return 0.0, power
+        return _read_finely(read, share, sums, near)
 
     def _sought(
         self, steer: Callable[[Sums, float], float], share: Callable[[Sums, float], float], bottom: float, top: float
@@ -245,7 +252,7 @@ def _read_finely(
         sums = sums.refined(near, FINEST * share(sums, near))
         found_low, found_high, near = read(sums, near)
         low, high = max(low, found_low), min(high, found_high)
-        if high - low <= ENOUGH * high:
+        if high - low <= ENOUGH * min(high, 1 - low):
             break
     return low, high
 
