@@ -24,6 +24,7 @@ from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import (
     AbstractMechanism,
+    AbstractStep,
     GaussianPart,
     LaplacePart,
     SampledGaussianPart,
@@ -58,6 +59,9 @@ SMALLEST_SECOND: Final = 1e-6
 """About the standard deviation of the loss below which no second engine is asked: such runs reveal next to nothing."""
 WIDEST_SECOND: Final = 1e-6
 """Relative width to which a second engine is asked: further, its lattices would cost seconds for every number."""
+
+DIRECT_NOISE: Final = 0.5
+"""Noise multiplier of a sampled step below which the line of two steps is long, and often wide."""
 
 SMOOTHED_TOLERANCE: Final = 1e-3
 """The same for a run that is read with a little noise: where losses are far apart, lattices are no better by much."""
@@ -405,6 +409,8 @@ def _contour(parts: tuple[Counted, ...]) -> TradeOffPair:
 def _with_second(lines: TradeOffPair, steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
     tolerance = max(options.relative_tolerance, WIDEST_SECOND)
     direct = _two_steps(steps, sensitivity)
+    if direct is not None and any(_noise(step) < DIRECT_NOISE for step, _ in steps):
+        return _few_directly(direct, lines, tolerance)
 
     def second() -> AbstractTradeOff:
         if direct is not None:
@@ -415,6 +421,21 @@ def _with_second(lines: TradeOffPair, steps: Steps, sensitivity: float, options:
     asked = SecondEngine(f"{name}: also asked, since contour was wider than {tolerance:g}; both enclosures hold.")
     add = Intersected(lines.add, second, tolerance, asked)
     return replace(lines, add=add, remove=add.reversed(), second=asked)
+
+
+def _few_directly(direct: TradeOffPair, lines: TradeOffPair, tolerance: float) -> TradeOffPair:
+    """Two steps of which one has so little noise that lines would be wide: they read long lists, and what is wide."""
+    from service.privacy.trade_off.few_directly import FewDirectly
+
+    asked = SecondEngine(f"contour: also asked, since closed_form was wider than {tolerance:g}; both enclosures hold.")
+    add = FewDirectly(Intersected(direct.add, lambda: lines.add, tolerance, asked), lines.add)
+    return replace(direct, add=add, remove=add.reversed(), second=asked)
+
+
+def _noise(step: AbstractStep) -> float:
+    """The noise multiplier of a sampled Gaussian step; infinite for others."""
+    part = step.part(1.0)
+    return part.noise_multiplier if isinstance(part, SampledGaussianPart) else math.inf
 
 
 def _with_parts(whole: TradeOffPair, steps: Steps, sensitivity: float) -> TradeOffPair:

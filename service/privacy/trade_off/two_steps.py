@@ -23,7 +23,7 @@ from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.decreasing_root import decreasing_root, decreasing_root_near
 from service.privacy.trade_off.logs import with_logs
 from service.privacy.trade_off.loss_cells import first_borders
-from service.privacy.trade_off.loss_sums import FirstStep, Sums
+from service.privacy.trade_off.loss_sums import SHORT, FirstStep, Sums
 from service.privacy.trade_off.profile_points import closed_in, proved_error, proved_power
 
 STAGES: Final = (1e-2, 1e-4)
@@ -32,6 +32,7 @@ FINEST: Final = 1e-7
 """... and at which readings are made."""
 CLOSE: Final = 1e-9
 """Share of the interval to which thresholds are sought."""
+LEAST_TARGET: Final = 1e-9
 NEWTON_STEPS: Final = 2
 MOST_READINGS: Final = 4
 ENOUGH: Final = 2 * FINEST
@@ -45,6 +46,8 @@ LEAST_SHARE: Final = 1e-12
 """What is left of a complement is not resolved beyond this: doubles have no more digits."""
 FARTHEST: Final = 700.0
 """Nats."""
+NOISE: Final = 1e-11
+"""About what rounding leaves of sums near 1."""
 GOOD: Final = 1e-8
 """Relative width of the power of either pair at which no more thresholds are read."""
 
@@ -54,8 +57,9 @@ class TwoSteps(AbstractTradeOff):
     """The curve of a shifted law, sampled or not, beside any curve with a profile in closed form.
 
     Domain: both hypotheses absolutely continuous. Relative width about 1e-7 (profile, power, type II error) and 1e-6
-    (epsilon), wherever numbers are above 1e-300 (tested). Source: Zhu, Dong, Wang 2022, Theorem 10 (composition of
-    dominating pairs).
+    (epsilon), wherever numbers are above 1e-250 (tested); type II errors far below 1 at rates far below 1 lose digits,
+    since either form of a point is then a difference of numbers near 1. Source: Zhu, Dong, Wang 2022, Theorem
+    10 (composition of dominating pairs).
     """
 
     evidence = Evidence.CERTIFIED
@@ -120,7 +124,10 @@ class TwoSteps(AbstractTradeOff):
         for stage in STAGES:
             sums = sums.refined(guess, stage)
             guess = _root(sums, target, most)
-        sums = sums.refined(guess, FINEST)
+        near = SHORT * (1 + guess)
+        slope = (sums.middle(guess) - sums.middle(guess + near)) / near
+        # Where delta hardly falls, epsilon has fewer digits than it.
+        sums = sums.refined(guess, min(max(FINEST * guess * slope, LEAST_TARGET), FINEST))
         left, right = guess, guess
         for _ in range(NEWTON_STEPS):
             left, right = sums.near_root(0.5 * (left + right), target, most)
@@ -173,7 +180,7 @@ class TwoSteps(AbstractTradeOff):
         sums, near = self._sought(phi, share, bottom, top)
         if near < 0 and phi(sums, near) > HALF:
             return None
-        good = GOOD * max(min(1 / phi(sums, near) - 1, 1.0), LEAST_SHARE)
+        good = max(GOOD * min(1 / phi(sums, near) - 1, 1.0), NOISE)
 
         def read(fine: Sums, near: float) -> tuple[float, float, float]:
             best = near, math.inf
@@ -217,12 +224,13 @@ class TwoSteps(AbstractTradeOff):
                 best = max(best, (float(c[values.argmax()]), float(values.max())), key=lambda one: one[1])
                 return proved_error(power, c, *ends)
 
-            high = closed_in(lambda c: abs(c - near), proved, bottom, top, (0.0, power), GOOD)[1]
+            high = closed_in(lambda c: abs(c - near), proved, bottom, top, (0.0, power), good)[1]
             near, rounding = best[0], 1 - 4 * FUNCTION_ERROR
             low = (power * rounding - math.exp(fine.upper(near)) / rounding) / math.exp(near)
             return max(low * (1 - math.copysign(1 - rounding, low)), 0.0), high, near
 
         sums, near = self._sought(loss, share, bottom, top)
+        good = GOOD + NOISE / max(left(sums, near), LEAST_SHARE)
         if near > FARTHEST - 1:  # the rate is next to the smallest doubles, or below
             return 0.0, power
         return _read_finely(read, share, sums, near)
@@ -251,8 +259,8 @@ def _read_finely(
     for _ in range(MOST_READINGS):
         sums = sums.refined(near, FINEST * share(sums, near))
         found_low, found_high, near = read(sums, near)
-        low, high = max(low, found_low), min(high, found_high)
-        if high - low <= ENOUGH * min(high, 1 - low):
+        before, low, high = high - low, max(low, found_low), min(high, found_high)
+        if high - low <= ENOUGH * min(high, 1 - low) or high - low > 0.5 * before:
             break
     return low, high
 
