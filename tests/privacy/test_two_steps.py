@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 from typing import Any
 
 import mpmath
@@ -23,10 +24,10 @@ from service.privacy.trade_off.loss_cells import Cells, SampledShift, divided, f
 from service.privacy.trade_off.two_steps import TwoSteps
 
 mp: Any = mpmath.mp.clone()
-mp.dps = 30
+mp.dps = 25
 WIDTH = 1e-6
-BOTH = 1e-5
-"""Least product of rates and errors; where both are small, digits are lost."""
+INTEGRALS = 1e-11
+"""Relative error of the integrals."""
 
 
 class Step:
@@ -70,46 +71,43 @@ class Step:
         return absent, (1 - self.rate) * absent + self.rate * self.above(t - self.shift)
 
 
-def tails(first: Step, second: Step, level: float) -> tuple[Any, Any]:
-    """Mass of both hypotheses above a level of the sum of the losses."""
+def mean(first: Step, second: Step, level: Any, value: Callable[[Any, Any, Any], Any]) -> Any:
+    """Mean, without the record, of value(ratio of the first step, masses of the second above what is left of a level).
+
+    Panels close in on the losses at which those masses begin and end.
+    """
     bends = [first.threshold(mp.exp(level) / second.ratio(y)) for y in (mp.mpf(-1), second.shift + 1)]
     places = {mp.mpf(0), first.shift, -40, first.shift + 40, mp.mpf(0) - 10, first.shift + 10, first.shift / 2}
-    places |= {10 * k for k in range(int(first.shift) // 10)}
-    nearby = [side * 10.0**-k for k in range(9) for side in (-1, 1)]
+    nearby = [side * 10.0**-k for k in range(-1, 12) for side in (-1, 1)]
     places |= {place + near for place in bends if mp.isfinite(place) for near in (0, *nearby)}
     if not first.normal:
         places = {place for place in places if 0 <= place <= first.shift}
 
-    def inner(y: Any, kind: int) -> Any:
+    def inner(y: Any) -> Any:
         ratio = first.ratio(y)
-        own = first.density(y) * (ratio if kind else 1)
-        return own * second.tails(mp.exp(level) / ratio)[kind]
+        return value(ratio, *second.tails(mp.exp(level) / ratio))
 
-    whole = [mp.quad(lambda y, kind=kind: inner(y, kind), sorted(places)) for kind in (0, 1)]
+    whole = mp.quad(lambda y: first.density(y) * inner(y), sorted(places), method="gauss-legendre", maxdegree=5)
     if not first.normal:  # the atoms, beyond which the ratio is constant
-        for y, mass in ((mp.mpf(0), mp.mpf(1) / 2), (first.shift, mp.exp(-first.shift) / 2)):
-            ratio = first.ratio(y)
-            absent, present = second.tails(mp.exp(level) / ratio)
-            whole = [whole[0] + mass * absent, whole[1] + mass * ratio * present]
-    return whole[0], whole[1]
+        whole += inner(mp.mpf(0)) / 2 + inner(first.shift) * mp.exp(-first.shift) / 2
+    return whole
 
 
 def delta(first: Step, second: Step, epsilon: float, *, exchanged: bool) -> Any:
     level = mp.mpf(-epsilon if exchanged else epsilon)
-    absent, present = tails(first, second, level)
     if exchanged:
-        return (1 - absent) - mp.exp(mp.mpf(epsilon)) * (1 - present)
-    return present - mp.exp(level) * absent
+        return mean(first, second, level, lambda ratio, a, b: (1 - a) - mp.exp(-level) * ratio * (1 - b))
+    return mean(first, second, level, lambda ratio, a, b: ratio * b - mp.exp(level) * a)
 
 
-def holds(found: Enclosure, truth: Any, slack: float = 1e-13) -> bool:
+def holds(found: Enclosure, truth: Any, slack: float = INTEGRALS) -> bool:
     return found.lower <= truth * (1 + mp.mpf(slack)) and truth * (1 - mp.mpf(slack)) <= found.upper
 
 
-def drawn(rng: random.Random, kinds: tuple[type[Gaussian | Laplace], ...]) -> Steps:
+def drawn(rng: random.Random, kinds: tuple[type[Gaussian | Laplace], ...], least: float = -1.2) -> Steps:
     def step() -> AbstractStep:
         kind = rng.choice(kinds)
-        base = kind(noise_multiplier=10 ** rng.uniform(-1.2, 0.5))
+        base = kind(noise_multiplier=10 ** rng.uniform(least, 0.5))
         sampled = PoissonSampled(sample_rate=10 ** rng.uniform(-4, -0.1), mechanism=base)
         return sampled if rng.random() < 0.8 else base
 
@@ -124,7 +122,7 @@ def known(steps: Steps) -> tuple[TwoSteps, Step, Step]:
     return curve, first, second
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_the_profile_and_epsilon_hold_the_integral(seed: int) -> None:
     rng = random.Random(seed)
     curve, first, second = known(drawn(rng, (Gaussian, Gaussian, Laplace)))
@@ -141,21 +139,20 @@ def test_the_profile_and_epsilon_hold_the_integral(seed: int) -> None:
     assert back.relative_width() <= WIDTH
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_points_hold_the_masses_above_a_level(seed: int) -> None:
     rng = random.Random(100 + seed)
-    curve, first, second = known(drawn(rng, (Gaussian,)))
-    absent, present = mp.mpf(0), mp.mpf(1)
-    while min(absent, 1 - absent) * min(present, 1 - present) < BOTH:
-        level = rng.uniform(-2, max(curve.epsilon(1e-3).upper, 1.0))
-        absent, present = tails(first, second, mp.mpf(level))
+    curve, first, second = known(drawn(rng, (Gaussian,), -0.2))
+    level = rng.uniform(-1, 2) * math.sqrt(float(first.rate * first.shift))
+    absent = mean(first, second, mp.mpf(level), lambda _, a, __: a)
+    present = mean(first, second, mp.mpf(level), lambda ratio, _, b: ratio * b)
     for read, rate, error in ((curve, absent, 1 - present), (curve.reversed(), 1 - present, absent)):
         # The rate is rounded to a double, which moves a small power by more than its own digits where slopes are large.
         slack = 4e-16 * float(rate) * max(math.exp(level), math.exp(-level)) / float(min(error, 1 - error))
         points = read.points(np.array([float(rate)]))
         for ends, truth in ((points.power, 1 - error), (points.type_two_error, error)):
             number = ends.at(0, read.evidence)
-            assert holds(number, truth, 1e-13 + slack)
+            assert holds(number, truth, INTEGRALS + slack)
             assert number.relative_width() <= WIDTH
 
 
