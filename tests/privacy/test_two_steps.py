@@ -87,7 +87,10 @@ def mean(first: Step, second: Step, level: Any, value: Callable[[Any, Any, Any],
         ratio = first.ratio(y)
         return value(ratio, *second.tails(mp.exp(level) / ratio))
 
-    whole = mp.quad(lambda y: first.density(y) * inner(y), sorted(places), method="gauss-legendre", maxdegree=5)
+    def weighed(y: Any) -> Any:
+        return first.density(y) * inner(y)
+
+    whole = mp.quad(weighed, sorted(places), method="gauss-legendre", maxdegree=5)
     if not first.normal:  # the atoms, beyond which the ratio is constant
         whole += inner(mp.mpf(0)) / 2 + inner(first.shift) * mp.exp(-first.shift) / 2
     return whole
