@@ -126,9 +126,14 @@ def _composition(steps: Steps, kind: str, method: str, sensitivity: float, optio
 
 
 def _on_lattices(steps: Steps, sensitivity: float, options: EngineOptions) -> Plan:
-    """Lattices, no lower than the parts of the run."""
+    """Lattices, which leave the few numbers of two steps to their closed form; no lower than the parts of the run."""
     known = engines.lattices(steps, sensitivity, options)
-    return replace(known, build=lambda: lines.beside_parts(known.curves, steps, sensitivity))
+
+    def build() -> TradeOffPair:
+        whole = lines.few_of_two_steps(steps, sensitivity, known.curves)
+        return lines.beside_parts(whole, steps, sensitivity)
+
+    return replace(known, build=build)
 
 
 def _bracket(steps: Steps, kind: str, method: str, sensitivity: float, options: EngineOptions) -> Plan:

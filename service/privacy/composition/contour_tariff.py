@@ -88,6 +88,30 @@ WEAK_RUN: Final = replace(
     hull=replace(ONE_HUMP.hull, gdp_mu=30_000_000),
 )
 """Of a run that reveals next to nothing: mu is searched for to the limits of the curve."""
+TWO_STEPS: Final = Tariff(
+    base=3_000,
+    directed=Prices(
+        point=200_000,
+        spread=2_000_000,
+        listed_point=2_000,
+        profile=12_000,
+        epsilon=100_000,
+        complement=500_000,
+        gdp_mu=5_000_000,
+        ratio=2_000,
+    ),
+    hull=Prices(
+        point=1_000_000,
+        spread=5_000_000,
+        listed_point=8_000,
+        profile=25_000,
+        epsilon=200_000,
+        complement=2_000_000,
+        gdp_mu=10_000_000,
+        ratio=2_000,
+    ),
+)
+"""The closed form of one step at thresholds that the other shifts: each number is searched for by itself."""
 LARGEST_LOSS: Final = 30.0
 """Standard deviations of the loss of a run, roughly, from which it gives everything away."""
 WEAK, NOTHING = 1e-2, 1e-13
@@ -118,6 +142,8 @@ WITHOUT_LATTICES: Final = 1 / 5
 def contour(parts: tuple[Counted, ...], ends: int, tolerance: float) -> Tariff:
     """`ends`: how many roundings of the parameters are read."""
     kind = _kind(parts)
+    if kind is JUMPS and sum(count for _, count in parts) == 2 and tolerance < math.inf:
+        return TWO_STEPS
     alone = WITHOUT_LATTICES if kind is JUMPS and tolerance >= LOOSE else 1.0
     return kind.scaled(ends * alone * (1 + SHARE_OF_A_PART * (len(parts) - 1)))
 

@@ -14,11 +14,20 @@ from service.privacy.composition.parts import Counted, contour_parts
 from service.privacy.composition.plan import Plan
 from service.privacy.composition.responses import Responses, smoothed_curve
 from service.privacy.composition.sub_runs import with_parts
-from service.privacy.mechanisms.abstract import GaussianPart, LaplacePart, SampledGaussianPart, Steps, TwoPointPart
+from service.privacy.composition.two_step_run import is_two_steps, two_steps_pair
+from service.privacy.mechanisms.abstract import (
+    AbstractStep,
+    GaussianPart,
+    LaplacePart,
+    SampledGaussianPart,
+    Steps,
+    TwoPointPart,
+)
 from service.privacy.mechanisms.batch_mean import BatchMean
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.bracketed import between
+from service.privacy.trade_off.few_directly import FewDirectly
 from service.privacy.trade_off.intersected import Intersected
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.second_engine import SecondEngine
@@ -30,6 +39,8 @@ SMALLEST_SECOND: Final = 1e-6
 WIDEST_SECOND: Final = 1e-6
 """Relative width to which a second engine is asked: further, its lattices would cost seconds for every number."""
 
+DIRECT_NOISE: Final = 0.5
+"""Noise multiplier of a sampled step below which the line of two steps is long, and often wide."""
 SMOOTHED_TOLERANCE: Final = 1e-3
 """The same for a run that is read with a little noise: where losses are far apart, lattices are no better by much."""
 
@@ -57,6 +68,15 @@ def on_lines(
     tolerance = math.inf if lattices is None else options.relative_tolerance
     ends = 2 if any(isinstance(step, BatchMean) and step.sample_rate < 1 for step, _ in steps) else 1
     return Plan(CONTOUR, contour_tariff.contour(parts, ends, tolerance), build)
+
+
+def few_of_two_steps(steps: Steps, sensitivity: float, lattices: TradeOffPair) -> TradeOffPair:
+    """The curves of lattices, where few numbers of a run of two steps are asked for those of its closed form."""
+    direct = two_steps_pair(steps, sensitivity) if is_two_steps(steps) else None
+    if direct is None:
+        return lattices
+    add = FewDirectly(direct.add, lattices.add)
+    return replace(direct, add=add, remove=add.reversed())
 
 
 def beside_a_little_noise(
@@ -126,13 +146,32 @@ def _with_second(
     lines: TradeOffPair, steps: Steps, sensitivity: float, options: EngineOptions, lattices: Lattices
 ) -> TradeOffPair:
     tolerance = max(options.relative_tolerance, WIDEST_SECOND)
+    direct = two_steps_pair(steps, sensitivity) if is_two_steps(steps) else None
+    if direct is not None and any(_noise(step) < DIRECT_NOISE for step, _ in steps):
+        return _few_directly(direct, lines, tolerance)
 
     def second() -> AbstractTradeOff:
+        if direct is not None:
+            return direct.add
         return lattices(steps, sensitivity, replace(options, relative_tolerance=tolerance)).add
 
-    asked = SecondEngine(f"discretised: also asked, since contour was wider than {tolerance:g}; both enclosures hold.")
+    name = "discretised" if direct is None else "closed_form of one step, shifted by the other"
+    asked = SecondEngine(f"{name}: also asked, since contour was wider than {tolerance:g}; both enclosures hold.")
     add = Intersected(lines.add, second, tolerance, asked)
     return replace(lines, add=add, remove=add.reversed(), second=asked)
+
+
+def _few_directly(direct: TradeOffPair, lines: TradeOffPair, tolerance: float) -> TradeOffPair:
+    """Two steps of which one has so little noise that lines would be wide: they read long lists, and what is wide."""
+    asked = SecondEngine(f"contour: also asked, since closed_form was wider than {tolerance:g}; both enclosures hold.")
+    add = FewDirectly(Intersected(direct.add, lambda: lines.add, tolerance, asked), lines.add)
+    return replace(direct, add=add, remove=add.reversed(), second=asked)
+
+
+def _noise(step: AbstractStep) -> float:
+    """The noise multiplier of a sampled Gaussian step; infinite for others."""
+    part = step.part(1.0)
+    return part.noise_multiplier if isinstance(part, SampledGaussianPart) else math.inf
 
 
 def beside_parts(whole: TradeOffPair, steps: Steps, sensitivity: float) -> TradeOffPair:
