@@ -20,6 +20,7 @@ from service.computations.parts import mechanism_of, options_of, threat_model_of
 from service.computations.prices import INLINE_LIMIT, MOST_LOOKED_AT, UNSEEN
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.mechanisms.mixture import Mixture
+from service.settings import Settings
 from tests.computations.request_space import any_request, body
 
 REQUESTS = 400
@@ -159,6 +160,41 @@ def test_equal_questions_are_read_once() -> None:
 
     one, other = {"type": "delta", "epsilon": 1.0}, {"type": "delta", "epsilon": 2.0}
     assert cost(one, other) - cost(one) > 2 * (cost(one, one) - cost(one))
+
+
+FEW_LAPLACE = {
+    "type": "repeated",
+    "steps": 3,
+    "mechanism": {
+        "type": "poisson_sampled",
+        "sample_rate": 0.2,
+        "mechanism": {"type": "laplace", "noise_multiplier": 2.0},
+    },
+}
+PARTS_OF_THE_DATA = {
+    "type": "noisy_sgd",
+    "dataset_size": 4000,
+    "batch_size": 400,
+    "dimension": 100,
+    "steps": 20,
+    "noise_std": 0.05,
+    "max_grad_norm": 1.0,
+}
+WITHIN_REACH: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    (FEW_LAPLACE, {}),
+    (PARTS_OF_THE_DATA, {}),
+    (PARTS_OF_THE_DATA, {"neighboring_relation": "add_or_remove_one"}),
+    ({**PARTS_OF_THE_DATA, "steps": 2}, {"neighboring_relation": "add_or_remove_one"}),
+]
+"""Runs, and relations, whose mu in both directions was measured to take less than what is surely too long."""
+
+
+@pytest.mark.parametrize(("mechanism", "relation"), WITHIN_REACH)
+def test_what_is_computed_in_time_is_not_refused(mechanism: dict[str, Any], relation: dict[str, Any]) -> None:
+    sent: dict[str, Any] = {"mechanism": mechanism, "questions": [{"type": "gdp_mu", "direction": "both"}]}
+    if relation:
+        sent["threat_model"] = {"type": "worst_case", **relation}
+    assert BOUNDS.quote(BoundsRequest.model_validate_json(json.dumps(sent))).cost <= Settings().max_cost
 
 
 def test_relations_enter_the_price() -> None:

@@ -42,7 +42,7 @@ LARGEST_LOSS: Final = 40.0
 REVEALED: Final = 1 / 6
 """How much cheaper lattices are of a run whose loss, in standard deviations, roughly, is larger: with few cells."""
 WEAK, MOST_SAMPLED = 1e-6, 100
-SAMPLED_MU: Final = 25_000_000
+SAMPLED_MU: Final = 12_000_000
 """mu of few steps all of which are sampled: every point is looked for on lattices of its own."""
 RECURSION: Final = Prices(
     point=3_000, spread=0, listed_point=2_000, profile=300, epsilon=300, complement=200_000, gdp_mu=8_000_000
