@@ -180,8 +180,26 @@ PARTS_OF_THE_DATA = {
     "noise_std": 0.05,
     "max_grad_norm": 1.0,
 }
+TWO_KINDS = {
+    "type": "mixture",
+    "components": [
+        {"weight": 0.6, "mechanism": {"type": "exponential", "epsilon": 0.01}},
+        {"weight": 0.4, "mechanism": {"type": "gdp", "mu": 2.0}},
+    ],
+}
+NO_NOISE = {
+    "type": "noisy_sgd",
+    "dataset_size": 10,
+    "batch_size": 6,
+    "dimension": 2,
+    "steps": 263_889_192,
+    "noise_std": 0.0,
+    "max_grad_norm": 1.0,
+}
 WITHIN_REACH: list[tuple[dict[str, Any], dict[str, Any]]] = [
     (FEW_LAPLACE, {}),
+    (TWO_KINDS, {}),
+    (NO_NOISE, {}),
     (PARTS_OF_THE_DATA, {}),
     (PARTS_OF_THE_DATA, {"neighboring_relation": "add_or_remove_one"}),
     ({**PARTS_OF_THE_DATA, "steps": 2}, {"neighboring_relation": "add_or_remove_one"}),
@@ -195,6 +213,18 @@ def test_what_is_computed_in_time_is_not_refused(mechanism: dict[str, Any], rela
     if relation:
         sent["threat_model"] = {"type": "worst_case", **relation}
     assert BOUNDS.quote(BoundsRequest.model_validate_json(json.dumps(sent))).cost <= Settings().max_cost
+
+
+def test_long_lists_of_long_runs_are_not_refused() -> None:
+    """On lattices a further point costs next to nothing, however long the run."""
+    sent = {
+        "mechanism": {"type": "dpsgd", "noise_multiplier": 1.7, "sample_rate": 1e-9, "steps": 3_000_000},
+        "threat_models": [{"type": "worst_case"}],
+        "methods": ["discretised"],
+        "directions": ["both"],
+        "grid": {"spacing": "log_mirrored", "smallest": 1e-11, "largest": 0.5, "count": 5000},
+    }
+    assert CURVES.quote(CurvesRequest.model_validate_json(json.dumps(sent))).cost <= Settings().max_cost
 
 
 def test_relations_enter_the_price() -> None:
