@@ -215,6 +215,17 @@ def test_what_is_computed_in_time_is_not_refused(mechanism: dict[str, Any], rela
     assert BOUNDS.quote(BoundsRequest.model_validate_json(json.dumps(sent))).cost <= Settings().max_cost
 
 
+def test_mu_beside_a_stated_parameter_is_not_refused() -> None:
+    parts = [{"type": "approximate_dp", "epsilon": 7.0, "delta": 1e-8}, {"type": "gaussian", "noise_multiplier": 0.5}]
+    parts += [{"type": "laplace", "noise_multiplier": 1.4}, {"type": "gaussian", "noise_multiplier": 0.3}]
+    sent: dict[str, Any] = {
+        "mechanism": {"type": "composed", "mechanisms": parts},
+        "questions": [{"type": "gdp_mu"}],
+        "threat_model": {"type": "practical", "epsilon_pmp": 0.01},
+    }
+    assert BOUNDS.quote(BoundsRequest.model_validate_json(json.dumps(sent))).cost <= Settings().max_cost
+
+
 def test_long_lists_of_long_runs_are_not_refused() -> None:
     """On lattices a further point costs next to nothing, however long the run."""
     sent = {
