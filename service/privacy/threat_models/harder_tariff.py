@@ -19,7 +19,7 @@ MU_READINGS, HULL_MU = 30, 50
 """How much dearer the search for mu is where curves cross than on one of them, and on the hull than on one side."""
 
 STATED_MU: Final = 6_000_000
-"""mu where one curve is a closed form with two losses: they cross in its corners; three to six seconds were measured."""
+"""mu where one curve is a closed form with two losses: they cross in its corners; 3 to 6 seconds were measured."""
 
 
 def beside_stated(own: Tariff, worst: Tariff) -> Tariff:
