@@ -35,10 +35,6 @@ SAMPLED_STEP: Final = Tariff(
 """One sampled step: a closed form for each direction."""
 
 
-DEAR_MU: Final = 5_000_000
-"""mu of one direction beside two points, from which on the many profiles of a search are read together."""
-
-
 def beside_two_points(losses: int, count: int, loss: float) -> Tariff:
     """Readings of another step, or of a sum of `count` Laplace steps of this `loss`, at two thresholds for each of the
     losses of steps that have two; a point is some sixty profiles.
@@ -53,7 +49,7 @@ def beside_two_points(losses: int, count: int, loss: float) -> Tariff:
         profile=profile,
         epsilon=60 * profile,
         complement=3_000 * profile,
-        gdp_mu=max(min(10_000 * profile, DEAR_MU), 200 * profile),
+        gdp_mu=10_000 * profile,
     )
     base = 2_000 if count == 1 else laplace_sums(count, loss).base
     return Tariff(base=base, directed=prices, hull=prices.times(3))

@@ -77,7 +77,7 @@ SEARCH_ROUNDS, SEARCH_LOOKS, SEARCH_OF_ONE = 12, 100, 120
 ROUNDS_OF_A_ROOT, COMPLEMENT_READINGS, MU_ROUNDS, MU_POINTS = 15, 20, 10, 2_000
 """What else is searched for on a mixture: epsilon by profiles; complements and mu by points."""
 MIXED_HULL: Final = 1.5
-"""How much dearer points of both directions of a mixture are than those of one: they share what they read."""
+"""How much dearer points of both directions of a mixture are than those of one, as measured."""
 
 
 def mixed_tariff(parts: Sequence[Tariff]) -> Tariff:
