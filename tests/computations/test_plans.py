@@ -20,6 +20,7 @@ from service.computations.parts import mechanism_of, options_of, threat_model_of
 from service.computations.prices import INLINE_LIMIT, MOST_LOOKED_AT, UNSEEN
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.mechanisms.mixture import Mixture
+from service.settings import Settings
 from tests.computations.request_space import any_request, body
 
 REQUESTS = 400
@@ -159,6 +160,82 @@ def test_equal_questions_are_read_once() -> None:
 
     one, other = {"type": "delta", "epsilon": 1.0}, {"type": "delta", "epsilon": 2.0}
     assert cost(one, other) - cost(one) > 2 * (cost(one, one) - cost(one))
+
+
+FEW_LAPLACE = {
+    "type": "repeated",
+    "steps": 3,
+    "mechanism": {
+        "type": "poisson_sampled",
+        "sample_rate": 0.2,
+        "mechanism": {"type": "laplace", "noise_multiplier": 2.0},
+    },
+}
+PARTS_OF_THE_DATA = {
+    "type": "noisy_sgd",
+    "dataset_size": 4000,
+    "batch_size": 400,
+    "dimension": 100,
+    "steps": 20,
+    "noise_std": 0.05,
+    "max_grad_norm": 1.0,
+}
+TWO_KINDS = {
+    "type": "mixture",
+    "components": [
+        {"weight": 0.6, "mechanism": {"type": "exponential", "epsilon": 0.01}},
+        {"weight": 0.4, "mechanism": {"type": "gdp", "mu": 2.0}},
+    ],
+}
+NO_NOISE = {
+    "type": "noisy_sgd",
+    "dataset_size": 10,
+    "batch_size": 6,
+    "dimension": 2,
+    "steps": 263_889_192,
+    "noise_std": 0.0,
+    "max_grad_norm": 1.0,
+}
+WITHIN_REACH: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    (FEW_LAPLACE, {}),
+    (TWO_KINDS, {}),
+    (NO_NOISE, {}),
+    (PARTS_OF_THE_DATA, {}),
+    (PARTS_OF_THE_DATA, {"neighboring_relation": "add_or_remove_one"}),
+    ({**PARTS_OF_THE_DATA, "steps": 2}, {"neighboring_relation": "add_or_remove_one"}),
+]
+"""Runs, and relations, whose mu in both directions was measured to take less than what is surely too long."""
+
+
+@pytest.mark.parametrize(("mechanism", "relation"), WITHIN_REACH)
+def test_what_is_computed_in_time_is_not_refused(mechanism: dict[str, Any], relation: dict[str, Any]) -> None:
+    sent: dict[str, Any] = {"mechanism": mechanism, "questions": [{"type": "gdp_mu", "direction": "both"}]}
+    if relation:
+        sent["threat_model"] = {"type": "worst_case", **relation}
+    assert BOUNDS.quote(BoundsRequest.model_validate_json(json.dumps(sent))).cost <= Settings().max_cost
+
+
+def test_mu_beside_a_stated_parameter_is_not_refused() -> None:
+    parts = [{"type": "approximate_dp", "epsilon": 7.0, "delta": 1e-8}, {"type": "gaussian", "noise_multiplier": 0.5}]
+    parts += [{"type": "laplace", "noise_multiplier": 1.4}, {"type": "gaussian", "noise_multiplier": 0.3}]
+    sent: dict[str, Any] = {
+        "mechanism": {"type": "composed", "mechanisms": parts},
+        "questions": [{"type": "gdp_mu"}],
+        "threat_model": {"type": "practical", "epsilon_pmp": 0.01},
+    }
+    assert BOUNDS.quote(BoundsRequest.model_validate_json(json.dumps(sent))).cost <= Settings().max_cost
+
+
+def test_long_lists_of_long_runs_are_not_refused() -> None:
+    """On lattices a further point costs next to nothing, however long the run."""
+    sent = {
+        "mechanism": {"type": "dpsgd", "noise_multiplier": 1.7, "sample_rate": 1e-9, "steps": 3_000_000},
+        "threat_models": [{"type": "worst_case"}],
+        "methods": ["discretised"],
+        "directions": ["both"],
+        "grid": {"spacing": "log_mirrored", "smallest": 1e-11, "largest": 0.5, "count": 5000},
+    }
+    assert CURVES.quote(CurvesRequest.model_validate_json(json.dumps(sent))).cost <= Settings().max_cost
 
 
 def test_relations_enter_the_price() -> None:

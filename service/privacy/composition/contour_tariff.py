@@ -53,7 +53,7 @@ JUMPS: Final = Tariff(
         profile=300_000,
         epsilon=700_000,
         complement=2_500_000,
-        gdp_mu=10_000_000,
+        gdp_mu=9_000_000,
         ratio=2_000,
     ),
 )

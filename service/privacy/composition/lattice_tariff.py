@@ -42,8 +42,10 @@ LARGEST_LOSS: Final = 40.0
 REVEALED: Final = 1 / 6
 """How much cheaper lattices are of a run whose loss, in standard deviations, roughly, is larger: with few cells."""
 WEAK, MOST_SAMPLED = 1e-6, 100
-SAMPLED_MU: Final = 25_000_000
+SAMPLED_MU: Final = 12_000_000
 """mu of few steps all of which are sampled: every point is looked for on lattices of its own."""
+LONGEST_MU, LONGEST_LIST, LISTED_POINT = 7_000_000, 6_000_000, 1_000
+"""mu, and lists, of runs however long: between 6 and 16 seconds, and up to 5, were measured."""
 RECURSION: Final = Prices(
     point=3_000, spread=0, listed_point=2_000, profile=300, epsilon=300, complement=200_000, gdp_mu=8_000_000
 )
@@ -65,12 +67,26 @@ def lattices(steps: Steps, sensitivity: float, options: EngineOptions) -> Tariff
         factor *= REVEALED
     if options.relative_tolerance < DEFAULT_OPTIONS.relative_tolerance:
         factor *= FINER
-    known = DISCRETISED.scaled(factor)
+    known = _limited(DISCRETISED.scaled(factor))
     weak = count > MOST_SAMPLED or deviation < WEAK
     if weak or not all(isinstance(step, PoissonSampled) for step, _ in steps):
         return known
     directed, hull = (replace(prices, gdp_mu=SAMPLED_MU) for prices in (known.directed, known.hull))
     return replace(known, directed=directed, hull=hull)
+
+
+def _limited(known: Tariff) -> Tariff:
+    """Searches and lists are no dearer than this, however long the run."""
+
+    def limited(prices: Prices) -> Prices:
+        return replace(
+            prices,
+            spread=min(prices.spread, LONGEST_LIST),
+            listed_point=min(prices.listed_point, LISTED_POINT),
+            gdp_mu=min(prices.gdp_mu, LONGEST_MU),
+        )
+
+    return replace(known, directed=limited(known.directed), hull=limited(known.hull))
 
 
 def _deviation(steps: Steps, sensitivity: float) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import final
+from typing import Final, final
 
 
 @final
@@ -72,10 +72,12 @@ def one_curve(base: float, prices: Prices) -> Tariff:
     return Tariff(base=base, directed=prices, hull=prices)
 
 
-SEARCH_ROUNDS, SEARCH_LOOKS, SEARCH_OF_ONE = 12, 100, 250
+SEARCH_ROUNDS, SEARCH_LOOKS, SEARCH_OF_ONE = 12, 100, 120
 """Readings of each part that a point of a mixture takes; points in each; points for each further rate."""
-ROUNDS_OF_A_ROOT, COMPLEMENT_READINGS, MU_ROUNDS, MU_POINTS = 15, 20, 10, 4_000
+ROUNDS_OF_A_ROOT, COMPLEMENT_READINGS, MU_ROUNDS, MU_POINTS = 15, 20, 10, 2_000
 """What else is searched for on a mixture: epsilon by profiles; complements and mu by points."""
+MIXED_HULL: Final = 1.5
+"""How much dearer points of both directions of a mixture are than those of one, as measured."""
 
 
 def mixed_tariff(parts: Sequence[Tariff]) -> Tariff:
@@ -88,7 +90,10 @@ def mixed_tariff(parts: Sequence[Tariff]) -> Tariff:
         both = _searched([part.hull for part in parts])
         # The hull reads points and profiles of the curves of both directions.
         hull = replace(
-            both, point=3 * directed.point, spread=3 * directed.spread, listed_point=3 * directed.listed_point
+            both,
+            point=MIXED_HULL * directed.point,
+            spread=MIXED_HULL * directed.spread,
+            listed_point=MIXED_HULL * directed.listed_point,
         )
     return Tariff(base=math.fsum(part.base for part in parts), directed=directed, hull=hull)
 

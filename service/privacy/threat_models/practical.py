@@ -18,7 +18,7 @@ from service.privacy.mechanisms.domain import DELTA, EPSILON, check_fields
 from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.threat_models.abstract import AbstractThreatModel, Premise
-from service.privacy.threat_models.harder_tariff import harder_tariff
+from service.privacy.threat_models.harder_tariff import beside_stated
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.harder_pair import harder_of
 from service.privacy.trade_off.pair import TradeOffPair
@@ -94,7 +94,7 @@ class Practical(AbstractThreatModel):
         if not _can_replace(mechanism):
             return replace(own, build=lambda: _stated(own, ADDED_OR_REMOVED))
         worst = REPLACED.plan(mechanism, "auto", options)
-        prices = harder_tariff(own.tariff, worst.tariff)
+        prices = beside_stated(own.tariff, worst.tariff)
 
         def build() -> TradeOffPair:
             return harder_of(_stated(own), worst.curves, BOTH_HOLD, BRACKET)
