@@ -12,6 +12,7 @@ FloatArray = NDArray[np.float64]
 MOST_ROUNDS = 100
 PRECISION = 2.0**-51
 NEWTON_STEPS = 60
+SECTIONS = 129
 
 
 def bracketed_roots(function: Callable[[FloatArray], FloatArray], low: FloatArray, high: FloatArray) -> FloatArray:
@@ -45,6 +46,23 @@ def bracketed_roots(function: Callable[[FloatArray], FloatArray], low: FloatArra
             ) * at_first / (at_third - at_first) * at_second / (at_third - at_second)
         share = np.clip(np.where(safe, curved, 0.5), least, 1 - least)
     return np.where(np.abs(at_first) < np.abs(at_second), first, second)
+
+
+def sectioned_root(function: Callable[[FloatArray], FloatArray], low: float, high: float) -> float:
+    """A root of one function that costs about as much at a hundred places as at one; as accurate as `bracketed_roots`.
+
+    The first change of sign among SECTIONS places is the next bracket; without one the result is an end.
+    """
+    least = PRECISION * (high - low)
+    while True:
+        places = np.linspace(low, high, SECTIONS)
+        signs = np.sign(function(places))
+        changes = np.flatnonzero(signs[1:] != signs[:-1])
+        if not changes.size:
+            return low
+        low, high = (float(end) for end in places[changes[0] : changes[0] + 2])
+        if high - low <= max(least, PRECISION * abs(low)) or not low < 0.5 * (low + high) < high:
+            return 0.5 * (low + high)
 
 
 def falling_roots(

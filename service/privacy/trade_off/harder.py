@@ -11,7 +11,7 @@ from scipy import special
 from typing_extensions import override
 
 from service.privacy.enclosure import Bounds, Enclosure, Evidence, FloatArray
-from service.privacy.numerics.roots import bracketed_roots
+from service.privacy.numerics.roots import sectioned_root
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, BoolArray, CurvePoints
 from service.privacy.trade_off.decreasing_root import decreasing_root
@@ -47,6 +47,8 @@ class Harder(AbstractTradeOff):
         self.first, self.second = first, second
         self.evidence = Evidence.weakest(first.evidence, second.evidence)
         self.method = first.method
+        self._met: list[float] = []
+        """Scores of the rates at which the curves were found to cross."""
 
     @property
     @override
@@ -160,7 +162,7 @@ class Harder(AbstractTradeOff):
         scores = special.ndtri(touching.rates)
         low = np.clip(scores.min(axis=0), LEAST_SCORE, LARGEST_SCORE)
         high = np.clip(scores.max(axis=0), LEAST_SCORE, LARGEST_SCORE)
-        crossing = bracketed_roots(self._difference, low, high)
+        crossing = self._crossings(low, high)
         middles = special.ndtri(0.5 * (touching.rates[0::2] + touching.rates[1::2]))
         places = np.clip(np.stack((crossing, *middles)), LEAST_SCORE, LARGEST_SCORE)
         rates = special.ndtr(places)
@@ -168,6 +170,22 @@ class Harder(AbstractTradeOff):
         lines = rates * np.exp(epsilon)
         least = (power - lines) - SLACK * (np.abs(lines) * (1 + np.abs(epsilon)) + power)
         return log_down(np.clip(least.max(axis=0), 0.0, 1.0)), self._chord(epsilon, rates[0])
+
+    def _crossings(self, low: FloatArray, high: FloatArray) -> FloatArray:
+        """About where the curves cross between these scores. Looking for it is dear, and curves mostly cross but once:
+        what was found for one interval is taken for all that hold it.
+        """
+        at_low, at_high = np.split(self._difference(np.concatenate((low, high))), 2)
+        nearer = np.where(np.abs(at_low) < np.abs(at_high), low, high)
+        crossing = np.where(np.sign(at_low) == np.sign(at_high), nearer, np.nan)  # not to be told by these readings
+        for known in self._met:
+            crossing = np.where(np.isnan(crossing) & (low < known) & (known < high), known, crossing)
+        while (missing := np.flatnonzero(np.isnan(crossing))).size:
+            left, right = (float(end[missing[missing.size // 2]]) for end in (low, high))
+            found = sectioned_root(self._difference, left, right)
+            self._met.append(found)
+            crossing[missing] = np.where((low <= found) & (found <= high), found, np.nan)[missing]
+        return crossing
 
     def _difference(self, scores: FloatArray) -> FloatArray:
         """About the log ratio of powers, or of type II errors for large rates: positive where the first attack is
