@@ -38,7 +38,7 @@ SHORT_SECONDS: Final = 0.010
 FACTOR: Final = 4.0
 MOST_INLINE_SECONDS: Final = 0.020
 SURELY_TOO_LONG: Final = 15.0
-REQUESTS, SEED = 300, 1
+REQUESTS, SEED = 100, 1
 """In `make bench`: about a second of CPU each, nearly all of it in one of ten."""
 
 
