@@ -156,3 +156,44 @@ def test_rates_below_the_smallest_normal_double(kinds: list[Kind]) -> None:
         truth = Atoms.of(kinds)
         for i, rate in enumerate(rates):
             assert power.lower[i] <= truth.power(float(rate)) <= power.upper[i]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_multiples_whose_losses_coincide_but_for_rounding(seed: int) -> None:
+    """Beside all sums as whole numbers, at rates between and beside vertices, on both sides of 1/2."""
+    random = np.random.default_rng(seed)
+    unit = float(10 ** random.uniform(-2.5, -0.5))
+    multiples = random.integers(1, 30, size=int(random.integers(8, 25))).tolist()
+    with mpmath.workdps(40):
+        law: dict[int, mpf] = {0: mpf(1)}
+        for multiple in multiples:
+            likely = 1 / (1 + mpmath.exp(-mpf(unit) * multiple))
+            following: dict[int, mpf] = {}
+            for loss, mass in law.items():
+                for moved, share in ((-multiple, likely), (multiple, 1 - likely)):
+                    following[loss + moved] = following.get(loss + moved, mpf(0)) + mass * share
+            law = following
+        vertices, reached = [], mpf(0)
+        for loss in sorted(law, reverse=True):
+            reached += law[loss]
+            vertices.append((loss, reached))
+
+        def power(rate: float) -> mpf:
+            total, before = mpf(0), mpf(0)
+            for loss, until in vertices:
+                total += (min(until, mpf(rate)) - before) * mpmath.exp(mpf(unit) * loss)
+                if until >= rate:
+                    break
+                before = until
+            return total
+
+        beside = [float(until) * factor for _, until in vertices[:-1:7] for factor in (1 - 1e-13, 1.0, 1 + 1e-13)]
+        rates = np.concatenate((10 ** random.uniform(-9, 0, 60), beside))
+        rates = rates[rates < 1]
+        points = curve_of([(unit * (multiple + 5) - 5 * unit, 1) for multiple in multiples]).points(rates)
+        for i, rate in enumerate(rates.tolist()):
+            truth = power(rate)
+            for found, value in ((points.power, truth), (points.type_two_error, 1 - truth)):
+                margin = mpf(10) ** -11 + mpf(10) ** -30 / value  # rounding of the multiples, and of this difference
+                assert found.lower[i] <= value * (1 + margin), rate
+                assert value * (1 - margin) <= found.upper[i], rate

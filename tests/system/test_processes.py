@@ -75,7 +75,7 @@ def is_gone(process: psutil.Process) -> bool:
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
     """A service with one worker, for everything."""
-    settings = {"max_cost": "1000000000", "worker_count": "1", "inline_cost_limit": "0"}
+    settings = {"max_cost": "1000000000", "worker_count": "1"}
     with served(tmp_path_factory.mktemp("server"), **settings) as client:
         yield client
 

@@ -76,7 +76,7 @@ def few_of_two_steps(steps: Steps, sensitivity: float, lattices: TradeOffPair) -
     if direct is None:
         return lattices
     add = FewDirectly(direct.add, lattices.add)
-    return replace(direct, add=add, remove=add.reversed())
+    return replace(lattices, add=add, remove=add.reversed(), notes=(*lattices.notes, *direct.notes))
 
 
 def beside_a_little_noise(
@@ -165,7 +165,7 @@ def _few_directly(direct: TradeOffPair, lines: TradeOffPair, tolerance: float) -
     """Two steps of which one has so little noise that lines would be wide: they read long lists, and what is wide."""
     asked = SecondEngine(f"contour: also asked, since closed_form was wider than {tolerance:g}; both enclosures hold.")
     add = FewDirectly(Intersected(direct.add, lambda: lines.add, tolerance, asked), lines.add)
-    return replace(direct, add=add, remove=add.reversed(), second=asked)
+    return replace(lines, add=add, remove=add.reversed(), notes=(*lines.notes, *direct.notes), second=asked)
 
 
 def _noise(step: AbstractStep) -> float:

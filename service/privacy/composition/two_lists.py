@@ -64,13 +64,15 @@ def summed_losses(kinds: Sequence[tuple[float, int]]) -> Sums:
 
 
 def _joined(loss: FloatArray, weight: FloatArray, nearly: float) -> Sums:
-    """Losses at most `nearly` above the one before are moved to the first of their row, if rows are short."""
+    """Losses at most `nearly` above the one before are moved to the middle of their row, if rows are short: what was
+    symmetric about 0 is so to the last bit, so that the tails of both signs are those of one test.
+    """
     starts = np.flatnonzero(np.diff(loss, prepend=-np.inf) > nearly)
     ends = np.append(starts[1:], len(loss)) - 1
     widest = float((loss[ends] - loss[starts]).max())
     if len(starts) == len(loss) or widest > 2 * nearly:
         return Sums(loss, weight, 0.0)
-    return Sums(loss[starts], np.add.reduceat(weight, starts), widest)
+    return Sums(0.5 * (loss[starts] + loss[ends]), np.add.reduceat(weight, starts), widest)
 
 
 @final
