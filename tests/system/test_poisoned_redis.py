@@ -12,6 +12,8 @@ import pytest
 import redis
 from starlette.testclient import TestClient
 
+from service.computations.catalogue import COMPUTATIONS
+from service.execution.request_body import parse_request
 from service.execution.result_cache import LARGEST_ENTRY_BYTES
 from service.execution.seals import Seals
 from service.main import create_app
@@ -63,7 +65,6 @@ def client(redis_url: str) -> Iterator[TestClient]:
             "redis_cost_floor": 0,
             "seal_key": SEAL_KEY,
             "memory_cache_bytes": 1,
-            "inline_cost_limit": 10_000_000,
             "worker_count": 1,
             "log_level": "error",
         }
@@ -73,7 +74,7 @@ def client(redis_url: str) -> Iterator[TestClient]:
 
 
 def requests(client: TestClient) -> list[tuple[str, Any]]:
-    """The shortest example of every route that computes, and a ground truth."""
+    """The shortest example of every route that a worker computes, and a ground truth."""
     release = {"type": "gaussian", "noise_multiplier": 2.0}
     truth = {"mechanism": release, "questions": [{"type": "delta", "epsilon": 1.0}], "method": "ground_truth"}
     audit = {"simulate": {"dimension": 4, "queries": 20}, "batch_size": 8}  # shorter than its examples
@@ -81,10 +82,21 @@ def requests(client: TestClient) -> list[tuple[str, Any]]:
     for path, operations in client.get("/openapi.json").json()["paths"].items():
         if "post" in operations and path != "/v1/audits/glir":
             examples = operations["post"]["requestBody"]["content"]["application/json"]["examples"].values()
-            found.append(
-                (path, min((example["value"] for example in examples), key=lambda sent: len(json.dumps(sent))))
-            )
+            shared = [example["value"] for example in examples if not is_inline(path, example["value"])]
+            found += [(path, sent) for sent in sorted(shared, key=lambda sent: len(json.dumps(sent)))[:1]]
     return found
+
+
+def is_inline(path: str, body: Any) -> bool:
+    """Whether the event loop computes it, which asks Redis for nothing."""
+    [computation] = [each for each in COMPUTATIONS if last_word(each.name) == last_word(path)]
+    return computation.quote(parse_request(computation.request_type, json.dumps(body).encode())).inline
+
+
+def last_word(name: str) -> str:
+    """Of a route or a computation."""
+    words = name.rsplit("/", 1)[-1].replace("_", "-")
+    return words.removeprefix("pmp-").removesuffix("-audit").removesuffix("-conversions")
 
 
 def entries_of(store: redis.Redis, count: int) -> Entries:
@@ -101,7 +113,7 @@ def entries_of(store: redis.Redis, count: int) -> Entries:
 def test_no_poisoned_entry_is_served(client: TestClient, redis_url: str) -> None:
     source = random.Random(SEED)
     asked = requests(client)
-    assert len(asked) > 10
+    assert len({path for path, _ in asked}) > 8
 
     def answers() -> list[Any]:
         return [client.post(path, json=body) for path, body in asked]
