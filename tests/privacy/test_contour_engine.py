@@ -131,7 +131,7 @@ def _two_step_profile(sigma: float, rate: float, eps: float) -> mpf:
 @pytest.mark.parametrize(("sigma", "rate"), [(1.0, 0.3), (0.5, 0.05), (2.7, 0.015), (0.8, 0.9), (4.0, 1e-4)])
 def test_two_steps_against_a_nested_integral(sigma: float, rate: float) -> None:
     add, remove = contour_pair(0.0, [(sigma, rate, 2)])
-    with mpmath.workdps(30):
+    with mpmath.workdps(22):
         for eps in (0.0, 0.3 * rate / sigma, 3.0):
             truth = _two_step_profile(sigma, rate, eps)
             bounds = add.profile(np.array([eps]))
