@@ -15,6 +15,7 @@ from service.privacy.composition.contour import contour_pair
 from service.privacy.composition.laplace_reach import log_atoms
 from service.privacy.composition.loss_transform import LossTransform, TransformLine
 from service.privacy.composition.options import EngineOptions
+from service.privacy.composition.sampled_gaussian_line import LineValues
 from service.privacy.composition.sampled_laplace import NODES, LaplaceSteps, SampledLaplaceParts
 from service.privacy.composition.sampled_laplace_line import SampledLaplaceLine
 from service.privacy.errors import UnsupportedCombination
@@ -230,3 +231,28 @@ def test_narrow_enclosures_are_honest_about_few_steps() -> None:
         wide, narrow = lines.power_at(rate), truth.power_at(rate)
         assert wide.lower <= narrow.upper
         assert narrow.lower <= wide.upper
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_lines_of_rare_steps_take_bounded_work(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their heights, and with these the nodes of their integrals, grow without limit as losses or rates fall."""
+    worked: list[int] = []
+    values = SampledLaplaceLine.values
+
+    def counted(line: SampledLaplaceLine, step: float, nodes: int) -> LineValues:
+        worked.append(nodes * line.parts.refined(line.theta, step * nodes).loss.size)
+        assert worked[-1] <= 1.01e9
+        return values(line, step, nodes)
+
+    monkeypatch.setattr(SampledLaplaceLine, "values", counted)
+    random = np.random.default_rng(seed)
+    steps = [(1 / 24.4, 0.3781, 40), (1 / 0.7642, 1.271e-5, 201), (1 / 8.884, 1.439e-6, 2038)]
+    if seed:
+        steps = [
+            (10 ** random.uniform(-2, 0.5), 10 ** random.uniform(-6, 0), int(10 ** random.uniform(1, 5)))
+            for _ in range(3)
+        ]
+    for curve in contour_pair(0.0, (), tuple(steps)):
+        found = curve.epsilon(1e-5)
+        assert 0 <= found.lower <= found.upper
+    assert worked

@@ -56,6 +56,9 @@ _LARGEST_NODES = 200_000
 _LARGEST_WORK = 10_000_000
 """Bounds of a line's nodes, and of its nodes times the array elements of one evaluation of K: they bound its time."""
 
+_MOST_WORK = 1_000_000_000
+"""The same with the nodes of its sampled Laplace steps that its height takes: about a second."""
+
 _FEW_NODES, _LITTLE_WORK = 4_000, 2_500_000
 """Of a line that would need more than that, what it leaves out being too much for many digits whatever it costs; and of
 all lines of runs of Gaussian steps.
@@ -133,7 +136,9 @@ class ContourLine:
         # Runs of Gaussian steps have cheaper ways where a line is long: other cuts, and bent contours.
         allowed = max(16, min(_LARGEST_NODES, _LARGEST_WORK // transform.work)) if transform.is_mixed else few
         height = _height(run, sd, goal, allowed * self.step)
-        self.ends = height is not None and height <= allowed * self.step
+        self.ends = (
+            height is not None and height <= allowed * self.step and height / self.step * run.work(height) <= _MOST_WORK
+        )
         """Whether the transform becomes next to nothing within reach: else no line of the run has many digits."""
         nodes = height / self.step if height is not None and self.ends else few
         self.nodes = max(4, math.ceil(nodes))

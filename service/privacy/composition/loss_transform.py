@@ -98,6 +98,13 @@ class TransformLine:
             value, error = value + sampled, error + sampled_error
         return value, error + 4 * UNIT_ROUNDOFF * abs(value)
 
+    def work(self, height: float) -> int:
+        """Array elements of one evaluation of K on a line up to this height: sampled Laplace steps take the more nodes
+        the higher it is.
+        """
+        refined = sum(part.refined_size(self._theta, height) for part in self._transform.laplace)
+        return self._transform.work + refined
+
     def values(self, step: float, nodes: int) -> LineValues:
         """K(theta + i k step) - K(theta), k = 0..nodes, and a bound of the absolute error of each."""
         t = np.arange(nodes + 1) * step

@@ -72,13 +72,21 @@ class SampledLaplaceParts:
         """The same steps with as many nodes as a line at theta needs up to this height, for an error of all steps
         together below `goal`.
         """
-        known = self._panels, self._degree + 1
-        rule = self._enough(np.array([theta]), height, math.log(goal / float(self.count.sum())), known)
-        if rule == known:
+        rule = self._rule_for(theta, height, goal)
+        if rule == (self._panels, self._degree + 1):
             return self
         if rule not in self._finer:
             self._finer[rule] = SampledLaplaceParts(self._steps, rule=rule)
         return self._finer[rule]
+
+    def refined_size(self, theta: float, height: float) -> int:
+        """Array elements of one evaluation of `refined`, which is not made for it."""
+        panels, nodes = self._rule_for(theta, height, _NEGLIGIBLE)
+        return len(self.count) * (panels * nodes + 2)
+
+    def _rule_for(self, theta: float, height: float, goal: float) -> tuple[int, int]:
+        known = self._panels, self._degree + 1
+        return self._enough(np.array([theta]), height, math.log(goal / float(self.count.sum())), known)
 
     def only(self, part: int) -> SampledLaplaceParts:
         """The steps of one part."""
