@@ -15,11 +15,11 @@ from typing import Any, Final, cast
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 from scipy.stats import norm
 
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.mechanisms.abstract import AbstractMechanism
+from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.distribution_band import DistributionBand
 from service.privacy.threat_models.abstract import AbstractThreatModel
 from service.privacy.threat_models.glrt import Glrt
@@ -32,7 +32,6 @@ from tests.privacy.agreement import LOOSE, Comparison
 from tests.privacy.cases import Direction, built, gaussian, sampled
 from tests.privacy.random_cases import RandomQuestion, Reading
 
-FloatArray = NDArray[np.float64]
 DRAWS: Final = 20_000
 FAILURE: Final = 1e-9
 """Of both bands of the draws, which hold at every threshold."""

@@ -14,8 +14,8 @@ from typing import Final
 
 import numpy as np
 
-from service.privacy.enclosure import FloatArray
-from service.privacy.numerics.noncentral_chi_square import NoncentralChiSquare
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.chi_square.law import NoncentralChiSquare
 
 NORMALS_AT_ONCE: Final = 2**20
 EXPONENTIAL_ERROR: Final = 1e-15

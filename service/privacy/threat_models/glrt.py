@@ -146,7 +146,7 @@ def _composed(steps: GlrtSteps, method: str, options: EngineOptions) -> Plan:
     options = replace(options, relative_tolerance=max(options.relative_tolerance, COMPOSED_TOLERANCE))
 
     def build() -> TradeOffPair:
-        from service.privacy.composition.discretised import discretised_pair
+        from service.privacy.composition.lattice.engine import discretised_pair
 
         found = discretised_pair(tuple(steps), 1.0, options)
         return replace(found, source=f"{SAMPLED_SOURCE}; {found.source}", notes=(NO_BOUND, *found.notes))

@@ -28,9 +28,9 @@ from service.privacy.threat_models.membership_run import (
 )
 from service.privacy.threat_models.susceptibilities import CELLS, FEW_CELLS, chi_square_population
 from service.privacy.threat_models.worst_case import WorstCase
-from service.privacy.trade_off.bracketed_mixture import BracketedMixture, Part
-from service.privacy.trade_off.harder_pair import harder_of
-from service.privacy.trade_off.mixture import mixed
+from service.privacy.trade_off.combinators.harder_pair import harder_of
+from service.privacy.trade_off.mixture.bracketed import BracketedMixture, Part
+from service.privacy.trade_off.mixture.curve import mixed
 from service.privacy.trade_off.pair import TradeOffPair, brackets_of
 
 SUBPOPULATIONS: Final = 64

@@ -17,7 +17,7 @@ from service.privacy.mechanisms.domain import WEIGHT, check_fields
 from service.privacy.mechanisms.mixture import WEIGHT_SUM_TOLERANCE
 from service.privacy.threat_models.abstract import AbstractThreatModel, Premise
 from service.privacy.threat_models.worst_case import WorstCase
-from service.privacy.trade_off.mixture import mixed
+from service.privacy.trade_off.mixture.curve import mixed
 from service.privacy.trade_off.pair import TradeOffPair
 
 ADVERSARIES = 16

@@ -20,7 +20,7 @@ from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.threat_models.abstract import AbstractThreatModel, Premise
 from service.privacy.threat_models.harder_tariff import beside_stated
 from service.privacy.threat_models.worst_case import WorstCase
-from service.privacy.trade_off.harder_pair import harder_of
+from service.privacy.trade_off.combinators.harder_pair import harder_of
 from service.privacy.trade_off.pair import TradeOffPair
 
 PRIOR: Final = 0.5
