@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
-from service.privacy.composition import closed_forms, engines
+from service.privacy.composition import closed_forms, engines, lines
 from service.privacy.composition.brackets import (
     ENGINES_OF_BRACKETS,
     attained,
@@ -17,9 +17,8 @@ from service.privacy.composition.brackets import (
     is_single,
     sentence,
 )
-from service.privacy.composition.contour import plans as lines
-from service.privacy.composition.contour.parts import contour_parts
 from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
+from service.privacy.composition.parts import contour_parts
 from service.privacy.composition.plan import Plan, mixed_plan
 from service.privacy.composition.responses.exact_runs import smoothed_responses_of
 from service.privacy.composition.tariff import one_curve

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Final, cast
 
 from service.privacy.composition import closed_form_tariff
-from service.privacy.composition.contour.parts import Counted, shifts_beside
 from service.privacy.composition.laplace_sums.reach import can_sum
+from service.privacy.composition.parts import Counted, shifts_beside
 from service.privacy.composition.plan import Plan
 from service.privacy.composition.responses.exact_runs import Responses, responses_of
 from service.privacy.composition.tariff import Tariff

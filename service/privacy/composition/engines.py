@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Final
 
 from service.privacy.composition.asymptotic import tariff as approximation_tariff
-from service.privacy.composition.contour.parts import several_exponentials
 from service.privacy.composition.lattice import tariff as lattice_tariff
 from service.privacy.composition.options import EngineOptions
+from service.privacy.composition.parts import several_exponentials
 from service.privacy.composition.plan import Plan
 from service.privacy.composition.tariff import Tariff
 from service.privacy.mechanisms.abstract import Steps

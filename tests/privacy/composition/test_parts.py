@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typing_extensions import override
 
-from service.privacy.composition.contour.sub_runs import with_parts
+from service.privacy.composition.sub_runs import with_parts
 from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.errors import NumericalFailure
 from service.privacy.mechanisms.abstract import Steps

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import Final
 
-from service.privacy.composition.contour.parts import Counted
+from service.privacy.composition.parts import Counted
 from service.privacy.composition.tariff import Prices, Tariff, one_curve
 from service.privacy.mechanisms.abstract import GaussianPart, LaplacePart, SampledGaussianPart
 

@@ -48,14 +48,6 @@ class LogTails:
 
 
 @dataclass(frozen=True, slots=True)
-class Quantiles:
-    """Brackets of quantiles, arrays of shape (n,)."""
-
-    below: FloatArray
-    above: FloatArray
-
-
-@dataclass(frozen=True, slots=True)
 class Approximation:
     """Near-exact values at points x, arrays of shape (n,).
 
@@ -119,16 +111,6 @@ class NoncentralChiSquare:
     def span(self) -> tuple[float, float]:
         """The x at which tails and density are enclosed on both sides."""
         return _SMALLEST_OF_FEW_DEGREES if self.degrees < _FEW_DEGREES else _SMALLEST, _LARGEST
-
-    def quantiles(self, log_probability: FloatArray, tail: Tail) -> Quantiles:
-        """Brackets of the x at which the tail's logarithm is `log_probability` <= 0 (shape (n,)), in nats.
-
-        Both ends are proved by `log_tails`; they are a few units in the last place apart, or what its width leaves
-        open. For minus infinity and 0 the quantile is 0 or infinity.
-        """
-        from service.privacy.numerics.chi_square.quantiles import quantiles
-
-        return Quantiles(*quantiles(self, log_probability, tail))
 
     def approximate(self, x: FloatArray) -> Approximation:
         """Tail and slope at each x of the `span`, from one evaluation: to steer, nothing is proved of the slope."""

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.chi_square.law import NoncentralChiSquare
 from service.privacy.numerics.roots import bracketed_roots
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
-
-if TYPE_CHECKING:
-    from service.privacy.numerics.chi_square.law import NoncentralChiSquare
 
 Tail = Literal["lower", "upper"]
 
@@ -24,8 +23,20 @@ _WIDENINGS = 60
 _LOG_HALF = float(np.log(0.5))
 
 
-def quantiles(law: NoncentralChiSquare, log_probability: FloatArray, tail: Tail) -> tuple[FloatArray, FloatArray]:
-    """Proved brackets of the x at which ln P(tail at x) is `log_probability`; shape (n,) each."""
+@dataclass(frozen=True, slots=True)
+class Quantiles:
+    """Brackets of quantiles, arrays of shape (n,)."""
+
+    below: FloatArray
+    above: FloatArray
+
+
+def quantiles(law: NoncentralChiSquare, log_probability: FloatArray, tail: Tail) -> Quantiles:
+    """Brackets of the x at which the tail's logarithm is `log_probability` <= 0 (shape (n,)), in nats.
+
+    Both ends are proved by `log_tails`; they are a few units in the last place apart, or what its width leaves open.
+    For minus infinity and 0 the quantile is 0 or infinity.
+    """
     below, above = np.zeros_like(log_probability), np.full_like(log_probability, np.inf)
     inside = np.isfinite(log_probability) & (log_probability < 0)
     at_end = (log_probability == 0) == (tail == "lower")
@@ -35,7 +46,7 @@ def quantiles(law: NoncentralChiSquare, log_probability: FloatArray, tail: Tail)
     if wanted.size:
         guess, spread = _approximate(law, wanted, tail == "lower")
         below[inside], above[inside] = _prove(law, wanted, tail == "lower", guess, spread)
-    return below, above
+    return Quantiles(below, above)
 
 
 def _approximate(law: NoncentralChiSquare, wanted: FloatArray, lower: bool) -> tuple[FloatArray, FloatArray]:

@@ -14,6 +14,7 @@ from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.chi_square.law import LogTails, NoncentralChiSquare, Tail
+from service.privacy.numerics.chi_square.quantiles import quantiles
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.chi_square.ratio import AbstractLogRatio, reversed_ratio
@@ -53,10 +54,10 @@ class ScaledChiSquare:
         """Ends of the t with ln P(tail at t) in [log_low, log_high]."""
         first, second = (log_low, log_high) if tail == "lower" else (log_high, log_low)
         if self._least != self._most:
-            below = self._least.quantiles(first, tail).below
-            above = self._most.quantiles(second, tail).above
+            below = quantiles(self._least, first, tail).below
+            above = quantiles(self._most, second, tail).above
         else:
-            both, n = self._most.quantiles(np.concatenate((first, second)), tail), len(first)
+            both, n = quantiles(self._most, np.concatenate((first, second)), tail), len(first)
             below, above = both.below[:n], both.above[n:]
         return _multiplied(below, self._scale.lower, -1), _multiplied(above, self._scale.upper, 1)
 

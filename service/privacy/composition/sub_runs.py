@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from service.privacy.composition.contour.parts import contour_parts
+from service.privacy.composition.parts import contour_parts
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import Steps
 from service.privacy.trade_off.abstract import AbstractTradeOff

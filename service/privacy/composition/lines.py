@@ -10,12 +10,12 @@ from typing import Final
 
 from service.privacy.composition import closed_forms
 from service.privacy.composition.contour import tariff as contour_tariff
-from service.privacy.composition.contour.parts import Counted, contour_parts
-from service.privacy.composition.contour.sub_runs import with_parts
 from service.privacy.composition.contour.two_step_run import is_two_steps, two_steps_pair
 from service.privacy.composition.options import EngineOptions
+from service.privacy.composition.parts import Counted, contour_parts
 from service.privacy.composition.plan import Plan
 from service.privacy.composition.responses.exact_runs import Responses, smoothed_curve
+from service.privacy.composition.sub_runs import with_parts
 from service.privacy.mechanisms.abstract import (
     AbstractStep,
     GaussianPart,
