@@ -38,15 +38,15 @@ class Command(NamedTuple):
 COMMANDS = {
     "bounds": Command("/v1/bounds", "bounds", "BOUNDS"),
     "curves": Command("/v1/curves", "curves", "CURVES"),
-    "gdp-gmip": Command("/v1/conversions/gdp-gmip", "conversions", "GDP_GMIP"),
-    "membership-conversions": Command("/v1/conversions/membership", "membership_conversions", "MEMBERSHIP_CONVERSIONS"),
-    "attack-counts": Command("/v1/audits/attack-counts", "attack_counts", "ATTACK_COUNTS"),
-    "glir": Command("/v1/audits/glir", "glir_audit", "GLIR_AUDIT", "JSON or .npz"),
-    "glrt": Command("/v1/audits/glrt", "glrt_audit", "GLRT_AUDIT"),
-    "pmp-exponential": Command("/v1/pmp/exponential", "pmp_exponential", "PMP_EXPONENTIAL"),
-    "pmp-finite": Command("/v1/pmp/finite", "pmp_finite", "PMP_FINITE"),
-    "pmp-gaussian": Command("/v1/pmp/gaussian", "pmp_gaussian", "PMP_GAUSSIAN", "JSON or .npz"),
-    "pmp-simulations": Command("/v1/pmp/simulations", "pmp_simulations", "PMP_SIMULATIONS"),
+    "gdp-gmip": Command("/v1/conversions/gdp-gmip", "conversions.gdp_gmip", "GDP_GMIP"),
+    "membership-conversions": Command("/v1/conversions/membership", "conversions.membership", "MEMBERSHIP_CONVERSIONS"),
+    "attack-counts": Command("/v1/audits/attack-counts", "audits.attack_counts", "ATTACK_COUNTS"),
+    "glir": Command("/v1/audits/glir", "audits.glir", "GLIR_AUDIT", "JSON or .npz"),
+    "glrt": Command("/v1/audits/glrt", "audits.glrt", "GLRT_AUDIT"),
+    "pmp-exponential": Command("/v1/pmp/exponential", "pmp.exponential", "PMP_EXPONENTIAL"),
+    "pmp-finite": Command("/v1/pmp/finite", "pmp.finite", "PMP_FINITE"),
+    "pmp-gaussian": Command("/v1/pmp/gaussian", "pmp.gaussian", "PMP_GAUSSIAN", "JSON or .npz"),
+    "pmp-simulations": Command("/v1/pmp/simulations", "pmp.simulations", "PMP_SIMULATIONS"),
 }
 
 

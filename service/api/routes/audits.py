@@ -13,9 +13,9 @@ from api_schemas.glrt_audit import GlrtAuditRequest, GlrtAuditResponse
 from service.api.answers import NOT_MODIFIED, answer_computation
 from service.api.direct_route import DirectRoute, Endpoint
 from service.api.documentation import json_body, json_or_archive_body, problems
-from service.computations.attack_counts import ATTACK_COUNTS
-from service.computations.glir_audit import GLIR_AUDIT
-from service.computations.glrt_audit import GLRT_AUDIT
+from service.computations.audits.attack_counts import ATTACK_COUNTS
+from service.computations.audits.glir import GLIR_AUDIT
+from service.computations.audits.glrt import GLRT_AUDIT
 
 
 async def attack_counts_audit(request: Request) -> Response:

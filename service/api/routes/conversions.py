@@ -9,7 +9,7 @@ from api_schemas.examples import GDP_GMIP_EXAMPLES
 from service.api.answers import NOT_MODIFIED, answer_computation
 from service.api.direct_route import DirectRoute
 from service.api.documentation import json_body, problems
-from service.computations.conversions import GDP_GMIP
+from service.computations.conversions.gdp_gmip import GDP_GMIP
 
 
 async def gdp_gmip(request: Request) -> Response:

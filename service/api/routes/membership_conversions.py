@@ -9,7 +9,7 @@ from api_schemas.membership_conversions import MembershipConversionsRequest, Mem
 from service.api.answers import NOT_MODIFIED, answer_computation
 from service.api.direct_route import DirectRoute
 from service.api.documentation import json_body, problems
-from service.computations.membership_conversions import MEMBERSHIP_CONVERSIONS
+from service.computations.conversions.membership import MEMBERSHIP_CONVERSIONS
 
 
 async def membership_conversions(request: Request) -> Response:

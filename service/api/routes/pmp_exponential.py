@@ -9,7 +9,7 @@ from api_schemas.pmp_exponential import PmpExponentialRequest, PmpExponentialRes
 from service.api.answers import NOT_MODIFIED, answer_computation
 from service.api.direct_route import DirectRoute
 from service.api.documentation import json_body, problems
-from service.computations.pmp_exponential import PMP_EXPONENTIAL
+from service.computations.pmp.exponential import PMP_EXPONENTIAL
 
 
 async def pmp_exponential(request: Request) -> Response:

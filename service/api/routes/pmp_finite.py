@@ -9,7 +9,7 @@ from api_schemas.pmp_finite import PmpFiniteRequest, PmpFiniteResponse
 from service.api.answers import NOT_MODIFIED, answer_computation
 from service.api.direct_route import DirectRoute
 from service.api.documentation import json_body, problems
-from service.computations.pmp_finite import PMP_FINITE
+from service.computations.pmp.finite import PMP_FINITE
 
 
 async def pmp_finite(request: Request) -> Response:

@@ -9,7 +9,7 @@ from api_schemas.pmp_gaussian_examples import PMP_GAUSSIAN_EXAMPLES
 from service.api.answers import NOT_MODIFIED, answer_computation
 from service.api.direct_route import DirectRoute
 from service.api.documentation import json_or_archive_body, problems
-from service.computations.pmp_gaussian import PMP_GAUSSIAN
+from service.computations.pmp.gaussian import PMP_GAUSSIAN
 
 
 async def pmp_gaussian(request: Request) -> Response:

@@ -9,7 +9,7 @@ from api_schemas.pmp_simulations import PmpSimulationsRequest, PmpSimulationsRes
 from service.api.answers import NOT_MODIFIED, answer_computation
 from service.api.direct_route import DirectRoute
 from service.api.documentation import json_body, problems
-from service.computations.pmp_simulations import PMP_SIMULATIONS
+from service.computations.pmp.simulations import PMP_SIMULATIONS
 
 
 async def pmp_simulations(request: Request) -> Response:

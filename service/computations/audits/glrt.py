@@ -9,7 +9,7 @@ import numpy as np
 from api_schemas.bounds import Assumption
 from api_schemas.glrt_audit import GlrtAuditRequest, GlrtAuditResponse
 from service.computations.abstract import Computation, Quote, ResponseFields
-from service.computations.attack_rates import PowerEnds, against_theory, measured_roc
+from service.computations.audits.attack_rates import PowerEnds, against_theory, measured_roc
 from service.computations.numbers import tightness
 from service.privacy.audits.glrt import glrt_power, optimal_power, signal_of, simulated_scores
 from service.privacy.audits.roc import empirical_roc

@@ -11,7 +11,7 @@ from api_schemas.bounds import Assumption
 from api_schemas.pmp_exponential import PmpExponentialRequest, PmpExponentialResponse, sampling_work
 from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.numbers import enclosed_number, meets, tightness
-from service.computations.pmp_notes import DATA_ARE_A_RANDOM_HALF, DISTINCT_RECORDS, NO_COMPOSITION, NO_CONVERSE
+from service.computations.pmp.definition import DATA_ARE_A_RANDOM_HALF, DISTINCT_RECORDS, NO_COMPOSITION, NO_CONVERSE
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import OutOfDomain
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF

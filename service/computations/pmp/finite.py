@@ -9,7 +9,7 @@ from api_schemas.bounds import Assumption
 from api_schemas.pmp_finite import PmpFiniteRequest, PmpFiniteResponse
 from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.numbers import enclosed_number, tightness
-from service.computations.pmp_notes import DATA_ARE_A_RANDOM_HALF, DISTINCT_RECORDS, NO_COMPOSITION, NO_CONVERSE
+from service.computations.pmp.definition import DATA_ARE_A_RANDOM_HALF, DISTINCT_RECORDS, NO_COMPOSITION, NO_CONVERSE
 from service.privacy.pmp.attacks import success_bound, tight_eta
 from service.privacy.pmp.finite import AdjacentTable, MembershipTable, Rows
 
