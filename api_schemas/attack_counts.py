@@ -9,7 +9,8 @@ from pydantic import AliasChoices, Field, model_validator
 from api_schemas.attack_rates import AuditConfidence, MeasuredRate, ProvedEpsilon, ProvedNumber, Verdict
 from api_schemas.base import Request, Response, is_none
 from api_schemas.bounds import Assumption, Hazard
-from api_schemas.enclosures import Conditional, EnclosedNumber, Evidence, MethodUsed, Source, Tight
+from api_schemas.choices import Evidence, MethodUsed
+from api_schemas.enclosures import Conditional, EnclosedNumber, Source, Tight
 from api_schemas.limits import check_tree, refusal
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.quantities import POSITIVE_ZERO

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from api_schemas.base import NonNegative, Response
+from api_schemas.base import NonNegative, Response, component
 from api_schemas.quantities import LARGEST_SEED
 
 LARGEST_CUTOFFS: Final = 1_000
@@ -37,9 +37,10 @@ Cutoffs = Annotated[
 ]
 Verdict = Annotated[
     Literal["consistent", "above_the_bound"],
-    Field(
-        description="above_the_bound: with the stated confidence the attack does better than the bound allows, so the "
-        "training, its accounting or an assumption is at fault; consistent: the measurement does not say so."
+    component(
+        "AttackVerdict",
+        "above_the_bound: with the stated confidence the attack does better than the bound allows, so the "
+        "training, its accounting or an assumption is at fault; consistent: the measurement does not say so.",
     ),
 ]
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 from pydantic_core import to_json
+
+COMPONENT: Final = "x-component"
+"""Keyword of a schema that is published once, under a name of its own, and referred to everywhere else."""
 
 
 class Request(BaseModel):
@@ -40,19 +43,38 @@ def is_none(value: object) -> bool:
     return value is None
 
 
-# JSON has no infinity, so it travels as a string, in the schema a titled `enum` (client generators misread a `const`).
+def component(
+    name: str, description: str, *, examples: list[Any] | None = None, discriminator: str | None = None
+) -> Any:
+    """`Field(...)` of a type that has a name in the published document: enumerations and unions that come often.
+
+    A field of this type may have a description of its own.
+    """
+    itself: dict[str, Any] = {"name": name, "description": description}
+    if examples is not None:
+        itself["examples"] = examples
+    return Field(
+        description=description,
+        examples=examples,
+        discriminator=discriminator,
+        json_schema_extra={COMPONENT: itself},
+    )
+
+
+def _word(name: str, word: str, description: str) -> dict[str, Any]:
+    # An `enum`, as client generators misread a `const` beside numbers.
+    return {"type": "string", "enum": [word], COMPONENT: {"name": name, "description": description}}
+
+
+# JSON has no infinity, so it travels as a string.
 NonNegative = Annotated[
     float,
-    WithJsonSchema(
-        {"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "enum": ["Infinity"], "title": "Infinity"}]}
-    ),
+    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, _word("Infinity", "Infinity", "No finite number.")]}),
 ]
 """A number that is not negative and may be infinite."""
 
 Log10 = Annotated[
     float,
-    WithJsonSchema(
-        {"anyOf": [{"type": "number"}, {"type": "string", "enum": ["-Infinity"], "title": "MinusInfinity"}]}
-    ),
+    WithJsonSchema({"anyOf": [{"type": "number"}, _word("MinusInfinity", "-Infinity", "The logarithm of zero.")]}),
 ]
 """A decimal logarithm; the one of zero is "-Infinity"."""

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import AliasChoices, Field, model_validator
 from typing_extensions import TypedDict
 
 from api_schemas.base import NonNegative, Request, Response, is_none
+from api_schemas.choices import ComparedMethod, Evidence, Holds, Method, MethodUsed
 from api_schemas.enclosures import (
     Conditional,
     DecimalIfKnown,
     EnclosedNumber,
-    Evidence,
-    EvidenceName,
     Log10IfSmall,
     Lower,
-    MethodUsed,
     Source,
     Tight,
     ToleranceMet,
@@ -29,7 +27,6 @@ from api_schemas.options import settle_options
 from api_schemas.quantities import (
     DEFAULT_TOLERANCE,
     LARGEST_LIST,
-    Method,
     OptionalConfidenceLevel,
     OptionalDigits,
     OptionalOrder,
@@ -108,7 +105,7 @@ class BoundsRequest(Request):
         return self
 
 
-EvidenceOfEngine = Annotated[EvidenceName | None, Field(description="As in the answer; null where the engine failed.")]
+EvidenceOfEngine = Annotated[Evidence | None, Field(description="As in the answer; null where the engine failed.")]
 
 
 class TradeOffPoint(TypedDict):
@@ -122,7 +119,7 @@ class TradeOffPoint(TypedDict):
 class MethodPoints(Response):
     """The curve by one engine. No points: the engine failed, and the notes say how."""
 
-    method: MethodUsed
+    method: ComparedMethod
     points: tuple[TradeOffPoint, ...]
     evidence: EvidenceOfEngine
     tight: Tight
@@ -132,7 +129,7 @@ class MethodPoints(Response):
 class MethodNumber(Response):
     """The number by one engine. null: the engine failed, and the notes say how."""
 
-    method: MethodUsed
+    method: ComparedMethod
     value: Annotated[NonNegative | None, Field(description="As in the answer; null where the engine failed.")]
     lower: Lower
     upper: Upper
@@ -229,7 +226,7 @@ class GuaranteeAnswer(Response):
     source: Source
     notes: tuple[str, ...]
     holds: Annotated[
-        Literal["yes", "no", "unknown"],
+        Holds,
         Field(description="unknown: the confidence lies inside the enclosure, or there is no enclosure."),
     ]
     methods: NumberByMethod = None
@@ -242,7 +239,7 @@ class Assumption(Response):
     """Something the answers rest on and the service cannot check."""
 
     text: str
-    holds: Annotated[Literal["yes", "no", "unknown"], Field(description="What the request says about it.")]
+    holds: Annotated[Holds, Field(description="What the request says about it.")]
 
 
 class Hazard(Response):

@@ -8,7 +8,8 @@ from pydantic import AliasChoices, Field, model_validator
 
 from api_schemas.base import Request, Response, is_none
 from api_schemas.bounds import Assumption
-from api_schemas.enclosures import Conditional, Evidence, Lower, Source, Tight, Upper, Value
+from api_schemas.choices import Evidence
+from api_schemas.enclosures import Conditional, Lower, Source, Tight, Upper, Value
 from api_schemas.limits import refusal
 from api_schemas.quantities import (
     LARGEST_RECORDS,

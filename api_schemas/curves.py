@@ -9,15 +9,14 @@ from typing_extensions import TypedDict
 
 from api_schemas.base import Log10, Request, Response, is_none
 from api_schemas.bounds import Assumption, Hazard
-from api_schemas.enclosures import Conditional, Evidence, MethodUsed, Source, Tight, ToleranceMet
+from api_schemas.choices import Direction, Engine, Evidence, MethodUsed
+from api_schemas.enclosures import Conditional, Source, Tight, ToleranceMet
 from api_schemas.limits import check_tree, refusal
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.options import settle_options
 from api_schemas.quantities import (
     DEFAULT_TOLERANCE,
     LARGEST_LIST,
-    Direction,
-    Engine,
     OptionalConfidenceLevel,
     OptionalDigits,
     OptionalFalsePositiveRates,
@@ -150,7 +149,7 @@ class Curve(Response):
     """One curve at the rates of the response. `type_two_error` is safe from below, `power` from above."""
 
     threat_model: ThreatModelSpec
-    requested_method: Annotated[str, Field(description="The method that was asked for.", examples=["auto"])]
+    requested_method: Annotated[Engine, Field(description="The method that was asked for.")]
     method: MethodUsed
     direction: Direction
     type_two_error: EnclosedColumn

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, NotRequired
+from typing import Annotated, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -24,17 +24,6 @@ DecimalIfKnown = Annotated[
     str | None,
     Field(
         exclude_if=is_none, description="The same end with all its digits; present when they are more than a double's."
-    ),
-]
-
-EvidenceName = Literal["exact", "proved", "certified", "statistical", "asymptotic"]
-Evidence = Annotated[
-    EvidenceName,
-    Field(
-        description="exact: a closed form, good to a few units in the last place; proved: interval or ball arithmetic "
-        "throughout; certified: every truncation, aliasing, quadrature and rounding error has a bound that is inside "
-        "the enclosure; statistical: sampled, the enclosure holds with the stated confidence; asymptotic: an "
-        "approximation without any bound."
     ),
 ]
 
@@ -63,6 +52,5 @@ Tight = Annotated[
     ),
 ]
 Conditional = Annotated[bool, Field(description="The answer rests on a modelling assumption that is listed.")]
-MethodUsed = Annotated[str, Field(description="The engine that computed it.", examples=["contour"])]
 ToleranceMet = Annotated[bool, Field(description="There is an enclosure, and it is at most relative_tolerance wide.")]
 Source = Annotated[str, Field(description="The theorem behind the answer.")]

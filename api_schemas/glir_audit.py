@@ -9,7 +9,8 @@ from pydantic import Field, model_validator
 from api_schemas.attack_rates import AuditConfidence, AuditSeed, Cutoffs, MeasuredRoc, TheoryPowers, Verdict
 from api_schemas.base import Request, Response, is_none
 from api_schemas.bounds import Assumption
-from api_schemas.enclosures import Evidence, Source, Tight
+from api_schemas.choices import Evidence
+from api_schemas.enclosures import Source, Tight
 from api_schemas.gradients import LARGEST_DIMENSION, LARGEST_QUERIES, LARGEST_STEP_COUNT, GradientStep, check_steps
 from api_schemas.limits import refusal
 

@@ -9,7 +9,8 @@ from pydantic import AliasChoices, Field, model_validator
 from api_schemas.attack_rates import AuditConfidence, AuditSeed, Cutoffs, MeasuredRoc, TheoryPowers, Verdict
 from api_schemas.base import Request, Response
 from api_schemas.bounds import Assumption
-from api_schemas.enclosures import Evidence, Source, Tight
+from api_schemas.choices import Evidence
+from api_schemas.enclosures import Source, Tight
 from api_schemas.limits import refusal
 from api_schemas.quantities import NoiseMultiplier
 

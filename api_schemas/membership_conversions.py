@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import AliasChoices, Field
 
-from api_schemas.base import NonNegative, Request, Response, is_none
-from api_schemas.enclosures import EnclosedNumber, Evidence, Log10IfSmall, Lower, Source, Tight, Upper
+from api_schemas.base import NonNegative, Request, Response, component, is_none
+from api_schemas.choices import Evidence
+from api_schemas.enclosures import EnclosedNumber, Log10IfSmall, Lower, Source, Tight, Upper
 from api_schemas.quantities import LARGEST_RECORDS, Confidence, Epsilon, Prior, UnitInterval
 from api_schemas.questions import LARGEST_QUESTIONS
 
@@ -78,7 +79,9 @@ MembershipConversion = Annotated[
     | PriorOfLargestAdvantageConversion
     | LargestEpsilonForDeletionsConversion
     | LargestPriorForDeletionsConversion,
-    Field(discriminator="type", description="One inverse of a membership bound of pure differential privacy."),
+    component(
+        "MembershipConversion", "One inverse of a membership bound of pure differential privacy.", discriminator="type"
+    ),
 ]
 
 

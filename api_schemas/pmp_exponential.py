@@ -7,9 +7,10 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import Field, model_validator
 from typing_extensions import TypedDict
 
-from api_schemas.base import NonNegative, Request, Response, is_none
+from api_schemas.base import NonNegative, Request, Response, component, is_none
 from api_schemas.bounds import Assumption
-from api_schemas.enclosures import Conditional, EnclosedNumber, Evidence, MethodUsed, Source, Tight, ToleranceMet
+from api_schemas.choices import Evidence
+from api_schemas.enclosures import Conditional, EnclosedNumber, Source, Tight, ToleranceMet
 from api_schemas.limits import refusal
 from api_schemas.pmp import LARGEST_POINTS, EpsilonPmp, EtaMip, PmpDirection, PointIndex, SuccessBound
 from api_schemas.quantities import DEFAULT_TOLERANCE, LARGEST_SEED, Epsilon, RelativeTolerance
@@ -262,7 +263,14 @@ class PmpExponentialResponse(Response):
     evidence: Evidence
     tight: Tight
     conditional: Conditional
-    method: MethodUsed
+    method: Annotated[
+        Literal["enumeration", "sampling", "swap_bound"],
+        component(
+            "PmpMethod",
+            "enumeration: all subsets were summed; sampling: some were drawn, beside the swap bound; swap_bound: the "
+            "certified bound alone.",
+        ),
+    ]
     tolerance_met: ToleranceMet
     source: Source
     maximiser: ExponentialMaximiser

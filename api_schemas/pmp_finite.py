@@ -12,7 +12,8 @@ from typing_extensions import TypedDict
 
 from api_schemas.base import Request, Response, is_none
 from api_schemas.bounds import Assumption
-from api_schemas.enclosures import Conditional, EnclosedNumber, Evidence, Source, Tight
+from api_schemas.choices import Evidence
+from api_schemas.enclosures import Conditional, EnclosedNumber, Source, Tight
 from api_schemas.limits import refusal
 from api_schemas.pmp import EpsilonPmp, EtaMip, PmpDirection, PointIndex, SuccessBound
 from api_schemas.quantities import POSITIVE_ZERO, UnitInterval

@@ -9,7 +9,8 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import AliasChoices, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from api_schemas.base import Request, is_none
+from api_schemas.base import Request, component, is_none
+from api_schemas.choices import NeighboringRelation
 from api_schemas.mechanisms import (
     WEIGHT_SUM_TOLERANCE,
     DpsgdMechanism,
@@ -18,7 +19,7 @@ from api_schemas.mechanisms import (
     PoissonSampledMechanism,
     nodes_of,
 )
-from api_schemas.quantities import POSITIVE_ZERO, Dimension, NeighboringRelation, Susceptibility, Weight
+from api_schemas.quantities import POSITIVE_ZERO, Dimension, Susceptibility, Weight
 
 LARGEST_POPULATION: Final = 64
 LARGEST_ADVERSARIES: Final = 16
@@ -31,7 +32,10 @@ class WorstCaseThreatModel(Request):
     """
 
     type: Literal["worst_case"]
-    neighboring_relation: NeighboringRelation = "add_or_remove_one"
+    neighboring_relation: Annotated[
+        NeighboringRelation,
+        Field(validation_alias=AliasChoices("neighboring_relation", "neighbouring_relation")),
+    ] = "add_or_remove_one"
 
 
 class GlrtThreatModel(Request):
@@ -158,11 +162,11 @@ class MixtureThreatModel(Request):
 
 PureThreatModel = Annotated[
     WorstCaseThreatModel | GlrtThreatModel | MembershipThreatModel,
-    Field(discriminator="type", description="Who attacks."),
+    component("PureThreatModel", "Who attacks: one adversary, no mixture.", discriminator="type"),
 ]
 ThreatModelSpec = Annotated[
     WorstCaseThreatModel | GlrtThreatModel | MembershipThreatModel | PracticalThreatModel | MixtureThreatModel,
-    Field(discriminator="type", description="Who attacks."),
+    component("ThreatModel", "Who attacks.", discriminator="type"),
 ]
 
 AdversaryComponent.model_rebuild()

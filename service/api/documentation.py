@@ -10,6 +10,7 @@ from pydantic.json_schema import models_json_schema
 
 from api_schemas.base import Request as RequestModel
 from api_schemas.problems import Problem
+from service.api.components import name_components
 from service.api.problems import SERVER_KINDS
 
 SCHEMA_REFERENCE = "#/components/schemas/{model}"
@@ -85,5 +86,5 @@ def _document(app: FastAPI, request_models: tuple[type[RequestModel], ...]) -> d
     schemas: dict[str, Any] = document.setdefault("components", {}).setdefault("schemas", {})
     for name, schema in definitions["$defs"].items():
         schemas.setdefault(name, schema)
-    document["components"]["schemas"] = dict(sorted(schemas.items()))
+    name_components(document)
     return document

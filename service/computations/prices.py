@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from api_schemas.choices import Direction
 from api_schemas.mechanisms import MechanismSpec, NoisySgdMechanism, nodes_of
-from api_schemas.quantities import Direction
 from api_schemas.questions import (
     AdvantageOverPriorQuestion,
     AdvantageQuestion,

@@ -17,6 +17,7 @@ import jsonschema_rs
 import pytest
 import uvicorn
 
+from api_schemas.base import COMPONENT
 from service.main import create_app
 from service.settings import Settings
 from tests.contract.published_document import PATH, published_text
@@ -78,6 +79,34 @@ def test_unions_are_told_apart_by_a_required_type() -> None:
         assert node["discriminator"]["propertyName"] == "type"
         for reference in node["discriminator"]["mapping"].values():
             assert "type" in schemas[reference.rpartition("/")[2]]["required"]
+
+
+NAMED = (
+    "Direction",
+    "Evidence",
+    "NeighboringRelation",
+    "Infinity",
+    "MinusInfinity",
+    "Engine",
+    "Method",
+    "MethodUsed",
+    "Holds",
+)
+UNIONS = ("Mechanism", "Question", "ThreatModel", "PureThreatModel", "MembershipConversion")
+
+
+def test_what_repeats_has_a_name() -> None:
+    """Generators make a type of every inline enumeration and union: each comes once, under its name."""
+    schemas = DOCUMENT["components"]["schemas"]
+    assert set(NAMED) | set(UNIONS) <= set(schemas)
+    assert all("enum" in schemas[name] for name in NAMED)
+    assert all("discriminator" in schemas[name] for name in UNIONS)
+    inline = [node for schema in schemas.values() for node in list(_nodes(schema))[1:]]
+    enumerations = [tuple(node["enum"]) for node in inline if "enum" in node]
+    assert len(enumerations) == len(set(enumerations))
+    named = {tuple(schema["enum"]) for schema in schemas.values() if "enum" in schema}
+    assert not named & set(enumerations)
+    assert COMPONENT not in PATH.read_text("utf-8")
 
 
 def test_no_schema_comes_twice() -> None:
