@@ -23,12 +23,12 @@ from dataclasses import replace
 from typing import Final
 
 from service.privacy.composition.discretised import discretised_pair
+from service.privacy.composition.exponential_nodes import grid_for
 from service.privacy.composition.exponential_run import (
     MOST_STEPS,
     SOURCE,
     ExponentialRun,
     ExponentialRunTradeOff,
-    grid_for,
 )
 from service.privacy.composition.fixed_shifts import FixedShifts, Groups
 from service.privacy.composition.options import EngineOptions

@@ -101,7 +101,7 @@ def _winners(
         at = table.argmax(axis=0)
         cell = np.arange(len(edges) - 1)[:, None]
         open_cells = (cell == at) | (cell == at - 1)
-    blocks: BoolArray = open_cells.reshape(len(edges) - 1, -1, ROWS).any(axis=2)
+    blocks: BoolArray = np.any(open_cells.reshape(len(edges) - 1, -1, ROWS), axis=2)
     places = np.array(edges)
     first, last = blocks.argmax(axis=0), len(edges) - 1 - np.flip(blocks, axis=0).argmax(axis=0)
     return best, places[first], np.where(blocks.any(axis=0), places[last], places[first])
