@@ -4,35 +4,44 @@ For rows x_i = i h and shifts t = eta - r h, r = 0 ... m, the sum
 
     F(i, r) = high_r v_{i+r} + low_r v_{i+r+m}
 
-has v decreasing and, between nodes, at most on a chord in e^x (`bounded_range_recursion.py`). Between *any* two shifts
-t1 < t2 both branches are then below chords, and F is at most A + B s + C/s in s = e^t with C <= 0: concave, and above
-both ends only where its slopes there say so, by no more than |C|/s1 (1 - e^(t1 - t2))^2. Wide cells of shifts whose
-bound does not pass what some shift is known to reach are left out, which is a proof for all shifts inside; the others,
-about a tenth, are computed at every node, and between nodes where all shifts are meant.
+has v decreasing and, between nodes, below a chord in z = e^x (`bounded_range_recursion.py`), as what it bounds is
+convex. Two consequences leave out most shifts, all of them proved:
+
+- between *any* two shifts t1 < t2 both branches are below chords, and F is at most A + B s + C/s in s = e^t with
+  C <= 0: concave, and above both ends only where its slopes there say so. This bounds wide cells of shifts;
+- at a shift, what F bounds is convex in z, and between two rows below the chord of both. Where a cell of shifts is
+  below some shift at two rows, by as much as that shift has its own chord above it in between, it is so in between.
+
+What remains, shifts about as near to the best as cells are wide, is computed at every row and node, and inside the
+cells between nodes where all shifts are meant.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, final
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided, sliding_window_view
+from numpy.lib.stride_tricks import sliding_window_view
 
 from service.privacy.enclosure import FloatArray
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import BoolArray
 
-TABLE: Final = 1 << 14
+TABLE: Final = 1 << 15
 """Entries of tables held at once: what stays in the processor's cache."""
-ROWS: Final = 32
+ROWS: Final = 16
 """Of a block, which shares its shifts."""
-NARROWEST: Final = 8
+NARROWEST: Final = 4
 """Nodes of a wide cell."""
-GROWTH: Final = 1 / 6
+GROWTH: Final = 1 / 12
 """Of wide cells, with the distance of the shift from eta: where it is small the best shift follows it closely."""
 MARGIN: Final = 1e-9
-"""Relative, by which cells that are left out are lower: roundings of differences are far smaller."""
+"""Relative, by which cells that are left out are lower: roundings are far smaller."""
+ROUNDING: Final = 16 * UNIT_ROUNDOFF
+"""Of a difference of values, relative to the larger."""
 
 
 @final
@@ -57,12 +66,17 @@ class Shifts:
         """m."""
         return len(self.high) - 1
 
-    def edges(self) -> list[int]:
+    def edges(self) -> np.ndarray:
         """Of wide cells."""
-        found = [0]
-        while found[-1] < self.cells:
-            found.append(min(found[-1] + max(NARROWEST, int(GROWTH * found[-1])), self.cells))
-        return found
+        return _edges(self.cells)
+
+
+@lru_cache(maxsize=16)
+def _edges(m: int) -> np.ndarray:
+    found = [0]
+    while found[-1] < m:
+        found.append(min(found[-1] + max(NARROWEST, int(GROWTH * found[-1])), m))
+    return np.array(found)
 
 
 def largest(values: FloatArray, curvature: FloatArray | None, shifts: Shifts, count: int) -> FloatArray:
@@ -71,52 +85,51 @@ def largest(values: FloatArray, curvature: FloatArray | None, shifts: Shifts, co
     `values`: at least count + 2 m of them. `curvature`: |C|/s1 (1 - e^-h)^2 of the cell at i + r, from below 0 cut.
     Without it some shifts are tried, about the best.
     """
-    m = shifts.cells
-    size = max(TABLE // len(shifts.edges()) // ROWS, 1) * ROWS
-    short = -(-count // ROWS) * ROWS + 2 * m + 1 - len(values)
+    blocks, m = -(-count // ROWS), shifts.cells
+    # Rows beyond are no higher than the last.
+    short = (blocks + 1) * ROWS + 2 * m - len(values)
     values = np.concatenate([values, np.full(max(short, 0), values[-1])])
     if curvature is not None:
-        curvature = np.concatenate([curvature, np.zeros(max(short, 0) + m + 1)])
-    found = np.empty(-(-count // ROWS) * ROWS)
-    for start in range(0, len(found), size):
-        stop = min(start + size, len(found))
-        best, first, last = _winners(values[start : stop + 2 * m], shifts, stop - start, above=curvature is not None)
-        _raise(best, values[start:], None if curvature is None else curvature[start:], shifts, first, last)
-        found[start:stop] = best
-    return found[:count]
+        curvature = np.concatenate([curvature, np.zeros(max(short, 0) + m)])
+    first, last, best = _winners(values, shifts, blocks, above=curvature is not None)
+    _raise(best, values, curvature, shifts, first, last)
+    return best.ravel()[:count]
 
 
 def _winners(
-    values: FloatArray, shifts: Shifts, count: int, *, above: bool
-) -> tuple[FloatArray, np.ndarray, np.ndarray]:
-    """What shifts at the edges of wide cells reach, and per block the first and last node of cells that can win."""
+    values: FloatArray, shifts: Shifts, blocks: int, *, above: bool
+) -> tuple[np.ndarray, np.ndarray, FloatArray]:
+    """The first and last shift that can win, per block, and what one shift reaches at its rows."""
     m, edges = shifts.cells, shifts.edges()
-    heads = np.array([values[edge : edge + count] for edge in edges])
-    tails = np.array([values[edge + m : edge + m + count] for edge in edges])
+    rows = ROWS * np.arange(blocks + 1)
+    heads, tails = values[edges[:, None] + rows], values[edges[:, None] + (rows + m)]
     table = shifts.high[edges, None] * heads + shifts.low[edges, None] * tails
-    best = table.max(axis=0)
-    if above:
-        open_cells = _open(heads, tails, table, best, shifts)
-    else:
-        at = table.argmax(axis=0)
-        cell = np.arange(len(edges) - 1)[:, None]
-        open_cells = (cell == at) | (cell == at - 1)
-    blocks: BoolArray = np.any(open_cells.reshape(len(edges) - 1, -1, ROWS), axis=2)
-    places = np.array(edges)
-    first, last = blocks.argmax(axis=0), len(edges) - 1 - np.flip(blocks, axis=0).argmax(axis=0)
-    return best, places[first], np.where(blocks.any(axis=0), places[last], places[first])
+    best = table.argmax(axis=0)
+    tried = edges[best[:-1]]
+    at = rows[:-1] + tried
+    known = shifts.high[tried, None] * sliding_window_view(values, ROWS + 1)[at]
+    known += shifts.low[tried, None] * sliding_window_view(values, ROWS + 1)[at + m]
+    if not above:
+        left, right = np.minimum(best[:-1], best[1:]) - 1, np.maximum(best[:-1], best[1:]) + 1
+        return edges[np.maximum(left, 0)], edges[np.minimum(right, len(edges) - 1)], known[:, :-1].copy()
+    reach = _reach(heads, tails, table, shifts)
+    nearer = np.expm1(-shifts.spacing * np.arange(ROWS, -1, -1)) / math.expm1(-shifts.spacing * ROWS)
+    chord = known[:, :1] * nearer + known[:, -1:] * (1 - nearer)
+    gap = (chord - known).max(axis=1) + MARGIN * np.abs(known).max(axis=1)
+    open_cells = (reach[:, :-1] > known[:, 0] - gap) | (reach[:, 1:] > known[:, -1] - gap)
+    first, last = open_cells.argmax(axis=0), len(edges) - 1 - np.flip(open_cells, axis=0).argmax(axis=0)
+    return edges[first], edges[last], known[:, :-1].copy()
 
 
-def _open(heads: FloatArray, tails: FloatArray, table: FloatArray, best: FloatArray, shifts: Shifts) -> BoolArray:
-    """Wide cells where the bound has its maximum inside, and that may be above the best."""
-    h, eta = shifts.spacing, shifts.cells * shifts.spacing
-    fall = np.exp(-h * np.diff(shifts.edges()))[:, None]
-    most = heads[:-1] - heads[1:]
-    most -= math.exp(-eta) * (tails[:-1] - tails[1:])
-    most *= (1 - fall) / -math.expm1(-eta)
-    most += MARGIN * np.abs(best)
-    rise = table[:-1] - table[1:]
-    return (rise < most) & (rise * fall > -most) & (table[1:] + most > best)
+@np.errstate(invalid="ignore", divide="ignore")
+def _reach(heads: FloatArray, tails: FloatArray, table: FloatArray, shifts: Shifts) -> FloatArray:
+    """At most what F reaches in each wide cell, from the values at its ends."""
+    eta = shifts.cells * shifts.spacing
+    width = shifts.spacing * np.diff(shifts.edges())[:, None]
+    most = (heads[:-1] - heads[1:]) - math.exp(-eta) * (tails[:-1] - tails[1:]) + ROUNDING * np.abs(heads[:-1])
+    most = np.maximum(most, 0.0) * (np.expm1(-width) / math.expm1(-eta))
+    inside, above = _vertex(table[:-1] - table[1:], most, width)
+    return np.maximum(np.maximum(table[:-1], table[1:]), table[1:] + np.where(inside, above, 0.0))
 
 
 def _raise(
@@ -137,8 +150,9 @@ def _raise(
         order = order[: len(order) - len(some)]
         start = np.minimum(first[some], m + 1 - width)
         at = start + ROWS * some
-        table = sliding_window_view(shifts.high, width)[start][:, None] * _windows(values, at, width)
-        table += sliding_window_view(shifts.low, width)[start][:, None] * _windows(values, at + m, width)
+        shift = (start[:, None] + np.arange(width))[:, None]
+        table = shifts.high[shift] * _windows(values, at, width)
+        table += shifts.low[shift] * _windows(values, at + m, width)
         found = np.maximum(rows[some], table.max(axis=2))
         if curvature is not None:
             _raise_inside(found, table, _windows(curvature, at, width - 1), shifts.spacing)
@@ -147,23 +161,27 @@ def _raise(
 
 def _windows(values: FloatArray, at: np.ndarray, width: int) -> FloatArray:
     """values[at + row + shift] for every block, row of it and shift."""
-    parts = sliding_window_view(values, ROWS + width - 1)[at]
+    parts = values[at[:, None] + np.arange(ROWS + width - 1)]
     long, step = parts.strides
-    return as_strided(parts, (len(at), ROWS, width), (long, step, step), writeable=False)
+    return np.ndarray((len(at), ROWS, width), buffer=parts, strides=(long, step, step))
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def _raise_inside(best: FloatArray, table: FloatArray, most: FloatArray, h: float) -> None:
-    """The maximum of A + B s - c s1/s over a cell [s1, s1 e^h], from its values at both ends, where it is inside.
-
-    `most` = c (1 - e^-h)^2, by which it is at most above the value at s1.
-    """
-    fall, rest = math.exp(-h), -math.expm1(-h)
+    """With the maxima inside cells between nodes."""
     block, row, cell = np.nonzero(table[:, :, 1:] + most > best[:, :, None])
-    first, bound = table[block, row, cell + 1], most[block, row, cell]
-    rise = table[block, row, cell] - first
+    first = table[block, row, cell + 1]
+    inside, above = _vertex(table[block, row, cell] - first, most[block, row, cell], np.array(h))
+    np.maximum.at(best, (block[inside], row[inside]), first[inside] + above[inside])
+
+
+def _vertex(rise: FloatArray, most: FloatArray, width: FloatArray) -> tuple[BoolArray, FloatArray]:
+    """Whether A + B s - c s1/s has its maximum inside the cell [s1, s1 e^width], and how far above the value at s1.
+
+    From the rise to the other end, and from `most` = c (1 - e^-width)^2, by which it is at most above.
+    """
+    fall, rest = np.exp(-width), -np.expm1(-width)
+    gain = rise * fall
+    root = np.sqrt(np.maximum(most * fall - gain * rest, 0.0)) + np.sqrt(most)
     # The vertex is inside where the slopes at both ends say so.
-    inside = (rise < bound) & (rise * fall > -bound)
-    block, row, first, bound, gain = block[inside], row[inside], first[inside], bound[inside], rise[inside] * fall
-    root = np.sqrt(np.maximum(bound * fall - gain * rest, 0.0)) + np.sqrt(bound)
-    np.maximum.at(best, (block, row), first + ((bound + gain) / root) ** 2)
+    return (rise < most) & (gain > -most), ((most + gain) / root) ** 2
