@@ -27,9 +27,9 @@ from service.privacy.composition.bounded_range.adaptive_run import (
     SOURCE,
     ExponentialRun,
     ExponentialRunTradeOff,
-    grid_for,
 )
 from service.privacy.composition.bounded_range.fixed_shifts import FixedShifts, Groups
+from service.privacy.composition.bounded_range.nodes import grid_for
 from service.privacy.composition.lattice.engine import discretised_pair
 from service.privacy.composition.options import EngineOptions
 from service.privacy.mechanisms.abstract import Steps, merged
