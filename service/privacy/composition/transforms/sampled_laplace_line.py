@@ -16,7 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
-from service.privacy.composition.transforms.sampled_gaussian_line import LineValues
+from service.privacy.composition.transforms.abstract import LineValues
 from service.privacy.composition.transforms.sampled_laplace import SampledLaplaceParts
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
