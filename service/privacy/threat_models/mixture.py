@@ -16,7 +16,7 @@ from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.domain import WEIGHT, check_fields
 from service.privacy.mechanisms.mixture import WEIGHT_SUM_TOLERANCE
 from service.privacy.threat_models.abstract import AbstractThreatModel, Premise
-from service.privacy.threat_models.worst_case import WorstCase
+from service.privacy.threat_models.worst_case import WorstCase, worst_of
 from service.privacy.trade_off.mixture import mixed
 from service.privacy.trade_off.pair import TradeOffPair
 
@@ -85,10 +85,10 @@ class AdversaryMixture(AbstractThreatModel):
         return mixed_plan(plans, build)
 
     @override
-    def worst_case(self, mechanism: AbstractMechanism) -> WorstCase | None:
-        named = [model for model in self._models if isinstance(model, WorstCase)]
-        others = (model.worst_case(mechanism) for model in self._models)
-        return named[0] if named else next(other for other in others if other is not None)
+    def worst_case(self, mechanism: AbstractMechanism) -> WorstCase:
+        """The worst of those that the components are, or have beside them: any other may be exceeded by the mixture."""
+        faced = (model if isinstance(model, WorstCase) else model.worst_case(mechanism) for model in self._models)
+        return worst_of(model for model in faced if model is not None)
 
     @override
     def premises(self, mechanism: AbstractMechanism) -> tuple[Premise, ...]:
