@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal, final
 
@@ -43,3 +44,10 @@ class WorstCase(AbstractThreatModel):
     @override
     def premises(self, mechanism: AbstractMechanism) -> tuple[()]:
         return ()
+
+
+def worst_of(models: Iterable[WorstCase]) -> WorstCase:
+    """The one under whose relation a record moves a release most: whatever is served under several relations has, at
+    every rate, at least as much power under it as under any other.
+    """
+    return max(models, key=lambda model: SENSITIVITIES[model.neighboring_relation])
