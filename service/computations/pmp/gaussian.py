@@ -12,8 +12,9 @@ from api_schemas.pmp_gaussian_examples import PMP_GAUSSIAN_EXAMPLES
 from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.numbers import enclosed_number, tightness
 from service.computations.pmp.gaussian_upload import PmpGaussianUpload, read_pmp_gaussian_upload
-from service.privacy.enclosure import FloatArray
-from service.privacy.pmp.gaussian import (
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.pmp.gaussian.lower_bound import KnownExposure, written_subsets
+from service.privacy.pmp.gaussian.parameter import (
     GaussianPmp,
     GaussianRelease,
     gaussian_pmp,
@@ -21,9 +22,8 @@ from service.privacy.pmp.gaussian import (
     success_bound,
     worst_case_epsilon,
 )
-from service.privacy.pmp.gaussian_pmp import FIRST_ROWS, LARGEST_EXACT_WORK
-from service.privacy.pmp.gaussian_profile import noise_std_at
-from service.privacy.pmp.gaussian_truth import KnownExposure, written_subsets
+from service.privacy.pmp.gaussian.profile import noise_std_at
+from service.privacy.pmp.gaussian.upper_bound import FIRST_ROWS, LARGEST_EXACT_WORK
 
 AnyPmpGaussianRequest = PmpGaussianRequest | PmpGaussianUpload
 
