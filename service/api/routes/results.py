@@ -39,7 +39,7 @@ def router(offered: tuple[Computation[Any, Any], ...]) -> APIRouter:
         response_model=responses,
         responses=NOT_MODIFIED | problems(404, 422, 500),
     )
-    async def result(request: Request, digest: Digest, services: UsedServices) -> Response:  # pyright: ignore[reportUnusedFunction]
+    async def result(request: Request, digest: Digest, services: UsedServices) -> Response:
         """A stored result. What a digest names never changes; it may be forgotten."""
         record_of(request.scope).digest = digest
         body = await services.runner.find(names, digest)
