@@ -20,22 +20,8 @@ from service.api.dependencies import Services
 from service.api.head_as_get import HeadAsGet
 from service.api.known_answers import KNOWN_ANSWERS, warm_up
 from service.api.readiness import Readiness
-from service.api.routes import (
-    audits,
-    bounds,
-    conversions,
-    curves,
-    discovery,
-    membership_conversions,
-    operations,
-    pages,
-    pmp_exponential,
-    pmp_finite,
-    pmp_gaussian,
-    pmp_simulations,
-    results,
-)
-from service.computations.catalogue import COMPUTATIONS
+from service.api.routes import computations, discovery, operations, pages, results
+from service.computations.catalogue import resources
 from service.engine_version import ENGINE_VERSION
 from service.execution.admission import Admission
 from service.execution.leases import RedisLeases
@@ -81,12 +67,11 @@ def create_app(settings: Settings) -> FastAPI:
         separate_input_output_schemas=False,
         generate_unique_id_function=lambda route: route.name,
     )
-    conversion = (conversions.ROUTE, membership_conversions.ROUTE)
-    pmp = (pmp_exponential.ROUTE, pmp_finite.ROUTE, pmp_gaussian.ROUTE, pmp_simulations.ROUTE)
-    app.router.routes[:0] = [bounds.ROUTE, curves.ROUTE, *conversion, *audits.ROUTES, *pmp]  # asked most, matched first
-    for room in (results, discovery, operations, pages):
-        app.include_router(room.router)
-    documentation.install(app, tuple(computation.request_type for computation in COMPUTATIONS))
+    offered = resources()
+    app.router.routes[:0] = map(computations.route_of, offered)  # asked most, matched first
+    for router in (results.router(offered), discovery.router, operations.router, pages.router):
+        app.include_router(router)
+    documentation.install(app, tuple(computation.request_type for computation in offered))
     problem_responses.install(app)
     app.add_middleware(HeadAsGet)
     app.add_middleware(
@@ -130,7 +115,7 @@ async def _running(
         time_limit_seconds=settings.time_limit_seconds,
         memory_limit_bytes=settings.worker_memory_limit_bytes,
         niceness=settings.worker_niceness,
-        preloaded_modules=(*(computation.function.__module__ for computation in COMPUTATIONS), warm_up.__module__),
+        preloaded_modules=(*(computation.function.__module__ for computation in resources()), warm_up.__module__),
         metrics=metrics,
         warm_up=warm_up,
     )

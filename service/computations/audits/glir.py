@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from api_schemas.audit_examples import GLIR_EXAMPLES
 from api_schemas.bounds import Assumption
 from api_schemas.glir_audit import GlirAuditRequest, GlirAuditResponse, GlirParameters, GlirSimulation
 from api_schemas.gradients import LARGEST_QUERIES, GradientStep
@@ -285,6 +286,11 @@ def _step_cost(queries: int, dimension: int, background: int | None, isotropic: 
 
 GLIR_AUDIT: Final[Computation[AnyGlirRequest, GlirAuditResponse]] = Computation(
     name="glir_audit",
+    path="/v1/audits/glir",
+    description="The gradient likelihood ratio attack on released mean gradients, against its theory.\n\n"
+    "Large gradients come as an .npz archive: one array for each field, named like `steps.0.mean_gradient`, the others "
+    "as\narrays without dimensions. Its digest is that of the archive's bytes and of the fields.",
+    examples=GLIR_EXAMPLES,
     request_type=GlirAuditRequest,
     response_type=GlirAuditResponse,
     function=compute_glir_audit,

@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from api_schemas.audit_examples import GLRT_EXAMPLES
 from api_schemas.bounds import Assumption
 from api_schemas.glrt_audit import GlrtAuditRequest, GlrtAuditResponse
 from service.computations.abstract import Computation, Quote, ResponseFields
@@ -85,6 +86,9 @@ def glrt_audit_quote(request: GlrtAuditRequest) -> Quote:
 
 GLRT_AUDIT: Final = Computation(
     name="glrt_audit",
+    path="/v1/audits/glrt",
+    description="The adversary who does not know the direction of a record's influence, simulated, against its theory.",
+    examples=GLRT_EXAMPLES,
     request_type=GlrtAuditRequest,
     response_type=GlrtAuditResponse,
     function=compute_glrt_audit,

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from api_schemas.bounds import Assumption
+from api_schemas.pmp_examples import PMP_EXPONENTIAL_EXAMPLES
 from api_schemas.pmp_exponential import PmpExponentialRequest, PmpExponentialResponse, sampling_work
 from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.numbers import enclosed_number, meets, tightness
@@ -222,6 +223,9 @@ def _assumptions(scaled: _Scaled) -> tuple[Assumption, ...]:
 
 PMP_EXPONENTIAL: Final = Computation(
     name="pmp-exponential",
+    path="/v1/pmp/exponential",
+    description="Practical membership privacy of the exponential mechanism on a parent set, and its epsilon there.",
+    examples=PMP_EXPONENTIAL_EXAMPLES,
     request_type=PmpExponentialRequest,
     response_type=PmpExponentialResponse,
     function=compute_pmp_exponential,

@@ -8,6 +8,7 @@ import numpy as np
 
 from api_schemas.bounds import Assumption
 from api_schemas.pmp_gaussian import PmpGaussianParameters, PmpGaussianRequest, PmpGaussianResponse
+from api_schemas.pmp_gaussian_examples import PMP_GAUSSIAN_EXAMPLES
 from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.numbers import enclosed_number, tightness
 from service.computations.pmp.gaussian_upload import PmpGaussianUpload, read_pmp_gaussian_upload
@@ -161,6 +162,11 @@ def _lower_end(known: KnownExposure, count: int, dimension: int) -> str:
 
 PMP_GAUSSIAN: Final = Computation(
     name="pmp_gaussian",
+    path="/v1/pmp/gaussian",
+    description="Practical membership privacy of a noisy sum or mean of a random half of given points.\n\n"
+    "Many points come as an .npz archive: `points`, `target.epsilon` and `target.delta`, and the other parameters as\n"
+    "arrays without dimensions. Its digest is that of the archive's bytes and of the fields.",
+    examples=PMP_GAUSSIAN_EXAMPLES,
     request_type=PmpGaussianRequest,
     response_type=PmpGaussianResponse,
     function=compute_pmp_gaussian,

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from api_schemas.pmp_gaussian_examples import PMP_SIMULATIONS_EXAMPLES
 from api_schemas.pmp_simulations import PmpSimulationsRequest, PmpSimulationsResponse
 from service.computations.abstract import Computation, Quote, ResponseFields
 from service.privacy.pmp.exponential.adjacent import enumeration_cost
@@ -132,6 +133,10 @@ def _spread(numbers: list[float | None]) -> ResponseFields:
 
 PMP_SIMULATIONS: Final = Computation(
     name="pmp_simulations",
+    path="/v1/pmp/simulations",
+    description="Practical membership privacy of either mechanism on simulated parent sets: every trial, means and "
+    "spreads.",
+    examples=PMP_SIMULATIONS_EXAMPLES,
     request_type=PmpSimulationsRequest,
     response_type=PmpSimulationsResponse,
     function=compute_pmp_simulations,

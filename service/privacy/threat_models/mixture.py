@@ -87,7 +87,7 @@ class AdversaryMixture(RelaxedThreatModel):
 
     @override
     def worst_case(self, mechanism: AbstractMechanism) -> WorstCase:
-        """The worst of those that the components are, or have beside them: any other may be exceeded by the mixture."""
+        """The worst of those that components are, or have beside them: any other may be exceeded by the mixture."""
         faced = (
             model if isinstance(model, WorstCase) else worst_case_beside(model, mechanism) for model in self._models
         )
