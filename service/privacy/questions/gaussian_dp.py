@@ -22,7 +22,7 @@ from scipy import special
 from service.privacy.enclosure import Bounds, Enclosure, Evidence, FloatArray
 from service.privacy.errors import OutOfDomain
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
-from service.privacy.questions.gdp_tangents import tangent_bounds
+from service.privacy.questions.gdp_tangents import STRONGEST, tangent_bounds
 from service.privacy.questions.normal_points import SMALLEST_RATE, normal_points
 from service.privacy.questions.reading import Reading
 from service.privacy.trade_off.abstract import AbstractTradeOff
@@ -90,15 +90,17 @@ def _of_both(curve: Symmetrised, rate_min: float, error_min: float) -> GdpReadin
     if not SMALLEST_RATE <= min(rate_min, error_min) <= max(rate_min, error_min) < 1:
         return None
     first = Kept(curve.first, curve.second)
-    hull = Symmetrised(first, first.reversed())
-    ends = {each: hull.points(np.array([each])) for each in dict.fromkeys((rate_min, error_min))}
-    if float(ends[rate_min].type_two_error.lower[0]) < error_min:
+    hull, firsts = Symmetrised(first, first.reversed()), np.array(list(dict.fromkeys((rate_min, error_min))))
+    powers = [hull.power_at(each) for each in firsts.tolist()]
+    lower, upper = (np.array([getattr(each, end) for each in powers]) for end in ("lower", "upper"))
+    if upper.max() >= STRONGEST or 1 - upper[0] <= error_min:
         return None
+    rest = Bounds(1 - upper - UNIT_ROUNDOFF, 1 - lower + UNIT_ROUNDOFF)
+    at_ends = normal_points(firsts, Bounds(lower, upper), rest).mu
     directions = (first,) if rate_min == error_min else (first, first.reversed())
     found = [mu(each, rate_min, error_min) for each in directions]
-    at_ends = [normal_points(np.array([each]), end).mu for each, end in ends.items()]
-    lower = max(*(each.value.lower for each in found), *(float(each.lower[0]) for each in at_ends), 0.0)
-    upper = max(*(each.value.upper for each in found), *(float(each.upper[0]) for each in at_ends), 0.0)
+    lower = max(*(each.value.lower for each in found), float(at_ends.lower.max()), 0.0)
+    upper = max(*(each.value.upper for each in found), float(at_ends.upper.max()), 0.0)
     whole = found[0].global_mu  # g_mu is below f exactly when it is below its inverse
     value = Enclosure(lower, max(min(upper, whole.upper), lower), curve.evidence)
     return GdpReading(value, "upper", SOURCE, (), global_mu=whole)
@@ -242,7 +244,7 @@ class _Search:
     def _read(self, half: _Half, rates: FloatArray) -> _Read:
         flat = rates.ravel()
         points = half.curve.points(flat)
-        normal = normal_points(flat, points)
+        normal = normal_points(flat, points.power, points.type_two_error)
         inside = flat <= half.inner
         if inside.any():
             self.best = max(self.best, float(normal.mu.lower[inside].max()))

@@ -127,7 +127,7 @@ def tangent_bounds(curve: AbstractTradeOff, rate_min: float, error_min: float, l
     sides: list[_Side] = []
     best = least = 0.0
     for each, first, end in zip((curve, inverse), (rate_min, error_min), ends, strict=True):
-        known = normal_points(np.array([first]), end).mu
+        known = normal_points(np.array([first]), end.power, end.type_two_error).mu
         best, least = max(best, float(known.lower[0])), max(least, float(known.upper[0]))
         steepest = min(float(end.log_slope.upper[0]), -math.log(first), STEEPEST)
         sides.append(_Side(each, first, max(steepest, 0.0), np.zeros(1), half.upper.copy()))
@@ -219,7 +219,7 @@ class _Search:
         self._read.add(key)
         rates = np.array([corner.rate])
         points = corner.side.curve.points(rates)
-        known = normal_points(rates, points).mu
+        known = normal_points(rates, points.power, points.type_two_error).mu
         other = self.sides[1 - key[0]]
         if float(points.type_two_error.lower[0]) >= other.first:
             self.best = max(self.best, float(known.lower[0]))

@@ -10,7 +10,6 @@ from scipy import special
 
 from service.privacy.enclosure import Bounds, FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
-from service.privacy.trade_off.abstract import CurvePoints
 from service.privacy.trade_off.logs import log_ends
 from service.privacy.trade_off.ulps import LOG_QUANTILE_ERROR, NORMAL_QUANTILE_ERROR
 
@@ -26,11 +25,11 @@ class NormalPoints:
     mu: Bounds
 
 
-def normal_points(rates: FloatArray, points: CurvePoints) -> NormalPoints:
+def normal_points(rates: FloatArray, power: Bounds, type_two_error: Bounds) -> NormalPoints:
     """The points of a curve at rates strictly between 0 and 1."""
     value = -special.ndtri(rates)
     u = _around(value, NORMAL_QUANTILE_ERROR * np.abs(value))
-    q = _probit(points.power, points.type_two_error)
+    q = _probit(power, type_two_error)
     slack = 2 * UNIT_ROUNDOFF * (np.abs(value) + np.abs(q.lower) + np.abs(q.upper))
     return NormalPoints(u, q, Bounds(q.lower + u.lower - slack, q.upper + u.upper + slack))
 

@@ -203,7 +203,7 @@ class TwoSteps(AbstractTradeOff):
         return low, high, *self._level(near, rate)
 
     def _level(self, near: float, rate: float) -> tuple[float, float]:
-        """Both ends of the level c at which delta(c) + rate e^c, which is convex in e^c, is least, from around about it."""
+        """Both ends of the level c at which delta(c) + rate e^c, which is convex in e^c, is least, from around it."""
         rounding = 4 * FUNCTION_ERROR
 
         def ends_at(c: float) -> tuple[float, float]:
