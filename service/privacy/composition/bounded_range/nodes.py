@@ -32,13 +32,14 @@ NEAREST_END: Final = 1e-9
 """Of the largest loss: nodes nearer to it would not be told apart from it."""
 WIDEST: Final = 6e-4
 """Width of delta at a node of a run of one epsilon; between nodes it is up to half as much again."""
-SURE: Final = 2e-4
+SURE: Final = 6e-4
 """Where 1 - delta is less, widths are left as they are."""
 FINER: Final = 0.93
 """Of the spacing that is expected to reach the width, which goes with its square."""
-FINEST_CELLS: Final = 20_000
+LARGE, EXCESS = 100.0, 0.35
+"""Epsilon beyond which grids of the whole range are too coarse for that, and the power by which more is needed."""
 KEPT_POLYGONS: Final = 16
-"""Of up to 300 kB."""
+"""Of up to 2 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +97,12 @@ def curve_of(groups: Groups, tolerance: float) -> SymmetricPolygon:
     ranges = [epsilon for epsilon, count in groups for _ in range(count)]
     largest, least = math.fsum(ranges), min(ranges)
     inside, values = _inside(groups, grid)
-    spacing = grid.spacing
-    while len(groups) == 1 and spacing > least / FINEST_CELLS:
+    spacing, target = grid.spacing, max(WIDEST, tolerance)
+    for share in (min((LARGE / least) ** EXCESS, 1.0), 1.0, 1.0) if len(groups) == 1 else ():
         width = float((values[1] - values[0]).max(initial=0.0))
-        if width <= max(WIDEST, tolerance):
+        if width <= target:
             break
-        spacing *= FINER * math.sqrt(max(WIDEST, tolerance) / width)
+        spacing *= share * FINER * math.sqrt(target / width)
         inside, values, spacing = _refined(groups, inside, values, spacing)
     ends, closed = _end_nodes(spacing, ranges)
     last = np.array([[0.0], [0.0], [1.0], [1.0]])

@@ -35,7 +35,7 @@ ROWS: Final = 16
 """Of a block, which shares its shifts."""
 NARROWEST: Final = 4
 """Nodes of a wide cell."""
-GROWTH: Final = 1 / 12
+GROWTH: Final = 1 / 16
 """Of wide cells, with the distance of the shift from eta: where it is small the best shift follows it closely."""
 MARGIN: Final = 1e-9
 """Relative, by which cells that are left out are lower: roundings are far smaller."""
