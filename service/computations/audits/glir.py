@@ -48,15 +48,15 @@ ISOTROPIC_NOISE: Final = (
 
 BASE_COST: Final = 2_000
 DECOMPOSITION_COST: Final = 4e-4
-"""Times d^3: the eigenvectors of a covariance."""
+"""Price of the eigenvectors of a covariance, over d^3."""
 PRODUCT_COST: Final = 1e-4
-"""Of one multiplication and addition in a matrix product."""
+"""Price of one multiplication and addition in a matrix product."""
 ENTRY_COST: Final = 0.06
-"""Of an entry of a query's gradient, drawn or read, clipped, whitened and compared."""
+"""Price of an entry of a query's gradient, drawn or read, clipped, whitened and compared."""
 TAIL_COST: Final = 5
-"""Of a p-value, or of a reading of the theory."""
+"""Price of a p-value, or of a reading of the theory."""
 QUERY_COST: Final = 2
-"""Of sorting a query and writing it."""
+"""Price of sorting a query and writing it."""
 
 
 @dataclass(frozen=True, slots=True)

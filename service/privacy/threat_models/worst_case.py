@@ -17,7 +17,7 @@ from service.privacy.threat_models.abstract import AbstractThreatModel
 
 NeighboringRelation = Literal["add_or_remove_one", "replace_one"]
 SENSITIVITIES: Final[dict[str, float]] = {"add_or_remove_one": 1.0, "replace_one": 2.0}
-"""Over the add/remove sensitivity: replacing a record moves a sum by at most twice as much as adding one."""
+"""Sensitivities over that of adding or removing: replacing a record moves a sum by at most twice as much."""
 
 
 @final

@@ -45,7 +45,7 @@ def _moment(sigma: float, rate: float, z: mpmath.mpc) -> mpmath.mpc:
 
 @pytest.mark.parametrize("tilt", [6.0, 0.3, -2.0])
 def test_shared_sums_enclose_direct_integration(tilt: float) -> None:
-    """Of parts of different noise and rate: K, its values on a line, and the majorants."""
+    """K of parts of different noise and rate, its values on a line, and the majorants."""
     steps: tuple[SampledGaussianSteps, ...] = ((0.8, 0.2, 1), (0.9, 0.003, 2), (1.0, 0.03, 1), (1.2, 1e-4, 3))
     transform = LossTransform(0.0, (SampledGaussianParts(steps, 0.3, 80.0),))
     assert transform.parts[0].grid.soft is not None

@@ -65,16 +65,16 @@ SADDLEPOINT: Final = Tariff(
 LARGEST_LOSS, EXTREME = 100.0, 200_000
 """Nats in one step from which cumulants of its loss take long, and how long."""
 SHARE_OF_A_PART: Final = 1 / 4
-"""Of every further kind of step."""
+"""Share of the price that every further kind of step adds."""
 
 
 def series(steps: Steps) -> Tariff:
-    """Of the expansion at the mean: every different step has cumulants of its own."""
+    """Tariff of the expansion at the mean: every different step has cumulants of its own."""
     return ASYMPTOTIC.scaled(1 + SHARE_OF_A_PART * (len(steps) - 1))
 
 
 def saddlepoint(steps: Steps) -> Tariff:
-    """Of the expansion at the tilt of each threshold."""
+    """Tariff of the expansion at the tilt of each threshold."""
     known = SADDLEPOINT.scaled(1 + SHARE_OF_A_PART * (len(steps) - 1))
     return replace(known, base=known.base + EXTREME) if any(_is_extreme(step) for step, _ in steps) else known
 
@@ -99,7 +99,7 @@ SAMPLED_RUN: Final = Tariff(
 CHUNK: Final = 2**18
 """Draws at a time."""
 TABLE, DRAWN_CHUNK = 10_000, 20_000
-"""Of a table of a law, or of a power of it; of as many draws from a table."""
+"""Price of a table of a law, or of a power of it; of as many draws from a table."""
 
 
 def monte_carlo(steps: Steps, sensitivity: float, samples: int) -> Tariff:
@@ -147,8 +147,8 @@ def ground_truth(steps: Steps, sensitivity: float, digits: int) -> Tariff:
 
 
 def ground_truth_reading(steps: Steps, sensitivity: float, digits: int) -> float:
-    """Of one number in ball arithmetic. Lines are long where few steps, little noise or rare sampling make the loss one
-    of rare large jumps.
+    """Price of one number in ball arithmetic. Lines are long where few steps, little noise or rare sampling make the
+    loss one of rare large jumps.
     """
     sampled = [
         (part, count) for step, count in steps if isinstance(part := step.part(sensitivity), SampledGaussianPart)

@@ -56,7 +56,7 @@ _NEAREST = 0.5
 """Contours stay this far from the pole at 1."""
 
 _FINENESS = 3.0
-"""Of majorants for reflected losses: |w|^x with x far below 0 is steep near the zeros of w."""
+"""Fineness of majorants for reflected losses: |w|^x with x far below 0 is steep near the zeros of w."""
 
 _MOST_DRAWN, _DRAWN = 32, 131_072
 """Runs of so few steps are drawn for a first threshold, so many steps in all."""

@@ -32,15 +32,15 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 TABLE: Final = 1 << 15
 """Entries of tables held at once: what stays in the processor's cache."""
 ROWS: Final = 16
-"""Of a block, which shares its shifts."""
+"""Rows of a block, which shares its shifts."""
 NARROWEST: Final = 4
 """Nodes of a wide cell."""
 GROWTH: Final = 1 / 16
-"""Of wide cells, with the distance of the shift from eta: where it is small the best shift follows it closely."""
+"""Growth of wide cells with the distance of the shift from eta: where it is small the best shift follows it closely."""
 MARGIN: Final = 1e-9
 """Relative, by which cells that are left out are lower: roundings are far smaller."""
 ROUNDING: Final = 16 * UNIT_ROUNDOFF
-"""Of a difference of values, relative to the larger."""
+"""Rounding of a difference of values, relative to the larger."""
 
 
 @final
@@ -54,7 +54,7 @@ class Shifts:
 
     @staticmethod
     def of(spacing: float, m: int) -> Shifts:
-        """Of a step of range m * spacing."""
+        """The shifts of a step of range m * spacing."""
         nearer = np.arange(m + 1) * spacing
         spread = -math.expm1(-m * spacing)
         low = np.exp(-nearer) * -np.expm1(nearer - m * spacing) / spread
@@ -66,7 +66,7 @@ class Shifts:
         return len(self.high) - 1
 
     def edges(self) -> np.ndarray:
-        """Of wide cells."""
+        """Edges of wide cells."""
         return _edges(self.cells)
 
 

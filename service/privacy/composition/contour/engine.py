@@ -57,7 +57,7 @@ _SMALLEST_VARIANCE = 1e-200
 """Losses that vary less are below the range in which tilts and thresholds can be represented."""
 
 _ROUNDS, _FEW_ROUNDS = 60, 20
-"""Of bisections for an epsilon; few where no line has an end, and all readings are wide."""
+"""Rounds of bisections for an epsilon; few where no line has an end, and all readings are wide."""
 
 _LARGEST_EPSILON = 1e24
 """Nats: farther no upper end is looked for. That of all Gaussian steps without sampling is about mu^2/2."""

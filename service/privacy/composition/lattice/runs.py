@@ -135,7 +135,7 @@ class LatticeRun:
 
     @property
     def cells(self) -> int:
-        """Of its laws and lines."""
+        """Cells of its laws and lines."""
         laws = sum(len(counted.law.masses) for counted in self.upper)
         return laws + sum(line.upper.cells for line in self.lines.values())
 

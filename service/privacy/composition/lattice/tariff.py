@@ -35,7 +35,7 @@ DISCRETISED: Final = Tariff(
         ratio=10_000,
     ),
 )
-"""Of one step, on lattices as fine as the default tolerance wants."""
+"""Price of one step, on lattices as fine as the default tolerance wants."""
 LONG, LONGEST = 20, 200
 """Steps for which lattices are twice as long as for one, and from which on they are as long as they may be."""
 LARGEST_LOSS: Final = 40.0
@@ -59,7 +59,7 @@ SHARE_OF_A_PART: Final = 1 / 10
 
 
 def lattices(steps: Steps, sensitivity: float, options: EngineOptions) -> Tariff:
-    """Of any steps."""
+    """Tariff of any steps."""
     count = min(sum(count for _, count in steps), LONGEST)
     factor = (1 + count / LONG) * (1 + SHARE_OF_A_PART * (len(steps) - 1))
     deviation = _deviation(steps, sensitivity)

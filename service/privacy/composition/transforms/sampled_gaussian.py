@@ -39,7 +39,7 @@ _NEGLIGIBLE = 1e-14
 """A bound of K's trapezoid error below this needs no sharper one."""
 
 _SHARED_GAIN = 20
-"""Times that a product with a shared number is cheaper than a number of one's own."""
+"""How many times cheaper a product with a shared number is than a number of one's own."""
 
 _FEWEST_SHARED = 4
 """Parts of similar noise that share the nodes' losses; fewer are cheaper each with nodes where it needs them."""

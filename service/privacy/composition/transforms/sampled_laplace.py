@@ -36,9 +36,9 @@ _NEGLIGIBLE = 1e-20
 _RATIOS = np.array([0.08, 0.15, 0.3, 0.5, 0.7, 0.85, 0.95])
 """Imaginary parts tried, over pi."""
 _PLACE_ERROR = PLACE_ERROR + 4 * UNIT_ROUNDOFF
-"""Of places on panels, over e."""
+"""Error of places on panels, over e."""
 _LARGEST_AXIS = 12.0
-"""Of the ellipses, over b."""
+"""Largest semi-axis of the ellipses, over b."""
 
 
 class SampledLaplaceParts:

@@ -165,7 +165,7 @@ class TwoSteps(AbstractTradeOff):
         return low, high, *power, -math.inf, math.inf
 
     def _levels(self, most: float) -> tuple[float, float]:
-        """Of ln of likelihood ratios, those of the curve from about ln(1/2) to the most."""
+        """Levels of ln of likelihood ratios, those of the curve from about ln(1/2) to the most."""
         top = min(self.largest_log_ratio.upper, most)
         return min(BELOW, top), top
 
