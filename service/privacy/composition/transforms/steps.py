@@ -6,23 +6,23 @@ from typing import NamedTuple
 
 
 class SampledGaussianSteps(NamedTuple):
-    """`count` Gaussian steps, each on a Poisson sample of the records."""
+    """`number` Gaussian steps, each on a Poisson sample of the records."""
 
     noise_multiplier: float
     sample_rate: float
-    count: int
+    number: int
 
 
 class LaplaceSteps(NamedTuple):
-    """`count` Laplace steps whose largest loss, before sampling at `sample_rate` <= 1, is `largest_loss`."""
+    """`number` Laplace steps whose largest loss, before sampling at `sample_rate` <= 1, is `largest_loss`."""
 
     largest_loss: float
     sample_rate: float
-    count: int
+    number: int
 
 
 class TwoPointSteps(NamedTuple):
-    """`count` steps whose loss is `loss` or minus that."""
+    """`number` steps whose loss is `loss` or minus that."""
 
     loss: float
-    count: int
+    number: int
