@@ -47,7 +47,7 @@ def quote(priced: Sequence[tuple[float, Plan]], beside: float = 0.0) -> Quote:
 MOST_LOOKED_AT: Final = 600
 """Mechanisms, adversaries and subpopulations in a description: the parts of longer ones, which are nested deep, take as
 long to make as the event loop may be held up, so that nobody looks at them before a worker does."""
-EXACT_PARTS: Final = 3
+EXACT_PARTS: Final = 5
 UNSEEN: Final = Quote(5_000_000, engine="unseen")
 
 

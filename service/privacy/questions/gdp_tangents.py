@@ -48,7 +48,7 @@ ROUNDING: Final = 4 * FUNCTION_ERROR + 8 * UNIT_ROUNDOFF
 
 
 @final
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Side:
     """Tangents of a curve at slopes c >= 0, rising, with upper ends of delta(c).
 
@@ -114,7 +114,8 @@ class _Corner:
 
 def tangent_bounds(curve: AbstractTradeOff, rate_min: float, error_min: float, limit: float) -> Ends | None:
     """Both ends of mu where alpha >= rate_min and f(alpha) >= error_min, both above the smallest doubles; None where
-    the curve is read better by its points: of a run that reveals nearly everything, or where the range may be empty.
+    the curve is read better by its points: of a run that reveals nearly everything, where the range may be empty, or
+    where it lies on one side of the slope 1.
     """
     inverse = curve.reversed()
     half = curve.profile(np.zeros(1))
@@ -122,6 +123,8 @@ def tangent_bounds(curve: AbstractTradeOff, rate_min: float, error_min: float, l
         return None
     ends = [each.points(np.array([first])) for each, first in ((curve, rate_min), (inverse, error_min))]
     if float(ends[0].type_two_error.lower[0]) <= error_min or float(ends[1].type_two_error.lower[0]) <= rate_min:
+        return None
+    if min(float(end.log_slope.upper[0]) for end in ends) < 0:
         return None
     sides: list[_Side] = []
     best = least = 0.0
