@@ -219,10 +219,15 @@ def log_end_profile(away: FloatArray, ranges: list[float]) -> tuple[FloatArray, 
     """
     k = len(ranges)
     shift = away / (k + 1)
-    with np.errstate(divide="ignore"):
-        each = np.where(shift > 1, np.log1p(-np.exp(-shift)), np.log(-np.expm1(-shift)))
-    rests = [math.log1p(-math.exp(-eta)) if eta > 1 else math.log(-math.expm1(-eta)) for eta in ranges]
+    eta = np.array(ranges)
+    each, rests = _log_rest(shift), _log_rest(eta)
     # Arguments of exp are off by roundings; where they are small the logarithm is not.
     size = (k + 1) * np.where(np.isfinite(each), np.abs(each) * (2 + shift) + (shift < 1), 0.0)
-    size = size + math.fsum(abs(rest) * (2 + eta) + (eta < 1) for rest, eta in zip(rests, ranges, strict=True))
-    return (k + 1) * each - math.fsum(rests), 2 * FUNCTION_ERROR * size
+    size = size + float((np.abs(rests) * (2 + eta) + (eta < 1)).sum())
+    return (k + 1) * each - math.fsum(rests.tolist()), 2 * FUNCTION_ERROR * size
+
+
+@np.errstate(divide="ignore")
+def _log_rest(a: FloatArray) -> FloatArray:
+    """ln(1 - e^-a), from the smaller of both terms."""
+    return np.where(a > 1, np.log1p(-np.exp(-a)), np.log(-np.expm1(-a)))

@@ -33,6 +33,8 @@ TABLE: Final = 1 << 15
 """Entries of tables held at once: what stays in the processor's cache."""
 ROWS: Final = 16
 """Rows of a block, which shares its shifts."""
+FEW: Final = 40
+"""Shifts of which none are left out: finding out which would take as long."""
 NARROWEST: Final = 4
 """Nodes of a wide cell."""
 GROWTH: Final = 1 / 16
@@ -90,7 +92,10 @@ def largest(values: FloatArray, curvature: FloatArray | None, shifts: Shifts, co
     values = np.concatenate([values, np.full(max(short, 0), values[-1])])
     if curvature is not None:
         curvature = np.concatenate([curvature, np.zeros(max(short, 0) + m)])
-    first, last, best = _winners(values, shifts, blocks, above=curvature is not None)
+    if m < FEW:
+        first, last, best = np.zeros(blocks, dtype=np.int64), np.full(blocks, m), np.full((blocks, ROWS), -np.inf)
+    else:
+        first, last, best = _winners(values, shifts, blocks, above=curvature is not None)
     _raise(best, values, curvature, shifts, first, last)
     return best.ravel()[:count]
 

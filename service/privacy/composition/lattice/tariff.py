@@ -51,6 +51,9 @@ RECURSION: Final = Prices(
 )
 """Composed exponential steps, after the recursion: thousands of nodes for every rate."""
 LONGEST_RECURSION: Final = 100
+RECURSION_BASE, RECURSION_STEP = 10_000, 6_000
+REFINED, REFINED_FROM, REFINED_TO = 2.5, 12_000, 11
+"""How much dearer a recursion of one epsilon is that is refined: by epsilon times squared steps, and over steps."""
 FINER: Final = 4.0
 """How much dearer lattices are for a tolerance below the default."""
 COMPONENTS: Final = 0.75
@@ -111,8 +114,13 @@ def _deviation(steps: Steps, sensitivity: float) -> float:
 
 def adaptive_exponential(steps: Steps, sensitivity: float, options: EngineOptions) -> Tariff:
     """A recursion, read by itself; beside other steps, or beyond its reach, a part of a few lattices."""
-    count = sum(count for step, count in steps if isinstance(step, Exponential))
-    base = 30_000 + 10_000 * min(count, LONGEST_RECURSION)
+    groups = [(float(step.epsilon), count) for step, count in steps if isinstance(step, Exponential)]
+    count = sum(count for _, count in groups)
+    taken = min(count, LONGEST_RECURSION)
+    base = RECURSION_BASE + RECURSION_STEP * taken
+    epsilons = {epsilon for epsilon, _ in groups if epsilon > 0}
+    if len(epsilons) == 1 and REFINED_FROM / taken**2 < max(epsilons) < REFINED_TO * taken:
+        base *= REFINED
     if count == sum(count for _, count in steps) <= LONGEST_RECURSION:
         return one_curve(base, RECURSION)
     known = lattices(steps, sensitivity, options).scaled(COMPONENTS)
