@@ -7,10 +7,10 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from api_schemas.attack_rates import AuditConfidence, AuditSeed, Cutoffs, MeasuredRoc, TheoryPowers, Verdict
-from api_schemas.base import Request, Response, is_none
-from api_schemas.bounds import Assumption
+from api_schemas.base import Request, Response, Result, is_none
+from api_schemas.caveats import Assumptions
 from api_schemas.choices import Evidence
-from api_schemas.enclosures import Source, Tight
+from api_schemas.enclosures import Notes, Source, Tight
 from api_schemas.gradients import LARGEST_DIMENSION, LARGEST_QUERIES, LARGEST_STEP_COUNT, GradientStep, check_steps
 from api_schemas.limits import refusal
 
@@ -177,13 +177,9 @@ class GlirRoc(Response):
     source: Source
 
 
-class GlirAuditResponse(Response):
+class GlirAuditResponse(Result):
     """Evidence of membership for each query, and where members are known, the attack against its theory."""
 
-    digest: Annotated[
-        str, Field(pattern="^sha256:[0-9a-f]{64}$", description="Names this result; see GET /v1/results/{digest}.")
-    ]
-    engine_version: str
     queries: int
     statistic: Annotated[str, Field(description="Formula and law of the statistic.")]
     steps: tuple[GlirStepResult, ...]
@@ -199,5 +195,5 @@ class GlirAuditResponse(Response):
     evidence: Evidence
     tight: Tight
     source: Source
-    assumptions: tuple[Assumption, ...]
-    notes: tuple[str, ...]
+    assumptions: Assumptions
+    notes: Notes

@@ -7,10 +7,10 @@ from typing import Annotated, Final, Self
 from pydantic import Field, model_validator
 from typing_extensions import TypedDict
 
-from api_schemas.base import Request, Response, is_none
-from api_schemas.bounds import Assumption
+from api_schemas.base import Request, Result, is_none
+from api_schemas.caveats import Assumptions
 from api_schemas.choices import Evidence
-from api_schemas.enclosures import Conditional, EnclosedNumber, Source, Tight
+from api_schemas.enclosures import Conditional, EnclosedNumber, Notes, Source, Tight
 from api_schemas.limits import refusal
 from api_schemas.pmp import Query
 from api_schemas.quantities import POSITIVE_ZERO, Epsilon, UnitInterval
@@ -132,13 +132,9 @@ class GaussianWorstCase(TypedDict):
     source: Source
 
 
-class PmpGaussianResponse(Response):
+class PmpGaussianResponse(Result):
     """The PMP parameter of the release with its enclosure, and the differential privacy of the same release."""
 
-    digest: Annotated[
-        str, Field(pattern="^sha256:[0-9a-f]{64}$", description="Names this result; see GET /v1/results/{digest}.")
-    ]
-    engine_version: str
     query: Query
     data_size: Annotated[int, Field(description="n, the records of the data.")]
     points: Annotated[int, Field(description="N, the size of the parent set.")]
@@ -163,5 +159,5 @@ class PmpGaussianResponse(Response):
     ]
     worst_case: GaussianWorstCase
     source: Source
-    notes: tuple[str, ...]
-    assumptions: tuple[Assumption, ...]
+    notes: Notes
+    assumptions: Assumptions

@@ -7,8 +7,8 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import Field, model_validator
 from typing_extensions import TypedDict
 
-from api_schemas.base import NonNegative, Request, Response, is_none
-from api_schemas.enclosures import Source
+from api_schemas.base import NonNegative, Request, Result, component, is_none
+from api_schemas.enclosures import Notes, Source
 from api_schemas.limits import refusal
 from api_schemas.quantities import LARGEST_SEED
 
@@ -27,9 +27,10 @@ class PmpSimulationsRequest(Request):
 
     experiment: Annotated[
         Experiment,
-        Field(
-            description="exponential: the nearest on average of m random unit vectors is chosen privately, points are "
-            "normal around the first of them; gaussian: the noisy mean, the points are normal around 0."
+        component(
+            "Experiment",
+            "exponential: the nearest on average of m random unit vectors is chosen privately, points are "
+            "normal around the first of them; gaussian: the noisy mean, the points are normal around 0.",
         ),
     ]
     data_size: Annotated[
@@ -63,9 +64,10 @@ class PmpSimulationsRequest(Request):
     ] = None
     reading: Annotated[
         Literal["sensitivity", "exact"],
-        Field(
-            description="Of epsilon_on_population. sensitivity: epsilon times the sensitivity on the set over that of "
-            "the mechanism; exact: the smallest epsilon that holds. They are one for gaussian."
+        component(
+            "EpsilonReading",
+            "Of epsilon_on_population. sensitivity: epsilon times the sensitivity on the set over that of "
+            "the mechanism; exact: the smallest epsilon that holds. They are one for gaussian.",
         ),
     ] = "sensitivity"
     objects: Annotated[
@@ -73,12 +75,16 @@ class PmpSimulationsRequest(Request):
         Field(description="m, for exponential; absent: 10.", examples=[10], exclude_if=is_none),
     ] = None
     sensitivity: Annotated[
-        Literal["attained", "twice_clip_radius"] | None,
-        Field(
-            description="What the exponential mechanism divides by. attained: (C + 1)/n for C >= 1, the largest change "
-            "of the loss on clipped points; twice_clip_radius: 2C/n. absent: attained.",
-            exclude_if=is_none,
-        ),
+        Annotated[
+            Literal["attained", "twice_clip_radius"],
+            component(
+                "SensitivityRule",
+                "What the exponential mechanism divides by. attained: (C + 1)/n for C >= 1, the largest change of the "
+                "loss on clipped points; twice_clip_radius: 2C/n.",
+            ),
+        ]
+        | None,
+        Field(description="What the exponential mechanism divides by; absent: attained.", exclude_if=is_none),
     ] = None
     delta: Annotated[
         Annotated[float, Field(ge=1e-300, lt=1)] | None,
@@ -151,15 +157,11 @@ class SpreadOfTrials(TypedDict):
     ratio_exact: Spread
 
 
-class PmpSimulationsResponse(Response):
+class PmpSimulationsResponse(Result):
     """What came of every drawn set, and on average."""
 
-    digest: Annotated[
-        str, Field(pattern="^sha256:[0-9a-f]{64}$", description="Names this result; see GET /v1/results/{digest}.")
-    ]
-    engine_version: str
     simulation: PmpSimulationsRequest
     summary: SpreadOfTrials
     trials: tuple[SimulatedTrial, ...]
     source: Source
-    notes: tuple[str, ...]
+    notes: Notes

@@ -6,7 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
-from api_schemas.bounds import BoundsRequest, NumberAnswer
+from api_schemas.answers import NumberAnswer
+from api_schemas.bounds import BoundsRequest
 from service.computations.bounds import BOUNDS
 from service.engine_version import ENGINE_VERSION
 

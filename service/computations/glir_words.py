@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from api_schemas.bounds import Assumption
+from api_schemas.caveats import Assumption, AssumptionCode
 from api_schemas.gradients import LARGEST_QUERIES
 from service.privacy.audits.glir import P_VALUE_DRAWS, Noise
 from service.privacy.audits.glir_theory import LARGEST_GROUPS
@@ -27,20 +27,34 @@ ISOTROPIC_NOISE: Final = (
 )
 
 
-def _assume(text: str, simulated: bool) -> Assumption:
-    return Assumption(text=text, holds="yes" if simulated else "unknown")
+def _assume(code: AssumptionCode, text: str, simulated: bool) -> Assumption:
+    return Assumption(code=code, text=text, holds="yes" if simulated else "unknown")
 
 
 def assumptions(simulated: bool) -> tuple[Assumption, ...]:
     """What p-values and theory rest on; a simulation keeps it."""
     return (
         _assume(
-            "The mean gradient is normal given the query: exactly for normal gradients, else for large n.", simulated
+            "mean_gradient_is_normal",
+            "The mean gradient is normal given the query: exactly for normal gradients, else for large n.",
+            simulated,
         ),
-        _assume("Mean and covariance of a gradient are known; estimates make p-values approximate.", simulated),
-        _assume("Steps are independent given the past; releases of the same hidden batch are not.", simulated),
-        _assume("A member is in every batch whose mean is released.", simulated),
-        _assume("Scores of different queries are independent: the confidence bands rest on it.", simulated),
+        _assume(
+            "gradient_law_known",
+            "Mean and covariance of a gradient are known; estimates make p-values approximate.",
+            simulated,
+        ),
+        _assume(
+            "steps_are_independent",
+            "Steps are independent given the past; releases of the same hidden batch are not.",
+            simulated,
+        ),
+        _assume("members_are_in_every_batch", "A member is in every batch whose mean is released.", simulated),
+        _assume(
+            "queries_are_independent",
+            "Scores of different queries are independent: the confidence bands rest on it.",
+            simulated,
+        ),
     )
 
 

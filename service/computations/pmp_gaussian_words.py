@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from api_schemas.bounds import Assumption
+from api_schemas.caveats import Assumption
 from service.privacy.pmp.gaussian import GaussianPmp, GaussianRelease
 from service.privacy.pmp.gaussian_truth import KnownExposure
 
@@ -19,11 +19,13 @@ def assumptions() -> tuple[Assumption, ...]:
     """What makes the answer conditional."""
     return (
         Assumption(
+            code="data_are_a_random_subset",
             text="The data are a uniformly random subset, of the stated size, of the parent set, and the attacker "
             "knows nothing more about them.",
             holds="unknown",
         ),
         Assumption(
+            code="one_noisy_release",
             text="Nothing but this one release depends on the data, and its noise is fresh, secret and normal on every "
             "coordinate.",
             holds="unknown",
