@@ -17,6 +17,7 @@ from service.computations.prices import UNSEEN, is_long, quote
 from service.privacy.audits.counts import Rate, Region, epsilon, gdp_mu, region
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import PrivacyComputationError
+from service.privacy.threat_models.relaxed import worst_case_beside
 from service.privacy.trade_off.pair import TradeOffPair
 
 METHOD: Final = "auto"
@@ -77,7 +78,7 @@ def _held_against(request: AttackCountsRequest, rates: Region) -> ResponseFields
     mechanism = mechanism_of(spec)
     try:
         threat_model = threat_model_of(attacker)
-        worst_case = threat_model.worst_case(mechanism)
+        worst_case = worst_case_beside(threat_model, mechanism)
         bound = _verdict(rates, threat_model.curves(mechanism, METHOD), attacker, relaxed=worst_case is not None)
         beside = None
         if worst_case is not None:
@@ -145,7 +146,7 @@ def attack_counts_quote(request: AttackCountsRequest) -> Quote:
         return UNSEEN
     mechanism, threat_model = mechanism_of(request.mechanism), threat_model_of(request.threat_model)
     try:
-        worst_case = threat_model.worst_case(mechanism)
+        worst_case = worst_case_beside(threat_model, mechanism)
         models = [threat_model] if worst_case is None else [threat_model, worst_case]
         plans = [model.plan(mechanism, METHOD) for model in models]
     except PrivacyComputationError as error:

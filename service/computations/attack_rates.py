@@ -8,7 +8,7 @@ import numpy as np
 
 from service.computations.abstract import ResponseFields
 from service.privacy.audits.roc import EmpiricalRoc
-from service.privacy.enclosure import FloatArray
+from service.privacy.numerics.arrays import FloatArray
 
 PowerEnds = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 """Both ends of a theory's power at false positive rates."""

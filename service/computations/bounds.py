@@ -25,6 +25,7 @@ from service.computations.priors import assumptions_about_priors, at_bounded_pri
 from service.privacy.composition.choose import METHODS
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.mechanisms.abstract import AbstractMechanism
+from service.privacy.threat_models.relaxed import worst_case_beside
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.pair import TradeOffPair
 
@@ -41,7 +42,7 @@ def compute_bounds(request: BoundsRequest, digest: str, engine_version: str) -> 
         threat_model, options = threat_model_of(request.threat_model), options_of(request)
         curves = threat_model.plan(mechanism, _main(request), options).curves
         engines = curves_of(threat_model.plans(mechanism, _beside(request), options))
-        worst_case = threat_model.worst_case(mechanism)
+        worst_case = worst_case_beside(threat_model, mechanism)
         for index, question in enumerate(request.questions):
             pointer, part = f"/questions/{index}", question
             read, _ = at_bounded_prior(question, request.dataset_subsampling)
@@ -101,7 +102,7 @@ def bounds_quote(request: BoundsRequest) -> Quote:
         threat_model = threat_model_of(request.threat_model)
         plans = [threat_model.plan(mechanism, _main(request), options)]
         plans += threat_model.plans(mechanism, _beside(request), options).values()
-        worst_case = threat_model.worst_case(mechanism)
+        worst_case = worst_case_beside(threat_model, mechanism)
         if worst_case is not None:
             plans.append(worst_case.plan(mechanism, BEST, options))
     except PrivacyComputationError as error:

@@ -24,8 +24,9 @@ from service.computations.parts import (
 )
 from service.computations.prices import UNSEEN, curves_price, is_long, quote
 from service.privacy.composition.plan import Plan
-from service.privacy.enclosure import Evidence, FloatArray
+from service.privacy.enclosure import Evidence
 from service.privacy.errors import PrivacyComputationError
+from service.privacy.numerics.arrays import FloatArray
 from service.privacy.questions.dominance import compare
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.pair import TradeOffPair

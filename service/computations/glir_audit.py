@@ -22,8 +22,9 @@ from service.privacy.audits.glir_theory import theory_curve
 from service.privacy.audits.glrt import optimal_power
 from service.privacy.audits.gradient_law import GradientLaw, clipped, from_gradients, from_moments
 from service.privacy.audits.roc import EmpiricalRoc, distance_from_uniform, empirical_roc
-from service.privacy.enclosure import Evidence, FloatArray
+from service.privacy.enclosure import Evidence
 from service.privacy.errors import OutOfDomain
+from service.privacy.numerics.arrays import FloatArray
 
 AnyGlirRequest = GlirAuditRequest | GlirUpload
 

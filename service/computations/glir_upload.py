@@ -21,7 +21,7 @@ from api_schemas.gradients import (
     misfit,
 )
 from service.computations.array_archive import TEXT_KIND, ArchiveError, ArrayArchive, Header, pointer_to
-from service.privacy.enclosure import FloatArray
+from service.privacy.numerics.arrays import FloatArray
 
 LARGEST_ARRAY_BYTES: Final = 2**27
 """Of all arrays of an archive, decompressed."""

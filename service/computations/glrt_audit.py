@@ -13,7 +13,8 @@ from service.computations.attack_rates import PowerEnds, against_theory, measure
 from service.computations.numbers import tightness
 from service.privacy.audits.glrt import glrt_power, optimal_power, signal_of, simulated_scores
 from service.privacy.audits.roc import empirical_roc
-from service.privacy.enclosure import Evidence, FloatArray
+from service.privacy.enclosure import Evidence
+from service.privacy.numerics.arrays import FloatArray
 
 NORMAL_COST: Final = 0.012
 TRIAL_COST: Final = 0.5

@@ -16,11 +16,11 @@ from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import OutOfDomain
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.pmp.attacks import success_bound, tight_eta
-from service.privacy.pmp.exponential import ExponentialPmp, Sampling, exponential_pmp
-from service.privacy.pmp.exponential_adjacent import adjacent_epsilon, enumeration_cost
-from service.privacy.pmp.exponential_losses import Losses, ball_sensitivity, largest_distance
-from service.privacy.pmp.exponential_population import LARGEST_LINEAR_SPREAD, Population
-from service.privacy.pmp.exponential_swap import swap_bounds
+from service.privacy.pmp.exponential.adjacent import adjacent_epsilon, enumeration_cost
+from service.privacy.pmp.exponential.losses import Losses, ball_sensitivity, largest_distance
+from service.privacy.pmp.exponential.parameter import ExponentialPmp, Sampling, exponential_pmp
+from service.privacy.pmp.exponential.population import LARGEST_LINEAR_SPREAD, Population
+from service.privacy.pmp.exponential.swap import swap_bounds
 
 SOURCE: Final = (
     "Lowy et al. 2023 (practical membership privacy), Proposition 9 in both directions: the absolute value that its "

@@ -11,17 +11,17 @@ from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.numbers import enclosed_number, tightness
 from service.computations.pmp_gaussian_upload import PmpGaussianUpload, read_pmp_gaussian_upload
 from service.computations.pmp_gaussian_words import SOURCE, WORST_CASE_SOURCE, assumptions, notes
-from service.privacy.enclosure import FloatArray
-from service.privacy.pmp.gaussian import (
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.pmp.gaussian.lower_bound import written_subsets
+from service.privacy.pmp.gaussian.parameter import (
     GaussianRelease,
     gaussian_pmp,
     sensitivity,
     success_bound,
     worst_case_epsilon,
 )
-from service.privacy.pmp.gaussian_pmp import FIRST_ROWS, LARGEST_EXACT_WORK
-from service.privacy.pmp.gaussian_profile import noise_std_at
-from service.privacy.pmp.gaussian_truth import written_subsets
+from service.privacy.pmp.gaussian.profile import noise_std_at
+from service.privacy.pmp.gaussian.upper_bound import FIRST_ROWS, LARGEST_EXACT_WORK
 
 AnyPmpGaussianRequest = PmpGaussianRequest | PmpGaussianUpload
 

@@ -17,7 +17,7 @@ from api_schemas.pmp_gaussian import (
     PmpGaussianParameters,
 )
 from service.computations.array_archive import TEXT_KIND, ArchiveError, ArrayArchive, pointer_to
-from service.privacy.enclosure import FloatArray
+from service.privacy.numerics.arrays import FloatArray
 
 LARGEST_ARRAY_BYTES: Final = 2**27
 POINTS: Final = "points"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from api_schemas.caveats import Assumption
-from service.privacy.pmp.gaussian import GaussianPmp, GaussianRelease
-from service.privacy.pmp.gaussian_truth import KnownExposure
+from service.privacy.pmp.gaussian.lower_bound import KnownExposure
+from service.privacy.pmp.gaussian.parameter import GaussianPmp, GaussianRelease
 
 SOURCE: Final = (
     "Upper end: Lowy et al. 2023, Proposition 12, over every point. Lower end: sets of outcomes on a line; Hoeffding "

@@ -9,7 +9,7 @@ import numpy as np
 
 from api_schemas.pmp_simulations import PmpSimulationsRequest, PmpSimulationsResponse
 from service.computations.abstract import Computation, Quote, ResponseFields
-from service.privacy.pmp.exponential_adjacent import enumeration_cost
+from service.privacy.pmp.exponential.adjacent import enumeration_cost
 from service.privacy.pmp.simulations import (
     SEARCH_STEPS,
     Budget,

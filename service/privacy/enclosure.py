@@ -13,11 +13,9 @@ from enum import StrEnum
 from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from service.privacy.errors import NumericalFailure
-
-FloatArray = NDArray[np.float64]
+from service.privacy.numerics.arrays import FloatArray
 
 SMALLEST = 5e-324
 """The smallest positive double."""

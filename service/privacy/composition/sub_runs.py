@@ -10,7 +10,7 @@ from service.privacy.composition.parts import contour_parts
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import Steps
 from service.privacy.trade_off.abstract import AbstractTradeOff
-from service.privacy.trade_off.no_easier import NoEasierThanParts
+from service.privacy.trade_off.combinators.no_easier import NoEasierThanParts
 from service.privacy.trade_off.pair import TradeOffPair
 
 MOST_PARTS: Final = 16

@@ -11,11 +11,10 @@ from fractions import Fraction
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 
-FloatArray = NDArray[np.float64]
 Polynomial = tuple[Fraction, ...]
 
 TERMS = 12

@@ -13,9 +13,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from service.privacy.numerics.arrays import FloatArray
 
 LARGEST_SHARE = 0.75
 """Of a capital that may be lost in one round."""

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv
 
-FloatArray = NDArray[np.float64]
+from service.privacy.numerics.arrays import FloatArray
+
 IntArray = NDArray[np.int64]
 
 SPACING: Final = 0.25

@@ -15,7 +15,7 @@ from service.privacy.mechanisms.domain import DIMENSION, check_fields
 from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
-from service.privacy.threat_models.abstract import AbstractThreatModel, Premise
+from service.privacy.threat_models.abstract import Premise
 from service.privacy.threat_models.glrt_step import (
     SAMPLED_SOURCE,
     GlrtStep,
@@ -26,6 +26,7 @@ from service.privacy.threat_models.glrt_step import (
     noncentrality_of,
 )
 from service.privacy.threat_models.glrt_tariff import glrt_tariff
+from service.privacy.threat_models.relaxed import RelaxedThreatModel
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.pair import TradeOffPair
 
@@ -42,7 +43,7 @@ NO_BOUND: Final = (
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Glrt(AbstractThreatModel):
+class Glrt(RelaxedThreatModel):
     """Tests by the length of the released vector of `dimension` coordinates, for a record that moves it by exactly the
     sensitivity in a direction the adversary does not know.
 
@@ -152,7 +153,7 @@ def _composed(steps: GlrtSteps, method: str, options: EngineOptions) -> Plan:
     options = replace(options, relative_tolerance=max(options.relative_tolerance, COMPOSED_TOLERANCE))
 
     def build() -> TradeOffPair:
-        from service.privacy.composition.discretised import discretised_pair
+        from service.privacy.composition.lattice.engine import discretised_pair
 
         found = discretised_pair(tuple(steps), 1.0, options)
         return replace(found, source=f"{SAMPLED_SOURCE}; {found.source}", notes=(NO_BOUND, *found.notes))

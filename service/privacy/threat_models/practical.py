@@ -17,8 +17,9 @@ from service.privacy.mechanisms.approximate_dp import ApproximateDp
 from service.privacy.mechanisms.domain import DELTA, EPSILON, check_fields
 from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
-from service.privacy.threat_models.abstract import AbstractThreatModel, Premise
+from service.privacy.threat_models.abstract import Premise
 from service.privacy.threat_models.harder_tariff import beside_stated
+from service.privacy.threat_models.relaxed import RelaxedThreatModel
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.harder_pair import harder_of
 from service.privacy.trade_off.pair import TradeOffPair
@@ -73,7 +74,7 @@ PREMISES: Final = (
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Practical(AbstractThreatModel):
+class Practical(RelaxedThreatModel):
     """An (epsilon_pmp, delta)-PMP release: the laws of the output with a candidate in, and with it out, each averaged
     over all halves of the candidates, are (epsilon_pmp, delta)-indistinguishable in both directions.
 

@@ -41,9 +41,5 @@ class WorstCase(AbstractThreatModel):
         return choose.plan(mechanism, method, SENSITIVITIES[self.neighboring_relation], options)
 
     @override
-    def worst_case(self, mechanism: AbstractMechanism) -> None:
-        """None: this is it."""
-
-    @override
     def premises(self, mechanism: AbstractMechanism) -> tuple[()]:
         return ()
