@@ -113,7 +113,9 @@ class AttackCountsResponse(Result):
 
     true_positive_rate: MeasuredRate
     false_positive_rate: MeasuredRate
-    confidence: float
+    confidence: Annotated[
+        float, Field(description="Probability with which all measured intervals hold together; as in the request.")
+    ]
     gdp_mu: Annotated[ProvedNumber, Field(description="What was attacked is not mu-GDP for any smaller mu.")]
     epsilons: Annotated[
         tuple[ProvedEpsilon, ...],
@@ -124,7 +126,7 @@ class AttackCountsResponse(Result):
     evidence: Evidence
     tight: Tight
     source: Source
-    mechanism: MechanismSpec | None
+    mechanism: Annotated[MechanismSpec | None, Field(description="As in the request; null without one.")]
     bound: Annotated[BoundVerdict | None, Field(description="null without a mechanism.")]
     worst_case: Annotated[
         BoundVerdict | None,

@@ -155,8 +155,8 @@ class Curve(Response):
 class RateInterval(TypedDict):
     """Rates from `start` to `end`."""
 
-    start: float
-    end: float
+    start: Annotated[float, Field(description="The smaller rate.")]
+    end: Annotated[float, Field(description="The larger rate.")]
 
 
 Place = Annotated[int, Field(ge=0, description="Place in `curves`, from 0.")]

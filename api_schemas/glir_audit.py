@@ -144,15 +144,15 @@ class GlirStepResult(Response):
 class Uniformity(Response):
     """Kolmogorov's distance of the non-members' combined p-values from the uniform law they should have."""
 
-    distance: float
+    distance: Annotated[float, Field(description="Kolmogorov distance from the uniform law.")]
     critical_value: Annotated[float, Field(description="What it exceeds with probability 1 % if they have it.")]
-    non_members: int
+    non_members: Annotated[int, Field(description="How many p-values there are.")]
 
 
 class GlirTheory(TheoryPowers):
     """The best that an attack on these mean gradients can reach, by Theorem 5.1."""
 
-    effective_batch_size: float
+    effective_batch_size: Annotated[float, Field(description="N: the batch size, and what the noise is worth.")]
     dimension: Annotated[int, Field(description="Of all steps together.")]
     mean_susceptibility: Annotated[float, Field(description="Mean over the queries of K summed over the steps.")]
 
@@ -180,9 +180,9 @@ class GlirRoc(Response):
 class GlirAuditResponse(Result):
     """Evidence of membership for each query, and where members are known, the attack against its theory."""
 
-    queries: int
+    queries: Annotated[int, Field(description="How many queries there were.")]
     statistic: Annotated[str, Field(description="Formula and law of the statistic.")]
-    steps: tuple[GlirStepResult, ...]
+    steps: Annotated[tuple[GlirStepResult, ...], Field(description="One entry for each release.")]
     combined_p_values: Annotated[
         tuple[float, ...] | None, Field(description="By Fisher over the steps; small for members.")
     ]

@@ -235,9 +235,9 @@ class EpsilonOnPopulation(TypedDict):
 class SamplesDrawn(TypedDict):
     """What a statistical answer was drawn with."""
 
-    samples: int
-    seed: int
-    confidence: float
+    samples: Annotated[int, Field(description="Subsets drawn for each object.")]
+    seed: Annotated[int, Field(description="Seed of the draws.")]
+    confidence: Annotated[float, Field(description="Probability with which the sampled enclosure holds.")]
 
 
 class ReplaceOneWorstCase(TypedDict):

@@ -128,7 +128,7 @@ class GaussianWorstCase(TypedDict):
 
     epsilon: Annotated[EnclosedNumber, Field(description="Infinity where records are not clipped.")]
     tight: Tight
-    delta: float
+    delta: Annotated[float, Field(description="Privacy parameter delta at which epsilon is stated.")]
     source: Source
 
 
@@ -138,9 +138,9 @@ class PmpGaussianResponse(Result):
     query: Query
     data_size: Annotated[int, Field(description="n, the records of the data.")]
     points: Annotated[int, Field(description="N, the size of the parent set.")]
-    dimension: int
+    dimension: Annotated[int, Field(description="d, coordinates of a point.")]
     noise_std: Annotated[float, Field(description="As sent, or as chosen for the target, rounded up.")]
-    delta: float
+    delta: Annotated[float, Field(description="delta of practical membership privacy.")]
     epsilon_pmp: Annotated[
         EnclosedNumber,
         Field(

@@ -127,8 +127,12 @@ class SimulatedTrial(TypedDict):
 
     epsilon: Annotated[NonNegative | None, Field(description="Of the mechanism, for replaced records.")]
     epsilon_pmp: Annotated[NonNegative | None, Field(description="Exact; for gaussian the bound of Proposition 12.")]
-    epsilon_on_population_by_sensitivity: NonNegative | None
-    epsilon_on_population_exact: NonNegative | None
+    epsilon_on_population_by_sensitivity: Annotated[
+        NonNegative | None, Field(description="epsilon times the sensitivity on this set over that of the mechanism.")
+    ]
+    epsilon_on_population_exact: Annotated[
+        NonNegative | None, Field(description="The smallest epsilon that holds among the halves of this set.")
+    ]
     ratio: Annotated[NonNegative | None, Field(description="epsilon_pmp over epsilon.")]
     ratio_by_sensitivity: Annotated[
         NonNegative | None, Field(description="epsilon_pmp over epsilon_on_population_by_sensitivity.")
@@ -139,8 +143,8 @@ class SimulatedTrial(TypedDict):
 class Spread(TypedDict):
     """Over the trials in which the number is not null."""
 
-    trials: int
-    mean: float | None
+    trials: Annotated[int, Field(description="How many trials are behind it.")]
+    mean: Annotated[float | None, Field(description="Mean over these trials.")]
     standard_deviation: Annotated[float | None, Field(description="Of single trials; null for fewer than two.")]
     standard_error: Annotated[float | None, Field(description="Of the mean.")]
 
@@ -162,6 +166,8 @@ class PmpSimulationsResponse(Result):
 
     simulation: PmpSimulationsRequest
     summary: SpreadOfTrials
-    trials: tuple[SimulatedTrial, ...]
+    trials: Annotated[
+        tuple[SimulatedTrial, ...], Field(description="Every drawn set, in the order in which they were drawn.")
+    ]
     source: Source
     notes: Notes

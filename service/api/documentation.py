@@ -49,7 +49,7 @@ def json_or_archive_body(model: type[RequestModel], examples: dict[str, dict[str
     """The same for a route that also takes an archive of arrays."""
     documented = json_body(model, examples)
     archive = {"schema": {"type": "string", "format": "binary", "description": "An .npz archive of the same names."}}
-    documented["requestBody"]["content"]["application/x-npz"] = archive
+    documented["requestBody"]["content"]["application/octet-stream"] = archive  # which generated clients can send
     return documented
 
 

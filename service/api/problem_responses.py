@@ -70,7 +70,9 @@ def install(app: FastAPI) -> None:
 async def _refused_by_framework(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
-    kind = HTTP_KINDS.get(error.status_code) or ProblemKind("http-error", "Request refused", error.status_code)
+    kind = HTTP_KINDS.get(error.status_code) or ProblemKind(
+        "/problems/http-error", "Request refused", error.status_code
+    )
     details = {
         404: "There is nothing at this path. /docs lists what there is.",
         405: "This path does not take this method; `Allow` lists those it takes.",

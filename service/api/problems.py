@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from api_schemas.problems import FieldError, Problem, field_errors
+from api_schemas.problems import FieldError, Problem, ProblemType, field_errors
 from service.computations.array_archive import ArchiveError
 from service.execution.errors import ComputeBudgetExceeded, OutOfMemory, OutOfTime, QueueFull, WorkerDied
 from service.execution.request_body import DuplicateKeys, InvalidRequest, MalformedJson, NotANumber, TooManyValues
@@ -32,18 +32,14 @@ class ResultNotFound(Exception):
 class ProblemKind:
     """What all problems of one kind have in common."""
 
-    slug: str
+    type: ProblemType
+    """The URI reference that names the kind."""
     title: str
     status: int
 
-    @property
-    def type(self) -> str:
-        """The URI reference that names the kind."""
-        return f"/problems/{self.slug}"
 
-
-UNKNOWN = ProblemKind("internal-error", "Internal error", 500)
-INVALID_PARAMETER = ProblemKind("invalid-parameter", "Invalid parameter", 422)
+UNKNOWN = ProblemKind("/problems/internal-error", "Internal error", 500)
+INVALID_PARAMETER = ProblemKind("/problems/invalid-parameter", "Invalid parameter", 422)
 
 ServerRefusal = Literal[
     "malformed-http",
@@ -56,12 +52,12 @@ ServerRefusal = Literal[
 """What the server refuses before, or instead of, the application."""
 
 SERVER_KINDS: Final[dict[ServerRefusal, ProblemKind]] = {
-    "malformed-http": ProblemKind("malformed-http", "Not HTTP", 400),
-    "request-timeout": ProblemKind("request-timeout", "Request took too long to arrive", 408),
-    "uri-too-long": ProblemKind("uri-too-long", "Request target too long", 414),
-    "headers-too-large": ProblemKind("headers-too-large", "Headers too large", 431),
-    "too-many-connections": ProblemKind("too-many-connections", "Too many connections", 503),
-    "shutting-down": ProblemKind("shutting-down", "Shutting down", 503),
+    "malformed-http": ProblemKind("/problems/malformed-http", "Not HTTP", 400),
+    "request-timeout": ProblemKind("/problems/request-timeout", "Request took too long to arrive", 408),
+    "uri-too-long": ProblemKind("/problems/uri-too-long", "Request target too long", 414),
+    "headers-too-large": ProblemKind("/problems/headers-too-large", "Headers too large", 431),
+    "too-many-connections": ProblemKind("/problems/too-many-connections", "Too many connections", 503),
+    "shutting-down": ProblemKind("/problems/shutting-down", "Shutting down", 503),
 }
 
 SERVER_DETAILS: Final[dict[ServerRefusal, str]] = {
@@ -74,30 +70,30 @@ SERVER_DETAILS: Final[dict[ServerRefusal, str]] = {
 }
 
 KINDS: dict[type[Exception], ProblemKind] = {
-    MalformedJson: ProblemKind("malformed-json", "Body is not JSON", 400),
-    NotANumber: ProblemKind("malformed-json", "Body is not JSON", 400),
-    InvalidRequest: ProblemKind("invalid-request", "Invalid request", 422),
-    TooManyValues: ProblemKind("invalid-request", "Invalid request", 422),
-    DuplicateKeys: ProblemKind("invalid-request", "Invalid request", 422),
-    ArchiveError: ProblemKind("invalid-request", "Invalid request", 422),
-    UnsupportedMediaType: ProblemKind("unsupported-media-type", "Unsupported media type", 415),
-    BodyTooLarge: ProblemKind("body-too-large", "Body too large", 413),
-    ResultNotFound: ProblemKind("result-not-found", "Result not found", 404),
-    OutOfDomain: ProblemKind("out-of-domain", "Value outside the domain", 422),
-    UnsupportedCombination: ProblemKind("unsupported-combination", "Combination not supported", 422),
-    NumericalFailure: ProblemKind("numerical-failure", "Numerical failure", 500),
-    ComputeBudgetExceeded: ProblemKind("compute-budget-exceeded", "Compute budget exceeded", 422),
-    QueueFull: ProblemKind("overloaded", "Overloaded", 503),
-    OutOfTime: ProblemKind("out-of-time", "Time limit exceeded", 504),
-    OutOfMemory: ProblemKind("out-of-memory", "Memory limit exceeded", 422),
+    MalformedJson: ProblemKind("/problems/malformed-json", "Body is not JSON", 400),
+    NotANumber: ProblemKind("/problems/malformed-json", "Body is not JSON", 400),
+    InvalidRequest: ProblemKind("/problems/invalid-request", "Invalid request", 422),
+    TooManyValues: ProblemKind("/problems/invalid-request", "Invalid request", 422),
+    DuplicateKeys: ProblemKind("/problems/invalid-request", "Invalid request", 422),
+    ArchiveError: ProblemKind("/problems/invalid-request", "Invalid request", 422),
+    UnsupportedMediaType: ProblemKind("/problems/unsupported-media-type", "Unsupported media type", 415),
+    BodyTooLarge: ProblemKind("/problems/body-too-large", "Body too large", 413),
+    ResultNotFound: ProblemKind("/problems/result-not-found", "Result not found", 404),
+    OutOfDomain: ProblemKind("/problems/out-of-domain", "Value outside the domain", 422),
+    UnsupportedCombination: ProblemKind("/problems/unsupported-combination", "Combination not supported", 422),
+    NumericalFailure: ProblemKind("/problems/numerical-failure", "Numerical failure", 500),
+    ComputeBudgetExceeded: ProblemKind("/problems/compute-budget-exceeded", "Compute budget exceeded", 422),
+    QueueFull: ProblemKind("/problems/overloaded", "Overloaded", 503),
+    OutOfTime: ProblemKind("/problems/out-of-time", "Time limit exceeded", 504),
+    OutOfMemory: ProblemKind("/problems/out-of-memory", "Memory limit exceeded", 422),
     ShuttingDown: SERVER_KINDS["shutting-down"],
-    WorkerDied: ProblemKind("worker-died", "Computation was ended", 500),
+    WorkerDied: ProblemKind("/problems/worker-died", "Computation was ended", 500),
 }
 """The kind of every exception that is answered; a base class covers its children."""
 
 HTTP_KINDS: dict[int, ProblemKind] = {
-    404: ProblemKind("not-found", "Not found", 404),
-    405: ProblemKind("method-not-allowed", "Method not allowed", 405),
+    404: ProblemKind("/problems/not-found", "Not found", 404),
+    405: ProblemKind("/problems/method-not-allowed", "Method not allowed", 405),
 }
 """The kind of what the web framework refuses by itself."""
 
