@@ -12,9 +12,14 @@ COMPONENT: Final = "x-component"
 
 
 class Request(BaseModel):
-    """Something a client sends: frozen, strict JSON types, no unknown fields, no NaN or infinity."""
+    """Something a client sends: frozen, strict JSON types, no unknown fields, no NaN or infinity.
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+    Where a response says it again, fields with a default are always there.
+    """
+
+    model_config = ConfigDict(
+        strict=True, frozen=True, extra="forbid", allow_inf_nan=False, json_schema_serialization_defaults_required=True
+    )
 
 
 class Response(BaseModel):
@@ -23,11 +28,22 @@ class Response(BaseModel):
     Unknown fields are ignored on reading, so that a client of today can read the answers of tomorrow.
     """
 
-    model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings")
+    model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings", json_schema_serialization_defaults_required=True)
 
     def json_bytes(self) -> bytes:
         """The body: UTF-8 JSON, infinities as the strings "Infinity" and "-Infinity"."""
         return self.__pydantic_serializer__.to_json(self)
+
+
+class Result(Response):
+    """A response that is stored under its digest."""
+
+    digest: Annotated[
+        str, Field(pattern="^sha256:[0-9a-f]{64}$", description="Names this result; see GET /v1/results/{digest}.")
+    ]
+    engine_version: Annotated[
+        str, Field(description="Version of the numbers; part of the digest.", examples=["2026.11.22"])
+    ]
 
 
 def json_bytes(fields: dict[str, Any]) -> bytes:
@@ -72,6 +88,12 @@ NonNegative = Annotated[
     WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, _word("Infinity", "Infinity", "No finite number.")]}),
 ]
 """A number that is not negative and may be infinite."""
+
+Probability = Annotated[float, WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1})]
+"""A number in [0, 1] that was computed."""
+
+AdvantageOverPrior = Annotated[float, WithJsonSchema({"type": "number", "minimum": 0, "maximum": 2})]
+"""Twice a difference of two probabilities."""
 
 Log10 = Annotated[
     float,

@@ -7,10 +7,10 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import Field, model_validator
 from typing_extensions import TypedDict
 
-from api_schemas.base import NonNegative, Request, Response, component, is_none
-from api_schemas.bounds import Assumption
+from api_schemas.base import NonNegative, Request, Result, component, is_none
+from api_schemas.caveats import Assumptions
 from api_schemas.choices import Evidence
-from api_schemas.enclosures import Conditional, EnclosedNumber, Source, Tight, ToleranceMet
+from api_schemas.enclosures import Conditional, EnclosedNumber, Notes, Source, Tight, ToleranceMet
 from api_schemas.limits import refusal
 from api_schemas.pmp import LARGEST_POINTS, EpsilonPmp, EtaMip, PmpDirection, PointIndex, SuccessBound
 from api_schemas.quantities import DEFAULT_TOLERANCE, LARGEST_SEED, Epsilon, RelativeTolerance
@@ -235,9 +235,9 @@ class EpsilonOnPopulation(TypedDict):
 class SamplesDrawn(TypedDict):
     """What a statistical answer was drawn with."""
 
-    samples: int
-    seed: int
-    confidence: float
+    samples: Annotated[int, Field(description="Subsets drawn for each object.")]
+    seed: Annotated[int, Field(description="Seed of the draws.")]
+    confidence: Annotated[float, Field(description="Probability with which the sampled enclosure holds.")]
 
 
 class ReplaceOneWorstCase(TypedDict):
@@ -248,14 +248,10 @@ class ReplaceOneWorstCase(TypedDict):
     source: Source
 
 
-class PmpExponentialResponse(Response):
+class PmpExponentialResponse(Result):
     """The PMP parameter with its enclosure; beside it what it compares with. Other numbers than those that follow from
     epsilon_pmp are certified."""
 
-    digest: Annotated[
-        str, Field(pattern="^sha256:[0-9a-f]{64}$", description="Names this result; see GET /v1/results/{digest}.")
-    ]
-    engine_version: str
     epsilon: Annotated[float, Field(description="As in the request.")]
     sensitivity: Annotated[float, Field(description="The one that the weights were scaled with.")]
     data_size: Annotated[int, Field(description="n, half of the points.")]
@@ -282,5 +278,5 @@ class PmpExponentialResponse(Response):
     success_bound: SuccessBound
     eta_mip: EtaMip
     worst_case: ReplaceOneWorstCase
-    notes: tuple[str, ...]
-    assumptions: tuple[Assumption, ...]
+    notes: Notes
+    assumptions: Assumptions

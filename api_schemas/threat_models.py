@@ -46,8 +46,9 @@ class GlrtThreatModel(Request):
     dimension: Dimension
     unknown_direction: Annotated[
         Literal["common_to_all_steps", "fresh_each_step"],
-        Field(
-            description="common_to_all_steps: one direction for the whole run, averaged out by the test. "
+        component(
+            "UnknownDirection",
+            "common_to_all_steps: one direction for the whole run, averaged out by the test. "
             "fresh_each_step: an adversary who forgets that it is the same in all steps; composed step by step, and no "
             "bound for the first.",
             examples=["common_to_all_steps"],
@@ -79,16 +80,18 @@ class MembershipThreatModel(Request):
     type: Literal["membership"]
     step_curve: Annotated[
         Literal["chi_square", "gaussian"],
-        Field(
-            description="Curve of one step: chi_square is exact for Gaussian gradients (Theorem 5.1), gaussian its "
+        component(
+            "StepCurve",
+            "Curve of one step: chi_square is exact for Gaussian gradients (Theorem 5.1), gaussian its "
             "approximation (Corollary 5.1).",
             examples=["chi_square"],
         ),
     ] = "chi_square"
     composition: Annotated[
         Literal["exact", "clt", "root_sum_square"],
-        Field(
-            description="How steps compose: exact composes the sampled steps numerically; clt is the limit of many "
+        component(
+            "MembershipComposition",
+            "How steps compose: exact composes the sampled steps numerically; clt is the limit of many "
             "steps (Equation 10), root_sum_square ignores sampling (mu sqrt(steps)); both are approximations.",
             examples=["exact"],
         ),

@@ -64,7 +64,6 @@ def create_app(settings: Settings) -> FastAPI:
         lifespan=lifespan,
         redirect_slashes=False,
         telemetry={"tracing": False, "metrics": False, "logs": False},  # ours, below
-        separate_input_output_schemas=False,
         generate_unique_id_function=lambda route: route.name,
     )
     offered = resources()

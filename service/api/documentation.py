@@ -10,7 +10,7 @@ from pydantic.json_schema import models_json_schema
 
 from api_schemas.base import Request as RequestModel
 from api_schemas.problems import Problem
-from service.api.components import name_components
+from service.api.components import add_requests, name_components
 from service.api.problems import SERVER_KINDS
 from service.computations.abstract import Computation
 
@@ -46,7 +46,7 @@ def request_body(computation: Computation[Any, Any]) -> dict[str, Any]:
     content: dict[str, Any] = {"application/json": {"schema": reference, "examples": computation.examples}}
     if computation.read_archive is not None:
         archive = {"type": "string", "format": "binary", "description": "An .npz archive of the same names."}
-        content["application/x-npz"] = {"schema": archive}
+        content["application/octet-stream"] = {"schema": archive}  # which generated clients can send
     return {"requestBody": {"required": True, "content": content}}
 
 
@@ -71,17 +71,14 @@ def _document(app: FastAPI, request_models: tuple[type[RequestModel], ...]) -> d
         tags=app.openapi_tags,
         license_info=app.license_info,
         routes=app.routes,
-        separate_input_output_schemas=app.separate_input_output_schemas,
     )
     for item in document["paths"].values():
         for operation in item.values():
             for status, answer in problems(*SERVER_STATUSES).items():
                 operation["responses"].setdefault(str(status), answer)
-    _, definitions = models_json_schema(
+    _, requests = models_json_schema(
         [(model, "validation") for model in (*request_models, Problem)], ref_template=SCHEMA_REFERENCE
     )
-    schemas: dict[str, Any] = document.setdefault("components", {}).setdefault("schemas", {})
-    for name, schema in definitions["$defs"].items():
-        schemas.setdefault(name, schema)
+    add_requests(document, requests["$defs"])
     name_components(document)
     return document

@@ -108,6 +108,44 @@ def test_what_repeats_has_a_name() -> None:
     assert COMPONENT not in PATH.read_text("utf-8")
 
 
+@pytest.mark.parametrize("name", DOCUMENT["components"]["schemas"])
+def test_every_property_is_described(name: str) -> None:
+    """In its place, or by the named schema that it refers to; a constant `type` says itself."""
+    schemas = DOCUMENT["components"]["schemas"]
+    for field, schema in schemas[name].get("properties", {}).items():
+        named = schemas[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else {}
+        assert schema.get("description") or named.get("description") or "const" in schema, f"{name}.{field}"
+
+
+def test_what_is_sent_and_what_is_answered_are_apart() -> None:
+    """A request may leave out what has a default; where a response says it again, it is always there."""
+    schemas = DOCUMENT["components"]["schemas"]
+    assert "direction" not in schemas["EpsilonQuestion"]["required"]
+    assert "direction" in schemas["EpsilonQuestionEcho"]["required"]
+    for name, schema in schemas.items():
+        assert schema.get("title", name) == name
+
+
+def test_only_numbers_that_may_be_infinite_are_strings() -> None:
+    schemas = DOCUMENT["components"]["schemas"]
+    infinite = {
+        name
+        for name, schema in schemas.items()
+        for node in _nodes(schema)
+        if node.get("$ref", "").endswith("/Infinity")
+    }
+    assert {"NumberAnswer", "GdpMuAnswer", "EnclosedNumber", "MethodNumber"} <= infinite
+    assert not infinite & {"ProbabilityAnswer", "AdvantageOverPriorAnswer", "GuaranteeAnswer", "EnclosedProbability"}
+    for field in ("value", "lower", "upper"):
+        assert '"maximum": 1' in json.dumps(schemas["ProbabilityAnswer"]["properties"][field])
+
+
+def test_answers_narrow_on_the_type_of_their_question() -> None:
+    schemas = DOCUMENT["components"]["schemas"]
+    mapping = schemas["Answer"]["discriminator"]["mapping"]
+    assert set(mapping) == set(schemas["Question"]["discriminator"]["mapping"])
+
+
 def test_no_schema_comes_twice() -> None:
     """One name for what is sent and what is echoed: `-Input` and `-Output` twins confuse generated clients."""
     assert not [name for name in DOCUMENT["components"]["schemas"] if name.endswith(("-Input", "-Output"))]

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from api_schemas.bounds import Assumption
+from api_schemas.caveats import Assumption
 from api_schemas.pmp_gaussian import PmpGaussianParameters, PmpGaussianRequest, PmpGaussianResponse
 from api_schemas.pmp_gaussian_examples import PMP_GAUSSIAN_EXAMPLES
 from service.computations.abstract import Computation, Quote, ResponseFields
@@ -114,11 +114,13 @@ def _assumptions() -> tuple[Assumption, ...]:
     """What makes the answer conditional."""
     return (
         Assumption(
+            code="data_are_a_random_subset",
             text="The data are a uniformly random subset, of the stated size, of the parent set, and the attacker "
             "knows nothing more about them.",
             holds="unknown",
         ),
         Assumption(
+            code="one_noisy_release",
             text="Nothing but this one release depends on the data, and its noise is fresh, secret and normal on every "
             "coordinate.",
             holds="unknown",

@@ -16,8 +16,10 @@ from service.privacy.trade_off.pair import TradeOffPair
 
 @dataclass(frozen=True, slots=True)
 class Premise:
-    """Something that the curves of a relaxed threat model rest on. `holds`: what the mechanism says about it."""
+    """Something that the curves of a relaxed threat model rest on: the code that names it on the wire, a sentence, and
+    what the mechanism says about it."""
 
+    code: str
     text: str
     holds: Literal["yes", "no", "unknown"]
 

@@ -96,6 +96,7 @@ class AdversaryMixture(RelaxedThreatModel):
     @override
     def premises(self, mechanism: AbstractMechanism) -> tuple[Premise, ...]:
         draw = Premise(
+            "adversary_is_drawn",
             "Which adversary attacks is drawn with the stated weights, independently of the data and for the whole "
             "run, and the adversary knows what it is.",
             "unknown",

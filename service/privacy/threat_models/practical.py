@@ -50,16 +50,25 @@ ADDED_OR_REMOVED: Final = (
     "have one size: no curves are known for replacing one in a sampled step."
 )
 REPLACED: Final = WorstCase("replace_one")
-PREMISES: Final = tuple(
-    Premise(text, "unknown")
-    for text in (
+PREMISES: Final = (
+    Premise(
+        "epsilon_pmp_is_of_the_release",
         "epsilon_pmp and delta were computed for the whole release as it was run, on this very set of 2n different "
         "candidate records.",
+        "unknown",
+    ),
+    Premise(
+        "candidates_half_drawn",
         "The data are n of the 2n candidates, drawn uniformly, and the attacker knows the candidates but nothing "
         "about which of them were drawn.",
+        "unknown",
+    ),
+    Premise(
+        "guess_sees_a_release",
         "baseline_success of a reconstruction is the chance to succeed with the release of data without the record, "
         "from which other candidates may be told.",
-    )
+        "unknown",
+    ),
 )
 
 
