@@ -33,8 +33,8 @@ CLOSE: Final = 1e-10
 """Relative distance of both ends at which nothing is looked for any more."""
 FIRST_SLOPES: Final = 7
 ROUNDS: Final = 24
-AT_ONCE: Final = 8
-"""Slopes of a round and side: engines read so many as precisely as one."""
+AT_ONCE, MOST_AT_ONCE, NARROW = 8, 128, 1e-9
+"""Slopes of a round: engines read so many as precisely as one, and twice as many again where they were this narrow."""
 ROUNDS_FOR_A_POINT: Final = 4
 """A point may cost as much as many slopes."""
 INSET: Final = 0.1
@@ -60,6 +60,7 @@ class _Side:
     steepest: float
     c: FloatArray
     delta: FloatArray
+    narrow: bool = False
 
     def insert(self, c: FloatArray) -> None:
         """Further slopes."""
@@ -68,6 +69,7 @@ class _Side:
             return
         read = self.curve.profile(new)
         _, logs = log_ends(read)
+        self.narrow = bool((read.upper - read.lower <= NARROW * read.upper).all())
         upper = np.minimum(read.upper, np.exp(logs) * (1 + ROUNDING) + SMALLEST)
         slopes, values = np.concatenate((self.c, new)), np.concatenate((self.delta, upper))
         order = np.argsort(slopes)
@@ -151,6 +153,7 @@ class _Search:
     def __init__(self, sides: list[_Side], best: float, least: float) -> None:
         self.sides, self.best, self.least = sides, best, least
         self._read: set[tuple[int, float]] = set()
+        self._at_once = AT_ONCE
 
     def first_slopes(self, side: _Side) -> FloatArray:
         """Those of Gaussian DP over the range, at the mu of its ends, up to the steepest."""
@@ -198,7 +201,9 @@ class _Search:
     def _cut(self, above: list[_Corner]) -> bool:
         """New tangents at the corners with the largest mu; False where their lines are too close for any."""
         new: dict[int, list[float]] = {}
-        for corner in above[:AT_ONCE]:
+        narrow = all(side.narrow for side in self.sides)
+        self._at_once = min(2 * self._at_once, MOST_AT_ONCE) if narrow else AT_ONCE
+        for corner in above[: self._at_once]:
             side, c = corner.side, corner.side.c
             left = float(c[corner.flatter])
             right = float(c[corner.flatter + 1]) if corner.flatter + 1 < len(c) else side.steepest
