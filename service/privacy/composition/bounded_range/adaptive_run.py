@@ -55,9 +55,9 @@ class ExponentialRun(AbstractStep):
 class ExponentialRunTradeOff(AbstractTradeOff):
     """The worst case over adaptive compositions of exponential steps, in the worst order; its own inverse.
 
-    An adversary may also draw the strategy at random, so that the curve is the conjugate of the profile. delta within
-    about 1e-6 (2 steps), 1e-5 (10) and 1e-3 (100 steps of epsilon up to about 3); far tails relatively wider. Within
-    the smallest epsilon of the largest loss the profile and its inverse are closed forms.
+    An adversary may also draw the strategy at random, so that the curve is the conjugate of the profile. delta to 1e-3
+    for steps of one epsilon, whatever it is (to 1e-5 for 10 steps of 1); far tails relatively wider. Within the
+    smallest epsilon of the largest loss the profile and its inverse are closed forms.
     """
 
     evidence = Evidence.CERTIFIED

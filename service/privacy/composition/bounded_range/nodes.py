@@ -26,7 +26,7 @@ WORST_ROUNDING: Final = 5e-3
 """Relative rounding of an epsilon to a multiple of the spacing; steps with more are left out of the recursion."""
 END_NODES: Final = 400
 """Nodes where the closed form holds, in geometric order towards the end."""
-END_PITCH, END_REACH = 0.06, 16.0
+END_PITCH, END_REACH = 0.045, 16.0
 """Pitch of further ones, in square roots of the steps and one, and how far they go, in e-folds of 1 - delta."""
 NEAREST_END: Final = 1e-9
 """Share of the largest loss: nodes nearer to it would not be told apart from it."""
@@ -36,7 +36,7 @@ SURE: Final = 6e-4
 """Where 1 - delta is less, widths are left as they are."""
 FINER: Final = 0.93
 """Share of the spacing that is expected to reach the width, which goes with its square."""
-LARGE, EXCESS = 100.0, 0.35
+LARGE, EXCESS = 100.0, 0.45
 """Epsilon beyond which grids of the whole range are too coarse for that, and the power by which more is needed."""
 KEPT_POLYGONS: Final = 16
 """Polygons kept, each of up to 2 MB."""

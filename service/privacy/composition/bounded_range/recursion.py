@@ -12,11 +12,15 @@ eta - t when the hypotheses are exchanged, so that c = 1 - delta has c(-x) = e^-
 with eta = m h. Profiles are convex in z = e^x, which bounds both sides between nodes:
 
 - *from above* by chords in z. For t between nodes both branches are on chords, and the expression is A + B s + C/s in
-  s = e^t with C <= 0: concave, its maximum in the cell is known. So the sup over all t of the chords is found exactly;
+  s = e^t with C <= 0: concave, its maximum in the cell is known. So the sup over all t of the chords is found exactly,
+  most of them by bounds that show that they do not reach it (`worst_shifts.py`);
 - *from below* by the shifts t = j h, which need no values between nodes.
 
 Where every step must show its upper loss to pass x, at x = sum eta - y with y <= min eta, the best shifts are equal:
 delta = (1 - e^{-y/(k+1)})^{k+1} / prod (1 - e^-eta) (all k steps; ln(1 - e^-a) is concave). Both sides know it.
+
+In y, the distance from the end, both branches look only at smaller y (y - u and y - u - eta, u = eta - t): what is
+wanted for y <= Y asks for no more before.
 
 Rounding: all sums are of positive terms; delta and 1 - delta are both kept, each row computed for the smaller of the
 two, and every step moves both ends outwards by SLACK units. Chords widen the loss of a step by at most h^2/8 in its
