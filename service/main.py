@@ -6,6 +6,7 @@ import asyncio
 import gc
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from importlib import import_module
 from importlib.metadata import version as distribution_version
 from typing import Any, cast
 
@@ -41,6 +42,8 @@ from service.telemetry.metrics import Metrics
 DISTRIBUTION = "privacy-bounds"
 SECONDS_PER_DAY = 86_400
 LEASE_BEYOND_TIME_LIMIT_SECONDS = 5.0
+LOADED_AT_START = ("scipy.fft", "scipy.optimize")
+"""What the numeric core imports where it is used: no request shall wait for it."""
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -114,7 +117,11 @@ async def _running(
         time_limit_seconds=settings.time_limit_seconds,
         memory_limit_bytes=settings.worker_memory_limit_bytes,
         niceness=settings.worker_niceness,
-        preloaded_modules=(*(computation.function.__module__ for computation in resources()), warm_up.__module__),
+        preloaded_modules=(
+            *LOADED_AT_START,
+            *(computation.function.__module__ for computation in resources()),
+            warm_up.__module__,
+        ),
         metrics=metrics,
         warm_up=warm_up,
     )
@@ -155,7 +162,9 @@ async def _running(
     watching = asyncio.create_task(watch(metrics))
     warming = asyncio.create_task(pool.start())
     try:
-        await asyncio.to_thread(readiness.report)  # loads everything that the first request would otherwise wait for
+        # Both load what the first request would otherwise wait for.
+        await asyncio.to_thread(lambda: [import_module(name) for name in LOADED_AT_START])
+        await asyncio.to_thread(readiness.report)
         await warming
         gc.freeze()  # what is loaded by now stays; collections need not look at it again
         yield Services(

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from scipy import fft
 
 from service.privacy.losses.law import LossLaw
 from service.privacy.numerics.arrays import FloatArray
@@ -66,6 +65,8 @@ class DrawnLaw:
 
     def plus(self, other: DrawnLaw, trim: float) -> DrawnLaw:
         """The law of the sum, on the coarser of both lattices or one coarser still."""
+        from scipy import fft
+
         first, second = self, other
         while first.step < second.step * 0.75:
             first = first.coarser()

@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import Any, Final, final
 
 import numpy as np
-from scipy.optimize import brentq, minimize_scalar
 from typing_extensions import override
 
 from service.privacy.enclosure import Bounds, Enclosure, Evidence
@@ -289,6 +288,8 @@ def _read_finely(
 def _lowest(function: Callable[[float], float], bottom: float, top: float) -> float:
     if top - bottom < SMALLEST_INTERVAL:
         return top
+    from scipy.optimize import minimize_scalar
+
     found: Any = minimize_scalar(
         function, bounds=(bottom, top), method="bounded", options={"xatol": CLOSE * (top - bottom)}
     )
@@ -299,6 +300,7 @@ def _root(sums: Sums, log_delta: float, most: float) -> float:
     """About the epsilon of a delta."""
     if sums.middle(0.0) <= log_delta:
         return 0.0
+    from scipy.optimize import brentq
 
     def excess(epsilon: float) -> float:
         return max(sums.middle(epsilon), -1e4) - log_delta
