@@ -60,15 +60,23 @@ def is_none(value: object) -> bool:
 
 
 def component(
-    name: str, description: str, *, examples: list[Any] | None = None, discriminator: str | None = None
+    name: str,
+    description: str,
+    *,
+    examples: list[Any] | None = None,
+    discriminator: str | None = None,
+    member_names: list[str] | None = None,
 ) -> Any:
     """`Field(...)` of a type that has a name in the published document: enumerations and unions that come often.
 
-    A field of this type may have a description of its own.
+    A field of this type may have a description of its own. `member_names`: what generated clients call
+    the members of an enumeration whose words are no names.
     """
     itself: dict[str, Any] = {"name": name, "description": description}
     if examples is not None:
         itself["examples"] = examples
+    if member_names is not None:
+        itself["x-enum-varnames"] = member_names
     return Field(
         description=description,
         examples=examples,

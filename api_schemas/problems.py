@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 
 from pydantic import Field, ValidationError
 
@@ -16,34 +16,40 @@ LISTED_ERRORS: Final = 64
 """So many places are listed one by one."""
 
 
+_ProblemType: TypeAlias = Literal[
+    "/problems/body-too-large",
+    "/problems/compute-budget-exceeded",
+    "/problems/headers-too-large",
+    "/problems/http-error",
+    "/problems/internal-error",
+    "/problems/invalid-parameter",
+    "/problems/invalid-request",
+    "/problems/malformed-http",
+    "/problems/malformed-json",
+    "/problems/method-not-allowed",
+    "/problems/not-found",
+    "/problems/numerical-failure",
+    "/problems/out-of-domain",
+    "/problems/out-of-memory",
+    "/problems/out-of-time",
+    "/problems/overloaded",
+    "/problems/request-timeout",
+    "/problems/result-not-found",
+    "/problems/shutting-down",
+    "/problems/too-many-connections",
+    "/problems/unsupported-combination",
+    "/problems/unsupported-media-type",
+    "/problems/uri-too-long",
+    "/problems/worker-died",
+]
 ProblemType = Annotated[
-    Literal[
-        "/problems/body-too-large",
-        "/problems/compute-budget-exceeded",
-        "/problems/headers-too-large",
-        "/problems/http-error",
-        "/problems/internal-error",
-        "/problems/invalid-parameter",
-        "/problems/invalid-request",
-        "/problems/malformed-http",
-        "/problems/malformed-json",
-        "/problems/method-not-allowed",
-        "/problems/not-found",
-        "/problems/numerical-failure",
-        "/problems/out-of-domain",
-        "/problems/out-of-memory",
-        "/problems/out-of-time",
-        "/problems/overloaded",
-        "/problems/request-timeout",
-        "/problems/result-not-found",
-        "/problems/shutting-down",
-        "/problems/too-many-connections",
-        "/problems/unsupported-combination",
-        "/problems/unsupported-media-type",
-        "/problems/uri-too-long",
-        "/problems/worker-died",
-    ],
-    component("ProblemType", "Names the kind of problem.", examples=["/problems/invalid-request"]),
+    _ProblemType,
+    component(
+        "ProblemType",
+        "Names the kind of problem.",
+        examples=["/problems/invalid-request"],
+        member_names=[kind.rpartition("/")[2].replace("-", "_").upper() for kind in get_args(_ProblemType)],
+    ),
 ]
 
 

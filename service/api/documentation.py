@@ -11,6 +11,7 @@ from pydantic.json_schema import models_json_schema
 from api_schemas.base import Request as RequestModel
 from api_schemas.problems import Problem
 from service.api.components import add_requests, name_components
+from service.api.headers import describe_headers
 from service.api.problems import SERVER_KINDS
 from service.computations.abstract import Computation
 
@@ -29,6 +30,17 @@ PROBLEM_TITLES = {
     503: "Too much work waits, or too many connections; `Retry-After` says when to try again.",
     504: "The computation met its time limit.",
 }
+
+TAGS = [
+    {"name": "bounds", "description": "What an attacker can gain from a mechanism, question by question."},
+    {"name": "curves", "description": "Trade-off curves to plot, and which of them is harder to attack."},
+    {"name": "conversions", "description": "From one notion of privacy to another, and the noise for a target."},
+    {"name": "audits", "description": "Evidence of attacks, given or simulated, against the bounds of theory."},
+    {"name": "pmp", "description": "Practical membership privacy of a mechanism on given or simulated data."},
+    {"name": "results", "description": "Stored results by digest."},
+    {"name": "discovery", "description": "What this service offers, and how much of it."},
+    {"name": "operations", "description": "For those who run the service."},
+]
 
 SERVER_STATUSES = tuple(sorted({kind.status for kind in SERVER_KINDS.values()}))
 """What the server may answer to anything, before the application sees it."""
@@ -81,4 +93,7 @@ def _document(app: FastAPI, request_models: tuple[type[RequestModel], ...]) -> d
     )
     add_requests(document, requests["$defs"])
     name_components(document)
+    describe_headers(document)
+    document["servers"] = [{"url": "/", "description": "This service."}]
+    document["security"] = []  # nobody has to say who they are
     return document
