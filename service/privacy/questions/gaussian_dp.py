@@ -159,7 +159,8 @@ def _end_bound(log_ratio: float, edge: float) -> float:
 
 def _over_range(curve: AbstractTradeOff, rate_min: float, error_min: float, limit: float) -> Enclosure:
     """The supremum over the range; `limit` is known to bound it."""
-    if curve.evidence is Evidence.CERTIFIED and min(rate_min, error_min) >= SMALLEST_RATE:
+    searched = curve.searches_points and curve.evidence.is_certain
+    if (searched or curve.evidence is Evidence.CERTIFIED) and min(rate_min, error_min) >= SMALLEST_RATE:
         ends = tangent_bounds(curve, rate_min, error_min, limit)
         if ends is not None:
             return Enclosure(*ends, curve.evidence)
