@@ -53,7 +53,7 @@ def test_both_directions_are_those_of_the_hull() -> None:
         assert both.evidence is Evidence.EXACT
         for rate_min, error_min in RANGES:
             found = gaussian_dp.mu(both, rate_min, error_min)
-            searched = gaussian_dp._over_range(both, rate_min, error_min, math.inf)
+            searched = gaussian_dp.over_range(both, rate_min, error_min, math.inf)
             assert found.value.lower <= searched.upper * (1 + 1e-12), spec
             assert searched.lower <= found.value.upper * (1 + 1e-12), spec
             assert found.value.relative_width() <= 1e-8, spec

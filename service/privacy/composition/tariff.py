@@ -74,8 +74,8 @@ def one_curve(base: float, prices: Prices) -> Tariff:
 
 SEARCH_ROUNDS, SEARCH_LOOKS, SEARCH_OF_ONE = 12, 100, 120
 """Readings of each part that a point of a mixture takes; points in each; points for each further rate."""
-ROUNDS_OF_A_ROOT, COMPLEMENT_READINGS, MU_ROUNDS, MU_POINTS = 15, 20, 10, 2_000
-"""What else is searched for on a mixture: epsilon by profiles; complements and mu by points."""
+ROUNDS_OF_A_ROOT, COMPLEMENT_READINGS, MU_POINTS, MU_PROFILES = 15, 20, 2, 40
+"""What else is searched for on a mixture: epsilon by profiles; complements by points, mu by tangents."""
 MIXED_HULL: Final = 1.5
 """How much dearer points of both directions of a mixture are than those of one, as measured."""
 
@@ -109,6 +109,6 @@ def _searched(parts: Sequence[Prices]) -> Prices:
         profile=profile,
         epsilon=ROUNDS_OF_A_ROOT * profile + sum(part.epsilon for part in parts),
         complement=COMPLEMENT_READINGS * point,
-        gdp_mu=MU_ROUNDS * point + MU_POINTS * listed,
+        gdp_mu=MU_POINTS * point + MU_PROFILES * profile,
         ratio=sum(part.ratio for part in parts),
     )

@@ -72,11 +72,11 @@ def mu(curve: AbstractTradeOff, false_positive_rate_min: float, type_two_error_m
         return GdpReading(whole, "upper", SOURCE, global_mu=whole)
     if curve.global_gdp_mu is None and _is_unbounded(curve):
         limit = curve.global_gdp_mu_limit
-        ranged = _over_range(curve, false_positive_rate_min, type_two_error_min, limit)
+        ranged = over_range(curve, false_positive_rate_min, type_two_error_min, limit)
         whole = Enclosure(ranged.lower, limit, curve.evidence)
     else:
         whole = _global(curve)
-        ranged = _over_range(curve, false_positive_rate_min, type_two_error_min, whole.upper)
+        ranged = over_range(curve, false_positive_rate_min, type_two_error_min, whole.upper)
     notes = (NOTHING_IN_RANGE,) if ranged.upper == 0 < whole.lower else ()
     return GdpReading(ranged, "upper", SOURCE, notes, global_mu=whole)
 
@@ -131,13 +131,13 @@ def _global(curve: AbstractTradeOff) -> Enclosure:
         return known
     limit, strongest = curve.global_gdp_mu_limit, _strongest(curve)
     if _is_unbounded(curve):
-        return Enclosure(_over_range(curve, 1e-12, 1e-12, limit).lower, limit, curve.evidence)
+        return Enclosure(over_range(curve, 1e-12, 1e-12, limit).lower, limit, curve.evidence)
     # Every curve with |L| <= eps lies above that of eps-DP.
     cap = min(ApproximateDpTradeOff(strongest, 0.0).global_gdp_mu.upper, limit)
     # Below a rate a the power is at most e^L alpha, and Phi^-1(e^L alpha) - Phi^-1(alpha) rises with alpha: both ends
     # of the curve are bounded by what they reach at a.
     edge = max(1e-9 * math.exp(-strongest), SMALLEST_RATE)
-    inner = _over_range(curve, edge, edge, cap)
+    inner = over_range(curve, edge, edge, cap)
     return Enclosure(inner.lower, min(max(inner.upper, _end_bound(strongest, edge)), cap), curve.evidence)
 
 
@@ -158,9 +158,10 @@ def _end_bound(log_ratio: float, edge: float) -> float:
     return float(special.ndtri_exp(log_power)) - x + 3 * LOG_QUANTILE_ERROR * abs(x)
 
 
-def _over_range(curve: AbstractTradeOff, rate_min: float, error_min: float, limit: float) -> Enclosure:
+def over_range(curve: AbstractTradeOff, rate_min: float, error_min: float, limit: float) -> Enclosure:
     """The supremum over the range; `limit` is known to bound it."""
-    if curve.evidence is Evidence.CERTIFIED and min(rate_min, error_min) >= SMALLEST_RATE:
+    searched = curve.searches_points and curve.evidence.is_certain
+    if (searched or curve.evidence is Evidence.CERTIFIED) and min(rate_min, error_min) >= SMALLEST_RATE:
         ends = tangent_bounds(curve, rate_min, error_min, limit)
         if ends is not None:
             return Enclosure(*ends, curve.evidence)

@@ -121,7 +121,8 @@ def tangent_bounds(curve: AbstractTradeOff, rate_min: float, error_min: float, l
     """
     inverse = curve.reversed()
     half = curve.profile(np.zeros(1))
-    if float(half.upper[0]) >= STRONGEST or float(half.upper[0]) <= 0 or max(rate_min, error_min) >= 0.5:
+    strong = float(half.upper[0]) >= STRONGEST and not curve.searches_points
+    if strong or float(half.upper[0]) <= 0 or max(rate_min, error_min) >= 0.5:
         return None
     ends = [each.points(np.array([first])) for each, first in ((curve, rate_min), (inverse, error_min))]
     if float(ends[0].type_two_error.lower[0]) <= error_min or float(ends[1].type_two_error.lower[0]) <= rate_min:

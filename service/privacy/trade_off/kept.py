@@ -19,7 +19,7 @@ class Kept(AbstractTradeOff):
         self.curve = curve
         self._exchanged = inverse if isinstance(inverse, Kept) else Kept(inverse, self)
         self._known: dict[tuple[float, ...], CurvePoints] = {}
-        self.evidence, self.method = curve.evidence, curve.method
+        self.evidence, self.method, self.searches_points = curve.evidence, curve.method, curve.searches_points
 
     @property
     @override

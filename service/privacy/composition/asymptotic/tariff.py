@@ -62,8 +62,10 @@ SADDLEPOINT: Final = Tariff(
     ),
 )
 """Every point is a root of the generating function: mu takes thousands of them, and of a single sampled step more."""
-LARGEST_LOSS, EXTREME = 100.0, 200_000
-"""Nats in one step from which cumulants of its loss take long, and how long."""
+LARGEST_LOSS, EXTREME, EXTREME_EXPONENTIAL = 100.0, 200_000, 3_000_000
+"""Nats in one step from which cumulants of its loss take long, and how long; of several exponential steps, whose roots
+lie far out as well.
+"""
 SHARE_OF_A_PART: Final = 1 / 4
 """Share of the price that every further kind of step adds."""
 
@@ -76,7 +78,11 @@ def series(steps: Steps) -> Tariff:
 def saddlepoint(steps: Steps) -> Tariff:
     """Tariff of the expansion at the tilt of each threshold."""
     known = SADDLEPOINT.scaled(1 + SHARE_OF_A_PART * (len(steps) - 1))
-    return replace(known, base=known.base + EXTREME) if any(_is_extreme(step) for step, _ in steps) else known
+    extreme = [(step, count) for step, count in steps if _is_extreme(step)]
+    if not extreme:
+        return known
+    repeated = any(isinstance(step, Exponential) and count > 1 for step, count in extreme)
+    return replace(known, base=known.base + (EXTREME_EXPONENTIAL if repeated else EXTREME))
 
 
 def _is_extreme(step: AbstractStep) -> bool:
