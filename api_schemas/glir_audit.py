@@ -180,6 +180,8 @@ class GlirRoc(Response):
 class GlirAuditResponse(Result):
     """Evidence of membership for each query, and where members are known, the attack against its theory."""
 
+    confidence: AuditConfidence
+    seed: AuditSeed
     queries: Annotated[int, Field(description="How many queries there were.")]
     statistic: Annotated[str, Field(description="Formula and law of the statistic.")]
     steps: Annotated[tuple[GlirStepResult, ...], Field(description="One entry for each release.")]

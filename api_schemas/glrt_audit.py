@@ -74,6 +74,9 @@ class SimulatedAttack(Response):
 class GlrtAuditResponse(Result):
     """The simulated adversary who does not know the direction of the answer, and beside it the optimal one who does."""
 
+    confidence: AuditConfidence
+    seed: AuditSeed
+    trials: Annotated[int, Field(description="Simulated attacks with the record, and as many without it.")]
     noncentrality: Annotated[float, Field(description="lambda = queries/noise_multiplier^2.")]
     glrt: Annotated[SimulatedAttack, Field(description="Threshold on the length of the mean answer.")]
     worst_case: Annotated[SimulatedAttack, Field(description="Neyman-Pearson optimal: along the known direction.")]

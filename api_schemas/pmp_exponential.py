@@ -252,6 +252,7 @@ class PmpExponentialResponse(Result):
     """The PMP parameter with its enclosure; beside it what it compares with. Other numbers than those that follow from
     epsilon_pmp are certified."""
 
+    relative_tolerance: RelativeTolerance
     epsilon: Annotated[float, Field(description="As in the request.")]
     sensitivity: Annotated[float, Field(description="The one that the weights were scaled with.")]
     data_size: Annotated[int, Field(description="n, half of the points.")]

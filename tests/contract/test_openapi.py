@@ -70,6 +70,33 @@ def test_every_answer_has_a_schema(name: str) -> None:
             assert schema["$ref"].startswith("#/components/schemas/")
 
 
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_headers_are_named(name: str) -> None:
+    headers = DOCUMENT["components"]["headers"]
+    for status, answer in OPERATIONS[name]["responses"].items():
+        named = set(answer["headers"])
+        assert named <= set(headers)
+        assert "X-Request-ID" in named
+        assert ("ETag" in named) == ("304" in OPERATIONS[name]["responses"] and status in ("200", "304"))
+        assert ("Retry-After" in named) == (status == "503" and name != "get /readyz")
+
+
+def test_servers_tags_and_security_are_published() -> None:
+    assert DOCUMENT["servers"] == [{"url": "/", "description": "This service."}]
+    assert DOCUMENT["security"] == []
+    described = {tag["name"] for tag in DOCUMENT["tags"] if tag["description"]}
+    assert described == {operation["tags"][0] for operation in OPERATIONS.values()}
+
+
+def test_archives_are_bodies_that_generators_send() -> None:
+    taken = [
+        name
+        for name, it in OPERATIONS.items()
+        if "application/octet-stream" in it.get("requestBody", {}).get("content", {})
+    ]
+    assert taken == ["post /v1/audits/glir", "post /v1/pmp/gaussian"]
+
+
 def test_unions_are_told_apart_by_a_required_type() -> None:
     schemas = DOCUMENT["components"]["schemas"]
     discriminated = [node for node in _nodes(schemas) if "discriminator" in node]

@@ -82,6 +82,8 @@ def compute_glir_audit(request: AnyGlirRequest, digest: str, engine_version: str
     return {
         "digest": digest,
         "engine_version": engine_version,
+        "confidence": request.confidence,
+        "seed": request.seed,
         "queries": ratios.size,
         "statistic": _statistic(noise),
         "steps": [

@@ -55,6 +55,9 @@ def compute_glrt_audit(request: GlrtAuditRequest, digest: str, engine_version: s
     return {
         "digest": digest,
         "engine_version": engine_version,
+        "confidence": request.confidence,
+        "seed": request.seed,
+        "trials": request.trials,
         "noncentrality": signal**2,
         "glrt": _attack(request, lengths, null_lengths, glrt, GLRT_SOURCE),
         "worst_case": _attack(request, projections, null_projections, optimal, OPTIMAL_SOURCE),

@@ -88,6 +88,7 @@ def compute_pmp_exponential(request: PmpExponentialRequest, digest: str, engine_
     return {
         "digest": digest,
         "engine_version": engine_version,
+        "relative_tolerance": request.relative_tolerance,
         "epsilon": request.epsilon,
         "sensitivity": scaled.sensitivity,
         "data_size": request.data_size,
