@@ -77,7 +77,7 @@ class ProblemKind:
 
     def problem(self, *, instance: str, request_id: str, **particulars: Any) -> Problem:
         """One occurrence: `detail`, by default the remedy, `errors`, by default none, and what else a problem has."""
-        said = {"detail": self.remedy, "errors": (), **particulars}
+        said: dict[str, Any] = {"detail": self.remedy, "errors": (), **particulars}
         return Problem(
             type=self.type, title=self.title, status=self.status, instance=instance, request_id=request_id, **said
         )
