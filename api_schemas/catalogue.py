@@ -79,11 +79,6 @@ def catalogue(engine_version: str) -> CatalogueResponse:
     )
 
 
-def type_names(union: Any) -> tuple[str, ...]:
-    """The values of `type` of a union, in the order of its members."""
-    return tuple(type_of(model) for model in shape_of(union).models)
-
-
 def _entries(union: Any) -> tuple[CatalogueEntry, ...]:
     return tuple(_entry(model) for model in shape_of(union).models)
 

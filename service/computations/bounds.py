@@ -57,7 +57,7 @@ def compute_bounds(request: BoundsRequest, digest: str, engine_version: str) -> 
         beside = None if worst_case is None else _worst_case(worst_case, curves.worst_case, mechanism, request)
     except PrivacyComputationError as error:
         raise blamed(error, pointer, part) from None
-    known = caveats(request.mechanism)
+    known = caveats(mechanism)
     sampled = request.dataset_subsampling
     return {
         "digest": digest,

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final, cast
 
-from api_schemas import mechanisms
+from api_schemas import mechanisms, threat_models
 from api_schemas.base import Request
 from api_schemas.caveats import Assumption
+from api_schemas.fields import shape_of, type_of
 from api_schemas.mechanisms import MechanismSpec, nodes_of
 from api_schemas.options import OPTIONS, MethodOptions
-from api_schemas.threat_models import (
-    GlrtThreatModel,
-    MembershipThreatModel,
-    MixtureThreatModel,
-    PracticalThreatModel,
-    ThreatModelSpec,
-    WorstCaseThreatModel,
-)
+from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel
+from service.computations.caveats import assumption_of
 from service.privacy.composition.options import EngineOptions
 from service.privacy.errors import NumericalFailure, OutOfDomain, PrivacyComputationError, UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.catalogue import MECHANISMS
 from service.privacy.mechanisms.mixture import MixtureComponent
-from service.privacy.threat_models.abstract import AbstractThreatModel, Premise
+from service.privacy.threat_models.abstract import AbstractThreatModel
+from service.privacy.threat_models.catalogue import THREAT_MODELS
+from service.privacy.threat_models.membership import Subpopulation
+from service.privacy.threat_models.mixture import Adversary
 from service.privacy.threat_models.worst_case import WorstCase
+
+CORE: Final[Mapping[type[Request], Callable[..., Any]]] = {
+    **{model: MECHANISMS[type_of(model)] for model in shape_of(MechanismSpec).models},
+    **{model: THREAT_MODELS[type_of(model)] for model in shape_of(ThreatModelSpec).models},
+    mechanisms.MixtureComponent: MixtureComponent,
+    threat_models.AdversaryComponent: Adversary,
+    threat_models.Subpopulation: Subpopulation,
+}
+"""The value of the core that each part of a request describes: its fields have the same names."""
 
 PLACES: Final[Mapping[str, str]] = {
     "mechanism": "/mechanism",
@@ -44,42 +51,16 @@ def mechanism_of(spec: MechanismSpec) -> AbstractMechanism:
 @lru_cache(maxsize=16)  # asked for twice: a request is priced before it is computed
 def _mechanism_of(spec: MechanismSpec) -> AbstractMechanism:
     try:
-        return _mechanism(spec)
+        mechanism: AbstractMechanism = _value(spec)
     except PrivacyComputationError as error:
         raise blamed(error, "/mechanism", *nodes_of(spec)) from None
+    return mechanism
 
 
 def threat_model_of(spec: ThreatModelSpec) -> AbstractThreatModel:
     """The threat model of the core that a specification describes."""
-    match spec:
-        case WorstCaseThreatModel():
-            return WorstCase(neighboring_relation=spec.neighboring_relation)
-        case GlrtThreatModel():
-            from service.privacy.threat_models.glrt import Glrt
-
-            return Glrt(dimension=spec.dimension, unknown_direction=spec.unknown_direction)
-        case MembershipThreatModel():
-            from service.privacy.threat_models.membership import Membership, Subpopulation
-
-            population = spec.population
-            if isinstance(population, tuple):
-                population = tuple(
-                    Subpopulation(weight=part.weight, susceptibility=part.susceptibility) for part in population
-                )
-            return Membership(step_curve=spec.step_curve, composition=spec.composition, population=population)
-        case PracticalThreatModel():
-            from service.privacy.threat_models.practical import Practical
-
-            return Practical(epsilon_pmp=spec.epsilon_pmp, delta=spec.delta)
-        case MixtureThreatModel():
-            from service.privacy.threat_models.mixture import Adversary, AdversaryMixture
-
-            return AdversaryMixture(
-                components=tuple(
-                    Adversary(weight=part.weight, threat_model=threat_model_of(part.threat_model))
-                    for part in spec.components
-                )
-            )
+    model: AbstractThreatModel = _value(spec)
+    return model
 
 
 def worst_case_spec(model: WorstCase) -> WorstCaseThreatModel:
@@ -90,11 +71,6 @@ def worst_case_spec(model: WorstCase) -> WorstCaseThreatModel:
 def assumptions_of(model: AbstractThreatModel, mechanism: AbstractMechanism) -> tuple[Assumption, ...]:
     """What the answers against an adversary rest on, beside what those about the mechanism do."""
     return tuple(assumption_of(premise) for premise in model.premises(mechanism))
-
-
-def assumption_of(premise: Premise) -> Assumption:
-    """A premise of the core as it travels."""
-    return Assumption.model_validate({"code": premise.code, "text": premise.text, "holds": premise.holds})
 
 
 def options_of(request: Request) -> EngineOptions:
@@ -126,16 +102,9 @@ def blamed(
     return error
 
 
-def _mechanism(spec: MechanismSpec) -> AbstractMechanism:
-    held = spec.__dict__
-    return MECHANISMS[spec.type](**{name: _part(value) for name, value in held.items() if name != "type"})
-
-
-def _part(value: Any) -> Any:
-    if isinstance(value, float):
-        return value
-    if isinstance(value, mechanisms.MixtureComponent):
-        return MixtureComponent(weight=value.weight, mechanism=_mechanism(value.mechanism))
-    if isinstance(value, Request):
-        return _mechanism(cast("MechanismSpec", value))
-    return tuple(map(_part, cast("tuple[Any, ...]", value))) if isinstance(value, tuple) else value
+def _value(part: Any) -> Any:
+    if isinstance(part, float):
+        return part
+    if isinstance(part, Request):
+        return CORE[type(part)](**{name: _value(value) for name, value in part.__dict__.items() if name != "type"})
+    return tuple(map(_value, cast("tuple[Any, ...]", part))) if isinstance(part, tuple) else part

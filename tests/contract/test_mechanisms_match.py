@@ -3,22 +3,67 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import typing
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
 from api_schemas.fields import shape_of, shape_of_field, type_of
 from api_schemas.mechanisms import LARGEST_COMPONENTS, WEIGHT_SUM_TOLERANCE, MechanismSpec, MixtureComponent
 from api_schemas.quantities import LARGEST_TOTAL_STEPS
-from service.privacy.mechanisms import domain, mixture
+from api_schemas.threat_models import ThreatModelSpec
+from service.privacy.mechanisms import catalogue, domain, mixture
+from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.catalogue import MECHANISMS
+from service.privacy.threat_models.abstract import AbstractThreatModel
+from service.privacy.threat_models.catalogue import THREAT_MODELS
+from tests.privacy.cases import CASES
 
 SPECS = {type_of(model): model for model in shape_of(MechanismSpec).models}
+ATTACKERS = {type_of(model): model for model in shape_of(ThreatModelSpec).models}
 
 
 def test_both_sides_know_the_same_types() -> None:
-    assert set(SPECS) == set(MECHANISMS)
+    missing = "edit service/privacy/mechanisms/catalogue.py or api_schemas/mechanisms.py"
+    assert set(SPECS) == set(MECHANISMS), missing
     assert all(mechanism.type == name for name, mechanism in MECHANISMS.items())
+
+
+def test_both_sides_know_the_same_threat_models() -> None:
+    missing = "edit service/privacy/threat_models/catalogue.py or api_schemas/threat_models.py"
+    assert set(ATTACKERS) == set(THREAT_MODELS), missing
+    for name, model in THREAT_MODELS.items():
+        ours = [field.name for field in dataclasses.fields(typing.cast("typing.Any", model))]
+        assert sorted(ours) == sorted(set(ATTACKERS[name].model_fields) - {"type"}), model.__module__
+
+
+@pytest.mark.parametrize(
+    ("room", "base", "listed"),
+    [("mechanisms", AbstractMechanism, MECHANISMS), ("threat_models", AbstractThreatModel, THREAT_MODELS)],
+)
+def test_catalogues_list_what_their_rooms_define(room: str, base: type, listed: Mapping[str, type]) -> None:
+    """Steps that only the core makes have the type of the mechanism that they are steps of."""
+    folder = Path(catalogue.__file__).parents[1] / room
+    modules = [import_module(f"service.privacy.{room}.{path.stem}") for path in sorted(folder.glob("*.py"))]
+    defined = {
+        each
+        for module in modules
+        for _, each in inspect.getmembers(module, inspect.isclass)
+        if issubclass(each, base) and not inspect.isabstract(each) and each.__module__ == module.__name__
+    }
+    forgotten = [each for each in defined if each.type not in listed]
+    assert forgotten == [], f"edit service/privacy/{room}/catalogue.py"
+
+
+@pytest.mark.parametrize("kind", MECHANISMS)
+def test_mechanisms_say_what_answers_rest_on(kind: str) -> None:
+    mechanism = MECHANISMS[kind]
+    file = mechanism.__module__.replace(".", "/") + ".py"
+    assert "premises" in vars(mechanism), f"edit {file}: it says nothing of what answers rest on"
+    assert kind in {case.spec["type"] for case in CASES}, "edit tests/privacy/cases.py: it has no row"
 
 
 @pytest.mark.parametrize("kind", SPECS)

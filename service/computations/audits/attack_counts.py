@@ -87,7 +87,7 @@ def _held_against(request: AttackCountsRequest, rates: Region) -> ResponseFields
             beside = _verdict(rates, curves, worst_case_spec(worst_case), relaxed=False)
     except PrivacyComputationError as error:
         raise blamed(error, "/threat_model", attacker) from None
-    known = caveats(spec)
+    known = caveats(mechanism)
     return {
         "mechanism": spec,
         "bound": bound,

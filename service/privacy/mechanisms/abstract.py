@@ -16,6 +16,7 @@ from typing_extensions import override
 
 from service.privacy.enclosure import Enclosure
 from service.privacy.errors import OutOfDomain
+from service.privacy.mechanisms.caveats import Hazard, Premise
 from service.privacy.mechanisms.domain import TOTAL_STEPS
 from service.privacy.trade_off.pair import TradeOffPair
 
@@ -32,6 +33,21 @@ class AbstractMechanism(ABC):
     @abstractmethod
     def elementary_steps(self) -> Steps:
         """The elementary steps in order of first appearance, equal ones merged, each with its count."""
+
+    @property
+    def inner(self) -> tuple[AbstractMechanism, ...]:
+        """The mechanisms that it is made of: their premises and hazards are also its own."""
+        return ()
+
+    @property
+    def premises(self) -> tuple[Premise, ...]:
+        """What answers about it rest on, beside what those about its `inner` mechanisms do."""
+        return ()
+
+    @property
+    def hazards(self) -> tuple[Hazard, ...]:
+        """Known traps of runs like it, beside those of its `inner` mechanisms."""
+        return ()
 
 
 @dataclass(frozen=True, slots=True)

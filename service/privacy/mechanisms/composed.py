@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from service.privacy.errors import OutOfDomain
 from service.privacy.mechanisms.abstract import AbstractMechanism, Steps, merged
+from service.privacy.mechanisms.caveats import PARTS_ARE_INDEPENDENT, Premise
 from service.privacy.mechanisms.domain import COMPONENTS, check_fields
 from service.privacy.mechanisms.mixture import refuse_mixtures
 
@@ -31,6 +32,16 @@ class Composed(AbstractMechanism):
         if not 1 <= len(self.mechanisms) <= COMPONENTS:
             raise OutOfDomain("mechanisms", len(self.mechanisms), f"a list of 1 to {COMPONENTS} mechanisms")
         refuse_mixtures(self.type, self.mechanisms)
+
+    @property
+    @override
+    def inner(self) -> tuple[AbstractMechanism, ...]:
+        return self.mechanisms
+
+    @property
+    @override
+    def premises(self) -> tuple[Premise, ...]:
+        return (PARTS_ARE_INDEPENDENT,)
 
     @override
     def elementary_steps(self) -> Steps:

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, final
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, final
 
 from typing_extensions import override
 
 from service.privacy.mechanisms.abstract import AbstractStep
+from service.privacy.mechanisms.caveats import Premise
 from service.privacy.mechanisms.domain import EPSILON, check_fields
 from service.privacy.trade_off.bounded_range import exponential_curve
 from service.privacy.trade_off.pair import TradeOffPair
 
 if TYPE_CHECKING:
     from service.privacy.losses.law import LossLaw
+
+SCORES_BOUNDED: Final = Premise(
+    "scores_bounded",
+    "The exponential mechanism draws by weights exp(epsilon score/(2 Delta)), and no record changes the score of any "
+    "outcome by more than Delta; the random numbers are secret and not predictable.",
+    about="scores",
+)
 
 
 @final
@@ -33,6 +41,11 @@ class Exponential(AbstractStep):
 
     def __post_init__(self) -> None:
         check_fields(self)
+
+    @property
+    @override
+    def premises(self) -> tuple[Premise, ...]:
+        return (SCORES_BOUNDED,)
 
     @override
     def curves(self, sensitivity: float) -> TradeOffPair:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, final
 from typing_extensions import override
 
 from service.privacy.mechanisms.abstract import AbstractStep, GaussianPart
+from service.privacy.mechanisms.caveats import NOISE_IS_FRESH, SENSITIVITY_BOUNDED, Premise
 from service.privacy.mechanisms.domain import NOISE_MULTIPLIER, check_fields
 from service.privacy.trade_off.enclosed.ulps import quotient
 from service.privacy.trade_off.pair import TradeOffPair
@@ -32,6 +33,11 @@ class Gaussian(AbstractStep):
 
     def __post_init__(self) -> None:
         check_fields(self)
+
+    @property
+    @override
+    def premises(self) -> tuple[Premise, ...]:
+        return (SENSITIVITY_BOUNDED, NOISE_IS_FRESH)
 
     @override
     def curves(self, sensitivity: float) -> TradeOffPair:

@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from service.privacy.enclosure import Enclosure
 from service.privacy.mechanisms.abstract import AbstractStep, GaussianPart
+from service.privacy.mechanisms.caveats import PARAMETERS_ARE_PROVED, Premise
 from service.privacy.mechanisms.domain import MU, check_fields
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
@@ -30,6 +31,11 @@ class Gdp(AbstractStep):
 
     def __post_init__(self) -> None:
         check_fields(self)
+
+    @property
+    @override
+    def premises(self) -> tuple[Premise, ...]:
+        return (PARAMETERS_ARE_PROVED,)
 
     @override
     def curves(self, sensitivity: float) -> TradeOffPair:

@@ -11,10 +11,17 @@ from typing_extensions import override
 
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
+from service.privacy.mechanisms.caveats import Premise
 from service.privacy.mechanisms.domain import COMPONENTS, WEIGHT, check_fields
 
 WEIGHT_SUM_TOLERANCE: Final = Fraction(1, 10**12)
 """How far from 1 the sum of weights may be; they are then divided by it."""
+
+DRAW_IS_INDEPENDENT: Final = Premise(
+    "draw_is_independent",
+    "Which component of the mixture is run is drawn once, with the stated weights and independently of the data.",
+    about="draw",
+)
 
 
 @final
@@ -61,6 +68,16 @@ class Mixture(AbstractMechanism):
             for part, mechanism in inner.drawn() if isinstance(inner, Mixture) else ((Fraction(1), inner),):
                 shares[mechanism] = shares.get(mechanism, Fraction(0)) + share * part
         return tuple((share, mechanism) for mechanism, share in shares.items())
+
+    @property
+    @override
+    def inner(self) -> tuple[AbstractMechanism, ...]:
+        return tuple(component.mechanism for component in self.components)
+
+    @property
+    @override
+    def premises(self) -> tuple[Premise, ...]:
+        return (DRAW_IS_INDEPENDENT,)
 
     @override
     def elementary_steps(self) -> NoReturn:

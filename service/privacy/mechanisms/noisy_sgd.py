@@ -13,6 +13,7 @@ from service.privacy.errors import OutOfDomain
 from service.privacy.mechanisms.abstract import AbstractMechanism, Steps, merged
 from service.privacy.mechanisms.batch_mean import BatchMean
 from service.privacy.mechanisms.batch_seen import BatchSeen
+from service.privacy.mechanisms.caveats import ONE_RECORD_IS_PROTECTED, PARTS_ARE_INDEPENDENT, Hazard, Premise
 from service.privacy.mechanisms.domain import (
     BATCH_SIZE,
     DATASET_SIZE,
@@ -27,6 +28,18 @@ from service.privacy.mechanisms.domain import (
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF, rounded
 
 EVER_ERROR: Final = 32 * UNIT_ROUNDOFF
+
+MEANS_OF_CLIPPED_GRADIENTS: Final = Premise(
+    "means_of_clipped_gradients",
+    "Every step releases nothing but the mean of the gradients of its batch, each clipped on its own to max_grad_norm "
+    "and the sum divided by batch_size, with fresh, secret Gaussian noise of noise_std on every coordinate.",
+    about="gradients",
+)
+BATCHES_OF_FIXED_SIZE: Final = Premise(
+    "batches_of_fixed_size",
+    "Every batch is drawn afresh and uniformly among all sets of batch_size records, and batches are secret.",
+    about="gradients",
+)
 
 
 @final
@@ -74,6 +87,16 @@ class NoisySgd(AbstractMechanism):
     def _noise_multiplier(self) -> float:
         """n tau/C: noise on the sum of a batch over the largest gradient; 0 where nothing bounds the gradients."""
         return 0.0 if self.max_grad_norm is None else self.batch_size * self.noise_std / self.max_grad_norm
+
+    @property
+    @override
+    def premises(self) -> tuple[Premise, ...]:
+        return (MEANS_OF_CLIPPED_GRADIENTS, BATCHES_OF_FIXED_SIZE, PARTS_ARE_INDEPENDENT)
+
+    @property
+    @override
+    def hazards(self) -> tuple[Hazard, ...]:
+        return (ONE_RECORD_IS_PROTECTED,)
 
     @override
     def elementary_steps(self) -> Steps:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast, final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, cast, final
 
 from typing_extensions import override
 
@@ -16,6 +16,7 @@ from service.privacy.mechanisms.abstract import (
     SampledGaussianPart,
     Steps,
 )
+from service.privacy.mechanisms.caveats import Hazard, Premise
 from service.privacy.mechanisms.domain import SAMPLE_RATE, check_fields
 from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.laplace import Laplace
@@ -28,6 +29,25 @@ from service.privacy.trade_off.shifted.laplace import LaplaceTradeOff
 
 if TYPE_CHECKING:
     from service.privacy.losses.law import LossLaw
+
+LARGE_SAMPLE_RATE: Final = 0.1
+SAMPLING_IS_POISSON: Final = Premise(
+    "sampling_is_poisson",
+    "Every record enters every batch independently with the stated probability, and batches are secret.",
+    about="sampling",
+)
+POISSON_SAMPLING_ASSUMED: Final = Hazard(
+    code="poisson_sampling_assumed",
+    text="Batches from shuffled epochs or of fixed size are not covered: no tight analysis of them is known, and the "
+    "attack can be stronger than answered here.",
+    about="sampling",
+)
+LARGE_SAMPLE_RATE_STATED: Final = Hazard(
+    code="large_sample_rate",
+    text=f"A sample_rate of {LARGE_SAMPLE_RATE:g} or more is unusual in training: check that it is the batch size over "
+    "the number of records in the whole data set.",
+    about="sampling",
+)
 
 
 @final
@@ -55,6 +75,29 @@ class PoissonSampled(AbstractStep):
                 "a sampled step has known worst-case curves only for these bases.",
                 (Gaussian.type, Laplace.type),
             )
+
+    @property
+    @override
+    def inner(self) -> tuple[AbstractMechanism, ...]:
+        return (self.mechanism,)
+
+    @property
+    @override
+    def premises(self) -> tuple[Premise, ...]:
+        return (SAMPLING_IS_POISSON,) if self.sample_rate < 1 else ()
+
+    @property
+    @override
+    def hazards(self) -> tuple[Hazard, ...]:
+        return (
+            ()
+            if self.sample_rate == 1
+            else (
+                (POISSON_SAMPLING_ASSUMED, LARGE_SAMPLE_RATE_STATED)
+                if self.sample_rate >= LARGE_SAMPLE_RATE
+                else (POISSON_SAMPLING_ASSUMED,)
+            )
+        )
 
     @override
     def elementary_steps(self) -> Steps:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, final
 from typing_extensions import override
 
 from service.privacy.mechanisms.abstract import AbstractStep, TwoPointPart
+from service.privacy.mechanisms.caveats import PARAMETERS_ARE_PROVED, STATED_PARAMETERS_ALONE, Hazard, Premise
 from service.privacy.mechanisms.domain import EPSILON, check_fields
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
@@ -31,6 +32,16 @@ class PureDp(AbstractStep):
 
     def __post_init__(self) -> None:
         check_fields(self)
+
+    @property
+    @override
+    def premises(self) -> tuple[Premise, ...]:
+        return (PARAMETERS_ARE_PROVED,)
+
+    @property
+    @override
+    def hazards(self) -> tuple[Hazard, ...]:
+        return (STATED_PARAMETERS_ALONE,)
 
     @override
     def curves(self, sensitivity: float) -> TradeOffPair:

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, final
 from typing_extensions import override
 
 from service.privacy.mechanisms.abstract import AbstractMechanism, Steps, merged
+from service.privacy.mechanisms.caveats import PARTS_ARE_INDEPENDENT, Premise
 from service.privacy.mechanisms.domain import STEPS, check_fields
 from service.privacy.mechanisms.mixture import refuse_mixtures
 
@@ -28,6 +29,16 @@ class Repeated(AbstractMechanism):
     def __post_init__(self) -> None:
         check_fields(self)
         refuse_mixtures(self.type, (self.mechanism,))
+
+    @property
+    @override
+    def inner(self) -> tuple[AbstractMechanism, ...]:
+        return (self.mechanism,)
+
+    @property
+    @override
+    def premises(self) -> tuple[Premise, ...]:
+        return (PARTS_ARE_INDEPENDENT,)
 
     @override
     def elementary_steps(self) -> Steps:

@@ -4,24 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.composition.plan import Plan
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
+from service.privacy.mechanisms.caveats import Premise
 from service.privacy.trade_off.pair import TradeOffPair
-
-
-@dataclass(frozen=True, slots=True)
-class Premise:
-    """Something that the curves of a relaxed threat model rest on: the code that names it on the wire, a sentence, and
-    what the mechanism says about it."""
-
-    code: str
-    text: str
-    holds: Literal["yes", "no", "unknown"]
 
 
 class AbstractThreatModel(ABC):

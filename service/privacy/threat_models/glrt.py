@@ -11,11 +11,11 @@ from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.composition.plan import Plan
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
+from service.privacy.mechanisms.caveats import Premise
 from service.privacy.mechanisms.domain import DIMENSION, check_fields
 from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
-from service.privacy.threat_models.abstract import Premise
 from service.privacy.threat_models.glrt_step import (
     SAMPLED_SOURCE,
     GlrtStep,

@@ -12,10 +12,10 @@ from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.composition.plan import Plan, mixed_plan
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
+from service.privacy.mechanisms.caveats import Premise
 from service.privacy.mechanisms.domain import SUSCEPTIBILITY, WEIGHT, check_fields
 from service.privacy.mechanisms.mixture import WEIGHT_SUM_TOLERANCE
 from service.privacy.threat_models import membership_premises, membership_tariff
-from service.privacy.threat_models.abstract import Premise
 from service.privacy.threat_models.harder_tariff import harder_tariff
 from service.privacy.threat_models.membership_run import (
     CLOSED_FORM,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from service.privacy.threat_models.abstract import Premise
+from service.privacy.mechanisms.caveats import Premise
 
 Known = Literal["mean", "stated", "population", "chi_square"]
 """How the susceptibility was given: not at all, for the record, for shares of all records, or as a law."""

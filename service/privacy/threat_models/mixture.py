@@ -13,9 +13,10 @@ from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.composition.plan import Plan, mixed_plan
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
+from service.privacy.mechanisms.caveats import Premise
 from service.privacy.mechanisms.domain import WEIGHT, check_fields
 from service.privacy.mechanisms.mixture import WEIGHT_SUM_TOLERANCE
-from service.privacy.threat_models.abstract import AbstractThreatModel, Premise
+from service.privacy.threat_models.abstract import AbstractThreatModel
 from service.privacy.threat_models.relaxed import RelaxedThreatModel, worst_case_beside
 from service.privacy.threat_models.worst_case import WorstCase, worst_of
 from service.privacy.trade_off.mixture.curve import mixed

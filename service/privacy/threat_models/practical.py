@@ -14,10 +14,10 @@ from service.privacy.composition.plan import Plan
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.approximate_dp import ApproximateDp
+from service.privacy.mechanisms.caveats import Premise
 from service.privacy.mechanisms.domain import DELTA, EPSILON, check_fields
 from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
-from service.privacy.threat_models.abstract import Premise
 from service.privacy.threat_models.harder_tariff import beside_stated
 from service.privacy.threat_models.relaxed import RelaxedThreatModel
 from service.privacy.threat_models.worst_case import WorstCase

@@ -39,8 +39,6 @@ FARTHEST = 1e6
 """Beyond this u only delta <= exp(-u^2/2) is used."""
 LARGE_COMPLEMENT = 0.9
 MILLS_ERROR = SCALED_ERFC_ERROR + 8 * UNIT_ROUNDOFF
-LARGEST_RATIO = 1e100
-"""Larger sensitivities over noise would overflow when squared."""
 
 Ends = tuple[FloatArray, FloatArray]
 

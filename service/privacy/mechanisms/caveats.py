@@ -1,0 +1,72 @@
+"""What answers about a mechanism rest on and nobody can see in a request, and the traps it may have fallen into.
+
+Each stands in the file of the mechanism that causes it; here are those that several cause.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Subject = Literal["noise", "sampling", "gradients", "parameters", "scores", "parts", "draw", "records", "attacker"]
+"""What a caveat is about: answers say them in this order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Premise:
+    """Something that answers rest on: the code that names it on the wire, a sentence, and what the mechanism says about
+    it.
+    """
+
+    code: str
+    text: str
+    holds: Literal["yes", "no", "unknown"] = "unknown"
+    about: Subject = "attacker"
+
+
+@dataclass(frozen=True, slots=True)
+class Hazard:
+    """A known way in which runs like the described one are less private, or less precisely known, than they look.
+
+    `alone`: said only where all parts of a mechanism cause it.
+    """
+
+    code: str
+    text: str
+    about: Subject
+    alone: bool = False
+
+
+SENSITIVITY_BOUNDED: Final = Premise(
+    "sensitivity_bounded",
+    "Adding or removing one record changes every noisy query by at most the sensitivity that noise_multiplier is "
+    "relative to (in DP-SGD: the gradient of every single example is clipped before the sum).",
+    about="noise",
+)
+NOISE_IS_FRESH: Final = Premise(
+    "noise_is_fresh",
+    "Noise is continuous, drawn afresh for every step, and its random numbers are secret and not predictable.",
+    about="noise",
+)
+PARAMETERS_ARE_PROVED: Final = Premise(
+    "parameters_are_proved",
+    "The stated privacy parameters were proved for the mechanism that was run.",
+    about="parameters",
+)
+PARTS_ARE_INDEPENDENT: Final = Premise(
+    "parts_are_independent",
+    "The parts use independent randomness, and their parameters were fixed before any result was seen.",
+    about="parts",
+)
+STATED_PARAMETERS_ALONE: Final = Hazard(
+    code="stated_parameters_alone",
+    text="A stated epsilon and delta say the least about a release: every answer is for the worst mechanism that has "
+    "them. The run itself (its noise, sampling rate and steps, as dpsgd or gaussian) gives far better numbers.",
+    about="parameters",
+    alone=True,
+)
+ONE_RECORD_IS_PROTECTED: Final = Hazard(
+    code="one_record_is_protected",
+    text="The answers hold for one record. Someone who contributed several records is protected less.",
+    about="records",
+)
