@@ -8,11 +8,11 @@ import numpy as np
 
 from benchmarks.report import Reach, Section, Table, milliseconds
 from benchmarks.timing import cpu_seconds, median_cpu_seconds
-from service.privacy.pmp.exponential import Sampling, exponential_pmp
-from service.privacy.pmp.exponential_exact import exact_log_ratios
-from service.privacy.pmp.exponential_losses import Losses
-from service.privacy.pmp.exponential_population import Population
-from service.privacy.pmp.exponential_swap import swap_bounds
+from service.privacy.pmp.exponential.exact import exact_log_ratios
+from service.privacy.pmp.exponential.losses import Losses
+from service.privacy.pmp.exponential.parameter import Sampling, exponential_pmp
+from service.privacy.pmp.exponential.population import Population
+from service.privacy.pmp.exponential.swap import swap_bounds
 
 EPSILON, CLIP_RADIUS, OBJECTS = 30.0, 10.0, 10
 ENUMERATED: Final = {12: 0.3, 14: 2.0}

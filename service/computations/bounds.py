@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from api_schemas.bounds import BoundsRequest, BoundsResponse
+from api_schemas.examples import BOUNDS_EXAMPLES
 from api_schemas.options import ONLY_WHERE_ASKED
 from api_schemas.questions import QuestionSpec
 from service.computations.abstract import Computation, Quote, ResponseFields
@@ -15,6 +16,7 @@ from service.computations.parts import (
     assumptions_of,
     blamed,
     mechanism_of,
+    options_as_sent,
     options_of,
     threat_model_of,
     worst_case_spec,
@@ -24,6 +26,7 @@ from service.computations.priors import assumptions_about_priors, at_bounded_pri
 from service.privacy.composition.choose import METHODS
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.mechanisms.abstract import AbstractMechanism
+from service.privacy.threat_models.relaxed import worst_case_beside
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.pair import TradeOffPair
 
@@ -40,7 +43,7 @@ def compute_bounds(request: BoundsRequest, digest: str, engine_version: str) -> 
         threat_model, options = threat_model_of(request.threat_model), options_of(request)
         curves = threat_model.plan(mechanism, _main(request), options).curves
         engines = curves_of(threat_model.plans(mechanism, _beside(request), options))
-        worst_case = threat_model.worst_case(mechanism)
+        worst_case = worst_case_beside(threat_model, mechanism)
         for index, question in enumerate(request.questions):
             pointer, part = f"/questions/{index}", question
             read, _ = at_bounded_prior(question, request.dataset_subsampling)
@@ -59,9 +62,11 @@ def compute_bounds(request: BoundsRequest, digest: str, engine_version: str) -> 
     return {
         "digest": digest,
         "engine_version": engine_version,
+        **options_as_sent(request),
         "mechanism": request.mechanism,
         "threat_model": request.threat_model,
         **({} if sampled is None else {"dataset_subsampling": sampled}),
+        "method": request.method,
         "answers": answers,
         "worst_case": beside,
         "assumptions": known.assumptions + assumptions_of(threat_model, mechanism) + assumptions_about_priors(request),
@@ -98,7 +103,7 @@ def bounds_quote(request: BoundsRequest) -> Quote:
         threat_model = threat_model_of(request.threat_model)
         plans = [threat_model.plan(mechanism, _main(request), options)]
         plans += threat_model.plans(mechanism, _beside(request), options).values()
-        worst_case = threat_model.worst_case(mechanism)
+        worst_case = worst_case_beside(threat_model, mechanism)
         if worst_case is not None:
             plans.append(worst_case.plan(mechanism, BEST, options))
     except PrivacyComputationError as error:
@@ -127,6 +132,9 @@ def ground_truth_digits(request: BoundsRequest) -> int | None:
 
 BOUNDS: Final = Computation(
     name="bounds",
+    path="/v1/bounds",
+    description="What an attacker can gain from one mechanism: every question answered with a proved enclosure.",
+    examples=BOUNDS_EXAMPLES,
     request_type=BoundsRequest,
     response_type=BoundsResponse,
     function=compute_bounds,

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Final
 
 from api_schemas.base import Request
-from api_schemas.bounds import Assumption, Hazard
+from api_schemas.caveats import Assumption, AssumptionCode, Hazard
 from api_schemas.mechanisms import (
     ApproximateDpMechanism,
     ComposedMechanism,
@@ -32,37 +32,47 @@ FRAMES: Final[frozenset[type[Request]]] = frozenset(
 )
 
 
-def _assume(text: str) -> Assumption:
-    return Assumption(text=text, holds="unknown")
+def _assume(code: AssumptionCode, text: str) -> Assumption:
+    return Assumption(code=code, text=text, holds="unknown")
 
 
 SENSITIVITY_BOUNDED: Final = _assume(
+    "sensitivity_bounded",
     "Adding or removing one record changes every noisy query by at most the sensitivity that noise_multiplier is "
-    "relative to (in DP-SGD: the gradient of every single example is clipped before the sum)."
+    "relative to (in DP-SGD: the gradient of every single example is clipped before the sum).",
 )
 NOISE_IS_FRESH: Final = _assume(
-    "Noise is continuous, drawn afresh for every step, and its random numbers are secret and not predictable."
+    "noise_is_fresh",
+    "Noise is continuous, drawn afresh for every step, and its random numbers are secret and not predictable.",
 )
 SAMPLING_IS_POISSON: Final = _assume(
-    "Every record enters every batch independently with the stated probability, and batches are secret."
+    "sampling_is_poisson",
+    "Every record enters every batch independently with the stated probability, and batches are secret.",
 )
-PARAMETERS_ARE_PROVED: Final = _assume("The stated privacy parameters were proved for the mechanism that was run.")
+PARAMETERS_ARE_PROVED: Final = _assume(
+    "parameters_are_proved", "The stated privacy parameters were proved for the mechanism that was run."
+)
 SCORES_BOUNDED: Final = _assume(
+    "scores_bounded",
     "The exponential mechanism draws by weights exp(epsilon score/(2 Delta)), and no record changes the score of any "
-    "outcome by more than Delta; the random numbers are secret and not predictable."
+    "outcome by more than Delta; the random numbers are secret and not predictable.",
 )
 MEANS_OF_CLIPPED_GRADIENTS: Final = _assume(
+    "means_of_clipped_gradients",
     "Every step releases nothing but the mean of the gradients of its batch, each clipped on its own to max_grad_norm "
-    "and the sum divided by batch_size, with fresh, secret Gaussian noise of noise_std on every coordinate."
+    "and the sum divided by batch_size, with fresh, secret Gaussian noise of noise_std on every coordinate.",
 )
 BATCHES_OF_FIXED_SIZE: Final = _assume(
-    "Every batch is drawn afresh and uniformly among all sets of batch_size records, and batches are secret."
+    "batches_of_fixed_size",
+    "Every batch is drawn afresh and uniformly among all sets of batch_size records, and batches are secret.",
 )
 PARTS_ARE_INDEPENDENT: Final = _assume(
-    "The parts use independent randomness, and their parameters were fixed before any result was seen."
+    "parts_are_independent",
+    "The parts use independent randomness, and their parameters were fixed before any result was seen.",
 )
 DRAW_IS_INDEPENDENT: Final = _assume(
-    "Which component of the mixture is run is drawn once, with the stated weights and independently of the data."
+    "draw_is_independent",
+    "Which component of the mixture is run is drawn once, with the stated weights and independently of the data.",
 )
 
 POISSON_SAMPLING_ASSUMED: Final = Hazard(

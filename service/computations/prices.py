@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from api_schemas.choices import Direction
 from api_schemas.mechanisms import MechanismSpec, NoisySgdMechanism, nodes_of
-from api_schemas.quantities import Direction
 from api_schemas.questions import (
     AdvantageOverPriorQuestion,
     AdvantageQuestion,
@@ -30,7 +30,7 @@ from service.privacy.composition.tariff import Prices, Tariff
 from service.privacy.questions.complement import LARGE_RATE
 
 ANSWER: Final = 150
-"""Of looking up what was read, and writing one answer."""
+"""Price of looking up what was read, and writing one answer."""
 INLINE_LIMIT: Final = 10_000
 """Microseconds: what the ceilings of closed forms may come to together for the event loop to read them. Half of what it
 may be held up for, as first readings in a process that has done other things take longer."""

@@ -13,11 +13,9 @@ from enum import StrEnum
 from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from service.privacy.errors import NumericalFailure
-
-FloatArray = NDArray[np.float64]
+from service.privacy.numerics.arrays import FloatArray
 
 SMALLEST = 5e-324
 """The smallest positive double."""
@@ -121,7 +119,7 @@ class DecimalEnclosure:
     digits: int
 
     def largest(self, other: DecimalEnclosure) -> DecimalEnclosure:
-        """Of the larger of two numbers."""
+        """The enclosure of the larger of two numbers."""
         values, lowers, uppers = (
             max(pair, key=Decimal)
             for pair in ((self.value, other.value), (self.lower, other.lower), (self.upper, other.upper))

@@ -12,12 +12,13 @@ import pytest
 
 from service.privacy.composition import engines as composition_engines
 from service.privacy.composition.options import EngineOptions
-from service.privacy.enclosure import Bounds, Enclosure, Evidence, FloatArray
+from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.errors import NumericalFailure, UnsupportedCombination
 from service.privacy.mechanisms.abstract import Steps
+from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
-from service.privacy.trade_off.gaussian import gaussian_curve
 from service.privacy.trade_off.pair import TradeOffPair
+from service.privacy.trade_off.shifted.gaussian import gaussian_curve
 
 NOTE = "a fake"
 REASON = "the fake failed"

@@ -70,6 +70,20 @@ STANDARD_LIBRARY_OF_THE_CORE = {
 }
 
 
+# The rooms of the core, each of which imports only those above it, and its own. The most specific place decides.
+_CORE = """
+    errors numerics enclosure losses trade_off.enclosed trade_off.abstract trade_off.approximate_dp
+    trade_off.shifted trade_off trade_off.combinators trade_off.sampling trade_off.chi_square trade_off.pair
+    trade_off.mixture trade_off.harder_pair mechanisms composition.options composition.tariff composition.plan
+    composition.readings composition.transforms composition.laplace_sums composition.parts
+    composition.bent_contour composition.contour composition.lattice composition.ground_truth
+    composition.responses composition.asymptotic composition.monte_carlo composition.bounded_range composition
+    conversions threat_models questions audits pmp
+"""
+CORE = _CORE.split()
+MOST_FILES = 20
+
+
 def module_name(path: Path) -> str:
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
@@ -124,6 +138,43 @@ def test_rooms_know_only_their_own_part_of_the_world(module: str) -> None:
         assert foreign & standard <= STANDARD_LIBRARY_OF_THE_CORE
 
 
+def place_in_core(module: str) -> int:
+    inner = module.removeprefix("service.privacy.")
+    return CORE.index(max((place for place in CORE if within(inner, place)), key=len))
+
+
+IMPORTS_OF_THE_CORE = {
+    module: {name for name in imports(path) if within(name, "service.privacy") and name in MODULES} - {module}
+    for module, path in MODULES.items()
+    if within(module, "service.privacy") and path.name != "__init__.py"
+}
+
+
+@pytest.mark.parametrize("module", IMPORTS_OF_THE_CORE)
+def test_rooms_of_the_core_import_only_those_above_them(module: str) -> None:
+    """Imports in functions and for typing included: they are rooms one has to have read as well."""
+    own = place_in_core(module)
+    assert [name for name in IMPORTS_OF_THE_CORE[module] if place_in_core(name) > own] == []
+
+
+def test_no_module_of_the_core_imports_itself_by_way_of_others() -> None:
+    left = dict(IMPORTS_OF_THE_CORE)
+    while free := {module for module, names in left.items() if not names & left.keys()}:
+        left = {module: names for module, names in left.items() if module not in free}
+    assert left == {}
+
+
+def test_every_place_in_the_order_of_the_core_exists() -> None:
+    assert [place for place in CORE if f"service.privacy.{place}" not in MODULES] == []
+
+
+def test_a_room_of_the_core_can_be_taken_in_at_a_glance() -> None:
+    core = ROOT / "service" / "privacy"
+    rooms = [folder for folder in (core, *core.rglob("*")) if folder.is_dir()]
+    files = {room: len([file for file in room.glob("*.py") if file.name != "__init__.py"]) for room in rooms}
+    assert {str(room): count for room, count in files.items() if count > MOST_FILES} == {}
+
+
 def test_every_package_of_the_tree_is_a_room() -> None:
     packages = {module for module, path in MODULES.items() if path.name == "__init__.py" and module.count(".") == 1}
     assert packages <= set(MAY_IMPORT)
@@ -140,9 +191,13 @@ def test_nothing_is_unpickled() -> None:
         ("import api_schemas.bounds, api_schemas.catalogue, api_schemas.problems", {"numpy", "fastapi", "service"}),
         (
             "import service.privacy.threat_models.worst_case",
-            {"pydantic", "fastapi", "structlog", "redis", "api_schemas"},
+            {"pydantic", "fastapi", "structlog", "redis", "api_schemas", "scipy.optimize", "scipy.fft", "mpmath"},
         ),
         ("import service.computations.bounds", {"fastapi", "starlette", "structlog", "redis"}),
+        (
+            "import service.main",
+            {"service.computations.bounds", "service.privacy.mechanisms", "scipy", "mpmath", "flint"},
+        ),
     ],
 )
 def test_what_an_import_does_not_load(statement: str, absent: set[str]) -> None:

@@ -15,29 +15,29 @@ from typing import Any, Final, cast
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 from scipy.stats import norm
 
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.mechanisms.abstract import AbstractMechanism
+from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.distribution_band import DistributionBand
 from service.privacy.threat_models.abstract import AbstractThreatModel
 from service.privacy.threat_models.glrt import Glrt
 from service.privacy.threat_models.membership import Membership
 from service.privacy.threat_models.mixture import Adversary, AdversaryMixture
 from service.privacy.threat_models.practical import Practical
+from service.privacy.threat_models.relaxed import worst_case_beside
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.agreement import LOOSE, Comparison
 from tests.privacy.cases import Direction, built, gaussian, sampled
 from tests.privacy.random_cases import RandomQuestion, Reading
 
-FloatArray = NDArray[np.float64]
 DRAWS: Final = 20_000
 FAILURE: Final = 1e-9
-"""Of both bands of the draws, which hold at every threshold."""
+"""Failure probability of both bands of the draws, which hold at every threshold."""
 ROUNDING: Final = 1e-14
-"""Of formulas in doubles."""
+"""Rounding of formulas in doubles."""
 Opinion = Callable[[RandomQuestion], Enclosure | None]
 
 
@@ -110,7 +110,7 @@ def relaxed_cases(count: int, questions: int, seed: int) -> list[RelaxedCase]:
 def relaxed_comparisons(case: RelaxedCase) -> list[Comparison]:
     """Every question by every opinion that there is of it, and against the worst case beside."""
     pair = case.model.curves(case.mechanism, "auto", LOOSE)
-    worst_case = case.model.worst_case(case.mechanism)
+    worst_case = worst_case_beside(case.model, case.mechanism)
     worst = worst_case.curves(case.mechanism, "auto", LOOSE) if worst_case and case.is_dominated else None
     found: list[Comparison] = []
     for question in case.questions:

@@ -13,7 +13,7 @@ from service.privacy.composition import choose
 from service.privacy.enclosure import Evidence
 from service.privacy.questions import gaussian_dp
 from service.privacy.questions.gdp_tangents import tangent_bounds
-from service.privacy.trade_off.symmetrised import Symmetrised
+from service.privacy.trade_off.combinators.symmetrised import Symmetrised
 from tests.privacy.cases import built, dpsgd, gaussian, laplace, sampled
 
 SEED: Final = 20261122

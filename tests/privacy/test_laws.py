@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.privacy.enclosure import Bounds, FloatArray
+from service.privacy.enclosure import Bounds
 from service.privacy.mechanisms.catalogue import MECHANISMS
+from service.privacy.numerics.arrays import FloatArray
 from service.privacy.questions import membership
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
-from service.privacy.trade_off.logs import log_ends
+from service.privacy.trade_off.enclosed.logs import log_ends
 from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.cases import CASES, Case, Direction, Published
 

@@ -17,8 +17,8 @@ from typing import Final, final
 import numpy as np
 from numpy.typing import NDArray
 
-from service.privacy.enclosure import FloatArray
-from service.privacy.numerics.noncentral_chi_square import NoncentralChiSquare
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.chi_square.law import NoncentralChiSquare
 
 LARGEST_NONCENTRALITY: Final = 9.99e11
 """Products of N and K stay below 1e12 with their roundings."""

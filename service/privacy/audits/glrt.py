@@ -14,8 +14,9 @@ from typing import Final
 
 import numpy as np
 
-from service.privacy.enclosure import FloatArray
-from service.privacy.numerics.noncentral_chi_square import NoncentralChiSquare
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.chi_square.law import NoncentralChiSquare
+from service.privacy.numerics.chi_square.quantiles import quantiles
 
 NORMALS_AT_ONCE: Final = 2**20
 EXPONENTIAL_ERROR: Final = 1e-15
@@ -47,10 +48,10 @@ def glrt_power(rates: FloatArray, dimension: int, noncentrality: float) -> tuple
     """
     lower, upper = rates.astype(np.float64), rates.astype(np.float64)  # as they are for 0 and 1
     inside = (rates > 0) & (rates < 1)
-    quantiles = NoncentralChiSquare(float(dimension), 0.0).quantiles(np.log(rates[inside]), "upper")
+    found = quantiles(NoncentralChiSquare(float(dimension), 0.0), np.log(rates[inside]), "upper")
     law = NoncentralChiSquare(float(dimension), noncentrality)
-    lower[inside] = np.exp(law.log_tails(quantiles.above).upper_low) * (1 - EXPONENTIAL_ERROR)
-    upper[inside] = np.minimum(np.exp(law.log_tails(quantiles.below).upper_high) * (1 + EXPONENTIAL_ERROR), 1.0)
+    lower[inside] = np.exp(law.log_tails(found.above).upper_low) * (1 - EXPONENTIAL_ERROR)
+    upper[inside] = np.minimum(np.exp(law.log_tails(found.below).upper_high) * (1 + EXPONENTIAL_ERROR), 1.0)
     return lower, upper
 
 

@@ -7,8 +7,8 @@ from typing import final
 
 import numpy as np
 
-from service.privacy.enclosure import FloatArray
 from service.privacy.errors import OutOfDomain
+from service.privacy.numerics.arrays import FloatArray
 
 SMALLEST_VARIANCE = 1e-60
 """Quotients of variances stay in the range of doubles."""

@@ -10,11 +10,8 @@ from dataclasses import dataclass
 from typing import Final, final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from service.privacy.enclosure import FloatArray
-
-BoolArray = NDArray[np.bool_]
+from service.privacy.numerics.arrays import FloatArray
 
 KOLMOGOROV_1_PERCENT: Final = 1.6276
 """The 99 % quantile of the limit law of sqrt(m) sup|F_m - F|."""

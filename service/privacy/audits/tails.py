@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from service.privacy.enclosure import FloatArray
-from service.privacy.numerics.chi_square_line import line_values
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.chi_square.line import line_values
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 
 ROWS: Final = 1024

@@ -20,12 +20,12 @@ from service.privacy.composition.brackets import (
 from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.composition.parts import contour_parts
 from service.privacy.composition.plan import Plan, mixed_plan
-from service.privacy.composition.responses import smoothed_responses_of
+from service.privacy.composition.responses.exact_runs import smoothed_responses_of
 from service.privacy.composition.tariff import one_curve
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism, Steps
 from service.privacy.mechanisms.mixture import Mixture
-from service.privacy.trade_off.bracketed import Bracketed
+from service.privacy.trade_off.combinators.bracketed import Bracketed
 from service.privacy.trade_off.pair import TradeOffPair
 
 METHODS: Final = (
@@ -174,7 +174,7 @@ def _mixture(mechanism: Mixture, method: str, sensitivity: float, options: Engin
         return [plan(part, method, sensitivity, options) for _, part in parts]
 
     def build() -> TradeOffPair:
-        from service.privacy.trade_off.mixture import mixed
+        from service.privacy.trade_off.mixture.curve import mixed
 
         pairs = [part.curves for part in planned(drawn)]
         reason = "mixture: profiles of the components mix linearly; the bound holds even if the draw becomes known."

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from service.privacy.composition.laplace_reach import uniforms_kept
-from service.privacy.composition.responses import Responses, halves, losses_of
+from service.privacy.composition.laplace_sums.reach import uniforms_kept
+from service.privacy.composition.responses.exact_runs import Responses, halves, losses_of
 from service.privacy.composition.tariff import Prices, Tariff, one_curve
 
 ONE_SHAPE: Final = one_curve(

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Final, cast
 
 from service.privacy.composition import closed_form_tariff
-from service.privacy.composition.laplace_reach import can_sum
+from service.privacy.composition.laplace_sums.reach import can_sum
 from service.privacy.composition.parts import Counted, shifts_beside
 from service.privacy.composition.plan import Plan
-from service.privacy.composition.responses import Responses, responses_of
+from service.privacy.composition.responses.exact_runs import Responses, responses_of
 from service.privacy.composition.tariff import Tariff
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.mechanisms.abstract import AbstractStep, GaussianPart, Steps, TwoPointPart
@@ -25,9 +25,9 @@ from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.mechanisms.pure_dp import PureDp
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff
-from service.privacy.trade_off.gaussian import gaussian_curve
+from service.privacy.trade_off.combinators.with_singular_mass import SingularMass, WithSingularMass
 from service.privacy.trade_off.pair import TradeOffPair
-from service.privacy.trade_off.with_singular_mass import SingularMass, WithSingularMass
+from service.privacy.trade_off.shifted.gaussian import gaussian_curve
 
 CLOSED_FORM: Final = "closed_form"
 CONSTANT: Final = (Gaussian, Gdp, Laplace, PureDp, ApproximateDp, Exponential, PoissonSampled)
@@ -101,7 +101,7 @@ def summed(steps: Steps, sensitivity: float) -> Plan | None:
 
 
 def _responses(run: Responses) -> TradeOffPair:
-    from service.privacy.composition.responses import response_curve
+    from service.privacy.composition.responses.exact_runs import response_curve
 
     curve = response_curve(run)
     reason = (
@@ -111,7 +111,7 @@ def _responses(run: Responses) -> TradeOffPair:
 
 
 def _composed_laplace(steps: Steps, sensitivity: float) -> TradeOffPair:
-    from service.privacy.composition.composed_laplace import ComposedLaplace
+    from service.privacy.composition.laplace_sums.curves import ComposedLaplace
 
     ((step, count),) = steps
     curve = ComposedLaplace(count, sensitivity, cast("Laplace", step).noise_multiplier)
@@ -131,7 +131,7 @@ def beside_two_points(steps: Steps, sensitivity: float) -> Plan | None:
 
 
 def _shifted(steps: Steps, sensitivity: float, others: Steps) -> TradeOffPair:
-    from service.privacy.trade_off.shifted_mixture import ShiftedMixture, Shifts
+    from service.privacy.trade_off.combinators.shifted_mixture import ShiftedMixture, Shifts
 
     ((step, count),) = others
     rest = step.curves(sensitivity) if count == 1 else _composed_laplace(others, sensitivity)

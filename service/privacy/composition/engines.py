@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from service.privacy.composition import approximation_tariff, lattice_tariff
+from service.privacy.composition.asymptotic import tariff as approximation_tariff
+from service.privacy.composition.lattice import tariff as lattice_tariff
 from service.privacy.composition.options import EngineOptions
 from service.privacy.composition.parts import several_exponentials
 from service.privacy.composition.plan import Plan
@@ -20,37 +21,37 @@ Build = Callable[[Steps, float, EngineOptions], TradeOffPair]
 
 def discretised(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
     """On lattices."""
-    from service.privacy.composition.discretised import discretised_pair
+    from service.privacy.composition.lattice.engine import discretised_pair
 
     return discretised_pair(steps, sensitivity, options)
 
 
 def _saddlepoint(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
-    from service.privacy.composition.saddlepoint import saddlepoint_pair
+    from service.privacy.composition.asymptotic.saddlepoint import saddlepoint_pair
 
     return saddlepoint_pair(steps, sensitivity, options)
 
 
 def _edgeworth(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
-    from service.privacy.composition.edgeworth import edgeworth_pair
+    from service.privacy.composition.asymptotic.edgeworth import edgeworth_pair
 
     return edgeworth_pair(steps, sensitivity, options)
 
 
 def _clt(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
-    from service.privacy.composition.clt import clt_pair
+    from service.privacy.composition.asymptotic.clt import clt_pair
 
     return clt_pair(steps, sensitivity, options)
 
 
 def _monte_carlo(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
-    from service.privacy.composition.monte_carlo import monte_carlo_pair
+    from service.privacy.composition.monte_carlo.engine import monte_carlo_pair
 
     return monte_carlo_pair(steps, sensitivity, options)
 
 
 def _ground_truth(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
-    from service.privacy.composition.ground_truth import ground_truth_pair
+    from service.privacy.composition.ground_truth.engine import ground_truth_pair
 
     return ground_truth_pair(steps, sensitivity, options)
 
@@ -105,7 +106,7 @@ def _several_exponentials(method: str, steps: Steps, sensitivity: float, options
     tariff = _tariff(method, steps, sensitivity, options)
 
     def approximation() -> TradeOffPair:
-        from service.privacy.composition.adaptive_exponential import approximated, sampled
+        from service.privacy.composition.bounded_range.engine import approximated, sampled
 
         return (sampled if method == "monte_carlo" else approximated)(BUILDERS[method])(steps, sensitivity, options)
 
@@ -114,7 +115,7 @@ def _several_exponentials(method: str, steps: Steps, sensitivity: float, options
 
 
 def _adaptive_exponential(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
-    from service.privacy.composition.adaptive_exponential import adaptive_exponential_pair
+    from service.privacy.composition.bounded_range.engine import adaptive_exponential_pair
 
     return adaptive_exponential_pair(steps, sensitivity, options)
 

@@ -8,13 +8,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from service.privacy.composition import closed_forms, contour_tariff
+from service.privacy.composition import closed_forms
+from service.privacy.composition.contour import tariff as contour_tariff
+from service.privacy.composition.contour.two_step_run import is_two_steps, two_steps_pair
 from service.privacy.composition.options import EngineOptions
 from service.privacy.composition.parts import Counted, contour_parts
 from service.privacy.composition.plan import Plan
-from service.privacy.composition.responses import Responses, smoothed_curve
+from service.privacy.composition.responses.exact_runs import Responses, smoothed_curve
 from service.privacy.composition.sub_runs import with_parts
-from service.privacy.composition.two_step_run import is_two_steps, two_steps_pair
 from service.privacy.mechanisms.abstract import (
     AbstractStep,
     GaussianPart,
@@ -26,12 +27,12 @@ from service.privacy.mechanisms.abstract import (
 from service.privacy.mechanisms.batch_mean import BatchMean
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.trade_off.abstract import AbstractTradeOff
-from service.privacy.trade_off.bracketed import between
-from service.privacy.trade_off.few_directly import FewDirectly
-from service.privacy.trade_off.intersected import Intersected
+from service.privacy.trade_off.combinators.bracketed import between
+from service.privacy.trade_off.combinators.few_directly import FewDirectly
+from service.privacy.trade_off.combinators.intersected import Intersected
+from service.privacy.trade_off.combinators.second_engine import SecondEngine
+from service.privacy.trade_off.combinators.with_singular_mass import SingularMass, WithSingularMass
 from service.privacy.trade_off.pair import TradeOffPair
-from service.privacy.trade_off.second_engine import SecondEngine
-from service.privacy.trade_off.with_singular_mass import SingularMass, WithSingularMass
 
 CONTOUR: Final = "contour"
 SMALLEST_SECOND: Final = 1e-6
@@ -120,18 +121,21 @@ def _lines(steps: Steps, sensitivity: float, options: EngineOptions, lattices: L
 
 def _contour(parts: tuple[Counted, ...]) -> TradeOffPair:
     # Imported when first needed: closed forms answer without it.
-    from service.privacy.composition.contour import contour_pair
+    from service.privacy.composition.contour.engine import contour_pair
+    from service.privacy.composition.transforms.steps import LaplaceSteps, SampledGaussianSteps, TwoPointSteps
 
     squares = math.fsum(count * part.shift.upper**2 for part, count in parts if isinstance(part, GaussianPart))
     sampled = tuple(
-        (part.noise_multiplier, part.sample_rate, count)
+        SampledGaussianSteps(part.noise_multiplier, part.sample_rate, count)
         for part, count in parts
         if isinstance(part, SampledGaussianPart)
     )
-    laplace = tuple((part.loss, part.sample_rate, count) for part, count in parts if isinstance(part, LaplacePart))
+    laplace = tuple(
+        LaplaceSteps(part.loss, part.sample_rate, count) for part, count in parts if isinstance(part, LaplacePart)
+    )
     reason = "contour: cumulant generating functions of the steps add up; a certified line integral reads the sum."
     known = [(part, count) for part, count in parts if isinstance(part, TwoPointPart)]
-    two_point = tuple((part.epsilon, count) for part, count in known if part.epsilon > 0)
+    two_point = tuple(TwoPointSteps(part.epsilon, count) for part, count in known if part.epsilon > 0)
     add, remove = contour_pair(squares, sampled, laplace, two_point)
     mass = SingularMass.of((part.delta, count) for part, count in known)
     if mass.mass.upper > 0:

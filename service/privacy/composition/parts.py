@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from service.privacy.composition.laplace_reach import can_sum, log_atoms
+from service.privacy.composition.laplace_sums.reach import can_sum, log_atoms
 from service.privacy.mechanisms.abstract import AbstractStep, LaplacePart, Part, Steps, TwoPointPart
 from service.privacy.mechanisms.exponential import Exponential
 from service.privacy.mechanisms.laplace import Laplace

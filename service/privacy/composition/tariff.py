@@ -15,7 +15,7 @@ from typing import Final, final
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """Of readings of one curve, each in microseconds."""
+    """Prices of readings of one curve, each in microseconds."""
 
     point: float
     """Power or type II error at one rate."""
@@ -36,7 +36,7 @@ class Prices:
         return Prices(**{field.name: getattr(self, field.name) * factor for field in fields(Prices)})
 
     def plus(self, other: Prices) -> Prices:
-        """Of both curves, each read once."""
+        """Prices of both curves, each read once."""
         return Prices(
             **{field.name: getattr(self, field.name) + getattr(other, field.name) for field in fields(Prices)}
         )
@@ -45,13 +45,13 @@ class Prices:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tariff:
-    """Of all readings of a mechanism. `base`: once for every direction that is read."""
+    """Prices of all readings of a mechanism. `base`: once for every direction that is read."""
 
     base: float
     directed: Prices
-    """Of the curve of one direction."""
+    """Prices of the curve of one direction."""
     hull: Prices
-    """Of the curve of both directions, which is searched for; the same object where there is one curve only."""
+    """Prices of the curve of both directions, which is searched for; the same object where there is one curve only."""
 
     @property
     def is_one_curve(self) -> bool:
@@ -68,7 +68,7 @@ class Tariff:
 
 
 def one_curve(base: float, prices: Prices) -> Tariff:
-    """Of a mechanism with one curve for all directions."""
+    """The tariff of a mechanism with one curve for all directions."""
     return Tariff(base=base, directed=prices, hull=prices)
 
 
@@ -81,8 +81,8 @@ MIXED_HULL: Final = 1.5
 
 
 def mixed_tariff(parts: Sequence[Tariff]) -> Tariff:
-    """Of curves that are mixed: every point is searched for, by levels of the likelihood ratio and, on each part, the
-    point of each level.
+    """The tariff of curves that are mixed: every point is searched for, by levels of the likelihood ratio and, on each
+    part, the point of each level.
     """
     directed = _searched([part.directed for part in parts])
     hull = directed

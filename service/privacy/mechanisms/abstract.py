@@ -20,7 +20,7 @@ from service.privacy.mechanisms.domain import TOTAL_STEPS
 from service.privacy.trade_off.pair import TradeOffPair
 
 if TYPE_CHECKING:
-    from service.privacy.composition.loss_law import LossLaw
+    from service.privacy.losses.law import LossLaw
 
 
 class AbstractMechanism(ABC):

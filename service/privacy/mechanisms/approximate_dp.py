@@ -14,7 +14,7 @@ from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
 
 if TYPE_CHECKING:
-    from service.privacy.composition.loss_law import LossLaw
+    from service.privacy.losses.law import LossLaw
 
 
 @final
@@ -51,6 +51,6 @@ class ApproximateDp(AbstractStep):
 
     @override
     def loss_law(self, sensitivity: float) -> LossLaw:
-        from service.privacy.composition.step_loss_laws import two_point_loss
+        from service.privacy.losses.steps import two_point_loss
 
         return two_point_loss(float(self.epsilon), float(self.delta))

@@ -39,13 +39,13 @@ from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractStep, Attained, GaussianPart, SampledGaussianPart
 from service.privacy.numerics.rounding import rounded
-from service.privacy.trade_off.bracketed import between
-from service.privacy.trade_off.gaussian import GaussianTradeOff, gaussian_curve
+from service.privacy.trade_off.combinators.bracketed import between
 from service.privacy.trade_off.pair import TradeOffPair
-from service.privacy.trade_off.poisson_sampled import PoissonSampledAdd
+from service.privacy.trade_off.sampling.poisson_sampled import PoissonSampledAdd
+from service.privacy.trade_off.shifted.gaussian import GaussianTradeOff, gaussian_curve
 
 if TYPE_CHECKING:
-    from service.privacy.composition.loss_law import LossLaw
+    from service.privacy.losses.law import LossLaw
 
 REPLACED: Final = 2.0
 """The sensitivity of `replace_one`."""
@@ -116,7 +116,7 @@ class BatchMean(AbstractStep):
 
     @override
     def loss_law(self, sensitivity: float) -> LossLaw:
-        from service.privacy.composition.step_loss_laws import gaussian_loss, sampled_gaussian_loss
+        from service.privacy.losses.steps import gaussian_loss, sampled_gaussian_loss
 
         if self.sample_rate == 1:
             return gaussian_loss(float(REPLACED / self.noise_multiplier))

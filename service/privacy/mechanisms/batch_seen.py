@@ -10,12 +10,12 @@ from typing_extensions import override
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractStep
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
-from service.privacy.trade_off.bracketed import between
+from service.privacy.trade_off.combinators.bracketed import between
 from service.privacy.trade_off.pair import TradeOffPair
-from service.privacy.trade_off.sampled import SampledAdd
+from service.privacy.trade_off.sampling.sampled import SampledAdd
 
 if TYPE_CHECKING:
-    from service.privacy.composition.loss_law import LossLaw
+    from service.privacy.losses.law import LossLaw
 
 REPLACED: Final = 2.0
 SOURCE: Final = "Dong, Roth, Su 2022, Theorem 4.2 (subsampling without replacement), without noise"
@@ -49,7 +49,7 @@ class BatchSeen(AbstractStep):
 
     @override
     def loss_law(self, sensitivity: float) -> LossLaw:
-        from service.privacy.composition.step_loss_laws import two_point_loss
+        from service.privacy.losses.steps import two_point_loss
 
         if sensitivity == REPLACED or self.least == 1:
             return two_point_loss(0.0, 0.5 * (self.least + self.most))

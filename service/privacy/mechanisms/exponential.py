@@ -13,7 +13,7 @@ from service.privacy.trade_off.bounded_range import exponential_curve
 from service.privacy.trade_off.pair import TradeOffPair
 
 if TYPE_CHECKING:
-    from service.privacy.composition.loss_law import LossLaw
+    from service.privacy.losses.law import LossLaw
 
 
 @final
@@ -24,7 +24,7 @@ class Exponential(AbstractStep):
 
     Between neighbours L = epsilon (u'(y) - u(y))/(2 Delta) less a constant, so that it stays in an interval of length
     epsilon. The curve of one step is exact: every question is attained by one shift of that interval. No shift attains
-    all questions, so that several steps are not the composition of this curve (`composition/adaptive_exponential.py`);
+    all questions, so that several steps are not the composition of this curve (`composition/bounded_range/engine.py`);
     one exponential step beside others is, as it may come last.
     """
 
@@ -46,6 +46,6 @@ class Exponential(AbstractStep):
 
     @override
     def loss_law(self, sensitivity: float) -> LossLaw:
-        from service.privacy.composition.step_loss_laws import bounded_range_loss
+        from service.privacy.losses.steps import bounded_range_loss
 
         return bounded_range_loss(float(self.epsilon))

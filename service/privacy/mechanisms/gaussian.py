@@ -9,12 +9,12 @@ from typing_extensions import override
 
 from service.privacy.mechanisms.abstract import AbstractStep, GaussianPart
 from service.privacy.mechanisms.domain import NOISE_MULTIPLIER, check_fields
-from service.privacy.trade_off.gaussian import gaussian_curve
+from service.privacy.trade_off.enclosed.ulps import quotient
 from service.privacy.trade_off.pair import TradeOffPair
-from service.privacy.trade_off.ulps import quotient
+from service.privacy.trade_off.shifted.gaussian import gaussian_curve
 
 if TYPE_CHECKING:
-    from service.privacy.composition.loss_law import LossLaw
+    from service.privacy.losses.law import LossLaw
 
 
 @final
@@ -44,6 +44,6 @@ class Gaussian(AbstractStep):
 
     @override
     def loss_law(self, sensitivity: float) -> LossLaw:
-        from service.privacy.composition.step_loss_laws import gaussian_loss
+        from service.privacy.losses.steps import gaussian_loss
 
         return gaussian_loss(sensitivity / self.noise_multiplier)

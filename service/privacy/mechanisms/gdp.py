@@ -10,11 +10,11 @@ from typing_extensions import override
 from service.privacy.enclosure import Enclosure
 from service.privacy.mechanisms.abstract import AbstractStep, GaussianPart
 from service.privacy.mechanisms.domain import MU, check_fields
-from service.privacy.trade_off.gaussian import gaussian_curve
 from service.privacy.trade_off.pair import TradeOffPair
+from service.privacy.trade_off.shifted.gaussian import gaussian_curve
 
 if TYPE_CHECKING:
-    from service.privacy.composition.loss_law import LossLaw
+    from service.privacy.losses.law import LossLaw
 
 
 @final
@@ -43,6 +43,6 @@ class Gdp(AbstractStep):
 
     @override
     def loss_law(self, sensitivity: float) -> LossLaw:
-        from service.privacy.composition.step_loss_laws import gaussian_loss
+        from service.privacy.losses.steps import gaussian_loss
 
         return gaussian_loss(float(self.mu))

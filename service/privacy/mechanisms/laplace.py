@@ -9,12 +9,12 @@ from typing_extensions import override
 
 from service.privacy.mechanisms.abstract import ATOM_DIGITS, AbstractStep, LaplacePart
 from service.privacy.mechanisms.domain import NOISE_MULTIPLIER, check_fields
-from service.privacy.trade_off.laplace import LaplaceTradeOff
+from service.privacy.trade_off.enclosed.ulps import quotient
 from service.privacy.trade_off.pair import TradeOffPair
-from service.privacy.trade_off.ulps import quotient
+from service.privacy.trade_off.shifted.laplace import LaplaceTradeOff
 
 if TYPE_CHECKING:
-    from service.privacy.composition.loss_law import LossLaw
+    from service.privacy.losses.law import LossLaw
 
 
 @final
@@ -54,6 +54,6 @@ class Laplace(AbstractStep):
 
     @override
     def loss_law(self, sensitivity: float) -> LossLaw:
-        from service.privacy.composition.step_loss_laws import laplace_loss
+        from service.privacy.losses.steps import laplace_loss
 
         return laplace_loss(sensitivity / self.noise_multiplier)

@@ -20,14 +20,14 @@ from service.privacy.mechanisms.domain import SAMPLE_RATE, check_fields
 from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.laplace import Laplace
 from service.privacy.mechanisms.mixture import refuse_mixtures
-from service.privacy.trade_off.gaussian import GaussianTradeOff
-from service.privacy.trade_off.laplace import LaplaceTradeOff
+from service.privacy.trade_off.enclosed.ulps import quotient
 from service.privacy.trade_off.pair import TradeOffPair
-from service.privacy.trade_off.poisson_sampled import PoissonSampledAdd
-from service.privacy.trade_off.ulps import quotient
+from service.privacy.trade_off.sampling.poisson_sampled import PoissonSampledAdd
+from service.privacy.trade_off.shifted.gaussian import GaussianTradeOff
+from service.privacy.trade_off.shifted.laplace import LaplaceTradeOff
 
 if TYPE_CHECKING:
-    from service.privacy.composition.loss_law import LossLaw
+    from service.privacy.losses.law import LossLaw
 
 
 @final
@@ -96,7 +96,7 @@ class PoissonSampled(AbstractStep):
 
     @override
     def loss_law(self, sensitivity: float) -> LossLaw:
-        from service.privacy.composition.step_loss_laws import laplace_loss, sampled_gaussian_loss
+        from service.privacy.losses.steps import laplace_loss, sampled_gaussian_loss
 
         self._check_relation(sensitivity)
         base = self._base

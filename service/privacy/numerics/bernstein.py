@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from service.privacy.numerics.arrays import FloatArray
 
 SERIES_GOAL = 60 * math.log(2)
 """Nats below its first term at which a series of positive terms ends."""

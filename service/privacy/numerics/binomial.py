@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc, betaincinv, xlogy
 
-FloatArray = NDArray[np.float64]
+from service.privacy.numerics.arrays import FloatArray
+
 IntArray = NDArray[np.int64]
 
 HALVINGS = 60

@@ -22,13 +22,10 @@ from typing import Final, final
 
 import numpy as np
 from flint import arb, ctx
-from numpy.typing import NDArray
 
+from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.balls import ball, doubles
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
-
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int64]
 
 LONGEST_ROW: Final = 64
 LONGEST_CHAIN: Final = 512

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
+from service.privacy.numerics.arrays import FloatArray
 
-FloatArray = NDArray[np.float64]
 Parts = tuple[FloatArray, FloatArray]
 
 SPLITTER: Final = 2.0**27 + 1

@@ -7,9 +7,8 @@ fit together; results are within a few units in the last place of the larger of 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from service.privacy.numerics.arrays import FloatArray
 
 _SMALL = 0.5
 """Below this the series serves; its first term left out is below 1e-18 of the sum."""

@@ -9,8 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.intp]
+from service.privacy.numerics.arrays import FloatArray, IndexArray
 
 INNER: Final = np.array([1 / 16, 0.25, 0.5, 0.75, 15 / 16])
 """Where a round looks, in widths of the bracket ..."""

@@ -5,11 +5,9 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
-
-FloatArray = NDArray[np.float64]
 
 PLACE_ERROR = 4 * UNIT_ROUNDOFF
 WEIGHT_ERROR = 4 * UNIT_ROUNDOFF

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from service.privacy.numerics.arrays import FloatArray
 
 
 def log_cosh(x: FloatArray) -> FloatArray:

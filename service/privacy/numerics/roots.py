@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from service.privacy.numerics.arrays import FloatArray
 
 MOST_ROUNDS = 100
 PRECISION = 2.0**-51

@@ -7,7 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from service.privacy.numerics.arrays import FloatArray
+
 ComplexArray = NDArray[np.complex128]
 
 _SMALL_PHASE = 0.8

@@ -16,7 +16,8 @@ from typing import Final, Literal, final
 
 import numpy as np
 
-from service.privacy.enclosure import Enclosure, Evidence, FloatArray
+from service.privacy.enclosure import Enclosure, Evidence
+from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.questions.bayes import widened
 

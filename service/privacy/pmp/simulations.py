@@ -14,16 +14,17 @@ from typing import Literal, final
 
 import numpy as np
 
-from service.privacy.enclosure import Enclosure, FloatArray
+from service.privacy.enclosure import Enclosure
+from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
-from service.privacy.pmp.exponential import exponential_pmp
-from service.privacy.pmp.exponential_adjacent import adjacent_epsilon
-from service.privacy.pmp.exponential_losses import Losses, ball_sensitivity, norms_of
-from service.privacy.pmp.exponential_population import Population
-from service.privacy.pmp.exponential_swap import swap_bounds
-from service.privacy.pmp.gaussian_pmp import exposure_bound
-from service.privacy.pmp.gaussian_points import QueryPoints
-from service.privacy.pmp.gaussian_profile import epsilon_at, ratio_at
+from service.privacy.pmp.exponential.adjacent import adjacent_epsilon
+from service.privacy.pmp.exponential.losses import Losses, ball_sensitivity, norms_of
+from service.privacy.pmp.exponential.parameter import exponential_pmp
+from service.privacy.pmp.exponential.population import Population
+from service.privacy.pmp.exponential.swap import swap_bounds
+from service.privacy.pmp.gaussian.points import QueryPoints
+from service.privacy.pmp.gaussian.profile import epsilon_at, ratio_at
+from service.privacy.pmp.gaussian.upper_bound import exposure_bound
 
 Sensitivity = Literal["attained", "twice_clip_radius"]
 Reading = Literal["sensitivity", "exact"]

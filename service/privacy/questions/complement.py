@@ -7,10 +7,11 @@ from typing import Final
 
 import numpy as np
 
-from service.privacy.enclosure import Bounds, Enclosure, FloatArray
+from service.privacy.enclosure import Bounds, Enclosure
+from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff
-from service.privacy.trade_off.decreasing_root import increasing_root
-from service.privacy.trade_off.logs import log_ends
+from service.privacy.trade_off.enclosed.decreasing_root import increasing_root
+from service.privacy.trade_off.enclosed.logs import log_ends
 
 LARGE_RATE: Final = 2.0**-14
 """From here on an ulp over the rate is 4e-12 at most."""

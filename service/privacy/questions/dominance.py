@@ -12,8 +12,9 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from service.privacy.enclosure import Bounds, Evidence, FloatArray
-from service.privacy.trade_off.abstract import BoolArray, CurvePoints
+from service.privacy.enclosure import Bounds, Evidence
+from service.privacy.numerics.arrays import BoolArray, FloatArray
+from service.privacy.trade_off.abstract import CurvePoints
 
 
 class Verdict(StrEnum):

@@ -19,18 +19,19 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import special
 
-from service.privacy.enclosure import Bounds, Enclosure, Evidence, FloatArray
+from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.errors import OutOfDomain
+from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.questions.gdp_tangents import STRONGEST, tangent_bounds
 from service.privacy.questions.normal_points import SMALLEST_RATE, normal_points
 from service.privacy.questions.reading import Reading
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
-from service.privacy.trade_off.bracketed import Bracketed
+from service.privacy.trade_off.combinators.bracketed import Bracketed
+from service.privacy.trade_off.combinators.symmetrised import Symmetrised
+from service.privacy.trade_off.enclosed.ulps import LOG_QUANTILE_ERROR
 from service.privacy.trade_off.kept import Kept
-from service.privacy.trade_off.symmetrised import Symmetrised
-from service.privacy.trade_off.ulps import LOG_QUANTILE_ERROR
 
 SOURCE = "Dong, Roth, Su 2022, Definition 2.6; smallest mu over the stated range"
 FIRST_CELLS = 48

@@ -17,15 +17,15 @@ from dataclasses import dataclass
 from typing import Final, final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
-from service.privacy.enclosure import SMALLEST, FloatArray
+from service.privacy.enclosure import SMALLEST
+from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.questions.normal_points import normal_points
 from service.privacy.trade_off.abstract import AbstractTradeOff
-from service.privacy.trade_off.logs import log_ends
-from service.privacy.trade_off.ulps import NORMAL_QUANTILE_ERROR
+from service.privacy.trade_off.enclosed.logs import log_ends
+from service.privacy.trade_off.enclosed.ulps import NORMAL_QUANTILE_ERROR
 
 STRONGEST: Final = 0.9
 """delta(0) above which a curve is read by its points: tangents lose the digits of small type II errors."""
@@ -44,7 +44,6 @@ SMALLEST_GAP: Final = 1e-7
 GAIN: Final = 0.03
 """Share of what both ends are apart that a few rounds have to settle for more of them."""
 STEEPEST: Final = 690.0
-IndexArray = NDArray[np.intp]
 ROUNDING: Final = 4 * FUNCTION_ERROR + 8 * UNIT_ROUNDOFF
 
 

@@ -8,10 +8,11 @@ from typing import Final
 import numpy as np
 from scipy import special
 
-from service.privacy.enclosure import Bounds, FloatArray
+from service.privacy.enclosure import Bounds
+from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
-from service.privacy.trade_off.logs import log_ends
-from service.privacy.trade_off.ulps import LOG_QUANTILE_ERROR, NORMAL_QUANTILE_ERROR
+from service.privacy.trade_off.enclosed.logs import log_ends
+from service.privacy.trade_off.enclosed.ulps import LOG_QUANTILE_ERROR, NORMAL_QUANTILE_ERROR
 
 SMALLEST_RATE: Final = 1e-300
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.composition.plan import Plan
@@ -13,14 +13,13 @@ from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.trade_off.pair import TradeOffPair
 
-if TYPE_CHECKING:
-    from service.privacy.threat_models.worst_case import WorstCase
-
 
 @dataclass(frozen=True, slots=True)
 class Premise:
-    """Something that the curves of a relaxed threat model rest on. `holds`: what the mechanism says about it."""
+    """Something that the curves of a relaxed threat model rest on: the code that names it on the wire, a sentence, and
+    what the mechanism says about it."""
 
+    code: str
     text: str
     holds: Literal["yes", "no", "unknown"]
 
@@ -60,10 +59,6 @@ class AbstractThreatModel(ABC):
             except UnsupportedCombination:
                 continue
         return found
-
-    @abstractmethod
-    def worst_case(self, mechanism: AbstractMechanism) -> WorstCase | None:
-        """The worst case to stand beside the answers of a relaxed model; None where this is the worst case."""
 
     @abstractmethod
     def premises(self, mechanism: AbstractMechanism) -> tuple[Premise, ...]:

@@ -15,7 +15,7 @@ from service.privacy.mechanisms.domain import DIMENSION, check_fields
 from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
-from service.privacy.threat_models.abstract import AbstractThreatModel, Premise
+from service.privacy.threat_models.abstract import Premise
 from service.privacy.threat_models.glrt_step import (
     SAMPLED_SOURCE,
     GlrtStep,
@@ -26,6 +26,7 @@ from service.privacy.threat_models.glrt_step import (
     noncentrality_of,
 )
 from service.privacy.threat_models.glrt_tariff import glrt_tariff
+from service.privacy.threat_models.relaxed import RelaxedThreatModel
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.pair import TradeOffPair
 
@@ -42,7 +43,7 @@ NO_BOUND: Final = (
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Glrt(AbstractThreatModel):
+class Glrt(RelaxedThreatModel):
     """Tests by the length of the released vector of `dimension` coordinates, for a record that moves it by exactly the
     sensitivity in a direction the adversary does not know.
 
@@ -97,11 +98,13 @@ class Glrt(AbstractThreatModel):
         steps = self._steps(mechanism)
         found = [
             Premise(
+                "direction_unknown",
                 "The adversary does not know in which direction the record moves the released vector, and tests by the "
                 "length of what is released.",
                 "unknown",
             ),
             Premise(
+                "noise_equal_on_all_coordinates",
                 f"Every release is a vector of {self.dimension} coordinates with independent noise of the same size on "
                 "each, and the record moves it by exactly the sensitivity.",
                 "unknown",
@@ -113,13 +116,17 @@ class Glrt(AbstractThreatModel):
 
     def _premise_of_steps(self, steps: GlrtSteps) -> Premise:
         if self.unknown_direction == "common_to_all_steps":
-            return Premise("The record moves the release by the same vector in every step.", "unknown")
+            return Premise(
+                "direction_is_common_to_all_steps",
+                "The record moves the release by the same vector in every step.",
+                "unknown",
+            )
         repeated = any(count > 1 and step.sample_rate == 1 for step, count in steps)
         text = (
             "The direction is a new, unrelated one in every step, also to the adversary. Where it is common to all "
             "steps these answers are no bound: such an adversary averages the releases."
         )
-        return Premise(text, "no" if repeated else "unknown")
+        return Premise("direction_differs_in_every_step", text, "no" if repeated else "unknown")
 
     def _composes(self, steps: GlrtSteps, method: str) -> bool:
         """Whether steps are composed one by one; a single step has the same curve either way."""
@@ -146,7 +153,7 @@ def _composed(steps: GlrtSteps, method: str, options: EngineOptions) -> Plan:
     options = replace(options, relative_tolerance=max(options.relative_tolerance, COMPOSED_TOLERANCE))
 
     def build() -> TradeOffPair:
-        from service.privacy.composition.discretised import discretised_pair
+        from service.privacy.composition.lattice.engine import discretised_pair
 
         found = discretised_pair(tuple(steps), 1.0, options)
         return replace(found, source=f"{SAMPLED_SOURCE}; {found.source}", notes=(NO_BOUND, *found.notes))

@@ -11,11 +11,12 @@ from typing import ClassVar, Final, NoReturn, final
 
 from typing_extensions import override
 
-from service.privacy.enclosure import Enclosure, Evidence, FloatArray
+from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractStep, Steps
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.trade_off.enclosed.ulps import above, below
 from service.privacy.trade_off.pair import TradeOffPair
-from service.privacy.trade_off.ulps import above, below
 
 LARGEST_NONCENTRALITY: Final = 10**12
 LARGEST_SERIES: Final = 100.0
@@ -45,7 +46,7 @@ class GlrtStep(AbstractStep):
         alone = exact_curves(self.dimension, noncentrality_of(((self, 1),)))
         if self.sample_rate == 1:
             return alone
-        from service.privacy.trade_off.sampled import SampledAdd
+        from service.privacy.trade_off.sampling.sampled import SampledAdd
 
         add = SampledAdd(alone.add, self.sample_rate)
         return TradeOffPair(add, add.reversed(), SAMPLED_SOURCE, alone.notes)
@@ -82,8 +83,8 @@ def noncentrality_of(steps: GlrtSteps) -> Enclosure:
 def exact_curves(dimension: int, noncentrality: Enclosure) -> TradeOffPair:
     """R and R' for `dimension` degrees of freedom."""
     # Imported when first needed: the test of a request's fields answers without it.
-    from service.privacy.trade_off.chi_square import ChiSquareTradeOff, ScaledChiSquare
-    from service.privacy.trade_off.chi_square_ratio import BesselLogRatio
+    from service.privacy.trade_off.chi_square.curve import ChiSquareTradeOff, ScaledChiSquare
+    from service.privacy.trade_off.chi_square.ratio import BesselLogRatio
 
     degrees = float(dimension)
     # R is never stronger than the worst case of shift sqrt(lambda), and comes as close to it as one likes for rare
@@ -101,7 +102,7 @@ def exact_curves(dimension: int, noncentrality: Enclosure) -> TradeOffPair:
 
 def _gain(degrees: float, noncentrality: Enclosure, t: FloatArray) -> tuple[FloatArray, FloatArray]:
     """ln (P1(T > t) - P0(T > t)), which rises with the noncentrality."""
-    from service.privacy.numerics.chi_square_gain import log_tail_gain
+    from service.privacy.numerics.chi_square.gain import log_tail_gain
 
     low, high = log_tail_gain(degrees, noncentrality.upper, t)
     if noncentrality.lower < noncentrality.upper:
@@ -111,7 +112,7 @@ def _gain(degrees: float, noncentrality: Enclosure, t: FloatArray) -> tuple[Floa
 
 def limit_curves(dimension: int, noncentrality: Enclosure) -> TradeOffPair:
     """The limit of many dimensions."""
-    from service.privacy.trade_off.unequal_normals import UnequalNormalsTradeOff
+    from service.privacy.trade_off.chi_square.unequal_normals import UnequalNormalsTradeOff
 
     add = UnequalNormalsTradeOff(dimension, noncentrality.upper)
     reason = (

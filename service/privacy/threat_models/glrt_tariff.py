@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import Final
 
-from service.privacy.composition.approximation_tariff import ASYMPTOTIC
+from service.privacy.composition.asymptotic.tariff import ASYMPTOTIC
 from service.privacy.composition.tariff import Prices, Tariff
 from service.privacy.threat_models.glrt_step import GlrtSteps
 

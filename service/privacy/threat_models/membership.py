@@ -15,7 +15,7 @@ from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.domain import SUSCEPTIBILITY, WEIGHT, check_fields
 from service.privacy.mechanisms.mixture import WEIGHT_SUM_TOLERANCE
 from service.privacy.threat_models import membership_premises, membership_tariff
-from service.privacy.threat_models.abstract import AbstractThreatModel, Premise
+from service.privacy.threat_models.abstract import Premise
 from service.privacy.threat_models.harder_tariff import harder_tariff
 from service.privacy.threat_models.membership_run import (
     CLOSED_FORM,
@@ -26,11 +26,12 @@ from service.privacy.threat_models.membership_run import (
     plan_of,
     run_of,
 )
+from service.privacy.threat_models.relaxed import RelaxedThreatModel
 from service.privacy.threat_models.susceptibilities import CELLS, FEW_CELLS, chi_square_population
 from service.privacy.threat_models.worst_case import WorstCase
-from service.privacy.trade_off.bracketed_mixture import BracketedMixture, Part
 from service.privacy.trade_off.harder_pair import harder_of
-from service.privacy.trade_off.mixture import mixed
+from service.privacy.trade_off.mixture.bracketed import BracketedMixture, Part
+from service.privacy.trade_off.mixture.curve import mixed
 from service.privacy.trade_off.pair import TradeOffPair, brackets_of
 
 SUBPOPULATIONS: Final = 64
@@ -72,7 +73,7 @@ class Subpopulation:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Membership(AbstractThreatModel):
+class Membership(RelaxedThreatModel):
     """Leemann et al. 2023: Theorem 5.1 (`step_curve` chi_square) or Corollary 5.1 (gaussian) for a step of `noisy_sgd`,
     steps composed as they are sampled (`composition` exact), by Equation 10 (clt) or by mu sqrt(steps)
     (root_sum_square); `population`: shares of records by susceptibility, or chi_square, mixed after all steps.

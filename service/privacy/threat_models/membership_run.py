@@ -20,11 +20,11 @@ from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.mechanisms.repeated import Repeated
 from service.privacy.threat_models import membership_tariff
 from service.privacy.threat_models.membership_step import SOURCE, MembershipStep, full_batches
-from service.privacy.trade_off.approximate import Approximate
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
-from service.privacy.trade_off.gaussian import gaussian_curve
+from service.privacy.trade_off.combinators.approximate import Approximate
 from service.privacy.trade_off.pair import TradeOffPair, brackets_of
-from service.privacy.trade_off.sampled import SampledAdd
+from service.privacy.trade_off.sampling.sampled import SampledAdd
+from service.privacy.trade_off.shifted.gaussian import gaussian_curve
 
 StepCurve = Literal["chi_square", "gaussian"]
 Composition = Literal["exact", "clt", "root_sum_square"]
@@ -66,7 +66,7 @@ class MembershipRun:
 
     @property
     def share(self) -> Fraction:
-        """Of the data set in a batch."""
+        """Share of the data set in a batch."""
         return Fraction(self.mechanism.batch_size, self.mechanism.dataset_size)
 
 
@@ -145,7 +145,7 @@ def _exact(run: MembershipRun, susceptibility: float) -> TradeOffPair:
 def _on_lattices(run: MembershipRun, susceptibility: float, options: EngineOptions) -> TradeOffPair:
     if math.isinf(susceptibility):
         return _exact(run, susceptibility)
-    from service.privacy.composition.discretised import discretised_pair
+    from service.privacy.composition.lattice.engine import discretised_pair
 
     dimension, effective = run.mechanism.dimension, run.effective_batch_size
     full_batches(dimension, susceptibility, effective, 1)  # refuses what is too large before any work

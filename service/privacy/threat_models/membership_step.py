@@ -16,7 +16,7 @@ from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF, rou
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
-from service.privacy.trade_off.sampled import SampledAdd
+from service.privacy.trade_off.sampling.sampled import SampledAdd
 
 SOURCE: Final = "Leemann et al. 2023 (Gaussian membership inference privacy), Theorem 5.1"
 MOST_DEGREES, MOST_NONCENTRALITY = 10**9, 10**12
@@ -33,8 +33,8 @@ def full_batches(dimension: int, susceptibility: float, effective: Fraction, ste
     """
     if effective == 1 or math.isinf(susceptibility):
         return ApproximateDpTradeOff(0.0, 1.0)
-    from service.privacy.trade_off.chi_square import ChiSquareTradeOff, ScaledChiSquare
-    from service.privacy.trade_off.chi_square_ratio import LinearLogRatio
+    from service.privacy.trade_off.chi_square.curve import ChiSquareTradeOff, ScaledChiSquare
+    from service.privacy.trade_off.chi_square.ratio import LinearLogRatio
 
     degrees, shift = dimension * steps, Fraction(susceptibility) * steps
     if degrees > MOST_DEGREES or effective * shift > MOST_NONCENTRALITY:

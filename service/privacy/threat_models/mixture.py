@@ -16,8 +16,9 @@ from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.domain import WEIGHT, check_fields
 from service.privacy.mechanisms.mixture import WEIGHT_SUM_TOLERANCE
 from service.privacy.threat_models.abstract import AbstractThreatModel, Premise
-from service.privacy.threat_models.worst_case import WorstCase
-from service.privacy.trade_off.mixture import mixed
+from service.privacy.threat_models.relaxed import RelaxedThreatModel, worst_case_beside
+from service.privacy.threat_models.worst_case import WorstCase, worst_of
+from service.privacy.trade_off.mixture.curve import mixed
 from service.privacy.trade_off.pair import TradeOffPair
 
 ADVERSARIES = 16
@@ -42,7 +43,7 @@ class Adversary:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AdversaryMixture(AbstractThreatModel):
+class AdversaryMixture(RelaxedThreatModel):
     """delta(eps) = sum w_i delta_i(eps) in each direction, then the larger of both; the curve is the sup-convolution
     of the powers, never their average at one false positive rate. The adversary knows its type: attained where each
     type's curve is, on one pair of data sets; a mixture with a bracket is one.
@@ -85,14 +86,17 @@ class AdversaryMixture(AbstractThreatModel):
         return mixed_plan(plans, build)
 
     @override
-    def worst_case(self, mechanism: AbstractMechanism) -> WorstCase | None:
-        named = [model for model in self._models if isinstance(model, WorstCase)]
-        others = (model.worst_case(mechanism) for model in self._models)
-        return named[0] if named else next(other for other in others if other is not None)
+    def worst_case(self, mechanism: AbstractMechanism) -> WorstCase:
+        """The worst of those that components are, or have beside them: any other may be exceeded by the mixture."""
+        faced = (
+            model if isinstance(model, WorstCase) else worst_case_beside(model, mechanism) for model in self._models
+        )
+        return worst_of(model for model in faced if model is not None)
 
     @override
     def premises(self, mechanism: AbstractMechanism) -> tuple[Premise, ...]:
         draw = Premise(
+            "adversary_is_drawn",
             "Which adversary attacks is drawn with the stated weights, independently of the data and for the whole "
             "run, and the adversary knows what it is.",
             "unknown",

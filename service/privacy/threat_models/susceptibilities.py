@@ -8,11 +8,9 @@ from fractions import Fraction
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from service.privacy.numerics.noncentral_chi_square import NoncentralChiSquare
-
-FloatArray = NDArray[np.float64]
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.chi_square.law import NoncentralChiSquare
 
 CELLS, FEW_CELLS = 64, 3
 """Intervals of susceptibilities, where curves are closed forms, and where each is composed on lattices of its own."""

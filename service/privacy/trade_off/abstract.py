@@ -16,13 +16,11 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from service.privacy.enclosure import Bounds, Enclosure, Evidence, FloatArray
+from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.errors import OutOfDomain
-from service.privacy.trade_off import caps
-
-BoolArray = NDArray[np.bool_]
+from service.privacy.numerics.arrays import BoolArray, FloatArray
+from service.privacy.trade_off.enclosed import caps
 
 
 @dataclass(frozen=True, slots=True)

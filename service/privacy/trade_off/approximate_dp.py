@@ -9,11 +9,12 @@ import numpy as np
 from scipy import special
 from typing_extensions import override
 
-from service.privacy.enclosure import SMALLEST, Bounds, Enclosure, Evidence, FloatArray
+from service.privacy.enclosure import SMALLEST, Bounds, Enclosure, Evidence
+from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
-from service.privacy.trade_off.logs import log, with_logs
-from service.privacy.trade_off.ulps import LOG_QUANTILE_ERROR
+from service.privacy.trade_off.enclosed.logs import log, with_logs
+from service.privacy.trade_off.enclosed.ulps import LOG_QUANTILE_ERROR
 
 SLACK = 4 * FUNCTION_ERROR
 """Relative error of a sum of positive terms, each one exponential and a few roundings."""

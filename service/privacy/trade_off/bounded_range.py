@@ -8,11 +8,12 @@ from typing import final
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.enclosure import SMALLEST, Bounds, Enclosure, Evidence, FloatArray
+from service.privacy.enclosure import SMALLEST, Bounds, Enclosure, Evidence
+from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
-from service.privacy.trade_off.logs import log, with_logs
+from service.privacy.trade_off.enclosed.logs import log, with_logs
 
 SLACK = 4 * FUNCTION_ERROR
 """Relative error of a quotient or product of sums of positive terms, each one exponential and a few roundings."""

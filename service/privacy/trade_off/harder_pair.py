@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from service.privacy.trade_off.bracketed import lifted
-from service.privacy.trade_off.harder import Harder
+from service.privacy.trade_off.combinators.bracketed import lifted
+from service.privacy.trade_off.combinators.harder import Harder
 from service.privacy.trade_off.pair import TradeOffPair
 
 

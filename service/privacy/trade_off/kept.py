@@ -6,7 +6,8 @@ from typing import final
 
 from typing_extensions import override
 
-from service.privacy.enclosure import Bounds, Enclosure, FloatArray
+from service.privacy.enclosure import Bounds, Enclosure
+from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 
 

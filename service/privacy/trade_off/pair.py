@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import final
 
 from service.privacy.trade_off.abstract import AbstractTradeOff
-from service.privacy.trade_off.bracketed import lifted
-from service.privacy.trade_off.second_engine import SecondEngine
-from service.privacy.trade_off.symmetrised import Symmetrised
+from service.privacy.trade_off.combinators.bracketed import lifted
+from service.privacy.trade_off.combinators.second_engine import SecondEngine
+from service.privacy.trade_off.combinators.symmetrised import Symmetrised
 
 
 @final

@@ -18,9 +18,8 @@ from typing import Final, final
 
 import numpy as np
 
-from service.privacy.enclosure import FloatArray
+from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
-from service.privacy.trade_off.abstract import BoolArray
 
 POSITION_ERROR: Final = 32 * UNIT_ROUNDOFF
 """Relative: of a node, and of the sums and differences of positions that are formed here."""
@@ -53,7 +52,7 @@ class SymmetricPolygon:
 
     @cached_property
     def _widths(self) -> FloatArray:
-        """Of the cells, that left of 0 first and an endless one last."""
+        """Widths of the cells, that left of 0 first and an endless one last."""
         inner = np.diff(self.nodes)
         return np.minimum(np.concatenate([inner[:1], inner, [LARGEST]]), LARGEST)
 

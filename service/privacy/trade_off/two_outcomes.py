@@ -8,10 +8,11 @@ from typing import final
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.enclosure import SMALLEST, Bounds, Enclosure, Evidence, FloatArray
+from service.privacy.enclosure import SMALLEST, Bounds, Enclosure, Evidence
+from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
-from service.privacy.trade_off.logs import with_logs
+from service.privacy.trade_off.enclosed.logs import with_logs
 
 SLACK = 8 * FUNCTION_ERROR
 """Relative error of a product of a few exponentials, quotients and differences of exponentials of exact arguments."""

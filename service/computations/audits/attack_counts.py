@@ -1,0 +1,169 @@
+"""`POST /v1/audits/attack-counts`: counts -> region of rates -> what they prove, and the verdict on a mechanism."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from api_schemas.attack_counts import AttackCountsRequest, AttackCountsResponse
+from api_schemas.audit_examples import ATTACK_COUNTS_EXAMPLES
+from api_schemas.caveats import Assumption
+from api_schemas.threat_models import ThreatModelSpec
+from service.computations.abstract import Computation, Quote, ResponseFields
+from service.computations.caveats import caveats
+from service.computations.numbers import enclosed_number, remarks, tightness
+from service.computations.parts import assumptions_of, blamed, mechanism_of, threat_model_of, worst_case_spec
+from service.computations.prices import UNSEEN, is_long, quote
+from service.privacy.audits.counts import Rate, Region, epsilon, gdp_mu, region
+from service.privacy.enclosure import Enclosure, Evidence
+from service.privacy.errors import PrivacyComputationError
+from service.privacy.threat_models.relaxed import worst_case_beside
+from service.privacy.trade_off.pair import TradeOffPair
+
+METHOD: Final = "auto"
+COUNTING_COST: Final = 600
+CURVES_READ: Final = 2
+"""A point in each orientation."""
+
+TRIALS_INDEPENDENT: Final = Assumption(
+    code="trials_are_independent",
+    text="The trials are independent, each with its own run of what is attacked, and the attack was fixed before it "
+    "was counted. Trials that share a run depend on each other, and the confidence is then not the stated one.",
+    holds="unknown",
+)
+SOURCE: Final = (
+    "Clopper and Pearson 1934, Bonferroni; Dong, Roth and Su 2022 (GDP); Kairouz, Oh and Viswanath 2015 (epsilon)"
+)
+ABOVE: Final = (
+    "An attack above the bound is a defect of the training or the accounting: one of the assumptions does not hold, or "
+    "the mechanism is not the one that was run."
+)
+ABOVE_RELAXED: Final = (
+    f"{ABOVE} Where the worst case beside it is consistent, the attacker may have been stronger than this threat model "
+    "supposes."
+)
+NO_BOUND: Final = "The curve is an approximation without a bound, and so is the verdict."
+CONSISTENT: Final = "Counts that are consistent with the bound do not prove it: a better attack may exist."
+NOTHING_PROVED: Final = "The counts prove nothing: at this confidence, guessing explains them."
+
+
+def compute_attack_counts(request: AttackCountsRequest, digest: str, engine_version: str) -> ResponseFields:
+    """Say what the counts prove. Raises with the pointer of the part of the request that cannot be served."""
+    counts = request.true_positives, request.members, request.false_positives, request.non_members
+    rates = region(*counts, request.confidence)
+    mu = gdp_mu(rates)
+    deltas = [0.0] if request.delta in (None, 0.0) else [0.0, request.delta]
+    return {
+        "digest": digest,
+        "engine_version": engine_version,
+        "true_positive_rate": _measured(rates.true_positive_rate),
+        "false_positive_rate": _measured(rates.false_positive_rate),
+        "confidence": request.confidence,
+        "gdp_mu": _proved(mu),
+        "epsilons": [{**_proved(epsilon(rates, delta)), "delta": delta} for delta in deltas],
+        "evidence": Evidence.STATISTICAL,
+        "tight": tightness(Evidence.STATISTICAL, None),
+        "source": SOURCE,
+        **_held_against(request, rates),
+        "notes": (NOTHING_PROVED,) if mu.lower == 0 else (),
+    }
+
+
+def _held_against(request: AttackCountsRequest, rates: Region) -> ResponseFields:
+    """The verdict on the mechanism where there is one, and what it rests on."""
+    spec, attacker = request.mechanism, request.threat_model
+    if spec is None or attacker is None:
+        nothing = {"mechanism": None, "bound": None, "worst_case": None}
+        return {**nothing, "assumptions": (TRIALS_INDEPENDENT,), "hazards": ()}
+    mechanism = mechanism_of(spec)
+    try:
+        threat_model = threat_model_of(attacker)
+        worst_case = worst_case_beside(threat_model, mechanism)
+        bound = _verdict(rates, threat_model.curves(mechanism, METHOD), attacker, relaxed=worst_case is not None)
+        beside = None
+        if worst_case is not None:
+            curves = worst_case.curves(mechanism, METHOD)
+            beside = _verdict(rates, curves, worst_case_spec(worst_case), relaxed=False)
+    except PrivacyComputationError as error:
+        raise blamed(error, "/threat_model", attacker) from None
+    known = caveats(spec)
+    return {
+        "mechanism": spec,
+        "bound": bound,
+        "worst_case": beside,
+        "assumptions": (TRIALS_INDEPENDENT, *known.assumptions, *assumptions_of(threat_model, mechanism)),
+        "hazards": known.hazards,
+    }
+
+
+def _measured(rate: Rate) -> ResponseFields:
+    return {"estimate": rate.estimate, "lower": rate.lower, "upper": rate.upper}
+
+
+def _proved(number: Enclosure) -> ResponseFields:
+    return {"value": number.lower, "lower": number.lower, "upper": number.upper}
+
+
+def _verdict(rates: Region, curves: TradeOffPair, attacker: ThreatModelSpec, *, relaxed: bool) -> ResponseFields:
+    curve = curves.add  # H0 is the data without the record
+    sides, asked = rates.oriented(), curves.asked
+    read = curve.points(np.array([side.false_positive_rate.upper for side in sides]))
+    excesses = [
+        # Near one the rates are told apart by their complements.
+        max(
+            side.true_positive_rate.lower - float(read.power.upper[place]),
+            float(read.type_two_error.lower[place]) - side.true_positive_rate.complement_upper,
+        )
+        for place, side in enumerate(sides)
+    ]
+    place = int(np.argmax(excesses))
+    above = excesses[place] > 0
+    evidence = Evidence.weakest(curve.evidence, Evidence.STATISTICAL)
+    notes = [(ABOVE_RELAXED if relaxed else ABOVE) if above else CONSISTENT]
+    if curve.evidence is Evidence.ASYMPTOTIC:
+        notes.append(NO_BOUND)
+    return {
+        "threat_model": attacker,
+        "verdict": "above_the_bound" if above else "consistent",
+        "orientation": ("as_given", "reversed")[place],
+        "false_positive_rate": sides[place].false_positive_rate.upper,
+        "power_proved": sides[place].true_positive_rate.lower,
+        "power_bound": enclosed_number(read.power.at(place, curve.evidence), "upper"),
+        "evidence": evidence,
+        "tight": tightness(evidence, curves.bracket),
+        "method": curve.method,
+        "source": curves.source,
+        "conditional": relaxed,
+        "notes": (*notes, *remarks(curves, curve.evidence), *curves.notes_since(asked)),
+    }
+
+
+def attack_counts_quote(request: AttackCountsRequest) -> Quote:
+    """By the counts, and by the plans of the curves that they are held against."""
+    if request.mechanism is None or request.threat_model is None:
+        return Quote(COUNTING_COST, inline=True)
+    if is_long(request.mechanism, [request.threat_model]):
+        return UNSEEN
+    mechanism, threat_model = mechanism_of(request.mechanism), threat_model_of(request.threat_model)
+    try:
+        worst_case = worst_case_beside(threat_model, mechanism)
+        models = [threat_model] if worst_case is None else [threat_model, worst_case]
+        plans = [model.plan(mechanism, METHOD) for model in models]
+    except PrivacyComputationError as error:
+        raise blamed(error, "/threat_model", request.threat_model) from None
+    prices = (plan.tariff.base + CURVES_READ * plan.tariff.directed.point for plan in plans)
+    return quote(list(zip(prices, plans, strict=True)), COUNTING_COST)
+
+
+ATTACK_COUNTS: Final = Computation(
+    name="attack_counts_audit",
+    path="/v1/audits/attack-counts",
+    description="What the counts of an attack prove about the privacy of what it attacked, and whether a bound allows "
+    "them.",
+    examples=ATTACK_COUNTS_EXAMPLES,
+    request_type=AttackCountsRequest,
+    response_type=AttackCountsResponse,
+    function=compute_attack_counts,
+    quote=attack_counts_quote,
+)

@@ -1,0 +1,44 @@
+"""Empirical ROC curves on the wire, and where their bands lie against a theory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from service.computations.abstract import ResponseFields
+from service.privacy.audits.roc import EmpiricalRoc
+from service.privacy.numerics.arrays import FloatArray
+
+PowerEnds = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+"""Both ends of a theory's power at false positive rates."""
+
+
+def measured_roc(roc: EmpiricalRoc, members: int, non_members: int, confidence: float) -> ResponseFields:
+    """The fields of a MeasuredRoc."""
+    return {
+        "thresholds": roc.thresholds.tolist(),
+        "false_positive_rate": _columns(roc.false_positive_rate, roc.false_positive_ends()),
+        "true_positive_rate": _columns(roc.true_positive_rate, roc.true_positive_ends()),
+        "confidence": confidence,
+        "members": members,
+        "non_members": non_members,
+    }
+
+
+def _columns(estimate: FloatArray, ends: tuple[FloatArray, FloatArray]) -> ResponseFields:
+    return {"estimate": estimate.tolist(), "lower": ends[0].tolist(), "upper": ends[1].tolist()}
+
+
+def against_theory(roc: EmpiricalRoc, power: PowerEnds) -> tuple[ResponseFields, str, bool]:
+    """The theory at the measured false positive rates; the verdict; whether the band lies below the curve somewhere.
+
+    Above: the least true positive rate of a band exceeds the bound at its largest false positive rate. Below: the
+    largest is less than the curve at the smallest.
+    """
+    lower, upper = power(roc.false_positive_rate)
+    least, most = roc.true_positive_ends()
+    first, last = roc.false_positive_ends()
+    above = bool(np.any(least > power(last)[1]))
+    below = bool(np.any(most < power(first)[0]))
+    return {"lower": lower.tolist(), "upper": upper.tolist()}, "above_the_bound" if above else "consistent", below

@@ -1,0 +1,305 @@
+"""What the asymptotic engines share: which runs they refuse, and the curve read off two approximated tails.
+
+An approximated tail has the normal form P(S > c) = phi(x) [R(x) + e], P(S <= c) = phi(x) [R(-x) - e] with the Mills
+ratio R = Phi(-.)/phi, a normal argument x(c) and a correction e(c). It may leave [0, 1] and need not be monotone.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import final
+
+import numpy as np
+from scipy.special import erfcx
+from typing_extensions import override
+
+from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.errors import UnsupportedCombination
+from service.privacy.losses.law import ComposedLoss, Hypothesis
+from service.privacy.mechanisms.abstract import Steps
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.roots import bracketed_roots
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+
+SERVED_BY = ("auto", "closed_form", "discretised", "monte_carlo")
+REACH = 45.0
+"""Standard deviations from the mean, or tilts in units of their inverse, within which tails are searched: beyond,
+normal tails underflow.
+"""
+CHECKED = (-6.0, 12.0)
+"""Standard deviations from the mean between which a series is inspected for its notes."""
+LEAVES, NOT_MONOTONE = "the series leaves [0, 1]", "the series is not monotone"
+TOLERANCE = 1e-12
+"""What leaves [0, 1] or rises by less is rounding."""
+_LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
+_SQRT_HALF = math.sqrt(0.5)
+
+
+LEAST_VARIANCE = 1e-150
+"""Least variance of the loss (nats squared): skewness and excess are quotients of its powers."""
+
+
+def composed_loss(steps: Steps, sensitivity: float, method: str) -> ComposedLoss:
+    """The loss of the run; UnsupportedCombination (`method`) where it has singular mass, or does not vary under
+    one of the hypotheses.
+    """
+    parts = tuple((step.loss_law(sensitivity), count) for step, count in steps)
+    singular = sorted({step.type for (step, _), (law, _) in zip(steps, parts, strict=True) if law.singular_mass > 0})
+    if singular:
+        reason = "probability mass that only one hypothesis has is outside every expansion around the normal law."
+        raise UnsupportedCombination("method", f"{method} for {', '.join(singular)} with delta > 0", reason, SERVED_BY)
+    loss = ComposedLoss(parts)
+    if not min(loss.cumulants(0)[1], loss.cumulants(1)[1]) > LEAST_VARIANCE:
+        reason = "an expansion needs a variance and its square, and doubles hold none here."
+        raise UnsupportedCombination("method", f"{method} for a run whose loss does not vary", reason, SERVED_BY)
+    return loss
+
+
+@dataclass(frozen=True, slots=True)
+class LogTails:
+    """ln P(S > c) and ln P(S <= c) at the same thresholds; minus infinity where an approximation is negative."""
+
+    upper: FloatArray
+    lower: FloatArray
+
+    def exchanged(self) -> LogTails:
+        """The tails of -S."""
+        return LogTails(self.lower, self.upper)
+
+    @staticmethod
+    @np.errstate(divide="ignore", over="ignore", invalid="ignore")
+    def of_normal_form(x: FloatArray, correction: FloatArray) -> LogTails:
+        """Both tails; the smaller one from the Mills ratio, the other as its complement."""
+        # Infinite arguments and corrections (laws that hardly vary) are as good as these, and stay comparable.
+        size, correction = np.minimum(np.abs(x), 1e150), np.clip(correction, -1e300, 1e300)
+        right = x >= 0
+        near = math.sqrt(math.pi / 2) * erfcx(_SQRT_HALF * size) + np.where(right, correction, -correction)
+        log_near = np.log(np.maximum(near, 0.0)) - 0.5 * size * size - _LOG_SQRT_2PI
+        share = np.exp(-0.5 * size * size - _LOG_SQRT_2PI) * near
+        log_far = np.log1p(np.maximum(-share, -1.0))
+        return LogTails(np.where(right, log_near, log_far), np.where(right, log_far, log_near))
+
+
+class ApproximateTails(ABC):
+    """The approximated law of S under both hypotheses, by a parameter that rises with the threshold."""
+
+    means: tuple[float, float]
+    """Means of S under H0 and H1, nats."""
+    deviations: tuple[float, float]
+    """Standard deviations of S under H0 and H1, nats."""
+
+    @abstractmethod
+    def grid(self, hypothesis: Hypothesis) -> FloatArray:
+        """Rising parameters from far left to far right of the hypothesis' mean, which is the middle one."""
+
+    @abstractmethod
+    def thresholds(self, parameters: FloatArray) -> FloatArray:
+        """The thresholds c of the parameters."""
+
+    @abstractmethod
+    def parameters_of(self, thresholds: FloatArray) -> FloatArray:
+        """The inverse of `thresholds`."""
+
+    @abstractmethod
+    def log_tails(self, hypothesis: Hypothesis, parameters: FloatArray) -> LogTails:
+        """The approximated tails as they come."""
+
+
+@final
+class MonotoneTails:
+    """Tails of one hypothesis, made monotone: going outward from the mean, a tail that has fallen does not rise again.
+
+    So thresholds of given probabilities are unique: the first one met from the mean outward.
+    """
+
+    def __init__(self, tails: ApproximateTails, hypothesis: Hypothesis) -> None:
+        self._tails = tails
+        self._hypothesis: Hypothesis = hypothesis
+        self._grid = tails.grid(hypothesis)
+        raw = tails.log_tails(hypothesis, self._grid)
+        self._upper = _outward(np.minimum(raw.upper, 0.0))
+        self._lower = _outward(np.minimum(raw.lower, 0.0)[::-1])[::-1]
+
+    @property
+    def least(self) -> LogTails:
+        """The smallest tails within reach."""
+        return LogTails(self._upper[-1:], self._lower[:1])
+
+    def at(self, parameters: FloatArray) -> LogTails:
+        """The tails at any parameters."""
+        raw = self._tails.log_tails(self._hypothesis, parameters)
+        last = len(self._grid) - 1
+        right = np.searchsorted(self._grid, parameters)
+        left, right = np.maximum(right - 1, 0), np.minimum(right, last)
+        before, after = parameters < self._grid[0], parameters > self._grid[last]
+        return LogTails(
+            np.clip(raw.upper, np.where(after, -np.inf, self._upper[right]), np.where(before, 0.0, self._upper[left])),
+            np.clip(raw.lower, np.where(before, -np.inf, self._lower[left]), np.where(after, 0.0, self._lower[right])),
+        )
+
+    def parameters(self, upper: FloatArray, lower: FloatArray) -> FloatArray:
+        """Where P(S > c) = `upper` and P(S <= c) = `lower` = 1 - `upper`, of which the smaller one decides.
+
+        The end of the grid where the tail does not reach that far.
+        """
+        low = upper <= lower
+        targets = np.log(np.where(low, upper, lower))
+        right = np.where(
+            low,
+            np.searchsorted(-self._upper, -targets),
+            np.searchsorted(self._lower, targets, side="right"),
+        )
+        right = np.clip(right, 1, len(self._grid) - 1)
+
+        def excess(parameters: FloatArray) -> FloatArray:
+            tails = self.at(parameters)
+            return np.maximum(np.where(low, tails.upper - targets, targets - tails.lower), -1e6)
+
+        return bracketed_roots(excess, self._grid[right - 1], self._grid[right])
+
+
+@final
+class ApproximateTradeOff(AbstractTradeOff):
+    """The curve of two approximated tails: power P1(S > c) and type II error P1(S <= c) where P0(S > c) = alpha.
+
+    delta(eps) = P1(S > eps) - e^eps P0(S > eps); all are clipped to what a curve can be. Both ends of every number are
+    the approximation. `reflected`: the remove direction, S -> -S with the hypotheses exchanged. The extreme losses are
+    those of the run itself.
+    """
+
+    evidence = Evidence.ASYMPTOTIC
+
+    def __init__(self, loss: ComposedLoss, tails: ApproximateTails, method: str, *, reflected: bool = False) -> None:
+        self.method = method
+        self._loss, self._tails, self._reflected = loss, tails, reflected
+
+    @cached_property
+    def _hypotheses(self) -> tuple[MonotoneTails, MonotoneTails]:
+        return MonotoneTails(self._tails, 0), MonotoneTails(self._tails, 1)
+
+    @property
+    @override
+    def largest_log_ratio(self) -> Enclosure:
+        return _known(-self._loss.smallest if self._reflected else self._loss.largest)
+
+    @property
+    @override
+    def smallest_log_ratio(self) -> Enclosure:
+        return _known(-self._loss.largest if self._reflected else self._loss.smallest)
+
+    @property
+    @override
+    def singular_power(self) -> Enclosure:
+        return Enclosure.point(0.0)
+
+    @property
+    @override
+    def global_gdp_mu(self) -> Enclosure | None:
+        return None
+
+    @override
+    def reversed(self) -> AbstractTradeOff:
+        return ApproximateTradeOff(self._loss, self._tails, self.method, reflected=not self._reflected)
+
+    @override
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        absent, present = self._hypotheses
+        if self._reflected:
+            # The test S <= c has the rate P1(S <= c) = alpha.
+            parameters = present.parameters(1 - alpha, alpha)
+            tails, least = absent.at(parameters).exchanged(), present.least.exchanged()
+            slopes = -self._tails.thresholds(parameters)
+        else:
+            parameters = absent.parameters(alpha, 1 - alpha)
+            tails, least = present.at(parameters), absent.least
+            slopes = self._tails.thresholds(parameters)
+        # Beyond the reach of the tails the curve goes on as a chord to its end; it is never worse than guessing.
+        log_alpha, log_rest = np.log(alpha), np.log1p(-alpha)
+        power = np.maximum(tails.upper + np.minimum(log_alpha - least.upper, 0.0), log_alpha)
+        error = np.minimum(tails.lower + np.minimum(log_rest - least.lower, 0.0), log_rest)
+        return CurvePoints(_both_ends(error), _both_ends(power), Bounds(slopes, slopes))
+
+    @override
+    @np.errstate(divide="ignore", over="ignore", invalid="ignore")
+    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+        log_delta = np.minimum(self._log_profile(epsilon), 0.0)
+        floor = np.log(np.maximum(-np.expm1(np.minimum(epsilon, 0.0)), 0.0))
+        log_delta = np.where(epsilon >= self.largest_log_ratio.upper, floor, np.maximum(log_delta, floor))
+        return _both_ends(np.where(epsilon <= self.smallest_log_ratio.lower, floor, log_delta))
+
+    def _log_profile(self, epsilon: FloatArray) -> FloatArray:
+        absent, present = self._hypotheses
+        parameters = self._tails.parameters_of(-epsilon if self._reflected else epsilon)
+        null, other = absent.at(parameters), present.at(parameters)
+        if self._reflected:
+            null, other = other.exchanged(), null.exchanged()
+        # P1(S > eps) - e^eps P0(S > eps) is also 1 - e^eps + e^eps P0(S <= eps) - P1(S <= eps): the one that keeps
+        # its digits.
+        share = np.where(other.upper > -np.inf, epsilon + null.upper - other.upper, 0.0)
+        direct = other.upper + np.log(np.maximum(-np.expm1(share), 0.0))
+        rest = np.exp(epsilon + null.lower) - np.exp(other.lower) - np.expm1(epsilon)
+        return np.where(epsilon >= 0, direct, np.log(np.maximum(rest, 0.0)))
+
+    @override
+    def _epsilon_formula(self, delta: float) -> Enclosure:
+        target = math.log(delta)
+        high = min(self._last_epsilon(np.array([delta])), self.largest_log_ratio.upper)
+        points = np.linspace(0.0, high, 129)
+        below = self._logs(points) <= target
+        if below[0] or high == 0:
+            return Enclosure(0.0, 0.0, self.evidence)
+        first = int(np.argmax(below)) if below.any() else len(points) - 1
+
+        def excess(epsilons: FloatArray) -> FloatArray:
+            return np.maximum(self._logs(epsilons) - target, -1e6)
+
+        root = float(bracketed_roots(excess, points[first - 1 : first], points[first : first + 1])[0])
+        return Enclosure(root, root, self.evidence)
+
+    def _last_epsilon(self, delta: FloatArray) -> float:
+        """Where P(S > eps) under the other hypothesis, which is never less than delta(eps), falls to delta."""
+        absent, present = self._hypotheses
+        if self._reflected:
+            return max(-float(self._tails.thresholds(absent.parameters(1 - delta, delta))[0]), 0.0)
+        return max(float(self._tails.thresholds(present.parameters(delta, 1 - delta))[0]), 0.0)
+
+    def _logs(self, epsilon: FloatArray) -> FloatArray:
+        logs = self._profile_formula(epsilon).log_upper
+        return logs if logs is not None else np.log(epsilon)
+
+
+def warnings_of(tails: ApproximateTails, name: str) -> tuple[str, ...]:
+    """What is wrong with the approximated tails of either hypothesis, as notes."""
+    faults = dict.fromkeys((*faults_of(tails, 0), *faults_of(tails, 1)))
+    return tuple(f"{name}: {fault} between -6 and 12 standard deviations: do not rely on it here." for fault in faults)
+
+
+def faults_of(tails: ApproximateTails, hypothesis: Hypothesis) -> tuple[str, ...]:
+    """What is wrong with the tails of one hypothesis between -6 and 12 standard deviations from its mean."""
+    parameters = tails.grid(hypothesis)
+    places = (tails.thresholds(parameters) - tails.means[hypothesis]) / tails.deviations[hypothesis]
+    logs = tails.log_tails(hypothesis, parameters[(places >= CHECKED[0]) & (places <= CHECKED[1])])
+    # Where one tail is negative the other exceeds 1.
+    outside = max(logs.upper.max(), logs.lower.max()) > TOLERANCE
+    rises = (np.diff(np.exp(logs.upper)) > TOLERANCE).any() or (np.diff(np.exp(logs.lower)) < -TOLERANCE).any()
+    return (LEAVES,) * bool(outside) + (NOT_MONOTONE,) * bool(rises)
+
+
+def _outward(log_tail: FloatArray) -> FloatArray:
+    """A tail that falls along the grid: running minimum to the right of the middle, running maximum to the left."""
+    middle = len(log_tail) // 2
+    left = np.maximum.accumulate(log_tail[middle::-1])[::-1]
+    right = np.minimum.accumulate(log_tail[middle:])
+    return np.concatenate((left, right[1:]))
+
+
+def _both_ends(logs: FloatArray) -> Bounds:
+    values = np.exp(logs)
+    return Bounds(values, values, logs, logs)
+
+
+def _known(value: float) -> Enclosure:
+    return Enclosure(value, value, Evidence.ASYMPTOTIC)

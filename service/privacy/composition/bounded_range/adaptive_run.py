@@ -1,0 +1,154 @@
+"""Exponential steps whose shifts are chosen adaptively, as one curve: grids for the recursion, and its readings."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final, final
+
+import numpy as np
+from typing_extensions import override
+
+from service.privacy.composition.bounded_range.fixed_shifts import Groups
+from service.privacy.composition.bounded_range.nodes import curve_of, log_end
+from service.privacy.enclosure import SMALLEST, Bounds, Enclosure, Evidence
+from service.privacy.errors import UnsupportedCombination
+from service.privacy.mechanisms.abstract import AbstractStep
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.enclosed.logs import log_down, log_up, with_logs
+from service.privacy.trade_off.pair import TradeOffPair
+from service.privacy.trade_off.symmetric_polygon import SymmetricPolygon
+
+if TYPE_CHECKING:
+    from service.privacy.losses.law import LossLaw
+
+MOST_STEPS: Final = 100
+"""Exponential steps of one recursion."""
+
+SOURCE: Final = "Dong, Durfee, Rogers 2020 (optimal composition for exponential mechanisms), adaptive shifts"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=False)
+class ExponentialRun(AbstractStep):
+    """Up to MOST_STEPS exponential steps as one: no mechanism of the wire, but the pair that dominates all their
+    adaptive compositions, and whose profile one of them attains at every epsilon.
+    """
+
+    type: ClassVar[str] = "exponential"
+    groups: Groups
+    tolerance: float
+
+    @override
+    def curves(self, sensitivity: float) -> TradeOffPair:
+        curve = ExponentialRunTradeOff(self.groups, self.tolerance)
+        return TradeOffPair(curve, curve, SOURCE)
+
+    @override
+    def loss_law(self, sensitivity: float) -> LossLaw:
+        raise UnsupportedCombination("method", "exponential", "the law of a run of exponential steps is not known.", ())
+
+
+@final
+class ExponentialRunTradeOff(AbstractTradeOff):
+    """The worst case over adaptive compositions of exponential steps, in the worst order; its own inverse.
+
+    An adversary may also draw the strategy at random, so that the curve is the conjugate of the profile. delta to 1e-3
+    for steps of one epsilon, whatever it is (to 1e-5 for 10 steps of 1); far tails relatively wider. Within the
+    smallest epsilon of the largest loss the profile and its inverse are closed forms.
+    """
+
+    evidence = Evidence.CERTIFIED
+    method = "discretised"
+
+    def __init__(self, groups: Groups, tolerance: float) -> None:
+        self._groups, self._tolerance = groups, tolerance
+        self._ranges = [epsilon for epsilon, count in groups for _ in range(count)]
+        self._largest = math.fsum(self._ranges)
+
+    @property
+    @override
+    def largest_log_ratio(self) -> Enclosure:
+        """Sum of the epsilons: every step at its largest loss."""
+        slack = 2 * UNIT_ROUNDOFF
+        return Enclosure(self._largest * (1 - slack), self._largest * (1 + slack), Evidence.CERTIFIED)
+
+    @property
+    @override
+    def smallest_log_ratio(self) -> Enclosure:
+        largest = self.largest_log_ratio
+        return Enclosure(-largest.upper, -largest.lower, Evidence.CERTIFIED)
+
+    @property
+    @override
+    def singular_power(self) -> Enclosure:
+        return Enclosure.point(0.0)
+
+    @property
+    @override
+    def global_gdp_mu(self) -> Enclosure | None:
+        """Not known."""
+        return None
+
+    @override
+    def reversed(self) -> AbstractTradeOff:
+        return self
+
+    @property
+    def _polygon(self) -> SymmetricPolygon:
+        return curve_of(self._groups, self._tolerance)
+
+    def _log_end(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return log_end(x, self._ranges)
+
+    @override
+    @np.errstate(all="ignore")
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        read, flat, steep = self._polygon.points(alpha)
+        most = self.largest_log_ratio.upper
+        return CurvePoints(
+            with_logs(read.rest_low, read.rest_high),
+            with_logs(read.low, read.high),
+            Bounds(np.maximum(flat, -most), np.minimum(steep, most)),
+        )
+
+    @override
+    @np.errstate(all="ignore")
+    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+        x = np.abs(epsilon)
+        read = self._polygon.at(x)
+        below, slack = epsilon < 0, 4 * FUNCTION_ERROR
+        # 1 - c(-x) = (1 - e^-x) + e^-x delta(x).
+        rise, fall = -np.expm1(-x), np.exp(-x)
+        low = np.where(below, (rise + fall * read.low) * (1 - slack), read.low)
+        high = np.where(below, np.minimum((rise + fall * read.high) * (1 + slack), 1.0), read.high)
+        logs = log_down(low), log_up(high)
+        near = (epsilon > self._largest - min(self._ranges)) & ~below
+        log_low, log_high = self._log_end(np.where(near, x, self._largest))
+        lower = np.where(near, np.maximum(logs[0], log_low), logs[0])
+        upper = np.where(near, np.minimum(logs[1], log_high), logs[1])
+        return Bounds.from_logs(np.minimum(lower, upper), upper)
+
+    @override
+    @np.errstate(all="ignore")
+    def _epsilon_formula(self, delta: float) -> Enclosure:
+        lower, upper = self._polygon.epsilon(delta)
+        start = np.array([self._largest - min(self._ranges) * (1 - 1e-9)])
+        if math.log(delta) * (1 - FUNCTION_ERROR) < float(self._log_end(start)[0][0]):
+            k = len(self._ranges)
+            rest = [math.log(-math.expm1(-epsilon)) for epsilon in self._ranges]
+            logs = (math.log(delta) + math.fsum(rest)) / (k + 1)
+            size = (abs(math.log(delta)) + sum(map(abs, rest)) + k) / (k + 1)
+            error = 4 * FUNCTION_ERROR * (1 + size)
+            away = [(k + 1) * _log_rest(min(logs + sign * error, -SMALLEST)) for sign in (1, -1)]
+            near = 8 * UNIT_ROUNDOFF
+            lower = max(lower, (self._largest - away[0] * (1 + near)) * (1 - near))
+            upper = min(upper, (self._largest - away[1] * (1 - near)) * (1 + near))
+        return Enclosure(max(min(lower, upper), 0.0), max(upper, 0.0), Evidence.CERTIFIED)
+
+
+def _log_rest(logs: float) -> float:
+    """-ln(1 - e^logs) for logs < 0, from the smaller of both terms."""
+    return -math.log1p(-math.exp(logs)) if logs < -0.7 else -math.log(-math.expm1(logs))

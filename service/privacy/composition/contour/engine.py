@@ -1,0 +1,358 @@
+"""The `contour` engine: certified curves of runs of Gaussian, Laplace, Poisson-sampled and two-point steps, of any
+length.
+
+Every reading is taken on a line of the ladder that is near its saddle point; `line.py` has the integrals and
+their errors. At a threshold c the test "S > c" is a point of the curve and e^c the slope of a tangent, so for ANY c
+
+    power(alpha) <= power(c) + e^c (alpha - alpha(c)),      type II error >= beta(c) + e^c (alpha(c) - alpha),
+
+and with a proved alpha(c2) <= alpha the chord gives the other end:
+
+    power(alpha) >= power(c) - e^{c2} (alpha(c) - alpha)_+.
+
+Solving for c therefore needs no error bound of its own. What is still wide is intersected with bounds that need no line
+(`fallback.py`), so that a reading outside the engine's reach is wide, never missing; and runs of few kinds of sampled
+steps are read on bent contours then (`composition/bent_contour/run.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from functools import cached_property
+
+import numpy as np
+from scipy.special import ndtri
+
+from service.privacy.composition.bent_contour.run import BentRun, bent_run
+from service.privacy.composition.contour.fallback import FallbackBounds
+from service.privacy.composition.contour.ladder import ContourLadder, Rung
+from service.privacy.composition.contour.line import ContourLine
+from service.privacy.composition.contour.run import CUT_DIGITS, ContourRun
+from service.privacy.composition.readings import Readings, prove_root, read_points, read_profile, solve_profile
+from service.privacy.composition.transforms.steps import LaplaceSteps, SampledGaussianSteps, TwoPointSteps
+from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.numerics.arrays import FloatArray, IndexArray
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+
+_GOOD_WIDTH = 1e-9
+"""A reading with a larger relative width is tried on neighbouring lines as well, and the enclosures intersected."""
+
+_MANY, _GOOD_WIDTH_OF_MANY = 8, 1e-8
+"""The same for runs of more different sampled steps: rounding of their shared sums, which other lines have too, leaves
+about this deep in the tail, and every line costs a tenth of a second.
+"""
+
+_WIDE = 1e-6
+"""What is wider than this after all straight lines is read on bent contours, too ..."""
+
+_MOST_WIDE = 8
+"""... unless there is more of it: a bent contour serves one reading and takes a tenth of a second to one."""
+
+_UNKNOWN_DEPTH = 23.0
+"""Nats below its upper bound at which a delta is looked for of which no lower bound is known."""
+
+_SMALLEST_VARIANCE = 1e-200
+"""Losses that vary less are below the range in which tilts and thresholds can be represented."""
+
+_ROUNDS, _FEW_ROUNDS = 60, 20
+"""Rounds of bisections for an epsilon; few where no line has an end, and all readings are wide."""
+
+_LARGEST_EPSILON = 1e24
+"""Nats: farther no upper end is looked for. That of all Gaussian steps without sampling is about mu^2/2."""
+
+_CUTS_TRIED = 3
+"""Cuts tried from the first guess on, each deeper than the one before."""
+
+
+def contour_pair(
+    gaussian_mu_squared: float,
+    sampled: Iterable[SampledGaussianSteps],
+    laplace: Iterable[LaplaceSteps] = (),
+    two_point: Iterable[TwoPointSteps] = (),
+) -> tuple[ContourTradeOff, ContourTradeOff]:
+    """The add and remove curves of a run.
+
+    `gaussian_mu_squared`: sum of N/sigma^2 over plain Gaussian steps (0 without any), within 1e-14 of its value.
+    `sampled`: Poisson-sampled Gaussian steps, 0 < sample_rate < 1. `laplace`: Laplace steps, 0 < sample_rate <= 1.
+    `two_point`: steps of two losses, above 0. Source: composition of dominating pairs (Zhu, Dong, Wang 2022,
+    Theorems 10 and 11).
+    """
+    run = ContourRun.of(gaussian_mu_squared, tuple(sampled), tuple(laplace), tuple(two_point))
+    add = ContourTradeOff(run, reflected=False)
+    return add, add.reversed()
+
+
+class ContourTradeOff(AbstractTradeOff):
+    """One direction of a run, read off the lines of its ladders.
+
+    Relative width: 1e-13 to 1e-11 for runs whose sampled-step count and noise keep the loss unimodal (tested on the
+    reference cases and on random runs); 1e-10 to 1e-6 on bent contours, where one rare step dominates (tiny rates,
+    small noise, small alpha); wider, and so labelled, where these fail or a run mixes several kinds of steps.
+    """
+
+    evidence = Evidence.CERTIFIED
+    method = "contour"
+
+    def __init__(self, run: ContourRun, *, reflected: bool) -> None:
+        self._run, self._reflected = run, reflected
+        kinds = max(map(len, run.groups), default=0)
+        self._good_width = _GOOD_WIDTH if kinds <= _MANY else _GOOD_WIDTH_OF_MANY
+        self._ladders: dict[float, ContourLadder | None] = {}
+
+    @cached_property
+    def _fallback(self) -> FallbackBounds:
+        """Bounds that need no line. Laplace and two-point steps always say something of the record."""
+        transform = self._run.transform(CUT_DIGITS[-1], reflected=self._reflected)
+        log_silent = self._run.log_unsampled if self._run.is_gaussian else -math.inf
+        steps = tuple(step for group in self._run.groups for step in group) if log_silent > -math.inf else ()
+        mu = self._run.global_mu
+        return FallbackBounds(self._run.gaussian_mu_squared, log_silent, self._reflected, transform, steps, mu)
+
+    @cached_property
+    def _bent(self) -> BentRun | None:
+        """Bent contours for runs of few kinds of sampled Gaussian steps, with Gaussian ones or not; None for others."""
+        if not self._run.is_gaussian:
+            return None
+        steps = tuple(step for group in self._run.groups for step in group)
+        return bent_run(steps, self._run.gaussian_mu_squared, reflected=self._reflected)
+
+    def _wide(self, known: Readings, rows: int = 2) -> IndexArray:
+        """The places to read on bent contours."""
+        places = np.flatnonzero(known.width(rows) > _WIDE)
+        return places if self._bent is not None and len(places) <= _MOST_WIDE else places[:0]
+
+    def _ladder(self, digits: float) -> ContourLadder | None:
+        """The lines for the run cut at 10^-digits; None where its loss is out of range."""
+        if digits not in self._ladders:
+            self._ladders[digits] = None
+            transform = self._run.transform(digits, reflected=self._reflected)
+            if transform is not None:
+                variances = transform.cumulants(np.array([0.0, 0.5, 1.0])).second
+                if np.isfinite(variances).all() and (variances > _SMALLEST_VARIANCE).all():
+                    ladder = ContourLadder(transform, variances)
+                    self._ladders[digits] = ladder if ladder.usable else None
+        return self._ladders[digits]
+
+    @property
+    def largest_log_ratio(self) -> Enclosure:
+        """+inf for add where Gaussian noise is, else a sum over the steps; for remove -sum N ln(1 - p + p e^-e), e
+        infinite for Gaussian noise, unless a Gaussian step is there.
+        """
+        low, high = self._run.reach
+        return _around(-low if self._reflected else high)
+
+    @property
+    def smallest_log_ratio(self) -> Enclosure:
+        """The negative of the other direction's largest."""
+        low, high = self._run.reach
+        return _around(-high if self._reflected else low)
+
+    @property
+    def singular_power(self) -> Enclosure:
+        """0: all laws have the same support."""
+        return Enclosure.point(0.0)
+
+    @property
+    def global_gdp_mu(self) -> Enclosure | None:
+        """sqrt(sum N/sigma^2) whatever the rates: sampling only helps, and its help vanishes as alpha -> 0. Not known
+        where other steps are there.
+        """
+        return _around(self._run.global_mu) if self._run.is_gaussian else None
+
+    def reversed(self) -> ContourTradeOff:
+        """The other direction of the same run."""
+        return ContourTradeOff(self._run, reflected=not self._reflected)
+
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        return self._read_rates(alpha, 2)
+
+    def _power_at_formula(self, rate: float) -> Enclosure:
+        """The power alone: where it is next to 1 no line is asked for digits of the type II error."""
+        return self._read_rates(np.array([rate]), 1).power.at(0, self.evidence)
+
+    # Underflow, overflow and empty logarithms are part of the bounds: NaN never passes `Readings.tighten`.
+    @np.errstate(all="ignore")
+    def _read_rates(self, alpha: FloatArray, rows: int) -> CurvePoints:
+        """Points; their power (`rows` 1), or that and their type II error (2), as narrow as lines can make them."""
+        n = len(alpha)
+        known = Readings(np.stack([np.log(alpha), np.full(n, -np.inf), np.full(n, -np.inf)]), np.zeros((3, n)))
+        known.upper[1], known.upper[2] = np.log1p(-alpha), np.inf
+        scores = -ndtri(alpha)
+        first = np.array(
+            [self._run.first_cut(min(rate, 1 - rate), abs(score)) for rate, score in zip(alpha, scores, strict=True)]
+        )
+        ended = True
+        for offset in range(_CUTS_TRIED):
+            if not ended:
+                break
+            cuts = np.minimum(first + offset, len(CUT_DIGITS) - 1)
+            wide = known.width(rows) > self._good_width
+            for cut in sorted({int(cut) for cut in cuts[wide]}):
+                ladder = self._ladder(CUT_DIGITS[cut])
+                if ladder is not None:
+                    places = np.flatnonzero(wide & (cuts == cut))
+                    rungs = ladder.for_tails(alpha[places])
+                    ended &= self._read(
+                        ladder, rungs, places, known, lambda line, at: read_points(line, alpha[at]), rows
+                    )
+        places = np.flatnonzero(known.width(rows) > self._good_width)
+        if len(places):
+            known.tighten(places, self._fallback.points(alpha[places]))
+        for place in self._wide(known, rows):
+            if self._bent is not None:
+                found = self._bent.points(float(alpha[place]), float(known.lower[0, place]))
+                known.tighten(np.array([place]), found)
+        power = Bounds.from_logs(known.lower[0], known.upper[0])
+        type_two_error = Bounds.from_logs(known.lower[1], known.upper[1])
+        return CurvePoints(type_two_error, power, Bounds(known.lower[2], known.upper[2]))
+
+    @np.errstate(all="ignore")
+    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+        known = self._straight_profile(epsilon)
+        for place in self._wide(known):
+            if self._bent is not None:
+                level = max(float(known.lower[0, place]), float(known.upper[0, place]) - _UNKNOWN_DEPTH)
+                known.tighten(np.array([place]), self._bent.profile(float(epsilon[place]), level))
+        return Bounds.from_logs(known.lower[0], known.upper[0])
+
+    def _straight_profile(self, epsilon: FloatArray) -> Readings:
+        """ln delta by straight lines and the bounds that need no line."""
+        beyond = epsilon >= self.largest_log_ratio.upper
+        known = Readings(np.full((1, len(epsilon)), -np.inf), np.where(beyond, -np.inf, 0.0)[None])
+        inside = np.flatnonzero(~beyond)
+        first = np.array([self._run.first_cut_for_threshold(float(value)) for value in epsilon], dtype=np.intp)
+        for offset in range(len(CUT_DIGITS)):
+            cuts = (first + offset) % len(CUT_DIGITS)
+            ended = [
+                self._read_profile_at(cut, inside[cuts[inside] == cut], epsilon, known)
+                for cut in sorted({int(cut) for cut in cuts[inside]})
+            ]
+            inside = inside[known.width()[inside] > self._good_width]
+            if not all(ended):
+                break
+        if len(inside):
+            known.tighten(inside, self._fallback.profile(epsilon[inside]))
+        return known
+
+    def _read_profile_at(self, cut: int, places: IndexArray, epsilon: FloatArray, known: Readings) -> bool:
+        """Read the profile at some places on the lines of one cut, where it is deep enough and the ladder reaches.
+
+        False where lines have no end.
+        """
+        ladder = self._ladder(CUT_DIGITS[cut])
+        if ladder is None or len(places) == 0:
+            return True
+        rungs = ladder.for_thresholds(epsilon[places])
+        # Deep enough: the cut lies 11 digits below delta (about; what it leaves out is in the enclosure in any case).
+        deep = np.array([rung.log_profile for rung in rungs]) > (11 - CUT_DIGITS[cut]) * math.log(10)
+        ready = (deep & ladder.reaches(epsilon[places])) | (cut == len(CUT_DIGITS) - 1)
+        chosen = [rung for rung, is_ready in zip(rungs, ready, strict=True) if is_ready]
+        return self._read(ladder, chosen, places[ready], known, lambda line, at: read_profile(line, epsilon[at]))
+
+    @np.errstate(all="ignore")
+    def _epsilon_formula(self, delta: float) -> Enclosure:
+        first = self._run.first_cut(delta, abs(float(ndtri(delta))))
+        best: Enclosure | None = None
+        rounds = _ROUNDS
+        for digits in CUT_DIGITS[first : first + _CUTS_TRIED]:
+            ladder = self._ladder(digits)
+            if ladder is None:
+                continue
+            if not self._has_end(ladder.for_profile(delta)):
+                rounds = _FEW_ROUNDS
+                break
+            found = self._epsilon_on_line(ladder, delta)
+            if found is not None:
+                best = found if best is None else best.intersected(found)
+                if best.relative_width() <= self._good_width:
+                    return best
+        if best is None:
+            best = self._epsilon_by_bisection(delta, rounds)
+        if best.relative_width() > _WIDE and self._bent is not None and best.upper > 0:
+            proved = self._bent.epsilon(delta, best.lower, best.upper)
+            best = best if proved is None else best.intersected(Enclosure(*proved, self.evidence))
+        return best
+
+    def _has_end(self, rung: Rung) -> bool:
+        """Whether it is worth while to try other lines beside this one: in runs of Gaussian steps it always is."""
+        return self._run.is_gaussian or rung.line.ends
+
+    def _epsilon_on_line(self, ladder: ContourLadder, delta: float) -> Enclosure | None:
+        """Root of delta(eps) = delta on the nearest line, proved from both sides; None where the line cannot."""
+        rung = ladder.for_profile(delta)
+        threshold = solve_profile(rung.line, delta)
+        if not 0 < threshold < math.inf:
+            return None
+        nearest = ladder.for_thresholds(np.array([threshold]))[0]
+        if nearest is not rung and nearest.theta > 0:
+            rung, threshold = nearest, solve_profile(nearest.line, delta)
+        if not 0 < threshold < math.inf:
+            return None
+        proved = prove_root(rung.line, threshold, delta)
+        return None if proved is None else Enclosure(*proved, self.evidence)
+
+    def _epsilon_by_bisection(self, delta: float, rounds: int) -> Enclosure:
+        """The same from the enclosures of the profile by straight lines, however wide: one bisection for each end."""
+        level = math.log(delta)
+        slack = 1e-15 * (1 + abs(level))
+        if self._straight_profile(np.zeros(1)).upper[0, 0] <= level - slack:
+            return Enclosure(0.0, 0.0, self.evidence)
+        high = 1e-12
+        while self._straight_profile(np.array([high])).upper[0, 0] > level - slack:
+            high *= 16
+            if high > _LARGEST_EPSILON:
+                return Enclosure(0.0, math.inf, self.evidence)
+        upper = self._bisect(lambda known: known.upper[0, 0] <= level - slack, 0.0, high, rounds)[1]
+        lower = self._bisect(lambda known: known.lower[0, 0] <= level + slack, 0.0, upper, rounds)[0]
+        return Enclosure(lower, upper, self.evidence)
+
+    def _bisect(
+        self, small: Callable[[Readings], np.bool_], low: float, high: float, rounds: int
+    ) -> tuple[float, float]:
+        """Shrink [low, high] to 1e-12 of high; small(profile(high)) stays true, small(profile(low)) false or low 0."""
+        for _ in range(rounds):
+            middle = 0.5 * (low + high)
+            if small(self._straight_profile(np.array([middle]))):
+                high = middle
+            else:
+                low = middle
+            if high - low <= 1e-12 * high:
+                break
+        return low, high
+
+    def _read(
+        self,
+        ladder: ContourLadder,
+        rungs: list[Rung],
+        places: IndexArray,
+        known: Readings,
+        read: Callable[[ContourLine, IndexArray], Readings],
+        rows: int = 2,
+    ) -> bool:
+        """Tighten `known` by reading each place on its rung's line, and what is wide then on neighbouring lines too.
+
+        False where a line of a mixed run has no end: its neighbours, or those of another cut, have none either.
+        """
+        ended = True
+        for rung in dict.fromkeys(rungs):
+            at = places[[chosen is rung for chosen in rungs]]
+            known.tighten(at, read(rung.line, at))
+            if not self._has_end(rung):
+                ended = False
+                continue
+            for other in ladder.neighbours(rung):
+                at = at[known.width(rows)[at] > self._good_width]
+                if len(at) == 0:
+                    break
+                known.tighten(at, read(other.line, at))
+        return ended
+
+
+def _around(value: float) -> Enclosure:
+    """A sum of at most 256 parts, or its root, whose terms are rounded: 600 u covers all of it."""
+    if math.isinf(value):
+        return Enclosure.point(value)
+    slack = 600 * UNIT_ROUNDOFF * abs(value)
+    return Enclosure(value - slack, value + slack, Evidence.CERTIFIED)

@@ -1,0 +1,226 @@
+"""Which line serves which threshold: a fixed ladder of lines per run, built outwards from the poles as far as asked.
+
+The lines depend on the run alone, never on what was asked before, so that the same question always gets the same bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from scipy.special import ndtri
+
+from service.privacy.composition.contour.line import ContourLine
+from service.privacy.composition.contour.loss_transform import LossTransform
+from service.privacy.composition.transforms.abstract import RealCumulants
+from service.privacy.errors import NumericalFailure
+from service.privacy.numerics.arrays import BoolArray, FloatArray
+
+_SPACING = 2.0
+"""Distance of neighbouring lines in standard deviations of the tilted loss."""
+
+_LARGEST_DEVIATION = 2.0
+"""Lines whose tilted loss spreads more than this times the core's are a second choice: rare large jumps dominate there,
+the law is bimodal and the line long; a line nearer to the core serves the same thresholds at the price of a few digits.
+"""
+
+_LARGEST_CANCELLATION = 8.0
+"""Nats (about 3.5 digits) that a short line may lose before the saddle line is preferred."""
+
+_LARGEST_TRUNCATION = 1e-12
+"""A rung needs K to this accuracy, rounding aside: beyond it the cut of far jumps rules the tilted law."""
+
+_LARGEST_GROWTH = 1.4
+"""Neighbouring rungs' deviations differ by at most this factor; where rare jumps take over, the rungs move closer."""
+
+_SMALLEST_SPACING = 0.04
+"""In standard deviations, like `_SPACING`: a ladder that would need closer rungs ends."""
+
+_HALVINGS = 12
+"""How often the first rung of a weak loss is moved closer to the middle when jumps rule it."""
+
+_BATCH = 4
+"""Rungs evaluated at once, besides closer ones; those after a sharp growth of the deviation are dropped."""
+
+_OUTWARD_LINES = 60
+_INWARD_LINES = 20
+"""Most rungs on one side of the middle, and most between a pole and the middle."""
+
+
+class Cumulants(Protocol):
+    """What a ladder is placed by: K, K', K'' of a loss at real tilts."""
+
+    def cumulants(self, tilts: FloatArray) -> RealCumulants:
+        """At tilts of shape (S,)."""
+        ...
+
+
+class Rung:
+    """One tilt of the ladder with its cumulants; its line is built on first use."""
+
+    def __init__(self, transform: Cumulants, theta: float, value: float, threshold: float, deviation: float) -> None:
+        """`value`, `threshold`, `deviation`: K, K' (the threshold with this saddle point) and sqrt K'' at `theta`."""
+        self._transform, self.theta = transform, theta
+        self.value, self.threshold, self.deviation = value, threshold, deviation
+        root = math.copysign(math.sqrt(max(2 * (theta * threshold - value), 1e-300)), theta)
+        self.score = root + math.log(theta * deviation / root) / root if abs(root) > 1e-3 else root
+        """About -Phi^{-1}(P0(S > threshold)) (Barndorff-Nielsen's r*): only used to choose a line."""
+        damping = max(theta - 1, 0.0) * max(theta, 1.0) * deviation
+        self.log_profile = (min(value - (theta - 1) * threshold, 0.0) if theta > 1 else 0.0) - math.log1p(2.5 * damping)
+        """About ln delta(threshold) (saddle point): only used to choose a line."""
+
+    @cached_property
+    def line(self) -> ContourLine:
+        """The line at this tilt, laid out for thresholds near its saddle point."""
+        if not isinstance(self._transform, LossTransform):
+            raise NumericalFailure("only a loss with a complex transform has lines")
+        return ContourLine(self._transform, self.theta, self.threshold, self.deviation, 1.25 * self.deviation)
+
+
+class ContourLadder:
+    """The lines of one run in one direction, sorted by tilt; the methods `for_...` choose among them."""
+
+    def __init__(self, transform: Cumulants, variances: FloatArray) -> None:
+        """`variances`: K'' of the transform at 0, 1/2 and 1, positive."""
+        self._transform = transform
+        at_zero, middle, at_one = (math.sqrt(float(variance)) for variance in variances)
+        self.core_deviation = middle
+        self._right: list[Rung] = []
+        self._left: list[Rung] = []
+        self._exhausted = {1: False, -1: False}
+        if middle < 1:
+            self._start(1, 0.5)
+            self._start(-1, 0.5)
+        else:
+            self._append(1, np.array([*self._inward(1 - 0.5 / at_one, -1.0)[::-1], 1 + 0.5 / at_one]), math.inf)
+            self._append(-1, np.array([*self._inward(0.5 / at_zero, 1.0)[::-1], -0.5 / at_zero]), math.inf)
+
+    @property
+    def usable(self) -> bool:
+        """Whether there is a line on either side of the middle."""
+        return bool(self._right and self._left)
+
+    def _start(self, side: int, center: float) -> None:
+        """The first rung of a weak loss, a standard deviation from the middle, or nearer where jumps would rule it."""
+        offset = 1 / self.core_deviation
+        for _ in range(_HALVINGS):
+            if self._append(side, np.array([center + side * max(offset, 0.75)]), self.core_deviation):
+                return
+            offset *= 0.5
+        self._append(side, np.array([center + side * 0.75]), math.inf)
+
+    def _inward(self, theta: float, sign: float) -> list[float]:
+        """Tilts from a pole towards 1/2, where a strong loss leaves room between the poles."""
+        tilts: list[float] = []
+        while sign * (theta - 0.5) <= 0 and len(tilts) < _INWARD_LINES:
+            tilts.append(theta)
+            theta += sign * _SPACING / math.sqrt(float(self._transform.cumulants(np.array([theta])).second[0]))
+        return tilts
+
+    def _append(self, side: int, tilts: FloatArray, previous: float, optional: int = 0) -> bool:
+        """Add the rungs at `tilts` up to the first that cannot serve; False if none was added.
+
+        A rung cannot serve where K cannot be evaluated, or where its deviation has grown too much over the `previous`.
+        The first `optional` tilts stand closer than need be: if the tilt after them cannot serve, the last of them that
+        can is added alone.
+        """
+        rungs = self._right if side > 0 else self._left
+        cumulants = self._transform.cumulants(tilts)
+        usable = (cumulants.truncation < _LARGEST_TRUNCATION) & (cumulants.second > 0) & np.isfinite(cumulants.first)
+        deviations = np.sqrt(np.where(usable, cumulants.second, np.nan))
+        serves = deviations <= _LARGEST_GROWTH * np.array([previous] * (optional + 1) + [*deviations[optional:-1]])
+        first = optional
+        while first > 0 and not serves[first]:
+            first -= 1
+        end = first
+        while end < len(tilts) and serves[end] and (end == first or first == optional):
+            theta, value, threshold = tilts[end], cumulants.value[end], cumulants.first[end]
+            rungs.append(Rung(self._transform, float(theta), float(value), float(threshold), float(deviations[end])))
+            end += 1
+        return end > first
+
+    def _extend(self, side: int) -> bool:
+        """Add rungs outwards; False when the transform cannot be evaluated further out or the ladder is long enough."""
+        rungs = self._right if side > 0 else self._left
+        if self._exhausted[side] or len(rungs) >= _OUTWARD_LINES:
+            return False
+        last = rungs[-1]
+        spacing = _SPACING / last.deviation
+        if len(rungs) > 1:
+            spacing = min(spacing, 2 * abs(last.theta - rungs[-2].theta))
+        halvings = math.ceil(math.log2(spacing * last.deviation / _SMALLEST_SPACING)) - 1
+        closer = [spacing * 0.5**k for k in range(halvings, 0, -1)]
+        offsets = np.array([*closer, *(spacing * k for k in range(1, _BATCH + 1))])
+        if self._append(side, last.theta + side * offsets, last.deviation, optional=len(closer)):
+            return True
+        self._exhausted[side] = True
+        return False
+
+    @property
+    def rungs(self) -> list[Rung]:
+        """All rungs built so far, by increasing tilt."""
+        return self._left[::-1] + self._right
+
+    def _reach(self, side: int, far_enough: Callable[[Rung], bool]) -> None:
+        """Extend one side until its last rung is far enough, or to the end of the ladder."""
+        rungs = self._right if side > 0 else self._left
+        while not far_enough(rungs[-1]) and self._extend(side):
+            pass
+
+    def for_thresholds(self, thresholds: FloatArray) -> list[Rung]:
+        """The best rung for each threshold: the nearest to its saddle point, or a shorter line that loses few digits.
+
+        K(theta) - theta c is least at the saddle point; by how much a rung exceeds that is the logarithm of its
+        cancellation.
+        """
+        highest, lowest = float(thresholds.max()), float(thresholds.min())
+        self._reach(1, lambda rung: rung.threshold >= highest)
+        self._reach(-1, lambda rung: rung.threshold <= lowest)
+        rungs = self.rungs
+        values, tilts = np.array([rung.value for rung in rungs]), np.array([rung.theta for rung in rungs])
+        cancellation = values - tilts * thresholds[:, None]
+        cancellation -= cancellation.min(axis=1, keepdims=True)
+        short = np.array([rung.deviation <= _LARGEST_DEVIATION * self.core_deviation for rung in rungs])
+        among_short = np.where(short, cancellation, np.inf)
+        nearest_short, nearest = among_short.argmin(axis=1), cancellation.argmin(axis=1)
+        serves = among_short.min(axis=1) <= _LARGEST_CANCELLATION
+        return [rungs[int(nearest_short[i] if serves[i] else nearest[i])] for i in range(len(thresholds))]
+
+    def reaches(self, thresholds: FloatArray) -> BoolArray:
+        """Whether the ladder's saddle points come within a standard deviation of each threshold."""
+        highest, lowest = self._right[-1], self._left[-1]
+        return (thresholds <= highest.threshold + highest.deviation) & (
+            thresholds >= lowest.threshold - lowest.deviation
+        )
+
+    def for_tails(self, false_positive_rates: FloatArray) -> list[Rung]:
+        """The best rung for each rate, its threshold taken from the rung whose tail P0(S > c) is nearest."""
+        scores = -ndtri(false_positive_rates)
+        highest, lowest = float(scores.max()), float(scores.min())
+        self._reach(1, lambda rung: rung.score >= highest)
+        self._reach(-1, lambda rung: rung.score <= lowest)
+        rungs = self.rungs
+        centers = np.array([rung.score for rung in rungs])
+        nearest = np.argmin(np.abs(scores[:, None] - centers), axis=1)
+        return self.for_thresholds(np.array([rung.threshold for rung in rungs])[nearest])
+
+    def for_profile(self, delta: float) -> Rung:
+        """The best rung with theta > 0 for a level of the profile, at the threshold of the rung with nearest delta."""
+        level = math.log(delta)
+        self._reach(1, lambda rung: rung.log_profile <= level)
+        nearest = min((rung for rung in self._right if rung.theta > 0), key=lambda rung: abs(rung.log_profile - level))
+        chosen = self.for_thresholds(np.array([nearest.threshold]))[0]
+        return chosen if chosen.theta > 0 else nearest
+
+    def neighbours(self, rung: Rung) -> list[Rung]:
+        """Other lines to try when one is too wide: alternately towards the core and outwards."""
+        side = 1 if rung.theta > 0.5 else -1
+        ends = self._right if side > 0 else self._left
+        if rung is ends[-1]:
+            self._extend(side)
+        rungs = self.rungs
+        at = rungs.index(rung)
+        return [rungs[i] for i in (at - side, at + side) if 0 <= i < len(rungs)]

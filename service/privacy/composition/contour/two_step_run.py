@@ -1,0 +1,50 @@
+"""Runs of exactly two steps whose curves are those of shifted laws, sampled or not."""
+
+from __future__ import annotations
+
+from service.privacy.mechanisms.abstract import Steps
+from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.pair import TradeOffPair
+from service.privacy.trade_off.sampling.loss_cells import SampledShift
+from service.privacy.trade_off.sampling.loss_sums import FirstStep
+from service.privacy.trade_off.sampling.poisson_sampled import PoissonSampledAdd
+from service.privacy.trade_off.sampling.two_steps import TwoSteps
+from service.privacy.trade_off.shifted.curve import AbstractShifted
+
+
+def is_two_steps(steps: Steps) -> bool:
+    """Whether there are two, whatever they are."""
+    return sum(count for _, count in steps) == 2
+
+
+def two_steps_curve(steps: Steps, sensitivity: float) -> TwoSteps | None:
+    """The curve of the add direction; None where there are not two steps, or one is of another kind."""
+    if not is_two_steps(steps):
+        return None
+    alone = [step.curves(sensitivity) for step, count in steps for _ in range(count)]
+    known = [(cells, pair.add) for pair in alone if (cells := _cells_of(pair.add)) is not None and not pair.bracket]
+    if len(known) < 2:
+        return None
+    # Where a loss hardly varies its cells are soon narrow, and the profile of the other is smooth beside it.
+    (cells, first), (_, second) = sorted(known, key=lambda one: one[0].ends[1].rate * one[0].ends[1].shift)
+    return TwoSteps(cells, first, second)
+
+
+def two_steps_pair(steps: Steps, sensitivity: float) -> TradeOffPair | None:
+    """Both directions; None as for `two_steps_curve`."""
+    curve = two_steps_curve(steps, sensitivity)
+    if curve is None:
+        return None
+    reason = "closed_form: the loss of one step shifts the thresholds at which the curve of the other is read."
+    source = "Zhu, Dong, Wang 2022, Theorem 10 (composition of dominating pairs)"
+    return TradeOffPair(curve, curve.reversed(), source, (reason,))
+
+
+def _cells_of(curve: AbstractTradeOff) -> FirstStep | None:
+    rate = 1.0
+    if isinstance(curve, PoissonSampledAdd):
+        curve, rate = curve.base, curve.rate
+    if not isinstance(curve, AbstractShifted):
+        return None
+    low, high = (SampledShift(curve.law, shift, rate) for shift in (curve.shift.lower, curve.shift.upper))
+    return FirstStep((low, high))

@@ -1,0 +1,108 @@
+"""The `ground_truth` engine: 15 to 50 proved digits for runs of Gaussian, gdp and Poisson-sampled Gaussian steps.
+
+One step and Gaussian steps have closed forms (`sources.py`); runs are read off two line integrals
+(`line.py`) at different tilts, with different nodes outside and inside, whose enclosures must meet and are
+intersected. All of it is ball arithmetic, in which truncation, aliasing and quadrature errors are radii as rounding is.
+Parameters and arguments are taken as the fractions that they are. The cost does not depend on the number of
+steps.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Final
+
+from service.privacy.composition.ground_truth.curve import GroundTruthTradeOff
+from service.privacy.composition.ground_truth.line import GroundTruthRun
+from service.privacy.composition.ground_truth.search import GroundTruthSearch
+from service.privacy.composition.ground_truth.sources import ClosedSources, LineSources, Sources
+from service.privacy.composition.ground_truth.step import ExactStep
+from service.privacy.composition.options import EngineOptions
+from service.privacy.composition.transforms.steps import SampledGaussianSteps
+from service.privacy.enclosure import Enclosure, Evidence
+from service.privacy.errors import OutOfDomain, UnsupportedCombination
+from service.privacy.mechanisms.abstract import GaussianPart, SampledGaussianPart, Steps
+from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.pair import TradeOffPair
+from service.privacy.trade_off.shifted.gaussian import gaussian_curve
+
+FEWEST_DIGITS: Final = 15
+MOST_DIGITS: Final = 50
+
+
+def ground_truth_pair(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
+    """The add and remove curves of a run, each reading with `options.digits` (15 to 50) proved significant digits.
+
+    Raises OutOfDomain for other digits; UnsupportedCombination with field `method` for steps of other kinds, and for
+    runs (here, or when they are read) whose line would be too long.
+    """
+    if not FEWEST_DIGITS <= options.digits <= MOST_DIGITS:
+        raise OutOfDomain("digits", options.digits, f"in [{FEWEST_DIGITS}, {MOST_DIGITS}]")
+    run = _exact_run(steps, sensitivity)
+    if not run.steps and run.gaussian_mu_squared == 0:
+        identity = gaussian_curve(Enclosure.point(0.0))
+        return TradeOffPair(identity, identity, "equal laws", ("ground_truth: f(alpha) = 1 - alpha exactly.",))
+    lone = run.gaussian_mu_squared == 0 and len(run.steps) == 1 and run.steps[0].count == 1
+    return _pair(run, lone, _guides(steps, sensitivity, run, lone), options.digits)
+
+
+def _pair(
+    run: GroundTruthRun, lone: bool, guides: tuple[AbstractTradeOff, AbstractTradeOff], digits: int
+) -> TradeOffPair:
+    """The curves of both directions; Gaussian steps have one curve for both."""
+    how = "a closed form" if lone or not run.steps else "line integrals at two tilts"
+    note = f"ground_truth: {how} in ball arithmetic, {digits} significant digits."
+    if not run.steps:
+        search = GroundTruthSearch(ClosedSources(run.gaussian_mu_squared, reflected=False), guides[0], digits)
+        curve = GroundTruthTradeOff(run, search, search, reflected=False)
+        return TradeOffPair(curve, curve, "Dong, Roth, Su 2022 (Gaussian differential privacy), Corollary 3.3", (note,))
+    line_guide = None if lone else run.guide()
+
+    def sources(reflected: bool) -> Sources:
+        if line_guide is None:
+            return ClosedSources(run.steps[0], reflected=reflected)
+        return LineSources(run, line_guide, reflected=reflected)
+
+    searches = [GroundTruthSearch(sources(reflected), guides[reflected], digits) for reflected in (False, True)]
+    add = GroundTruthTradeOff(run, searches[0], searches[1], reflected=False)
+    source = "Zhu, Dong, Wang 2022, Theorems 10 and 11 (composition of dominating pairs)"
+    return TradeOffPair(add, add.reversed(), source, (note,))
+
+
+def _exact_run(steps: Steps, sensitivity: float) -> GroundTruthRun:
+    mu_squared, sampled = Fraction(0), list[ExactStep]()
+    for step, count in steps:
+        part = step.part(sensitivity)
+        if isinstance(part, GaussianPart):
+            above, below = part.quotient
+            mu_squared += count * (Fraction(above) / Fraction(below)) ** 2
+        elif isinstance(part, SampledGaussianPart):
+            if sensitivity != 1:
+                step.curves(sensitivity)  # refuses: no dominating pair is known
+            noise, rate = part.exact or (Fraction(part.noise_multiplier), Fraction(part.sample_rate))
+            sampled.append(ExactStep(noise, rate, count))
+        else:
+            reason = "ball arithmetic covers Gaussian, gdp and Poisson-sampled Gaussian steps."
+            engines = ("auto", "closed_form", "discretised", "monte_carlo")
+            raise UnsupportedCombination("method", f"ground_truth for {step.type}", reason, engines)
+    return GroundTruthRun(mu_squared, tuple(sampled))
+
+
+def _guides(
+    steps: Steps, sensitivity: float, run: GroundTruthRun, lone: bool
+) -> tuple[AbstractTradeOff, AbstractTradeOff]:
+    """Curves in doubles that say where to look: the results rest on nothing of them."""
+    if lone:
+        pair = steps[0][0].curves(sensitivity)
+        return pair.add, pair.remove
+    if not run.steps:
+        mu = math.sqrt(float(run.gaussian_mu_squared))
+        curve = gaussian_curve(Enclosure(mu * (1 - 1e-15), mu * (1 + 1e-15), Evidence.CERTIFIED))
+        return curve, curve
+    from service.privacy.composition.contour.engine import contour_pair
+
+    return contour_pair(
+        float(run.gaussian_mu_squared),
+        (SampledGaussianSteps(float(step.noise_multiplier), float(step.sample_rate), step.count) for step in run.steps),
+    )

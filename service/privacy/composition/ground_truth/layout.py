@@ -1,0 +1,294 @@
+"""Where to lay a ball-arithmetic line and how fine: chosen in doubles. Nothing is proved from these numbers; a poor
+choice only makes the radius of the result larger.
+
+All tilts here are those of the add direction; `BallLine` reflects them for remove.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from service.privacy.composition.ground_truth.step import Nodes
+from service.privacy.errors import UnsupportedCombination
+from service.privacy.numerics.arrays import FloatArray
+
+LARGEST_PRODUCTS = 15_000_000
+"""Products of nodes of a line and nodes of the inner sums, over all parts: about 0.1 microseconds each at 250 bits."""
+LARGEST_POWERS = 600_000
+"""Powers e^{ikhL} kept at once: they bound memory (100 bytes each) and take about 0.3 microseconds each."""
+
+_FARTHEST = 60.0
+"""Beyond this y the planner only looks for the largest term."""
+_LARGEST_PLANNING_GRID = 50_000
+_SLACK = 14.0
+"""Nats of room for what the plan's estimates neglect."""
+_BLOCK_RATIO = 8.0
+_LARGEST_BLOCKS = 12
+_LARGEST_GROWTH = 150.0
+"""Nats by which the integrand of a majorant may exceed the one on the real line."""
+_ETA_FACTORS = np.array([0.3, 0.5, 0.65, 0.8, 0.95, 1.2, 1.6, 3.0, 10.0])
+
+
+@dataclass(frozen=True, slots=True)
+class PartPlan:
+    """Nodes of one part: of the line, of M at each alias tilt, and of the majorants (eta, nodes) at each height."""
+
+    line: Nodes
+    aliases: tuple[Nodes, ...]
+    majorants: tuple[tuple[float, Nodes], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LinePlan:
+    """A line Re z = tilt (add direction) with nodes z_k = tilt + i k step, 0 <= k < length, and what its bounds use."""
+
+    tilt: float
+    step: float
+    length: int
+    bits: int
+    alias_tilts: tuple[float, ...]
+    heights: tuple[float, ...]
+    parts: tuple[PartPlan, ...]
+
+
+class PartGuide:
+    """One sampled part in doubles."""
+
+    def __init__(self, sigma: float, rate: float, count: int) -> None:
+        self.sigma, self.rate, self.count = sigma, rate, count
+        self._step = min(0.25, 0.5 * sigma)
+        if 2 * _FARTHEST / self._step > _LARGEST_PLANNING_GRID:
+            raise out_of_reach("the noise of a sampled step is too small.")
+        self._y = np.arange(-_FARTHEST, _FARTHEST, self._step)
+        self._log_weight = -0.5 * self._y**2 + math.log(self._step / math.sqrt(2 * math.pi))
+        self._loss = self._losses(self._y)
+        exponent = self._y / sigma - 0.5 / sigma**2 + math.log(rate) - self._loss
+        self._share = np.exp(np.minimum(exponent, 0.0))
+        self._far = np.geomspace(_FARTHEST, 1e9, 400)
+        self._far_loss = self._losses(self._far)
+
+    def _losses(self, y: FloatArray) -> FloatArray:
+        v = y / self.sigma - 0.5 / self.sigma**2
+        near = np.log1p(self.rate * np.expm1(np.minimum(v, 600.0)))
+        return np.where(v > 600.0, v + math.log(self.rate), near)
+
+    def log_moments(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """ln M at real tilts, and the variance of L under the tilted laws."""
+        joint = tilts[:, None] * self._loss + self._log_weight
+        top = joint.max(axis=1)
+        weights = np.exp(joint - top[:, None])
+        total = weights.sum(axis=1)
+        mean = weights @ self._loss / total
+        variance = np.maximum(weights @ self._loss**2 / total - mean**2, 0.0)
+        far = (tilts[:, None] * self._far_loss - 0.5 * self._far**2).max(axis=1)
+        return np.logaddexp(top + np.log(total), far), variance
+
+    def log_majorant(self, tilt: float, height: float) -> tuple[float, float]:
+        """About the least ln(B_eta(height)/M(tilt)) over a few eta, and that eta."""
+        weights = np.exp(np.minimum(tilt * self._loss + self._log_weight, 600.0))
+        share = float(weights @ self._share / weights.sum())
+        widest = min(0.45 * math.pi * self.sigma, 16.0)
+        if tilt < 0:  # where |w|^tilt grows by _LARGEST_GROWTH at most
+            widest = min(widest, 2 * self.sigma * math.acos(math.exp(_LARGEST_GROWTH / tilt)))
+        eta = np.minimum(_ETA_FACTORS * height * share / self.sigma, widest)
+        half = (0.5 * eta / self.sigma)[:, None]
+        sine = np.sin(half) ** 2
+        r = self._share
+        argument = np.arctan2(r * np.sin(2 * half), 1 - 2 * r * sine)
+        modulus = 0.5 * np.log1p(np.maximum(-4 * r * (1 - r) * sine, -1 + 1e-15))
+        exponent = self._log_weight + tilt * (self._loss + modulus) - height * argument
+        top = exponent.max(axis=1)
+        value = top + np.log(np.exp(exponent - top[:, None]).sum(axis=1)) + 0.5 * eta**2
+        best = int(value.argmin())
+        return float(value[best] - self.log_moments(np.array([tilt]))[0][0]), float(eta[best])
+
+    def line_nodes(self, tilt: float, need: float, fineness: float, offset: float) -> tuple[Nodes, float]:
+        """Nodes for an error e^-need of M on a line, and the nats that cancel in the sum."""
+        tops = np.geomspace(0.01, min(0.97 * math.pi * self.sigma, _FARTHEST), 120)
+        growth = self._growth(tilt, tops)
+        step = 2 * math.pi * tops / (2 * need + growth)
+        best = int(step.argmax())
+        top = float(tops[best])
+        shift = top * need / (2 * need + float(growth[best]))
+        cancels = float(self._growth(tilt, np.array([shift]))[0])
+        return self._nodes(tilt, need + cancels, float(step[best]) * fineness, offset, shift, top), cancels
+
+    def real_nodes(self, tilt: float, need: float, shift: float = 0.0) -> Nodes:
+        """Nodes of a sum on the real line with relative error e^-need, for the integrand at Im y = shift."""
+        tops = np.geomspace(0.01, min(0.49 * math.pi * self.sigma, _FARTHEST), 120)
+        growth = self._growth(tilt, tops + shift)
+        step = 2 * math.pi * tops / (need + growth)
+        best = int(step.argmax())
+        room = need + float(self._growth(tilt, np.array([shift]))[0])
+        return self._nodes(tilt, room, float(step[best]), 0.0, 0.0, float(tops[best]))
+
+    def _growth(self, tilt: float, heights: FloatArray) -> FloatArray:
+        bent = np.log(np.cos(np.minimum(heights / (2 * self.sigma), 1.57)))
+        return 0.5 * heights**2 + min(tilt, 0.0) * bent
+
+    def _nodes(self, tilt: float, depth: float, step: float, offset: float, shift: float, top: float) -> Nodes:
+        """The nodes at which phi w^tilt exceeds e^-depth of its largest value."""
+        y = np.concatenate([np.linspace(-_FARTHEST, _FARTHEST, 2401), self._far])
+        exponent = tilt * self._losses(y) - 0.5 * y**2
+        kept = y[exponent > exponent.max() - depth - 3]
+        if kept[-1] > 1e8 or (kept[-1] - kept[0]) / step > LARGEST_POWERS:
+            raise out_of_reach("an inner sum would need too many nodes.")
+        spacing = 0.05 if kept[-1] < _FARTHEST else 0.05 * float(kept[-1])
+        first = math.floor((min(float(kept[0]), -2.0) - 0.05) / step) - 1
+        last = math.ceil((max(float(kept[-1]), 2.0) + spacing) / step) + 1
+        return Nodes(step, offset, first, last, shift, top)
+
+
+class LineGuide:
+    """A run in doubles: sampled parts and plain Gaussian steps of total mu^2."""
+
+    def __init__(self, parts: tuple[PartGuide, ...], gaussian_mu_squared: float) -> None:
+        self.parts, self._mu2 = parts, gaussian_mu_squared
+        self.deviation = math.sqrt(float(self.cumulants(np.array([0.5]))[1][0]))
+        if not 1e-100 < self.deviation < 1e6:
+            raise out_of_reach("its loss varies too little or too much.")
+        offsets = np.geomspace(min(0.01 / self.deviation, 0.05), 60.0 / min(self.deviation, 1.0), 150)
+        self._tilts = 0.5 + np.concatenate([-offsets[::-1], offsets])
+        self._values, self._variances = self.cumulants(self._tilts)
+
+    def cumulants(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """K and K'' at real tilts."""
+        value, variance = 0.5 * self._mu2 * (tilts * tilts - tilts), np.full_like(tilts, self._mu2)
+        for part in self.parts:
+            log_moment, part_variance = part.log_moments(tilts)
+            value, variance = value + part.count * log_moment, variance + part.count * part_variance
+        return value, variance
+
+    def log_majorant(self, tilt: float, height: float) -> float:
+        """About ln of the bound of |e^{K(tilt + it) - K(tilt)}| for t >= height."""
+        total = -0.5 * self._mu2 * height**2
+        return total + sum(part.count * min(part.log_majorant(tilt, height)[0], 0.0) for part in self.parts)
+
+    def best_tilt(self, threshold: float, need: float) -> float:
+        """The tilt of the table whose line is cheapest for S near a threshold: on its saddle point, or nearer the core.
+
+        `need`: nats by which errors lie below e^{-tilt threshold} at the saddle point.
+        """
+        excess = self._values - self._tilts * threshold
+        excess = excess - excess.min()
+        needs = np.maximum(need + excess, 1.0)
+        heights = np.sqrt(2 * needs) / np.sqrt(np.maximum(self._variances, 1e-300))
+        left, right = self._periods(self._tilts, self._values, needs, threshold, 0.0)
+        rough = np.where(excess < 400.0 + 2 * abs(need), heights * np.maximum(left, right), np.inf)
+        order = np.argsort(rough)[:40:8]
+        exact = [
+            self._height(float(self._tilts[i]), float(needs[i])) * max(float(left[i]), float(right[i])) for i in order
+        ]
+        return float(self._tilts[order[int(np.argmin(exact))]])
+
+    def excess(self, tilt: float, threshold: float) -> float:
+        """K(tilt) - tilt threshold."""
+        return float(self.cumulants(np.array([tilt]))[0][0]) - tilt * threshold
+
+    def chernoff_threshold(self, log_tail: float, *, upper: bool, reflected: bool) -> float:
+        """The threshold c at which Chernoff's bound of P0(S > c), or of P0(S <= c), is e^{log_tail}."""
+        slopes = np.gradient(self._values, self._tilts)
+        tilts, thresholds = (1 - self._tilts, -slopes) if reflected else (self._tilts, slopes)
+        distance = np.abs(self._values - tilts * thresholds - log_tail)
+        best = np.where(tilts > 0 if upper else tilts < 0, distance, np.inf).argmin()
+        return float(thresholds[best])
+
+    def tilted_deviation(self, tilt: float) -> float:
+        """Standard deviation of S at a tilt."""
+        return math.sqrt(float(self.cumulants(np.array([tilt]))[1][0]))
+
+    def _periods(
+        self, tilts: FloatArray, values: FloatArray, need: FloatArray, threshold: float, reach: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """The least periods T = 2 pi/h that bring the aliases on either side below e^-need, for each tilt."""
+        gap = self._tilts - tilts[:, None]
+        exponent = self._values - values[:, None] - gap * threshold + np.abs(gap) * reach + need[:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            period = np.maximum(exponent, 0.0) / np.abs(gap)
+        return (
+            np.where(gap < 0, period, np.inf).min(axis=1),
+            np.where(gap > 0, period, np.inf).min(axis=1),
+        )
+
+    def _height(self, tilt: float, need: float) -> float:
+        """The height at which the majorant falls below e^-need; infinite where a few doublings do not reach it."""
+        low = 0.5 * math.sqrt(2 * need) / max(self.tilted_deviation(tilt), 1e-150)
+        high = low
+        for _ in range(30):
+            high *= 1.5
+            if self.log_majorant(tilt, high) < -need:
+                break
+        else:
+            return math.inf
+        low = high / 1.5
+        for _ in range(5):
+            middle = math.sqrt(low * high)
+            low, high = (low, middle) if self.log_majorant(tilt, middle) < -need else (middle, high)
+        return high
+
+    def plan(self, tilt: float, threshold: float, reach: float, need: float, second: bool) -> LinePlan:
+        """A line at `tilt` for thresholds within `reach` of one, errors e^-need of e^{K(tilt) - tilt threshold}.
+
+        `second` lays the inner nodes elsewhere, so that two lines share no node. Raises UnsupportedCombination, before
+        anything is allocated, where the line would be too long.
+        """
+        need += _SLACK
+        values, _ = self.cumulants(np.array([tilt]))
+        left, right = self._periods(np.array([tilt]), values, np.array([need]), threshold, reach)
+        height = self._height(tilt, need)
+        step = 2 * math.pi / (max(float(left[0]), float(right[0])) * 1.02)
+        if not (math.isfinite(height) and step > 0 and height / step < LARGEST_PRODUCTS):
+            raise out_of_reach("its line would need too many nodes.")
+        length = math.ceil(height / step) + 2
+        fineness, offset = (0.93, 0.5) if second else (1.0, 0.0)
+        lines = [part.line_nodes(tilt, need + math.log(part.count), fineness, offset) for part in self.parts]
+        cancels = max((nats for _, nats in lines), default=0.0)
+        terms = (
+            length * max((part.count for part in self.parts), default=1) * max((len(n) for n, _ in lines), default=1)
+        )
+        bits = math.ceil((need + cancels + math.log(terms)) / math.log(2)) + 24
+        inner, columns = sum(len(nodes) for nodes, _ in lines), 2 * math.isqrt(length) + 2
+        if inner * length * max(bits / 250, 1.0) > LARGEST_PRODUCTS or inner * columns > LARGEST_POWERS:
+            raise out_of_reach("its line would need too many nodes.")
+        heights = self._block_heights(tilt, (length - 1) * step * (1 - 2.0**-50), need)
+        aliases = self._alias_tilts(tilt, float(values[0]), threshold, 2 * math.pi / step)
+        parts = tuple(
+            PartPlan(
+                nodes,
+                tuple(part.real_nodes(s, 12 + math.log(part.count)) for s in (tilt, *aliases)),
+                tuple(self._majorant_nodes(part, tilt, t) for t in heights),
+            )
+            for part, (nodes, _) in zip(self.parts, lines, strict=True)
+        )
+        return LinePlan(tilt, step, length, bits, aliases, heights, parts)
+
+    def _block_heights(self, tilt: float, first: float, need: float) -> tuple[float, ...]:
+        heights = [first]
+        while len(heights) < _LARGEST_BLOCKS and self.log_majorant(tilt, heights[-1]) > -2 * need - 20:
+            heights.append(heights[-1] * _BLOCK_RATIO)
+        return (*heights, heights[-1] * _BLOCK_RATIO)
+
+    def _majorant_nodes(self, part: PartGuide, tilt: float, height: float) -> tuple[float, Nodes]:
+        value, eta = part.log_majorant(tilt, height)
+        return eta, part.real_nodes(tilt, 12 + math.log(part.count) + min(max(-value, 0.0), 200.0), eta)
+
+    def _alias_tilts(self, tilt: float, value: float, threshold: float, period: float) -> tuple[float, ...]:
+        """The best tilt of the table on either side for the Chernoff bound of the aliases, and some beside it."""
+        gap = self._tilts - tilt
+        exponent = self._values - value - gap * threshold - np.abs(gap) * period
+        chosen: list[float] = []
+        for side in (gap < 0, gap > 0):
+            places = np.flatnonzero(side)
+            best = int(exponent[places].argmin())
+            chosen += [float(self._tilts[i]) for i in places[max(best - 2, 0) : best + 3 : 2]]
+        return tuple(chosen)
+
+
+def out_of_reach(reason: str) -> UnsupportedCombination:
+    """The refusal of a run or of one of its readings."""
+    return UnsupportedCombination(
+        "method", "ground_truth for this run", reason, ("auto", "contour", "discretised", "saddlepoint")
+    )

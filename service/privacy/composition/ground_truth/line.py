@@ -1,0 +1,168 @@
+"""Thresholds of the loss S of a run by one line integral in ball arithmetic: every error is a proved radius.
+
+    P0(S > c) = (1/2 pi i) int e^{K(z) - z c} dz/z,        P1(S > c) = (1/2 pi i) int e^{K(z) - (z - 1) c} dz/(z - 1)
+
+on Re z = theta, with 1 less where theta lies left of the pole. The trapezoid sum of step h is, T = 2 pi/h,
+sum_m e^{theta m T} I(c + mT) (Poisson): the terms m != 0 are moved to a tilt s, where Chernoff bounds their sum by
+e^{K(s) - s c}/(e^{|s - theta| T} - 1), and the poles passed are known numbers. The nodes beyond the last one, at height
+t, are bounded by int_t^inf |F| du/u, F replaced by a majorant that falls (`step.py`) in blocks [t, 8t].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from flint import acb, acb_mat, arb, ctx
+
+from service.privacy.composition.ground_truth.layout import LineGuide, LinePlan, PartGuide
+from service.privacy.composition.ground_truth.step import ExactStep, SampledGaussianBalls, turn_powers
+from service.privacy.numerics.balls import GUARD_BITS, ball, log_doubles, within
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """The test S > c: its false positive rate, power and type II error, as balls, and about the density of S under H0.
+
+    `missed` is one minus the power; closed forms have its own digits, so that a small one needs no more precision.
+    """
+
+    false_positive_rate: arb
+    power: arb
+    missed: arb
+    density: arb
+
+
+@dataclass(frozen=True)
+class GroundTruthRun:
+    """Gaussian steps of total mu^2 and sampled Gaussian steps, all exact."""
+
+    gaussian_mu_squared: Fraction
+    steps: tuple[ExactStep, ...]
+
+    def guide(self) -> LineGuide:
+        """The run in doubles."""
+        parts = tuple(PartGuide(float(s.noise_multiplier), float(s.sample_rate), s.count) for s in self.steps)
+        return LineGuide(parts, float(self.gaussian_mu_squared))
+
+
+class BallLine:
+    """One line of a run; `reflected` reads it for the remove direction, whose transform is K(1 - z)."""
+
+    def __init__(self, run: GroundTruthRun, plan: LinePlan, *, reflected: bool) -> None:
+        self._run, self._plan, self._reflected = run, plan, reflected
+        self.bits = plan.bits
+        self._parts = [SampledGaussianBalls(step) for step in run.steps]
+        with ctx.workprec(plan.bits):
+            self._tilt = 1 - ball(plan.tilt) if reflected else ball(plan.tilt)
+            self._sum_up(self._values())
+        with ctx.workprec(GUARD_BITS):
+            moments = [
+                [part.moment(s, nodes) for part, nodes in zip(self._parts, parts, strict=True)]
+                for s, *parts in zip((plan.tilt, *plan.alias_tilts), *(p.aliases for p in plan.parts), strict=True)
+            ]
+            self._truncation = self._truncated(moments[0])
+            self._log_bounds = [
+                (1 - ball(s) if reflected else ball(s), self._log_product(ball(s), found))
+                for s, found in zip(plan.alias_tilts, moments[1:], strict=True)
+            ]
+
+    def _log_product(self, s: arb, moments: list[arb]) -> arb:
+        """K(s) from the moments of the parts."""
+        mu2 = ball(self._run.gaussian_mu_squared)
+        total = mu2 * (s * s - s) / 2
+        for part, moment in zip(self._parts, moments, strict=True):
+            total += part.count * moment.log()
+        return total
+
+    def _values(self) -> list[acb]:
+        """e^{K(z_k)} at the nodes."""
+        plan, mu2 = self._plan, ball(self._run.gaussian_mu_squared)
+        values: list[acb] = []
+        for k in range(plan.length):
+            z = acb(ball(plan.tilt), k * ball(plan.step))
+            values.append((mu2 * (z * z - z) / 2).exp())
+        for part, nodes in zip(self._parts, plan.parts, strict=True):
+            moments = part.line(plan.tilt, plan.step, plan.length, nodes.line)
+            values = [value * moment**part.count for value, moment in zip(values, moments, strict=True)]
+        return [value.conjugate() for value in values] if self._reflected else values
+
+    def _sum_up(self, values: list[acb]) -> None:
+        """Coefficients of the powers of e^{-i step c} in the sums of both integrals and of the density."""
+        step = ball(self._plan.step)
+        scaled = [value * (step / arb.pi()) for value in values]
+        scaled[0] /= 2
+        nodes = [acb(self._tilt, k * step) for k in range(len(values))]
+        null = [value / z for value, z in zip(scaled, nodes, strict=True)]
+        alternative = [value / (z - 1) for value, z in zip(scaled, nodes, strict=True)]
+        self._coefficients = acb_mat(3, len(values), null + alternative + scaled)
+
+    def _truncated(self, moments: list[arb]) -> arb:
+        """Bound of the sum over the nodes left out, without its factor e^{-theta c}."""
+        plan, mu2 = self._plan, ball(self._run.gaussian_mu_squared)
+        tilt = ball(plan.tilt)
+        heights = [ball(t) for t in plan.heights]
+        logs: list[arb] = []
+        for i, t in enumerate(heights):
+            total = mu2 * (tilt * tilt - tilt - t * t) / 2
+            for part, nodes, moment in zip(self._parts, plan.parts, moments, strict=True):
+                eta, grid = nodes.majorants[i]
+                total += part.count * part.majorant(plan.tilt, plan.heights[i], eta, grid, moment).log()
+            logs.append(total)
+        blocks = arb(0)
+        for i in range(len(heights) - 1):
+            blocks += logs[i].exp() * (heights[i + 1] / heights[i]).log()
+        return (blocks + self._closing(logs[-1], moments)) / arb.pi()
+
+    def _closing(self, log_last: arb, moments: list[arb]) -> arb:
+        """Bound of the integral beyond the last height: a Gaussian part closes it, or one of the sampled steps."""
+        height = ball(self._plan.heights[-1])
+        mu2 = ball(self._run.gaussian_mu_squared)
+        if mu2 > 0:  # int_t^inf e^{-mu^2 (u^2 - t^2)/2} du/u <= 1/(mu t)^2
+            return log_last.exp() / (mu2 * height * height)
+        best = arb.pos_inf()
+        for part, nodes, moment in zip(self._parts, self._plan.parts, moments, strict=True):
+            eta, grid = nodes.majorants[-1]
+            own = part.majorant(self._plan.tilt, self._plan.heights[-1], eta, grid, moment).log()
+            constant = part.log_integral_constant(self._plan.tilt, moment)
+            best = best.min((log_last - own + constant).exp() / height.sqrt())
+        return best
+
+    def at(self, threshold: arb) -> Threshold:
+        """The test S > c for a threshold c (an exact ball)."""
+        with ctx.workprec(self.bits):
+            turns = turn_powers(acb(0, -ball(self._plan.step) * threshold).exp(), self._plan.length)
+            sums = self._coefficients * acb_mat(len(turns), 1, turns)
+            scale = (-self._tilt * threshold).exp()
+            lift = threshold.exp()
+            aliases, known_null, known_alternative = self._aliases(threshold)
+            error = scale * (self._truncation + aliases)
+            null = within(sums[0, 0].real * scale - known_null, error)
+            alternative = within(sums[1, 0].real * scale * lift - known_alternative, error * lift)
+            power = alternative + 1 if self._tilt < 1 else alternative
+            missed = -alternative if self._tilt < 1 else 1 - alternative
+            return Threshold(null + 1 if self._tilt < 0 else null, power, missed, (sums[2, 0].real * scale).mid())
+
+    def _aliases(self, threshold: arb) -> tuple[arb, arb, arb]:
+        """Bound of the aliases, without its factor e^{-theta c}, and the pole terms among them of both integrals."""
+        period = 2 * arb.pi() / ball(self._plan.step)
+        total, known = arb(0), [arb(0), arb(0)]
+        for side in (1, -1):
+            bounds = [
+                (self._chernoff(s, log_moment, threshold, period), s)
+                for s, log_moment in self._log_bounds
+                if side * (s - self._tilt) > 0
+            ]
+            if not bounds:
+                return arb.pos_inf(), known[0], known[1]
+            bound, tilt = min(bounds, key=lambda pair: log_doubles(pair[0])[1])
+            total += bound
+            for pole in (0, 1):
+                gap = side * (pole - self._tilt)
+                if gap > 0 and side * (tilt - pole) > 0:
+                    known[pole] -= side / (gap * period).expm1()
+        return total, known[0], known[1]
+
+    def _chernoff(self, s: arb, log_moment: arb, threshold: arb, period: arb) -> arb:
+        gap = s - self._tilt
+        return ((log_moment - gap * threshold).exp() / (abs(gap) * period).expm1()).upper()

@@ -1,0 +1,101 @@
+"""Readings of a curve from balls of its thresholds, proved from both sides.
+
+With alpha(c - m) >= alpha >= alpha(c + m) proved, the slope of the power between alpha and alpha(c) lies in
+[e^{c-m}, e^{c+m}], so that power(alpha) = power(c) + e^{[c-m, c+m]} (alpha - alpha(c)). No error of c enters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+from flint import arb, ctx
+
+from service.privacy.composition.ground_truth.line import Threshold
+from service.privacy.composition.ground_truth.sources import ThresholdSource
+from service.privacy.numerics.balls import ball
+
+_NEWTON_STEPS = 80
+_LARGEST_STEP = 4
+"""Largest step of Newton's method, over tail/density: about that many e-folds of the tail."""
+_MARGINS = (3, 100, 10**5, 10**9)
+"""A root is proved from thresholds this many times its uncertainty to either side, tried in turn."""
+
+Balls = tuple[arb, ...]
+"""What a reading consists of, the number asked for first; of a point: power, threshold, type II error."""
+
+Reading = tuple[Balls | None, float]
+"""What was proved, if anything was, and the threshold at which the search ended."""
+
+_Residual = Callable[[arb, Threshold], tuple[arb, arb, arb]]
+"""(threshold, its test) -> a value that falls with the threshold, its goal, and its slope without the sign."""
+
+
+def read_point(source: ThresholdSource, false_positive_rate: Fraction, guess: float) -> Reading:
+    """Power and threshold of the best test at a rate in (0, 1), searched from a threshold on."""
+    with ctx.workprec(source.bits):
+        rate, upper = ball(false_positive_rate), false_positive_rate < 0.5
+
+        def residual(_: arb, test: Threshold) -> tuple[arb, arb, arb]:
+            tail = test.false_positive_rate
+            return (tail, rate, test.density) if upper else (1 - tail, 1 - rate, -test.density)
+
+        c = _newton(source, arb(guess), residual)
+        found = source.at(c)
+        for margin in _margins(found.false_positive_rate, found.density, c, source.bits):
+            left, right = (c - margin).mid(), (c + margin).mid()
+            if source.at(left).false_positive_rate >= rate and source.at(right).false_positive_rate <= rate:
+                between = left.union(right)
+                moved = between.exp() * (rate - found.false_positive_rate)
+                return (found.power + moved, between, found.missed - moved), float(c)
+        return None, float(c)
+
+
+def read_profile(source: ThresholdSource, epsilon: arb) -> arb:
+    """delta(eps) = power(eps) - e^eps alpha(eps)."""
+    with ctx.workprec(source.bits):
+        test = source.at(epsilon)
+        return test.power - epsilon.exp() * test.false_positive_rate
+
+
+def read_epsilon(source: ThresholdSource, level: Fraction, guess: float) -> Reading:
+    """The root of delta(eps) = delta, searched from `guess` on; its ball may reach below 0."""
+    with ctx.workprec(source.bits):
+        delta = ball(level)
+
+        def residual(threshold: arb, test: Threshold) -> tuple[arb, arb, arb]:
+            slope = threshold.exp() * test.false_positive_rate  # d delta/d eps = -e^eps alpha(eps)
+            return test.power - slope, delta, slope
+
+        root = _newton(source, arb(guess), residual)
+        value, _, slope = residual(root, source.at(root))
+        for margin in _margins(value, slope, root, source.bits):
+            left, right = (root - margin).mid(), (root + margin).mid()
+            if read_profile(source, left) >= delta and read_profile(source, right) <= delta:
+                return (left.union(right),), float(root)
+        return None, float(root)
+
+
+def _margins(value: arb, slope: arb, root: arb, bits: int) -> list[arb]:
+    """Distances at which the root should be proved, from the radius of the value, smallest first."""
+    spread = value.rad() / abs(slope).mid() + (abs(root) + 1) * arb(2) ** (8 - bits)
+    return [spread.mid() * factor for factor in _MARGINS] if spread.is_finite() else []
+
+
+def _newton(source: ThresholdSource, start: arb, residual: _Residual) -> arb:
+    """The root of ln value = ln goal, or where the reach of the source ends on the way; nothing rests on it."""
+    c, settled = start, False
+    for _ in range(_NEWTON_STEPS):
+        value, goal, slope = residual(c, source.at(c))
+        scale = (value / slope).mid()
+        step = ((value / goal).log() * scale).mid()
+        if not step.is_finite():
+            break
+        largest = _LARGEST_STEP * abs(scale)
+        c = (c + (step if abs(step) < largest else largest if step > 0 else -largest)).mid()
+        # Inside the radius of the value nothing is left to find; the step into it is taken, and one more.
+        if (value - goal).contains(0):
+            if settled:
+                break
+            settled = True
+    return c

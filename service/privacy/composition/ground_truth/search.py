@@ -1,0 +1,168 @@
+"""Readings with the digits asked for: where to look comes from a curve in doubles, what is found is proved in balls."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import final
+
+import numpy as np
+from flint import arb, ctx
+
+from service.privacy.composition.ground_truth.layout import out_of_reach
+from service.privacy.composition.ground_truth.readings import Balls, Reading, read_epsilon, read_point, read_profile
+from service.privacy.composition.ground_truth.sources import Sources, ThresholdSource
+from service.privacy.enclosure import Bounds
+from service.privacy.errors import NumericalFailure, UnsupportedCombination
+from service.privacy.numerics.balls import ball
+from service.privacy.trade_off.abstract import AbstractTradeOff
+
+_ATTEMPTS = 4
+_LN_2, _LN_10 = math.log(2), math.log(10)
+_LARGEST_MEMORY = 512
+_GOOD_WIDTH = 1e-6
+"""A wider enclosure of a threshold says little about where in it the threshold lies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Balls of one reading, to be used at this precision."""
+
+    balls: Balls
+    bits: int
+
+
+@final
+class GroundTruthSearch:
+    """Readings of one direction of a run to `digits` significant digits; the last few hundred are kept."""
+
+    def __init__(self, sources: Sources, guide: AbstractTradeOff, digits: int) -> None:
+        """`guide`: the same curve in doubles; nothing that is returned rests on it."""
+        self._sources, self._guide, self.digits = sources, guide, digits
+        self._points: dict[Fraction, Found] = {}
+
+    def point(self, rate: Fraction) -> Found:
+        """Power and threshold at a false positive rate in (0, 1); relative to power and to type II error alike."""
+        found = self._points.get(rate)
+        if found is None:
+            if len(self._points) >= _LARGEST_MEMORY:
+                self._points.pop(next(iter(self._points)))
+            found = self._points[rate] = self._search_point(rate)
+        return found
+
+    def _search_point(self, rate: Fraction) -> Found:
+        points = self._guide.points(np.array([float(rate)]))
+        low, high = float(points.log_slope.lower[0]), float(points.log_slope.upper[0])
+        log_value = min(_about(points.power), _about(points.type_two_error))
+        good = high - low < _GOOD_WIDTH * max(1.0, abs(low))
+        guess = 0.5 * (low + high) if good else self._sources.guess(float(rate))
+        if not math.isfinite(guess):
+            raise out_of_reach("no threshold is known near this rate.")
+        return self._search(guess, log_value, lambda source, near: read_point(source, rate, near), True)
+
+    def delta(self, epsilon: Fraction) -> Found:
+        """delta(eps) at a finite eps."""
+        log_value = _about(self._guide.profile(np.array([float(epsilon)])))
+
+        def read(source: ThresholdSource, start: float) -> Reading:
+            with ctx.workprec(source.bits):
+                return (read_profile(source, ball(epsilon)),), start
+
+        return self._search(float(epsilon), log_value, read, False)
+
+    def epsilon(self, level: Fraction) -> Found:
+        """The smallest eps >= 0 with delta(eps) <= level, for levels in (0, 1)."""
+        near = self._guide.epsilon(float(level))
+        if near.lower <= 0:
+            at_zero = self.delta(Fraction(0))
+            with ctx.workprec(at_zero.bits):
+                if at_zero.balls[0] <= ball(level):
+                    return Found((arb(0),), at_zero.bits)
+        guess = 0.5 * (near.lower + near.upper)
+        if not math.isfinite(guess):
+            raise out_of_reach("no threshold is known near this delta.")
+        log_value = math.log(level)
+        return self._search(guess, log_value, lambda source, start: read_epsilon(source, level, start), False)
+
+    def _search(
+        self,
+        guess: float,
+        log_value: float,
+        read: Callable[[ThresholdSource, float], Reading],
+        complement: bool,
+    ) -> Found:
+        """Read on every source, intersect, and lay out anew for what was learned until the digits are reached.
+
+        Returns the best reading where a few attempts do not reach them; raises UnsupportedCombination where none is
+        proved at all.
+        """
+        nats, best = (self.digits + 2) * _LN_10 + 5, None
+        for _ in range(_ATTEMPTS):
+            try:
+                sources = self._sources.near(guess, log_value, nats)
+            except UnsupportedCombination:
+                if best is None:
+                    raise
+                return best
+            readings = [(read(source, guess), source.bits) for source in sources]
+            known = [best] if best is not None else []
+            known += [Found(balls, bits) for (balls, _), bits in readings if balls is not None]
+            if known:
+                best = _meet(known)
+                missing = self._missing_nats(best, complement)
+                if missing <= 0:
+                    return best
+                guess, log_value = _learned(best, guess, log_value, complement)
+                nats += missing + 5
+            elif readings[0][0][1] == guess:
+                break
+            else:
+                guess = readings[0][0][1]
+                nats += 10
+        if best is None:
+            raise out_of_reach("no threshold could be proved.")
+        return best
+
+    def _missing_nats(self, found: Found, complement: bool) -> float:
+        with ctx.workprec(found.bits):
+            wanted = found.balls[0::2] if complement else found.balls[:1]
+            # A ball that reaches 0 has no digits at all: what is missing is unknown, and the precision is doubled.
+            accuracy = max(min(value.rel_accuracy_bits() for value in wanted), -found.bits)
+        return (self.digits + 1) * _LN_10 - accuracy * _LN_2
+
+
+def _meet(known: list[Found]) -> Found:
+    """The intersection of enclosures; raises NumericalFailure where there is none."""
+    bits = max(found.bits for found in known)
+    with ctx.workprec(bits):
+        balls = known[0].balls
+        for other in known[1:]:
+            try:
+                balls = tuple(a.intersection(b) for a, b in zip(balls, other.balls, strict=True))
+            except ValueError as error:
+                raise NumericalFailure("the enclosures of two lines do not meet") from error
+    return Found(balls, bits)
+
+
+def _learned(found: Found, guess: float, log_value: float, complement: bool) -> tuple[float, float]:
+    """Where to look next: at the threshold found, and the size of the value found."""
+    with ctx.workprec(found.bits):
+        value = found.balls[0].mid()
+        if complement:
+            guess, value = float(found.balls[1].mid()), value.min(found.balls[2].mid())
+        elif len(found.balls) > 1:
+            return float(found.balls[0].mid()), log_value
+        log = value.log()
+        return guess, float(log) if value > 0 and log.is_finite() else log_value - 10
+
+
+def _about(bounds: Bounds) -> float:
+    """About the logarithm of a probability: between its ends, or some way below the upper one."""
+    low, high = (
+        (math.log(bounds.lower[0]) if bounds.lower[0] > 0 else -math.inf, math.log(max(bounds.upper[0], 5e-324)))
+        if bounds.log_lower is None or bounds.log_upper is None
+        else (float(bounds.log_lower[0]), float(bounds.log_upper[0]))
+    )
+    return 0.5 * (low + high) if math.isfinite(low) else max(high, -1e5) - 10

@@ -1,0 +1,239 @@
+"""The `discretised` engine: certified curves of any steps that have curves of their own, on a lattice of losses.
+
+For steps with atoms (Laplace, pure and approximate DP), with bounded losses, of mixed kinds, or so few and rare that
+the `contour` engine is wide. `law.py` brackets a step between two laws on a lattice, `windows.py` composes
+them at a tilt, `beside.py` adds steps of two losses, whose losses stay between the nodes, `readings.py`
+says what they prove, `search.py` chooses lattices and tilts.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from service.privacy.composition.lattice.beside import Beside, few
+from service.privacy.composition.lattice.readings import (
+    read_lattice_points,
+    read_lattice_profile,
+    solve_lattice_profile,
+)
+from service.privacy.composition.lattice.runs import LatticeStep
+from service.privacy.composition.lattice.search import CUT_DIGITS, LatticeSearch, cut_digits
+from service.privacy.composition.lattice.sums import LatticePair
+from service.privacy.composition.options import EngineOptions
+from service.privacy.composition.readings import Readings, nothing_known
+from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.mechanisms.abstract import Steps, TwoPointPart
+from service.privacy.numerics.arrays import FloatArray, IndexArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.enclosed.logs import log_down, log_ends, log_up
+from service.privacy.trade_off.pair import TradeOffPair
+from service.privacy.trade_off.shifted.gaussian import gaussian_curve
+
+SOURCE = "Zhu, Dong, Wang 2022, Theorem 10 (composition of dominating pairs); Doroshenko et al. 2022 (connect the dots)"
+
+_SLOPE_STEP = 1e-3
+"""Relative distance of the rates between which slopes are enclosed."""
+
+_ROUGH = 0.1
+"""Relative width of a first look at a profile, which mostly tells on which side of a number it is."""
+
+_LAST_RATE = math.nextafter(1.0, 0.0)
+
+
+def discretised_pair(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
+    """The curves of any composition of steps with curves of their own. Raises UnsupportedCombination for steps that
+    have none under this relation.
+    """
+    parts: list[LatticeStep] = []
+    for step, count in steps:
+        curves = step.curves(sensitivity)
+        if curves.add.singular_power.lower >= 1:
+            return TradeOffPair(curves.add, curves.remove, SOURCE, ("discretised: one step reveals everything.",))
+        if curves.add.largest_log_ratio.upper > 0 or curves.add.singular_power.upper > 0:
+            two_point = part if isinstance(part := step.part(sensitivity), TwoPointPart) else None
+            parts.append(LatticeStep(curves.add, curves.remove, step.loss_atoms(sensitivity), count, two_point))
+    if not parts:
+        nothing = gaussian_curve(Enclosure.point(0.0))
+        return TradeOffPair(nothing, nothing, SOURCE, ("discretised: no step reveals anything.",))
+    run = tuple(parts)
+    reason = "discretised: losses of all steps on a lattice, rounded to either side, composed by Fourier transforms."
+    add = DiscretisedTradeOff(run, options.relative_tolerance, mirrored=False)
+    return TradeOffPair(add, add.reversed(), SOURCE, (reason,))
+
+
+class DiscretisedTradeOff(AbstractTradeOff):
+    """One direction of a composition. Relative width about N/(4 c^2) with c cells in a standard deviation of the
+    loss.
+    """
+
+    evidence = Evidence.CERTIFIED
+    method = "discretised"
+
+    def __init__(self, steps: tuple[LatticeStep, ...], tolerance: float, *, mirrored: bool) -> None:
+        self._steps, self._tolerance, self._mirrored = steps, tolerance, mirrored
+        known = [(part.two_point, part.count) for part in steps if part.two_point is not None]
+        # Some step is always on nodes.
+        aside = few(known) if len(known) < len(steps) else []
+        on_nodes = tuple(part for part in steps if (part.two_point, part.count) not in aside)
+        self._lattices = LatticeSearch(on_nodes, Beside.of(aside), mirrored=mirrored)
+
+    @property
+    def largest_log_ratio(self) -> Enclosure:
+        """Sum of the steps' largest ratios."""
+        return self._total([(part.remove if self._mirrored else part.add).largest_log_ratio for part in self._steps])
+
+    @property
+    def smallest_log_ratio(self) -> Enclosure:
+        """Sum of the steps' smallest ratios."""
+        return self._total([(part.remove if self._mirrored else part.add).smallest_log_ratio for part in self._steps])
+
+    def _total(self, ratios: list[Enclosure]) -> Enclosure:
+        counts = [part.count for part in self._steps]
+        lower = math.fsum(count * ratio.lower for count, ratio in zip(counts, ratios, strict=True))
+        upper = math.fsum(count * ratio.upper for count, ratio in zip(counts, ratios, strict=True))
+        slack = 4 * UNIT_ROUNDOFF
+        lower = lower - slack * abs(lower) if math.isfinite(lower) else lower
+        upper = upper + slack * abs(upper) if math.isfinite(upper) else upper
+        return Enclosure(lower, upper, Evidence.CERTIFIED)
+
+    @property
+    def singular_power(self) -> Enclosure:
+        """1 - prod (1 - q)^N over the steps' singular masses q."""
+        masses = [(part.remove if self._mirrored else part.add).singular_power for part in self._steps]
+        ends: list[float] = []
+        for end in ("lower", "upper"):
+            logs = [(getattr(mass, end), part.count) for mass, part in zip(masses, self._steps, strict=True)]
+            total = math.fsum(count * (math.log1p(-mass) if mass < 1 else -math.inf) for mass, count in logs)
+            ends.append(-math.expm1(total))
+        slack = 16 * UNIT_ROUNDOFF
+        return Enclosure(ends[0] * (1 - slack), min(ends[1] * (1 + slack), 1.0), Evidence.CERTIFIED)
+
+    @property
+    def global_gdp_mu(self) -> Enclosure | None:
+        """Not known."""
+        return None
+
+    def reversed(self) -> DiscretisedTradeOff:
+        """The other direction of the same steps."""
+        return DiscretisedTradeOff(self._steps, self._tolerance, mirrored=not self._mirrored)
+
+    @np.errstate(all="ignore")
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        n, shift = len(alpha), np.minimum(_SLOPE_STEP, 0.5 * (1 - alpha) / alpha)
+        # Next to 1 there may be no rate to the right: a slope between equal rates is unknown.
+        rates = np.concatenate([alpha, alpha * (1 - shift), np.minimum(alpha * (1 + shift), _LAST_RATE)])
+        read = self._read_points(rates)
+        slope = _slopes(read, rates)
+        known = Readings(read.lower[:, :n], read.upper[:, :n])
+        power = Bounds.from_logs(known.lower[0], known.upper[0])
+        return CurvePoints(Bounds.from_logs(known.lower[1], known.upper[1]), power, slope)
+
+    def _read_points(self, alpha: FloatArray) -> Readings:
+        known = nothing_known(len(alpha))
+        for part in self._steps:  # forgetting all other steps makes no attack stronger
+            alone = (part.remove if self._mirrored else part.add).points(alpha)
+            known.lower[0] = np.maximum(known.lower[0], log_ends(alone.power)[0])
+            known.upper[1] = np.minimum(known.upper[1], log_ends(alone.type_two_error)[1])
+        # Nor does it to look for the singular mass only: power q + (1 - q) alpha.
+        least, slack = self.singular_power.lower, 8 * UNIT_ROUNDOFF
+        known.lower[0] = np.maximum(known.lower[0], log_down((least + (1 - least) * alpha) * (1 - slack)))
+        known.upper[1] = np.minimum(known.upper[1], log_up(np.minimum((1 - least) * (1 - alpha) * (1 + slack), 1.0)))
+        digits = np.array([cut_digits(min(rate, 1 - rate)) for rate in alpha])
+        for cut in sorted(set(digits)):
+            places = np.flatnonzero(digits == cut)
+            ladder = self._lattices.ladder(cut)
+            if ladder is not None:
+                rungs = ladder.for_tails(alpha[places])
+                self._lattices.read(
+                    cut,
+                    rungs,
+                    places,
+                    known,
+                    lambda pair, at: read_lattice_points(pair, alpha[at]),
+                    tolerance=self._tolerance,
+                )
+        return known
+
+    @np.errstate(all="ignore")
+    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+        return self._profile_within(epsilon, self._tolerance)
+
+    def _profile_within(self, epsilon: FloatArray, tolerance: float) -> Bounds:
+        """The profile, to about this relative width."""
+        beyond = epsilon >= self.largest_log_ratio.upper
+        singular = self.singular_power
+        log_singular, top = log_down(np.array([singular.lower])), log_up(np.array([singular.upper]))
+        known = Readings(np.full((1, len(epsilon)), log_singular[0]), np.where(beyond, top[0], 0.0)[None])
+        for part in self._steps:
+            alone = (part.remove if self._mirrored else part.add).profile(epsilon)
+            known.lower[0] = np.minimum(np.maximum(known.lower[0], log_ends(alone)[0]), known.upper[0])
+        places = np.flatnonzero(~beyond)
+        for cut in CUT_DIGITS:
+            ladder = self._lattices.ladder(cut)
+            if ladder is None or len(places) == 0:
+                continue
+            rungs = ladder.for_thresholds(epsilon[places])
+            deep = np.array([rung.log_profile > (11 - cut) * math.log(10) for rung in rungs])
+            deep = (deep & ladder.reaches(epsilon[places])) | (cut == CUT_DIGITS[-1])
+            chosen = [rung for rung, is_deep in zip(rungs, deep, strict=True) if is_deep]
+            self._lattices.read(
+                cut,
+                chosen,
+                places[deep],
+                known,
+                lambda pair, at: read_lattice_profile(pair, epsilon[at]),
+                tolerance=tolerance,
+            )
+            places = places[~deep]
+        return Bounds.from_logs(known.lower[0], known.upper[0])
+
+    @np.errstate(all="ignore")
+    def _epsilon_formula(self, delta: float) -> Enclosure:
+        for tolerance in (_ROUGH, self._tolerance):
+            at_zero = self._profile_within(np.zeros(1), tolerance).at(0, self.evidence)
+            if at_zero.upper <= delta:
+                return Enclosure(0.0, 0.0, self.evidence)
+            if at_zero.lower > delta:
+                break
+        alone = [(part.remove if self._mirrored else part.add).epsilon(delta).lower for part in self._steps]
+        top = self.largest_log_ratio.upper
+        known = Readings(np.array([[min(max(alone), top)]]), np.full((1, 1), top))
+        ladder = self._lattices.ladder(cut_digits(delta))
+        if ladder is not None:
+            rung = ladder.for_profile(delta)
+
+            def solved(pair: LatticePair, _: IndexArray) -> Readings:
+                low, high = solve_lattice_profile(pair, math.log(delta))
+                return Readings(np.array([[max(low, 0.0)]]), np.array([[max(high, 0.0)]]))
+
+            self._lattices.read(
+                cut_digits(delta), [rung], np.array([0]), known, solved, tolerance=self._tolerance, linear=True
+            )
+        return Enclosure(float(known.lower[0, 0]), float(known.upper[0, 0]), self.evidence)
+
+
+def _slopes(read: Readings, alpha: FloatArray) -> Bounds:
+    """ln of the slope at the first third of the rates; the others are their neighbours to the left and to the right.
+
+    A concave curve is less steep than its chord to the left and steeper than the one to the right; power and type II
+    error give the same differences, the smaller of them with more digits.
+    """
+    here, left, right = (slice(k * len(alpha) // 3, (k + 1) * len(alpha) // 3) for k in range(3))
+    lower, upper = np.exp(read.lower[:2]), np.exp(read.upper[:2])
+    slack = 2 * FUNCTION_ERROR + 8 * UNIT_ROUNDOFF
+    steepest = np.fmin(
+        upper[0, here] - lower[0, left] + slack * upper[0, here],
+        upper[1, left] - lower[1, here] + slack * upper[1, left],
+    )
+    flattest = np.fmax(
+        lower[0, right] - upper[0, here] - slack * upper[0, right],
+        lower[1, here] - upper[1, right] - slack * upper[1, here],
+    )
+    # Differences of neighbouring rates are exact.
+    high = np.log(np.maximum(steepest, 0.0) / (alpha[here] - alpha[left]))
+    low = np.log(np.maximum(flattest, 0.0) / (alpha[right] - alpha[here]))
+    high, low = high + slack * (1 + np.abs(high)), low - slack * (1 + np.abs(low))
+    return Bounds(np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high))

@@ -1,0 +1,300 @@
+"""Two laws on a lattice of losses that bracket one step: `upper` is easier for the attacker, `lower` harder.
+
+X = dH1/dH0 under H0. With D(x) = E(X - x)_+ (the profile), G(x) = E(x - X)_+ and H(x) = E min(X, x) the composition of
+two independent steps is a mixture with positive weights, D_12(x) = E0[X_2 D_1(x/X_2)], and the same for G and H:
+bounds of one step's D, G or H carry over to any number of steps, factors included. Both laws are polygons of the
+profile on the nodes x_k = e^{kh}, built from nothing but its values there:
+
+- `upper` connects the dots (Doroshenko et al. 2022): chords lie above a convex function.
+- `lower` connects lowered dots. In a cell the profile lies above the extensions of its neighbours' chords, hence at
+  most gap = dx P_k P_{k+1}/(P_k + P_{k+1}) below the chord (P: masses of `upper`); every dot is lowered by the larger
+  gap of its two cells, and the convex minorant is taken. Atoms are taken out before and moved to a node; where one is
+  meant to lie on a node, but may be off it by roundings d, X' <= X e^d gives D'(x) <= e^d D(x e^-d), and X' >= X e^-d
+  gives G'(x) <= e^-d G(x e^d): a factor, and a shift of the threshold (`shift`), which composition adds up.
+
+Nothing rests on how the masses were computed: sums over the finished laws are compared with the profile at every node,
+and for `lower` at the kink of the extensions in every cell. What is missing is a factor (`slack_...`) of the law.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from service.privacy.composition.lattice.nodes import Atoms, Lattice, MovedAtoms, Nodes, log_of_rest, read_nodes
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.numerics.running_sums import running_sum_error, running_sums
+from service.privacy.trade_off.abstract import AbstractTradeOff
+
+LARGEST_LOSS = 600.0
+"""Nats: losses beyond are out of the range of e^L."""
+
+_ROUNDED = 1e-12
+"""Relative difference of D and G at x = 1, which are equal there: less is rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class LatticeLaw:
+    """Masses under H0 at losses offset + (first + i) h; H1 has e^L times as much there. Where the other hypothesis has
+    nothing H1 has the mass `infinite` and H0 the mass `vanishing`.
+
+    `log_slack_profile`, `log_slack_left`, `log_slack_middle`: s with D e^s, G e^s, H e^-s beyond the truth for
+    `upper`, and D e^-s, G e^-s, H e^s for `lower`.
+    """
+
+    first: int
+    offset: float
+    masses: FloatArray
+    infinite: float
+    vanishing: float
+    log_slack_profile: float
+    log_slack_left: float
+    log_slack_middle: float
+    shift: float
+    """`lower`: how far (nats) its losses may be off; its D is read that much further right, its G further left."""
+
+    def losses(self, step: float) -> FloatArray:
+        """The losses of the masses on a lattice with this spacing."""
+        return self.offset + np.arange(self.first, self.first + len(self.masses), dtype=np.float64) * step
+
+    def mirrored(self, step: float) -> LatticeLaw:
+        """The law of -L with the hypotheses exchanged: the step in the other direction."""
+        last = self.first + len(self.masses) - 1
+        losses = self.losses(step)
+        rounding = 2 * FUNCTION_ERROR + 4 * UNIT_ROUNDOFF * (1 + float(np.abs(losses).max()))
+        return LatticeLaw(
+            -last,
+            -self.offset,
+            (self.masses * np.exp(losses))[::-1],
+            self.vanishing,
+            self.infinite,
+            self.log_slack_left + rounding,
+            self.log_slack_profile + rounding,
+            self.log_slack_middle + rounding,
+            self.shift,
+        )
+
+
+def bracketing_laws(
+    add: AbstractTradeOff, remove: AbstractTradeOff, atoms: Atoms, lattice: Lattice
+) -> tuple[LatticeLaw, LatticeLaw]:
+    """(upper, lower) of one step on the nodes of a lattice.
+
+    `atoms`: (loss, H0-mass) of the atoms of the loss, within 16 u of both. `lower` takes them out of the profile, which
+    would not show that they are no short pieces, and moves them to the next node towards 0.
+    """
+    nodes = read_nodes(add, remove, lattice)
+    right, left = nodes.profile.upper[nodes.zero :], nodes.left.upper[: nodes.zero + 1]
+    upper = _polygon(nodes, left, right, 1.0)
+    beyond, below = float(right[-1]), math.nextafter(float(left[0] / nodes.x[0]), math.inf) if left[0] > 0 else 0.0
+    moved = MovedAtoms.of(atoms, nodes, lattice, add.singular_power.lower, remove.singular_power.lower)
+    rest = moved.taken_out(nodes)
+    rest_masses = _polygon(
+        nodes,
+        np.maximum(rest.left.upper[: nodes.zero + 1], 0.0),
+        np.maximum(rest.profile.upper[nodes.zero :], 0.0),
+        moved.rest,
+    )
+    gaps = nodes.width * _harmonic(rest_masses[:-1], rest_masses[1:])
+    lower = _polygon(nodes, *_lowered(rest, gaps), moved.rest)
+    return (
+        _checked_upper(nodes, upper, below, beyond, lattice),
+        _checked_lower(nodes, rest, lower, rest_masses, moved, lattice),
+    )
+
+
+def _polygon(nodes: Nodes, left: FloatArray, right: FloatArray, total: float) -> FloatArray:
+    """H0-masses at the nodes of the largest convex function below the dots: G up to x = 1, D from there on; `total` in
+    all.
+
+    Slopes on either side of 1 are those of the small one of the two functions, so that nothing cancels.
+    """
+    width, zero = nodes.width, nodes.zero
+    rising = _monotone(np.diff(left) / width[:zero], width[:zero])
+    falling = _monotone(np.diff(right) / width[zero:], width[zero:])
+    if total + falling[0] < rising[-1]:
+        # Not convex at x = 1: pooled across it, at the price of some digits on the left.
+        joint = _monotone(np.concatenate([rising - total, falling]), width)
+        rising, falling = joint[:zero] + total, joint[zero:]
+    masses = np.empty(len(nodes.x))
+    masses[0] = rising[0] - left[0] / nodes.x[0]
+    masses[1:zero] = np.diff(rising)
+    masses[zero] = (total + falling[0]) - rising[-1]
+    masses[zero + 1 : -1] = np.diff(falling)
+    masses[-1] = -falling[-1]
+    return np.maximum(masses, 0.0)
+
+
+def _monotone(slopes: FloatArray, weights: FloatArray) -> FloatArray:
+    """The slopes of the largest convex function below a polygon."""
+    from scipy.optimize import isotonic_regression
+
+    regression: Any = isotonic_regression(slopes, weights=weights)
+    return np.asarray(regression.x, dtype=np.float64)
+
+
+def _harmonic(a: FloatArray, b: FloatArray) -> FloatArray:
+    total = a + b
+    return np.where(total > 0, a * b / np.where(total > 0, total, 1.0), 0.0)
+
+
+def _lowered(nodes: Nodes, gaps: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The dots of `lower`: G up to x = 1 and D from there on, less the gaps, 0 from shortly before they would be
+    negative.
+    """
+    padded = np.concatenate([[0.0], gaps, [0.0]])
+    lowering = np.maximum(padded[:-1], padded[1:]) * (1 + 1e-9)
+    zero = nodes.zero
+    true_right, true_left = np.maximum(nodes.profile.lower[zero:], 0.0), np.maximum(nodes.left.lower[zero::-1], 0.0)
+    right, left = _ended(true_right, lowering[zero:]), _ended(true_left, lowering[zero::-1])
+    # Both sides meet: D and G are lowered by the same amount there, or the law would not have its mean.
+    common = min(max(true_right[0] - right[0], true_left[0] - left[0]), true_right[0], true_left[0])
+    right[0], left[0] = true_right[0] - common, true_left[0] - common
+    for side in (right, left):
+        # Rounding is no mass: beside it the law would end above a truth that has ended.
+        side[0] = side[0] if side[0] > _ROUNDED * common else 0.0
+    return left[::-1], right
+
+
+def _ended(truth: FloatArray, lowering: FloatArray) -> FloatArray:
+    """truth - lowering, and 0 from where that is not positive; one node earlier where 0 lowers less than the cell
+    needs.
+    """
+    values = np.maximum(truth - lowering, 0.0)
+    dead = np.flatnonzero(values == 0)
+    end = int(dead[0]) if len(dead) else len(values) - 1
+    if end > 0 and truth[end] < lowering[end] - 1e-12 * truth[end - 1]:
+        end -= 1
+    values[end:] = 0.0
+    return values
+
+
+def _sums(nodes: Nodes, masses: FloatArray, below: float, beyond: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """D, G, H of a law at the nodes, as sums of positive terms."""
+    width = nodes.width
+    above = running_sums(masses[::-1])[::-1]  # H0-mass at this node and to its right
+    up_to = below + running_sums(masses)
+    profile = beyond + np.concatenate([running_sums((width * above[1:])[::-1])[::-1], [0.0]])
+    left = nodes.x[0] * below + np.concatenate([[0.0], running_sums(width * up_to[:-1])])
+    middle = nodes.x[0] * above[0] + np.concatenate([[0.0], running_sums(width * above[1:])])
+    return profile, left, middle
+
+
+def _checked_upper(nodes: Nodes, masses: FloatArray, below: float, beyond: float, lattice: Lattice) -> LatticeLaw:
+    profile, left, middle = _sums(nodes, masses, below, beyond)
+    rounding = _rounding(len(masses), lattice)
+    total, mean = float(masses.sum()) + below, float((nodes.x * masses).sum()) + beyond
+    # Beyond the nodes D, G and H are lines or end in points that only the whole masses of both hypotheses decide.
+    short = (
+        max(_log_excess(nodes.profile.upper, profile), abs(math.log(mean))),
+        max(_log_excess(nodes.left.upper, left), abs(math.log(total))),
+        _log_excess(middle, nodes.middle.lower),
+    )
+    slacks = (max(part, 0.0) + rounding for part in short)
+    return LatticeLaw(lattice.first, lattice.offset, masses, beyond, below, *slacks, shift=0.0)
+
+
+def _checked_lower(
+    nodes: Nodes, rest: Nodes, masses: FloatArray, rest_masses: FloatArray, moved: MovedAtoms, lattice: Lattice
+) -> LatticeLaw:
+    rounding = _rounding(len(masses), lattice)
+    pair = rest_masses[:-1] + rest_masses[1:]
+    kinks = np.where(pair > 0, rest_masses[1:] / np.where(pair > 0, pair, 1.0), 0.5)
+    over = _over(nodes, rest, _sums(nodes, masses, 0.0, 0.0), moved.rest, kinks)
+    whole = masses + moved.masses
+    mean, total = float((nodes.x * whole).sum()), float(whole.sum())
+    # Towards x = 0 and beyond the last node laws are lines, less G there (D here).
+    slacks = (
+        _log_of_sum(over[0], nodes.left.upper[0] / nodes.profile.lower[0], abs(math.log(mean + moved.infinite)))
+        + moved.slack_profile,
+        _log_of_sum(over[1], nodes.profile.upper[-1] / nodes.left.lower[-1], abs(math.log(total + moved.vanishing)))
+        + moved.slack_left,
+        log_of_rest(over[2])
+        + abs(math.log(mean / (1 - moved.infinite)))
+        + abs(math.log(total / (1 - moved.vanishing)))
+        + moved.slack_middle,
+    )
+    rounded = (slack + moved.shift + rounding for slack in slacks)
+    return LatticeLaw(
+        lattice.first, lattice.offset, whole, moved.infinite, moved.vanishing, *rounded, shift=moved.shift
+    )
+
+
+def _rounding(nodes: int, lattice: Lattice) -> float:
+    """Relative rounding of x_k, widths and two nested sums over the masses, and of the sums of all masses."""
+    return 2 * running_sum_error(nodes) + 4 * FUNCTION_ERROR + 16 * UNIT_ROUNDOFF + lattice.blur
+
+
+def _log_of_sum(excess: float, other: float, logarithm: float) -> float:
+    return math.log1p(excess + float(other)) + logarithm
+
+
+def _log_excess(least: FloatArray, most: FloatArray) -> float:
+    """The largest ln(least/most), where least may not exceed most; infinite where only `most` vanishes."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(least > 0, least / np.maximum(most, 0.0), 0.0)
+    return math.log(max(float(ratio.max()), 1e-300))
+
+
+def _over(
+    nodes: Nodes, rest: Nodes, law: tuple[FloatArray, FloatArray, FloatArray], mass: float, kinks: FloatArray
+) -> tuple[float, float, float]:
+    """By how much D and G of a law are above those of the rest, and H below, relative to the whole D, G and H.
+
+    What continues the nodes on either side: G = H = 0 at x = 0, where D has at most risen by the whole mass times x;
+    and at infinity D and H are flat, and G has the slope of the whole mass.
+    """
+    up = 1 + 16 * UNIT_ROUNDOFF
+    steepest = mass * up
+    at_zero = float(rest.profile.upper[0] + steepest * nodes.x[0]) * up
+    d = _Convex(np.maximum(rest.profile.lower, 0.0), rest.profile.upper, at_zero, last_slope=0.0, least=0.0)
+    g = _Convex(np.maximum(rest.left.lower, 0.0), rest.left.upper, 0.0, last_slope=steepest, least=0.0)
+    h = _Convex(-rest.middle.upper, -rest.middle.lower, 0.0, last_slope=0.0, least=-math.inf)
+    return (
+        _relative_excess(law[0], d, nodes, nodes.profile.lower, kinks),
+        _relative_excess(law[1], g, nodes, nodes.left.lower, kinks),
+        _relative_excess(-law[2], h, nodes, nodes.middle.lower, kinks),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Convex:
+    """Ends of a convex function at the nodes, its largest value at x = 0, its largest slope beyond the last node, and a
+    number it is never below.
+    """
+
+    lower: FloatArray
+    upper: FloatArray
+    at_zero: float
+    last_slope: float
+    least: float
+
+
+def _relative_excess(law: FloatArray, truth: _Convex, nodes: Nodes, whole: FloatArray, kinks: FloatArray) -> float:
+    """By how much a polygon is above a convex function, relative to the least of `whole` in the cell.
+
+    At a share `kinks` of each cell it is compared with both extensions of the neighbouring chords, each of which the
+    function lies above; lines that are ordered at both ends of an interval are ordered on it.
+    """
+    width = nodes.width
+    # Slopes of the chords to the left (at most) and to the right (at least) of each cell, between the safe ends.
+    before = np.concatenate([[nodes.x[0]], width[:-1]])
+    share = kinks * width / before
+    onward = truth.lower[:-1] * (1 + share) - np.concatenate([[truth.at_zero], truth.upper[:-2]]) * share
+    share = ((1 - kinks) * width)[:-1] / width[1:]
+    backward = np.empty_like(onward)
+    backward[:-1] = truth.lower[1:-1] * (1 + share) - truth.upper[2:] * share
+    backward[-1] = truth.lower[-1] - truth.last_slope * (1 - kinks[-1]) * width[-1]
+    here = law[:-1] * (1 - kinks) + law[1:] * kinks
+    excess = np.maximum(
+        here - np.minimum(onward, backward), np.maximum(law[:-1] - truth.lower[:-1], law[1:] - truth.lower[1:])
+    )
+    excess = np.where(np.maximum(law[:-1], law[1:]) <= truth.least, 0.0, excess)
+    least = np.maximum(np.minimum(whole[:-1], whole[1:]), 0.0)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        relative = np.where(excess > 0, excess / least, 0.0)
+    return float(relative.max())

@@ -1,0 +1,187 @@
+"""The nodes of a lattice of losses, what a step's profile is there, and the atoms of its loss."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from service.privacy.enclosure import SMALLEST, Bounds
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.trade_off.abstract import AbstractTradeOff
+
+Atoms = tuple[tuple[float, float], ...]
+"""(loss, H0-mass) of each atom of a step's loss."""
+
+_VALUE_SLACK = 2 * FUNCTION_ERROR + 8 * UNIT_ROUNDOFF
+"""Relative rounding of x = e^loss, of expm1 and of the few operations that make D, G and H of a profile."""
+
+_ATOM_SLACK = 64 * UNIT_ROUNDOFF
+"""Relative to what an atom adds to D, G or H: its mass within 16 u, two elementary functions, and sums."""
+
+_NEARLY = 1e-9
+"""Share of a cell: atoms this close to a node are taken to be meant to lie there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lattice:
+    """Losses offset + k h, first <= k <= last with first < 0 < last; |offset| <= h/2 puts node 0 next to a loss of
+    0.
+    """
+
+    step: float
+    offset: float
+    first: int
+    last: int
+
+    @property
+    def losses(self) -> FloatArray:
+        """All nodes."""
+        return self.offset + np.arange(self.first, self.last + 1, dtype=np.float64) * self.step
+
+    @property
+    def blur(self) -> float:
+        """Bound of the rounding of `losses` (nats)."""
+        if self.offset == 0 and (self.step * 2.0**20 / 2.0 ** math.floor(math.log2(self.step))).is_integer():
+            return 0.0  # short numbers: every multiple is exact
+        return 4 * UNIT_ROUNDOFF * (abs(self.offset) + max(-self.first, self.last) * self.step)
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """x_k and enclosures of D, G, H there, which hold at the exact nodes of the lattice; `zero`: index of the node
+    next to x = 1.
+    """
+
+    losses: FloatArray
+    step: float
+    x: FloatArray
+    zero: int
+    profile: Bounds
+    left: Bounds
+    middle: Bounds
+
+    @property
+    def width(self) -> FloatArray:
+        """x_{k+1} - x_k; a difference of rounded numbers would have lost its last digits."""
+        return self.x[:-1] * math.expm1(self.step)
+
+
+def read_nodes(add: AbstractTradeOff, remove: AbstractTradeOff, lattice: Lattice) -> Nodes:
+    """D, G and H of a step from its profiles in both directions, each where it is the smaller one."""
+    losses = lattice.losses
+    x, zero = np.exp(losses), -lattice.first
+    right, mirrored = add.profile(losses[zero:]), remove.profile(-losses[zero::-1])
+    plus, minus = 1 + _VALUE_SLACK, 1 - _VALUE_SLACK
+    # E(x - X)_+ = x delta_remove(-ln x); a product that underflows is no upper end.
+    most = x[: zero + 1] * mirrored.upper[::-1] * plus + SMALLEST * (mirrored.upper[::-1] > 0)
+    left = Bounds(x[: zero + 1] * mirrored.lower[::-1] * minus, most)
+    head, tail, below_one = x[:zero], np.expm1(losses[zero + 1 :]), -np.expm1(losses[:zero])
+    profile = Bounds(
+        np.concatenate([np.maximum((below_one + left.lower[:-1]) * minus, 0.0), right.lower]),
+        np.concatenate([(below_one + left.upper[:-1]) * plus, right.upper]),
+    )
+    whole_left = Bounds(
+        np.concatenate([left.lower, np.maximum((tail + right.lower[1:]) * minus, 0.0)]),
+        np.concatenate([left.upper, (tail + right.upper[1:]) * plus]),
+    )
+    middle = Bounds(
+        np.concatenate([head * minus - left.upper[:-1] * plus, 1 - right.upper - _VALUE_SLACK]),
+        np.concatenate([head * plus - left.lower[:-1] * minus, 1 - right.lower + _VALUE_SLACK]),
+    )
+    return _at_exact_nodes(Nodes(losses, lattice.step, x, zero, profile, whole_left, middle), lattice.blur)
+
+
+def _at_exact_nodes(nodes: Nodes, blur: float) -> Nodes:
+    """The enclosures widened by what D, G and H may change while a loss moves by `blur`.
+
+    Convex functions are less steep than their chords further out, and D, G and H are never steeper than 1 in x; H is
+    concave with H(0) = 0, so that it is less steep than H/x.
+    """
+    if blur == 0:
+        return nodes
+    most = 1.01 * blur * nodes.x
+    over = 1.01 * blur / -math.expm1(-nodes.step)
+    falls = np.concatenate([[np.inf], np.maximum(nodes.profile.upper[:-1] - nodes.profile.lower[1:], 0.0) * over])
+    rises = np.concatenate([np.maximum(nodes.left.upper[1:] - nodes.left.lower[:-1], 0.0) * over, [np.inf]])
+    # Chords that end or begin at a node that is itself off by `blur` of a cell: the 1.01 covers both.
+    changes = np.minimum(falls, most), np.minimum(rises, most), np.minimum(1.01 * blur * nodes.middle.upper, most)
+    ends = [
+        Bounds(whole.lower - change, whole.upper + change)
+        for whole, change in zip((nodes.profile, nodes.left, nodes.middle), changes, strict=True)
+    ]
+    return Nodes(nodes.losses, nodes.step, nodes.x, nodes.zero, *ends)
+
+
+@dataclass(frozen=True, slots=True)
+class MovedAtoms:
+    """Atoms of a loss at nodes of the lattice, moved towards 0, what is left beside them, and what the move may change.
+
+    `shift`: how far (nats) the atoms that were meant to lie on a node may be off it. `slack_...`: s with D e^-s, G
+    e^-s, H e^s of the law beyond the truth because of the other moves.
+    """
+
+    places: tuple[tuple[float, float], ...]
+    """(loss, H0-mass) before the move."""
+    masses: FloatArray
+    infinite: float
+    vanishing: float
+    rest: float
+    shift: float
+    slack_profile: float
+    slack_left: float
+    slack_middle: float
+
+    @staticmethod
+    def of(atoms: Atoms, nodes: Nodes, lattice: Lattice, infinite: float, vanishing: float) -> MovedAtoms:
+        """The atoms that lie within the nodes, and the masses that only one hypothesis has."""
+        masses, slack, shift = np.zeros(len(nodes.x)), [0.0, 0.0, 0.0], 0.0
+        places: list[tuple[float, float]] = []
+        for loss, mass in atoms:
+            cells = (loss - lattice.offset) / lattice.step
+            nearest = round(cells)
+            meant = abs(cells - nearest) <= _NEARLY * (1 + abs(cells))
+            index = nearest if meant else math.floor(cells) if loss > 0 else math.ceil(cells)
+            at = nodes.zero + index
+            if not 0 <= at < len(nodes.x):
+                continue
+            masses[at] += mass
+            places.append((loss, mass))
+            moved = abs(cells - index) * lattice.step + 32 * UNIT_ROUNDOFF * (abs(loss) + abs(lattice.offset))
+            if meant:
+                shift = max(shift, moved)
+                continue
+            # D falls everywhere when an atom moves down, and G rises from its new place on, by at most this; H falls.
+            change = mass * math.exp(max(loss, float(nodes.losses[at]))) * math.expm1(moved) * (1 + 1e-12)
+            if loss > 0:
+                slack[1] += change / max(float(nodes.left.lower[at]), 1e-300)
+                slack[2] += log_of_rest(change / max(float(nodes.middle.lower[at]), 1e-300))
+            else:
+                slack[0] += change / max(float(nodes.profile.lower[at]), 1e-300)
+        rest = max(1 - math.fsum([vanishing, *(mass for _, mass in places)]), 0.0)
+        return MovedAtoms(tuple(places), masses, infinite, vanishing, rest, shift, *slack)
+
+    def taken_out(self, nodes: Nodes) -> Nodes:
+        """The same nodes with D, G and H of the rest of the law."""
+        parts = [np.full_like(nodes.x, self.infinite), self.vanishing * nodes.x, np.zeros_like(nodes.x)]
+        blurred = np.zeros_like(nodes.x)
+        for loss, mass in self.places:
+            distance = mass * nodes.x * np.expm1(loss - nodes.losses)
+            parts[0] += np.maximum(distance, 0.0)
+            parts[1] += np.maximum(-distance, 0.0)
+            parts[2] += mass * np.minimum(nodes.x, math.exp(loss))
+            # Of the loss, of the node, and of their difference.
+            off = 32 * UNIT_ROUNDOFF * (abs(loss) + np.abs(nodes.losses))
+            blurred += off * mass * np.maximum(nodes.x, math.exp(loss))
+        ends: list[Bounds] = []
+        for whole, part in zip((nodes.profile, nodes.left, nodes.middle), parts, strict=True):
+            slack = _ATOM_SLACK * part + blurred
+            ends.append(Bounds(whole.lower - part - slack, whole.upper + slack - part))
+        return Nodes(nodes.losses, nodes.step, nodes.x, nodes.zero, *ends)
+
+
+def log_of_rest(lost: float) -> float:
+    """-ln(1 - lost)."""
+    return -math.log1p(-lost) if lost < 1 else math.inf

@@ -1,0 +1,223 @@
+"""What two lattice laws composed at one tilt prove about points of the curve and about the profile.
+
+With the profile D, G(x) = E(x - X)_+ and H(x) = E min(X, x) (`law.py`)
+
+    power(alpha) = min_c D(c) + e^c alpha,    beta(alpha) = max_c H(c) - e^c alpha = max_c e^c (1 - alpha) - G(c).
+
+`upper` bounds D from above, G from above and H from below, at every c: any c will do. `lower` does the reverse, and is
+itself the law of a test: what it attains is read off its vertices (alpha(c), power(c)), between which curves are lines.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from service.privacy.composition.lattice.sums import EXPONENT_ROUNDING, LOG_ROUNDING, LatticePair
+from service.privacy.composition.readings import Readings, complement, nothing_known
+from service.privacy.numerics.arrays import FloatArray, IndexArray
+
+_SECTIONS = 65
+_SECTION_ROUNDS = 8
+"""Places at once, and rounds, in which a level of the profile is located."""
+
+
+def read_lattice_points(pair: LatticePair, alpha: FloatArray) -> Readings:
+    """ln power, ln type II error and ln slope (unknown) at rates strictly between 0 and 1."""
+    with np.errstate(all="ignore"):
+        if pair.theta > 1:
+            log_alpha = np.log(alpha)
+            upper = np.minimum(_least_power(pair, log_alpha), 0.0)
+            lower = _vertices(pair.high_lower.alpha, pair.low_lower.power, _moved(log_alpha, -1), rising=True)
+            lower = np.logaddexp(lower - pair.lower_slack.profile, pair.lower_slack.log_infinite) - LOG_ROUNDING
+            return _both(lower, upper, power_first=True)
+        log_rate = np.log(alpha) if pair.theta > 0 else np.log1p(-alpha)
+        lower = _largest_beta(pair, log_rate)
+        if pair.theta > 0:
+            slack = pair.lower_slack.middle
+            upper = _vertices(pair.high_lower.alpha, pair.high_lower.beta, _moved(log_rate, -1) - slack, rising=False)
+            upper = upper + slack
+        else:
+            slack = pair.lower_slack.left
+            rest = np.logaddexp(pair.low_lower.rest, pair.lower_slack.log_vanishing)
+            upper = _vertices(rest, pair.high_lower.beta, _moved(log_rate, 1) + slack, rising=True)
+        return _both(lower, np.minimum(upper + LOG_ROUNDING, 0.0), power_first=False)
+
+
+def _moved(logarithms: FloatArray, sign: int) -> FloatArray:
+    """Logarithms with their rounding, added or taken away."""
+    return logarithms + sign * EXPONENT_ROUNDING * (1 + np.abs(logarithms))
+
+
+def _both(lower: FloatArray, upper: FloatArray, *, power_first: bool) -> Readings:
+    result = nothing_known(len(lower))
+    lower, upper = np.fmax(lower, -np.inf), np.where(np.isnan(upper), 0.0, upper)
+    other_lower, other_upper = complement(np.minimum(lower, 0.0), np.minimum(upper, 0.0))
+    first, second = (0, 1) if power_first else (1, 0)
+    result.lower[first], result.upper[first] = lower, upper
+    result.lower[second], result.upper[second] = other_lower, other_upper
+    return result
+
+
+def _nearest(thresholds: FloatArray, log_rates: FloatArray, wanted: FloatArray, *, falling: bool) -> IndexArray:
+    """Indices of three neighbouring thresholds around the one with the wanted rate; shape (3, rates)."""
+    order = -log_rates if falling else log_rates
+    at = np.searchsorted(np.maximum.accumulate(np.nan_to_num(order)), -wanted if falling else wanted)
+    return np.clip(at + np.arange(-1, 2)[:, None], 0, len(thresholds) - 1)
+
+
+def _least_power(pair: LatticePair, log_alpha: FloatArray) -> FloatArray:
+    side = pair.high_upper
+    at = _nearest(side.c, side.alpha, log_alpha, falling=True)
+    tangents = np.logaddexp(side.profile[at] + pair.upper_slack.profile, side.c[at] + log_alpha)
+    whole = np.logaddexp(tangents, pair.upper_slack.log_infinite).min(axis=0)
+    return whole + LOG_ROUNDING + EXPONENT_ROUNDING * (np.abs(log_alpha) + np.abs(side.c[at]).max(axis=0))
+
+
+def _largest_beta(pair: LatticePair, log_rate: FloatArray) -> FloatArray:
+    """ln of H(c) - e^c alpha, or of e^c (1 - alpha) - G(c), the largest of three neighbours."""
+    if pair.theta > 0:
+        side = pair.low_upper
+        at = _nearest(side.c, side.alpha, log_rate, falling=True)
+        first, second = side.middle[at] - pair.upper_slack.middle, side.c[at] + log_rate
+    else:
+        side = pair.high_upper
+        at = _nearest(side.c, side.rest, log_rate, falling=False)
+        first = side.c[at] + log_rate
+        second = np.logaddexp(side.left[at] + pair.upper_slack.left, side.c[at] + pair.upper_slack.log_vanishing)
+    slack = LOG_ROUNDING + 2 * EXPONENT_ROUNDING * (np.abs(first) + np.abs(second))
+    gap = np.minimum(second + slack - (first - slack), 0.0)
+    return np.fmax.reduce(first - slack + np.log(-np.expm1(gap)), axis=0)
+
+
+def _vertices(log_rate: FloatArray, log_value: FloatArray, wanted: FloatArray, *, rising: bool) -> FloatArray:
+    """ln of the line between neighbouring vertices at the wanted ln rate; NaN outside them.
+
+    `rising`: whether the value rises with the rate. Every vertex lies on the safe side of the curve and stays there
+    when it is moved towards worse neighbours, which makes them monotone.
+    """
+    order = np.argsort(log_rate, kind="stable")
+    rate, value = log_rate[order], log_value[order]
+    value = np.fmax.accumulate(value) if rising else np.fmin.accumulate(value)
+    at = np.clip(np.searchsorted(rate, wanted), 1, len(rate) - 1)
+    left, right = rate[at - 1], rate[at]
+    inside = (wanted >= left) & (wanted <= right) & np.isfinite(left) & np.isfinite(right)
+    share = np.clip(-np.expm1(left - wanted) / (np.exp(right - wanted) - np.exp(left - wanted)), 0.0, 1.0)
+    share = np.where(right > left, share, 0.0)
+    blended = np.logaddexp(value[at - 1] + np.log1p(-share), value[at] + np.log(share))
+    return np.where(inside, blended, np.nan)
+
+
+LEAST_PROFILE = -690.0
+"""ln delta below which no upper end is claimed: masses of laws that are no normal doubles are lost on the way there."""
+
+
+def read_lattice_profile(pair: LatticePair, epsilon: FloatArray) -> Readings:
+    """ln delta at finite epsilons within the thresholds of both lines; unknown elsewhere."""
+    with np.errstate(all="ignore"):
+        if pair.theta > 1:
+            lower, upper = _profile_right(pair, epsilon)
+        elif pair.theta > 0:
+            lower, upper = _profile_middle(pair, epsilon)
+        else:
+            lower, upper = _profile_left(pair, epsilon)
+        lower = np.fmax(lower - LOG_ROUNDING, -np.inf)
+        upper = np.where(np.isnan(upper), 0.0, np.minimum(upper + LOG_ROUNDING, 0.0))
+        upper = np.maximum(upper, LEAST_PROFILE)
+    return Readings(lower[None], upper[None])
+
+
+def _ends_of(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """By how much thresholds are moved to be safe: for rounding alone, and for what losses of `lower` may be off."""
+    rounding = 2 * EXPONENT_ROUNDING * (np.abs(epsilon) + abs(float(pair.upper.thresholds[0])) + pair.upper.step)
+    rounding = rounding + max(pair.upper.blur, pair.lower.blur)
+    return rounding, rounding + pair.lower_slack.shift
+
+
+def _profile_right(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """From D, which falls."""
+    low, high, (rounding, shift) = pair.low_lower, pair.high_upper, _ends_of(pair, epsilon)
+    lower = _on_lower(pair, low.profile, low.alpha, epsilon + shift, rising=False) - pair.lower_slack.profile
+    # D falls: beyond the last threshold it is at most what it is there.
+    upper = _between(high.c, high.profile, np.minimum(epsilon - rounding, high.c[-1])) + pair.upper_slack.profile
+    return np.logaddexp(lower, pair.lower_slack.log_infinite), np.logaddexp(upper, pair.upper_slack.log_infinite)
+
+
+def _profile_middle(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """From H = 1 - delta, which rises."""
+    low, high, (rounding, shift) = pair.low_upper, pair.high_lower, _ends_of(pair, epsilon)
+    smaller = _between(low.c, low.middle, epsilon - rounding) - pair.upper_slack.middle - LOG_ROUNDING
+    larger = _on_lower(pair, high.middle, high.alpha, epsilon + shift, rising=True)
+    larger = larger + pair.lower_slack.middle + LOG_ROUNDING
+    return complement(np.minimum(smaller, 0.0), np.minimum(larger, 0.0))
+
+
+def _profile_left(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """From G, which rises: delta = 1 - e^eps + G."""
+    low, high, (rounding, shift) = pair.low_lower, pair.high_upper, _ends_of(pair, epsilon)
+    lower = _on_lower(pair, low.left, low.rest, epsilon - shift, rising=True) - pair.lower_slack.left
+    upper = _between(high.c, high.left, epsilon + rounding) + pair.upper_slack.left
+    lower = np.exp(np.logaddexp(lower, epsilon - shift + pair.lower_slack.log_vanishing))
+    upper = np.exp(np.logaddexp(upper, epsilon + rounding + pair.upper_slack.log_vanishing))
+    base = -np.expm1(np.minimum(epsilon, 700.0))
+    lower = np.log(np.maximum(base + lower - LOG_ROUNDING * (np.abs(base) + lower), 0.0))
+    return lower, np.log(base + upper + LOG_ROUNDING * (np.abs(base) + upper))
+
+
+def solve_lattice_profile(pair: LatticePair, log_delta: float) -> tuple[float, float]:
+    """Enclosure of the smallest eps with delta(eps) <= delta: -inf and inf where it is not within the thresholds
+    read.
+    """
+    rounding = EXPONENT_ROUNDING * (1 + abs(log_delta))
+    below = _last_above(lambda epsilon: read_lattice_profile(pair, epsilon).lower[0], pair, log_delta + rounding)
+    above = _last_above(lambda epsilon: read_lattice_profile(pair, epsilon).upper[0], pair, log_delta - rounding)
+    return (-math.inf if below is None else below[0]), (math.inf if above is None else above[1])
+
+
+def _last_above(
+    log_profile: Callable[[FloatArray], FloatArray], pair: LatticePair, level: float
+) -> tuple[float, float] | None:
+    """Neighbouring epsilons >= 0, the last where a reading of the profile is above a level and the next; None if there
+    are none among the thresholds.
+    """
+    thresholds = np.union1d(pair.lower.thresholds, pair.upper.thresholds)
+    grid = thresholds[thresholds >= 0]
+    low, high = 0.0, math.inf
+    for _ in range(_SECTION_ROUNDS):
+        above = np.flatnonzero(log_profile(grid) > level) if len(grid) else np.zeros(0, dtype=np.intp)
+        # The profile falls, its enclosures need not: the last place of all.
+        if len(above) == 0 or above[-1] == len(grid) - 1:
+            return None
+        low, high = float(grid[above[-1]]), float(grid[above[-1] + 1])
+        grid = np.linspace(low, high, _SECTIONS)
+    return low, high
+
+
+def _on_lower(
+    pair: LatticePair, log_values: FloatArray, log_slopes: FloatArray, epsilon: FloatArray, *, rising: bool
+) -> FloatArray:
+    """ln of D, H or G of `lower` between its thresholds; NaN outside them.
+
+    A law on nodes has lines there. With losses between the nodes, D and G lie above, and H below, the line from one
+    threshold with its slope in e^c: D from the next one on the right (`rising` false), the others from the left.
+    """
+    c = pair.lower.thresholds
+    if pair.lower.beside is None:
+        return _between(c, log_values, epsilon)
+    at = np.clip(np.searchsorted(c, epsilon), 1, len(c) - 1)
+    inside = (epsilon >= c[at - 1]) & (epsilon <= c[at])
+    at = at - rising
+    distance = np.maximum(c[at], epsilon) + np.log(-np.expm1(-np.abs(epsilon - c[at])))
+    return np.where(inside, np.logaddexp(log_values[at], log_slopes[at] + distance), np.nan)
+
+
+def _between(c: FloatArray, log_values: FloatArray, epsilon: FloatArray) -> FloatArray:
+    """ln of a function that is linear in e^c between neighbouring thresholds; NaN outside them."""
+    at = np.clip(np.searchsorted(c, epsilon), 1, len(c) - 1)
+    left, right = c[at - 1], c[at]
+    inside = (epsilon >= left) & (epsilon <= right)
+    share = np.clip(np.expm1(epsilon - left) / np.expm1(right - left), 0.0, 1.0)
+    blended = np.logaddexp(log_values[at - 1] + np.log1p(-share), log_values[at] + np.log(share))
+    return np.where(inside, blended, np.nan)

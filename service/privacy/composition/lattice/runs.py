@@ -1,0 +1,203 @@
+"""A run of steps on lattices: which lattice for which accuracy, and which tilts to read it at."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from service.privacy.composition.contour.ladder import ContourLadder
+from service.privacy.composition.lattice.beside import Beside
+from service.privacy.composition.lattice.law import LARGEST_LOSS, bracketing_laws
+from service.privacy.composition.lattice.nodes import Atoms, Lattice
+from service.privacy.composition.lattice.sums import LatticePair, run_slack
+from service.privacy.composition.lattice.windows import CountedLaw, LatticeLine, tilted_cumulants, window
+from service.privacy.composition.transforms.abstract import RealCumulants
+from service.privacy.mechanisms.abstract import TwoPointPart
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.trade_off.abstract import AbstractTradeOff
+
+_COARSE_CELLS = 4096
+"""Cells of the widest step of the lattice that only steers."""
+
+_NEAR = 2
+"""Cells: atoms no farther from 0 stay in the law. On nodes below it, with one at 0, there is then next to no step; to
+move them would cost more.
+"""
+
+_ATOM_CHOICES = 4000
+"""Multiples tried to put all atoms of the losses on the lattice."""
+
+_SHORT_LOSS = 30.0
+"""Nats: a loss with a smaller bound is followed to its end; one with a larger bound may be next to never as large."""
+
+LARGEST_CELLS = 1 << 20
+"""Cells of all steps' laws, or of the window, together: bounds time and memory."""
+
+FARTHEST_NODE = 700.0
+"""Nats: beyond it e^loss or e^-loss is no normal double. Runs whose losses reach so far have lattices of few cells."""
+
+KEPT_CELLS = 1 << 20
+"""Cells of all lattices and lines of a curve that are kept for further readings; the oldest go first."""
+
+
+@dataclass(frozen=True, slots=True)
+class LatticeStep:
+    """One kind of step: its curves, where its loss has atoms (to steer the lattice), and how often it is taken; what it
+    is if it has two losses alone.
+    """
+
+    add: AbstractTradeOff
+    remove: AbstractTradeOff
+    atoms: Atoms
+    count: int
+    two_point: TwoPointPart | None = None
+
+    def reach(self, log_cut: float) -> tuple[float, float]:
+        """Losses (> 0) to the left and right beyond which less than e^log_cut of H0 and of H1 is left."""
+        return _reach(self.remove, log_cut), _reach(self.add, log_cut)
+
+
+def _reach(curve: AbstractTradeOff, log_cut: float) -> float:
+    largest = curve.largest_log_ratio.upper
+    if largest <= _SHORT_LOSS:
+        return max(largest, 1e-300)
+    low, high = 1e-6, min(largest, LARGEST_LOSS)
+    for _ in range(3):
+        losses = np.geomspace(low, high, 60)
+        profile = curve.profile(losses)
+        logs = profile.log_upper if profile.log_upper is not None else np.log(np.maximum(profile.upper, 1e-320))
+        beyond = np.flatnonzero(logs <= max(log_cut, math.log(max(curve.singular_power.upper, 1e-320)) + 1e-9))
+        if len(beyond) == 0:
+            return high
+        at = int(beyond[0])
+        low, high = float(losses[max(at - 1, 0)]), float(losses[at])
+    return high
+
+
+@dataclass
+class LatticeRun:
+    """Steps on one lattice, and the tilts they were composed at."""
+
+    step: float
+    upper: tuple[CountedLaw, ...]
+    lower: tuple[CountedLaw, ...]
+    beside: Beside | None = None
+    lines: dict[float, LatticePair] = field(default_factory=dict[float, LatticePair])
+
+    @staticmethod
+    def build(
+        steps: tuple[LatticeStep, ...], beside: Beside | None, spacing: float, log_cut: float, *, mirrored: bool
+    ) -> LatticeRun | None:
+        """The run with about this spacing, `mirrored` for the other direction; None where it would need too many
+        cells, or so few that doubles do not hold e^loss at the outermost ones, and where a step tells everything so
+        surely that rounding leaves no mass to the cells.
+        """
+        chosen = _aligned([part.atoms for part in steps], spacing)
+        steps = tuple(
+            replace(part, atoms=()) if all(abs(loss) < _NEAR * chosen for loss, _ in part.atoms) else part
+            for part in steps
+        )
+        lattices = [_lattice(part, chosen, reach) for part, reach in zip(steps, _reaches(steps, log_cut), strict=True)]
+        if sum(lattice.last - lattice.first for lattice in lattices) > LARGEST_CELLS:
+            return None
+        if any(max(-lattice.first, lattice.last) * chosen > FARTHEST_NODE for lattice in lattices):
+            return None
+        upper: list[CountedLaw] = []
+        lower: list[CountedLaw] = []
+        for part, lattice in zip(steps, lattices, strict=True):
+            laws = bracketing_laws(part.add, part.remove, part.atoms, lattice)
+            high, low = (law.mirrored(chosen) if mirrored else law for law in laws)
+            if not (high.masses.any() and low.masses.any()):
+                return None
+            upper.append(CountedLaw(high, part.count))
+            lower.append(CountedLaw(low, part.count))
+        return LatticeRun(chosen, tuple(upper), tuple(lower), beside)
+
+    def line(self, tilt: float) -> LatticePair | None:
+        """Both laws composed at a tilt; None where the window would be too large, or doubles do not hold the laws."""
+        if tilt not in self.lines:
+            found = [window(laws, tilt, self.step) for laws in (self.upper, self.lower)]
+            windows = [part for part in found if part is not None]
+            if len(windows) < len(found) or max(part.size for part in windows) * len(self.upper) > 2 * LARGEST_CELLS:
+                return None
+            high, low = (
+                LatticeLine(laws, tilt, self.step, part, self.beside)
+                for laws, part in zip((self.upper, self.lower), windows, strict=True)
+            )
+            while self.lines and self.cells + max(part.size for part in windows) > KEPT_CELLS:
+                del self.lines[next(iter(self.lines))]
+            self.lines[tilt] = LatticePair(
+                high, low, run_slack(self.upper, self.beside, 1), run_slack(self.lower, self.beside, -1)
+            )
+        return self.lines[tilt]
+
+    @property
+    def cells(self) -> int:
+        """Cells of its laws and lines."""
+        laws = sum(len(counted.law.masses) for counted in self.upper)
+        return laws + sum(line.upper.cells for line in self.lines.values())
+
+
+def _reaches(steps: tuple[LatticeStep, ...], log_cut: float) -> list[tuple[float, float]]:
+    return [part.reach(log_cut - math.log(2 * part.count)) for part in steps]
+
+
+def _lattice(part: LatticeStep, spacing: float, reach: tuple[float, float]) -> Lattice:
+    """The lattice that covers a step's losses, and has its first atom on a node."""
+    first = part.atoms[0][0] if part.atoms else 0.0
+    offset = first - round(first / spacing) * spacing
+    left, right = (math.ceil(side / spacing) + 2 for side in reach)
+    return Lattice(spacing, offset, -max(left, 3), max(right, 3))
+
+
+def _aligned(atoms: list[Atoms], spacing: float) -> float:
+    """A spacing of at most the given one of which the distances between each step's atoms are nearly multiples."""
+    distances = {abs(loss - step[0][0]) for step in atoms for loss, _ in step[1:]}
+    sizes = np.array(sorted(distance for distance in distances if distance > spacing))
+    if len(sizes) == 0:
+        short = 2.0 ** (math.floor(math.log2(spacing)) - 20)
+        return math.floor(spacing / short) * short
+    first = math.ceil(float(sizes[-1]) / spacing)
+    # Spread out: short distances come near to multiples only where the spacing changes by as much as they need.
+    spread: FloatArray = np.linspace(first, max(1.5 * first, first + 2), _ATOM_CHOICES)
+    multiples: FloatArray = np.round(spread)
+    places: FloatArray = sizes[:, None] / (sizes[-1] / multiples)
+    off = np.abs(places - np.round(places)).max(axis=0)
+    return float(sizes[-1] / multiples[int(np.argmin(np.where(off < 1e-9, 0.0, off)))])
+
+
+class CoarseTransform:
+    """Cumulants of a coarse lattice, in the manner of `LossTransform`: they choose tilts, nothing is proved from
+    them.
+    """
+
+    def __init__(self, run: LatticeRun) -> None:
+        self._run = run
+
+    def cumulants(self, tilts: FloatArray) -> RealCumulants:
+        """K, K', K'' at real tilts; errors are not known and given as 0."""
+        rows = np.array(
+            [tilted_cumulants(self._run.upper, float(tilt), self._run.step, self._run.beside) for tilt in tilts]
+        )
+        zeros = np.zeros(len(tilts))
+        return RealCumulants(rows[:, 0], rows[:, 1], rows[:, 2], zeros, zeros)
+
+
+def coarse_ladder(
+    steps: tuple[LatticeStep, ...], beside: Beside | None, log_cut: float, *, mirrored: bool
+) -> ContourLadder | None:
+    """Tilts to read a run at, from a lattice of a few thousand cells."""
+    widest = max(max(pair) for pair in _reaches(steps, log_cut))
+    if widest >= LARGEST_LOSS:
+        return None
+    run = LatticeRun.build(steps, beside, widest / _COARSE_CELLS, log_cut, mirrored=mirrored)
+    if run is None:
+        return None
+    transform = CoarseTransform(run)
+    variances = transform.cumulants(np.array([0.0, 0.5, 1.0])).second
+    if not (np.isfinite(variances).all() and (variances > 0).all()):
+        return None
+    ladder = ContourLadder(transform, variances)
+    return ladder if ladder.usable else None

@@ -1,0 +1,209 @@
+"""Which lattices a composition is read on: as coarse as the tolerance allows, at the tilt that reads best.
+
+The gap between the laws falls with the square of the spacing: a first coarse reading tells which spacing the tolerance
+needs. Lattices are kept for further readings, as many as memory allows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from service.privacy.composition.contour.ladder import ContourLadder, Rung
+from service.privacy.composition.lattice.beside import Beside
+from service.privacy.composition.lattice.runs import KEPT_CELLS, LARGEST_CELLS, LatticeRun, LatticeStep, coarse_ladder
+from service.privacy.composition.lattice.sums import LatticePair
+from service.privacy.composition.readings import Readings
+from service.privacy.numerics.arrays import FloatArray, IndexArray
+
+CUT_DIGITS = (22.0, 40.0, 80.0, 160.0, 290.0)
+"""The lattice ends where 10^-digits of the mass of all steps is left."""
+
+_FIRST_CELLS = 6.0
+"""Cells of the first lattice in a standard deviation of the loss, over the root of the number of steps."""
+
+_FINER = 3.0
+"""Lattices differ in spacing by powers of this."""
+
+_FINEST = 12
+"""Powers tried at most; cells in all are limited besides."""
+
+_TELLING, _BLIND = 0.1, 2
+"""A reading that is wider does not tell how fine a lattice must be: one so many powers finer is tried next."""
+
+_BLIND_LEVEL = 4
+"""Where nothing is told by then, other tilts are tried first."""
+
+_COARSEST = -16
+"""The same for coarser lattices, where the first is too large."""
+
+_LOST = 1e-3
+"""A reading at a rung's tilt that is wider than this did not find its threshold."""
+
+_SCOUT_CELLS = 1 << 14
+_SCOUT_TILTS = (
+    *(1 + 0.25 * 1.6**k for k in range(12)),
+    0.5,
+    0.2,
+    0.8,
+    *(-0.25 * 1.6**k for k in range(12)),
+)
+"""Cells of the widest step's law, and tilts, with which lost thresholds are searched for."""
+
+_FEW_PLACES = 12
+_LISTED_TOLERANCE = 1e-6
+"""Longer lists are read to this relative width at best."""
+
+
+@final
+class LatticeSearch:
+    """The lattices of one direction of a run."""
+
+    def __init__(self, steps: tuple[LatticeStep, ...], beside: Beside | None, *, mirrored: bool) -> None:
+        self._steps, self._beside, self._mirrored = steps, beside, mirrored
+        self._ladders: dict[float, ContourLadder | None] = {}
+        self._runs: dict[tuple[float, int], LatticeRun | None] = {}
+        self._spans: dict[tuple[float, float], float] = {}
+        self._count = math.fsum(part.count for part in steps)
+
+    def ladder(self, digits: float) -> ContourLadder | None:
+        """Tilts to read at, for lattices that end where 10^-digits is left; None where there are none."""
+        if digits not in self._ladders:
+            self._ladders[digits] = coarse_ladder(
+                self._steps, self._beside, -digits * math.log(10), mirrored=self._mirrored
+            )
+        return self._ladders[digits]
+
+    def _pair(self, digits: float, level: int, tilt: float) -> LatticePair | None:
+        """The laws composed at a tilt on the lattice of a level; None where it would be too large."""
+        key = digits, level
+        # How far the composed loss reaches was seen on the lattices before: too fine a one is not even built.
+        if self._spans.get((digits, tilt), 0.0) * _FINER**level * len(self._steps) > 2 * LARGEST_CELLS:
+            return None
+        if key not in self._runs:
+            ladder = self.ladder(digits)
+            if ladder is None:
+                return None
+            cells = _FIRST_CELLS * math.sqrt(self._count) * _FINER**level
+            cut = -digits * math.log(10)
+            while sum(kept.cells for kept in self._runs.values() if kept is not None) > KEPT_CELLS:
+                del self._runs[next(iter(self._runs))]
+            spacing = ladder.core_deviation / cells
+            self._runs[key] = LatticeRun.build(self._steps, self._beside, spacing, cut, mirrored=self._mirrored)
+        run = self._runs[key]
+        pair = None if run is None else run.line(tilt)
+        if run is not None:
+            cells = 2 * LARGEST_CELLS if pair is None else pair.upper.cells
+            self._spans[digits, tilt] = cells / _FINER**level
+        return pair
+
+    def read(
+        self,
+        digits: float,
+        rungs: list[Rung],
+        places: IndexArray,
+        known: Readings,
+        read: Callable[[LatticePair, IndexArray], Readings],
+        *,
+        tolerance: float,
+        linear: bool = False,
+    ) -> None:
+        """Tighten `known` at the places by reading each on the tilt of its rung, and where that fails on better ones.
+
+        `tolerance`: the relative width to reach. `linear`: the readings are numbers, not their logarithms.
+        """
+        reading = _Reading(known, read, linear)
+        # The finest lattices cost a second for every tilt: a number gets them, a list does not.
+        tolerance = tolerance if len(places) <= _FEW_PLACES else max(tolerance, _LISTED_TOLERANCE)
+        self._refine(digits, [rung.theta for rung in rungs], places, reading, tolerance, blind=_BLIND_LEVEL)
+        lost = places[reading.widths(places) > max(_LOST, tolerance)]
+        if len(lost):
+            self._refine(digits, self._scouted(digits, lost, reading), lost, reading, tolerance, blind=_FINEST)
+
+    def _refine(
+        self,
+        digits: float,
+        tilts: list[float],
+        places: IndexArray,
+        reading: _Reading,
+        tolerance: float,
+        *,
+        blind: int,
+    ) -> None:
+        """Read each place at its tilt, on lattices as fine as the tolerance needs and the limits allow; up to the level
+        `blind` where they tell nothing.
+        """
+        for tilt in dict.fromkeys(tilts):
+            at = places[[chosen == tilt for chosen in tilts]]
+            level, tried, alone = 0, set[int](), math.inf
+            while level not in tried:
+                pair = self._pair(digits, level, tilt)
+                if pair is None:  # too fine: the finest that can be had
+                    if level == _COARSEST:
+                        break
+                    level -= 1
+                    continue
+                tried.add(level)
+                before, alone = alone, float(np.nan_to_num(reading.tighten(pair, at), nan=math.inf).max())
+                widest = float(reading.widths(at).max())
+                if widest <= tolerance or (before < _TELLING and alone > 0.7 * before):  # finer ones do not help
+                    break
+                if alone >= _TELLING and level >= blind:
+                    break
+                wanted = math.log(max(min(widest, alone), tolerance) / tolerance) / (2 * math.log(_FINER))
+                finer = math.ceil(wanted) if alone < _TELLING else _BLIND
+                level = min(level + max(finer, 1), _FINEST)
+
+    def _scouted(self, digits: float, places: IndexArray, reading: _Reading) -> list[float]:
+        """For each place the tilt at which a coarse lattice reads it best.
+
+        Saddle points fail to find it where few rare jumps rule: the tilted law has two humps there.
+        """
+        ladder = self.ladder(digits)
+        if ladder is None:
+            return [0.5] * len(places)
+        spacing = ladder.core_deviation / (_FIRST_CELLS * math.sqrt(self._count))
+        reach = max(max(part.reach(-digits * math.log(10))) for part in self._steps)
+        level = min(1, math.floor(math.log(_SCOUT_CELLS * spacing / reach) / math.log(_FINER)))
+        best, narrowest = np.full(len(places), 0.5), np.full(len(places), np.inf)
+        for tilt in _SCOUT_TILTS:
+            pair = self._pair(digits, max(level, _COARSEST), tilt)
+            if pair is not None:
+                widths = reading.tighten(pair, places)
+                best, narrowest = np.where(widths < narrowest, tilt, best), np.fmin(widths, narrowest)
+        return [float(tilt) for tilt in best]
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What is known at some places, and how a lattice adds to it."""
+
+    known: Readings
+    read: Callable[[LatticePair, IndexArray], Readings]
+    linear: bool
+
+    def tighten(self, pair: LatticePair, places: IndexArray) -> FloatArray:
+        """Read the places at a tilt; how wide that reading alone is."""
+        found = self.read(pair, places)
+        self.known.tighten(places, found)
+        return self._widths(found)
+
+    def widths(self, places: IndexArray) -> FloatArray:
+        """Relative widths of all that is known."""
+        return self._widths(Readings(self.known.lower[:, places], self.known.upper[:, places]))
+
+    def _widths(self, readings: Readings) -> FloatArray:
+        if not self.linear:
+            return readings.width()
+        upper = readings.upper[0]
+        return np.where(np.isfinite(upper), (upper - readings.lower[0]) / np.where(upper > 0, upper, 1.0), 1.0)
+
+
+def cut_digits(value: float) -> float:
+    """How many digits of the mass are kept for a reading of the size of `value`."""
+    wanted = 12 - math.log10(value)
+    return next((digits for digits in CUT_DIGITS if digits >= wanted), CUT_DIGITS[-1])

@@ -1,0 +1,164 @@
+"""The sums of two lattice laws composed at one tilt, near its threshold, with every rounding in the ends.
+
+`_Side` has one law's sums as logarithms, `LatticePair` both laws', `Slack` what holds for all thresholds of a run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from service.privacy.composition.lattice.beside import Beside
+from service.privacy.composition.lattice.law import LatticeLaw
+from service.privacy.composition.lattice.windows import CountedLaw, LatticeLine
+from service.privacy.numerics.arrays import FloatArray
+
+LOG_ROUNDING = 1e-14
+"""Relative rounding of the few operations between the sums of a line and a reading; exponents carry their own."""
+
+EXPONENT_ROUNDING = 1e-15
+"""Rounding of logarithms that a reading adds up, relative to their size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slack:
+    """Factors e^{+-s} of one side's laws for a whole run, the masses outside the lattice of a whole run, and how far
+    (nats) its losses may be off.
+    """
+
+    profile: float
+    left: float
+    middle: float
+    log_infinite: float
+    log_vanishing: float
+    shift: float
+
+
+def _log(values: FloatArray) -> FloatArray:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.log(np.maximum(values, 0.0))
+
+
+class _Side:
+    """Logarithms of the sums of one line at its thresholds, lower (sign -1) or upper (sign 1) ends."""
+
+    def __init__(self, line: LatticeLine, sign: int) -> None:
+        self.line, self.sign, self.c = line, sign, line.thresholds
+        self.slack = line.log_rounding + LOG_ROUNDING
+        self.rounding = EXPONENT_ROUNDING * (1 + abs(line.value) + np.abs(line.theta * self.c))
+
+    def _scaled(self, sums: list[tuple[FloatArray, float]], slope: float, sign: float = 1.0) -> FloatArray:
+        """ln(first sum +- second +- errors) + K - slope c, with its rounding; `sums`: (values, rate) each."""
+        values = sums[0][0] if len(sums) == 1 else sums[0][0] + sign * sums[1][0]
+        # Roundings of a difference are relative to its two parts.
+        errors = [self.line.error(rate) + self.line.sum_rounding(rate) * np.abs(part) for part, rate in sums]
+        scaled = _log(values + self.sign * np.sum(errors, axis=0)) + (self.line.value - slope * self.c)
+        return scaled + self.sign * (self.slack + self.rounding)
+
+    @cached_property
+    def alpha(self) -> FloatArray:
+        """ln P0(S > c), theta > 0."""
+        return self._scaled([self._above(0)], self.line.theta)
+
+    @cached_property
+    def rest(self) -> FloatArray:
+        """ln P0(S <= c), theta < 0."""
+        return self._scaled([self._below(0)], self.line.theta)
+
+    @cached_property
+    def power(self) -> FloatArray:
+        """ln P1(S > c), theta > 1."""
+        return self._scaled([self._above(1)], self.line.theta - 1)
+
+    @cached_property
+    def beta(self) -> FloatArray:
+        """ln P1(S <= c), theta < 1."""
+        return self._scaled([self._below(1)], self.line.theta - 1)
+
+    @cached_property
+    def profile(self) -> FloatArray:
+        """ln D(c) of the finite losses, theta > 1."""
+        return self._scaled([self._above(1), self._above(0)], self.line.theta - 1, sign=-1.0)
+
+    @cached_property
+    def middle(self) -> FloatArray:
+        """ln H(c), 0 < theta < 1."""
+        return self._scaled([self._below(1), self._above(0)], self.line.theta - 1, sign=1.0)
+
+    @cached_property
+    def left(self) -> FloatArray:
+        """ln G(c) of the positive X, theta < 0."""
+        return self._scaled([self._below(0), self._below(1)], self.line.theta - 1, sign=-1.0)
+
+    def _above(self, hypothesis: int) -> tuple[FloatArray, float]:
+        rate = self.line.theta - hypothesis
+        return self.line.above(rate), rate
+
+    def _below(self, hypothesis: int) -> tuple[FloatArray, float]:
+        rate = hypothesis - self.line.theta
+        return self.line.below(rate), rate
+
+
+@dataclass(frozen=True)
+class LatticePair:
+    """Both lines at one tilt, with their slack."""
+
+    upper: LatticeLine
+    lower: LatticeLine
+    upper_slack: Slack
+    lower_slack: Slack
+
+    @property
+    def theta(self) -> float:
+        """The tilt of both."""
+        return self.upper.theta
+
+    @cached_property
+    def high_upper(self) -> _Side:
+        """Upper ends of the upper law's sums."""
+        return _Side(self.upper, 1)
+
+    @cached_property
+    def low_upper(self) -> _Side:
+        """Lower ends of the upper law's sums."""
+        return _Side(self.upper, -1)
+
+    @cached_property
+    def high_lower(self) -> _Side:
+        """Upper ends of the lower law's sums."""
+        return _Side(self.lower, 1)
+
+    @cached_property
+    def low_lower(self) -> _Side:
+        """Lower ends of the lower law's sums."""
+        return _Side(self.lower, -1)
+
+
+def run_slack(laws: tuple[CountedLaw, ...], beside: Beside | None, sign: int) -> Slack:
+    """Slack of all steps; masses outside the lattice are rounded up (`sign` 1) or down (-1)."""
+
+    def total(value: Callable[[LatticeLaw], float]) -> float:
+        return math.fsum(counted.count * value(counted.law) for counted in laws) * (1 + 1e-12)
+
+    profile, left = total(lambda law: law.log_slack_profile), total(lambda law: law.log_slack_left)
+    tells = [] if beside is None else list(beside.tells)
+    # Twice: a law's other masses may add up to a little more or less than what these leave.
+    return Slack(
+        profile,
+        left,
+        total(lambda law: law.log_slack_middle),
+        _log_some([*((counted.law.infinite, counted.count) for counted in laws), *tells], 2 * sign * profile),
+        _log_some([*((counted.law.vanishing, counted.count) for counted in laws), *tells], 2 * sign * left),
+        total(lambda law: law.shift),
+    )
+
+
+def _log_some(masses: list[tuple[float, int]], slack: float) -> float:
+    """ln of the chance that some step has such a mass, 1 - prod (1 - q)^N, with the slack."""
+    none = math.fsum(count * (math.log1p(-mass) if mass < 1 else -math.inf) for mass, count in masses)
+    some = -math.expm1(none)
+    return math.log(some) + slack + math.copysign(1e-13, slack) if some > 0 else -math.inf

@@ -1,0 +1,140 @@
+"""What readings of lattices cost, of any composed steps and of several exponential ones."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import replace
+from typing import Final
+
+from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
+from service.privacy.composition.tariff import Prices, Tariff, one_curve
+from service.privacy.mechanisms.abstract import GaussianPart, LaplacePart, SampledGaussianPart, Steps, TwoPointPart
+from service.privacy.mechanisms.exponential import Exponential
+from service.privacy.mechanisms.poisson_sampled import PoissonSampled
+
+DISCRETISED: Final = Tariff(
+    base=30_000,
+    directed=Prices(
+        point=75_000,
+        spread=900_000,
+        listed_point=400,
+        profile=60_000,
+        epsilon=90_000,
+        complement=250_000,
+        gdp_mu=1_500_000,
+        ratio=10_000,
+    ),
+    hull=Prices(
+        point=250_000,
+        spread=2_500_000,
+        listed_point=1_000,
+        profile=90_000,
+        epsilon=180_000,
+        complement=700_000,
+        gdp_mu=5_000_000,
+        ratio=10_000,
+    ),
+)
+"""Price of one step, on lattices as fine as the default tolerance wants."""
+LONG, LONGEST = 20, 200
+"""Steps for which lattices are twice as long as for one, and from which on they are as long as they may be."""
+LARGEST_LOSS: Final = 40.0
+REVEALED: Final = 1 / 6
+"""How much cheaper lattices are of a run whose loss, in standard deviations, roughly, is larger: with few cells."""
+WEAK, MOST_SAMPLED = 1e-6, 100
+SAMPLED_MU: Final = 12_000_000
+"""mu of few steps all of which are sampled: every point is looked for on lattices of its own."""
+LONGEST_MU, LONGEST_LIST, LISTED_POINT = 7_000_000, 6_000_000, 1_000
+"""mu, and lists, of runs however long: between 6 and 16 seconds, and up to 5, were measured."""
+RECURSION: Final = Prices(
+    point=3_000, spread=0, listed_point=2_000, profile=300, epsilon=300, complement=200_000, gdp_mu=8_000_000
+)
+"""Composed exponential steps, after the recursion: thousands of nodes for every rate."""
+LONGEST_RECURSION: Final = 100
+RECURSION_BASE, RECURSION_STEP = 5_000, 5_000
+REFINED, REFINED_FROM, REFINED_TO = 2.8, 12_000, 8
+"""How much dearer a recursion of one epsilon is that is refined: by epsilon times squared steps, and over steps."""
+RECURSION_TABLE, MOST_TABLES = 1_000, 4_000
+"""Of several epsilons: each step from every table of what is left; with more tables some are taken apart."""
+FINER: Final = 4.0
+"""How much dearer lattices are for a tolerance below the default."""
+COMPONENTS: Final = 0.75
+"""What lattices beside a recursion cost."""
+SHARE_OF_A_PART: Final = 1 / 10
+
+
+def lattices(steps: Steps, sensitivity: float, options: EngineOptions) -> Tariff:
+    """Tariff of any steps."""
+    count = min(sum(count for _, count in steps), LONGEST)
+    factor = (1 + count / LONG) * (1 + SHARE_OF_A_PART * (len(steps) - 1))
+    deviation = _deviation(steps, sensitivity)
+    if deviation > LARGEST_LOSS:
+        factor *= REVEALED
+    if options.relative_tolerance < DEFAULT_OPTIONS.relative_tolerance:
+        factor *= FINER
+    known = _limited(DISCRETISED.scaled(factor))
+    weak = count > MOST_SAMPLED or deviation < WEAK
+    if weak or not all(isinstance(step, PoissonSampled) for step, _ in steps):
+        return known
+    directed, hull = (replace(prices, gdp_mu=SAMPLED_MU) for prices in (known.directed, known.hull))
+    return replace(known, directed=directed, hull=hull)
+
+
+def _limited(known: Tariff) -> Tariff:
+    """Searches and lists are no dearer than this, however long the run."""
+
+    def limited(prices: Prices) -> Prices:
+        return replace(
+            prices,
+            spread=min(prices.spread, LONGEST_LIST),
+            listed_point=min(prices.listed_point, LISTED_POINT),
+            gdp_mu=min(prices.gdp_mu, LONGEST_MU),
+        )
+
+    return replace(known, directed=limited(known.directed), hull=limited(known.hull))
+
+
+def _deviation(steps: Steps, sensitivity: float) -> float:
+    """About the standard deviation of the loss of a run; of steps without a known part, their number of nats."""
+    squares = 0.0
+    for step, count in steps:
+        part = step.part(sensitivity)
+        match part:
+            case GaussianPart():
+                loss = part.shift.upper
+            case SampledGaussianPart():
+                loss = part.sample_rate / part.noise_multiplier
+            case LaplacePart():
+                loss = part.sample_rate * part.loss
+            case TwoPointPart():
+                loss = part.epsilon
+            case None:
+                loss = float(step.epsilon) if isinstance(step, Exponential) else 0.0
+        squares += count * min(loss, 1e100) ** 2
+    return math.sqrt(squares)
+
+
+def adaptive_exponential(steps: Steps, sensitivity: float, options: EngineOptions) -> Tariff:
+    """A recursion, read by itself; beside other steps, or beyond its reach, a part of a few lattices."""
+    count = sum(count for step, count in steps if isinstance(step, Exponential))
+    base = _recursion([(float(step.epsilon), count) for step, count in steps if isinstance(step, Exponential)])
+    if count == sum(count for _, count in steps) <= LONGEST_RECURSION:
+        return one_curve(base, RECURSION)
+    known = lattices(steps, sensitivity, options).scaled(COMPONENTS)
+    return replace(known, base=known.base + base)
+
+
+def _recursion(groups: list[tuple[float, int]]) -> float:
+    """The base of (epsilon, count), which once is one grid, refined where epsilon is large, or a table of each rest."""
+    taken = min(sum(count for _, count in groups), LONGEST_RECURSION)
+    base = RECURSION_BASE + RECURSION_STEP * taken
+    counts = Counter[float]()
+    for epsilon, count in groups:
+        if epsilon > 0:
+            counts[epsilon] += count
+    if len(counts) > 1:
+        tables = math.prod(min(count, MOST_TABLES) + 1 for count in counts.values())
+        return base + RECURSION_TABLE * len(counts) * min(tables, MOST_TABLES)
+    refined = taken > 1 and REFINED_FROM / taken**2 < max(counts, default=0.0) < REFINED_TO * taken
+    return base * REFINED if refined else base

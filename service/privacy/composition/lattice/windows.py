@@ -1,0 +1,277 @@
+"""The composition of lattice laws at one tilt, by the discrete Fourier transform, with every error bounded.
+
+Tilted masses m_k = P_k e^{theta k h - K} of a run add up to 1; those of the composition are the inverse transform of
+the product of the steps' transforms, each to the power of its count. Errors, all absolute beside that 1:
+
+- a transform of n non-negative numbers has error <= 8 u log2(n) times their sum at every frequency (each term passes
+  log2 n products and sums); to the power N it is N times as much, where the transform has not decayed;
+- mass outside the window of n cells wraps around: Chernoff bounds it on both sides (`overflow`).
+
+Sums over the composed law are taken relative to e^{K - theta c} near the threshold c, where they are of order one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from service.privacy.composition.lattice.beside import Beside, Between, Thresholds
+from service.privacy.composition.lattice.law import LatticeLaw
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.numerics.running_sums import running_sum_error, running_sums
+from service.privacy.numerics.transform_length import fast_length
+
+_TRANSFORM_ERROR = 8 * UNIT_ROUNDOFF
+"""Per level of a fast Fourier transform, relative to the sum of what is transformed."""
+
+_REACH = 4.0
+"""Thresholds are read within this many standard deviations of the tilted loss around its mean."""
+
+_CHERNOFF_DISTANCES = (1.5, 3.0, 5.0, 8.0, 12.0)
+"""Tilts, over 1/deviation away, at which mass outside the window is bounded."""
+
+_OVERFLOW_GOAL = 44.0
+"""Nats: mass outside the window is about e^-goal."""
+
+_LEAST_WEIGHT = 1e-290
+"""Weight of a tilted law, relative to the farthest loss, that doubles hold: smaller ones lose digits, or all."""
+
+_BLOCK_EXPONENT = 300.0
+"""Decaying sums are taken in blocks that decay by at most e^-300."""
+
+_LARGEST_SPREAD = 1 << 21
+"""Thresholds times losses between the nodes for which sums are made; of more thresholds some are left out."""
+
+_FAR_CELLS = 1e-120
+"""Above what cells that decayed by more than e^-300 add to a sum: masses and noise are at most of order one."""
+
+
+@dataclass(frozen=True, slots=True)
+class CountedLaw:
+    """A step's law on the lattice, and how often the step is taken."""
+
+    law: LatticeLaw
+    count: int
+
+    def log_moment(self, tilt: float, step: float) -> tuple[float, float, float, bool]:
+        """K, K', K'' of all these steps at a real tilt (`infinite` left out), and whether doubles hold the weights."""
+        losses = self.law.losses(step)
+        exponents = tilt * losses
+        top = float(exponents[self.law.masses > 0].max())
+        weights = self.law.masses * np.exp(np.minimum(exponents - top, 0.0))
+        total = float(weights.sum())
+        mean = float(weights @ losses) / total
+        variance = float(weights @ (losses - mean) ** 2) / total
+        held = total >= _LEAST_WEIGHT
+        return self.count * (top + math.log(total)), self.count * mean, self.count * variance, held
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Cells start <= k < start + size of the composed loss less its offset, and a bound of the tilted mass outside."""
+
+    start: int
+    size: int
+    overflow: float
+
+
+def tilted_cumulants(
+    laws: tuple[CountedLaw, ...], tilt: float, step: float, beside: Beside | None = None
+) -> tuple[float, float, float]:
+    """K, K', K'' of the run at a real tilt."""
+    rows = [law.log_moment(tilt, step)[:3] for law in laws]
+    if beside is not None:
+        rows.append(beside.cumulants(tilt))
+    values, means, variances = zip(*rows, strict=True)
+    return math.fsum(values), math.fsum(means), math.fsum(variances)
+
+
+def log_moment_held(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> float:
+    """K of the run at a real tilt, within `weight_rounding`; infinite where doubles do not hold its weights."""
+    values, _, _, held = zip(*(law.log_moment(tilt, step) for law in laws), strict=True)
+    return math.fsum(values) if all(held) else math.inf
+
+
+def total_offset(laws: tuple[CountedLaw, ...]) -> float:
+    """Offset of the lattice of the composition."""
+    return math.fsum(counted.count * counted.law.offset for counted in laws)
+
+
+def window(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> Window | None:
+    """The smallest window outside which the tilted mass is about e^-44, and the bound that was reached; None where
+    doubles do not hold the tilted law.
+    """
+    value, _, variance = tilted_cumulants(laws, tilt, step)
+    deviation = max(math.sqrt(max(variance, 0.0)), step)
+    slack = 0.0
+    sides: list[float] = []
+    for sign in (-1.0, 1.0):
+        ends: list[float] = []
+        for distance in _CHERNOFF_DISTANCES:
+            shift = sign * distance / deviation
+            there = log_moment_held(laws, tilt + shift, step)
+            slack = max(slack, weight_rounding(laws, tilt + shift, step))
+            # e^{K(s) - K(theta) - (s - theta) x} <= e^-goal
+            ends.append((there - value + _OVERFLOW_GOAL) / shift)
+        sides.append(min(ends) if sign > 0 else max(ends))
+    if not (math.isfinite(log_moment_held(laws, tilt, step)) and all(map(math.isfinite, sides))):
+        return None
+    low, high = (side - total_offset(laws) for side in sides)
+    start, end = math.floor(low / step) - 1, math.ceil(high / step) + 1
+    size = fast_length(max(end - start + 1, 16))
+    slack += weight_rounding(laws, tilt, step) + 1e-9 + 1e-13 * _OVERFLOW_GOAL
+    return Window(start, size, 2 * math.exp(min(-_OVERFLOW_GOAL + slack, 700.0)))
+
+
+def weight_rounding(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> float:
+    """Bound of the relative rounding of all tilted weights of a run, and of e^K: a factor of the law, like its
+    slack.
+    """
+    rounding = 0.0
+    for counted in laws:
+        law = counted.law
+        farthest = (max(abs(law.first), abs(law.first + len(law.masses))) + 1) * step
+        each = 2 * FUNCTION_ERROR + UNIT_ROUNDOFF * (40 + 6 * abs(tilt) * farthest) + running_sum_error(len(law.masses))
+        rounding += 2 * counted.count * each
+    return rounding
+
+
+class LatticeLine:
+    """A run of lattice laws composed at one tilt: sums over the law near its tilted mean.
+
+    `center`: the lattice index nearest to the mean; `low`, `high`: the indices that are read. All sums are on scales
+    e^{K - theta c} (alpha and 1 - alpha) or e^{K - (theta - 1) c} (power, beta, profile, ...) of the threshold c, and
+    come with one absolute error per kind.
+    """
+
+    def __init__(
+        self,
+        laws: tuple[CountedLaw, ...],
+        theta: float,
+        step: float,
+        chosen: Window,
+        beside: Beside | None = None,
+    ) -> None:
+        self.theta, self.step, self.beside = theta, step, beside
+        self.value, mean, variance = tilted_cumulants(laws, theta, step, beside)
+        self.deviation = math.sqrt(max(variance, 0.0))
+        self._offset = total_offset(laws)
+        self.center = round((mean - self._offset) / step)
+        self._start, self._overflow, self.cells = chosen.start, chosen.overflow, chosen.size
+        self._between = Between.of(beside, theta, step)
+        cells = self._between.cells
+        reach = math.ceil(_REACH * self.deviation / step) + 2
+        self.low = max(self.center - reach, chosen.start + min(cells) + 1)
+        high = min(self.center + reach, chosen.start + chosen.size - 1 + max(cells))
+        # Laws on nodes have corners there; beside other losses thresholds need not lie on all of them.
+        work = (high - self.low + 1) * len(cells)
+        stride = 1 if beside is None else -(-work // _LARGEST_SPREAD)
+        self.high = high - (high - self.low) % stride
+        self._grid = Thresholds((self.high - self.low) // stride + 1, stride, step)
+        self._masses, self._noise, self._root_noise = _composed(laws, theta, step, chosen)
+        self.log_rounding = weight_rounding(laws, theta, step) + 8 * UNIT_ROUNDOFF * abs(self.value)
+        self.blur = 0.0
+        """How far (nats) losses may be off, beside what `shift` of the laws says."""
+        if beside is not None:
+            self.blur = beside.blur + 8 * UNIT_ROUNDOFF * float(np.abs(self.thresholds[[0, -1]]).max())
+            self.log_rounding += beside.rounding(theta) + self.blur * (2 + abs(theta))
+
+    @property
+    def thresholds(self) -> FloatArray:
+        """The losses that are read."""
+        return self._offset + np.arange(self.low, self.high + 1, self._grid.stride, dtype=np.float64) * self.step
+
+    def above(self, rate: float) -> FloatArray:
+        """sum over losses above the thresholds of m e^{-rate (loss - c)} (rate > 0)."""
+        cells = self._between.cells
+        first = max(self.low - max(cells), self._start)
+        masses = self._masses[first - self._start :]
+        sums = decayed_sums(masses, min(self.high - min(cells) + 1 - first, len(masses)), rate * self.step)
+        return self._between.summed(sums, self.low - first, self._grid, rate)
+
+    def below(self, rate: float) -> FloatArray:
+        """sum over losses at or below the thresholds of m e^{-rate (c - loss)} (rate > 0)."""
+        between = self._between.mirrored(self.step)
+        last = min(self.high + max(between.cells), self._start + self.cells - 1)
+        masses = self._masses[last - self._start :: -1]
+        sums = decayed_sums(masses, min(last - self.low - min(between.cells) + 1, len(masses)), rate * self.step)
+        return between.summed(sums, last - self.high, self._grid, rate)[::-1]
+
+    def error(self, rate: float) -> float:
+        """Absolute error of the sums with this rate: noise in every cell, wrapped mass, and far cells."""
+        cells = min(1 / -math.expm1(-rate * self.step), float(self.cells))
+        squares = min(1 / -math.expm1(-2 * rate * self.step), float(self.cells))
+        noise = min(self._noise * cells, self._root_noise * math.sqrt(squares))
+        return 1.001 * (self._overflow + noise) + _FAR_CELLS
+
+    def sum_rounding(self, rate: float) -> float:
+        """Relative error of the sums with this rate, noise and the masses' own rounding aside."""
+        exponent = min(rate * self.step * self.cells, 2 * _BLOCK_EXPONENT)
+        return running_sum_error(self.cells) + 4 * FUNCTION_ERROR + UNIT_ROUNDOFF * (16 + 8 * exponent)
+
+
+def decayed_sums(masses: FloatArray, read: int, decay: float) -> FloatArray:
+    """sum_{k >= j} masses_k e^{-decay (k - j)} for j < read.
+
+    In blocks so short that no factor underflows; cells further away than e^{-_BLOCK_EXPONENT} are left out.
+    """
+    block = max(1, int(min(_BLOCK_EXPONENT / decay, float(read))))
+    parts: list[FloatArray] = []
+    for start in range(0, read, block):
+        length = min(block, read - start)
+        rest = masses[start:]
+        if decay * len(rest) > 2 * _BLOCK_EXPONENT:
+            rest = rest[: length + math.ceil(_BLOCK_EXPONENT / decay)]
+        factors = np.exp(-decay * np.arange(len(rest)))
+        sums = running_sums((rest * factors)[::-1])[::-1]
+        parts.append(sums[:length] / factors[:length])
+    return np.concatenate(parts)
+
+
+def _composed(
+    laws: tuple[CountedLaw, ...], theta: float, step: float, chosen: Window
+) -> tuple[FloatArray, float, float]:
+    """The tilted masses of the composition over the window, a bound of the error of each, and one of the root of the
+    sum of squared errors (Parseval: that of the transform, over the root of n).
+    """
+    n = chosen.size
+    log_power = np.zeros(n // 2 + 1, dtype=np.complex128)
+    relative = np.zeros(n // 2 + 1)
+    levels = math.log2(n) + 1
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        for counted in laws:
+            transform = np.fft.rfft(_wrapped(counted.law, theta, step, n))
+            size = np.abs(transform)
+            logarithm = np.log(size) + 1j * np.angle(transform)
+            log_power += counted.count * logarithm
+            error = np.log1p(_TRANSFORM_ERROR * levels / size)
+            relative += counted.count * (error + 8 * UNIT_ROUNDOFF * (2 + np.abs(logarithm)))
+        composed = np.exp(log_power)
+        composed = np.where(np.isfinite(composed), composed, 0.0)
+        size = np.abs(composed)
+        # |F^N - computed| <= |computed| ((1 + error)^N - 1); where that is not small, |F^N| itself, which is at most 1.
+        rough = np.exp(np.minimum(log_power.real + relative, 0.0)) + size
+        bound = np.where(relative < 1, size * np.expm1(np.minimum(relative, 1.0)), rough)
+        bound = np.where(np.isnan(bound), 1.0, bound)
+    # All but the first frequency (and the middle one of an even length) stand for two.
+    inverse = _TRANSFORM_ERROR * levels
+    noise = 2 * (float(bound.sum()) + inverse * float(size.sum())) / n
+    root_noise = math.sqrt(2 * float((bound**2).sum()) / n) + inverse * math.sqrt(2 * float((size**2).sum()) / n)
+    masses = np.fft.irfft(composed, n)
+    return np.roll(masses, -(chosen.start % n)), noise, root_noise
+
+
+def _wrapped(law: LatticeLaw, theta: float, step: float, n: int) -> FloatArray:
+    """Tilted masses with sum 1 at their indices modulo n."""
+    exponents = theta * law.losses(step)
+    top = float(exponents[law.masses > 0].max())
+    weights = law.masses * np.exp(np.minimum(exponents - top, 0.0))
+    weights /= weights.sum()
+    rounds = -(-(len(weights) + n) // n)
+    padded = np.zeros(rounds * n)
+    offset = law.first % n
+    padded[offset : offset + len(weights)] = weights
+    return padded.reshape(rounds, n).sum(axis=0)

@@ -1,0 +1,314 @@
+"""What a line says about points of the curve and about the profile, as proved enclosures of natural logarithms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from service.privacy.errors import NumericalFailure
+from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+
+_NEWTON_STEPS = 60
+
+_MARGINS = (4.0, 400.0, 1e5)
+"""A root found on a line is proved from thresholds this many times its uncertainty to either side, tried in turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Integrals:
+    """Enclosures of I0, I1, ID at thresholds c: `e^{log_scale} [lower, upper]`, arrays of shape (3, C)."""
+
+    log_scale: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+
+
+class Line(Protocol):
+    """What is read: a contour that crosses the real axis at `theta`, laid out for thresholds near `center`, for a loss
+    (or its core) of about this `deviation`.
+    """
+
+    theta: float
+    center: float
+    deviation: float
+
+    def integrals(self, thresholds: FloatArray) -> Integrals:
+        """Enclosures of I0, I1, ID at thresholds (C,)."""
+        ...
+
+    def approximate(self, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """I0, I1, ID and the density of the loss under H0, shape (4, C), and ln of their scales, without bounds."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """Enclosures of several quantities at n places: `lower <= truth <= upper`, arrays of shape (quantities, n).
+
+    Points: ln power, ln type II error, ln slope. Profile: ln delta. All ends are intersections and only ever tighten.
+    """
+
+    lower: FloatArray
+    upper: FloatArray
+
+    def tighten(self, at: IndexArray, other: Readings) -> None:
+        """Intersect the enclosures at the places `at` with others; NaN in these stands for nothing known.
+
+        Raises NumericalFailure where the two do not meet: one of them is wrong.
+        """
+        lower = np.fmax(self.lower[:, at], other.lower)
+        upper = np.fmin(self.upper[:, at], other.upper)
+        if not (lower <= upper).all():
+            raise NumericalFailure("two certified enclosures of one number do not meet")
+        self.lower[:, at], self.upper[:, at] = lower, upper
+
+    def width(self, rows: int = 2) -> FloatArray:
+        """Largest relative width at each place, of power and type II error (`rows` 1: power alone), or of delta; shape
+        (n,).
+        """
+        gap = self.lower[:rows] - self.upper[:rows]
+        # Both ends infinite: the number is known to be 0.
+        return np.max(-np.expm1(np.where(np.isnan(gap), 0.0, gap)), axis=0)
+
+
+def nothing_known(n: int) -> Readings:
+    """Readings of n points of which nothing is known: power and type II error at most 1."""
+    result = Readings(np.full((3, n), -np.inf), np.full((3, n), np.inf))
+    result.upper[:2] = 0.0
+    return result
+
+
+def read_points(line: Line, alpha: FloatArray) -> Readings:
+    """ln power, ln type II error and ln slope at rates strictly between 0 and 1, by the inequalities of `contour.py`.
+
+    Unknown (power and type II error at most 1) where no threshold is found.
+    """
+    c = solve_tail(line, alpha)
+    result = nothing_known(len(alpha))
+    good = np.isfinite(c)
+    if not good.any():
+        return result
+    at = np.flatnonzero(good)
+    for margin in _MARGINS:
+        proved = _points_around(line, alpha[at], c[at], margin)
+        result.tighten(at, proved)
+        at = at[~(np.isfinite(proved.lower[2]) & np.isfinite(proved.upper[2]))]
+        if len(at) == 0:
+            break
+    return result
+
+
+def _points_around(line: Line, alpha: FloatArray, c: FloatArray, margin: float) -> Readings:
+    """Readings from the threshold c and two more, `margin` times its uncertainty to either side."""
+    integrals = line.integrals(c)
+    lower, upper, log_scale = integrals.lower, integrals.upper, integrals.log_scale
+    sums, _ = line.approximate(c)
+    spread = np.abs(upper[0] - lower[0]) / np.maximum(np.abs(sums[3]), 1e-300) + 4e-16 * np.abs(c)
+    step = np.minimum(margin * spread, 5.0 / line.deviation)  # steers: any step is valid
+    # The rate (1 - alpha on lines left of the poles) on the scale of I0, with the rounding of its exponent.
+    level = np.log(alpha) if line.theta > 0 else np.log1p(-alpha)
+    target = np.exp(level - log_scale[0])
+    slack = target * (4 * UNIT_ROUNDOFF * (np.abs(level) + np.abs(log_scale[0])) + 1e-15)
+    # Where rates stand beside powers their scales are e^c apart but for roundings, which steep lines make large.
+    with np.errstate(invalid="ignore"):
+        apart = np.abs((log_scale[1] - log_scale[0]) - c) + 2 * UNIT_ROUNDOFF * np.abs(c)
+        reach = np.minimum(np.maximum(np.abs(lower[0]), np.abs(upper[0])), 1e300)
+        slack = slack + np.expm1(np.minimum(apart, 1.0)) * (target + reach) + np.where(apart < 1, 0.0, np.inf)
+    sign = 1.0 if line.theta > 0 else -1.0
+    # (alpha(c) - alpha) on that scale.
+    alpha_excess_low = lower[0] - sign * target - slack
+    alpha_excess_high = upper[0] - sign * target + slack
+    rounding = UNIT_ROUNDOFF * (16 + 4 * np.abs(level) + 4 * np.abs(log_scale[0]))
+    left_proved, right_proved = _proved_sides(line, level, c, step, rounding)
+    slope_low = np.where(left_proved, c - step, -np.inf)
+    slope_high = np.where(right_proved, c + step, np.inf)
+    steepest = np.where(right_proved, np.exp(np.where(right_proved, step, 0.0)) * (1 + 1e-15), np.inf)
+    with np.errstate(invalid="ignore"):
+        chord = np.where(alpha_excess_high > 0, alpha_excess_high * steepest, 0.0)
+    if line.theta > 1:
+        low = lower[1] - chord
+        high = np.minimum(upper[1] - alpha_excess_low, upper[2] + target + slack)
+        return _with_complement(low, high, log_scale[1], slope_low, slope_high, power_first=True)
+    low = -upper[1] + alpha_excess_low
+    direct = -upper[2] - target - slack if line.theta > 0 else target - slack - upper[2]
+    high = -lower[1] + chord
+    return _with_complement(np.maximum(low, direct), high, log_scale[1], slope_low, slope_high, power_first=False)
+
+
+def _proved_sides(
+    line: Line, level: FloatArray, c: FloatArray, step: FloatArray, rounding: FloatArray
+) -> tuple[BoolArray, BoolArray]:
+    """Whether alpha(c - step) >= alpha, and whether alpha(c + step) <= alpha, are proved.
+
+    `level`: ln alpha, or ln(1 - alpha) where theta < 0; `rounding`: relative error of e^level on a line's scale.
+    """
+    n = len(c)
+    both = line.integrals(np.concatenate([c - step, c + step]))
+    sign = 1.0 if line.theta > 0 else -1.0
+    target = np.exp(np.concatenate([level, level]) - both.log_scale[0])
+    left_proved = both.lower[0, :n] - sign * target[:n] * (1 + sign * rounding) >= 0
+    right_proved = both.upper[0, n:] - sign * target[n:] * (1 - sign * rounding) <= 0
+    return left_proved, right_proved
+
+
+def _with_complement(
+    low: FloatArray,
+    high: FloatArray,
+    log_scale: FloatArray,
+    slope_low: FloatArray,
+    slope_high: FloatArray,
+    *,
+    power_first: bool,
+) -> Readings:
+    """Rows ln power, ln beta, ln slope from the one of power and beta that the line gives directly, on its scale."""
+    log_low, log_high = _logs(low, high, log_scale)
+    other_low, other_high = complement(log_low, log_high)
+    order = (0, 1) if power_first else (1, 0)
+    lower, upper = np.empty((3, len(low))), np.empty((3, len(low)))
+    lower[order[0]], upper[order[0]], lower[2] = log_low, log_high, slope_low
+    lower[order[1]], upper[order[1]], upper[2] = other_low, other_high, slope_high
+    return Readings(lower, upper)
+
+
+def complement(log_low: FloatArray, log_high: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Enclosure of ln(1 - x), from one of ln x <= 0 that was read on a line.
+
+    The rounding of e^{ln x}, which matters where 1 - x is small, is inside the 1e-15 that the line adds to its scale's
+    error; the slack here is for the logarithm.
+    """
+    with np.errstate(divide="ignore"):
+        lower, upper = np.log1p(-np.exp(log_high)), np.log1p(-np.exp(log_low))
+    return lower * (1 + 1e-15) - 4e-16, np.minimum(upper * (1 - 1e-15) + 4e-16, 0.0)
+
+
+def _logs(low: FloatArray, high: FloatArray, log_scale: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """ln of a probability's ends given on the scale e^{log_scale}; what is not positive is unknown (0 below, 1 above).
+
+    An upper end is raised to 1e-300 on that scale, where doubles lose their digits.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_low, log_high = np.log(np.maximum(low, 0.0)) + log_scale, np.log(np.maximum(high, 1e-300)) + log_scale
+    log_low = np.where(np.isnan(log_low), -np.inf, log_low - 4 * UNIT_ROUNDOFF * (1 + np.abs(log_scale)))
+    log_high = np.where(np.isnan(log_high), 0.0, log_high + 4 * UNIT_ROUNDOFF * (1 + np.abs(log_scale)))
+    return np.minimum(log_low, 0.0), np.minimum(log_high, 0.0)
+
+
+def read_profile(line: Line, epsilon: FloatArray) -> Readings:
+    """ln delta at finite epsilons, from ID: delta, delta - 1 or delta - 1 + e^eps, by the side of the line."""
+    integrals = line.integrals(epsilon)
+    low, high = integrals.lower[2], integrals.upper[2]
+    if line.theta > 1:
+        log_low, log_high = _logs(low, high, integrals.log_scale[2])
+        return Readings(log_low[None], log_high[None])
+    if line.theta > 0:
+        log_low, log_high = _logs(-high, -low, integrals.log_scale[2])
+        lower, upper = complement(log_low, log_high)
+        return Readings(lower[None], upper[None])
+    # delta - 1 + e^eps may exceed 1, and its scale may overflow far above the line's range: then nothing is known.
+    scale = np.exp(np.minimum(integrals.log_scale[2], 600.0))
+    base = -np.expm1(np.minimum(epsilon, 700.0))
+    # 16 u of everything added up, and of the exponent of the scale: expm1 and exp within 4 ulp, products and sums.
+    size = 1 + np.abs(base) + np.abs(scale * low) + np.abs(scale * high)
+    slack = 16 * UNIT_ROUNDOFF * size * (1 + np.abs(integrals.log_scale[2]))
+    known = integrals.log_scale[2] < 600.0
+    lower = np.where(known, np.log(np.clip(base + scale * low - slack, 0.0, 1.0)), -np.inf)
+    upper = np.where(known, np.log(np.clip(base + scale * high + slack, 1e-300, 1.0)), 0.0)
+    return Readings(lower[None] - 4e-16, np.minimum(upper + 4e-16, 0.0)[None])
+
+
+def solve_tail(line: Line, alpha: FloatArray) -> FloatArray:
+    """Thresholds c with P0(S > c) about alpha, by Newton's method on the logarithm of the tail; NaN where it fails."""
+    upper = line.theta > 0
+    level = np.log(alpha) if upper else np.log1p(-alpha)
+    sign = 1.0 if upper else -1.0
+    return _newton(line, _first_thresholds(line, sign, level), 0, sign, level)
+
+
+def _first_thresholds(line: Line, sign: float, level: FloatArray) -> FloatArray:
+    """Where to begin Newton's method: the line's centre, or for many levels by cubic interpolation of its tail."""
+    if len(level) < 16:
+        return np.full(len(level), line.center)
+    grid = line.center + line.deviation * np.linspace(-3, 3, 25)
+    with np.errstate(all="ignore"):
+        sums, log_scale = line.approximate(grid)
+        tail = np.log(sign * sums[0]) + log_scale[0]
+        slope = -sums[0] / sums[3]  # dc/d ln tail
+    usable = np.isfinite(tail) & np.isfinite(slope)
+    if usable.sum() < 2:
+        return np.full(len(level), line.center)
+    order = np.argsort(tail[usable])
+    x, c, slope = tail[usable][order], grid[usable][order], slope[usable][order]
+    cell = np.clip(np.searchsorted(x, level) - 1, 0, len(x) - 2)
+    width = x[cell + 1] - x[cell]
+    s = np.clip((level - x[cell]) / width, 0.0, 1.0)
+    rest = 1 - s
+    ends = c[cell] * rest**2 * (1 + 2 * s) + c[cell + 1] * s**2 * (1 + 2 * rest)
+    return ends + width * s * rest * (slope[cell] * rest - slope[cell + 1] * s)
+
+
+def solve_profile(line: Line, delta: float) -> float:
+    """Threshold c with delta(c) about delta on a line with theta > 0; NaN where the search fails."""
+    level = math.log(delta) if line.theta > 1 else math.log1p(-delta)
+    sign = 1.0 if line.theta > 1 else -1.0
+    return float(_newton(line, np.array([line.center]), 2, sign, np.array([level]))[0])
+
+
+def _newton(line: Line, c: FloatArray, row: int, sign: float, level: FloatArray) -> FloatArray:
+    """Solve ln(sign I_row(c)) = level, row 0 or 2; dI0/dc is minus the density, and dID/dc is -e^c I0.
+
+    A step is at most four deviations. Both fall in c: what lies beyond the values known on either side is halved
+    instead, for laws between whose atoms the density is next to nothing. NaN where the residual stays above 1e-6 and
+    the interval did not close; the last step squares a small residual.
+    """
+    slope_row = 3 if row == 0 else 0
+    largest = 4 * line.deviation
+    residual = np.full(len(c), np.inf)
+    low, high = np.full(len(c), -np.inf), np.full(len(c), np.inf)
+    with np.errstate(all="ignore"):
+        for _ in range(_NEWTON_STEPS):
+            sums, log_scale = line.approximate(c)
+            value = sign * sums[row]
+            difference = np.log(value) + log_scale[row] - level
+            hazard = sign * sums[slope_row] / value
+            # A value that is not positive is rounding about 0: the tail of the level lies on the other side.
+            beyond = sign * np.where(value > 0, difference, -np.inf) > 0
+            low, high = np.where(beyond, np.fmax(low, c), low), np.where(beyond, high, np.fmin(high, c))
+            move = np.where(value > 0, difference / hazard, -sign * largest)
+            move = np.clip(np.where(np.isnan(move), 0.0, move), -largest, largest)
+            residual = np.abs(move * hazard)
+            outside = (residual > 1e-9) & ((c + move <= low) | (c + move >= high))
+            c = np.where(outside & np.isfinite(low) & np.isfinite(high), 0.5 * (low + high), c + move)
+            if not ((residual > 1e-9) & (high - low > 1e-15 * np.abs(c))).any():
+                return c
+        return np.where((residual < 1e-6) | (high - low < 1e-12 * line.deviation), c, np.nan)
+
+
+def prove_root(line: Line, threshold: float, delta: float) -> tuple[float, float] | None:
+    """Proved ends around an approximate root `threshold` of delta(eps) = delta; None where the line cannot.
+
+    Thresholds below 0 are cut off: the answer is the least eps >= 0.
+    """
+    level = math.log(delta)
+    slack = 1e-15 * (1 + abs(level))  # the rounding of ln delta, many times over
+    for margin in _root_margins(line, threshold):
+        ends = np.array([max(threshold - margin, 0.0), threshold + margin])
+        proved = read_profile(line, ends)
+        left = ends[0] == 0 or proved.lower[0, 0] >= level + slack
+        if left and proved.upper[0, 1] <= level - slack:
+            return float(ends[0]), float(ends[1])
+    return None
+
+
+def _root_margins(line: Line, threshold: float) -> Iterator[float]:
+    """Distances from an approximate root of the profile within which its true root should lie, smallest first."""
+    integrals = line.integrals(np.array([threshold]))
+    sums, _ = line.approximate(np.array([threshold]))
+    width = float(integrals.upper[2, 0] - integrals.lower[2, 0])
+    spread = width / max(abs(float(sums[0, 0])), 1e-300) + 4e-16 * abs(threshold)
+    for margin in _MARGINS:
+        yield margin * spread

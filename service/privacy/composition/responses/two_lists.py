@@ -1,0 +1,156 @@
+"""The law of losses of a run of different randomised responses, as sums of two lists: halves that meet in the middle.
+
+Kinds i with N_i answers at eps_i have losses sum (2 k_i - N_i) eps_i, and with the weight w = prod C(N_i, k_i) 2^-N_i
+and Z = prod cosh(eps_i/2)^-N_i masses p = Z w e^{-loss/2} under H0 and q = Z w e^{loss/2} under H1. All prod (N_i + 1)
+losses are sums a + b of one of each of two lists, and
+
+    P(A + B > c) = sum_a P(A = a) P(B > c - a)
+
+takes one place in a sorted list for every a (Horowitz, Sahni 1974). The exact problem is #P-hard (Murtagh, Vadhan
+2016): some limit there must be. All sums have positive terms within the range of doubles (limits: `exact_runs.py`).
+
+Losses are rounded sums, off by at most `loss_error`. A tail above c is the exact rate, to relative `error`, of the set
+of outcomes whose losses are computed to be above c: a test all the same, if not quite the best one at that threshold.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal, NamedTuple, final
+
+import numpy as np
+
+from service.privacy.errors import NumericalFailure
+from service.privacy.numerics.arrays import FloatArray, IndexArray
+from service.privacy.numerics.log_cosh import log_cosh
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.numerics.running_sums import running_sum_error, running_sums
+
+CHUNK: Final = 2**18
+"""Numbers in memory at once."""
+MOST_IN_A_LIST: Final = 2**16
+"""Losses: far more than any list in reach has."""
+
+
+class Sums(NamedTuple):
+    """All sums of losses in ascending order, their weights, and how far those that were joined were moved in all."""
+
+    loss: FloatArray
+    weight: FloatArray
+    moved: float
+
+
+def summed_losses(kinds: Sequence[tuple[float, int]]) -> Sums:
+    """The sums of losses of these kinds. Those that coincide but for rounding are one: the sums of n multiples of one
+    loss are about n^2, not 2^n.
+    """
+    loss, weight, moved = np.zeros(1), np.ones(1), 0.0
+    nearly = (32 + 4 * len(kinds)) * UNIT_ROUNDOFF * math.fsum(epsilon * count for epsilon, count in kinds)
+    for epsilon, count in kinds:
+        own = (2.0 * np.arange(count + 1) - count) * epsilon
+        coefficients = np.array([math.comb(count, k) / 2**count for k in range(count + 1)])
+        loss = (loss[:, None] + own).reshape(-1)
+        weight = (weight[:, None] * coefficients).reshape(-1)
+        order = np.argsort(loss, kind="stable")
+        joined = _joined(loss[order], weight[order], nearly)
+        loss, weight, moved = joined.loss, joined.weight, moved + joined.moved
+        if len(loss) > MOST_IN_A_LIST:
+            raise NumericalFailure("the losses of a run in reach of exact sums are more than its description says")
+    return Sums(loss, weight, moved)
+
+
+def _joined(loss: FloatArray, weight: FloatArray, nearly: float) -> Sums:
+    """Losses at most `nearly` above the one before are moved to the middle of their row, if rows are short: what was
+    symmetric about 0 is so to the last bit, so that the tails of both signs are those of one test.
+    """
+    starts = np.flatnonzero(np.diff(loss, prepend=-np.inf) > nearly)
+    ends = np.append(starts[1:], len(loss)) - 1
+    widest = float((loss[ends] - loss[starts]).max())
+    if len(starts) == len(loss) or widest > 2 * nearly:
+        return Sums(loss, weight, 0.0)
+    return Sums(0.5 * (loss[starts] + loss[ends]), np.add.reduceat(weight, starts), widest)
+
+
+@final
+class LossList:
+    """Losses in ascending order, their weights, and the sums of w e^{-loss/2} and w e^{loss/2} from each of them on,
+    with a last 0 for what is above all.
+    """
+
+    def __init__(self, kinds: Sequence[tuple[float, int]]) -> None:
+        self.loss, self.weight, self.moved = summed_losses(kinds)
+        self.masses = tuple(self.weight * np.exp(side * self.loss) for side in (-0.5, 0.5))
+        self.tails = tuple(np.append(running_sums(mass[::-1])[::-1], 0.0) for mass in self.masses)
+        self.hyperbolic = self._hyperbolic()
+
+    def _hyperbolic(self) -> tuple[FloatArray, FloatArray]:
+        """Sums of w cosh and of w sinh((loss_i - loss_j)/2) over i >= j, by the addition formulas."""
+        gaps = np.append(0.5 * np.diff(self.loss), 0.0)
+        cosh, sinh = np.cosh(gaps).tolist(), np.sinh(gaps).tolist()
+        weights, rows = self.weight.tolist(), np.zeros((len(gaps) + 1, 2))
+        even = odd = 0.0
+        for j in range(len(gaps) - 1, -1, -1):
+            even, odd = cosh[j] * even + sinh[j] * odd + weights[j], cosh[j] * odd + sinh[j] * even
+            rows[j] = even, odd
+        return rows[:, 0], rows[:, 1]
+
+
+@final
+class TwoLists:
+    """Tails of A + B and its profile; every epsilon positive."""
+
+    def __init__(self, first: Sequence[tuple[float, int]], second: Sequence[tuple[float, int]]) -> None:
+        kinds = (*first, *second)
+        self.first, self.second = LossList(first), LossList(second)
+        self.largest = math.fsum(epsilon * count for epsilon, count in kinds)
+        moved = self.first.moved + self.second.moved
+        self.loss_error = 2 * UNIT_ROUNDOFF * (len(kinds) + 3) * self.largest + moved * (1 + 4 * UNIT_ROUNDOFF)
+        epsilons, counts = np.array(kinds, dtype=np.float64).reshape(-1, 2).T
+        self.log_scale = -math.fsum((counts * log_cosh(0.5 * epsilons)).tolist())
+        terms = max(len(self.first.loss), len(self.second.loss))
+        # Weights, exponentials of rounded losses, running sums, one blocked sum, and Z.
+        self.error = (
+            running_sum_error(terms)
+            + UNIT_ROUNDOFF * (5 * len(kinds) + math.log2(terms) + 160)
+            + self.loss_error
+            + FUNCTION_ERROR * (8 + abs(self.log_scale))
+        )
+        """Relative, of tails."""
+        self.profile_error = self.error + 32 * UNIT_ROUNDOFF * terms
+        """Relative, of a profile by sums without differences."""
+
+    def log_tails(self, thresholds: FloatArray, *, closed: bool = False) -> tuple[FloatArray, FloatArray]:
+        """ln P(loss > c), or P(loss >= c), under H0 and under H1 at each threshold c; minus infinity for nothing."""
+        found = np.empty((2, len(thresholds)))
+        for rows, places, _ in self._places(thresholds, "left" if closed else "right"):
+            for hypothesis in (0, 1):
+                terms = self.second.tails[hypothesis][places] * self.first.masses[hypothesis]
+                with np.errstate(divide="ignore"):
+                    found[hypothesis, rows] = np.log(terms.sum(axis=1)) + self.log_scale
+        return found[0], found[1]
+
+    def log_profile(self, epsilon: FloatArray) -> FloatArray:
+        """ln delta(eps) within `profile_error`: 2 e^{eps/2} Z sum w sinh((loss - eps)/2) over losses above eps.
+
+        A change of eps by `loss_error` is to be allowed for as well.
+        """
+        found = np.empty(len(epsilon))
+        even, odd = self.second.hyperbolic
+        losses = np.append(self.second.loss, np.inf)
+        for rows, places, rest in self._places(epsilon, "right"):
+            gap = 0.5 * np.where(places < len(losses) - 1, losses[places] - rest, 0.0)
+            terms = (np.cosh(gap) * odd[places] + np.sinh(gap) * even[places]) * self.first.weight
+            with np.errstate(divide="ignore"):
+                found[rows] = np.log(terms.sum(axis=1)) + 0.5 * epsilon[rows] + math.log(2) + self.log_scale
+        return found
+
+    def _places(
+        self, thresholds: FloatArray, side: Literal["left", "right"]
+    ) -> Iterator[tuple[slice, IndexArray, FloatArray]]:
+        """For some thresholds at a time what is left to the second list, and from where on its losses are above."""
+        size = max(1, CHUNK // len(self.first.loss))
+        for start in range(0, len(thresholds), size):
+            rows = slice(start, start + size)
+            rest = thresholds[rows, None] - self.first.loss
+            yield rows, np.searchsorted(self.second.loss, rest, side=side), rest

@@ -1,0 +1,342 @@
+"""Moment generating functions of Poisson-sampled Gaussian steps, with every error bounded.
+
+One step with noise multiplier sigma and rate p has likelihood ratio w(y) = 1 - p + p e^v, v = y/sigma - 1/(2 sigma^2),
+y ~ N(0, 1) under H0, L = ln w. M(z) = E0 e^{zL} is entire, M(0) = M(1) = 1. A run adds K = sum of N_i ln M_i.
+
+All parts of a heterogeneous run are handled together: arrays have shape (parts, nodes). M is a trapezoid sum in y
+(`sampled_gaussian_grid.py`), whose error is bounded on the strip |Im y| <= a < pi sigma where L is analytic. With the
+responsibility r = p e^v / w in (0, 1) and phi = a/sigma, these facts carry the bounds:
+
+    w(y + ia) = w(y) (1 - r + r e^{i phi})            |w(y + ia)| <= w(y)
+    |w(y + ia)| >= w(y) cos(phi/2)                    |d ln w(y + ia)/dy| <= r / (sigma cos(phi/2))
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from service.privacy.composition.transforms.abstract import RealCumulants
+from service.privacy.composition.transforms.sampled_gaussian_grid import Grid, Layout
+from service.privacy.composition.transforms.sampled_gaussian_shared import moment_sums
+from service.privacy.composition.transforms.steps import SampledGaussianSteps
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_ROUNDOFF
+
+_LARGEST_CHUNK = 1_000_000
+"""Array elements of one vectorised evaluation at several tilts: bounds the memory."""
+
+_FEW_STEPS = 100
+"""Runs with fewer sampled steps have transforms that fall slowly: their lines are long and want finer steps."""
+
+_FEW_SAMPLED = 5.0
+"""Sampled records expected below which a transform of many steps falls slowly, too."""
+
+_NEGLIGIBLE = 1e-14
+"""A bound of K's trapezoid error below this needs no sharper one."""
+
+_SHARED_GAIN = 20
+"""How many times cheaper a product with a shared number is than a number of one's own."""
+
+_FEWEST_SHARED = 4
+"""Parts of similar noise that share the nodes' losses; fewer are cheaper each with nodes where it needs them."""
+
+LARGEST_ETA = 20.0
+"""Largest shift of the paths behind majorants."""
+
+
+class SampledGaussianParts:
+    """N_i steps each of Poisson-sampled Gaussians (sigma_i, p_i), 0 < p_i < 1, as one summand of the run's K."""
+
+    def __init__(self, steps: tuple[SampledGaussianSteps, ...], deviation: float, digits: float) -> None:
+        """`deviation`: about the standard deviation of the whole run's loss, from below; the grid's step follows it.
+
+        The law of y is cut on the right, where all steps together have less than about 10^-digits of the mass of H0 and
+        of H1 left. All moments are those of the cut law: far jumps of the loss would rule them at large tilts.
+        """
+        self.sigma, self.rate, self.count = (np.array(column, dtype=np.float64) for column in zip(*steps, strict=True))
+        # Nats: trapezoid errors of e^-need per step are below 1e-18 for the whole run.
+        self._need = math.log(float(self.count.sum())) + 42.0
+        self._layout = self._laid_out(deviation, digits)
+        self.nodes = self._layout.nodes
+        self.step = self._layout.steps
+        """Spacing of the nodes in y, shape (parts,)."""
+        end = (self._layout.first + self._layout.kept - 0.5) * self._layout.spacing
+        if self._layout.in_u:
+            end = (self.sigma * (end - self._log_odds) + 0.5 / self.sigma) * (1 - 1e-13)
+        log_null = np.asarray(-0.5 * end**2 - math.log(2), dtype=np.float64)
+        self.log_dropped_null = log_null
+        self.log_dropped_alternative = np.logaddexp(
+            log_null, np.log(0.5 * self.rate) - 0.5 * np.maximum(end - 1 / self.sigma, 0.0) ** 2
+        )
+        """ln of the mass of H0 and of H1 beyond the cut, per step, from Phi(-x) <= e^{-x^2/2}/2; shape (parts,)."""
+        self.dropped = np.exp(np.logaddexp(log_null, self.log_dropped_alternative))
+
+    @property
+    def _log_odds(self) -> FloatArray:
+        return np.log(self.rate) - np.log1p(-self.rate)
+
+    def _laid_out(self, deviation: float, digits: float) -> Layout:
+        """The nodes: of y, or of u where several parts share their exponentials."""
+        # Each of few steps turns by up to 9/sqrt(N) radians per deviation of y, and is tilted by as many deviations.
+        share = 12.0 / math.sqrt(float(self.count.sum()))
+        smooth_step = 2 * math.pi / (math.sqrt(2 * self._need) / 0.9 + share)
+        strip_share = 2 * math.pi * 0.7 * math.pi / (self._need + 15.0 + self._growth(deviation))
+        goal = digits * math.log(10) + np.log(2 * self.count)
+        reach = np.maximum(np.sqrt(2 * goal), 1 / self.sigma + np.sqrt(2 * np.maximum(goal + np.log(self.rate), 0.0)))
+        left = math.sqrt(2 * self._need) + 2.0 + share
+        in_u = len(self.sigma) >= _FEWEST_SHARED
+        if in_u:
+            wanted = min(smooth_step / float(self.sigma.max()), strip_share)
+            origin = self._log_odds - 0.5 / self.sigma**2
+            low, high = origin - left / self.sigma, origin + reach / self.sigma
+        else:
+            wanted = min(smooth_step, strip_share * float(self.sigma.min()))
+            low, high = np.full(1, -left), np.full_like(self.sigma, float(reach.max()))
+        spacing = max(math.floor(wanted * 2.0**20), 1) * 2.0**-20
+        first = math.floor(float(low.min()) / spacing)
+        kept = np.ceil(high / spacing).astype(np.intp) - first + 1
+        nodes = int(kept.max())
+        steps = self.sigma * spacing if in_u else np.full_like(self.sigma, spacing)
+        # Whole blocks; the nodes added have no weight.
+        return Layout(spacing, first, nodes + -nodes % SUM_BLOCK, steps, kept, in_u)
+
+    def _growth(self, deviation: float) -> float:
+        """About how much (nats) e^{t arg w} grows on a strip at the greatest height t of a line: steers the step."""
+        highest = 9.0 / max(deviation, 1e-3)
+        steps = float(self.count.sum())
+        if steps >= _FEW_STEPS:
+            # About one sampled step: what no jump disturbs does not fall, and lines are longer.
+            rare = float(self.count @ self.rate) < _FEW_SAMPLED
+            return min((1.35 if rare else 0.9) * highest, 180.0 if rare else 120.0)
+        # Few steps: |M| falls only like exp(-sigma^2 ln^2(t p e^{-1/(2 sigma^2)})/2).
+        falls = math.sqrt(88 / steps) / self.sigma + 0.5 / self.sigma**2 - np.log(self.rate)
+        return min(0.9 * max(highest, math.exp(min(float(falls.min()), 20.0))), 300.0)
+
+    @cached_property
+    def identity_error(self) -> FloatArray:
+        """Error per step of the sums at tilts 0 and 1 behind E0(w - 1) = 0: trapezoid, cut, and the grid's two ends."""
+        grid = self.grid
+        ends = grid.at_ends(grid.weight) * (1 + np.exp(grid.at_ends(grid.loss)))
+        return self._plain_quadrature_error + self.dropped + ends.sum(axis=1)
+
+    @property
+    def size(self) -> int:
+        """Number of array elements of one (parts, nodes) array: the unit of this engine's cost."""
+        return self.nodes * len(self.sigma)
+
+    @property
+    def line_size(self) -> int:
+        """What one node of a line costs, in the same unit: multiplying and adding is cheap beside exponentials."""
+        return self.nodes * (1 + len(self.sigma) // _SHARED_GAIN) if self._layout.in_u else self.size
+
+    @cached_property
+    def grid(self) -> Grid:
+        """Nodes, losses and weights; built on first use."""
+        return Grid.build(self.sigma, self.rate, self._layout)
+
+    def cumulants(self, tilts: FloatArray) -> RealCumulants:
+        """K, K', K'' at real tilts, shape (S,), with a bound of the error of K, infinite where the grid ends too early.
+
+        Plain sums: the error of K grows like N u, which Chernoff bounds and the choice of lines do not notice; the
+        prefactor of a line takes `value` instead.
+        """
+        chunk = max(1, _LARGEST_CHUNK // self.size)
+        pieces = [self._cumulants(tilts[i : i + chunk]) for i in range(0, len(tilts), chunk)]
+        return pieces[0] if len(pieces) == 1 else RealCumulants.concatenate(pieces)
+
+    def _cumulants(self, tilts: FloatArray) -> RealCumulants:
+        grid = self.grid
+        sums = None if grid.soft is None else moment_sums(grid, grid.soft, tilts)
+        if sums is None:
+            weights, shift = grid.tilted(tilts)
+            sums = np.matmul(weights.swapaxes(0, 1), grid.columns).swapaxes(0, 1)  # (S, parts, 5)
+        else:
+            weights, shift = None, np.zeros(sums.shape[:2])
+        total = sums[:, :, 0]
+        mean, square = sums[:, :, 1] / total, sums[:, :, 2] / total
+        log_total = shift + np.log(total)
+        rounding = (sums[:, :, 3] + np.abs(tilts)[:, None] * sums[:, :, 4]) / total + 2 * self.nodes * UNIT_ROUNDOFF
+        truncation = self._quadrature_error(tilts, weights, total) + self.ends.cut_error(tilts, shift) / total
+        relative = rounding + truncation
+        # |ln(1 + x)| <= 1.1 |x| for |x| < 0.1; a larger (or undefined) error bounds nothing.
+        error = np.where(relative < 0.1, 1.1 * relative, np.inf) + 8 * FUNCTION_ERROR * np.abs(log_total)
+        return RealCumulants(
+            log_total @ self.count,
+            mean @ self.count,
+            (square - mean**2) @ self.count,
+            error @ self.count * 1.001,
+            truncation @ self.count,
+        )
+
+    def value(self, moments: TiltedMoments) -> tuple[float, float]:
+        """K at the tilt of the moments and a bound of its error, which does not grow with the number of steps.
+
+        M(s) - 1 = E0(e^{sL} - 1 - s(e^L - 1)), because E0(w - 1) = 0: every summand is second order in L.
+        """
+        tilt = moments.tilt
+        tilts = np.array([tilt])
+        # The sums behind the identity have errors too: 1 - M_h(0) counts once, M_h(1) - M_h(0) s times.
+        quadrature = (
+            self._quadrature_error(tilts, moments.weights[None], moments.total)[0]
+            + 2 * (1 + abs(tilt)) * self.identity_error / moments.total
+        )
+        relative = moments.rounding + quadrature + moments.cut
+        error = np.where(relative < 0.1, 1.1 * relative, np.inf) + 8 * FUNCTION_ERROR * np.abs(moments.log_total)
+        return float(moments.log_total @ self.count), float(error @ self.count) * 1.001
+
+    @cached_property
+    def _strips(self) -> tuple[FloatArray, FloatArray]:
+        """Half-widths a of three strips, and a^2/2 - 2 pi a/h of each; shape (3, parts)."""
+        a = np.array([[0.3], [0.6], [0.9]]) * np.minimum(2 * math.pi / self.step, math.pi * self.sigma)
+        return a, 0.5 * a**2 - 2 * math.pi * a / self.step
+
+    @cached_property
+    def _plain_quadrature_error(self) -> FloatArray:
+        """Trapezoid error of M(s) for s >= 0, relative to M(s), shape (parts,).
+
+        2.1 for 2/(1 - e^{-2 pi a/h}): the step makes 2 pi a/h at least 24 on every strip.
+        """
+        return 2.1 * np.exp(self._strips[1].min(axis=0))
+
+    def _quadrature_error(self, tilts: FloatArray, weights: FloatArray | None, total: FloatArray) -> FloatArray:
+        """Trapezoid error of M(s), relative to M(s), shape (S, parts).
+
+        |M_h - M| <= 2 sup_{|Im y| = a} int |phi w^s| / (e^{2 pi a/h} - 1), |phi(y+ia)| = e^{a^2/2} phi(y), and
+        |w(y+ia)|^s <= w^s for s >= 0, <= w^s cos(a/(2 sigma))^s for s < 0. Where the cosine is too coarse the sum of
+        `inverse_modulus_growth` replaces it. Any a < pi sigma serves, the best of three is taken.
+        """
+        a, exponent = self._strips
+        log_cos = np.log(np.cos(0.5 * a / self.sigma))
+        coarse = exponent[:, None, :] + np.minimum(tilts, 0.0)[:, None] * log_cos[:, None, :]
+        error = 2.1 * np.exp(coarse.min(axis=0))
+        if float((error @ self.count).max()) < _NEGLIGIBLE:
+            return error
+        if weights is None:
+            weights = np.exp(tilts[:, None, None] * self.grid.loss + self.grid.log_weight)
+        for half_width, log_kernel in zip(a, exponent, strict=True):
+            growth = self.inverse_modulus_growth(tilts[:, None, None], half_width, weights) / total
+            error = np.fmin(error, 2.1 * np.exp(log_kernel) * np.maximum(growth, 1.0))
+        return error
+
+    def log_least_modulus(self, a: FloatArray) -> FloatArray:
+        """ln of a lower bound of |w(y + iq)/w(y)| = |1 - r + r e^{iq/sigma}|, |q| <= a < pi sigma; (..., parts, nodes).
+
+        Both 1 - 2 r sin^2(a/(2 sigma)) and cos(a/(2 sigma)) are below it; r is taken half a node further right.
+        """
+        half = (0.5 * a / self.sigma)[..., None]
+        near = np.minimum(1.0, self.grid.responsibility * np.exp(0.5 * self.step / self.sigma)[:, None])
+        return np.log(np.maximum(1 - 2 * near * np.sin(half) ** 2, np.cos(half)))
+
+    def inverse_modulus_growth(self, tilt: FloatArray | float, a: FloatArray, weights: FloatArray) -> FloatArray:
+        """Upper Riemann sum of weights |w(y + iq)/w(y)|^s over the nodes, for all |q| <= a; `a` of shape (..., parts).
+
+        For s < 0, by `log_least_modulus`; the logarithm of the integrand changes by at most |y| + |s| r/(sigma cos^2)
+        per unit of y. 1 (or a little more) for s >= 0.
+        """
+        negative = np.minimum(tilt, 0.0)
+        cosine = np.cos(0.5 * a / self.sigma)[..., None]
+        near = np.minimum(1.0, self.grid.responsibility * np.exp(0.5 * self.step / self.sigma)[:, None])
+        slope = np.abs(self.grid.y) + 0.5 * self.grid.step + np.abs(tilt) * near / (self.sigma[:, None] * cosine**2)
+        exponent = negative * self.log_least_modulus(a) + 0.5 * self.grid.step * slope
+        return np.sum(np.where(weights > 0, weights * np.exp(exponent), 0.0), axis=-1)
+
+    @cached_property
+    def ends(self) -> GridEnds:
+        """What the two end nodes of the grid contribute to errors, whatever the tilt."""
+        grid = self.grid
+        widest = np.maximum(self._strips[0][-1], np.minimum(LARGEST_ETA, 0.9 * math.pi * self.sigma))
+        near = np.minimum(1.0, grid.at_ends(grid.responsibility) * np.exp(0.5 * grid.step / grid.sigma[:, None]))
+        return GridEnds(
+            loss=grid.at_ends(grid.loss),
+            log_weight=grid.at_ends(grid.log_weight),
+            steepness=0.5 * grid.step * near / grid.sigma[:, None],
+            log_modulus=grid.at_ends(self.log_least_modulus(widest)),
+            log_unsampled=np.log1p(-grid.rate),
+            log_tail=-0.5 * grid.y[:, 0] ** 2 - math.log(2),
+            first_weight=grid.weight[:, 0],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GridEnds:
+    """The left and the right end node of each part's grid, shape (parts, 2), and the tail beyond the left one."""
+
+    loss: FloatArray
+    log_weight: FloatArray
+    steepness: FloatArray
+    """Most that ln w changes over half a step around the node."""
+    log_modulus: FloatArray
+    """ln of a lower bound of |w(y + iq)/w(y)| there, for all |q| used."""
+    log_unsampled: FloatArray
+    """ln(1 - p), shape (parts,): the loss left of everything."""
+    log_tail: FloatArray
+    """ln of a bound of Phi(y) at the left end, shape (parts,)."""
+    first_weight: FloatArray
+
+    def cut_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
+        """Bound of what the two ends of the grid add to the error of M(s), scaled by e^{-shift}, shape (S, parts).
+
+        At both ends, half way between nodes, the rectangle behind the trapezoid rule has a side on which the integrand
+        is weighted with 1/(1 + e^{2 pi |Im y|/h}): less than half a term (ln 2/pi of it, times the growth of |w|^s
+        there). On the left the integral itself is cut too: Phi(y) max(w^s, (1-p)^s) is left out.
+        """
+        s = tilts[:, None, None]
+        growth = np.minimum(s, 0.0) * self.log_modulus
+        sides = np.exp(s * self.loss + self.log_weight + np.abs(s) * self.steepness + growth - shift[:, :, None])
+        loss_end = np.where(tilts[:, None] > 0, self.loss[:, 0], self.log_unsampled)
+        tail = np.exp(self.log_tail + tilts[:, None] * loss_end - shift)
+        return (0.5 * sides.sum(axis=-1) + tail + self.first_weight) * 1.001
+
+
+@dataclass(frozen=True, slots=True)
+class TiltedMoments:
+    """The law tilted by e^{sL} at one tilt s: weights of shape (parts, nodes), the rest of shape (parts,).
+
+    `total` is M(s) e^{-shift}, the scale of the weights; `rounding` and `cut` bound errors relative to it.
+    """
+
+    tilt: float
+    weights: FloatArray
+    total: FloatArray
+    log_total: FloatArray
+    rounding: FloatArray
+    cut: FloatArray
+
+    @staticmethod
+    def at(parts: SampledGaussianParts, tilt: float) -> TiltedMoments:
+        """The moments at one tilt; M - 1 is summed up, not M, so that weak losses keep their digits."""
+        grid = parts.grid
+        all_weights, all_shifts = grid.tilted(np.array([tilt]))
+        weights, shift = all_weights[0], all_shifts[0]
+        excess, size = _excess(grid, tilt, weights)
+        plain = shift == 0
+        sum_excess = excess.sum(axis=-1)
+        total = np.asarray(np.where(plain, 1 + sum_excess, weights.sum(axis=-1)), dtype=np.float64)
+        log_total = shift + np.where(plain, np.log1p(np.maximum(sum_excess, -1 + 1e-300)), np.log(total))
+        size = np.where(plain[:, None], size, weights)
+        through_loss = weights * grid.loss_error * np.minimum(1.0, (1 + abs(tilt)) * np.abs(grid.loss))
+        rounding = np.sum(size * grid.relative_error + 2 * abs(tilt) * through_loss, axis=-1)
+        rounding += shift * UNIT_ROUNDOFF * total
+        cut = parts.ends.cut_error(np.array([tilt]), shift[None])[0]
+        return TiltedMoments(tilt, weights, total, log_total, rounding / total, cut / total)
+
+
+def _excess(grid: Grid, tilt: float, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Summands phi (e^{sL} - 1 - s(e^L - 1)) of M(s) - 1, and the size of what makes up each; shape (parts, nodes).
+
+    Where max(1, |s|) |L| < 0.4 they are power series to order 14; what these leave out is below 2e-16 of them, far
+    inside the relative error of a weight.
+    """
+    linear = tilt * (grid.weight * np.expm1(np.minimum(grid.loss, 600.0)))
+    scale = max(1.0, abs(tilt))
+    small = np.abs(grid.loss) * scale < 0.4
+    ratio = tilt / scale
+    coefficients = np.array([(ratio**n - ratio * scale ** (1 - n)) / math.factorial(n) for n in range(2, 15)])
+    scaled = np.where(small, grid.loss * scale, 0.0)
+    series = grid.weight * scaled**2 * np.polynomial.polynomial.polyval(scaled, coefficients)
+    excess = np.where(small, series, weights - grid.weight - linear)
+    return excess, np.where(small, np.abs(series), weights + grid.weight + np.abs(linear))

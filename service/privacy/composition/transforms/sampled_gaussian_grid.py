@@ -1,0 +1,125 @@
+"""The grid in y behind the moments of Poisson-sampled Gaussian steps: nodes, losses, weights, and rounding errors.
+
+Notation of `sampled_gaussian.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF, sum_error
+
+_LARGEST_EXPONENT = 300.0
+"""Moment sums whose largest exponent exceeds this are scaled, so that nothing overflows."""
+
+
+def _loss(v: FloatArray, rate: FloatArray) -> FloatArray:
+    """L = ln(1 - p + p e^v), accurate for tiny p, small v and v beyond the range of exp."""
+    moderate = np.log1p(rate * np.expm1(np.minimum(v, 600.0)))
+    # ln(1 - x) loses digits where x is near 1: there both summands are positive and 1 - p is exact.
+    moderate = np.where((v < -1) & (rate > 0.5), np.log((1 - rate) + rate * np.exp(np.minimum(v, 0.0))), moderate)
+    return np.where(v > 600.0, np.logaddexp(np.log1p(-rate), np.log(rate) + v), moderate)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the nodes of a grid are: at (first + j) spacing, j < nodes, of y, or of u = v + ln(p/(1 - p)) (`in_u`).
+
+    With L = ln(1 - p) + ln(1 + e^u) all steps have the same losses at the same u, but for a constant: what costs most,
+    their exponentials, is then needed once for all parts. `steps`: the spacing in y of each part; `kept`: of each part
+    the nodes before its cut; both of shape (parts,).
+    """
+
+    spacing: float
+    first: int
+    nodes: int
+    steps: FloatArray
+    kept: NDArray[np.intp]
+    in_u: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Trapezoid nodes in y with everything that does not depend on the tilt; arrays of shape (parts, nodes)."""
+
+    y: FloatArray
+    loss: FloatArray
+    log_weight: FloatArray
+    weight: FloatArray
+    responsibility: FloatArray
+    loss_error: FloatArray
+    relative_error: FloatArray
+    """Relative error of a weight, its loss taken as exact, and of summing it up; `loss_error` is that of L (nats)."""
+    columns: FloatArray
+    """1, L, L^2, and the two error columns, last axis: what plain moments sum up."""
+    step: FloatArray
+    """Spacing of each part, shape (parts, 1)."""
+    sigma: FloatArray
+    rate: FloatArray
+    kept: NDArray[np.intp]
+    """Nodes before the cut of each part; the rest has no weight."""
+    soft: FloatArray | None
+    """ln(1 + e^u) at the nodes u that all parts share, shape (nodes,); None where they share y."""
+
+    def tilted(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Weights phi h e^{sL - shift}, shape (S, parts, nodes), and the shift, shape (S, parts).
+
+        The shift keeps the weights from overflowing and is mostly 0.
+        """
+        joint = tilts[:, None, None] * self.loss + self.log_weight
+        top = joint.max(axis=-1)
+        shift = np.where(top > _LARGEST_EXPONENT, top, 0.0)
+        return np.exp(joint - shift[:, :, None] if shift.any() else joint), shift
+
+    def at_ends(self, values: FloatArray) -> FloatArray:
+        """The columns of an array (..., parts, nodes) at each part's first and last node, shape (..., parts, 2)."""
+        ends = np.stack([np.zeros_like(self.kept), self.kept - 1], axis=-1)
+        return np.take_along_axis(values, np.broadcast_to(ends, (*values.shape[:-1], 2)), axis=-1)
+
+    @staticmethod
+    def build(sigma: FloatArray, rate: FloatArray, layout: Layout) -> Grid:
+        """The grid of nodes (first + j) step, j < nodes, of which the first `kept` of each part carry weight."""
+        column, p = sigma[:, None], rate[:, None]
+        nodes, step = layout.nodes, layout.steps[:, None]
+        # Exact: small integers times a dyadic step.
+        shared = np.arange(layout.first, layout.first + nodes, dtype=np.float64) * layout.spacing
+        if layout.in_u:
+            log_odds = np.log(p) - np.log1p(-p)
+            v = shared - log_odds
+            y = column * v + 0.5 / column
+            v_error = 4 * UNIT_ROUNDOFF * (np.abs(shared) + np.abs(np.log(p)) + np.abs(np.log1p(-p)))
+            y_error = column * v_error + UNIT_ROUNDOFF * (1 / column + np.abs(y))
+        else:
+            y = shared + np.zeros_like(column)
+            v = y / column - 0.5 / column**2
+            v_error = 3 * UNIT_ROUNDOFF * (np.abs(y) / column + 0.5 / column**2)
+            y_error = 0.0
+        loss = _loss(v, p)
+        log_weight = -0.5 * y**2 + np.log(step / math.sqrt(2 * math.pi))
+        log_weight[np.arange(nodes) >= layout.kept[:, None]] = -np.inf
+        responsibility = np.exp(np.minimum(np.log(p) + v - loss, 0.0))
+        loss_error = responsibility * v_error + 2 * FUNCTION_ERROR * np.abs(loss)
+        loss_error = loss_error + np.where((v < -1) & (p > 0.5), 12 * UNIT_ROUNDOFF, 0.0)
+        relative = UNIT_ROUNDOFF * (y**2 + 8) + 4 * FUNCTION_ERROR + sum_error(nodes)
+        relative = relative + 1.01 * np.abs(y) * y_error
+        columns = np.stack([np.ones_like(loss), loss, loss**2, relative, loss_error], axis=-1)
+        return Grid(
+            y,
+            loss,
+            log_weight,
+            np.exp(log_weight),
+            responsibility,
+            loss_error,
+            relative,
+            columns,
+            step,
+            sigma,
+            rate,
+            layout.kept,
+            np.logaddexp(0.0, shared) if layout.in_u else None,
+        )

@@ -1,0 +1,362 @@
+"""Poisson-sampled Gaussian steps on a vertical line Re z = theta: values of K, their errors, and majorants of |M|.
+
+Notation of `sampled_gaussian.py`. E_theta is the expectation under the law tilted by e^{theta L}, so that
+M(theta + it)/M(theta) = E_theta e^{itL}.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from service.privacy.composition.transforms.abstract import LineValues
+from service.privacy.composition.transforms.sampled_gaussian import LARGEST_ETA, SampledGaussianParts, TiltedMoments
+from service.privacy.composition.transforms.sampled_gaussian_shared import difference_slope, differences, strip_errors
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_ROUNDOFF
+from service.privacy.numerics.unit_circle import ComplexArray, multiples
+
+_LOG_NEGLIGIBLE = -75.0
+"""A strip error of a majorant below this needs no sharper bound."""
+
+_ETA_FACTORS = np.array([0.5, 0.65, 0.8, 0.95, 1.15, 1.5, 2.2, 5.0, 30.0])
+"""Majorants are taken on these multiples of about the best eta at the first height; large ones serve large heights."""
+
+_NEGLIGIBLE = 2e-14
+"""A trapezoid error of the whole run below this needs no sharper bound."""
+
+_ROUNDING_FLOOR = 1e-15
+"""|M|^2/M(theta)^2 is not resolved below this; moduli are raised to its root, and the raise is part of the error."""
+
+
+class SampledGaussianLine:
+    """The sampled parts of a run, tilted by theta."""
+
+    def __init__(self, parts: SampledGaussianParts, theta: float) -> None:
+        self.parts, self.theta, self.grid = parts, theta, parts.grid
+        moments = TiltedMoments.at(parts, theta)
+        self.origin = parts.value(moments)
+        """K(theta) and a bound of its error."""
+        self._weights = moments.weights / moments.total[:, None]
+        self._cut, self._total_error = moments.cut, moments.rounding
+        self._log_weights = theta * self.grid.loss + self.grid.log_weight - moments.log_total[:, None]
+        self._window = _significant(self._weights)
+        # The 1e-30 stands for weights that underflowed.
+        self._omitted = _outside(self._weights, self._window) + 1e-30
+        self._total = np.exp(np.minimum(moments.log_total, 700.0))  # only ever divides: too small is safe
+        self._strips: _MajorantStrips | None = None
+        self._strips_height = self._chosen_height = 0.0
+
+    def values(self, step: float, nodes: int) -> LineValues:
+        """K(theta + i t_k) - K(theta) = sum N ln(1 + d_k) with d_k = E_theta(e^{i t_k L} - 1), and its error bound.
+
+        N is an integer, so the branch of the logarithm does not matter to e^K. An error e of d is a relative error
+        e/|1 + d| of each of the N factors of e^K, and (1 + e/|1 + d|)^N = e^{N log1p(e/|1 + d|)}.
+        """
+        count = self.parts.count[:, None]
+        t = np.arange(nodes + 1, dtype=np.float64) * step
+        d = self._tilted_differences(step, nodes) if self.grid.soft is None else self._shared_differences(step, nodes)
+        log_modulus = 0.5 * np.log1p(np.maximum(2 * d.real + (d.real**2 + d.imag**2), _ROUNDING_FLOOR - 1))
+        # |M|^2 - 1 near -1 has lost its digits: an error u of it is u/|M|^2 of |M|, that of 1 + d is u/|M|.
+        modulus = np.hypot(1 + d.real, d.imag)
+        log_modulus = np.where(modulus < 0.5, np.log(np.maximum(modulus, math.sqrt(_ROUNDING_FLOOR))), log_modulus)
+        angle = np.arctan2(d.imag, 1 + d.real)
+        size = np.abs(d)
+        error = self._rounding_error(t) if self.grid.soft is None else self._shared_rounding(t, size)
+        error = error + 6 * UNIT_ROUNDOFF * size * (2 + size) + self._quadrature_error(t)
+        error = error + 2 * math.sqrt(_ROUNDING_FLOOR) * (log_modulus <= 0.49 * math.log(_ROUNDING_FLOOR))
+        relative = np.log1p(error / np.exp(log_modulus))
+        relative += 2 * FUNCTION_ERROR * (np.abs(log_modulus) + np.abs(angle))
+        summation = (2 + len(count)) * UNIT_ROUNDOFF * (count * (np.abs(log_modulus) + np.abs(angle))).sum(axis=0)
+        difference = (count * (log_modulus + 1j * angle)).sum(axis=0)
+        return LineValues(difference, (count * relative).sum(axis=0) * 1.001 + summation)
+
+    def _tilted_differences(self, step: float, nodes: int) -> ComplexArray:
+        """d_k for all parts, shape (parts, nodes + 1), as sums of second-order terms only.
+
+        E0(w - 1) = 0, so d = E_theta(e^{itL} - 1 - itL) + it E_theta(L - e^{-theta L}(e^L - 1)): every summand is
+        O(L^2), and rounding does not grow with the number of steps. With k = a columns + b and
+        E(x) = e^{ix} - 1 = ix + E'(x), E(x+y) - i(x+y) = E(x) E(y) + E'(x) + E'(y): the sums over nodes become one
+        matrix product.
+        """
+        rows = max(1, math.isqrt(nodes + 1))
+        columns = -(-(nodes + 1) // rows)
+        weights, loss = self._weights[:, self._window], self.grid.loss[:, self._window]
+        blocks = (len(weights), weights.shape[1] // SUM_BLOCK, 1, SUM_BLOCK)
+        weights, loss = weights.reshape(blocks), loss.reshape(blocks)
+        outer, outer_rest = multiples(loss * (columns * step), rows)
+        inner, inner_rest = multiples(loss * step, columns)
+        total = np.matmul(weights * outer, inner.swapaxes(-1, -2)).sum(axis=1)
+        total += (weights * outer_rest).sum(axis=-1).sum(axis=1)[:, :, None]
+        total += (weights * inner_rest).sum(axis=-1).sum(axis=1)[:, None, :]
+        t = np.arange(nodes + 1) * step
+        return total.reshape(len(weights), -1)[:, : nodes + 1] + 1j * t * self._mean_excess[0][:, None]
+
+    def _shared_differences(self, step: float, nodes: int) -> ComplexArray:
+        """d_k by plain sums over the losses that all parts share."""
+        return differences(self._weights[:, self._window], self._soft, np.log1p(-self.parts.rate), step, nodes)
+
+    @property
+    def _soft(self) -> FloatArray:
+        return np.zeros(0) if self.grid.soft is None else self.grid.soft[self._window]
+
+    def _shared_rounding(self, t: FloatArray, size: FloatArray) -> FloatArray:
+        """Bound of the rounding error of `_shared_differences`, shape (parts, nodes + 1), `size` = |d|.
+
+        The total that the weights are divided by has an error too.
+        """
+        grid, theta = self.grid, abs(self.theta)
+        relative = grid.relative_error + theta * grid.loss_error + (UNIT_ROUNDOFF * theta) * np.abs(grid.loss)
+        window = self._window
+        slope = difference_slope(self._weights[:, window], self._soft, np.log1p(-self.parts.rate), relative[:, window])
+        return slope[:, None] * t + 1.01 * self._total_error[:, None] * size
+
+    @cached_property
+    def _mean_excess(self) -> tuple[FloatArray, FloatArray]:
+        """E_theta(L) = E_theta(L - e^{-theta L}(e^L - 1)) per part, and the rounding error of its sum."""
+        grid, theta = self.grid, self.theta
+        loss = grid.loss
+        scale = 1 + abs(theta)
+        small = np.abs(loss) * scale < 0.5
+        upper, lower = (1 - theta) / scale, -theta / scale  # differ by 1/scale: a^n - b^n = (a - b) sum a^k b^{n-1-k}
+        coefficients, quotient, power = np.empty(14), 1.0, 1.0  # quotient: the sum for n, power: lower^(n - 1)
+        for n in range(2, 16):
+            power *= lower
+            quotient = upper * quotient + power
+            coefficients[n - 2] = quotient / (scale * math.factorial(n))
+        scaled = np.where(small, loss * scale, 0.0)
+        series = -(scaled**2) * np.polynomial.polynomial.polyval(scaled, coefficients)
+        direct = self._weights * loss
+        exponential = grid.weight * np.expm1(np.minimum(loss, 600.0)) / self._total[:, None]
+        terms = np.where(small, self._weights * series, direct - exponential)
+        size = np.where(small, np.abs(terms), np.abs(direct) + np.abs(exponential))
+        return terms.sum(axis=-1), np.sum(size * grid.relative_error, axis=-1)
+
+    def _rounding_error(self, t: FloatArray) -> FloatArray:
+        """Bound of the rounding error of d_k, shape (parts, nodes + 1).
+
+        Relative errors of weights and products act on |E(x)E(y)| + |E'(x)| + |E'(y)| <= min(x^2 + y^2 + xy, 2(x + y))
+        with x + y = t|L|; errors of L act through derivatives, which are O(t (t + 1 + |theta|) |L|) and at most 2t.
+        """
+        grid, theta, weights = self.grid, self.theta, self._weights
+        # Powers of e^{ix} by repeated multiplication: 4 u for each of about 2 sqrt(len(t)) factors.
+        relative = grid.relative_error + 8 * math.sqrt(len(t)) * UNIT_ROUNDOFF
+        relative = relative + abs(theta) * grid.loss_error + UNIT_ROUNDOFF * np.abs(theta * grid.loss)
+        size = np.abs(grid.loss)
+        quadratic = np.sum(weights * relative * size**2, axis=-1)[:, None]
+        linear = np.sum(weights * relative * size, axis=-1)[:, None]
+        loss_error = grid.loss_error + 4 * UNIT_ROUNDOFF * size
+        slope_small = np.sum(weights * loss_error * size, axis=-1)[:, None]
+        slope_large = np.sum(weights * loss_error, axis=-1)[:, None]
+        through_loss = np.minimum(t * (t + 1 + abs(theta)) * slope_small, 2 * t * slope_large)
+        mean = self._mean_excess[1][:, None]
+        return 1.5 * np.minimum(t**2 * quadratic, 2 * t * linear) + 2 * through_loss + t * mean
+
+    def _quadrature_error(self, t: FloatArray) -> FloatArray:
+        """Bound of the trapezoid and cut errors of d_k, shape (parts, nodes + 1).
+
+        It grows with t: taken at the top if it is small there, else at a few heights. What the cut or the window leaves
+        out changes e^{itL} - 1, at most 2, and the total it is divided by: 3 of it, taken as 4.
+        """
+        fractions = np.array([[0.3], [0.45], [0.7]] if self.theta >= 0 else [[0.1], [0.22], [0.5]])
+        a = np.minimum(fractions * math.pi * self.parts.sigma, 0.9 * 2 * math.pi / self.parts.step)
+        heights = t[-1:]
+        best = self._strip_errors(heights, a[-1:])[0]
+        if not float((best @ self.parts.count)[0]) < _NEGLIGIBLE:
+            heights = np.array([0.15, 0.3, 0.5, 0.7, 1.0]) * t[-1]
+            best = np.fmin.reduce(self._strip_errors(heights, a), axis=0)
+        best = best + 4 * (self._cut + self._omitted) + 2 * heights[:, None] * self.parts.identity_error / self._total
+        return best[np.searchsorted(heights * (1 + 1e-12), t)].T
+
+    def _strip_errors(self, heights: FloatArray, a: FloatArray) -> FloatArray:
+        """Trapezoid error of M from strips |Im y| <= a, `a` of shape (A, parts), at each height; shape (A, T, parts).
+
+        Up to a node J the rectangle rule: (I(a) + I(-a))/(e^{2 pi a/h} - 1) with
+        I(-+a) = e^{a^2/2} int phi |w(y + ia)|^theta e^{+-t arg w(y + ia)}, bounded by an upper Riemann sum with
+        |d ln(integrand)| <= |y| + (|theta| + t) r/(sigma cos), and its side at J, where e^{t arg w} grows against
+        1/(1 + e^{2 pi |s|/h}). Beyond J, where far jumps may turn too fast for the step, the sizes of sum and integral
+        themselves. The best J serves.
+        """
+        grid, h, sigma, theta = self.grid, self.grid.step, self.parts.sigma, self.theta
+        if grid.soft is not None:
+            return self._shared_strip_errors(heights, a)
+        phi, cosine = (a / sigma)[..., None], np.cos(0.5 * a / sigma)[..., None]
+        r, t, a = grid.responsibility, heights[:, None, None], a[..., None]
+        sine_squared = np.sin(0.5 * phi) ** 2
+        log_modulus = 0.5 * np.log1p(-4 * r * (1 - r) * sine_squared)
+        argument = np.arctan2(r * np.sin(phi), 1 - 2 * r * sine_squared)
+        near = np.minimum(1.0, r * np.exp(0.5 * h / sigma[:, None])) / (sigma[:, None] * cosine)
+        flat = 0.5 * h * (np.abs(grid.y) + 0.5 * h + abs(theta) * near)
+        kernel = np.exp(0.5 * a**2 - 2 * math.pi * a / h) * 1.001
+        base = np.ones_like(a)
+        if theta < 0:
+            growth = self.parts.inverse_modulus_growth(theta, a[..., 0], self._weights)
+            base = np.maximum(np.fmin(growth, cosine[..., 0] ** theta), 1.0)[..., None]
+        settled = (self._log_weights + theta * log_modulus + flat)[:, None]
+        growth = np.exp(settled + t * (argument + 0.5 * h * near)[:, None])
+        inside = 2 * kernel[:, None] * (np.cumsum(growth, axis=-1) + base[:, None])
+        # |integrand| <= term/h e^{s (t near + a/2)} there, against e^{-2 pi s/h}, 0 <= s <= a. Where the exponent grows
+        # slower than 3/4 of that, the two halves of the side add up to (4 + ln 2)/(2 pi) < 0.75 terms: 1.3 leaves room
+        # for the half step from J to the side. Where it grows faster, the growing half is below a/h terms of e^excess.
+        excess = a[:, None] * np.maximum(t * near[:, None] + 0.5 * a[:, None] - 1.5 * math.pi / h, 0.0)
+        grown = self._log_weights + excess
+        if theta < 0:
+            grown = grown + theta * self.parts.log_least_modulus(a[..., 0])[:, None]
+        side = (1.3 + 2 * a[:, None] / h * (excess > 0)) * np.exp(grown)
+        sizes = self._weights + np.exp(self._log_weights + flat)
+        beyond = np.zeros_like(sizes)
+        beyond[..., :-1] = np.cumsum(sizes[..., :0:-1], axis=-1)[..., ::-1]
+        growing = 4 * kernel.swapaxes(1, 2) * heights[:, None] / self._total
+        return (inside + side + beyond[:, None]).min(axis=-1) + growing
+
+    def _shared_strip_errors(self, heights: FloatArray, a: FloatArray) -> FloatArray:
+        """The same for parts that share their losses."""
+        theta, base, log_least = self.theta, np.ones_like(a), None
+        if theta < 0:
+            growth = self.parts.inverse_modulus_growth(theta, a, self._weights)
+            base = np.maximum(np.fmin(growth, np.cos(0.5 * a / self.parts.sigma) ** theta), 1.0)
+            log_least = self.parts.log_least_modulus(a)
+        found = strip_errors(self.grid, self._log_weights, theta, heights, a, base, log_least)
+        kernel = np.exp(0.5 * a**2 - 2 * math.pi * a / self.parts.step) * 1.001
+        return found + 4 * kernel[:, None] * heights[:, None] / self._total
+
+    def log_variation(self) -> float:
+        """ln V with |M(theta + it)/M(theta)| <= V/t for every t > 0, for the part where V is smallest.
+
+        Integration by parts in y: t |M| <= int |psi'| and the values of psi at the ends, psi = phi w^theta / L',
+        L' = r/sigma, by an upper Riemann sum with |psi'/psi| <= |y| + (|theta| r + 1)/sigma. Left of its first node y0
+        psi(y)/psi(y0) = e^{(y0^2 - y^2)/2} (w/w0)^{theta + 1} e^{(y0 - y)/sigma} is at most e^{(y0 + 1/sigma)^2/2}
+        where y0 > -1/sigma, else 1, times (w0/(1 - p))^-theta for theta < 0; and it has one hump, its logarithm being
+        concave, where (1 + |theta|) r0 < sigma^2.
+        """
+        grid, h, sigma = self.grid, self.grid.step, self.parts.sigma[:, None]
+        r = grid.responsibility
+        steep = np.abs(grid.y) + 0.5 * h + (abs(self.theta) * np.minimum(1.0, r * np.exp(0.5 * h / sigma)) + 1) / sigma
+        log_psi = self._log_weights + np.log(sigma / h) - np.log(r)
+        ends = grid.at_ends(log_psi)
+        first, r_first = grid.at_ends(np.broadcast_to(grid.y, r.shape))[:, 0], grid.at_ends(r)[:, 0]
+        hump = 0.5 * np.maximum(first + 1 / self.parts.sigma, 0.0) ** 2 - max(-self.theta, 0.0) * np.log1p(-r_first)
+        concave = (1 + abs(self.theta)) * r_first < self.parts.sigma**2
+        ends[:, 0] += np.where(concave, hump, np.inf)
+        variation = np.sum(h * steep * np.exp(log_psi + 0.5 * h * steep), axis=-1) + np.exp(ends) @ np.array([2.0, 1.0])
+        return float(np.log(variation.min())) + 1e-9
+
+    def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Upper bounds U(t) of the sum of ln |M(theta + it')/M(theta)| over all steps, t' >= t, and its least summand.
+
+        Both of the shape (H,) of the heights t. For every eta in (0, pi sigma), |M(theta + it)| <= B_eta(t) with
+
+            B_eta(t) = e^{eta^2/2} int phi |w(y + i eta)|^theta e^{-t arg w(y + i eta)},
+
+        which decreases in t because arg w >= 0. The best of a few eta serves each height.
+        """
+        strips = self._majorant_strips(float(heights[0]))
+        bounds = np.log(strips.sums(heights) * (1 + 1e-12) + strips.error) + strips.log_factor
+        bounds = np.fmin(bounds, 0.0)
+        best = bounds.min(axis=1)
+        self._chosen_eta = np.take_along_axis(strips.eta, bounds[-1].argmin(axis=0)[None], axis=0)[0]
+        self._chosen_height = float(heights[-1])
+        return best @ self.parts.count, best.min(axis=1)
+
+    def _majorant_strips(self, height: float) -> _MajorantStrips:
+        """Strips for heights from about this one on."""
+        if self._strips is None or not 0.9 * self._strips_height <= height <= 1.7 * self._strips_height:
+            self._strips_height = height
+            if self._strips is None:
+                log_weights, responsibility, _ = self._majorant_nodes
+                center = 0.8 * height * np.sum(np.exp(log_weights) * responsibility, axis=-1) / self.parts.sigma
+                if self.grid.soft is not None:  # eta/sigma is common
+                    center = self.parts.sigma * float((center / self.parts.sigma).mean())
+            else:  # the best eta grows slower than the height
+                center = self._chosen_eta * math.sqrt(height / self._chosen_height)
+            largest = np.minimum(0.9 * math.pi * self.parts.sigma, LARGEST_ETA)
+            if self.grid.soft is not None:
+                largest = self.parts.sigma * float((largest / self.parts.sigma).min())
+            self._strips = self._build_strips(np.minimum(_ETA_FACTORS[:, None] * center, largest))
+        return self._strips
+
+    @cached_property
+    def _majorant_nodes(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """ln of the weights and responsibilities of the nodes that serve the sums of majorants, and their step."""
+        stride = self._majorant_stride
+        log_weights = self._log_weights[:, self._window][:, ::stride] + math.log(stride)
+        return log_weights, self.grid.responsibility[:, self._window][:, ::stride], stride * self.parts.step
+
+    @cached_property
+    def _majorant_stride(self) -> int:
+        """Majorants need few digits, of few steps each more: every how many-th node serves their sums, by the strip
+        error of such a sum.
+        """
+        enough = -6 - 70 / float(self.parts.count.sum())
+        for stride in (4, 2):
+            h = stride * self.parts.step
+            s = np.minimum(0.5 * math.pi * self.parts.sigma, 2 * math.pi / h)
+            if float(np.max(0.5 * s**2 - 2 * math.pi * s / h + np.log(self.parts.count))) < enough:
+                return stride
+        return 1
+
+    def _build_strips(self, eta: FloatArray) -> _MajorantStrips:
+        """Strips for eta of shape (E, parts): B_eta(t)/M(theta) as a trapezoid sum, and the error of that sum.
+
+        The integrand of B continues to |Im y| <= s with modulus <= e^{s^2/2} phi w^theta (for theta < 0 with the growth
+        of 1/|w|), for s <= pi sigma/2 and s + eta < pi sigma: its two halves w(y + i(s + eta)) and w(y + i(s - eta))
+        have arg w(y + i(s + eta)) >= arg w(y + i(s - eta)) there, so the e^{-t arg} factors never grow.
+        """
+        theta, sigma = self.theta, self.parts.sigma
+        log_weights, r, step = self._majorant_nodes
+        half = (0.5 * eta / sigma)[..., None]
+        if self.grid.soft is not None:
+            half, r = half.min(axis=1, keepdims=True), r[:1]
+            eta = 2 * half[..., 0] * sigma
+        sine_squared = np.sin(half) ** 2
+        argument = np.arctan2(r * np.sin(2 * half), 1 - 2 * r * sine_squared)
+        log_modulus = (0.5 * theta) * np.log1p(-4 * r * (1 - r) * sine_squared)
+        s = np.minimum(np.minimum(2 * math.pi / step, 0.5 * math.pi * sigma), 0.9 * (math.pi * sigma - eta))
+        strip = 0.5 * s**2 - 2 * math.pi * s / step
+        if theta < 0:
+            strip = strip + theta * np.log(np.cos(0.5 * (s + eta) / sigma))
+            if strip.max() > _LOG_NEGLIGIBLE:
+                s = 0.5 * s
+                growth = self.parts.inverse_modulus_growth(theta, s + eta, self._weights)
+                strip = np.fmin(strip, 0.5 * s**2 - 2 * math.pi * s / step + np.log(np.maximum(growth, 1.0)))
+        # The end may lie anywhere between the nodes that serve: its side is below two terms, 4 of `_cut` (half a term
+        # each). The path from the real line to Im y = eta adds two more sides, each below eta/h of an end's term. With
+        # every fourth node a weight left out counts 4 times at most.
+        error = 2.1 * np.exp(strip) + 4 * self._omitted + (4 + 4 * eta / self.parts.step) * self._cut
+        return _MajorantStrips(eta, argument, log_modulus, log_weights, error, 0.5 * eta**2 + 1e-12)
+
+
+@dataclass(frozen=True, slots=True)
+class _MajorantStrips:
+    """Majorants on lines Im y = eta: B_eta(t)/M(theta) <= e^{log_factor} (sum e^{log_weight - t argument} + error)."""
+
+    eta: FloatArray
+    argument: FloatArray
+    log_modulus: FloatArray
+    log_weights: FloatArray
+    error: FloatArray
+    log_factor: FloatArray
+
+    def sums(self, heights: FloatArray) -> FloatArray:
+        """sum e^{log_modulus + log_weights - t argument} at each height t, shape (T, E, parts)."""
+        turned = heights[:, None, None, None] * self.argument
+        if self.argument.shape[1] == len(self.log_weights):
+            return np.exp((self.log_modulus + self.log_weights) - turned).sum(axis=-1)
+        # Parts that share their losses: one exponential for all.
+        shared = np.exp(np.maximum(self.log_modulus - turned, -300.0))[:, :, 0]
+        return shared @ np.exp(np.maximum(self.log_weights, -400.0)).T
+
+
+def _significant(weights: FloatArray) -> slice:
+    """The range of nodes (in whole blocks) outside which all tilted weights of all parts vanish in double precision."""
+    alive = np.flatnonzero((weights > weights.max(axis=-1, keepdims=True) * 1e-30).any(axis=0))
+    first = int(alive[0]) // SUM_BLOCK * SUM_BLOCK
+    return slice(first, -(-(int(alive[-1]) + 1) // SUM_BLOCK) * SUM_BLOCK)
+
+
+def _outside(weights: FloatArray, window: slice) -> FloatArray:
+    """Sum of the weights left out by a window, per part."""
+    return weights[:, : window.start].sum(axis=-1) + weights[:, window.stop :].sum(axis=-1)

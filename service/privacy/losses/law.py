@@ -1,0 +1,238 @@
+"""The law of the loss of one step, L = ln dP1/dP0 in the add direction (P0: record absent), and its sum over a run.
+
+Losses of composed steps add up, and so do their cumulants and cumulant generating functions K(s) = ln E0 e^{sL}: a run
+costs what its different steps cost, whatever their counts. Everything here is accurate double precision without an
+error bound: it serves engines that approximate or sample.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Literal, final
+
+import numpy as np
+from typing_extensions import override
+
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.exponentials import divergence, growth, remainder
+
+Hypothesis = Literal[0, 1]
+"""0: the record is absent. 1: it is present."""
+CUMULANTS = 6
+MOST_PAIRS = 2**16
+"""Tilts times nodes evaluated at once: what stays in the processor's cache."""
+
+_NEAR_ONE = 0.5
+"""Where |K| is smaller than this, M - 1 is summed instead of M, so that K keeps its digits."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Generating:
+    """K, K' and K'' at real tilts s, and what the tilted law P_s ~ e^{sL} P0 is apart from both hypotheses.
+
+    `divergence` = s K'(s) - K(s) = KL(P_s, P0) and `divergence_from_one` = (s - 1) K'(s) - K(s) = KL(P_s, P1), nats,
+    each to its own relative accuracy. Arrays of the shape of the tilts.
+    """
+
+    value: FloatArray
+    first: FloatArray
+    second: FloatArray
+    divergence: FloatArray
+    divergence_from_one: FloatArray
+
+    @staticmethod
+    def joined(parts: Sequence[Generating]) -> Generating:
+        """The parts one after the other."""
+        names = [field.name for field in fields(Generating)]
+        return Generating(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
+class LossLaw(ABC):
+    """The law of L for one step, under both hypotheses."""
+
+    smallest: float
+    """Essential infimum of the finite losses, nats."""
+    largest: float
+    """Essential supremum of the finite losses, nats."""
+    singular_mass: float
+    """P1(L = inf) = P0(L = -inf). Everything else describes the law given that L is finite."""
+
+    @abstractmethod
+    def cumulants(self, hypothesis: Hypothesis) -> FloatArray:
+        """The cumulants of L of orders 1 to 6, shape (6,)."""
+
+    @abstractmethod
+    def generating(self, tilts: FloatArray) -> Generating:
+        """K(s) = ln E0 e^{sL} and what belongs to it, at real tilts, shape (S,)."""
+
+    @property
+    @abstractmethod
+    def clt_mu_squared(self) -> float:
+        """What the step adds to mu^2 in the central limit: mu^2 of a Gaussian step, else chi^2(P1, P0)."""
+
+    @abstractmethod
+    def distribution(self, losses: FloatArray, hypothesis: Hypothesis) -> FloatArray:
+        """P(L <= loss) at each loss, any shape."""
+
+
+@final
+class GaussianLossLaw(LossLaw):
+    """L of N(0, 1) against N(mu, 1): itself normal, with mean -mu^2/2 (H0) or mu^2/2 (H1) and variance mu^2."""
+
+    def __init__(self, mu: float) -> None:
+        self.mu = mu
+        self.smallest, self.largest = (-math.inf, math.inf) if mu > 0 else (0.0, 0.0)
+        self.singular_mass = 0.0
+
+    @override
+    def cumulants(self, hypothesis: Hypothesis) -> FloatArray:
+        variance = self.mu * self.mu
+        found = np.zeros(CUMULANTS)
+        found[:2] = (variance / 2 if hypothesis else -variance / 2), variance
+        return found
+
+    @override
+    def generating(self, tilts: FloatArray) -> Generating:
+        variance = self.mu * self.mu
+        return Generating(
+            value=0.5 * variance * tilts * (tilts - 1),
+            first=variance * (tilts - 0.5),
+            second=np.full_like(tilts, variance),
+            divergence=0.5 * variance * tilts**2,
+            divergence_from_one=0.5 * variance * (tilts - 1) ** 2,
+        )
+
+    @property
+    @override
+    def clt_mu_squared(self) -> float:
+        return self.mu * self.mu
+
+    @override
+    def distribution(self, losses: FloatArray, hypothesis: Hypothesis) -> FloatArray:
+        from scipy.special import ndtr
+
+        if self.mu == 0:
+            return np.where(losses >= 0, 1.0, 0.0)
+        return ndtr(losses / self.mu + (-0.5 if hypothesis else 0.5) * self.mu)
+
+
+@final
+@dataclass(frozen=True)
+class NodeLossLaw(LossLaw):
+    """A loss law as quadrature nodes: E0 g(L) = sum e^{log_weights} g(losses), the same with losses added for H1.
+
+    `losses`, `log_weights`: shape (nodes,), atoms as nodes of their own. `exact_distribution(losses, hypothesis)` is
+    P(L <= loss). With E0 e^L = 1, sums are arranged so that leading terms cancel before they are rounded (E0 L = -E0
+    [e^L - 1 - L]): K, K' and the divergences keep relative accuracy 1e-12 and better for losses as small as 1e-150, as
+    far as the nodes resolve the tilted law (tested against 40 digits).
+    """
+
+    losses: FloatArray
+    log_weights: FloatArray
+    smallest: float
+    largest: float
+    exact_distribution: Callable[[FloatArray, Hypothesis], FloatArray]
+    singular_mass: float = 0.0
+
+    @override
+    def distribution(self, losses: FloatArray, hypothesis: Hypothesis) -> FloatArray:
+        return self.exact_distribution(losses, hypothesis)
+
+    @cached_property
+    def _means(self) -> tuple[float, float]:
+        absent = -remainder(self.log_weights, self.losses).sum()
+        present = remainder(self.log_weights + self.losses, -self.losses).sum()
+        return float(absent), float(present)
+
+    @override
+    def cumulants(self, hypothesis: Hypothesis) -> FloatArray:
+        weights = np.exp(self.log_weights + self.losses if hypothesis else self.log_weights)
+        deviations = self.losses - (weights @ self.losses) / weights.sum()
+        m2, m3, m4, m5, m6 = (float(weights @ deviations**order / weights.sum()) for order in range(2, 7))
+        return np.array(
+            [
+                self._means[hypothesis],
+                m2,
+                m3,
+                m4 - 3 * m2 * m2,
+                m5 - 10 * m3 * m2,
+                m6 - 15 * m4 * m2 - 10 * m3 * m3 + 30 * m2**3,
+            ]
+        )
+
+    @override
+    def generating(self, tilts: FloatArray) -> Generating:
+        block = max(MOST_PAIRS // len(self.losses), 1)
+        parts = [self._generating(tilts[at : at + block]) for at in range(0, len(tilts), block)]
+        return parts[0] if len(parts) == 1 else Generating.joined(parts)
+
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
+    def _generating(self, tilts: FloatArray) -> Generating:
+        # Tilts are counted from the nearer hypothesis, whose own terms vanish with them.
+        from_one = tilts > 0.5
+        tilt = np.where(from_one, tilts - 1, tilts)[:, np.newaxis]
+        mean = np.where(from_one, self._means[1], self._means[0])
+        log_weights = np.where(from_one[:, np.newaxis], self.log_weights + self.losses, self.log_weights)
+        exponent = tilt * self.losses
+        joint = log_weights + exponent
+        top = joint.max(axis=1)
+        value = top + np.log(np.exp(joint - top[:, np.newaxis]).sum(axis=1))
+        near_one = np.abs(value) < _NEAR_ONE
+        rise = remainder(log_weights, exponent).sum(axis=1) + tilt[:, 0] * mean
+        value = np.where(near_one, np.log1p(np.where(near_one, rise, 0.0)), value)
+        tilted = np.exp(joint - value[:, np.newaxis])
+        plain = tilted @ self.losses
+        careful = (growth(log_weights, exponent) @ self.losses + mean) / np.exp(value)
+        first = np.where(near_one, careful, plain)
+        second = (tilted * (self.losses - plain[:, np.newaxis]) ** 2).sum(axis=1)
+        near: FloatArray = divergence(log_weights, exponent - value[:, np.newaxis]).sum(axis=1)
+        return Generating(
+            value, first, second, np.where(from_one, near + first, near), np.where(from_one, near, near - first)
+        )
+
+    @property
+    @override
+    def clt_mu_squared(self) -> float:
+        exponent = float(self.generating(np.array([2.0])).value[0])
+        return math.expm1(exponent) if exponent < 700 else math.inf
+
+
+@final
+@dataclass(frozen=True)
+class ComposedLoss:
+    """The loss of a run: independent steps with their counts."""
+
+    parts: tuple[tuple[LossLaw, int], ...]
+
+    @property
+    def smallest(self) -> float:
+        """Essential infimum of the finite losses, nats."""
+        return math.fsum(count * law.smallest for law, count in self.parts)
+
+    @property
+    def largest(self) -> float:
+        """Essential supremum of the finite losses, nats."""
+        return math.fsum(count * law.largest for law, count in self.parts)
+
+    def cumulants(self, hypothesis: Hypothesis) -> FloatArray:
+        """The cumulants of orders 1 to 6, shape (6,)."""
+        total = np.zeros(CUMULANTS)
+        for law, count in self.parts:
+            total += count * law.cumulants(hypothesis)
+        return total
+
+    def generating(self, tilts: FloatArray) -> Generating:
+        """K and what belongs to it: sums over the steps."""
+        listed = [(law.generating(tilts), float(count)) for law, count in self.parts]
+        return Generating(
+            value=sum((count * one.value for one, count in listed), np.zeros_like(tilts)),
+            first=sum((count * one.first for one, count in listed), np.zeros_like(tilts)),
+            second=sum((count * one.second for one, count in listed), np.zeros_like(tilts)),
+            divergence=sum((count * one.divergence for one, count in listed), np.zeros_like(tilts)),
+            divergence_from_one=sum((count * one.divergence_from_one for one, count in listed), np.zeros_like(tilts)),
+        )

@@ -1,0 +1,82 @@
+"""How Poisson sampling at rate p moves log-likelihood ratios: c = ln(1 - p + p e^b) and back."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from service.privacy.enclosure import Bounds
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+
+LARGE = 30.0
+LARGEST = float(np.finfo(np.float64).max)
+
+
+def sampled_log_ratio(base: FloatArray, rate: float) -> Bounds:
+    """c = ln(1 - p + p e^b) for exact b (infinite too), enclosed.
+
+    Either log1p(p expm1 b), good where p (e^b - 1) is not close to -1, or a sum of logarithms, good where c is not
+    small: whichever has the smaller error bound.
+    """
+    capped = np.minimum(base, LARGE)
+    growth = rate * np.expm1(capped)
+    # 1 + p expm1(b) >= 1 - p: the condition of log1p is at most 1/(1 - p) there.
+    near = np.log1p(np.maximum(growth, -rate))
+    inexact = np.where(base == -np.inf, 0.0, np.abs(growth) / np.maximum(1 + growth, 1 - rate))
+    near_error = np.where(base > LARGE, np.inf, 3 * FUNCTION_ERROR * (inexact + np.abs(near)))
+    log_rate, log_rest = math.log(rate), math.log1p(-rate)
+    far = np.logaddexp(base + log_rate, log_rest)
+    terms = np.minimum(np.abs(base) + abs(log_rate), 750.0) + abs(log_rest)
+    far_error = FUNCTION_ERROR * (terms + 2 + 2 * np.abs(far))
+    value, error = np.where(near_error < far_error, near, far), np.minimum(near_error, far_error)
+    error = np.where(value == np.inf, 0.0, error)
+    return Bounds(value - error, value + error)
+
+
+def base_log_ratio(sampled: FloatArray, rate: float) -> Bounds:
+    """b = ln(1 + (e^c - 1)/p) for finite c, enclosed; minus infinity for c <= ln(1 - p).
+
+    From log1p near c = 0, from ln((e^c - (1 - p))/p) for c < -1/2, where it may come close to the pole, and as c - ln p
+    plus a small term for c > 1.
+    """
+    low, high = _near_zero(np.minimum(sampled, 1.0), rate)
+    negative, large = sampled < -0.5, sampled > 1
+    if negative.any():
+        negative_low, negative_high = _near_the_pole(np.minimum(sampled, -0.5), rate)
+        low, high = np.where(negative, negative_low, low), np.where(negative, negative_high, high)
+    if large.any():
+        log_rate = math.log(rate)
+        far = sampled - log_rate + np.log1p(-(1 - rate) * np.exp(-np.maximum(sampled, 1.0)))
+        error = FUNCTION_ERROR * (np.abs(sampled) + abs(log_rate) + 2 + np.abs(far))
+        low, high = np.where(large, far - error, low), np.where(large, far + error, high)
+    return Bounds(low, high)
+
+
+def _near_zero(sampled: FloatArray, rate: float) -> tuple[FloatArray, FloatArray]:
+    with np.errstate(over="ignore", divide="ignore"):
+        growth = np.expm1(sampled) / rate
+        outward = 2 * FUNCTION_ERROR * np.sign(growth)
+        # An overflow (rates near the smallest double) leaves infinity above and the largest double below.
+        low = np.log1p(np.minimum(np.maximum(growth * (1 - outward), -1.0), LARGEST))
+        high = np.log1p(np.maximum(growth * (1 + outward), -1.0))
+    return _widened(low, high)
+
+
+def _near_the_pole(sampled: FloatArray, rate: float) -> tuple[FloatArray, FloatArray]:
+    power, rest = np.exp(sampled), 1 - rate
+    error = 2 * FUNCTION_ERROR * power + 2 * UNIT_ROUNDOFF * rest
+    share = power - rest
+    with np.errstate(over="ignore", divide="ignore"):
+        low = np.log(np.maximum(share - error, 0.0) / rate)
+        high = np.log(np.maximum(share + error, 0.0) / rate)
+    return _widened(np.minimum(low, 0.0), np.minimum(high, 0.0))
+
+
+def _widened(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+    return low - 2 * FUNCTION_ERROR * _size(low), high + 2 * FUNCTION_ERROR * _size(high)
+
+
+def _size(values: FloatArray) -> FloatArray:
+    return np.where(np.isfinite(values), np.abs(values), 0.0)

@@ -1,0 +1,169 @@
+"""The loss laws of the elementary steps.
+
+Nodes: the trapezoidal rule in the noise y for sampled Gaussian steps (the integrand is analytic, so the error falls
+exponentially in the node distance), Gauss-Legendre panels in the loss for the continuous part of Laplace steps, and one
+node for each atom.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+from numpy.polynomial.legendre import leggauss
+from scipy.special import ndtr
+
+from service.privacy.enclosure import Bounds
+from service.privacy.losses.law import GaussianLossLaw, Hypothesis, LossLaw, NodeLossLaw
+from service.privacy.losses.sampled_ratio import base_log_ratio, sampled_log_ratio
+from service.privacy.numerics.arrays import FloatArray
+
+REACH = 20.0
+"""Standard deviations of the noise on either side of a hump: tilts move humps, and far tilts read far tails."""
+WIDEST_STEP = 0.25
+ALIASING_EXPONENT = 44.0
+"""The trapezoidal error is about p^2 e^-44 (moments of weak steps are of the order p^2), or e^{-2 pi^2 / h^2} where
+that is larger.
+"""
+ONE_GRID = 60.0
+"""Shifts up to this have one grid over all humps; between farther humps there is nothing at the tilts of interest."""
+PANEL_NODES = 20
+
+
+def gaussian_loss(mu: float) -> LossLaw:
+    """N(0, 1) against N(mu, 1)."""
+    return GaussianLossLaw(mu)
+
+
+def two_point_loss(epsilon: float, delta: float) -> LossLaw:
+    """The dominating pair of (eps, delta)-DP: L = +-eps in the shares e^{+-eps/2}, and mass delta outside each other.
+
+    Given that L is finite, P0(L = eps) = 1/(1 + e^eps) (Kairouz, Oh, Viswanath 2015).
+    """
+    log_larger = -math.log1p(math.exp(-epsilon))
+
+    def distribution(losses: FloatArray, hypothesis: Hypothesis) -> FloatArray:
+        below = math.exp(log_larger - epsilon if hypothesis else log_larger)
+        return np.where(losses >= epsilon, 1.0, np.where(losses >= -epsilon, below, 0.0))
+
+    return NodeLossLaw(
+        losses=np.array([-epsilon, epsilon]),
+        log_weights=np.array([log_larger, log_larger - epsilon]),
+        smallest=-epsilon,
+        largest=epsilon,
+        exact_distribution=distribution,
+        singular_mass=delta,
+    )
+
+
+def laplace_loss(mu: float, sample_rate: float = 1.0) -> LossLaw:
+    """Laplace(0, 1) against Laplace(mu, 1), or against the mixture (1 - p, p) of both, mu > 0.
+
+    Atoms: base loss -mu with P0-mass 1/2, mu with e^-mu/2; between them the density e^{-(l + mu)/2}/4.
+    """
+    nodes, log_lengths = _panels(mu, sample_rate)
+    base = np.concatenate(([-mu], nodes, [mu]))
+    log_inner = log_lengths - 0.5 * (nodes + mu) - math.log(4)
+    log_weights = np.concatenate(([-math.log(2)], log_inner, [-mu - math.log(2)]))
+
+    def distribution(losses: FloatArray, hypothesis: Hypothesis) -> FloatArray:
+        inside = np.clip(losses, -mu, mu)
+        below = 0.5 * np.exp(0.5 * (inside - mu)) if hypothesis else 1 - 0.5 * np.exp(-0.5 * (inside + mu))
+        return np.where(losses >= mu, 1.0, np.where(losses >= -mu, below, 0.0))
+
+    plain = NodeLossLaw(base, log_weights, -mu, mu, distribution)
+    return plain if sample_rate == 1 else _sampled(plain, sample_rate)
+
+
+def bounded_range_loss(eta: float) -> LossLaw:
+    """The exponential mechanism of range eta at its worst shift: density e^{-(l+eta)/2}/(2 (1 - e^-eta)), |l| < eta."""
+    if eta == 0:
+        return two_point_loss(0.0, 0.0)
+    nodes, log_lengths = _panels(eta, 1.0)
+    whole = -math.expm1(-eta)
+    log_weights = log_lengths - 0.5 * (nodes + eta) - math.log(2 * whole)
+
+    def distribution(losses: FloatArray, hypothesis: Hypothesis) -> FloatArray:
+        inside = np.clip(losses, -eta, eta)
+        below = np.exp(-eta) * np.expm1(0.5 * (inside + eta)) if hypothesis else -np.expm1(-0.5 * (inside + eta))
+        return below / whole
+
+    return NodeLossLaw(nodes, log_weights, -eta, eta, distribution)
+
+
+def sampled_gaussian_loss(noise_multiplier: float, sample_rate: float) -> LossLaw:
+    """N(0, 1) against (1 - p) N(0, 1) + p N(1/sigma, 1), 0 < p < 1."""
+    sigma, mu = noise_multiplier, 1 / noise_multiplier
+    # The loss branches where 1 - p + p e^v vanishes, at y0 +- i pi sigma: the smaller the noise density there, the
+    # less of it is seen.
+    branch = sigma * math.log((1 - sample_rate) / sample_rate) + 0.5 * mu
+    needed = ALIASING_EXPONENT - 2 * math.log(sample_rate) - 0.5 * branch * branch
+    step = WIDEST_STEP if needed <= 0 else min(WIDEST_STEP, 2 * math.pi**2 * sigma / max(needed, 5.0))
+    y = _grid(mu, step)
+    log_weights = -0.5 * y * y + math.log(step / math.sqrt(2 * math.pi))
+
+    def distribution(losses: FloatArray, hypothesis: Hypothesis) -> FloatArray:
+        return ndtr(losses / mu + (-0.5 if hypothesis else 0.5) * mu)
+
+    base = NodeLossLaw((y - 0.5 * mu) * mu, log_weights, -math.inf, math.inf, distribution)
+    return _sampled(base, sample_rate)
+
+
+def _sampled(base: NodeLossLaw, rate: float) -> NodeLossLaw:
+    """The law of ln(1 - p + p e^L): H0 as before, H1 the mixture of both hypotheses."""
+
+    def distribution(losses: FloatArray, hypothesis: Hypothesis) -> FloatArray:
+        below = _middle(base_log_ratio, np.asarray(losses, dtype=np.float64), rate)
+        absent = base.distribution(below, 0)
+        return (1 - rate) * absent + rate * base.distribution(below, 1) if hypothesis else absent
+
+    smallest, largest = _middle(sampled_log_ratio, np.array([base.smallest, base.largest]), rate).tolist()
+    losses = _middle(sampled_log_ratio, base.losses, rate)
+    return NodeLossLaw(losses, base.log_weights, smallest, largest, distribution)
+
+
+def _middle(map_enclosed: Callable[[FloatArray, float], Bounds], values: FloatArray, rate: float) -> FloatArray:
+    """The map of log-likelihood ratios by sampling, from the middle of its enclosure."""
+    bounds = map_enclosed(values, rate)
+    return np.where(bounds.lower == bounds.upper, bounds.upper, 0.5 * bounds.lower + 0.5 * bounds.upper)
+
+
+def _grid(mu: float, step: float) -> FloatArray:
+    """Nodes in y around the humps of the tilts 0, 1 and 2; what lies between is included where it is near."""
+    if mu <= ONE_GRID:
+        ends = [(-REACH, max(mu + REACH, 2 * mu + 13))]
+    else:
+        ends = [(hump - REACH, hump + REACH) for hump in (0.0, mu, 2 * mu)]
+    pieces = [
+        np.arange(math.floor(low / step), math.ceil(high / step) + 1, dtype=np.float64) * step for low, high in ends
+    ]
+    return np.concatenate(pieces)
+
+
+def _panels(mu: float, sample_rate: float) -> tuple[FloatArray, FloatArray]:
+    """Gauss-Legendre nodes on (-mu, mu) and ln of their weights.
+
+    Panels grow with their distance from the ends and from ln((1 - p)/p), beside which (+- i pi) the sampled loss
+    branches.
+    """
+    anchors = [-mu, mu]
+    if sample_rate < 1:
+        branch = math.log((1 - sample_rate) / sample_rate)
+        if -mu < branch < mu:
+            anchors.insert(1, branch)
+    breaks = [-mu]
+    for low, high in pairwise(anchors):
+        half, reached, distances = 0.5 * (high - low), 0.0, [0.0]
+        while reached < half:
+            reached = min(reached + max(1.0, 0.5 * reached), half)
+            distances.append(reached)
+        breaks += [low + distance for distance in distances[1:]]
+        breaks += [high - distance for distance in reversed(distances[:-1])]
+    points, weights = leggauss(PANEL_NODES)
+    edges = np.array(breaks)
+    middles, halves = 0.5 * (edges[1:] + edges[:-1]), 0.5 * np.diff(edges)
+    nodes = middles[:, np.newaxis] + halves[:, np.newaxis] * points
+    with np.errstate(divide="ignore"):
+        return nodes.ravel(), np.log(halves[:, np.newaxis] * weights).ravel()

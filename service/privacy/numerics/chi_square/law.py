@@ -1,0 +1,225 @@
+"""Noncentral chi-square laws: enclosures of both tails, of their quantiles and of the density, in logarithms.
+
+The law of |Z + c|^2 for a standard normal vector Z in d dimensions and |c|^2 = nc; the central law for nc = 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.privacy.numerics.arrays import BoolArray, FloatArray
+from service.privacy.numerics.chi_square.line import line_values
+from service.privacy.numerics.chi_square.saddle import excess
+from service.privacy.numerics.chi_square.series import series_density, series_tail
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+
+Tail = Literal["lower", "upper"]
+_Ends = tuple[FloatArray, FloatArray]
+_Columns = tuple[NDArray[Any], ...]
+
+_FEW_DEGREES = 50.0
+_SMALL_CURVE = 60.0
+"""With fewer degrees and a smaller b = nc/(2 w) a line falls too slowly, and series are short."""
+_LEAST_DEGREES_OF_A_LINE = 5.0
+"""For the density."""
+_SMALLEST_OF_FEW_DEGREES, _SMALLEST, _LARGEST = 1e-306, 1e-290, 1e30
+"""Readings further out are those of these, one end left open: the arithmetic stays in the range of doubles."""
+_LEAST_EXPONENT = -700.0
+"""Below it exponentials are bounded only: they near the least double."""
+_ROWS = 512
+"""So many x are read at once: their nodes fit into the cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogTails:
+    """Enclosures of ln P(X <= x) and ln P(X > x), arrays of shape (n,)."""
+
+    lower_low: FloatArray
+    lower_high: FloatArray
+    upper_low: FloatArray
+    upper_high: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Approximation:
+    """Near-exact values at points x, arrays of shape (n,).
+
+    Whether the tail is the lower one, its logarithm, the width of the enclosure of that, and |d ln tail / d ln x|.
+    """
+
+    is_lower: BoolArray
+    log_tail: FloatArray
+    width: FloatArray
+    slope: FloatArray
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class NoncentralChiSquare:
+    """The law of the squared length of a normal vector of unit variances: `degrees` and squared length of its mean.
+
+    Both are taken as the doubles they are: 1 <= degrees <= 1e9, 0 <= noncentrality <= 1e12; `ValueError` outside.
+    """
+
+    degrees: float
+    noncentrality: float
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.degrees <= 1e9 or not 0 <= self.noncentrality <= 1e12:
+            raise ValueError("1 <= degrees <= 1e9 and 0 <= noncentrality <= 1e12")
+
+    def log_tails(self, x: FloatArray) -> LogTails:
+        """Enclosures of ln P(X <= x) and ln P(X > x) at each x >= 0 (shape (n,)), infinity included; both keep digits.
+
+        Of a width of at most about 1e-12, and 2e-14 of the logarithm itself. Outside `span` one end of the small tail
+        is minus infinity.
+        """
+        inside = np.clip(x, *self.span)
+        is_lower, small_low, small_high = self._small_tails(inside)
+        small_low = np.where(inside == x, small_low, -np.inf)
+        small_high = np.where((x <= 0) | np.isposinf(x), -np.inf, np.minimum(small_high, 0.0))
+        rest_low, rest_high = _log_rest(small_high, small_low)
+        return LogTails(
+            np.where(is_lower, small_low, rest_low),
+            np.where(is_lower, small_high, rest_high),
+            np.where(is_lower, rest_low, small_low),
+            np.where(is_lower, rest_high, small_high),
+        )
+
+    def log_density(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Enclosure of the logarithm of the density at each x of the `span`; shape (n,) each.
+
+        Of a width of at most about 1e-11, and 2e-14 of the logarithm. For fewer than 5 degrees a line has it from
+        x f_d = nc f_{d+4} + d f_{d+2}, the recurrence of Bessel functions.
+        """
+        low, high = np.empty_like(x), np.empty_like(x)
+        by_series = self._is_for_series(x)
+        if by_series.any():
+            low[by_series], high[by_series] = self._series_density(x[by_series])
+        if not by_series.all():
+            low[~by_series], high[~by_series] = self._line_density(x[~by_series])
+        return low, high
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """The x at which tails and density are enclosed on both sides."""
+        return _SMALLEST_OF_FEW_DEGREES if self.degrees < _FEW_DEGREES else _SMALLEST, _LARGEST
+
+    def approximate(self, x: FloatArray) -> Approximation:
+        """Tail and slope at each x of the `span`, from one evaluation: to steer, nothing is proved of the slope."""
+        is_lower = self._is_lower(x)
+        middle, width, slope = np.empty((3, len(x)))
+        by_series = self._is_for_series(x)
+        if by_series.any():
+            at = x[by_series]
+            low, high = self._series_tails(at, is_lower[by_series])
+            density_low, density_high = self._series_density(at)
+            middle[by_series], width[by_series] = 0.5 * (low + high), high - low
+            slope[by_series] = at * np.exp(0.5 * (density_low + density_high) - middle[by_series])
+        if not by_series.all():
+            chosen = ~by_series
+            is_lower[chosen], middle[chosen], width[chosen], slope[chosen] = _in_rows(self._line_slopes, x[chosen])
+        return Approximation(is_lower, middle, width, slope)
+
+    def _small_tails(self, x: FloatArray) -> tuple[BoolArray, FloatArray, FloatArray]:
+        """For each x whether it is in the lower tail, up to the mean, and the enclosure of the tail's logarithm."""
+        is_lower = self._is_lower(x)
+        low, high = np.empty_like(x), np.empty_like(x)
+        by_series = self._is_for_series(x)
+        if by_series.any():
+            low[by_series], high[by_series] = self._series_tails(x[by_series], is_lower[by_series])
+        if not by_series.all():
+            chosen = ~by_series
+            is_lower[chosen], low[chosen], high[chosen] = _in_rows(self._line_tail, x[chosen])
+        return is_lower, low, high
+
+    def _is_lower(self, x: FloatArray) -> BoolArray:
+        return excess(self.degrees, self.noncentrality, x)[0] <= 0
+
+    def _series_tails(self, x: FloatArray, is_lower: BoolArray) -> _Ends:
+        low, high = np.empty_like(x), np.empty_like(x)
+        for side in (True, False):
+            chosen = is_lower == side
+            if chosen.any():
+                read = partial(series_tail, self.degrees, self.noncentrality, lower=side)
+                low[chosen], high[chosen] = _in_rows(read, x[chosen])
+        return low, high
+
+    def _is_for_series(self, x: FloatArray) -> BoolArray:
+        """b = (sqrt(d^2 + 4 x nc) - d)/4 is small, and so are the degrees."""
+        product = 4 * x * self.noncentrality
+        return (self.degrees < _FEW_DEGREES) & (product < (4 * _SMALL_CURVE + self.degrees) ** 2 - self.degrees**2)
+
+    def _series_density(self, x: FloatArray) -> _Ends:
+        low, high = _in_rows(partial(series_density, self.degrees, self.noncentrality), x)
+        return low, high
+
+    def _line_tail(self, x: FloatArray) -> _Columns:
+        values = line_values(self.degrees, self.noncentrality, x)
+        at = values.saddle
+        low, high = _logarithm(at.exponent, at.exponent_error, values.tail, values.tail_error)
+        return at.pole >= 0, low, high
+
+    def _line_slopes(self, x: FloatArray) -> _Columns:
+        values = line_values(self.degrees, self.noncentrality, x)
+        at = values.saddle
+        low, high = _logarithm(at.exponent, at.exponent_error, values.tail, values.tail_error)
+        slope = 0.5 * x * at.place * values.density / values.tail
+        return at.pole >= 0, 0.5 * (low + high), high - low, slope
+
+    def _line_density(self, x: FloatArray) -> _Ends:
+        if self.degrees < _LEAST_DEGREES_OF_A_LINE:
+            return self._density_from_more_degrees(x)
+        low, high = _in_rows(self._line_density_rows, x)
+        return low, high
+
+    def _line_density_rows(self, x: FloatArray) -> _Columns:
+        values = line_values(self.degrees, self.noncentrality, x)
+        at = values.saddle
+        low, high = _logarithm(at.exponent, at.exponent_error, values.density, values.density_error)
+        shift = np.log(at.place / 2)
+        margin = FUNCTION_ERROR * np.abs(shift) + UNIT_ROUNDOFF * (8 + np.abs(low) + np.abs(shift))
+        return low + shift - margin, high + shift + margin
+
+    def _density_from_more_degrees(self, x: FloatArray) -> _Ends:
+        two, four = (NoncentralChiSquare(self.degrees + more, self.noncentrality).log_density(x) for more in (2, 4))
+        ends: list[FloatArray] = []
+        for with_two, with_four in zip(two, four, strict=True):
+            first = math.log(self.degrees) + with_two
+            ends.append(np.logaddexp(first, np.log(self.noncentrality) + with_four) - np.log(x))
+        margin = 8 * FUNCTION_ERROR * (1 + np.log(self.noncentrality) + np.abs(np.log(x)))
+        margin += 8 * UNIT_ROUNDOFF * (np.abs(ends[0]) + np.abs(two[0]) + np.abs(four[0]))
+        return ends[0] - margin, ends[1] + margin
+
+
+def _in_rows(function: Callable[[FloatArray], _Columns], x: FloatArray) -> _Columns:
+    parts = [function(x[start : start + _ROWS]) for start in range(0, len(x), _ROWS)]
+    return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+
+
+def _logarithm(exponent: FloatArray, exponent_error: FloatArray, value: FloatArray, error: FloatArray) -> _Ends:
+    """ln (e^exponent value), both with their errors."""
+    with np.errstate(divide="ignore"):
+        low, high = np.log(np.maximum(value - error, 0.0)), np.log(value + error)
+    margin = exponent_error + 4 * UNIT_ROUNDOFF * (1 + np.abs(exponent))
+    low_margin = margin + np.where(np.isfinite(low), 1.5 * FUNCTION_ERROR * np.abs(low), 0.0)
+    return exponent + low - low_margin, exponent + high + margin + 1.5 * FUNCTION_ERROR * np.abs(high)
+
+
+def _log_rest(high: FloatArray, low: FloatArray) -> _Ends:
+    """Enclosure of ln(1 - e^t) for t in [low, high], t <= 0."""
+    with np.errstate(divide="ignore", under="ignore"):
+        small, large = np.exp(np.maximum(high, _LEAST_EXPONENT)), np.exp(low)
+        rest_low = np.where(small < 0.5, np.log1p(-small), np.log(-np.expm1(high)))
+        rest_high = np.where(large < 0.5, np.log1p(-large), np.log(-np.expm1(low)))
+    relative = 8 * FUNCTION_ERROR
+    rest_low = rest_low * (1 + relative) - relative * small
+    rest_high = np.minimum(rest_high * (1 - relative) + relative * large, 0.0)
+    return np.where(np.isneginf(high), 0.0, rest_low), np.where(low < _LEAST_EXPONENT, 0.0, rest_high)

@@ -1,0 +1,119 @@
+"""Quantiles of a noncentral chi-square law: a guess at the saddle point, Newton's method, and proved ends around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.chi_square.law import NoncentralChiSquare
+from service.privacy.numerics.roots import bracketed_roots
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+
+Tail = Literal["lower", "upper"]
+
+_LOG_PLACES = (-60.0, 690.0)
+"""ln w for x from 1e-300 d to 1e26 d."""
+_NEWTON_ROUNDS = 12
+_CLOSE = 1e-7
+"""A miss of the logarithm whose square is of no interest."""
+_WIDENINGS = 60
+_LOG_HALF = float(np.log(0.5))
+
+
+@dataclass(frozen=True, slots=True)
+class Quantiles:
+    """Brackets of quantiles, arrays of shape (n,)."""
+
+    below: FloatArray
+    above: FloatArray
+
+
+def quantiles(law: NoncentralChiSquare, log_probability: FloatArray, tail: Tail) -> Quantiles:
+    """Brackets of the x at which the tail's logarithm is `log_probability` <= 0 (shape (n,)), in nats.
+
+    Both ends are proved by `log_tails`; they are a few units in the last place apart, or what its width leaves open.
+    For minus infinity and 0 the quantile is 0 or infinity.
+    """
+    below, above = np.zeros_like(log_probability), np.full_like(log_probability, np.inf)
+    inside = np.isfinite(log_probability) & (log_probability < 0)
+    at_end = (log_probability == 0) == (tail == "lower")
+    below[~inside] = np.where(at_end[~inside], np.inf, 0.0)
+    above[~inside] = below[~inside]
+    wanted = log_probability[inside]
+    if wanted.size:
+        guess, spread = _approximate(law, wanted, tail == "lower")
+        below[inside], above[inside] = _prove(law, wanted, tail == "lower", guess, spread)
+    return Quantiles(below, above)
+
+
+def _approximate(law: NoncentralChiSquare, wanted: FloatArray, lower: bool) -> tuple[FloatArray, FloatArray]:
+    """The quantile by Newton's method on the tail that x lies in, and how far it may be off."""
+    with np.errstate(divide="ignore"):
+        rest = np.where(wanted > _LOG_HALF, np.log(-np.expm1(wanted)), np.log1p(-np.exp(wanted)))
+    target_lower, target_upper = (wanted, rest) if lower else (rest, wanted)
+    x = np.clip(_guess(law, target_lower, target_upper), *law.span)
+    spread = x.copy()
+    active = np.arange(len(x))
+    for _ in range(_NEWTON_ROUNDS):
+        here, at = x[active], law.approximate(x[active])
+        miss = np.where(at.is_lower, target_lower[active] - at.log_tail, at.log_tail - target_upper[active])
+        step = miss / at.slope
+        # The lower tail is nearly a power of x, the upper one nearly an exponential.
+        factor = np.where(at.is_lower, np.exp(np.clip(step, -3.0, 3.0)), 1 + np.clip(step, -0.75, 3.0))
+        x[active] = np.clip(here * factor, *law.span)
+        spread[active] = here * (at.width + np.minimum(miss * miss, 1.0)) / at.slope
+        active = active[np.abs(miss) > _CLOSE]
+        if not active.size:
+            break
+    return x, spread
+
+
+def _guess(law: NoncentralChiSquare, target_lower: FloatArray, target_upper: FloatArray) -> FloatArray:
+    """x at the saddle w where Barndorff-Nielsen's r* is the normal quantile."""
+    from scipy.special import ndtri_exp
+
+    d, nc = law.degrees, law.noncentrality
+    is_lower = target_lower <= _LOG_HALF
+    normal = np.asarray(ndtri_exp(np.where(is_lower, target_lower, target_upper)), dtype=np.float64)
+    normal = np.where(is_lower, normal, -normal)
+
+    def standardised(log_place: FloatArray) -> FloatArray:
+        v = -np.expm1(-log_place)
+        gap = np.where(np.abs(log_place) < 1e-4, 0.5 * log_place**2, log_place - v)
+        root = np.sqrt(np.maximum(d * gap + nc * v * v, 1e-300))
+        scaled = np.abs(v) * np.sqrt(d / 2 + nc * np.exp(-log_place))
+        corrected = np.where(root > 0.1, root - np.log(np.maximum(scaled, 1e-300) / root) / root, root)
+        return np.sign(log_place) * -corrected
+
+    right, left = (np.full_like(normal, end) for end in _LOG_PLACES)
+    # Beyond the ends the search would find no change of sign; what is left to Newton's method there is little.
+    normal = np.clip(normal, standardised(left) + 1e-9, standardised(right) - 1e-9)
+    place = np.exp(bracketed_roots(lambda log_place: normal - standardised(log_place), right, left))
+    return (d + nc / place) / place
+
+
+def _prove(
+    law: NoncentralChiSquare, wanted: FloatArray, lower: bool, guess: FloatArray, spread: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Ends around the guess, moved outwards until the enclosures of the tail there tell on which side they are."""
+    count = len(wanted)
+    outwards, place, level = np.repeat((-1.0, 1.0), count), np.tile(guess, 2), np.tile(wanted, 2)
+    distance = np.tile(spread, 2) + 4 * UNIT_ROUNDOFF * place
+    ends = np.repeat((0.0, np.inf), count)
+    active = np.arange(2 * count)
+    for _ in range(_WIDENINGS):
+        tried = np.maximum(place[active] + outwards[active] * distance[active], 0.0)
+        tails, left = law.log_tails(tried), outwards[active] < 0
+        if lower:
+            is_proved = np.where(left, tails.lower_high <= level[active], tails.lower_low >= level[active])
+        else:
+            is_proved = np.where(left, tails.upper_low >= level[active], tails.upper_high <= level[active])
+        ends[active[is_proved]] = tried[is_proved]
+        active = active[~is_proved]
+        if not active.size:
+            break
+        distance[active] *= 4
+    return ends[:count], ends[count:]

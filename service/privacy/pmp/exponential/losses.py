@@ -1,0 +1,149 @@
+"""Losses of objects at points, by what tells objects and points apart.
+
+The laws p(w|D) depend on l_wi - l_0i alone, 0 the object nearest to a point r of the population: what a point adds to
+all objects alike cancels. That is
+
+    l_wi - l_0i = offset_w - difference_wi,  offset_w = l_wr - l_0r,  difference_wi = (l_0i - l_0r) - (l_wi - l_wr)
+
+with that point r. Every D has n points, so offsets, which are not negative, only weigh objects, and what exchanging
+points does is a matter of differences: as small as the points are close, however far the objects are. Each part is
+computed from what it is made of, never as the difference of two losses.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final, final
+
+import numpy as np
+
+from service.privacy.numerics import error_free
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+
+UNDERFLOW: Final = 1e-140
+"""More than what products below the smallest normal double move a distance by."""
+
+
+@final
+@dataclass(frozen=True)
+class Losses:
+    """`differences` (objects x points) and `offsets` (objects) of l_wi - l_0i = offset_w - difference_wi.
+
+    `errors`: for each point, bounds on the absolute error of its differences; `offset_errors`: of each offset. Both
+    include what rounding moves a clipped point by. `widest_range`: max over objects of (max - min over points), the
+    sensitivity of the sum loss on the population, within `range_error`.
+    """
+
+    differences: FloatArray
+    offsets: FloatArray
+    errors: FloatArray
+    offset_errors: FloatArray
+    widest_range: float
+    range_error: float
+
+    @staticmethod
+    def given(values: FloatArray) -> Losses:
+        """Losses (objects x points) that are known exactly: errors are of the order of u^2."""
+        nearest = int(values[:, 0].argmin())
+        one, one_rest = error_free.difference(values[nearest], values)
+        two, two_rest = one[:, :1], one_rest[:, :1]
+        rounded, rest = error_free.difference(one, two)
+        differences = rounded + (rest + (one_rest - two_rest))
+        alike = bool((one == two).all() and (one_rest == two_rest).all())
+        sizes = np.abs(values).max(axis=0)
+        errors = 32 * UNIT_ROUNDOFF**2 * (sizes + sizes[0]) + 2 * UNIT_ROUNDOFF * np.abs(differences).max(axis=0)
+        widest = float(np.ptp(values, axis=1).max())
+        return Losses(
+            differences,
+            -one[:, 0],
+            np.zeros_like(errors) if alike else errors,
+            UNIT_ROUNDOFF * np.abs(one[:, 0]),
+            widest,
+            2 * UNIT_ROUNDOFF * widest,
+        )
+
+    @staticmethod
+    def euclidean(points: FloatArray, objects: FloatArray, clip_radius: float) -> Losses:
+        """|w - x| for points (N x d) clipped to norm `clip_radius`, and objects (m x d).
+
+        |w - x| - |w - r| = (r - x).(2w - x - r)/(|w - x| + |w - r|): of terms within a few u of themselves, by
+        Cauchy's inequality within (2d + 24) u |x - r|.
+        """
+        dimension = points.shape[1]
+        norms = norms_of(points)
+        scales = np.minimum(1.0, clip_radius / np.maximum(norms, clip_radius))
+        clipped = points * scales[:, None]
+        if (objects == objects[0]).all():  # whatever the losses are, they are the same
+            none = np.zeros(len(points))
+            widest = float(np.ptp(_changes(clipped, clipped[0], objects[0])))
+            far = 2 * (2 * dimension + 24) * UNIT_ROUNDOFF * 2 * float((norms * scales).max())
+            same = np.zeros(len(objects))
+            return Losses(np.zeros((len(objects), len(points))), same, none, same, widest, far)
+        middle = int(norms_of(clipped - clipped.mean(axis=0)).argmin())
+        reference = clipped[middle]
+        changes = np.stack([_changes(clipped, reference, chosen) for chosen in objects])
+        # A clipped point is within (d/2 + 8) u of its norm, which is at most the radius; others are not moved.
+        moved = np.where(scales < 1, (0.5 * dimension + 16) * UNIT_ROUNDOFF * clip_radius, 0.0)
+        each = (2 * dimension + 24) * UNIT_ROUNDOFF * norms_of(clipped - reference) + moved + moved[middle] + UNDERFLOW
+        nearest = int(norms_of(objects - reference).argmin())
+        offsets, offset_errors = _offsets(objects, reference, nearest)
+        return Losses(
+            changes[nearest] - changes,
+            offsets,
+            2 * each + UNIT_ROUNDOFF * np.abs(changes).max(axis=0),
+            offset_errors + 2 * float(moved[middle]),
+            float(np.ptp(changes, axis=1).max()),
+            2 * float(each.max()),
+        )
+
+
+def norms_of(vectors: FloatArray) -> FloatArray:
+    """Euclidean norms along the last axis, without overflow or underflow."""
+    largest = np.abs(vectors).max(axis=-1)
+    scale = np.where(largest > 0, largest, 1.0)
+    return scale * np.sqrt(((vectors / scale[..., None]) ** 2).sum(axis=-1))
+
+
+def ball_sensitivity(objects: FloatArray, clip_radius: float) -> float:
+    """sup over x, x' of norm at most C of |w - x| - |w - x'|, largest over the objects: C + max min(C, |w|).
+
+    Of the sum loss; that of the mean loss is an n-th of it. Lowy et al. 2023, Definition 7, for the Euclidean loss.
+    """
+    return clip_radius + min(clip_radius, float(norms_of(objects).max()))
+
+
+def largest_distance(objects: FloatArray) -> float:
+    """The largest distance of two objects (m x d): no replaced record moves the difference of two objects' Euclidean
+    losses by more than twice it, so epsilon/Delta times it bounds the differential privacy of the sum loss.
+    """
+    return max(float(norms_of(objects - chosen).max()) for chosen in objects)
+
+
+def _changes(points: FloatArray, reference: FloatArray, chosen: FloatArray) -> FloatArray:
+    """|w - x| - |w - r| of one object w, for every point x."""
+    here, there = chosen - points, chosen - reference
+    lengths = norms_of(here) + norms_of(there)
+    products = np.einsum("ij,ij->i", reference - points, here + there)
+    return np.divide(products, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+
+
+def _offsets(objects: FloatArray, reference: FloatArray, nearest: int) -> tuple[FloatArray, FloatArray]:
+    """|w - r| - |w_0 - r| = (|w - r|^2 - |w_0 - r|^2)/(|w - r| + |w_0 - r|), and bounds on their errors.
+
+    The squares of coordinates are taken as two doubles and summed exactly: relative errors of a few u.
+    """
+    distances, rests = error_free.difference(objects, reference[None, :])
+    squares, square_rests = error_free.square(distances)
+    crossed, crossed_rests = error_free.product(2 * distances, rests)
+    # The squares of the rests are below u^2 of the squares, and are rounded.
+    parts = np.concatenate((squares, square_rests, crossed, crossed_rests, rests**2), axis=1)
+    first = (-parts[nearest]).tolist()
+    lengths = norms_of(distances)
+    offsets = [
+        math.fsum(row + first) / total if total > 0 else 0.0
+        for row, total in zip(parts.tolist(), (lengths + lengths[nearest]).tolist(), strict=True)
+    ]
+    relative = (objects.shape[1] + 16) * UNIT_ROUNDOFF * np.abs(offsets)
+    return np.array(offsets), relative + 16 * UNIT_ROUNDOFF**2 * (lengths + lengths[nearest]) + UNDERFLOW

@@ -1,0 +1,209 @@
+"""The PMP parameter of the exponential mechanism from samples: n-subsets drawn by p(w|D), each x read off its swaps.
+
+By the inequality of the means Z = sum_v exp(L_v) >= prod (exp(L_v)/lambda_v)^lambda_v, so p(w|D) is at most the product
+of exp(theta_wi - sum lambda_v theta_vi) over D, divided by e^H(lambda): a product weight, from which n-subsets are
+drawn exactly by symmetric polynomials and accepted with the probability that is left. Of an accepted D the chance that
+x is in it, given that it is D or D with x exchanged for one of n partners, is averaged over the partners. Its mean is
+P(x in D | w), whose odds are P(w | x in D)/P(w | x not in D). Intervals for the means come from `numerics/betting.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.betting import mean_at_least
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.pmp.exponential.population import Population
+from service.privacy.pmp.exponential.swap import SwapBounds
+
+PROPOSALS_PER_SAMPLE = 16
+"""Drawing ends when so many proposals were made for each accepted one asked for."""
+PROPOSALS_AT_ONCE = 4096
+LARGEST_BATCH = 2**21
+"""Numbers in a batch of proposals, as a matrix of subsets and points."""
+SWAPS_AT_ONCE = 2**18
+TILTING_ROUNDS, CENTRING_ROUNDS = 40, 40
+ROUNDING = 1e-12
+"""More than what rounding moves a mean of numbers in [0, 1] by."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LogOdds:
+    """Ends of ln(P(w | x in D)/P(w | x not in D)), objects x points; all hold together with the stated confidence."""
+
+    lower: FloatArray
+    upper: FloatArray
+
+    @property
+    def smallest(self) -> FloatArray:
+        """The lower end of the absolute value."""
+        return np.maximum(np.maximum(self.lower, -self.upper), 0.0)
+
+    @property
+    def largest(self) -> FloatArray:
+        """The upper end of the absolute value."""
+        return np.maximum(self.upper, -self.lower)
+
+
+def sampled_log_odds(population: Population, bounds: SwapBounds, samples: int, seed: int, failure: float) -> LogOdds:
+    """Intervals of all objects and points from at most `samples` accepted subsets for each object.
+
+    Objects and points whose swap bound is below what others are known to reach keep it. All intervals hold with
+    probability 1 - `failure` (a share of failure/(2 m N) for each end). Cost about n^2 (m + 4) for each sample.
+    """
+    odds = LogOdds(-bounds.without, bounds.with_point.copy())
+    reach, known = bounds.either.max(axis=1), 0.0
+    tilts = _tilts(population.logits, population.half)
+    log_factor = math.log(2 * population.logits.size / failure)
+    # Rounded logits and table entries change the law that is drawn from: chances by a factor, so log odds by a sum.
+    points = population.logits.shape[1]
+    slack = population.ratio_error + 4 * points**2 * UNIT_ROUNDOFF * (population.spread + 2 * points)
+    for chosen in np.argsort(-reach, kind="stable").tolist():
+        if reach[chosen] <= known:
+            break
+        generator = np.random.default_rng([seed, chosen])
+        chances = _sampled_chances(population, chosen, tilts[chosen], samples, generator)
+        near = bounds.either[chosen] > known
+        lowest, highest = expit(-bounds.loss[chosen, near]), expit(bounds.gain[chosen, near])
+        lower, upper = _ends(chances[:, near], lowest, highest, log_factor)
+        odds.lower[chosen, near] = np.maximum(odds.lower[chosen, near], logit(np.maximum(lower, lowest)) - slack)
+        odds.upper[chosen, near] = np.minimum(odds.upper[chosen, near], logit(np.minimum(upper, highest)) + slack)
+        known = max(known, float(odds.smallest[chosen].max()))
+    return odds
+
+
+def _ends(
+    chances: FloatArray, lowest: FloatArray, highest: FloatArray, log_factor: float
+) -> tuple[FloatArray, FloatArray]:
+    """Ends for the means of columns of numbers in [lowest, highest]."""
+    if not len(chances):
+        return lowest, highest
+    # Rounding may lead beyond the range.
+    from_below, from_above = np.maximum(chances - lowest, 0.0), np.maximum(highest - chances, 0.0)
+    widths = np.maximum(highest - lowest, ROUNDING)
+    lower = mean_at_least(from_below, widths, log_factor)
+    upper = mean_at_least(from_above, widths, log_factor)
+    return lowest + lower - ROUNDING, highest - upper + ROUNDING
+
+
+def _tilts(logits: FloatArray, size: int) -> FloatArray:
+    """For each object weights lambda (rows) that make the envelope low: near the minimum of ln e_n - H(lambda).
+
+    Any weights are valid. e_n is replaced by its saddle point bound, min over c of sum ln(1 + e^(t + c)) - n c, and
+    lambda falls towards the softmax of the mean logits under the tilted law, where the gradient is 0.
+    """
+    objects = len(logits)
+    log_weights = np.full((objects, objects), -math.log(objects))
+    step, best = np.full((objects, 1), 0.5), np.full((objects, 1), np.inf)
+    kept, target = log_weights, log_weights
+    for _ in range(TILTING_ROUNDS):
+        weights = np.exp(log_weights)
+        scores = logits - weights @ logits
+        centre = _centre(scores, size)
+        height = np.logaddexp(0, scores + centre).sum(axis=1, keepdims=True) - size * centre
+        height += (weights * log_weights).sum(axis=1, keepdims=True)
+        better = height < best
+        best, kept = np.where(better, height, best), np.where(better, log_weights, kept)
+        step = np.where(better, np.minimum(step * 1.2, 1.0), step / 2)
+        found = expit(scores + centre) @ logits.T
+        target = np.where(better, found - _log_sum(found), target)
+        log_weights = (1 - step) * kept + step * target
+        log_weights -= _log_sum(log_weights)
+    return np.exp(kept)
+
+
+def _centre(scores: FloatArray, size: int) -> FloatArray:
+    """For each row the c at which the chances expit(score + c) sum to `size`, by bisection."""
+    low: FloatArray = -scores.max(axis=1, keepdims=True) - math.log(scores.shape[1])
+    high: FloatArray = -scores.min(axis=1, keepdims=True) + math.log(scores.shape[1])
+    for _ in range(CENTRING_ROUNDS):
+        middle = (low + high) / 2
+        chances: FloatArray = expit(scores + middle)
+        many = chances.sum(axis=1, keepdims=True) > size
+        low, high = np.where(many, low, middle), np.where(many, middle, high)
+    return (low + high) / 2
+
+
+def _log_sum(logarithms: FloatArray) -> FloatArray:
+    """ln of the sum of exponentials of each row, as a column."""
+    largest = logarithms.max(axis=1, keepdims=True)
+    return largest + np.log(np.exp(logarithms - largest).sum(axis=1, keepdims=True))
+
+
+def _sampled_chances(
+    population: Population, chosen: int, weights: FloatArray, samples: int, generator: np.random.Generator
+) -> FloatArray:
+    """For each accepted subset of one object the chances of all points to be in it: at most `samples` rows."""
+    logits, size = population.logits, population.half
+    scores = logits[chosen] - weights @ logits
+    positive = weights[weights > 0]
+    entropy = -float((positive * np.log(positive)).sum())
+    table = _log_symmetric_polynomials(scores, size)
+    found = np.empty((samples, logits.shape[1]))
+    accepted, proposed, block = 0, 0, max(1, SWAPS_AT_ONCE // size**2)
+    batch = max(1, min(PROPOSALS_AT_ONCE, 2 * samples, LARGEST_BATCH // len(scores)))
+    while accepted < samples and proposed < PROPOSALS_PER_SAMPLE * samples:
+        members = _weighted_subsets(scores, table, size, batch, generator)
+        proposed += len(members)
+        sums = members @ logits.T
+        log_acceptance = sums[:, chosen] - _log_sum(sums)[:, 0] - (members @ scores - entropy)
+        members = members[generator.random(len(members)) < np.exp(log_acceptance)][: samples - accepted]
+        for start in range(0, len(members), block):
+            part = members[start : start + block]
+            found[accepted : accepted + len(part)] = _chances_of_membership(logits, chosen, part)
+            accepted += len(part)
+    return found[:accepted]
+
+
+def _log_symmetric_polynomials(scores: FloatArray, size: int) -> FloatArray:
+    """ln e_k of the weights exp(score) of the points from i on, at [i, k], k up to `size`."""
+    table = np.full((len(scores) + 1, size + 1), -np.inf)
+    table[:, 0] = 0.0
+    for point in range(len(scores) - 1, -1, -1):
+        table[point, 1:] = np.logaddexp(table[point + 1, 1:], scores[point] + table[point + 1, :-1])
+    return table
+
+
+def _weighted_subsets(
+    scores: FloatArray, table: FloatArray, size: int, count: int, generator: np.random.Generator
+) -> NDArray[np.bool_]:
+    """Subsets of `size` points drawn with probability proportional to exp(the sum of their scores): count x points."""
+    members = np.empty((count, len(scores)), np.bool_)
+    left = np.full(count, size)
+    for point in range(len(scores)):
+        chance = np.exp(scores[point] + table[point + 1, np.maximum(left - 1, 0)] - table[point, left])
+        members[:, point] = (generator.random(count) < chance) & (left > 0)
+        left -= members[:, point]
+    return members
+
+
+def _chances_of_membership(logits: FloatArray, chosen: int, members: NDArray[np.bool_]) -> FloatArray:
+    """For each subset D and point x: mean over its n exchanges D' of p(w|E)/(p(w|D) + p(w|D')), E the one with x."""
+    count, size = len(members), logits.shape[1] // 2
+    inside = np.nonzero(members)[1].reshape(count, size)
+    outside = np.nonzero(~members)[1].reshape(count, size)
+    sums = (members @ logits.T)[:, None, :]
+    # Z after the exchange is e^(row + column) times a product of exponentials that are at most 1.
+    without = sums - logits.T[inside]
+    entering = logits.T[outside]
+    row, column = without.max(axis=2), entering.max(axis=2)
+    products = np.exp(without - row[:, :, None]) @ np.exp(entering - column[:, :, None]).transpose(0, 2, 1)
+    log_normaliser = _log_sum(sums[:, 0])
+    kept = np.exp(log_normaliser - logits[chosen][inside] - row)[:, :, None]
+    # p(w|D')/p(w|D) for D' = D with a row's point exchanged for a column's.
+    ratios = kept * np.exp(logits[chosen][outside] - column)[:, None, :]
+    ratios /= products
+    ratios += 1
+    chances = np.reciprocal(ratios, out=ratios)
+    found = np.empty(members.shape)
+    np.put_along_axis(found, inside, chances.mean(axis=2), axis=1)
+    np.put_along_axis(found, outside, 1 - chances.mean(axis=1), axis=1)
+    return found

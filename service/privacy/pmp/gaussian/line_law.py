@@ -1,0 +1,168 @@
+"""The law of a noisy sum of a random subset of numbers, with one of them and without, by Fourier sums with bounds.
+
+Without x the sum is over a uniform n-subset of the others, whose characteristic function at w is
+[z^n] prod (1 + z e^(i w f))/C(N - 1, n); with x it is over an (n - 1)-subset, and x itself. The coefficient is a mean
+over roots of unity, exact but for rounding, because there are more of them than factors. On a window that holds all but
+2 e^-42 of either law the Fourier series of its periodised density gives the mass of {y > t}, within that and rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+
+LOG_OUTSIDE = 43.0
+OUTSIDE = 4 * math.exp(-42.0)
+LARGEST_FREQUENCY = 9.2
+"""There the noise has e^(-w^2/2) below 1e-18."""
+MOST_FREQUENCIES, LARGEST_NUMBERS, LARGEST_WORK = 4096, 2**21, 200_000_000
+"""Frequencies; these times roots of unity; these times numbers."""
+THRESHOLDS, REFINEMENTS = 256, 4
+
+Ends = tuple[FloatArray, FloatArray]
+ComplexArray = NDArray[np.complex128]
+
+
+def half_line_exposure(values: FloatArray, size: int, point: int, error: float, delta: float) -> float | None:
+    """The largest ln((P(S) - delta)/Q(S)) over half-lines S and both orders, rounded down; at least 0.
+
+    P, Q: the laws of a sum of `size` of the values, with and without the one at `point`, plus standard normal noise.
+    Sums are off by at most `error`. None where it would take too long. The masses are within about 1e-10.
+    """
+    if len(values) ** 2 > LARGEST_WORK:
+        return None
+    own, others = float(values[point]), np.delete(values, point)
+    centres = own + (size - 1) * float(others.mean()), size * float(others.mean())
+    moments = _LogMoments(others)
+    reaches = moments.reach(size - 1), moments.reach(size)
+    error += 16 * size * UNIT_ROUNDOFF * float(np.abs(values).max())
+    low = min(centre - reach for centre, reach in zip(centres, reaches, strict=True)) - error
+    high = max(centre + reach for centre, reach in zip(centres, reaches, strict=True)) + error
+    count = math.ceil(LARGEST_FREQUENCY * (high - low) / (2 * math.pi))
+    roots = 2 ** math.ceil(math.log2(len(values) + 1))
+    held = count * roots
+    if count > MOST_FREQUENCIES or held > LARGEST_NUMBERS or held * len(values) > LARGEST_WORK:
+        return None
+    laws = _noisy_sums(others, size, 2 * math.pi / (high - low) * np.arange(1.0, count + 1), roots)
+    with_point, without = (
+        _LineLaw((low, high), centre, laws.frequencies, law, laws.rounding)
+        for centre, law in zip(centres, laws.characteristic, strict=True)
+    )
+    found, middle, reach = 0.0, 0.5 * (low + high), 0.5 * (high - low)
+    for _ in range(REFINEMENTS):
+        thresholds = np.linspace(middle - reach, middle + reach, THRESHOLDS)
+        exposures = _exposures(with_point.above(thresholds, error), without.above(thresholds, error), delta)
+        best = int(exposures.argmax())
+        found, middle, reach = max(found, float(exposures[best])), float(thresholds[best]), 4 * reach / THRESHOLDS
+    return found
+
+
+def _exposures(with_point: Ends, without: Ends, delta: float) -> FloatArray:
+    """For every threshold the best bound of the half-lines on either side of it, in either order; at least 0."""
+    found = np.zeros_like(with_point[0])
+    for one, other in ((with_point, without), (without, with_point)):
+        for least, most in ((one[0], other[1]), (1 - one[1], 1 - other[0])):
+            known = (least > delta * (1 + 1e-14)) & (most > 0)
+            bounds = np.log((least[known] - delta) * (1 - 1e-14)) - np.log(most[known])
+            found[known] = np.maximum(found[known], bounds * (1 - 1e-14) - 1e-15)
+    return found
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _LineLaw:
+    """A law on a window, by the characteristic function of its distance from a centre at multiples of 2 pi/width."""
+
+    window: tuple[float, float]
+    centre: float
+    frequencies: FloatArray
+    characteristic: ComplexArray
+    rounding: float
+
+    def above(self, thresholds: FloatArray, error: float) -> Ends:
+        """Ends of the mass above each threshold, where outcomes are off by at most `error`."""
+        slack = self._slack()
+        return self._mass(thresholds + error) - slack, self._mass(thresholds - error) + slack
+
+    def _mass(self, thresholds: FloatArray) -> FloatArray:
+        """Mass of the periodised law between a threshold and the end of the window."""
+        low, high = self.window
+        inside = np.clip(thresholds, low, high)[:, None]
+        waves = np.exp(-1j * self.frequencies * (inside - self.centre))
+        waves -= np.exp(-1j * self.frequencies * (high - self.centre))
+        parts = (waves * (self.characteristic / (1j * self.frequencies))).real.sum(axis=1)
+        return (high - inside[:, 0] + 2 * parts) / (high - low)
+
+    def _slack(self) -> float:
+        """What is outside the window, the rest of the series, which falls faster than a geometric one, and rounding:
+        that of a term counts 2/(pi k).
+        """
+        width = self.window[1] - self.window[0]
+        rest = math.exp(-0.5 * LARGEST_FREQUENCY**2) / -math.expm1(-2 * math.pi / width * LARGEST_FREQUENCY)
+        terms = self.rounding + UNIT_ROUNDOFF * (16 * LARGEST_FREQUENCY * width + 64)
+        return OUTSIDE + rest + (1 + math.log(len(self.frequencies))) * terms
+
+
+@final
+class _LogMoments:
+    """ln of the mean of e^(s x), x less their mean, for slopes of both signs."""
+
+    def __init__(self, values: FloatArray) -> None:
+        centred = values - values.mean()
+        spread = float(np.abs(centred).max())
+        self._slopes = np.geomspace(1e-3 / (1 + spread), 20.0, 120)
+        exponents = np.concatenate((self._slopes, -self._slopes))[:, None] * centred
+        largest = exponents.max(axis=1)
+        self._logs = (largest + np.log(np.exp(exponents - largest[:, None]).mean(axis=1))).reshape(2, -1)
+
+    def reach(self, size: int) -> float:
+        """How far from its mean a noisy sum of `size` values lies with probability above 1 - 2 e^-42.
+
+        Hoeffding 1963, Theorem 4: the moments of sums without replacement are at most those with replacement.
+        """
+        exponents = size * np.maximum(self._logs, 0.0) + 0.5 * self._slopes**2 + LOG_OUTSIDE
+        return float((exponents / self._slopes).min(axis=1).max())
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _NoisySums:
+    """Characteristic functions of noisy sums less their means: n - 1 of the numbers and n of them."""
+
+    frequencies: FloatArray
+    characteristic: tuple[ComplexArray, ComplexArray]
+    rounding: float
+
+
+def _noisy_sums(numbers: FloatArray, size: int, frequencies: FloatArray, roots: int) -> _NoisySums:
+    """Products are scaled by (1 + rho)^-(N - 1) on the circle of radius rho, so that no factor exceeds 1."""
+    total, radius = len(numbers), size / (len(numbers) + 1 - size)
+    centred = numbers - numbers.mean()
+    circle = radius / (1 + radius) * np.exp(2j * math.pi / roots * np.arange(roots))
+    products = np.ones((len(frequencies), roots), dtype=np.complex128)
+    for value in centred.tolist():
+        products *= np.exp(1j * (frequencies * value))[:, None] * circle + 1 / (1 + radius)
+    # Errors of factors add: each that of a few operations and of the angle.
+    each = 8 * float(frequencies[-1]) * float(np.abs(centred).max()) + 96
+    noise = np.exp(-0.5 * frequencies**2)
+    log_shares = [_log_share(total, chosen, radius) for chosen in (size - 1, size)]
+    with_point, without = (
+        products
+        @ np.exp(-2j * math.pi / roots * (np.arange(roots) * chosen % roots))
+        * (math.exp(-share) / roots * noise)
+        for chosen, share in zip((size - 1, size), log_shares, strict=True)
+    )
+    rounding = (total * each + 4 * roots + 64) * UNIT_ROUNDOFF * math.exp(-min(log_shares))
+    return _NoisySums(frequencies, (with_point, without), rounding)
+
+
+def _log_share(total: int, chosen: int, radius: float) -> float:
+    """ln of the coefficient at frequency 0: C(total, chosen) rho^chosen/(1 + rho)^total."""
+    return math.log(math.comb(total, chosen)) + chosen * math.log(radius) - total * math.log1p(radius)

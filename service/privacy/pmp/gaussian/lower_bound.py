@@ -1,0 +1,267 @@
+"""A lower bound on the PMP parameter of the Gaussian mechanism, from sets of outcomes along one direction.
+
+For any set S of outcomes and each order of the two mixtures P, Q of a point (data with it, data without it), the
+parameter is at least ln((P(S) - delta)/Q(S)). To project on a direction is a post-processing, so sets on that line are
+enough for a bound. With few subsets the mixtures are written out and the best S found: it is where P > e^epsilon Q,
+between changes of sign. With more subsets S is a half-line, whose probabilities come from characteristic functions, or
+where there are too many points from Hoeffding 1963, Theorem 4: exponential moments of sums drawn with replacement.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal, final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.roots import bracketed_roots
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.pmp.gaussian.line_law import half_line_exposure
+from service.privacy.pmp.gaussian.points import QueryPoints
+from service.privacy.pmp.gaussian.upper_bound import ExposureBound
+from service.privacy.trade_off.enclosed.ulps import LOG_NORMAL_CDF_ERROR
+
+Method = Literal["sets", "half_lines", "moments"]
+MOST_SUBSETS = 20_000
+"""With more subsets their sums are not written out."""
+MOST_MEMBERS = 2_000_000
+"""Subsets times their size that are held at once."""
+MOST_SUMS = 200_000
+"""So many sums in all decide for how many points the truth is computed: the outermost first."""
+STEPS_PER_STD, MOST_OUTCOMES = 12, 4096
+MOST_DENSITIES = 100_000_000
+"""Sums times outcomes at which their densities are added, for all points together."""
+BLOCK_NUMBERS = 2**20
+MOST_ROUNDS, MOST_ROOTS = 60, 32
+CLOSE = 1e-13
+SUM_ERROR = 1e-13
+MOMENTS, THRESHOLDS = 96, 200
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class KnownExposure:
+    """The parameter is at least `epsilon`.
+
+    `method`: sets, the truth of a line for so many `points`; half_lines, by the law of one point; moments, where that
+    is only bounded.
+    """
+
+    epsilon: float
+    method: Method
+    points: int
+
+
+def known_exposure(points: QueryPoints, size: int, bound: ExposureBound, delta: float) -> KnownExposure:
+    """A lower bound on the parameter, in nats, for data of `size` of the points; the line leads to the exposed one.
+
+    On the line itself (one dimension) and with all points it is the truth, to about 1e-9. 0 < delta <= 1.
+    """
+    exposed = bound.point
+    line = _Line.through(points, size, exposed)
+    subsets = written_subsets(points.count, size)
+    if subsets == 0:
+        # Moments see masses that are far below the rounding of characteristic functions.
+        by_moments = _half_line_bound(line, exposed, delta)
+        by_law = half_line_exposure(line.values, size, exposed, line.error, delta)
+        if by_law is not None and by_law > by_moments:
+            return KnownExposure(by_law, "half_lines", 1)
+        return KnownExposure(by_moments, "moments", 1)
+    order = np.argsort(-np.abs(line.values), kind="stable")[: max(2, MOST_SUMS // subsets)]
+    chosen = [exposed, *(point for point in order.tolist() if point != exposed)]
+    inside, outside = (_subsets(points.count - 1, length) for length in (size - 1, size))
+    outcomes = min(MOST_OUTCOMES, MOST_DENSITIES // (2 * subsets * len(chosen)))
+    found = 0.0
+    for point in chosen:
+        others = np.delete(line.values, point)
+        with_point = others[inside].sum(axis=1) + line.values[point]
+        without = others[outside].sum(axis=1)
+        for one, other in ((with_point, without), (without, with_point)):
+            found = _LineTruth(one, other, line.error, delta, outcomes).raised(found, bound.epsilon)
+    return KnownExposure(found, "sets", len(chosen))
+
+
+def written_subsets(count: int, size: int) -> int:
+    """How many subsets of this size there are, if few enough to write out their sums, else 0."""
+    if min(size, count - size) > math.log2(MOST_SUBSETS):
+        return 0
+    subsets = math.comb(count, size)
+    return subsets if subsets <= MOST_SUBSETS and subsets * size <= MOST_MEMBERS else 0
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """Points on a line through the origin, in standard deviations of the noise, and what any sum of them is off by."""
+
+    values: FloatArray
+    size: int
+    error: float
+
+    @staticmethod
+    def through(points: QueryPoints, size: int, exposed: int) -> _Line:
+        """From the mean of all points to one of them."""
+        direction = points.centred[exposed]
+        length = float(np.abs(direction).max())
+        if length == 0:  # in the very middle: any direction will do
+            direction, length = np.eye(1, len(direction))[0], 1.0
+        direction = direction / length
+        direction = direction / math.sqrt(float(direction @ direction))
+        values = (points.centred @ direction) * points.scale
+        farthest = float(points.radii.max()) * points.scale
+        rounding = (2 * len(direction) + 2 * size + 64) * UNIT_ROUNDOFF * farthest
+        return _Line(values, size, size * (rounding + points.centring_error * points.scale))
+
+
+def _subsets(count: int, size: int) -> NDArray[np.intp]:
+    """All subsets of this size as rows of indices."""
+    return np.array(list(combinations(range(count), size)), dtype=np.intp).reshape(math.comb(count, size), size)
+
+
+@final
+class _LineTruth:
+    """The largest ln((P(S) - delta)/Q(S)) for mixtures P, Q of normal laws with these means, each within `error`."""
+
+    def __init__(self, one: FloatArray, other: FloatArray, error: float, delta: float, outcomes: int) -> None:
+        self._one, self._other, self._error, self._log_delta = one, other, error, math.log(delta)
+        # Beyond the reach P has less than delta.
+        reach = 3 + math.sqrt(-2 * self._log_delta)
+        both = np.concatenate((one, other))
+        low, high = float(both.min()) - reach, float(both.max()) + reach
+        count = min(outcomes, 2 + math.ceil(float(high - low) * STEPS_PER_STD))
+        self._outcomes: FloatArray = np.linspace(float(low), float(high), count)
+        self._ratios = self._log_ratio(self._outcomes)
+
+    def raised(self, low: float, high: float) -> float:
+        """The larger of `low` and the truth of the line, rounded down, which is at most `high`.
+
+        S = {ln P/Q > level} gives a bound that is above the level exactly where the truth is (Dinkelbach): levels are
+        in turn the best bound so far, which converges quadratically in the end, and the middle of what is left.
+        """
+        for turn in range(MOST_ROUNDS):
+            if not low < high * (1 - CLOSE):
+                break
+            level = low if turn % 2 == 0 else 0.5 * (low + high)
+            reached = self._bound(level)
+            low, before = max(low, reached), low
+            if reached <= level:
+                high = max(low, level)
+            elif turn % 2 == 0 and low <= before * (1 + CLOSE):
+                break
+        return low
+
+    def _bound(self, level: float) -> float:
+        starts, ends = _intervals(self._log_ratio, self._outcomes, self._ratios, level)
+        if not starts.size:
+            return -math.inf
+        log_mass = _log_mass(starts, ends, self._one, self._error, -1)
+        if not log_mass > self._log_delta:
+            return -math.inf
+        excess = log_mass + math.log1p(-math.exp(self._log_delta - log_mass)) * (1 + 1e-15) - 1e-15
+        reached = excess - _log_mass(starts, ends, self._other, self._error, 1)
+        return reached - 1e-15 * abs(reached)
+
+    def _log_ratio(self, at: FloatArray) -> FloatArray:
+        return _log_density(at, self._one) - _log_density(at, self._other)
+
+
+def _intervals(
+    log_ratio: Callable[[FloatArray], FloatArray], outcomes: FloatArray, ratios: FloatArray, level: float
+) -> tuple[FloatArray, FloatArray]:
+    """Starts and ends of the intervals where the log ratio is above the level; of many, to the next outcome only."""
+    above = ratios > level
+    changes = np.flatnonzero(above[1:] != above[:-1])
+    if changes.size <= MOST_ROOTS:
+        roots = bracketed_roots(lambda at: log_ratio(at) - level, outcomes[changes], outcomes[changes + 1])
+    else:
+        roots = outcomes[changes]
+    edges = np.concatenate(([-np.inf] if above[0] else [], roots, [np.inf] if above[-1] else []))
+    return edges[::2], edges[1::2]
+
+
+def _log_density(at: FloatArray, means: FloatArray) -> FloatArray:
+    """ln of the mean of exp(-(y - mean)^2/2)."""
+    found = np.empty_like(at)
+    block = max(1, BLOCK_NUMBERS // len(means))
+    for start in range(0, len(at), block):
+        exponents = -0.5 * (at[start : start + block, None] - means) ** 2
+        largest = exponents.max(axis=1, keepdims=True)
+        found[start : start + block] = np.log(np.exp(exponents - largest).mean(axis=1)) + largest[:, 0]
+    return found
+
+
+def _log_mass(starts: FloatArray, ends: FloatArray, means: FloatArray, error: float, side: int) -> float:
+    """The lower (side -1) or upper (1) end of ln of the mass of intervals under a mixture; means are within `error`."""
+    parts = np.array(
+        [_log_normal_mass(start - means, end - means, error, side) for start, end in zip(starts, ends, strict=True)]
+    )
+    largest = float(parts.max())
+    if not math.isfinite(largest):
+        return largest
+    return largest + math.log(float(np.exp(parts - largest).sum()) / len(means)) + side * SUM_ERROR
+
+
+def _log_normal_mass(start: FloatArray, end: FloatArray, error: float, side: int) -> FloatArray:
+    """An end of ln(Phi(end) - Phi(start)), taken in the tail that is small; both arguments are within `error`."""
+    in_upper_tail = start > 0
+    low, high = np.where(in_upper_tail, -end, start), np.where(in_upper_tail, -start, end)
+    (log_low, low_error), (log_high, high_error) = (_log_cdf(each, error) for each in (low, high))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.exp(log_low - log_high)
+        value = log_high + np.log1p(-share)
+        slack = (high_error + (low_error + 16 * UNIT_ROUNDOFF) * share) / (1 - share) + 16 * UNIT_ROUNDOFF
+        found = value + side * slack
+    # Of an interval too narrow for its ends, nothing is known but that it is part of a tail.
+    found = np.where(np.isnan(found), -np.inf if side < 0 else np.inf, found)
+    return np.minimum(found, log_high + high_error) if side > 0 else found
+
+
+def _log_cdf(at: FloatArray, error: float) -> tuple[FloatArray, FloatArray]:
+    """ln Phi and its absolute error; |(ln Phi)'| <= 1 + |t| for t < 0 and <= 1 for t > 0. Infinite ends are exact."""
+    value = special.log_ndtr(at)
+    finite = np.where(np.isfinite(at), at, 0.0)
+    argument_error = error + 2 * UNIT_ROUNDOFF * np.abs(finite)
+    moved = (1 + np.maximum(-finite, 0.0) + argument_error) * argument_error
+    return value, np.where(np.isfinite(at), LOG_NORMAL_CDF_ERROR * (1 + np.abs(value)) + moved, 0.0)
+
+
+def _half_line_bound(line: _Line, exposed: int, delta: float) -> float:
+    """A bound from S = {y > t}, the exposed point being on the side of large y; at least 0.
+
+    For all s > 0, with means m over the others x', P(S) >= 1 - exp(s (t - x)) m(exp(-s x'))^(n - 1) e^(s^2/2) and
+    Q(S) <= exp(-s t) m(exp(s x'))^n e^(s^2/2).
+    """
+    own, others = float(line.values[exposed]), np.delete(line.values, exposed)
+    farthest = float(np.abs(line.values).max())
+    if farthest == 0:
+        return 0.0
+    slopes = np.geomspace(1e-3 / farthest / math.sqrt(line.size), 1e2 * max(1.0, 1 / farthest), MOMENTS)
+    rising, falling = (_log_moments(sign * slopes, others) for sign in (1, -1))
+    centre = line.size * float(others.mean())
+    thresholds = np.linspace(centre, centre + abs(own) + 1.0, THRESHOLDS)[:, None]
+    slack = line.size * (1e-13 + 8 * UNIT_ROUNDOFF * slopes * farthest)
+    slack = slack + slopes * line.error + 8 * UNIT_ROUNDOFF * (slopes * (np.abs(thresholds) + abs(own)) + slopes**2)
+    log_without = line.size * rising - slopes * thresholds + 0.5 * slopes**2 + slack
+    log_missed = (line.size - 1) * falling + slopes * (thresholds - own) + 0.5 * slopes**2 + slack
+    with_point = -np.expm1(np.minimum(log_missed.min(axis=1), 0.0)) * (1 - 1e-14)
+    known = with_point > delta * (1 + 1e-14)
+    if not known.any():
+        return 0.0
+    bounds = np.log((with_point[known] - delta) * (1 - 1e-14)) - np.minimum(log_without.min(axis=1), 0.0)[known]
+    return max(0.0, float(bounds.max()) * (1 - 1e-14))
+
+
+def _log_moments(slopes: FloatArray, values: FloatArray) -> FloatArray:
+    """ln of the mean of exp(s x) for every s."""
+    return np.array([_log_mean_exp(slope * values) for slope in slopes.tolist()])
+
+
+def _log_mean_exp(exponents: FloatArray) -> float:
+    largest = float(exponents.max())
+    return largest + math.log(float(np.exp(exponents - largest).mean()))

@@ -1,0 +1,118 @@
+"""The points of a Gaussian sum or mean query, clipped, and how far apart they are in units of the noise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+
+SINGLE_ROUNDOFF = 2.0**-24
+SAFE_SQUARE = 1e-280
+"""Below it squares of coordinates may underflow, and distances are bounded by the largest coordinate."""
+
+
+@final
+@dataclass(frozen=True)
+class QueryPoints:
+    """Points (N x d) whose sum, times `scale` * noise_std, is released with N(0, noise_std^2 I) noise.
+
+    scale = 1/noise_std for the sum and 1/(n noise_std) for the mean, within 4u. `moved` bounds the rounding of clipped
+    positions. Exchanging x for x' moves the answer by r = |x - x'| scale standard deviations of the noise.
+    """
+
+    positions: FloatArray
+    moved: float
+    scale: float
+
+    @staticmethod
+    def of(points: FloatArray, clip_radius: float | None, scale: float) -> QueryPoints:
+        """The points, shortened to norm `clip_radius` where they are longer."""
+        if clip_radius is None:
+            return QueryPoints(points, 0.0, scale)
+        norms = _norms(points)
+        factors = np.minimum(1.0, clip_radius / np.maximum(norms, clip_radius))
+        rounding = (points.shape[1] + 16) * UNIT_ROUNDOFF * clip_radius if (factors < 1).any() else 0.0
+        return QueryPoints(np.where(factors < 1, factors, 1.0)[:, None] * points, rounding, scale)
+
+    @property
+    def count(self) -> int:
+        """N."""
+        return len(self.positions)
+
+    @property
+    def dimension(self) -> int:
+        """d."""
+        return self.positions.shape[1]
+
+    @property
+    def coincide(self) -> bool:
+        """Whether all points are one."""
+        return bool((self.positions == self.positions[0]).all())
+
+    def ratios(self, point: int) -> FloatArray:
+        """Upper ends of r from one point to all others, in their order; 0 for its duplicates."""
+        differences = self.positions - self.positions[point]
+        squares = np.einsum("ij,ij->i", differences, differences)
+        distances = np.sqrt(squares)
+        if (small := squares < SAFE_SQUARE).any():
+            distances[small] = math.sqrt(self.dimension) * np.abs(differences[small]).max(axis=1)
+        slack = 1 + (self.dimension + 16) * UNIT_ROUNDOFF
+        ratios = np.where(distances > 0, distances * slack + 2 * self.moved, 0.0) * (self.scale * slack)
+        return np.delete(ratios, point)
+
+    @cached_property
+    def centred(self) -> FloatArray:
+        """Positions less their mean, each moved by at most `centring_error`."""
+        return self.positions - self.positions.mean(axis=0)
+
+    @cached_property
+    def centring_error(self) -> float:
+        """Bound on the distance between a rounded centred position and the exact one."""
+        return 4 * UNIT_ROUNDOFF * float(_norms(np.abs(self.positions).max(axis=0)[None])[0]) + self.moved
+
+    @cached_property
+    def radii(self) -> FloatArray:
+        """Norms of the centred positions."""
+        return _norms(self.centred)
+
+    @cached_property
+    def _padded(self) -> tuple[NDArray[np.float32], NDArray[np.float32], float]:
+        """Factors of a matrix of padded squared distances in single precision, and their unit of length.
+
+        |x|^2 + |y|^2 - 2 x.y as a product of d + 2 columns has error <= (3 d + 12) u32 (|x|^2 + |y|^2), roundings to
+        single precision included; the padding is twice that, for the roundings of who uses it.
+        """
+        unit = float(self.radii.max()) or 1.0
+        inner = self.centred / unit
+        padding = (6 * inner.shape[1] + 48) * SINGLE_ROUNDOFF
+        squares = (inner**2).sum(axis=1) * (1 + padding) + (8 * self.centring_error / unit + 1e-36)
+        ones = np.ones(self.count)
+        left = np.column_stack((inner, squares, ones)).astype(np.float32)
+        right = np.column_stack((-2 * inner, ones, squares)).astype(np.float32)
+        return left, right, unit
+
+    @property
+    def unit(self) -> float:
+        """The length, in standard deviations of the noise, of 1 in `padded_squares`; all r are at most twice this."""
+        return self._padded[2] * self.scale
+
+    def padded_squares(self, rows: NDArray[np.intp]) -> NDArray[np.float32]:
+        """Upper ends of (r/unit)^2 from some points to all, themselves included."""
+        left, right, _ = self._padded
+        return left[rows] @ right.T
+
+
+def _norms(vectors: FloatArray) -> FloatArray:
+    """Euclidean norms of rows, without overflow or underflow."""
+    largest = float(np.abs(vectors).max(initial=0.0))
+    if largest == 0 or not math.isfinite(largest):
+        return np.zeros(len(vectors))
+    scaled = vectors / largest
+    return largest * np.sqrt(np.einsum("ij,ij->i", scaled, scaled))

@@ -1,0 +1,24 @@
+"""Attackers weaker than that of differential privacy. Their answers never come alone: the worst case stands beside."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from service.privacy.mechanisms.abstract import AbstractMechanism
+from service.privacy.threat_models.abstract import AbstractThreatModel
+from service.privacy.threat_models.worst_case import WorstCase
+
+
+class RelaxedThreatModel(AbstractThreatModel):
+    """A threat model whose attacker knows, or may do, less than that of the worst case."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def worst_case(self, mechanism: AbstractMechanism) -> WorstCase:
+        """The worst case that stands beside the answers."""
+
+
+def worst_case_beside(model: AbstractThreatModel, mechanism: AbstractMechanism) -> WorstCase | None:
+    """The worst case that stands beside the answers of a relaxed model; None: the model is the worst case."""
+    return model.worst_case(mechanism) if isinstance(model, RelaxedThreatModel) else None

@@ -1,0 +1,285 @@
+"""Curves of two scaled noncentral chi-square laws with a monotone likelihood ratio."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from typing_extensions import override
+
+from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.errors import NumericalFailure
+from service.privacy.numerics.arrays import BoolArray, FloatArray
+from service.privacy.numerics.chi_square.law import LogTails, NoncentralChiSquare, Tail
+from service.privacy.numerics.chi_square.quantiles import quantiles
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.chi_square.ratio import AbstractLogRatio, reversed_ratio
+from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
+from service.privacy.trade_off.enclosed.logs import log, log_down, log_up
+
+_Ends = tuple[FloatArray, FloatArray]
+Gain = Callable[[FloatArray], _Ends]
+
+ONE = Enclosure.point(1.0)
+SLACK = 4 * UNIT_ROUNDOFF
+MOST_WIDENINGS = 40
+
+
+@final
+class ScaledChiSquare:
+    """The law of T = r X, X noncentral chi-square: its lower tail falls in the noncentrality and in r > 0."""
+
+    def __init__(self, degrees: float, noncentrality: Enclosure, scale: Enclosure = ONE) -> None:
+        """`degrees` from 1 to 1e9, `noncentrality` up to 1e12."""
+        self._least = NoncentralChiSquare(degrees, noncentrality.lower)
+        self._most = NoncentralChiSquare(degrees, noncentrality.upper)
+        self._scale = scale
+
+    def log_tails(self, low: FloatArray, high: FloatArray) -> LogTails:
+        """Enclosures of ln P(T <= t) and ln P(T > t) for t in [low, high], shape (n,) each."""
+        left, right = _divided(low, self._scale.upper, -1), _divided(high, self._scale.lower, 1)
+        if self._least != self._most:
+            most, least = self._most.log_tails(left), self._least.log_tails(right)
+            return LogTails(most.lower_low, least.lower_high, least.upper_low, most.upper_high)
+        if left is right:
+            return self._most.log_tails(left)
+        both, n = self._most.log_tails(np.concatenate((left, right))), len(left)
+        return LogTails(both.lower_low[:n], both.lower_high[n:], both.upper_low[n:], both.upper_high[:n])
+
+    def quantiles(self, log_low: FloatArray, log_high: FloatArray, tail: Tail) -> tuple[FloatArray, FloatArray]:
+        """Ends of the t with ln P(tail at t) in [log_low, log_high]."""
+        first, second = (log_low, log_high) if tail == "lower" else (log_high, log_low)
+        if self._least != self._most:
+            below = quantiles(self._least, first, tail).below
+            above = quantiles(self._most, second, tail).above
+        else:
+            both, n = quantiles(self._most, np.concatenate((first, second)), tail), len(first)
+            below, above = both.below[:n], both.above[n:]
+        return _multiplied(below, self._scale.lower, -1), _multiplied(above, self._scale.upper, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Errors:
+    """Ends of the logarithms of P(reject) and P(accept) under one hypothesis."""
+
+    reject_low: FloatArray
+    reject_high: FloatArray
+    accept_low: FloatArray
+    accept_high: FloatArray
+
+
+@final
+class ChiSquareTradeOff(AbstractTradeOff):
+    """H0: T ~ `null`, H1: T ~ `alternative`; the best test rejects large T where L = `ratio` increases, else small T.
+
+    f(alpha) = P1(T <= t) with P0(T > t) = alpha, or the same with the tails exchanged. Profile: delta(eps) =
+    P1(reject) - e^eps P0(reject) for L(t) = eps. It is the largest such difference over t, so every t gives a lower
+    end; where c = L(t) <= eps it is at most delta(c), which is known at t. Both ends are of second order in t.
+    Power and type II error: relative error about 1e-13 and 1e-14 times their logarithms. delta: the same, over
+    1 - e^{eps} P0/P1, which is small for curves that reveal little. Tails beyond 1e-300 by their logarithms.
+    """
+
+    evidence = Evidence.CERTIFIED
+    method = "closed_form"
+
+    def __init__(
+        self,
+        null: ScaledChiSquare,
+        alternative: ScaledChiSquare,
+        ratio: AbstractLogRatio,
+        global_gdp_mu: Enclosure,
+        gain: Gain | None = None,
+    ) -> None:
+        """`global_gdp_mu`: smallest mu with f >= g_mu, infinite where there is none; also that of the inverse curve.
+        `gain`: enclosures of ln |P1(T > t) - P0(T > t)| to its own digits, for curves that reveal little.
+        """
+        self._null, self._alternative, self._ratio, self._mu = null, alternative, ratio, global_gdp_mu
+        self._gain = gain
+
+    @property
+    @override
+    def largest_log_ratio(self) -> Enclosure:
+        return Enclosure.point(math.inf) if self._ratio.increasing else self._ratio.at_zero
+
+    @property
+    @override
+    def smallest_log_ratio(self) -> Enclosure:
+        return self._ratio.at_zero if self._ratio.increasing else Enclosure.point(-math.inf)
+
+    @property
+    @override
+    def singular_power(self) -> Enclosure:
+        return Enclosure.point(0.0)
+
+    @property
+    @override
+    def global_gdp_mu(self) -> Enclosure:
+        return self._mu
+
+    @override
+    def reversed(self) -> ChiSquareTradeOff:
+        return ChiSquareTradeOff(self._alternative, self._null, reversed_ratio(self._ratio), self._mu, self._gain)
+
+    @override
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        below, above = self._thresholds(alpha)
+        errors, slope = self._errors(self._alternative, below, above), self._slopes(below, above)
+        # Chords to (0, 0) are steeper than the tangent and flatter than the largest ratio, those to (1, 1) the other
+        # way round: this counts where thresholds leave the range of doubles.
+        log_alpha, log_rest = np.log(alpha), np.log1p(-alpha)
+        largest, smallest = self.largest_log_ratio.upper, self.smallest_log_ratio.lower
+        power_low = np.maximum(errors.reject_low, _log_product(log_alpha, slope.lower, -1))
+        power_high = np.minimum(errors.reject_high, _log_product(log_alpha, largest, 1))
+        error_low = np.maximum(errors.accept_low, _log_product(log_rest, smallest, -1))
+        error_high = np.minimum(errors.accept_high, _log_product(log_rest, slope.upper, 1))
+        return CurvePoints(Bounds.from_logs(error_low, error_high), Bounds.from_logs(power_low, power_high), slope)
+
+    def _slopes(self, below: FloatArray, above: FloatArray) -> Bounds:
+        known = np.isfinite(above)
+        low, high = self._ratio.at(np.concatenate((below, np.where(known, above, below))))
+        n = len(below)
+        if self._ratio.increasing:
+            return Bounds(low[:n], np.where(known, high[n:], np.inf))
+        return Bounds(np.where(known, low[n:], -np.inf), high[:n])
+
+    def _thresholds(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Ends of the t with P0(reject) = alpha, by the smaller of the two tails."""
+        below, above = np.empty_like(alpha), np.empty_like(alpha)
+        small = alpha <= 0.5
+        rejected, accepted = self._tails
+        sides: tuple[tuple[BoolArray, Tail], ...] = ((small, rejected), (~small, accepted))
+        for which, tail in sides:
+            if which.any():
+                value = np.log(alpha[which]) if tail == rejected else np.log1p(-alpha[which])
+                ends = value * (1 + FUNCTION_ERROR), value * (1 - FUNCTION_ERROR)
+                below[which], above[which] = self._null.quantiles(*ends, tail)
+        return below, above
+
+    @property
+    def _tails(self) -> tuple[Tail, Tail]:
+        """Tails of T: the one that is rejected, and the one that is accepted."""
+        return ("upper", "lower") if self._ratio.increasing else ("lower", "upper")
+
+    def _errors(self, law: ScaledChiSquare, low: FloatArray, high: FloatArray) -> _Errors:
+        tails = law.log_tails(low, high)
+        lower, upper = (tails.lower_low, tails.lower_high), (tails.upper_low, tails.upper_high)
+        return _Errors(*upper, *lower) if self._ratio.increasing else _Errors(*lower, *upper)
+
+    @override
+    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+        t, slope = self._rejecting_enough(epsilon)
+        null, alternative = self._errors(self._null, t, t), self._errors(self._alternative, t, t)
+        log_high = _log_difference(alternative.reject_high, null.reject_low + slope, 1)
+        log_low = _log_difference(alternative.reject_low, null.reject_high + epsilon, -1)
+        if epsilon.min() < 0:
+            low, high = _from_accepted(null, alternative, epsilon, slope)
+            negative = epsilon < 0
+            log_low = np.where(negative, np.maximum(log_low, low), log_low)
+            log_high = np.where(negative, np.minimum(log_high, high), log_high)
+        if self._gain is not None:
+            low, high = _from_gain(self._gain(t), null, epsilon, slope)
+            log_low, log_high = np.maximum(log_low, low), np.minimum(log_high, high)
+        if self._ratio.increasing:
+            return _no_ratio_below(self.smallest_log_ratio.lower, epsilon, log_low, log_high)
+        beyond = epsilon >= self.largest_log_ratio.upper
+        return Bounds.from_logs(np.where(beyond, -np.inf, log_low), np.where(beyond, -np.inf, log_high))
+
+    def _rejecting_enough(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """t with L(t) <= eps, nearly equal (0 where L increases from at least eps), and the lower end of L(t)."""
+        margin = 8 * UNIT_ROUNDOFF * (np.abs(epsilon) + abs(self._ratio.at_zero.upper))
+        t = self._ratio.inverse(epsilon - margin)
+        low, high = self._ratio.at(t)
+        for _ in range(MOST_WIDENINGS):
+            over = (high > epsilon) & ((t > 0) | (not self._ratio.increasing))
+            if not over.any():
+                return t, low
+            margin[over] = np.maximum(2 * margin[over], 2 * (high[over] - epsilon[over]))
+            t[over] = self._ratio.inverse(epsilon[over] - margin[over])
+            low[over], high[over] = self._ratio.at(t[over])
+        raise NumericalFailure("the threshold of a likelihood ratio was not bracketed")
+
+    @override
+    def _epsilon_formula(self, delta: float) -> Enclosure:
+        at_zero = self._profile_formula(np.zeros(1))
+        if at_zero.upper[0] <= delta:
+            return Enclosure(0.0, 0.0, self.evidence)
+        # delta(L(t)) <= P1(reject) at t.
+        tail, _ = self._tails
+        target = np.full(1, math.log(delta))
+        below, above = self._alternative.quantiles(target * (1 + FUNCTION_ERROR), target * (1 - FUNCTION_ERROR), tail)
+        end = above if self._ratio.increasing else below
+        high = float(self._ratio.at(end)[1][0])
+        return decreasing_root(self._profile_formula, delta, 0.0, max(high, 1e-300), self.evidence)
+
+
+def _divided(values: FloatArray, by: float, side: int) -> FloatArray:
+    """values / by, rounded down (side -1) or up (side 1)."""
+    return values if by == 1 else np.maximum(np.nextafter(values / by, side * np.inf), 0.0)
+
+
+def _multiplied(values: FloatArray, by: float, side: int) -> FloatArray:
+    return values if by == 1 else np.maximum(np.nextafter(values * by, side * np.inf), 0.0)
+
+
+def _log_product(log_value: FloatArray, log_factor: FloatArray | float, side: int) -> FloatArray:
+    """ln of a product, rounded down (side -1) or up (side 1)."""
+    value = log_value + log_factor
+    size = np.abs(log_value) + np.where(np.isfinite(value), np.abs(value), 0.0)
+    return np.minimum(value + side * FUNCTION_ERROR * size, 0.0)
+
+
+def _log_difference(larger: FloatArray, smaller: FloatArray, side: int) -> FloatArray:
+    """ln(e^larger - e^smaller), rounded down (side -1) or up (side 1); minus infinity where that is not positive."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        gap = smaller - larger
+        gap = gap - side * SLACK * (np.abs(smaller) + np.abs(larger))
+        share = np.where(np.isneginf(smaller), 0.0, np.log(-np.expm1(np.minimum(gap, 0.0))))
+        value = larger + share
+        value = value + side * (FUNCTION_ERROR * (1 + np.abs(share)) + UNIT_ROUNDOFF * np.abs(value))
+    return np.where(np.isnan(value) | np.isneginf(larger), -np.inf, np.minimum(value, 0.0))
+
+
+def _from_accepted(null: _Errors, alternative: _Errors, epsilon: FloatArray, slope: FloatArray) -> _Ends:
+    """The same ends of ln delta from 1 - e^eps + e^eps P0(accept) - P1(accept), for eps < 0."""
+    epsilon, slope = np.minimum(epsilon, 0.0), np.minimum(slope, 0.0)
+    high = _rest(slope, null.accept_high, alternative.accept_low, 1)
+    low = _rest(epsilon, null.accept_low, alternative.accept_high, -1)
+    return log_down(np.maximum(low, 0.0)), log_up(np.minimum(high, 1.0))
+
+
+def _from_gain(gain: _Ends, null: _Errors, epsilon: FloatArray, slope: FloatArray) -> _Ends:
+    """The same ends of ln delta from (P1(reject) - P0(reject)) - (e^eps - 1) P0(reject), in units of the difference."""
+    low, unit = gain
+    with np.errstate(over="ignore", invalid="ignore"):
+        least, most = np.exp(null.reject_low - unit), np.exp(null.reject_high - unit)
+        grown, falling = np.expm1(epsilon), np.expm1(slope)
+        high_share = 1 - falling * np.where(slope > 0, least, most)
+        low_share = np.exp(low - unit) - grown * np.where(epsilon > 0, most, least)
+        slack = SLACK * (16 + 2 * np.abs(unit) + np.abs(null.reject_high)) * (1 + np.abs(grown) * most)
+        low = unit + log(np.maximum(low_share - slack, 0.0))
+        high = unit + log(high_share + slack)
+        rounding = FUNCTION_ERROR * (np.abs(unit) + np.abs(high))
+    return np.where(np.isnan(low), -np.inf, low - rounding), np.where(np.isnan(high), 0.0, high + rounding)
+
+
+def _rest(epsilon: FloatArray, log_gained: FloatArray, log_lost: FloatArray, side: int) -> FloatArray:
+    """1 - e^eps + e^eps gained - lost for eps <= 0, rounded down (side -1) or up (side 1)."""
+    exponent = epsilon + log_gained
+    rest, gained, lost = -np.expm1(epsilon), np.exp(exponent), np.exp(log_lost)
+    size = np.where(np.isfinite(exponent), np.abs(epsilon) + np.abs(log_gained), 0.0)
+    slack = 2 * FUNCTION_ERROR * (rest + gained + lost) + SLACK * size * gained
+    return (rest + gained - lost) + side * slack
+
+
+def _no_ratio_below(least: float, epsilon: FloatArray, log_low: FloatArray, log_high: FloatArray) -> Bounds:
+    """Bounds from logarithms, and 1 - e^eps where eps is at most the smallest log ratio."""
+    below = epsilon <= least
+    if below.any():
+        value = -np.expm1(np.minimum(epsilon, 0.0))
+        log_low = np.where(below, log_down(value * (1 - FUNCTION_ERROR)), log_low)
+        log_high = np.where(below, log_up(np.minimum(value * (1 + FUNCTION_ERROR), 1.0)), log_high)
+    return Bounds.from_logs(np.minimum(log_low, log_high), log_high)

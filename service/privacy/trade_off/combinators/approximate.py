@@ -1,0 +1,73 @@
+"""A curve that approximates the one in question: its numbers, without the claim that they bound anything."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import final
+
+from typing_extensions import override
+
+from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+
+
+@final
+class Approximate(AbstractTradeOff):
+    """The readings of `curve`, as evidence asymptotic."""
+
+    evidence = Evidence.ASYMPTOTIC
+
+    def __init__(self, curve: AbstractTradeOff) -> None:
+        self.curve = curve
+        self.method = curve.method
+
+    @property
+    @override
+    def largest_log_ratio(self) -> Enclosure:
+        return _unproved(self.curve.largest_log_ratio)
+
+    @property
+    @override
+    def smallest_log_ratio(self) -> Enclosure:
+        return _unproved(self.curve.smallest_log_ratio)
+
+    @property
+    @override
+    def singular_power(self) -> Enclosure:
+        return _unproved(self.curve.singular_power)
+
+    @property
+    @override
+    def global_gdp_mu(self) -> Enclosure | None:
+        known = self.curve.global_gdp_mu
+        return None if known is None else _unproved(known)
+
+    @override
+    def reversed(self) -> AbstractTradeOff:
+        inverse = self.curve.reversed()
+        return self if inverse is self.curve else Approximate(inverse)
+
+    @override
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        return self.curve.points(alpha)
+
+    @override
+    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+        return self.curve.profile(epsilon)
+
+    @override
+    def _power_at_formula(self, rate: float) -> Enclosure:
+        return _unproved(self.curve.power_at(rate))
+
+    @override
+    def _profile_at_formula(self, epsilon: float) -> Enclosure:
+        return _unproved(self.curve.profile_at(epsilon))
+
+    @override
+    def _epsilon_formula(self, delta: float) -> Enclosure:
+        return _unproved(self.curve.epsilon(delta))
+
+
+def _unproved(number: Enclosure) -> Enclosure:
+    return replace(number, evidence=Evidence.ASYMPTOTIC)

@@ -1,0 +1,99 @@
+"""A worst case known from two sides: by two theorems, or by one at two roundings of its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import final
+
+import numpy as np
+from typing_extensions import override
+
+from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.enclosed.logs import log_ends
+
+
+@final
+class Bracketed(AbstractTradeOff):
+    """A worst-case curve f between two others: `attained` >= f >= `dominating`, as type II errors.
+
+    `attained` is the curve of one choice (of a pair of data sets, of a mechanism in the class) that is made in every
+    step, so that no worst case gives the attacker less; `dominating` that of a pair which a theorem proves to be at
+    least as easy to tell apart as every choice. The more private end of each reading comes from the first, the other
+    from the second; where they differ no theorem here says which is true.
+    """
+
+    def __init__(self, attained: AbstractTradeOff, dominating: AbstractTradeOff) -> None:
+        self.attained = attained.attained if isinstance(attained, Bracketed) else attained
+        self.dominating = dominating.dominating if isinstance(dominating, Bracketed) else dominating
+        attained, dominating = self.attained, self.dominating
+        self.evidence = Evidence.weakest(attained.evidence, dominating.evidence)
+        self.method = dominating.method
+
+    @property
+    @override
+    def largest_log_ratio(self) -> Enclosure:
+        return self._between(self.attained.largest_log_ratio, self.dominating.largest_log_ratio)
+
+    @property
+    @override
+    def smallest_log_ratio(self) -> Enclosure:
+        return self._between(self.dominating.smallest_log_ratio, self.attained.smallest_log_ratio)
+
+    @property
+    @override
+    def singular_power(self) -> Enclosure:
+        return self._between(self.attained.singular_power, self.dominating.singular_power)
+
+    @property
+    @override
+    def global_gdp_mu(self) -> Enclosure | None:
+        least, most = self.attained.global_gdp_mu, self.dominating.global_gdp_mu
+        return None if least is None or most is None else self._between(least, most)
+
+    @override
+    def reversed(self) -> AbstractTradeOff:
+        return Bracketed(self.attained.reversed(), self.dominating.reversed())
+
+    @override
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        least, most = self.attained.points(alpha), self.dominating.points(alpha)
+        anything = np.full_like(alpha, np.inf)
+        return CurvePoints(
+            _joined(most.type_two_error, least.type_two_error),
+            _joined(least.power, most.power),
+            Bounds(-anything, anything),
+        )
+
+    @override
+    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+        return _joined(self.attained.profile(epsilon), self.dominating.profile(epsilon))
+
+    @override
+    def _epsilon_formula(self, delta: float) -> Enclosure:
+        return self._between(self.attained.epsilon(delta), self.dominating.epsilon(delta))
+
+    def _between(self, least: Enclosure, most: Enclosure) -> Enclosure:
+        return Enclosure(least.lower, most.upper, self.evidence)
+
+
+def between(curves: Sequence[AbstractTradeOff]) -> AbstractTradeOff:
+    """The curve between the first and the last of some that are ever easier to attack; it itself where it is one."""
+    return curves[0] if len(curves) == 1 else Bracketed(curves[0], curves[-1])
+
+
+def lifted(combine: Callable[..., AbstractTradeOff], *curves: AbstractTradeOff) -> AbstractTradeOff:
+    """`combine(*curves)` for a combination that is easier to attack where each of its parts is: of parts known from two
+    sides, the combination of the lower and the one of the upper sides.
+    """
+    if not any(isinstance(curve, Bracketed) for curve in curves):
+        return combine(*curves)
+    attained = [curve.attained if isinstance(curve, Bracketed) else curve for curve in curves]
+    dominating = [curve.dominating if isinstance(curve, Bracketed) else curve for curve in curves]
+    return Bracketed(combine(*attained), combine(*dominating))
+
+
+def _joined(least: Bounds, most: Bounds) -> Bounds:
+    """From the lower end of the first to the upper end of the second."""
+    return Bounds.from_logs(log_ends(least)[0], log_ends(most)[1])

@@ -1,0 +1,321 @@
+"""The curve of an attacker who is bound by two curves at once: at every rate the one with the smaller power holds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Final, final
+
+import numpy as np
+from scipy import special
+from typing_extensions import override
+
+from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.numerics.arrays import BoolArray, FloatArray
+from service.privacy.numerics.roots import sectioned_root
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
+from service.privacy.trade_off.enclosed.logs import log, log_down, log_ends
+from service.privacy.trade_off.enclosed.weighted_sums import log_sum
+
+ASIDE: Final = (1e-3, 1e-6)
+"""How far from eps profiles are read to enclose the rate at which a line of slope e^eps touches a curve (nats)."""
+LEAST_SCORE, LARGEST_SCORE = -37.5, 8.2
+"""Phi of them are the smallest normal double, and the last one below 1."""
+SLACK: Final = 8 * FUNCTION_ERROR
+
+
+@final
+class Harder(AbstractTradeOff):
+    """max(f, g), which is convex with f and g; its power is the smaller of both.
+
+    Of two upper bounds on the power this is one, too, and what is enclosed here is that bound. That some choice attains
+    it is not said: `harder_pair.py` calls it a bracket.
+
+    Its profile is the convex envelope of min(delta_f, delta_g) as functions of x = e^eps. With a_f the rate at which a
+    line of slope x touches the power of f (delta_f = power_f(a_f) - x a_f), and a_g alike:
+
+    - where power_f(a_f) <= power_g(a_f) it is delta_f, where power_g(a_g) <= power_f(a_g) it is delta_g. Profiles
+      are convex in x, so that their chords on either side of x enclose a_f and a_g;
+    - else the curves cross once between a_f and a_g, and it is power(a) - x a at the crossing: that is a lower end at
+      every a, and an upper end is the chord in x between the profiles at the slopes that both curves have there.
+
+    Relative accuracy that of the curves in the first case; in the second the difference loses what it cancels.
+    """
+
+    def __init__(self, first: AbstractTradeOff, second: AbstractTradeOff) -> None:
+        self.first, self.second = first, second
+        self.evidence = Evidence.weakest(first.evidence, second.evidence)
+        self.method = first.method
+        self._met: list[float] = []
+        """Scores of the rates at which the curves were found to cross."""
+
+    @property
+    @override
+    def largest_log_ratio(self) -> Enclosure:
+        first, second = self.first.largest_log_ratio, self.second.largest_log_ratio
+        at_zero = self.first.singular_power, self.second.singular_power
+        if at_zero[0].upper < at_zero[1].lower:
+            return first
+        if at_zero[1].upper < at_zero[0].lower:
+            return second
+        equal = at_zero[0].upper == at_zero[1].upper == 0
+        upper = min(first.upper, second.upper) if equal else max(first.upper, second.upper)
+        return Enclosure(min(first.lower, second.lower), upper, Evidence.weakest(first.evidence, second.evidence))
+
+    @property
+    @override
+    def smallest_log_ratio(self) -> Enclosure:
+        # Near alpha = 1 f is e^l (1 - alpha), and 0 where l is minus infinity.
+        first, second = self.first.smallest_log_ratio, self.second.smallest_log_ratio
+        evidence = Evidence.weakest(first.evidence, second.evidence)
+        return Enclosure(max(first.lower, second.lower), max(first.upper, second.upper), evidence)
+
+    @property
+    @override
+    def singular_power(self) -> Enclosure:
+        return _smallest(self.first.singular_power, self.second.singular_power)
+
+    @property
+    @override
+    def global_gdp_mu(self) -> Enclosure | None:
+        """Not known: max(f, g) may lie above a Gaussian curve that neither does."""
+        return None
+
+    @property
+    @override
+    def global_gdp_mu_limit(self) -> float:
+        """The smaller one of both curves: max(f, g) lies above either."""
+        known = ((curve, curve.global_gdp_mu) for curve in (self.first, self.second))
+        return min(curve.global_gdp_mu_limit if mu is None else mu.upper for curve, mu in known)
+
+    @override
+    def reversed(self) -> AbstractTradeOff:
+        return Harder(self.first.reversed(), self.second.reversed())
+
+    @override
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        first, second = self.first.points(alpha), self.second.points(alpha)
+        power = _smaller(first.power, second.power)
+        error = _larger(first.type_two_error, second.type_two_error)
+        one = _surely_smaller(first.power, second.power)
+        other = _surely_smaller(second.power, first.power)
+        one |= _surely_smaller(second.type_two_error, first.type_two_error)
+        other |= _surely_smaller(first.type_two_error, second.type_two_error)
+        low = np.minimum(first.log_slope.lower, second.log_slope.lower)
+        high = np.maximum(first.log_slope.upper, second.log_slope.upper)
+        slope = Bounds(
+            np.where(one, first.log_slope.lower, np.where(other, second.log_slope.lower, low)),
+            np.where(one, first.log_slope.upper, np.where(other, second.log_slope.upper, high)),
+        )
+        return CurvePoints(error, power, slope)
+
+    @override
+    @np.errstate(all="ignore")
+    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+        lower = log(np.maximum(-np.expm1(np.minimum(epsilon, 0.0)) * (1 - SLACK), 0.0))
+        upper, most = np.zeros_like(epsilon), np.ones_like(epsilon)
+        settled = np.zeros(len(epsilon), dtype=np.bool_)
+        touching: _Touching | None = None
+        for aside in ASIDE:
+            at = np.flatnonzero(~settled)
+            if not at.size:
+                break
+            touching = self._touching(epsilon[at], aside)
+            by_first, by_second = touching.rulers(self.first, self.second)
+            low, high = touching.profiles(by_first, by_second)
+            most[at] = np.minimum(touching.first.upper, touching.second.upper)
+            active = by_first | by_second
+            lower[at] = np.where(active, low, lower[at])
+            upper[at] = np.minimum(upper[at], high)
+            settled[at] = active
+            touching = touching.only(~active)
+        if touching is not None and not settled.all():
+            at = np.flatnonzero(~settled)
+            low, high = self._crossed(epsilon[at], touching)
+            upper[at] = np.minimum(upper[at], high)
+            lower[at] = np.minimum(np.maximum(lower[at], low), upper[at])
+        # Neither profile is exceeded, not by the rounding of a logarithm either.
+        found = Bounds.from_logs(np.minimum(lower, 0.0), upper)
+        return replace(found, lower=np.minimum(found.lower, most), upper=np.minimum(found.upper, most))
+
+    def _touching(self, epsilon: FloatArray, aside: float) -> _Touching:
+        """Where lines of slope e^eps touch both curves."""
+        places = np.concatenate((epsilon - aside, epsilon, epsilon + aside))
+        rates: list[FloatArray] = []
+        profiles: list[Bounds] = []
+        for curve in (self.first, self.second):
+            read = curve.profile(places)
+            (at_left, here, at_right) = (_part(read, k, len(epsilon)) for k in range(3))
+            x = np.exp(epsilon)
+            low = (here.lower - at_right.upper) / (x * math.expm1(aside)) * (1 - SLACK)
+            high = (at_left.upper - here.lower) / (x * -math.expm1(-aside)) * (1 + SLACK)
+            # Rounding of eps + aside moves x by less than this share of the distance.
+            share = 4 * UNIT_ROUNDOFF * (1 + np.abs(epsilon)) / aside
+            low, high = low * (1 - share), high * (1 + share)
+            rates += [np.clip(np.nan_to_num(low), 0.0, 1.0), np.clip(np.nan_to_num(high, nan=1.0), 0.0, 1.0)]
+            profiles.append(here)
+        return _Touching(np.stack(rates), profiles[0], profiles[1])
+
+    def _crossed(self, epsilon: FloatArray, touching: _Touching) -> tuple[FloatArray, FloatArray]:
+        """Both ends of ln delta where neither curve is known to rule: from the rate at which they cross."""
+        scores = special.ndtri(touching.rates)
+        low = np.clip(scores.min(axis=0), LEAST_SCORE, LARGEST_SCORE)
+        high = np.clip(scores.max(axis=0), LEAST_SCORE, LARGEST_SCORE)
+        crossing = self._crossings(low, high)
+        middles = special.ndtri(0.5 * (touching.rates[0::2] + touching.rates[1::2]))
+        places = np.clip(np.stack((crossing, *middles)), LEAST_SCORE, LARGEST_SCORE)
+        rates = special.ndtr(places)
+        power = self.points(rates.ravel()).power.lower.reshape(rates.shape)
+        lines = rates * np.exp(epsilon)
+        least = (power - lines) - SLACK * (np.abs(lines) * (1 + np.abs(epsilon)) + power)
+        return log_down(np.clip(least.max(axis=0), 0.0, 1.0)), self._chord(epsilon, rates[0])
+
+    def _crossings(self, low: FloatArray, high: FloatArray) -> FloatArray:
+        """About where the curves cross between these scores. Looking for it is dear, and curves mostly cross but once:
+        what was found for one interval is taken for all that hold it.
+        """
+        at_low, at_high = np.split(self._difference(np.concatenate((low, high))), 2)
+        nearer = np.where(np.abs(at_low) < np.abs(at_high), low, high)
+        crossing = np.where(np.sign(at_low) == np.sign(at_high), nearer, np.nan)  # not to be told by these readings
+        for known in self._met:
+            crossing = np.where(np.isnan(crossing) & (low < known) & (known < high), known, crossing)
+        while (missing := np.flatnonzero(np.isnan(crossing))).size:
+            left, right = (float(end[missing[missing.size // 2]]) for end in (low, high))
+            found = sectioned_root(self._difference, left, right)
+            self._met.append(found)
+            crossing[missing] = np.where((low <= found) & (found <= high), found, np.nan)[missing]
+        return crossing
+
+    def _difference(self, scores: FloatArray) -> FloatArray:
+        """About the log ratio of powers, or of type II errors for large rates: positive where the first attack is
+        stronger.
+        """
+        rates = special.ndtr(scores)
+        first, second = self.first.points(rates), self.second.points(rates)
+        powers, errors = (
+            np.nan_to_num(_middle(one) - _middle(other))
+            for one, other in ((first.power, second.power), (second.type_two_error, first.type_two_error))
+        )
+        return np.where(scores < 0, powers, errors)
+
+    def _chord(self, epsilon: FloatArray, crossing: FloatArray) -> FloatArray:
+        """Upper end of ln delta: between the profiles at the slopes of both curves where they cross."""
+        slopes = [curve.points(crossing).log_slope for curve in (self.first, self.second)]
+        ends = np.sort([0.5 * (slope.lower + slope.upper) for slope in slopes], axis=0)
+        between = (ends[0] < epsilon) & (epsilon < ends[1]) & np.isfinite(ends).all(axis=0)
+        left, right = np.where(between, ends[0], epsilon - 1), np.where(between, ends[1], epsilon + 1)
+        high = [
+            np.minimum(log_ends(self.first.profile(end))[1], log_ends(self.second.profile(end))[1])
+            for end in (left, right)
+        ]
+        whole = log(np.expm1(right - left))
+        to_right, to_left = epsilon - left + log(np.expm1(right - epsilon)), log(np.expm1(epsilon - left))
+        error = (
+            SLACK
+            * (4 + np.abs(epsilon) + np.abs(left) + np.abs(right) + np.abs(whole))
+            / np.minimum(1.0, np.minimum(right - epsilon, epsilon - left))
+        )
+        mixed = log_sum(high[0] + to_right - whole + error, high[1] + to_left - whole + error, 1)
+        return np.where(between & ~np.isnan(mixed), np.minimum(mixed, 0.0), 0.0)
+
+    @override
+    def _epsilon_formula(self, delta: float) -> Enclosure:
+        first, second = self.first.epsilon(delta), self.second.epsilon(delta)
+        smaller = _smallest(first, second)
+        if smaller.upper == 0:
+            return smaller
+        if math.isfinite(smaller.lower):
+            # Up to its own lower end no profile falls to delta: where that curve rules there, the envelope does not.
+            touching = self._touching(np.array([smaller.lower]), ASIDE[0])
+            by_first, by_second = touching.rulers(self.first, self.second)
+            if bool((by_first if smaller.lower == first.lower else by_second)[0]):
+                return smaller
+        high = smaller.upper
+        if math.isinf(high):
+            return Enclosure(0.0, high, self.evidence)
+        if float(self.profile(np.zeros(1)).upper[0]) <= delta:
+            return Enclosure(0.0, 0.0, self.evidence)
+        return decreasing_root(self._profile_formula, delta, 0.0, high, self.evidence)
+
+
+@dataclass(frozen=True, slots=True)
+class _Touching:
+    """`rates`: ends of a_f, then of a_g, (4, n); the profiles of both curves at eps."""
+
+    rates: FloatArray
+    first: Bounds
+    second: Bounds
+
+    def rulers(self, first: AbstractTradeOff, second: AbstractTradeOff) -> tuple[BoolArray, BoolArray]:
+        """Where the first, and where the second curve is proved to have the smaller power at its own rate."""
+        count = self.rates.shape[1]
+        powers = [curve.points(self.rates.ravel()).power for curve in (first, second)]
+        lower, upper = (
+            np.stack([end.reshape(4, count) for end in ends])
+            for ends in zip(*(log_ends(power) for power in powers), strict=True)
+        )
+        # Powers rise: what holds at the far ends holds at the rate itself.
+        return upper[0, 1] <= lower[1, 0], upper[1, 3] <= lower[0, 2]
+
+    def profiles(self, by_first: BoolArray, by_second: BoolArray) -> tuple[FloatArray, FloatArray]:
+        """Ends of ln delta where one of them is; elsewhere the upper end holds."""
+        (first_low, first_high), (second_low, second_high) = log_ends(self.first), log_ends(self.second)
+        low = np.maximum(np.where(by_first, first_low, -np.inf), np.where(by_second, second_low, -np.inf))
+        high = np.minimum(first_high, second_high)
+        return np.minimum(low, high), high
+
+    def only(self, which: BoolArray) -> _Touching:
+        """What is known at some of the epsilons."""
+        first, second = (
+            Bounds(part.lower[which], part.upper[which], *(end[which] for end in log_ends(part)))
+            for part in (self.first, self.second)
+        )
+        return _Touching(self.rates[:, which], first, second)
+
+
+def _part(bounds: Bounds, index: int, count: int) -> Bounds:
+    """One of several pieces of equal length."""
+    piece = slice(index * count, (index + 1) * count)
+    lower, upper = log_ends(bounds)
+    return Bounds(bounds.lower[piece], bounds.upper[piece], lower[piece], upper[piece])
+
+
+def _surely_smaller(first: Bounds, second: Bounds) -> BoolArray:
+    return np.asarray(log_ends(first)[1] < log_ends(second)[0])
+
+
+def _middle(bounds: Bounds) -> FloatArray:
+    lower, upper = log_ends(bounds)
+    return np.where(lower > -np.inf, 0.5 * (lower + upper), upper)
+
+
+def _smaller(first: Bounds, second: Bounds) -> Bounds:
+    (one_low, one_high), (other_low, other_high) = log_ends(first), log_ends(second)
+    return Bounds(
+        np.minimum(first.lower, second.lower),
+        np.minimum(first.upper, second.upper),
+        np.minimum(one_low, other_low),
+        np.minimum(one_high, other_high),
+    )
+
+
+def _larger(first: Bounds, second: Bounds) -> Bounds:
+    (one_low, one_high), (other_low, other_high) = log_ends(first), log_ends(second)
+    return Bounds(
+        np.maximum(first.lower, second.lower),
+        np.maximum(first.upper, second.upper),
+        np.maximum(one_low, other_low),
+        np.maximum(one_high, other_high),
+    )
+
+
+def _smallest(first: Enclosure, second: Enclosure) -> Enclosure:
+    evidence = Evidence.weakest(first.evidence, second.evidence)
+    logs = [
+        None if one is None or other is None else min(one, other)
+        for one, other in ((first.log_lower, second.log_lower), (first.log_upper, second.log_upper))
+    ]
+    ends = min(first.lower, second.lower), min(first.upper, second.upper)
+    return Enclosure(*ends, evidence, log_lower=logs[0], log_upper=logs[1])

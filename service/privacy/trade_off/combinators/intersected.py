@@ -1,0 +1,139 @@
+"""One curve known by two engines: the second is asked where the first is wide, and both enclosures hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import final
+
+import numpy as np
+from typing_extensions import override
+
+from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.errors import NumericalFailure
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.combinators.second_engine import SecondEngine
+from service.privacy.trade_off.enclosed.logs import log_ends
+
+MOST_PLACES = 8
+"""A list with more wide places than this is left to the first engine: the second would take minutes."""
+FAINTEST = -690.0
+"""ln delta below which the second engine is not asked: lattices hold masses as doubles, so no smaller upper end."""
+
+
+@final
+class Intersected(AbstractTradeOff):
+    """The curve of `first`; where it is wider than `tolerance` what `second()` proves is intersected with it. `asked`
+    counts how often that was.
+    """
+
+    def __init__(
+        self,
+        first: AbstractTradeOff,
+        second: Callable[[], AbstractTradeOff],
+        tolerance: float,
+        asked: SecondEngine | None = None,
+    ) -> None:
+        self.first, self._make_second, self._tolerance, self._asked = first, second, tolerance, asked
+        self.evidence, self.method = first.evidence, first.method
+
+    @property
+    def second(self) -> AbstractTradeOff:
+        """The other engine's curve, made when first needed; every look at it is counted."""
+        if self._asked is not None:
+            self._asked.times += 1
+        return self._made
+
+    @cached_property
+    def _made(self) -> AbstractTradeOff:
+        return self._make_second()
+
+    @property
+    @override
+    def largest_log_ratio(self) -> Enclosure:
+        return self.first.largest_log_ratio
+
+    @property
+    @override
+    def smallest_log_ratio(self) -> Enclosure:
+        return self.first.smallest_log_ratio
+
+    @property
+    @override
+    def singular_power(self) -> Enclosure:
+        return self.first.singular_power
+
+    @property
+    @override
+    def global_gdp_mu(self) -> Enclosure | None:
+        return self.first.global_gdp_mu
+
+    @override
+    def reversed(self) -> AbstractTradeOff:
+
+        def second() -> AbstractTradeOff:  # made as late as in this direction
+            return self._made.reversed()
+
+        return Intersected(self.first.reversed(), second, self._tolerance, self._asked)
+
+    @override
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        points = self.first.points(alpha)
+        wide = self._wide(points.power) | self._wide(points.type_two_error)
+        if not 0 < int(wide.sum()) <= MOST_PLACES:
+            return points
+        other = self.second.points(alpha[wide])
+        return CurvePoints(
+            _tightened(points.type_two_error, other.type_two_error, wide),
+            _tightened(points.power, other.power, wide),
+            _tightened(points.log_slope, other.log_slope, wide, logarithms=False),
+        )
+
+    @override
+    def _power_at_formula(self, rate: float) -> Enclosure:
+        found = self.first.power_at(rate)
+        if found.relative_width() <= self._tolerance:
+            return found
+        other = self.second.power_at(rate)
+        tightened = _tightened(Bounds.of(found), Bounds.of(other), np.array([True]))
+        return tightened.at(0, Evidence.weakest(found.evidence, other.evidence))
+
+    @override
+    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+        profile = self.first.profile(epsilon)
+        wide = self._wide(profile) & (log_ends(profile)[1] > FAINTEST)
+        if not 0 < int(wide.sum()) <= MOST_PLACES:
+            return profile
+        return _tightened(profile, self.second.profile(epsilon[wide]), wide)
+
+    @override
+    def _epsilon_formula(self, delta: float) -> Enclosure:
+        found = self.first.epsilon(delta)
+        if found.relative_width() <= self._tolerance:
+            return found
+        return found.intersected(self.second.epsilon(delta))
+
+    def _wide(self, bounds: Bounds) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        lower, upper = log_ends(bounds)
+        with np.errstate(invalid="ignore"):
+            gap = np.where(upper > lower, lower - upper, 0.0)
+        return -np.expm1(gap) > self._tolerance
+
+
+def _tightened(
+    first: Bounds, second: Bounds, where: np.ndarray[tuple[int], np.dtype[np.bool_]], *, logarithms: bool = True
+) -> Bounds:
+    """The first enclosures, intersected with the second at some places. Raises NumericalFailure where they
+    do not meet.
+    """
+    if logarithms:
+        (lower, upper), (other_lower, other_upper) = log_ends(first), log_ends(second)
+        lower, upper = lower.copy(), upper.copy()
+    else:
+        lower, upper = first.lower.copy(), first.upper.copy()
+        other_lower, other_upper = second.lower, second.upper
+    lower[where], upper[where] = np.maximum(lower[where], other_lower), np.minimum(upper[where], other_upper)
+    if (lower > upper).any():
+        raise NumericalFailure("two certified enclosures of one number do not meet")
+    return Bounds.from_logs(np.minimum(lower, 0.0), np.minimum(upper, 0.0)) if logarithms else Bounds(lower, upper)

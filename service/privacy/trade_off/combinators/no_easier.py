@@ -1,0 +1,158 @@
+"""A composed curve that was found wide, and what it is made of: a run tells at least as much as each of its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Final, final
+
+import numpy as np
+from typing_extensions import override
+
+from service.privacy.enclosure import Bounds, Enclosure
+from service.privacy.errors import NumericalFailure
+from service.privacy.numerics.arrays import BoolArray, FloatArray
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.enclosed.logs import log_ends
+
+WIDE: Final = 1e-6
+"""Relative width from which parts are asked: whatever is narrower, a part could narrow by no more."""
+ROUNDING: Final = 1e-13
+"""By how much more than this logarithms out of order differ, and their sizes: then an end does not hold."""
+
+
+@final
+class NoEasierThanParts(AbstractTradeOff):
+    """The curve of `whole`, with its lower ends of power, delta and epsilon raised to those of `parts()`.
+
+    Forgetting what the other parts released is post-processing, so on any pair of data sets no test of a part has more
+    power than the best test of the whole (Dong, Roth, Su 2022, Proposition 2.9). Upper ends are those of the whole.
+    Parts are made, and read, only where an enclosure is wider than WIDE. For curves whose evidence is certain.
+    """
+
+    def __init__(self, whole: AbstractTradeOff, parts: Callable[[], Sequence[AbstractTradeOff]]) -> None:
+        self.whole, self._make_parts = whole, parts
+        self.evidence, self.method = whole.evidence, whole.method
+
+    @cached_property
+    def parts(self) -> Sequence[AbstractTradeOff]:
+        """Their curves, made when first needed."""
+        return self._make_parts()
+
+    @property
+    @override
+    def largest_log_ratio(self) -> Enclosure:
+        return self._raised(self.whole.largest_log_ratio, lambda part: part.largest_log_ratio)
+
+    @property
+    @override
+    def smallest_log_ratio(self) -> Enclosure:
+        found = self.whole.smallest_log_ratio
+        if found.lower == found.upper:
+            return found
+        least = min((part.smallest_log_ratio.upper for part in self.parts), default=found.upper)
+        return Enclosure(found.lower, max(min(found.upper, least), found.lower), found.evidence)
+
+    @property
+    @override
+    def singular_power(self) -> Enclosure:
+        return self._raised(self.whole.singular_power, lambda part: part.singular_power)
+
+    @property
+    @override
+    def global_gdp_mu(self) -> Enclosure | None:
+        return self.whole.global_gdp_mu
+
+    @property
+    @override
+    def global_gdp_mu_limit(self) -> float:
+        return self.whole.global_gdp_mu_limit
+
+    @override
+    def reversed(self) -> AbstractTradeOff:
+
+        def parts() -> Sequence[AbstractTradeOff]:  # made as late as in this direction
+            return [part.reversed() for part in self.parts]
+
+        return NoEasierThanParts(self.whole.reversed(), parts)
+
+    @override
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        points = self.whole.points(alpha)
+        wide = _wide(points.power) | _wide(points.type_two_error)
+        if not wide.any():
+            return points
+        read = [part.points(alpha[wide]) for part in self.parts]
+        return CurvePoints(
+            _from_above(points.type_two_error, [part.type_two_error for part in read], wide),
+            _from_below(points.power, [part.power for part in read], wide),
+            points.log_slope,
+        )
+
+    @override
+    def _power_at_formula(self, rate: float) -> Enclosure:
+        """Power alone: of a run that reveals nearly everything only the type II error is wide."""
+        found = self.whole.power_at(rate)
+        if found.lower == found.upper or found.relative_width() <= WIDE:
+            return found
+        at = np.array([rate])
+        read = [part.points(at).power for part in self.parts]
+        return _from_below(Bounds.of(found), read, np.array([True])).at(0, found.evidence)
+
+    @override
+    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+        profile = self.whole.profile(epsilon)
+        wide = _wide(profile)
+        if not wide.any():
+            return profile
+        return _from_below(profile, [part.profile(epsilon[wide]) for part in self.parts], wide)
+
+    @override
+    def _epsilon_formula(self, delta: float) -> Enclosure:
+        return self._raised(self.whole.epsilon(delta), lambda part: part.epsilon(delta))
+
+    def _raised(self, found: Enclosure, read: Callable[[AbstractTradeOff], Enclosure]) -> Enclosure:
+        if found.lower == found.upper or found.relative_width() <= WIDE:
+            return found
+        least = max((read(part).lower for part in self.parts), default=found.lower)
+        if least <= found.lower:
+            return found
+        if least > found.upper + ROUNDING * (1 + abs(found.upper)):
+            raise NumericalFailure("a part tells more than the whole, beyond rounding")
+        return Enclosure(min(least, found.upper), found.upper, found.evidence)
+
+
+def _wide(bounds: Bounds) -> BoolArray:
+    lower, upper = log_ends(bounds)
+    with np.errstate(invalid="ignore"):
+        gap = np.where(upper > lower, lower - upper, 0.0)
+    return np.asarray(-np.expm1(gap) > WIDE)
+
+
+def _from_below(whole: Bounds, parts: Sequence[Bounds], where: BoolArray) -> Bounds:
+    """Lower ends raised at some places, up to the upper ones."""
+    lower, upper = log_ends(whole)
+    raised, plain = lower.copy(), whole.lower.copy()
+    for part in parts:
+        raised[where] = np.maximum(raised[where], log_ends(part)[0])
+        plain[where] = np.maximum(plain[where], part.lower)
+    _check_order(raised, upper)
+    return Bounds(np.minimum(plain, whole.upper), whole.upper, np.minimum(raised, upper), upper)
+
+
+def _from_above(whole: Bounds, parts: Sequence[Bounds], where: BoolArray) -> Bounds:
+    """Upper ends lowered at some places, down to the lower ones."""
+    lower, upper = log_ends(whole)
+    lowered, plain = upper.copy(), whole.upper.copy()
+    for part in parts:
+        lowered[where] = np.minimum(lowered[where], log_ends(part)[1])
+        plain[where] = np.minimum(plain[where], part.upper)
+    _check_order(lower, lowered)
+    return Bounds(whole.lower, np.maximum(plain, whole.lower), lower, np.maximum(lowered, lower))
+
+
+def _check_order(lower: FloatArray, upper: FloatArray) -> None:
+    """Ends (logarithms) out of order by more than rounding are no ends. Raises NumericalFailure."""
+    known = upper > -np.inf
+    if (lower[known] > upper[known] + ROUNDING * (1 + np.abs(upper[known]))).any():
+        raise NumericalFailure("a part tells more than the whole, beyond rounding")

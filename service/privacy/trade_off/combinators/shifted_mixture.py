@@ -1,0 +1,194 @@
+"""A curve and a loss of a few values beside it: readings of the curve at shifted thresholds.
+
+Let the loss be R + A, A independent of R with values a_j of masses q_j under H1. Given A = a, a test of level eps on
+the sum is one of level eps - a on R, so for every real eps
+
+    delta(eps) = sum_j q_j delta_R(eps - a_j).
+
+Points follow from the profile alone (`profile_points.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, final
+
+import numpy as np
+from typing_extensions import override
+
+from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.combinators.profile_points import closed_in, proved_error, proved_power
+from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
+from service.privacy.trade_off.enclosed.logs import log_ends, with_logs
+
+FARTHEST: Final = 700.0
+"""Nats."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Shifts:
+    """Values a_j (nats) of a loss and ln q_j, q_j their masses under H1; absolute error of every value, and of every
+    logarithm; arrays of shape (K,).
+    """
+
+    loss: FloatArray
+    log_mass: FloatArray
+    loss_error: float
+    mass_error: float
+
+    @staticmethod
+    def of(two_point: tuple[tuple[float, int], ...]) -> Shifts:
+        """The sum of independent steps with losses +-eps, (eps, count): the larger with probability 1/(1 + e^-eps)
+        under H1.
+        """
+        loss, log_mass = np.zeros(1), np.zeros(1)
+        loss_error = mass_error = 0.0
+        for epsilon, count in two_point:
+            low = np.arange(count + 1, dtype=np.float64)
+            rest = math.log1p(math.exp(-epsilon))
+            ways = np.array([math.log(math.comb(count, k)) for k in range(count + 1)])
+            own = ways - low * epsilon - count * rest
+            loss = (loss[:, None] + (count - 2 * low) * epsilon).ravel()
+            log_mass = (log_mass[:, None] + own).ravel()
+            loss_error += 4 * UNIT_ROUNDOFF * count * epsilon
+            mass_error += 2 * FUNCTION_ERROR * (count + float(ways.max()) + count * epsilon)
+        terms = len(two_point) * UNIT_ROUNDOFF
+        return Shifts(
+            loss,
+            log_mass,
+            loss_error + 2 * terms * float(np.abs(loss).max()),
+            mass_error + 2 * terms * float(np.abs(log_mass).max()),
+        )
+
+    def reversed(self) -> Shifts:
+        """With the hypotheses exchanged: the loss is -A, and the masses are those of H0."""
+        error = self.mass_error + self.loss_error + 2 * UNIT_ROUNDOFF * float(np.abs(self.log_mass).max())
+        return Shifts(-self.loss, self.log_mass - self.loss, self.loss_error, error)
+
+
+@final
+class ShiftedMixture(AbstractTradeOff):
+    """The curve of `rest` beside a loss of few values.
+
+    Relative width of the profile that of `rest`, of the power and the type II error 1e-9 beside closed forms (tested).
+    The profile costs 2 K readings of the rest.
+    """
+
+    def __init__(self, rest: AbstractTradeOff, shifts: Shifts) -> None:
+        self.rest, self.shifts = rest, shifts
+        self.evidence = Evidence.weakest(rest.evidence, Evidence.CERTIFIED)
+        self.method = rest.method
+
+    @property
+    @override
+    def largest_log_ratio(self) -> Enclosure:
+        return self._moved(self.rest.largest_log_ratio, float(self.shifts.loss.max()))
+
+    @property
+    @override
+    def smallest_log_ratio(self) -> Enclosure:
+        return self._moved(self.rest.smallest_log_ratio, float(self.shifts.loss.min()))
+
+    def _moved(self, ratio: Enclosure, shift: float) -> Enclosure:
+        ends: list[float] = []
+        for end, side in ((ratio.lower, -1), (ratio.upper, 1)):
+            slack = self.shifts.loss_error + 2 * UNIT_ROUNDOFF * (abs(end) + abs(shift)) if math.isfinite(end) else 0.0
+            ends.append(end + shift + side * slack)
+        return Enclosure(ends[0], ends[1], self.evidence)
+
+    @property
+    @override
+    def singular_power(self) -> Enclosure:
+        return self.rest.singular_power
+
+    @property
+    @override
+    def global_gdp_mu(self) -> Enclosure | None:
+        """Not known."""
+        return None
+
+    @override
+    def reversed(self) -> ShiftedMixture:
+        return self._reversed
+
+    @cached_property
+    def _reversed(self) -> ShiftedMixture:
+        return ShiftedMixture(self.rest.reversed(), self.shifts.reversed())
+
+    @override
+    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+        lower, upper = self._log_profile(epsilon)
+        return Bounds.from_logs(np.minimum(lower, 0.0), np.minimum(upper, 0.0))
+
+    def _log_profile(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Both ends of ln delta, each shape (n,): the rest at the ends of each threshold, which is rounded."""
+        shifts = self.shifts
+        thresholds = epsilon[:, None] - shifts.loss
+        slack = shifts.loss_error + 2 * UNIT_ROUNDOFF * (np.abs(epsilon[:, None]) + np.abs(shifts.loss))
+        both = np.stack([thresholds - slack, thresholds + slack])
+        low, high = log_ends(self.rest.profile(both.ravel()))
+        shape = both.shape
+        error = shifts.mass_error + (len(shifts.loss) + 8) * UNIT_ROUNDOFF + 2 * FUNCTION_ERROR
+        sums: list[FloatArray] = []
+        with np.errstate(divide="ignore", invalid="ignore"):
+            for logs, side in ((low.reshape(shape)[1], -1), (high.reshape(shape)[0], 1)):
+                total: FloatArray = np.logaddexp.reduce(shifts.log_mass + logs, axis=1)
+                moved: FloatArray = total + side * (error + 4 * UNIT_ROUNDOFF * np.abs(total))
+                sums.append(np.where(np.isfinite(total), moved, total))
+        return sums[0], sums[1]
+
+    @override
+    def _epsilon_formula(self, delta: float) -> Enclosure:
+        most = self.largest_log_ratio.upper
+        if math.isinf(most):
+            most = 1.0
+            while self.profile_at(most).upper > delta:
+                most *= 2
+                if most > 1e15:
+                    return Enclosure(0.0, math.inf, self.evidence)
+        return decreasing_root(self._profile_formula, delta, 0.0, max(most, 0.0), self.evidence)
+
+    @override
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        found = np.array([self._point(float(rate)) for rate in alpha])
+        missed = np.array([self._reversed.error_at(1 - float(rate)) for rate in alpha])
+        # Each end as one form or the other proves it.
+        low = np.maximum(found[:, 0], 1 - missed[:, 1] - UNIT_ROUNDOFF)
+        high = np.minimum(found[:, 1], 1 - missed[:, 0] + UNIT_ROUNDOFF)
+        error_low = np.maximum(missed[:, 0], 1 - found[:, 1] - UNIT_ROUNDOFF)
+        error_high = np.minimum(missed[:, 1], 1 - found[:, 0] + UNIT_ROUNDOFF)
+        error = with_logs(error_low, np.minimum(error_high, 1 - alpha + UNIT_ROUNDOFF * (alpha < 0.5)))
+        return CurvePoints(error, with_logs(low, np.minimum(high, 1.0)), Bounds(found[:, 2], found[:, 3]))
+
+    def _point(self, alpha: float) -> tuple[float, float, float, float]:
+        """Both ends of the power at a rate, and of the level of the likelihood ratio there."""
+        # At the best level k alpha <= 1.
+        top = min(self.largest_log_ratio.upper, -math.log(alpha), FARTHEST)
+        bottom = min(max(self.smallest_log_ratio.lower, -FARTHEST), top)
+
+        def phi(c: float) -> float:
+            return math.exp(float(self._log_profile(np.array([c]))[1][0])) + alpha * math.exp(c)
+
+        return closed_in(phi, lambda c: proved_power(alpha, c, *self._log_profile(c)), bottom, top, (alpha, 1.0))
+
+    def error_at(self, power: float) -> tuple[float, float]:
+        """Both ends of the rate at which this curve has a power: the type II error 1 - power of its reverse."""
+        if power <= 0:
+            return 0.0, 0.0
+        top = min(self.largest_log_ratio.upper, FARTHEST)
+        bottom = min(max(self.smallest_log_ratio.lower, -FARTHEST), top)
+
+        def loss(c: float) -> float:
+            left = power - math.exp(float(self._log_profile(np.array([c]))[1][0]))
+            return c - math.log(left) if left > 0 else FARTHEST + 1 - c + bottom - left
+
+        low, high, _, _ = closed_in(
+            loss, lambda c: proved_error(power, c, *self._log_profile(c)), bottom, top, (0.0, power)
+        )
+        return low, high

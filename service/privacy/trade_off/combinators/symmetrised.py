@@ -1,0 +1,267 @@
+"""The curve of an attacker who may face a trade-off curve or its inverse: concave envelope of the larger power."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from typing_extensions import override
+
+from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.errors import NumericalFailure
+from service.privacy.numerics.arrays import BoolArray, FloatArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.enclosed.logs import log, log_down, log_ends, log_up
+
+HALVINGS = 60
+SLACK = 2 * FUNCTION_ERROR
+LOOSE = 1e-10
+"""Relative width of the power above which the tangent is searched by bisection."""
+STEEPEST = 700.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Tangents:
+    """What the tangents at the slopes c of both curves prove, as arrays over alpha.
+
+    `candidates`: (c, upper end of ln M(c)). `flipped`: (c, upper end of M(-c)). `first_active`, `second_active`: that
+    curve surely has the larger profile at its own slope. `at_zero`: lower end of delta(0), and its logarithm.
+    """
+
+    candidates: tuple[tuple[FloatArray, FloatArray], ...]
+    flipped: tuple[tuple[FloatArray, FloatArray], ...]
+    first_active: BoolArray
+    second_active: BoolArray
+    log_at_zero: FloatArray
+    at_zero: float
+
+
+@final
+class Symmetrised(AbstractTradeOff):
+    """min(f, g)**, the largest convex function below f and g = f^-1 (C_p of Dong, Roth, Su 2022, for a sampled step).
+
+    Its profile is M = max(delta_f, delta_g), so power(alpha) = min_c h(c), h(c) = M(c) + e^c alpha, convex in e^c.
+    Every c gives an upper end. With c_f, c_g the log slopes of the curves at alpha, the minimiser lies between them: on
+    its own side of c_f (c_g) a curve that is active there still falls (rises). Three cases, each settled by enclosures:
+    - f is active at c_f (or g at c_g): tangent there, the answer is that curve's own power;
+    - c_f < 0 < c_g or the reverse: delta_f(0) = delta_g(0) because g = f^-1, so 0 minimises and power = delta(0) +
+      alpha;
+    - else the profiles cross between: bisection to [c, c'], then M(c') + e^c alpha is a lower end.
+    The type II error is the smaller of the two curves', 1 - delta(0) - alpha on the middle piece, and from below
+    e^c ((1 - alpha) - M(-c)) for every c, which keeps relative accuracy where it is small.
+    """
+
+    def __init__(self, first: AbstractTradeOff, second: AbstractTradeOff) -> None:
+        self.first, self.second = first, second
+        self.evidence = Evidence.weakest(first.evidence, second.evidence)
+        self.method = first.method
+
+    @property
+    @override
+    def largest_log_ratio(self) -> Enclosure:
+        return _largest(self.first.largest_log_ratio, self.second.largest_log_ratio)
+
+    @property
+    @override
+    def smallest_log_ratio(self) -> Enclosure:
+        first, second = self.first.smallest_log_ratio, self.second.smallest_log_ratio
+        evidence = Evidence.weakest(first.evidence, second.evidence)
+        return Enclosure(min(first.lower, second.lower), min(first.upper, second.upper), evidence)
+
+    @property
+    @override
+    def singular_power(self) -> Enclosure:
+        return _largest(self.first.singular_power, self.second.singular_power)
+
+    @property
+    @override
+    def global_gdp_mu(self) -> Enclosure | None:
+        # g_mu is convex: it lies below both curves exactly when it lies below their hull.
+        first, second = self.first.global_gdp_mu, self.second.global_gdp_mu
+        return None if first is None or second is None else _largest(first, second)
+
+    @override
+    def reversed(self) -> AbstractTradeOff:
+        return self
+
+    @override
+    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+        return _upper_of(self.first.profile(epsilon), self.second.profile(epsilon))
+
+    @override
+    def _profile_at_formula(self, epsilon: float) -> Enclosure:
+        return _largest(self.first.profile_at(epsilon), self.second.profile_at(epsilon))
+
+    @override
+    def _epsilon_formula(self, delta: float) -> Enclosure:
+        return _largest(self.first.epsilon(delta), self.second.epsilon(delta))
+
+    @override
+    def _power_at_formula(self, rate: float) -> Enclosure:
+        # Mostly one curve is active at its own slope, which two profiles show: no need of both curves' points.
+        for own, other in ((self.first, self.second), (self.second, self.first)):
+            point = own.points(np.array([rate]))
+            slope = point.log_slope
+            if slope.lower[0] > -STEEPEST and slope.upper[0] < STEEPEST:
+                least, _ = log_ends(own.profile(slope.upper))
+                _, most = log_ends(other.profile(slope.lower))
+                if least[0] >= most[0]:
+                    return point.power.at(0, self.evidence)
+        return super()._power_at_formula(rate)
+
+    @override
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        first, second = self.first.points(alpha), self.second.points(alpha)
+        at_first, at_second = first.log_slope, second.log_slope
+        tangents = self._tangents(at_first, at_second)
+        log_alpha = np.log(alpha)
+        lowest = np.maximum(log_ends(first.power)[0], log_ends(second.power)[0])
+        highest = np.zeros_like(alpha)
+        for slope, profile in tangents.candidates:
+            highest = np.minimum(highest, _log_sum(profile, slope + log_alpha, 1))
+        left = np.minimum(at_first.lower, at_second.lower)
+        right = np.maximum(at_first.upper, at_second.upper)
+        middle = ((at_first.upper < 0) & (at_second.lower > 0)) | ((at_second.upper < 0) & (at_first.lower > 0))
+        lowest = np.where(middle, np.maximum(lowest, _log_sum(tangents.log_at_zero, log_alpha, -1)), lowest)
+        left, right = np.where(middle, 0.0, left), np.where(middle, 0.0, right)
+        for tangent, slope in ((tangents.first_active, at_first), (tangents.second_active, at_second)):
+            left, right = np.where(tangent, slope.lower, left), np.where(tangent, slope.upper, right)
+        loose = ~middle & ~tangents.first_active & ~tangents.second_active & (highest - lowest > LOOSE)
+        if loose.any():
+            left[loose], right[loose], lowest[loose] = self._bisected(
+                left[loose], right[loose], alpha[loose], lowest[loose], at_first, at_second, loose
+            )
+        power = Bounds.from_logs(self._in_order(lowest, highest, "power"), highest)
+        errors = self._type_two_errors(alpha, first, second, middle, tangents, power)
+        return CurvePoints(errors, power, Bounds(left, right))
+
+    def _tangents(self, at_first: Bounds, at_second: Bounds) -> _Tangents:
+        """Both profiles where each curve has its slope; every profile read on the side that keeps it rigorous."""
+        count = len(at_first.lower)
+        first_low, first_high = _finite(at_first.lower), _finite(at_first.upper)
+        second_low, second_high = _finite(at_second.lower), _finite(at_second.upper)
+        shared = (-first_low, -second_low, np.zeros(1))
+        f = self.first.profile(np.concatenate((first_high, second_low, *shared)))
+        g = self.second.profile(np.concatenate((first_low, second_high, *shared)))
+        (f_low, f_high), (g_low, g_high) = log_ends(f), log_ends(g)
+        highest, larger = np.maximum(f_high, g_high), np.maximum(f.upper, g.upper)
+        own, other, flip_first, flip_second = (slice(i * count, (i + 1) * count) for i in range(4))
+        usable = (np.maximum(first_high, second_high) < STEEPEST) & (np.minimum(first_low, second_low) > -STEEPEST)
+        # Profiles fall: g read at the lower end of f's slope bounds it over the whole slope, f at the upper end
+        # likewise.
+        candidates = [
+            (first_high, highest[own]),
+            (second_high, highest[other]),
+            (np.zeros(count), np.full(count, min(f_high[-1], g_high[-1]))),
+        ]
+        flipped = [(first_low, larger[flip_first]), (second_low, larger[flip_second])]
+        steepest, singular = self.largest_log_ratio.upper, self.singular_power.upper
+        if steepest < STEEPEST:
+            # Beyond the largest ratio only the singular part is left, known better than a profile near its zero.
+            candidates.append((np.full(count, steepest), log(np.full(count, singular))))
+            flipped.append((np.full(count, -steepest), np.full(count, singular)))
+        return _Tangents(
+            candidates=tuple(candidates),
+            flipped=tuple(flipped),
+            first_active=usable & (f_low[own] >= g_high[own]),
+            second_active=usable & (g_low[other] >= f_high[other]),
+            log_at_zero=np.full(count, max(f_low[-1], g_low[-1])),
+            at_zero=max(float(f.lower[-1]), float(g.lower[-1])),
+        )
+
+    def _bisected(
+        self,
+        left: FloatArray,
+        right: FloatArray,
+        alpha: FloatArray,
+        lowest: FloatArray,
+        at_first: Bounds,
+        at_second: Bounds,
+        which: BoolArray,
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Shrink [left, right] around the minimiser while the active curve is certain; then the lower end it proves."""
+        left, right = np.maximum(left, -STEEPEST), np.minimum(right, STEEPEST)
+        for _ in range(HALVINGS):
+            c = 0.5 * (left + right)
+            f, g = self.first.profile(c), self.second.profile(c)
+            falls = ((f.lower > g.upper) & (c < at_first.lower[which])) | (
+                (g.lower > f.upper) & (c < at_second.lower[which])
+            )
+            rises = ((f.lower > g.upper) & (c > at_first.upper[which])) | (
+                (g.lower > f.upper) & (c > at_second.upper[which])
+            )
+            if not (falls | rises).any():
+                break
+            left, right = np.where(falls, c, left), np.where(rises, c, right)
+        profile, _ = log_ends(_upper_of(self.first.profile(right), self.second.profile(right)))
+        return left, right, np.maximum(lowest, _log_sum(profile, left + np.log(alpha), -1))
+
+    def _in_order(self, lowest: FloatArray, highest: FloatArray, what: str) -> FloatArray:
+        """The lower ends, at most the upper ones; those of approximations and samples need not fit together."""
+        if self.evidence.is_certain and (lowest > highest).any():
+            raise NumericalFailure(f"the {what} of a symmetrised curve is out of order")
+        return np.minimum(lowest, highest)
+
+    def _type_two_errors(
+        self,
+        alpha: FloatArray,
+        first: CurvePoints,
+        second: CurvePoints,
+        middle: BoolArray,
+        tangents: _Tangents,
+        power: Bounds,
+    ) -> Bounds:
+        (f_low, f_high), (g_low, g_high) = log_ends(first.type_two_error), log_ends(second.type_two_error)
+        rest = 1 - alpha
+        high = np.minimum(first.type_two_error.upper, second.type_two_error.upper)
+        high = np.minimum(high, np.where(middle, (rest - tangents.at_zero) + 4 * UNIT_ROUNDOFF, 1.0))
+        high = np.minimum(high, (1 - power.lower) + UNIT_ROUNDOFF)
+        low = np.maximum(1 - power.upper - UNIT_ROUNDOFF, 0.0)
+        log_low = log_down(low)
+        for slope, profile in tangents.flipped:
+            gap = rest - profile - 2 * UNIT_ROUNDOFF * (np.where(alpha < 0.5, 1.0, 0.0) + profile)
+            log_low = np.maximum(log_low, log_down(np.maximum(gap, 0.0)) + slope - SLACK * np.abs(slope))
+        log_high = np.minimum(np.minimum(f_high, g_high), log_up(high))
+        # Where one curve is tangent its own type II error is the answer.
+        log_low = np.where(tangents.first_active, np.maximum(log_low, f_low), log_low)
+        log_low = np.where(tangents.second_active, np.maximum(log_low, g_low), log_low)
+        log_low = np.minimum(log_low, 0.0)
+        log_low = self._in_order(log_low, log_high, "type II error")
+        return Bounds.from_logs(log_low, np.minimum(log_high, 0.0))
+
+
+def _largest(first: Enclosure, second: Enclosure) -> Enclosure:
+    larger = first if first.upper >= second.upper else second
+    evidence = Evidence.weakest(first.evidence, second.evidence)
+    log_lower = _maximum(first.log_lower, second.log_lower)
+    log_upper = _maximum(first.log_upper, second.log_upper)
+    decimals = first.decimal, second.decimal
+    decimal = None if decimals[0] is None or decimals[1] is None else decimals[0].largest(decimals[1])
+    return Enclosure(max(first.lower, second.lower), larger.upper, evidence, log_lower, log_upper, decimal)
+
+
+def _maximum(first: float | None, second: float | None) -> float | None:
+    return None if first is None or second is None else max(first, second)
+
+
+def _upper_of(first: Bounds, second: Bounds) -> Bounds:
+    """Element-wise maximum of two enclosed numbers."""
+    logs: list[FloatArray | None] = [None, None]
+    if first.log_lower is not None and second.log_lower is not None:
+        logs[0] = np.maximum(first.log_lower, second.log_lower)
+    if first.log_upper is not None and second.log_upper is not None:
+        logs[1] = np.maximum(first.log_upper, second.log_upper)
+    return Bounds(np.maximum(first.lower, second.lower), np.maximum(first.upper, second.upper), logs[0], logs[1])
+
+
+def _log_sum(first: FloatArray, second: FloatArray, side: int) -> FloatArray:
+    """ln(e^first + e^second), rounded up (side 1) or down (side -1)."""
+    value = np.logaddexp(first, second)
+    largest = np.maximum(np.where(np.isfinite(first), np.abs(first), 0.0), np.abs(second))
+    return value + side * SLACK * (1 + np.minimum(largest, 2 * np.abs(value) + 1))
+
+
+def _finite(slopes: FloatArray) -> FloatArray:
+    return np.clip(slopes, -STEEPEST, STEEPEST)

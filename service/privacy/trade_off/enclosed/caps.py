@@ -1,0 +1,174 @@
+"""What the extreme log-likelihood ratios alone prove, however loosely the rest of a curve is known.
+
+With l <= L <= l' almost surely, no mass of H1 lies outside H0 where l' is finite, nor of H0 outside H1 where l is:
+
+    power(alpha) <= e^l' alpha,    type II error >= e^l (1 - alpha),    delta(eps) <= 1 - e^(eps - l') for eps < l',
+    delta(eps) = 0 for eps >= l',    and each of the first two bounds the other from its other side.
+
+Whoever guesses has power alpha and type II error 1 - alpha. Ends are touched only where they are worse, the linear ones
+and the logarithms alike, and NumericalFailure is raised where a certain one is contradicted by more than rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from service.privacy.enclosure import SMALLEST, Bounds, Enclosure
+from service.privacy.errors import NumericalFailure
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+
+SLACK: Final = 2 * FUNCTION_ERROR
+EXPLAINED: Final = 1e-12
+"""Relative: by how much rounding may let two certain ends of one number miss each other."""
+
+
+def log_power_cap(alpha: FloatArray, smallest: float, largest: float) -> FloatArray:
+    """An upper end of ln power(alpha) for rates in (0, 1)."""
+    with np.errstate(all="ignore"):
+        log_alpha = np.log(alpha)
+        by_largest = log_alpha + largest
+        by_largest = by_largest + SLACK * (np.abs(log_alpha) + abs(largest))
+        # Below the smallest normal double an error is absolute.
+        missed = (1 - alpha) * math.exp(smallest) * (1 - SLACK) - 4 * SMALLEST
+        by_smallest = np.log1p(-np.maximum(missed, 0.0))
+        caps = np.minimum(by_largest, by_smallest * (1 - SLACK)) if smallest > -math.inf else by_largest
+        return np.minimum(np.where(np.isnan(caps), 0.0, caps), 0.0)
+
+
+def log_error_floor(alpha: FloatArray, smallest: float, largest: float) -> FloatArray:
+    """A lower end of ln f(alpha) for rates in (0, 1)."""
+    with np.errstate(all="ignore"):
+        log_rest = np.log1p(-alpha)
+        by_smallest = log_rest + smallest
+        by_smallest = by_smallest - SLACK * (np.abs(log_rest) + abs(smallest))
+        log_alpha = np.log(alpha)
+        power = np.exp(log_alpha + largest) * (1 + SLACK * (1 + np.abs(log_alpha) + abs(largest))) + 4 * SMALLEST
+        by_largest = np.log1p(-np.minimum(power, 1.0))
+        by_largest = np.where(by_largest > -0.5, by_largest * (1 + SLACK), -np.inf)
+        floors = np.maximum(by_smallest, by_largest) if largest < math.inf else by_smallest
+        return np.where(np.isnan(floors), -np.inf, floors)
+
+
+def log_profile_cap(epsilon: FloatArray, largest: float) -> FloatArray:
+    """An upper end of ln delta(eps) for finite eps."""
+    with np.errstate(all="ignore"):
+        share = -np.expm1(np.minimum(epsilon - largest, 0.0))
+        # The difference is off by half an ulp of the larger of the two.
+        share = share + 2 * UNIT_ROUNDOFF * (np.abs(epsilon) + abs(largest)) * (epsilon < largest)
+        return np.minimum(np.log(share) * (1 - SLACK), 0.0)
+
+
+def capped(bounds: Bounds, log_cap: FloatArray, certain: bool) -> Bounds:
+    """Upper ends brought down to e^log_cap where they are above; what is certain may contradict it by rounding only."""
+    with np.errstate(all="ignore"):
+        cap = np.where(log_cap == -np.inf, 0.0, np.minimum(np.exp(log_cap) * (1 + 2.0**-50) + SMALLEST, 1.0))
+    if bounds.log_upper is None and not (cap < bounds.upper).any():
+        return bounds
+    return _lowered(bounds, cap, log_cap, certain)
+
+
+def floored(bounds: Bounds, log_floor: FloatArray, certain: bool) -> Bounds:
+    """Lower ends brought up to e^log_floor where they are below; what is certain may contradict it by rounding only."""
+    with np.errstate(all="ignore"):
+        floor = np.maximum(np.exp(log_floor) * (1 - 2.0**-50) - SMALLEST, 0.0)
+    return _raised(bounds, floor, log_floor, certain)
+
+
+def power_of_guess(power: Bounds, alpha: FloatArray) -> Bounds:
+    """Certain powers without what rounding put below alpha in (0, 1), which who guesses has."""
+    below = power.lower < alpha
+    if not below.any():
+        return power
+    log_least = None if power.log_lower is None else np.where(below, np.log(alpha) * (1 + FUNCTION_ERROR), -np.inf)
+    return _raised(power, alpha, log_least, certain=True)
+
+
+def error_of_guess(error: Bounds, alpha: FloatArray) -> Bounds:
+    """Certain type II errors without what rounding put above 1 - alpha, which who guesses has."""
+    rest = 1 - alpha
+    rest = np.where(1 - rest > alpha, np.nextafter(rest, 2.0), rest)
+    above = error.upper > rest
+    if not above.any():
+        return error
+    log_most = None if error.log_upper is None else np.where(above, np.log1p(-alpha) * (1 - FUNCTION_ERROR), 0.0)
+    return _lowered(error, rest, log_most, certain=True)
+
+
+def capped_number(number: Enclosure, log_cap: float) -> Enclosure:
+    """The upper end of one number brought down to e^log_cap where it is above."""
+    cap = 0.0 if log_cap == -math.inf else min(math.exp(log_cap) * (1 + 2.0**-50) + SMALLEST, 1.0)
+    known = number.log_upper
+    if cap >= number.upper and (known is None or known <= log_cap):
+        return number
+    bounds = _lowered(Bounds.of(number), np.array([cap]), np.array([log_cap]), number.evidence.is_certain)
+    return _as_number(bounds, number)
+
+
+def number_of_guess(power: Enclosure, rate: float) -> Enclosure:
+    """`power_of_guess` of one number, which is also at most 1."""
+    if rate <= power.lower and power.upper <= 1:
+        return power
+    bounds = power_of_guess(Bounds.of(power), np.array([rate]))
+    return _as_number(bounds.clip(0.0, 1.0), power)
+
+
+def _lowered(bounds: Bounds, most: FloatArray, log_most: FloatArray | None, certain: bool) -> Bounds:
+    """Both kinds of upper ends brought down."""
+    upper, log_upper = np.minimum(bounds.upper, most), bounds.log_upper
+    if log_upper is not None and log_most is not None:
+        log_upper = np.minimum(log_upper, log_most)
+    crossed = _crossed(bounds.lower, upper, bounds.log_lower, log_upper, certain)
+    if not crossed:
+        return Bounds(bounds.lower, upper, bounds.log_lower, log_upper)
+    log_lower = bounds.log_lower
+    if log_lower is not None and log_upper is not None:
+        log_lower = np.minimum(log_lower, log_upper)
+    return Bounds(np.minimum(bounds.lower, upper), upper, log_lower, log_upper)
+
+
+def _raised(bounds: Bounds, least: FloatArray, log_least: FloatArray | None, certain: bool) -> Bounds:
+    """Both kinds of lower ends brought up."""
+    lower, log_lower = np.maximum(bounds.lower, least), bounds.log_lower
+    if log_lower is not None and log_least is not None:
+        log_lower = np.maximum(log_lower, log_least)
+    crossed = _crossed(lower, bounds.upper, log_lower, bounds.log_upper, certain)
+    if not crossed:
+        return Bounds(lower, bounds.upper, log_lower, bounds.log_upper)
+    log_upper = bounds.log_upper
+    if log_lower is not None and log_upper is not None:
+        log_upper = np.maximum(log_upper, log_lower)
+    return Bounds(lower, np.maximum(bounds.upper, lower), log_lower, log_upper)
+
+
+def _crossed(
+    lower: FloatArray, upper: FloatArray, log_lower: FloatArray | None, log_upper: FloatArray | None, certain: bool
+) -> bool:
+    """Whether some ends are out of order. Raises NumericalFailure where rounding does not explain certain ones."""
+    above = lower > upper
+    crossed = bool(above.any())
+    if crossed and certain and (lower > upper * (1 + EXPLAINED) + 4 * SMALLEST).any():
+        raise _contradiction(lower[above], upper[above])
+    if log_lower is None or log_upper is None:
+        return crossed
+    above = log_lower > log_upper
+    if not above.any():
+        return crossed
+    low, high = log_lower[above], log_upper[above]
+    # Where an end below is minus infinity, no rounding explains a finite one.
+    if certain and (low > high + EXPLAINED * (1 + np.abs(low))).any():
+        raise _contradiction(low, high)
+    return True
+
+
+def _contradiction(lower: FloatArray, upper: FloatArray) -> NumericalFailure:
+    ends = f"[{float(lower[0])!r}, {float(upper[0])!r}]"
+    return NumericalFailure(f"an enclosure contradicts the extreme log-likelihood ratios or who guesses: {ends}")
+
+
+def _as_number(bounds: Bounds, number: Enclosure) -> Enclosure:
+    return replace(bounds.at(0, number.evidence), decimal=number.decimal)

@@ -1,0 +1,136 @@
+"""Where a decreasing curve reading meets a level, with certified ends."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.trade_off.enclosed.logs import log_ends
+from service.privacy.trade_off.enclosed.ulps import above, below
+
+Reading = Callable[[FloatArray], Bounds]
+FIRST = np.linspace(0.0, 1.0, 20)
+"""Where the first round looks, in widths of the interval; many points cost little more than one."""
+INNER = np.linspace(0.0, 1.0, 5)
+NEAR = np.array([-32.0, -8.0, -2.0, 2.0, 8.0, 32.0])
+"""Where a later round looks, in units of what rounding noise can have moved the root ..."""
+FAR = np.array([-1e-2, -1e-4, -1e-7, 1e-7, 1e-4, 1e-2])
+"""... and in widths of the bracket, around the interpolated root."""
+MOST_ROUNDS = 60
+MOST_WIDENINGS = 8
+CLOSE_ENOUGH = 20.0
+"""Certified ends this many noise units apart are not worth another round."""
+
+
+def decreasing_root(
+    reading: Reading, level: float, low: float, high: float, evidence: Evidence = Evidence.EXACT
+) -> Enclosure:
+    """Encloses the smallest x in [low, high] with reading(x) <= level, for a decreasing reading and 0 < level < 1.
+
+    `reading(low) > level >= reading(high)` must hold of the truth; it need not be evident from the enclosures. An end
+    moves only to points at which the enclosure of the reading proves on which side of the root they are; where to look
+    is guessed by inverse interpolation, in rounds of many points. `evidence` is that of the reading.
+    """
+    target = math.log(level)
+    slack = 4 * UNIT_ROUNDOFF * (1 - target)
+    left, right = low, high  # proved
+    points = low + FIRST * (high - low)
+    stalled = 0
+    for _ in range(MOST_ROUNDS):
+        lower, upper = log_ends(reading(points))
+        lower, upper = lower - target, upper - target
+        width = right - left
+        left = max([left, *points[lower >= slack].tolist()])
+        right = min([right, *points[upper <= -slack].tolist()])
+        stalled = stalled + 1 if right - left > 0.5 * width else 0
+        values = np.where(lower > -np.inf, 0.5 * (lower + upper), upper)
+        index = int(np.argmax(values <= 0))
+        if values[index] > 0 or index == 0:
+            # Noise hides the crossing at an end of the grid: look there.
+            end = 0 if values[index] <= 0 else len(points) - 1
+            low, high, guess = left, right, float(points[end])
+            noise = 2 * math.ulp(max(abs(low), abs(high)))
+        else:
+            low, high = max(float(points[index - 1]), left), min(float(points[index]), right)
+            guess = _interpolated(points.tolist(), values.tolist(), index, low, high)
+            spread = float(upper[index - 1]) - float(lower[index - 1])
+            noise = _noise(points, values, spread, index)
+        if right - left <= CLOSE_ENOUGH * noise or stalled == 3:
+            break
+        span = high - low
+        looks = np.concatenate((guess + NEAR * noise, guess + FAR * span, low + INNER * span))
+        points = np.sort(np.minimum(np.maximum(looks, left), right))
+    return Enclosure(left, right, evidence)
+
+
+def decreasing_root_near(
+    log_end: Callable[[float, int], float], level: float, guess: float, radius: float, high: float
+) -> Enclosure | None:
+    """Encloses the same root in [0, high] with few readings of one number, given a good guess; None if it is not good.
+
+    `log_end`: the lower (-1) or upper (1) end of the logarithm of the reading. `radius`: how far from the guess both
+    ends are tried first.
+    """
+    target = math.log(level)
+    slack = 4 * UNIT_ROUNDOFF * (1 - target)
+    left = right = None
+    for _ in range(MOST_WIDENINGS):
+        if left is None:
+            left = below(guess - radius)
+            left = 0.0 if left <= 0 else left if log_end(left, -1) >= target + slack else None
+        if right is None:
+            right = above(guess + radius)
+            right = high if right >= high else right if log_end(right, 1) <= target - slack else None
+        if left is not None and right is not None:
+            return Enclosure(left, right, Evidence.EXACT)
+        radius = 2 * radius
+    return None
+
+
+def increasing_root(
+    reading: Reading, level: float, low: float, high: float, evidence: Evidence = Evidence.EXACT
+) -> Enclosure:
+    """The same for an increasing reading: encloses the largest x in [low, high] with reading(x) <= level."""
+    mirrored = decreasing_root(lambda points: reading(-points), level, -high, -low, evidence)
+    return Enclosure(-mirrored.upper, -mirrored.lower, mirrored.evidence)
+
+
+def _noise(points: FloatArray, values: FloatArray, spread: float, index: int) -> float:
+    """How far the enclosure's own width moves the root: at least two units in the last place."""
+    floor = 2 * math.ulp(float(points[index]))
+    drop = float(values[index - 1] - values[index])
+    if not (math.isfinite(drop) and math.isfinite(spread)) or drop <= 0:
+        return floor
+    return max(floor, spread * float(points[index] - points[index - 1]) / drop)
+
+
+def _interpolated(grid: list[float], readings: list[float], index: int, low: float, high: float) -> float:
+    """Inverse interpolation (Neville) at reading 0, which lies before grid[index]; the middle where that is no use."""
+    chosen = _spread_out(grid, index)
+    points, values = [grid[at] for at in chosen], [readings[at] for at in chosen]
+    if all(map(math.isfinite, values)) and len(set(values)) == len(values):
+        for level in range(1, len(points)):
+            for at in range(len(points) - level):
+                before, after = values[at], values[at + level]
+                points[at] = (points[at + 1] * before - points[at] * after) / (before - after)
+        if low < points[0] < high:
+            return points[0]
+    return 0.5 * (low + high)
+
+
+def _spread_out(grid: list[float], index: int) -> list[int]:
+    """Indices of up to three points on either side of a gap, far enough apart that their differences are not noise."""
+    apart = 0.5 * (grid[index] - grid[index - 1])
+    before, after = [index - 1], [index]
+    for at in range(index - 2, -1, -1):
+        if len(before) < 3 and grid[before[0]] - grid[at] >= apart:
+            before.insert(0, at)
+    for at in range(index + 1, len(grid)):
+        if len(after) < 3 and grid[at] - grid[after[-1]] >= apart:
+            after.append(at)
+    return before + after

@@ -1,0 +1,51 @@
+"""Outward-rounded logarithms of enclosures."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from service.privacy.enclosure import Bounds
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+
+
+def log(values: FloatArray) -> FloatArray:
+    """Natural logarithm; minus infinity at 0, without a warning."""
+    with np.errstate(divide="ignore"):
+        return np.log(values)
+
+
+def log_down(values: FloatArray) -> FloatArray:
+    """A lower end of ln(values), values in [0, 1]."""
+    return log(values) * (1 + FUNCTION_ERROR)
+
+
+def log_up(values: FloatArray) -> FloatArray:
+    """An upper end of ln(values), values in [0, 1]."""
+    return log(values) * (1 - FUNCTION_ERROR)
+
+
+def log_ends(bounds: Bounds) -> tuple[FloatArray, FloatArray]:
+    """Logarithms of both ends of numbers in [0, 1]: its own, or else those of the linear ends."""
+    if bounds.log_lower is not None and bounds.log_upper is not None:
+        return bounds.log_lower, bounds.log_upper
+    return log_down(bounds.lower), log_up(bounds.upper)
+
+
+def with_logs(lower: FloatArray, upper: FloatArray) -> Bounds:
+    """Bounds in [0, 1] together with the logarithms of their ends."""
+    return Bounds(lower, upper, log_down(lower), log_up(upper))
+
+
+def scaled(
+    log_lower: FloatArray, log_upper: FloatArray, log_factor: FloatArray | float, error: FloatArray | float
+) -> Bounds:
+    """A product from its logarithms; `error` bounds that of `log_factor`."""
+    return Bounds.from_logs(moved(log_lower, log_factor, -error), np.minimum(moved(log_upper, log_factor, error), 0.0))
+
+
+def moved(log_end: FloatArray, log_factor: FloatArray | float, error: FloatArray | float) -> FloatArray:
+    """log_end + log_factor + error, rounded in the direction of `error`; minus infinity stays what it is."""
+    finite = np.where(log_end > -np.inf, log_end, 0.0)
+    rounding = (4 * UNIT_ROUNDOFF) * np.copysign(np.abs(finite), error)
+    return np.where(log_end > -np.inf, finite + log_factor + error + rounding, -np.inf)

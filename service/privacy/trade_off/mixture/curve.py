@@ -1,0 +1,188 @@
+"""The curve of a mixture: one of several curves is drawn, and the attacker learns which."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import cached_property
+from typing import Final, final
+
+import numpy as np
+from typing_extensions import override
+
+from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.errors import NumericalFailure
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF, rounded
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.combinators.bracketed import lifted
+from service.privacy.trade_off.combinators.intersected import Intersected
+from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
+from service.privacy.trade_off.enclosed.logs import log, log_down, log_ends
+from service.privacy.trade_off.enclosed.weighted_sums import WeightedSums, log_sum
+from service.privacy.trade_off.mixture.points import LogPoints, MixturePoints
+from service.privacy.trade_off.pair import TradeOffPair, brackets_of
+
+CHUNK: Final = 128
+"""Rates searched for together; more would only need more memory."""
+LOOSE: Final = 1e-10
+"""Width of logarithms above which the profile is asked as well."""
+LARGEST_EPSILON: Final = 1e300
+BOUNDING: Final = (Evidence.EXACT, Evidence.PROVED, Evidence.CERTIFIED)
+
+
+def mixed(weights: Sequence[Fraction], pairs: Sequence[TradeOffPair], source: str, reason: str) -> TradeOffPair:
+    """The curves of what is drawn with `weights` (positive, sum 1 exactly), direction by direction; sources and notes
+    of the parts are kept.
+    """
+
+    def mix(*curves: AbstractTradeOff) -> AbstractTradeOff:
+        return MixtureTradeOff(list(zip(weights, curves, strict=True)))
+
+    add = lifted(mix, *(part.add for part in pairs))
+    symmetric = all(part.add is part.remove for part in pairs)
+    remove = add if symmetric else lifted(mix, *(part.remove for part in pairs))
+    notes = dict.fromkeys(note for part in pairs for note in part.notes)
+    sources = dict.fromkeys((source, *(part.source for part in pairs)))
+    return TradeOffPair(add, remove, "; ".join(sources), (*notes, reason), bracket=brackets_of(pairs))
+
+
+@final
+class MixtureTradeOff(AbstractTradeOff):
+    """f(alpha) = min of sum w_i f_i(alpha_i) over all alpha_i with sum w_i alpha_i = alpha, w_i > 0, sum w_i = 1.
+
+    Profiles mix linearly, delta(eps) = sum w_i delta_i(eps) for every real eps; the minimum has all parts at one level
+    of the likelihood ratio, and is not the average of the f_i at equal alpha. `points.py` has the enclosures.
+    Where slopes of parts are known loosely, the profile bounds the rest: power(alpha) <= delta(c) + e^c alpha, f(alpha)
+    >= 1 - delta(c) - e^c alpha and f(alpha) >= e^c (1 - alpha - delta_reversed(-c)) for every c. Relative width for
+    parts in closed form: 1e-11 for alpha >= 1e-12, 1e-9 down to alpha = 1e-290 (tested); else that of the parts.
+    Source: Leemann et al. 2023 (Gaussian membership inference privacy), Definition 4.1 (stochastic composition).
+    """
+
+    def __init__(self, parts: Sequence[tuple[Fraction, AbstractTradeOff]]) -> None:
+        """`parts`: (weight, curve), positive weights with sum 1 exactly."""
+        if not parts or sum(weight for weight, _ in parts) != 1:
+            raise NumericalFailure("the weights of a mixture do not sum to 1")
+        self.parts = tuple(parts)
+        self.searches_points = True
+        self.evidence = Evidence.weakest(*(curve.evidence for _, curve in parts))
+        self.method = next(curve.method for _, curve in parts if curve.evidence is self.evidence)
+        self._sums = WeightedSums([weight for weight, _ in parts])
+        self._singular = Enclosure(
+            rounded(_mean(parts, lambda curve: curve.singular_power.lower), -1),
+            rounded(_mean(parts, lambda curve: curve.singular_power.upper), 1),
+            self.evidence,
+        )
+
+    @property
+    @override
+    def largest_log_ratio(self) -> Enclosure:
+        return _extreme([curve.largest_log_ratio for _, curve in self.parts], max)
+
+    @property
+    @override
+    def smallest_log_ratio(self) -> Enclosure:
+        return _extreme([curve.smallest_log_ratio for _, curve in self.parts], min)
+
+    @property
+    @override
+    def singular_power(self) -> Enclosure:
+        return self._singular
+
+    @property
+    @override
+    def global_gdp_mu(self) -> Enclosure | None:
+        """Infinite where H1 has mass outside H0; else not known in closed form."""
+        return Enclosure.point(math.inf) if self._singular.lower > 0 else None
+
+    @override
+    def reversed(self) -> AbstractTradeOff:
+        return self._reversed
+
+    @cached_property
+    def _reversed(self) -> MixtureTradeOff:
+        return MixtureTradeOff([(weight, curve.reversed()) for weight, curve in self.parts])
+
+    @cached_property
+    def _reader(self) -> MixturePoints:
+        # Searching reads many points: too many to ask a second engine for what is wide of the first.
+        curves = [curve.first if isinstance(curve, Intersected) else curve for _, curve in self.parts]
+        return MixturePoints(curves, self._sums, self._singular)
+
+    @override
+    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+        profiles = [curve.profile(epsilon) for _, curve in self.parts]
+        logs = [log_ends(profile) for profile in profiles]
+        lower = self._sums.linear(np.stack([profile.lower for profile in profiles]), -1)
+        upper = self._sums.linear(np.stack([profile.upper for profile in profiles]), 1)
+        return Bounds(
+            np.minimum(lower, 1.0),
+            np.minimum(upper, 1.0),
+            self._sums.logs(np.stack([low for low, _ in logs]), lower, -1),
+            self._sums.logs(np.stack([high for _, high in logs]), upper, 1),
+        )
+
+    @override
+    def _epsilon_formula(self, delta: float) -> Enclosure:
+        least = min(curve.epsilon(delta).lower for _, curve in self.parts)
+        most = max(curve.epsilon(delta).upper for _, curve in self.parts)
+        if math.isinf(most):
+            # One part never comes down to delta, but all together may.
+            most = max(2 * least, 1.0)
+            while self.profile_at(most).upper > delta:
+                most *= 2
+                if not most < LARGEST_EPSILON:
+                    return Enclosure(least, math.inf, self.evidence)
+        return decreasing_root(self._profile_formula, delta, least, most, self.evidence)
+
+    @override
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        with np.errstate(all="ignore"):
+            read = [self._points(alpha[start : start + CHUNK]) for start in range(0, len(alpha), CHUNK)]
+        error, power, slope = (np.concatenate(rows, axis=1) for rows in zip(*read, strict=True))
+        return CurvePoints(
+            Bounds.from_logs(error[0], error[1]), Bounds.from_logs(power[0], power[1]), Bounds(slope[0], slope[1])
+        )
+
+    def _points(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """ln f, ln power, log slope: both ends, shape (2, n)."""
+        read = self._reader.read(alpha)
+        error, power = read.error, read.power
+        if self.evidence not in BOUNDING:
+            # Ends that need not enclose need not be in order.
+            error, power = np.sort(error, axis=0), np.sort(power, axis=0)
+        loose = (error[1] - error[0] > LOOSE) | (power[1] - power[0] > LOOSE)
+        if loose.any():
+            self._tighten(alpha, read, error, power, loose)
+        if (error[0] > error[1]).any() or (power[0] > power[1]).any():
+            raise NumericalFailure("the points of a mixture are out of order")
+        return error, power, read.slope
+
+    def _tighten(
+        self, alpha: FloatArray, read: LogPoints, error: FloatArray, power: FloatArray, loose: FloatArray
+    ) -> None:
+        """What the profiles at both levels prove, where they are finite."""
+        for levels in read.levels:
+            at = np.flatnonzero(loose & np.isfinite(levels))
+            if not at.size:
+                continue
+            c, rate = levels[at], alpha[at]
+            profile, mirrored = self.profile(c), self._reversed.profile(-c)
+            lifted = c + log(rate)
+            slack = 4 * FUNCTION_ERROR * (1 + np.abs(c) + np.abs(lifted))
+            bound = log_sum(log_ends(profile)[1], lifted + slack, 1)
+            gap = 1 - profile.upper - np.exp(lifted + slack) - 8 * UNIT_ROUNDOFF
+            flipped = (1 - rate) - mirrored.upper - 4 * UNIT_ROUNDOFF
+            below = np.maximum(log_down(np.maximum(gap, 0.0)), log_down(np.maximum(flipped, 0.0)) + c - slack)
+            power[1, at] = np.maximum(np.minimum(power[1, at], bound), power[0, at])
+            error[0, at] = np.minimum(np.maximum(error[0, at], below), error[1, at])
+
+
+def _extreme(ratios: Sequence[Enclosure], pick: Callable[[Sequence[float]], float]) -> Enclosure:
+    evidence = Evidence.weakest(*(ratio.evidence for ratio in ratios))
+    return Enclosure(pick([ratio.lower for ratio in ratios]), pick([ratio.upper for ratio in ratios]), evidence)
+
+
+def _mean(parts: Sequence[tuple[Fraction, AbstractTradeOff]], reading: Callable[[AbstractTradeOff], float]) -> Fraction:
+    return sum((weight * Fraction(reading(curve)) for weight, curve in parts), Fraction(0))

@@ -1,0 +1,207 @@
+"""Points of a curve by the level of its likelihood ratio: where the slope of f is -e^c."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from scipy import special
+
+from service.privacy.enclosure import Bounds, Enclosure
+from service.privacy.numerics.arrays import FloatArray, IndexArray
+from service.privacy.numerics.falling_search import FallingSearch, Looked
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.enclosed.logs import log, log_ends
+
+ALPHA_LOW, ALPHA_HIGH, REST_LOW, REST_HIGH, ERROR_LOW, ERROR_HIGH, POWER_LOW, POWER_HIGH, SLOPE_LOW, SLOPE_HIGH = range(
+    10
+)
+"""Rows: both ends of alpha, 1 - alpha, ln f(alpha), ln power, log slope."""
+ROWS: Final = 10
+LEAST_SCORE, LARGEST_SCORE = -37.5, 8.2
+"""Phi of them are the smallest normal double, and the last one below 1."""
+BEYOND_HALF: Final = 1.0
+"""Both searches reach a little beyond alpha = 1/2, so that neither ends at a root."""
+UNREACHABLE: Final = -690.0
+"""ln of type II errors too small for a rate of the inverse curve."""
+NODES: Final = 9
+REACH: Final = 3.0
+"""Searches begin with nodes this much around the scores at hand ..."""
+SHORTEST: Final = -2.0
+"""... and at least from here to their end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A curve where its slope is -e^c, as arrays over c.
+
+    `rows`: at a rate whose slope is about that. `least`, `most`: rows at rates proved to be steeper, and proved not to
+    be steeper.
+    """
+
+    rows: FloatArray
+    least: FloatArray
+    most: FloatArray
+
+    def loss(self, c: FloatArray) -> FloatArray:
+        """An upper end of e^-c [f(a) + e^c a - min_b (f(b) + e^c b)] at the rate a of `rows`.
+
+        The minimum lies between `least` and `most`, and f is convex: on the way there e^c b falls (rises) by at most
+        (1 - e^{slope - c}) |a - b| more than f rises (falls), slope that at a.
+        """
+        ahead = self._distance(self.least, self.rows) * -np.expm1(np.minimum(self.rows[SLOPE_LOW] - c, 0.0))
+        steeper = np.expm1(np.minimum(np.maximum(self.rows[SLOPE_HIGH] - c, 0.0), 709.0))
+        behind = self._distance(self.rows, self.most) * np.where(self.rows[SLOPE_HIGH] - c > 709, np.inf, steeper)
+        return np.nan_to_num(ahead + behind, nan=0.0, posinf=np.inf) * (1 + 2 * FUNCTION_ERROR)
+
+    @staticmethod
+    def _distance(first: FloatArray, last: FloatArray) -> FloatArray:
+        gap = np.minimum(last[ALPHA_HIGH] - first[ALPHA_LOW], first[REST_HIGH] - last[REST_LOW])
+        return np.maximum(gap, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """Scores and rows where searches begin, on the curve and on its inverse."""
+
+    forward: tuple[FloatArray, FloatArray]
+    backward: tuple[FloatArray, FloatArray] | None
+
+
+class LevelledCurve:
+    """A curve that can be asked for its points of a given slope.
+
+    Rates up to 1/2 are looked up on the curve, larger ones as type II errors of the inverse curve, so that alpha and
+    1 - alpha, f and 1 - f all keep their relative accuracy.
+    """
+
+    def __init__(self, curve: AbstractTradeOff) -> None:
+        self._curve, self._inverse = curve, curve.reversed()
+        half = curve.points(np.array([0.5]))
+        slope = half.log_slope
+        self._turn = 0.5 * float(slope.lower[0] + slope.upper[0])
+        self._reachable = float(log_ends(half.type_two_error)[0][0]) > UNREACHABLE
+        if not np.isfinite(self._turn):  # a curve that is flat, or jumps, at 1/2
+            self._turn = float(slope.lower[0] if np.isfinite(slope.lower[0]) else slope.upper[0])
+
+    def at(self, c: FloatArray, nodes: Nodes) -> Level:
+        """The points of slope e^c, c finite, shape (n,); `nodes`: where searches begin."""
+        ahead = (c >= self._turn) | (not self._reachable)
+        rows = np.empty((3, ROWS, len(c)))
+        for forward, which in ((True, ahead), (False, ~ahead)):
+            if which.any():
+                rows[:, :, which] = self._search(c[which], forward, nodes)
+        return Level(*rows)
+
+    def nodes(self, alpha: FloatArray, points: CurvePoints) -> Nodes:
+        """Nodes for readings near rates alpha, where the curve has these points."""
+        error = points.type_two_error
+        return Nodes(
+            self._nodes(special.ndtri(alpha), True),
+            self._nodes(special.ndtri(0.5 * (error.lower + error.upper)), False) if self._reachable else None,
+        )
+
+    @cached_property
+    def extreme_slopes(self) -> tuple[float, float]:
+        """The smallest and the largest finite slope at rates spread over all doubles."""
+        sides = [self._nodes(np.array([LEAST_SCORE, LARGEST_SCORE]), forward) for forward in (True, False)]
+        slopes = np.concatenate([rows[[SLOPE_LOW, SLOPE_HIGH]].ravel() for _, rows in sides])
+        slopes = slopes[np.isfinite(slopes)]
+        return (float(slopes.min()), float(slopes.max())) if slopes.size else (0.0, 0.0)
+
+    def _search(self, c: FloatArray, forward: bool, nodes: Nodes) -> FloatArray:
+        """Rows of about the slope, of more and of at most as much: shape (3, ROWS, n)."""
+        scores, known = nodes.forward if forward or nodes.backward is None else nodes.backward
+        count = len(c)
+        search = FallingSearch(np.full(count, LEAST_SCORE), np.full(count, self._end(forward)), ROWS)
+
+        def looked(rows: FloatArray, level: FloatArray) -> Looked:
+            lower, upper = rows[SLOPE_LOW] - level, rows[SLOPE_HIGH] - level
+            if not forward:
+                # On the inverse curve the flat side is on the left, and slopes equal to the level belong to it.
+                lower, upper = np.nextafter(-upper, np.inf), np.nextafter(-lower, np.inf)
+            with np.errstate(invalid="ignore"):
+                middle = 0.5 * (lower + upper)
+            # Of an end that is not known only its sign can tell.
+            signs = np.where(lower > 0, np.inf, np.where(upper <= 0, -np.inf, np.nan))
+            return Looked(lower, upper, np.where(np.isfinite(middle), middle, signs), rows)
+
+        def reading(places: FloatArray, which: IndexArray) -> Looked:
+            return looked(self._rows(places.ravel(), forward).reshape(ROWS, *places.shape), c[which])
+
+        start = np.broadcast_to(scores[:, None], (len(scores), count))
+        shared = np.broadcast_to(known[:, :, None], (ROWS, len(scores), count))
+        search.add(np.arange(count), start, looked(shared, c))
+        search.run(reading)
+        least, near, most = search.left_rows, search.high_rows, search.right_rows
+        if not forward:
+            least, near, most = most, search.low_rows, least
+        least, most = _known(least, self._first), _known(most, self._last)
+        return np.stack((_known(near, most), least, most))
+
+    def _end(self, forward: bool) -> float:
+        return BEYOND_HALF if self._reachable or not forward else LARGEST_SCORE
+
+    def _nodes(self, near: FloatArray, forward: bool) -> tuple[FloatArray, FloatArray]:
+        end = self._end(forward)
+        first = float(np.clip(near.min() - REACH, LEAST_SCORE, SHORTEST))
+        last = float(np.clip(near.max() + REACH, first + REACH, end))
+        scores = np.linspace(first, last, NODES)
+        return scores, self._rows(scores, forward)
+
+    def _rows(self, scores: FloatArray, forward: bool) -> FloatArray:
+        """Rows at rates Phi(score), of the curve or of its inverse."""
+        rate = special.ndtr(scores)
+        points = (self._curve if forward else self._inverse).points(rate)
+        rest, rest_error = 1 - rate, UNIT_ROUNDOFF
+        exact = np.stack((rate, rate, rest * (1 - rest_error), np.minimum(rest * (1 + rest_error), 1.0)))
+        error_ends, power_ends = log_ends(points.type_two_error), log_ends(points.power)
+        slope = points.log_slope
+        if forward:
+            return np.stack((*exact, *error_ends, *power_ends, slope.lower, slope.upper))
+        logs = np.stack((log(rate), log(rate), np.log1p(-rate), np.log1p(-rate)))
+        logs *= np.array([[1 + FUNCTION_ERROR], [1 - FUNCTION_ERROR], [1 + FUNCTION_ERROR], [1 - FUNCTION_ERROR]])
+        alpha, beyond = points.type_two_error, points.power
+        return np.stack((alpha.lower, alpha.upper, beyond.lower, beyond.upper, *logs, -slope.upper, -slope.lower))
+
+    @cached_property
+    def _first(self) -> FloatArray:
+        """Rows at rate 0, left of every slope."""
+        singular = self._curve.singular_power
+        return _edge(0.0, 0.0, 1.0, 1.0, _rest(singular), singular, np.inf)
+
+    @cached_property
+    def _last(self) -> FloatArray:
+        """Rows at the first rate with f = 0, right of every slope."""
+        flat = self._inverse.singular_power
+        rest = _rest(flat)
+        return _edge(
+            rest.lower, rest.upper, flat.lower, flat.upper, Enclosure.point(0.0), Enclosure.point(1.0), -np.inf
+        )
+
+
+def _known(rows: FloatArray, otherwise: FloatArray) -> FloatArray:
+    return np.where(np.isnan(rows[ALPHA_LOW]), otherwise if otherwise.ndim > 1 else otherwise[:, None], rows)
+
+
+def _rest(probability: Enclosure) -> Enclosure:
+    """1 - probability."""
+    lower, upper = 1 - probability.upper, 1 - probability.lower
+    return Enclosure(max(lower * (1 - UNIT_ROUNDOFF), 0.0), min(upper * (1 + UNIT_ROUNDOFF), 1.0), probability.evidence)
+
+
+def _edge(
+    alpha_low: float,
+    alpha_high: float,
+    rest_low: float,
+    rest_high: float,
+    error: Enclosure,
+    power: Enclosure,
+    slope: float,
+) -> FloatArray:
+    ends = Bounds(np.array([error.lower, power.lower]), np.array([error.upper, power.upper]))
+    low, high = log_ends(ends)
+    return np.array([alpha_low, alpha_high, rest_low, rest_high, low[0], high[0], low[1], high[1], slope, slope])

@@ -1,0 +1,183 @@
+"""Points of a mixture of curves, by levels of the likelihood ratio that enclose theirs.
+
+At a level c all parts stand where their own slope is -e^c; T(c) is the mixture's point there. Levels are sought whose
+points lie on either side of alpha. Then
+
+- from above the chord between both points bounds f, for every choice of alpha_i is an attack on the mixture;
+- from below the lines of slope -e^c through the points do, lowered by what a part may gain elsewhere (`Level.loss`);
+- the slope at alpha is between levels at which all parts are proved to be steeper, and not to be steeper, at rates that
+  sum to more, and to less, than alpha.
+
+The same for the power with signs exchanged. Errors are of second order in the distance of the levels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from service.privacy.enclosure import Bounds, Enclosure
+from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
+from service.privacy.numerics.falling_search import FallingSearch, Looked
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.enclosed.logs import log
+from service.privacy.trade_off.enclosed.weighted_sums import WeightedSums, log_moved, log_sum
+from service.privacy.trade_off.mixture.likelihood_level import (
+    ALPHA_HIGH,
+    ALPHA_LOW,
+    ERROR_HIGH,
+    ERROR_LOW,
+    POWER_HIGH,
+    POWER_LOW,
+    REST_HIGH,
+    REST_LOW,
+    LevelledCurve,
+    Nodes,
+)
+
+GRID: Final = np.linspace(0.0, 1.0, 9)
+MOST_LEVELS: Final = 8
+"""Slopes of the parts among the first looks: where a part is straight, its slope may be the answer."""
+PADDING: Final = 1e-3
+LOSS, LEVEL = 8, 9
+ROWS: Final = 10
+"""Rows of the mixture: those of a level's points, then the loss and c."""
+UP, DOWN = 1 + 4 * UNIT_ROUNDOFF, 1 - 4 * UNIT_ROUNDOFF
+
+
+@dataclass(frozen=True, slots=True)
+class LogPoints:
+    """Both ends of ln f, ln power and the log slope at some rates, and two levels near the slope: shape (2, n)."""
+
+    error: FloatArray
+    power: FloatArray
+    slope: FloatArray
+    levels: FloatArray
+
+
+class MixturePoints:
+    """Reads points off curves that are mixed with given weights; `singular`: the mixture's power at rate 0."""
+
+    def __init__(self, curves: Sequence[AbstractTradeOff], sums: WeightedSums, singular: Enclosure) -> None:
+        self._curves, self._sums = tuple(curves), sums
+        self._levelled = tuple(LevelledCurve(curve) for curve in curves)
+        self._start = np.array([0.0, 0.0, 1.0, 1.0, *_logs_of_rest(singular), *_logs_of(singular), 0.0, math.inf])
+        none = -math.inf
+        self._end = np.array([1.0, 1.0, 0.0, 0.0, none, none, 0.0, 0.0, 0.0, none])
+
+    def read(self, alpha: FloatArray) -> LogPoints:
+        """At rates strictly between 0 and 1."""
+        rest, small = 1 - alpha, alpha <= 0.5
+        points = [curve.points(alpha) for curve in self._curves]
+        nodes = [curve.nodes(alpha, part) for curve, part in zip(self._levelled, points, strict=True)]
+        looks = self._first_looks([part.log_slope for part in points])
+        search = FallingSearch(looks[0], looks[-1], ROWS)
+
+        def reading(levels: FloatArray, which: IndexArray) -> Looked:
+            rows, least, most = (part.reshape(-1, *levels.shape) for part in self._at(levels.ravel(), nodes))
+            rates = alpha[which], rest[which], small[which]
+            return Looked(
+                _excess(least[0], least[1], *rates),
+                _excess(most[0], most[1], *rates),
+                _excess(rows[ALPHA_HIGH], rows[REST_LOW], *rates),
+                rows,
+            )
+
+        everything = np.arange(len(alpha))
+        search.add(everything, looks, reading(looks, everything))
+        search.run(reading)
+        before = np.where(np.isnan(search.high_rows), self._start[:, None], search.high_rows)
+        after = np.where(np.isnan(search.low_rows), self._end[:, None], search.low_rows)
+        error, power = _enclosed(before, after, (search.left_rows, search.right_rows), alpha, rest)
+        levels = np.stack((after[LEVEL], before[LEVEL]))
+        return LogPoints(error, power, np.stack((search.left, search.right)), levels)
+
+    def _at(self, c: FloatArray, nodes: Sequence[Nodes]) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """At levels c: rows of the mixture's point; a rate (and complement) surely less, and one surely more."""
+        levels = [curve.at(c, near) for curve, near in zip(self._levelled, nodes, strict=True)]
+        rows = np.stack([level.rows for level in levels])
+        least = np.stack([level.least for level in levels])
+        most = np.stack([level.most for level in levels])
+        linear, logs = self._sums.linear, self._sums.of_logs
+        mixed = np.empty((ROWS, len(c)))
+        for row, side in ((ALPHA_LOW, -1), (ALPHA_HIGH, 1), (REST_LOW, -1), (REST_HIGH, 1)):
+            mixed[row] = linear(rows[:, row], side)
+        for row, side in ((ERROR_LOW, -1), (ERROR_HIGH, 1), (POWER_LOW, -1), (POWER_HIGH, 1)):
+            mixed[row] = logs(rows[:, row], side)
+        mixed[LOSS] = linear(np.stack([level.loss(c) for level in levels]), 1)
+        mixed[LEVEL] = c
+        surely_less = np.stack((linear(least[:, ALPHA_LOW], -1), linear(least[:, REST_HIGH], 1)))
+        surely_more = np.stack((linear(most[:, ALPHA_HIGH], 1), linear(most[:, REST_LOW], -1)))
+        return mixed, surely_less, surely_more
+
+    def _first_looks(self, slopes: Sequence[Bounds]) -> FloatArray:
+        """Levels c, rising: the slopes of the parts at alpha enclose that of the mixture."""
+        lower = np.sort(np.stack([slope.lower for slope in slopes]), axis=0)
+        upper = np.sort(np.stack([slope.upper for slope in slopes]), axis=0)
+        if not (np.isfinite(lower).all() and np.isfinite(upper).all()):
+            extremes = [curve.extreme_slopes for curve in self._levelled]
+            flattest, steepest = min(low for low, _ in extremes) - 1, max(high for _, high in extremes) + 1
+            lower, upper = np.clip(lower, flattest, steepest), np.clip(upper, flattest, steepest)
+        low, high = lower[0] - PADDING * (1 + np.abs(lower[0])), upper[-1] + PADDING * (1 + np.abs(upper[-1]))
+        chosen = np.unique(np.linspace(0, len(slopes) - 1, MOST_LEVELS).round().astype(np.intp))
+        lower, upper = lower[chosen], upper[chosen]
+        aside = 8 * UNIT_ROUNDOFF * (1 + np.abs(upper)) + (upper - lower)
+        return np.sort(np.concatenate((low + GRID[:, None] * (high - low), lower - aside, upper + aside)), axis=0)
+
+
+def _excess(alpha: FloatArray, rest: FloatArray, a: FloatArray, b: FloatArray, small: BoolArray) -> FloatArray:
+    """ln(alpha/a), or of the complements ln(b/rest) for large a; its sign is that of alpha - a, exactly."""
+    return np.where(small, np.log1p((alpha - a) / a), -np.log1p((rest - b) / b))
+
+
+def _enclosed(
+    before: FloatArray, after: FloatArray, others: Sequence[FloatArray], alpha: FloatArray, rest: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Ends of ln f(alpha) and ln power(alpha), (2, n) each, from rows at a rate of at most alpha, and at another that
+    may be beyond it by rounding alone.
+
+    If it is not, it proves as much as the chord to it, which only looks worse. `others`: rows, perhaps not-a-number,
+    whose lines count as well.
+    """
+    small = alpha <= 0.5
+    ahead = _chosen(small, alpha - before[ALPHA_HIGH], before[REST_LOW] - rest)
+    behind = _chosen(small, after[ALPHA_HIGH] - alpha, rest - after[REST_LOW])
+    ahead, behind = np.maximum(ahead, 0.0) * DOWN, np.maximum(behind, 0.0) * UP
+    # The chord is highest (for the error, lowest for the power) where alpha is nearest to the point before.
+    near, far = log(behind / (behind + ahead)), log(ahead / (behind + ahead))
+    error_high = log_sum(before[ERROR_HIGH] + near, np.minimum(after[ERROR_HIGH], before[ERROR_HIGH]) + far, 1)
+    power_low = log_sum(before[POWER_LOW] + near, np.maximum(after[POWER_LOW], before[POWER_LOW]) + far, -1)
+    error_high = np.minimum(np.fmin(error_high, before[ERROR_HIGH]), 0.0)
+    power_low = np.minimum(np.fmax(power_low, before[POWER_LOW]), 0.0)
+    supports = (before, after, *others)
+    error_low = np.maximum.reduce([_line(rows, alpha, rest, -1) for rows in supports])
+    power_high = np.minimum.reduce([_line(rows, alpha, rest, 1) for rows in supports])
+    return np.stack((error_low, error_high)), np.stack((power_low, np.minimum(power_high, 0.0)))
+
+
+def _line(rows: FloatArray, alpha: FloatArray, rest: FloatArray, side: int) -> FloatArray:
+    """At alpha, the line of slope -e^c below f (side -1), e^c above the power (side 1), through a point but for its
+    loss.
+    """
+    shift = _chosen(alpha <= 0.5, alpha - rows[ALPHA_LOW], rows[REST_HIGH] - rest) + rows[LOSS]
+    shift = shift + 4 * UNIT_ROUNDOFF * np.abs(shift)
+    return log_moved(rows[ERROR_LOW if side < 0 else POWER_HIGH], rows[LEVEL], side * shift, side)
+
+
+def _chosen(where: BoolArray, yes: FloatArray, no: FloatArray) -> FloatArray:
+    return np.where(where, yes, no)
+
+
+def _logs_of(value: Enclosure) -> tuple[float, float]:
+    lower, upper = (math.log(end) if end > 0 else -math.inf for end in (value.lower, value.upper))
+    return lower * (1 + FUNCTION_ERROR), upper * (1 - FUNCTION_ERROR)
+
+
+def _logs_of_rest(value: Enclosure) -> tuple[float, float]:
+    lower, upper = (math.log1p(-end) if end < 1 else -math.inf for end in (value.upper, value.lower))
+    return lower * (1 + FUNCTION_ERROR), upper * (1 - FUNCTION_ERROR)

@@ -1,0 +1,292 @@
+"""One Poisson-sampled step of a shifted noise law: H0 = P0, H1 = (1 - p) P0 + p P1 (add), and the same exchanged
+(remove).
+
+Written for any base curve of `trade_off/shifted/curve.py`, so Gaussian and Laplace alike. Source: Dong, Roth, Su
+2022, section 4 (f_p = p f + (1 - p) Id); Zhu, Dong, Wang 2022, Theorem 11; the remove direction is the inverse
+function.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import final
+
+import numpy as np
+from typing_extensions import override
+
+from service.privacy.enclosure import SMALLEST, Bounds, Enclosure, Evidence
+from service.privacy.errors import NumericalFailure
+from service.privacy.losses.sampled_ratio import base_log_ratio, sampled_log_ratio
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
+from service.privacy.trade_off.enclosed.logs import log_down, log_ends, log_up, moved, scaled
+from service.privacy.trade_off.shifted.curve import AbstractShifted
+
+SLACK = 8 * UNIT_ROUNDOFF
+MOST_NEWTON_STEPS = 100
+NOISE = 32 * UNIT_ROUNDOFF
+"""Thresholds are not sought more finely than this, relative to 1 + their size."""
+RADII = np.array([[1 / 16], [1 / 4], [1.0], [4.0]])
+MOST_WIDENINGS = 60
+
+
+class AbstractPoissonSampled(AbstractTradeOff):
+    """What both directions share: a base curve and a sample rate 0 < p < 1."""
+
+    evidence = Evidence.EXACT
+    method = "closed_form"
+
+    def __init__(self, base: AbstractShifted, sample_rate: float) -> None:
+        self.base = base
+        self.rate = sample_rate
+        self.rest = 1 - sample_rate  # correctly rounded
+
+    @property
+    @final
+    @override
+    def singular_power(self) -> Enclosure:
+        return Enclosure.point(0.0)
+
+    @property
+    @final
+    @override
+    def global_gdp_mu(self) -> Enclosure | None:
+        # Never harder to hide than the base (f_p >= f), and as bad as the base in the limit alpha -> 0 when L is
+        # unbounded there.
+        return self.base.global_gdp_mu
+
+
+@final
+class PoissonSampledAdd(AbstractPoissonSampled):
+    """f_p(alpha) = (1 - p)(1 - alpha) + p f(alpha); power (1 - p) alpha + p power_base(alpha).
+
+    Profile: delta(eps) = p delta_base(ln(1 + (e^eps - 1)/p)) above ln(1 - p), 1 - e^eps below. All sums have positive
+    terms.
+    """
+
+    @property
+    @override
+    def largest_log_ratio(self) -> Enclosure:
+        return sampled_enclosure(self.base.largest_log_ratio, self.rate)
+
+    @property
+    @override
+    def smallest_log_ratio(self) -> Enclosure:
+        return sampled_enclosure(self.base.smallest_log_ratio, self.rate)
+
+    @override
+    def reversed(self) -> AbstractTradeOff:
+        return PoissonSampledRemove(self.base, self.rate)
+
+    @override
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        base = self.base.points(alpha)
+        least, most = base.log_slope.lower, base.log_slope.upper
+        return CurvePoints(
+            mixed_reading(1 - alpha, self.rest, base.type_two_error, self.rate),
+            mixed_reading(alpha, self.rest, base.power, self.rate),
+            Bounds(sampled_log_ratio(least, self.rate).lower, sampled_log_ratio(most, self.rate).upper),
+        )
+
+    @override
+    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+        at = base_log_ratio(epsilon, self.rate)
+        base_low, base_high = log_ends(self.base.profile(np.concatenate((at.upper, at.lower))))
+        count = len(epsilon)
+        log_rate = math.log(self.rate)
+        error = FUNCTION_ERROR * (abs(log_rate) + 1)
+        bounds = scaled(base_low[:count], base_high[count:], log_rate, error)
+        below = np.expm1(np.minimum(epsilon, 0.0)) <= -self.rate
+        return low_profile(bounds, below, epsilon) if below.any() else bounds
+
+    @override
+    def _epsilon_formula(self, delta: float) -> Enclosure:
+        # delta = p delta_base, and both epsilons are 0 together. Rounding of the quotient goes outwards.
+        share = delta / self.rate
+        upper_share, lower_share = share * (1 - 2 * UNIT_ROUNDOFF), share * (1 + 2 * UNIT_ROUNDOFF)
+        if upper_share >= 1:
+            return Enclosure.point(0.0)
+        high = self.base.epsilon(upper_share).upper
+        low = self.base.epsilon(min(lower_share, 1.0)).lower
+        ends = sampled_log_ratio(np.array([low, high]), self.rate)
+        lower, upper = max(float(ends.lower[0]), 0.0), max(float(ends.upper[1]), 0.0)
+        return Enclosure(lower, 0.0 if high == 0 else upper, Evidence.EXACT)
+
+
+@final
+class PoissonSampledRemove(AbstractPoissonSampled):
+    """The inverse of f_p. Reject where y <= t: rate alpha = (1 - p) F(t) + p F(t - mu), power F(t), type II error
+    F(-t).
+
+    t is enclosed by two points at which the enclosures of the rate prove which side they are on. For alpha > 1/2 the
+    complement is solved, so that both readings keep their relative accuracy.
+    Profile: delta(eps) = p e^{eps + E} delta_base(-E), E = ln(1 + (e^-eps - 1)/p), for eps < -ln(1 - p), else 0.
+    """
+
+    @property
+    @override
+    def largest_log_ratio(self) -> Enclosure:
+        return negative(sampled_enclosure(self.base.smallest_log_ratio, self.rate))
+
+    @property
+    @override
+    def smallest_log_ratio(self) -> Enclosure:
+        return negative(sampled_enclosure(self.base.largest_log_ratio, self.rate))
+
+    @override
+    def reversed(self) -> AbstractTradeOff:
+        return PoissonSampledAdd(self.base, self.rate)
+
+    @override
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        low = alpha <= 0.5
+        target = np.where(low, alpha, 1 - alpha)
+        sign = np.where(low, -1.0, 1.0)
+        left, right = self._thresholds(target, sign)
+        logs, error = self.base.law.log_cdf(np.stack((left, right, -left, -right)))
+        upper, lower = np.minimum(logs + error, 0.0), logs - error
+        near, far = Bounds.from_logs(lower[0], upper[1]), Bounds.from_logs(lower[3], upper[2])
+        # L = ln dP1/dP0 of the base at the threshold y = t (alpha <= 1/2) or y = -t; the slope of the inverse is -ln(1
+        # - p + p e^L).
+        slope_left, slope_right = (self._base_slope(-sign * t) for t in (left, right))
+        steepest = sampled_log_ratio(np.maximum(slope_left.upper, slope_right.upper), self.rate).upper
+        flattest = sampled_log_ratio(np.minimum(slope_left.lower, slope_right.lower), self.rate).lower
+        return CurvePoints(_chosen(low, far, near), _chosen(low, near, far), Bounds(-steepest, -flattest))
+
+    def _base_slope(self, point: FloatArray) -> Bounds:
+        value, error = self.base.law.log_ratio(point, self.base.shift.upper)
+        return Bounds(value - error, value + error)
+
+    def _thresholds(self, target: FloatArray, sign: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Certified ends of t with (1 - p) F(t) + p F(t + sign mu) = target <= 1/2."""
+        x, x_error = self.base.law.quantile(target)
+        mu = self.base.shift.upper
+        slack = 2 * x_error + SLACK * (np.abs(x) + mu)
+        low, high = np.where(sign < 0, x, x - mu) - slack, np.where(sign < 0, x + mu, x) + slack
+        guess = self._newton(target, sign, x, low.copy(), high.copy())
+        left, right = np.full_like(x, -np.inf), np.full_like(x, np.inf)
+        radius = NOISE * (1 + np.abs(guess)) * RADII
+        for _ in range(MOST_WIDENINGS):
+            at_left, at_right = np.maximum(guess - radius, low), np.minimum(guess + radius, high)
+            proved_left = (self._rate_bounds(at_left, sign)[1] <= target) | (at_left == low)
+            proved_right = (self._rate_bounds(at_right, sign)[0] >= target) | (at_right == high)
+            left = np.maximum(left, np.where(proved_left, at_left, -np.inf).max(axis=0))
+            right = np.minimum(right, np.where(proved_right, at_right, np.inf).min(axis=0))
+            if (right - left).max() < np.inf:
+                return left, right
+            radius = radius * 16
+        raise NumericalFailure("the threshold of a sampled step was not bracketed")
+
+    def _rate_bounds(self, t: FloatArray, sign: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Ends of (1 - p) F(t) + p F(t + sign mu), over the shift's own enclosure."""
+        shift = self.base.shift
+        moved = t + sign * shift.upper
+        # Rounding of the sum and the width of the shift, on both sides.
+        wobble = 2 * UNIT_ROUNDOFF * (np.abs(moved) + shift.upper) + (shift.upper - shift.lower)
+        logs, error = self.base.law.log_cdf(np.stack((t, t, moved - wobble, moved + wobble)))
+        error[0::2] *= -1
+        values = np.exp(np.minimum(logs + error, 0.0))
+        lower = (self.rest * values[0] + self.rate * values[2]) * (1 - FUNCTION_ERROR - SLACK) - 4 * SMALLEST
+        upper = (self.rest * values[1] + self.rate * values[3]) * (1 + FUNCTION_ERROR + SLACK) + 4 * SMALLEST
+        return lower, upper
+
+    def _newton(
+        self, target: FloatArray, sign: FloatArray, x: FloatArray, low: FloatArray, high: FloatArray
+    ) -> FloatArray:
+        """An uncertified root: Newton on F^-1(rate(t)), which is nearly linear, kept inside a shrinking bracket."""
+        law, mu = self.base.law, self.base.shift.upper
+        t = np.where(sign < 0, low, high)
+        with np.errstate(all="ignore"):
+            for _ in range(MOST_NEWTON_STEPS):
+                parts = np.exp(law.log_cdf(np.stack((t, t + sign * mu)))[0])
+                rate = self.rest * parts[0] + self.rate * parts[1]
+                over = rate > target
+                low, high = np.where(over, low, t), np.where(over, t, high)
+                z = law.quantile(rate)[0]
+                steepness = self.rest * law.density(t) + self.rate * law.density(t + sign * mu)
+                step = (z - x) * law.density(z) / steepness
+                arrived = np.abs(step) <= NOISE * (1 + np.abs(t))
+                if arrived.all():
+                    break
+                following = t - step
+                inside = (following > low) & (following < high)
+                t = np.where(arrived, t, np.where(inside, following, 0.5 * (low + high)))
+        return t
+
+    @override
+    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+        at = base_log_ratio(-epsilon, self.rate)
+        log_rate = math.log(self.rate)
+        # Where E is minus infinity, eps >= -ln(1 - p): any finite stand-in will do, the result is 0.
+        low, high = np.maximum(at.lower, -1e300), np.maximum(at.upper, -1e300)
+        base_low, base_high = log_ends(self.base.profile(np.concatenate((-low, -high))))
+        count = len(epsilon)
+        log_low = np.where(at.lower > -np.inf, base_low[:count], -np.inf)
+        log_high = np.where(at.upper > -np.inf, base_high[count:], -np.inf)
+        # |E| adds its own rounding; where it is huge and negative the logarithm of the base is larger still.
+        error = FUNCTION_ERROR * (1 + abs(log_rate) + np.abs(epsilon))
+        return Bounds.from_logs(
+            moved(log_low, epsilon + log_rate + low, -error),
+            np.minimum(moved(log_high, epsilon + log_rate + high, error), 0.0),
+        )
+
+    @override
+    def _epsilon_formula(self, delta: float) -> Enclosure:
+        # With v = -E >= 0: delta = p delta_base(v) / (p + (1 - p) e^v), eps = -ln(1 + p (e^-v - 1)); delta <= p
+        # delta_base(v).
+        share = min(delta / self.rate * (1 - 2 * UNIT_ROUNDOFF), 1.0)
+        high = self.base.epsilon(share).upper if share > 0 else 0.0
+        if high == 0:
+            return Enclosure.point(0.0)
+        root = decreasing_root(self._profile_at_base_log_ratio, delta, 0.0, high)
+        ends = sampled_log_ratio(np.array([-root.lower, -root.upper]), self.rate)
+        return Enclosure(max(-float(ends.upper[0]), 0.0), max(-float(ends.lower[1]), 0.0), Evidence.EXACT)
+
+    def _profile_at_base_log_ratio(self, v: FloatArray) -> Bounds:
+        log_lower, log_upper = log_ends(self.base.profile(v))
+        factor = math.log(self.rate) - np.logaddexp(math.log(self.rate), math.log(self.rest) + v)
+        error = FUNCTION_ERROR * (4 + 2 * abs(math.log(self.rate)) + 2 * abs(math.log(self.rest)) + np.abs(v))
+        return scaled(log_lower, log_upper, factor, error)
+
+
+def mixed_reading(exact: FloatArray, rest: float, bounds: Bounds, rate: float) -> Bounds:
+    """rest * exact + rate * truth, every factor within u; in logarithms too where the sum may underflow (it does not:
+    exact > 0).
+    """
+    lower = (rest * exact + rate * bounds.lower) * (1 - SLACK) - SMALLEST
+    upper = (rest * exact + rate * bounds.upper) * (1 + SLACK) + 2 * SMALLEST
+    return Bounds(np.maximum(lower, 0.0), np.minimum(upper, 1.0))
+
+
+def low_profile(bounds: Bounds, below: np.ndarray, epsilon: FloatArray) -> Bounds:
+    """1 - e^eps where eps <= ln(1 - p): no likelihood ratio is smaller."""
+    value = -np.expm1(np.minimum(epsilon, 0.0))
+    # `below` is decided in doubles; beside the edge the truth is larger by less than this slack.
+    slack = 4 * FUNCTION_ERROR
+    lower = np.where(below, value * (1 - slack), bounds.lower)
+    upper = np.where(below, np.minimum(value * (1 + slack), 1.0), bounds.upper)
+    log_lower, log_upper = log_ends(bounds)
+    return Bounds(lower, upper, np.where(below, log_down(lower), log_lower), np.where(below, log_up(upper), log_upper))
+
+
+def _chosen(where: np.ndarray, yes: Bounds, no: Bounds) -> Bounds:
+    (yes_low, yes_high), (no_low, no_high) = log_ends(yes), log_ends(no)
+    return Bounds(
+        np.where(where, yes.lower, no.lower),
+        np.where(where, yes.upper, no.upper),
+        np.where(where, yes_low, no_low),
+        np.where(where, yes_high, no_high),
+    )
+
+
+def sampled_enclosure(ratio: Enclosure, rate: float) -> Enclosure:
+    """A log-likelihood ratio after sampling."""
+    ends = sampled_log_ratio(np.array([ratio.lower, ratio.upper]), rate)
+    return Enclosure(float(ends.lower[0]), float(ends.upper[1]), ratio.evidence)
+
+
+def negative(ratio: Enclosure) -> Enclosure:
+    """That of the hypotheses exchanged."""
+    return Enclosure(-ratio.upper, -ratio.lower, ratio.evidence)

@@ -1,0 +1,247 @@
+"""One sampled step of any curve: H0 = P0, H1 = (1 - p) P0 + p P1 (add), and the same exchanged (remove).
+
+`poisson_sampled.py` does the same for shifted laws, whose thresholds are found by less work. The remove direction is
+the inverse function. Source: Dong, Roth, Su 2022, section 4 (f_p = p f + (1 - p) Id); Zhu, Dong, Wang 2022, Theorem 11.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final, final
+
+import numpy as np
+from scipy import special
+from typing_extensions import override
+
+from service.privacy.enclosure import Bounds, Enclosure
+from service.privacy.losses.sampled_ratio import base_log_ratio, sampled_log_ratio
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.roots import bracketed_roots
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
+from service.privacy.trade_off.enclosed.logs import log_ends, moved, scaled
+from service.privacy.trade_off.sampling.poisson_sampled import low_profile, mixed_reading, negative, sampled_enclosure
+
+LEAST_SCORE, LARGEST_SCORE = -37.5, 8.2
+"""Phi of them are the smallest normal double, and the last one below 1."""
+RADII: Final = np.array([[2.0], [32.0], [512.0]]) * UNIT_ROUNDOFF
+WIDER: Final = 4096.0
+MOST_WIDENINGS: Final = 5
+SLACK: Final = 4 * FUNCTION_ERROR
+
+
+class AbstractSampled(AbstractTradeOff):
+    """What both directions share: a base curve and a sample rate 0 < p < 1."""
+
+    def __init__(self, base: AbstractTradeOff, sample_rate: float) -> None:
+        self.base, self.rate = base, sample_rate
+        self.rest = 1 - sample_rate  # correctly rounded
+        self.evidence, self.method = base.evidence, base.method
+
+    @property
+    @final
+    @override
+    def global_gdp_mu(self) -> Enclosure | None:
+        """Not known."""
+        return None
+
+
+@final
+class SampledAdd(AbstractSampled):
+    """f_p(alpha) = (1 - p)(1 - alpha) + p f(alpha); power (1 - p) alpha + p power_base(alpha).
+
+    Profile: delta(eps) = p delta_base(ln(1 + (e^eps - 1)/p)) above ln(1 - p), 1 - e^eps below. All sums have positive
+    terms: relative accuracy that of the base.
+    """
+
+    @property
+    @override
+    def largest_log_ratio(self) -> Enclosure:
+        return sampled_enclosure(self.base.largest_log_ratio, self.rate)
+
+    @property
+    @override
+    def smallest_log_ratio(self) -> Enclosure:
+        return sampled_enclosure(self.base.smallest_log_ratio, self.rate)
+
+    @property
+    @override
+    def singular_power(self) -> Enclosure:
+        base = self.base.singular_power
+        lower, upper = self.rate * base.lower, self.rate * base.upper
+        return Enclosure(lower * (1 - 2 * UNIT_ROUNDOFF), upper * (1 + 2 * UNIT_ROUNDOFF), base.evidence)
+
+    @override
+    def reversed(self) -> AbstractTradeOff:
+        return SampledRemove(self.base, self.rate)
+
+    @override
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        base = self.base.points(alpha)
+        least, most = base.log_slope.lower, base.log_slope.upper
+        return CurvePoints(
+            mixed_reading(1 - alpha, self.rest, base.type_two_error, self.rate),
+            mixed_reading(alpha, self.rest, base.power, self.rate),
+            Bounds(sampled_log_ratio(least, self.rate).lower, sampled_log_ratio(most, self.rate).upper),
+        )
+
+    @override
+    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+        at = base_log_ratio(epsilon, self.rate)
+        base_low, base_high = log_ends(self.base.profile(np.concatenate((at.upper, at.lower))))
+        count = len(epsilon)
+        log_rate = math.log(self.rate)
+        bounds = scaled(base_low[:count], base_high[count:], log_rate, FUNCTION_ERROR * (abs(log_rate) + 1))
+        below = np.expm1(np.minimum(epsilon, 0.0)) <= -self.rate
+        return low_profile(bounds, below, epsilon) if below.any() else bounds
+
+    @override
+    def _epsilon_formula(self, delta: float) -> Enclosure:
+        # delta = p delta_base, and both epsilons are 0 together. Rounding of the quotient goes outwards.
+        share = delta / self.rate
+        larger, smaller = share * (1 + 2 * UNIT_ROUNDOFF), share * (1 - 2 * UNIT_ROUNDOFF)
+        if smaller >= 1:
+            return Enclosure.point(0.0)
+        high, low = self.base.epsilon(smaller).upper, self.base.epsilon(min(larger, 1.0)).lower
+        ends = sampled_log_ratio(np.array([low, high]), self.rate)
+        lower, upper = max(float(ends.lower[0]), 0.0), max(float(ends.upper[1]), 0.0)
+        return Enclosure(lower, 0.0 if high == 0 else upper, self.evidence)
+
+
+@final
+class SampledRemove(AbstractSampled):
+    """The inverse of f_p. At the rate b of the base's inverse curve, whose power there is 1 - a, the rate is alpha =
+    (1 - p)(1 - a) + p b, the power 1 - a and the type II error a.
+
+    b (from alpha = 1/2 or so onwards a, and the complement of the equation) is enclosed by two rates at which
+    enclosures prove which side they are on. Profile: delta(eps) = p e^{eps + E} delta_inverse(-E), E = ln(1 + (e^-eps -
+    1)/p), for eps < -ln(1 - p), else 0.
+    """
+
+    def __init__(self, base: AbstractTradeOff, sample_rate: float) -> None:
+        super().__init__(base, sample_rate)
+        self.inverse = base.reversed()
+
+    @property
+    @override
+    def largest_log_ratio(self) -> Enclosure:
+        return negative(sampled_enclosure(self.base.smallest_log_ratio, self.rate))
+
+    @property
+    @override
+    def smallest_log_ratio(self) -> Enclosure:
+        return negative(sampled_enclosure(self.base.largest_log_ratio, self.rate))
+
+    @property
+    @override
+    def singular_power(self) -> Enclosure:
+        """H0 contains (1 - p) H1."""
+        return Enclosure.point(0.0)
+
+    @override
+    def reversed(self) -> AbstractTradeOff:
+        return SampledAdd(self.base, self.rate)
+
+    @override
+    @np.errstate(all="ignore")
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        half = self._weighed(np.array([0.5]), inverse=True)
+        low = alpha <= half.upper[0]
+        error, power, slope = np.empty((3, 2, len(alpha)))
+        for inverse, at in ((True, low), (False, ~low)):
+            if not at.any():
+                continue
+            near, far, ratio = self._solved(alpha[at] if inverse else 1 - alpha[at], inverse=inverse)
+            if inverse:
+                power[:, at], error[:, at] = near, far
+            else:
+                error[:, at], power[:, at] = near, far
+            # The slope of the inverse is -ln(1 - p + p e^L), L the base's log-likelihood ratio there.
+            base = -ratio[::-1] if inverse else ratio
+            slope[0, at] = -sampled_log_ratio(base[1], self.rate).upper
+            slope[1, at] = -sampled_log_ratio(base[0], self.rate).lower
+        return CurvePoints(Bounds.from_logs(*error), Bounds.from_logs(*power), Bounds(*slope))
+
+    def _solved(self, target: FloatArray, *, inverse: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Ends (2, n) of ln of the other part, of ln of its complement, and of the curve's log slope.
+
+        On the inverse curve (1 - p) power(b) + p b = target, and the power is sought; on the base curve
+        (1 - p) a + p power(a) = target, and a is.
+        """
+        low, high = self._bracketed(target, inverse=inverse)
+        curve = self.inverse if inverse else self.base
+        left, right = curve.points(low), curve.points(high)
+        slope = np.stack((right.log_slope.lower, left.log_slope.upper))
+        if inverse:
+            # At b = 0 the power may be any up to that of the base there.
+            none = low == 0
+            near = np.stack((np.where(none, -np.inf, log_ends(left.power)[0]), log_ends(right.power)[1]))
+            # What is left of the rate when p b is taken away says it too, also where b = 0.
+            slack = 8 * UNIT_ROUNDOFF * target
+            rest = np.stack(((target - self.rate * high) - slack, (target - self.rate * low) + slack)) / self.rest
+            rest = np.clip(rest, 0.0, 1.0)
+            rest = np.log(rest) + 2 * FUNCTION_ERROR * np.array([[-1.0], [1.0]]) * (1 + np.abs(np.log(rest)))
+            near = np.stack((np.fmax(near[0], rest[0]), np.minimum(np.fmin(near[1], rest[1]), 0.0)))
+            far = np.stack((log_ends(right.type_two_error)[0], np.where(none, 0.0, log_ends(left.type_two_error)[1])))
+            missed = np.log1p(-np.exp(near[::-1]) * (1 + SLACK * np.array([[1.0], [-1.0]])))
+            missed += SLACK * np.array([[-1.0], [1.0]]) * np.abs(missed)
+            return near, np.stack((np.fmax(far[0], missed[0]), np.fmin(far[1], missed[1]))), slope
+        places = np.stack((low, high))
+        error = FUNCTION_ERROR * np.array([[1.0], [-1.0]])
+        return np.log(places) * (1 + error), np.log1p(-places[::-1]) * (1 + error), slope
+
+    def _bracketed(self, target: FloatArray, *, inverse: bool) -> tuple[FloatArray, FloatArray]:
+        """Rates at which the equation is proved to be below, and not to be below, its target."""
+        count = len(target)
+        log_target = np.log(target)
+
+        def excess(scores: FloatArray) -> FloatArray:
+            lower, upper = log_ends(self._weighed(special.ndtr(scores), inverse=inverse))
+            return 0.5 * (lower + upper) - log_target
+
+        guess = bracketed_roots(excess, np.full(count, LEAST_SCORE), np.full(count, 0.1))
+        low, high, radii = np.zeros(count), np.ones(count), RADII
+        for _ in range(MOST_WIDENINGS):
+            # Relative steps of the rate; its score moves it by that over |score|.
+            middle = special.ndtr(guess)
+            places = np.concatenate((middle * (1 - radii * (1 + guess**2)), middle * (1 + radii * (1 + guess**2))))
+            places = np.clip(places, 0.0, 1.0)
+            read = self._weighed(places.ravel(), inverse=inverse)
+            is_left = read.upper.reshape(places.shape) <= target
+            is_right = read.lower.reshape(places.shape) >= target
+            low = np.maximum(low, np.where(is_left, places, 0.0).max(axis=0))
+            high = np.minimum(high, np.where(is_right, places, 1.0).min(axis=0))
+            if ((low > 0) & (high < 1)).all():
+                break
+            radii = radii * WIDER
+        return low, high
+
+    def _weighed(self, rates: FloatArray, *, inverse: bool) -> Bounds:
+        """The left side of the equation."""
+        if inverse:
+            return mixed_reading(rates, self.rate, self.inverse.power(rates), self.rest)
+        return mixed_reading(rates, self.rest, self.base.power(rates), self.rate)
+
+    @override
+    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+        at = base_log_ratio(-epsilon, self.rate)
+        log_rate = math.log(self.rate)
+        # Where E is minus infinity, eps >= -ln(1 - p): any finite stand-in will do, the result is 0.
+        low, high = np.maximum(at.lower, -1e300), np.maximum(at.upper, -1e300)
+        base_low, base_high = log_ends(self.inverse.profile(np.concatenate((-low, -high))))
+        count = len(epsilon)
+        log_low = np.where(at.lower > -np.inf, base_low[:count], -np.inf)
+        log_high = np.where(at.upper > -np.inf, base_high[count:], -np.inf)
+        # |E| adds its own rounding; where it is huge and negative the logarithm of the base is larger still.
+        error = FUNCTION_ERROR * (1 + abs(log_rate) + np.abs(epsilon))
+        return Bounds.from_logs(
+            moved(log_low, epsilon + log_rate + low, -error),
+            np.minimum(moved(log_high, epsilon + log_rate + high, error), 0.0),
+        )
+
+    @override
+    def _epsilon_formula(self, delta: float) -> Enclosure:
+        if float(self._profile_formula(np.zeros(1)).upper[0]) <= delta:
+            return Enclosure(0.0, 0.0, self.evidence)
+        return decreasing_root(self._profile_formula, delta, 0.0, self.largest_log_ratio.upper, self.evidence)

@@ -1,0 +1,316 @@
+"""Two independent steps: the closed form of one, read at thresholds that the loss of the other shifts.
+
+Sums that bound the profile (`loss_sums.py`) answer every question: coarse ones say where its threshold lies, ever finer
+ones where it lies more closely, and the finest prove both ends. The lower sum is the profile of a pair, but for its
+total mass, so that points follow from it as from any profile (`trade_off/combinators/profile_points.py`); every
+threshold of the upper sum bounds them too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, Final, final
+
+import numpy as np
+from typing_extensions import override
+
+from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.combinators.profile_points import closed_in, proved_error, proved_power
+from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root, decreasing_root_near
+from service.privacy.trade_off.enclosed.logs import with_logs
+from service.privacy.trade_off.sampling.loss_cells import first_borders
+from service.privacy.trade_off.sampling.loss_sums import SHORT, FirstStep, Sums
+
+STAGES: Final = (1e-2, 1e-4)
+"""Relative differences of the two sums at which the threshold is sought, ..."""
+FINEST: Final = 1e-7
+"""... and at which readings are made."""
+CLOSE: Final = 1e-9
+"""Share of the interval to which thresholds are sought."""
+LEAST_TARGET: Final = 1e-9
+NEWTON_STEPS: Final = 2
+MOST_READINGS: Final = 4
+ENOUGH: Final = 2 * FINEST
+"""Relative width of a power or an error that is not read again."""
+SMALLEST_INTERVAL: Final = 1e-12
+HALF: Final = 0.5
+"""Powers below it are read as such, whatever the slope; then it is at least about 1/2."""
+BELOW: Final = -0.75
+"""Levels are sought from a little below the least onwards."""
+LEAST_SHARE: Final = 1e-12
+"""What is left of a complement is not resolved beyond this: doubles have no more digits."""
+FARTHEST: Final = 700.0
+"""Nats."""
+AROUND: Final = (3e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+"""Distances, over 1 + |c|, at which a level is enclosed: where it is least a sum changes by their squares."""
+NOISE: Final = 1e-11
+"""About what rounding leaves of sums near 1."""
+GOOD: Final = 1e-8
+"""Relative width of the power of either pair at which no more thresholds are read."""
+
+
+@final
+class TwoSteps(AbstractTradeOff):
+    """The curve of a shifted law, sampled or not, beside any curve with a profile in closed form.
+
+    Domain: both hypotheses absolutely continuous. Relative width about 1e-7 (profile, power, type II error) and 1e-6
+    (epsilon), wherever numbers are above 1e-250 (tested); type II errors far below 1 at rates far below 1 lose digits,
+    since either form of a point is then a difference of numbers near 1. Source: Zhu, Dong, Wang 2022, Theorem
+    10 (composition of dominating pairs).
+    """
+
+    evidence = Evidence.CERTIFIED
+    method = "closed_form"
+
+    def __init__(self, first: FirstStep, alone: AbstractTradeOff, rest: AbstractTradeOff) -> None:
+        """`alone`: the curve of the first step."""
+        self.first, self.alone, self.rest = first, alone, rest
+
+    @cached_property
+    def _coarse(self) -> Sums:
+        return Sums(self.first, self.rest, first_borders(self.first.ends[0]))
+
+    @property
+    @override
+    def largest_log_ratio(self) -> Enclosure:
+        return _added(self.alone.largest_log_ratio, self.rest.largest_log_ratio)
+
+    @property
+    @override
+    def smallest_log_ratio(self) -> Enclosure:
+        return _added(self.alone.smallest_log_ratio, self.rest.smallest_log_ratio)
+
+    @property
+    @override
+    def singular_power(self) -> Enclosure:
+        return Enclosure.point(0.0)
+
+    @property
+    @override
+    def global_gdp_mu(self) -> Enclosure | None:
+        """Not known."""
+        return None
+
+    @override
+    def reversed(self) -> TwoSteps:
+        return self._reversed
+
+    @cached_property
+    def _reversed(self) -> TwoSteps:
+        first = FirstStep(self.first.ends, not self.first.exchanged)
+        return TwoSteps(first, self.alone.reversed(), self.rest.reversed())
+
+    @override
+    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+        finest = [self._coarse.refined(each, FINEST).log_ends_at(each) for each in epsilon.tolist()]
+        ends = np.minimum(np.array(finest), 0.0)
+        return Bounds.from_logs(ends[:, 0], ends[:, 1])
+
+    @override
+    def _epsilon_formula(self, delta: float) -> Enclosure:
+        target, most = math.log(delta), max(self.largest_log_ratio.upper, 0.0)
+        if self.profile_at(0.0).upper <= delta:
+            return Enclosure(0.0, 0.0, self.evidence)
+        if math.isinf(most):
+            most = 1.0
+            while self._coarse.upper(most) > target:
+                most *= 2
+                if most > 1e15:
+                    return Enclosure(0.0, math.inf, self.evidence)
+        sums, guess = self._coarse, _root(self._coarse, target, most)
+        for stage in STAGES:
+            sums = sums.refined(guess, stage)
+            guess = _root(sums, target, most)
+        near = SHORT * (1 + guess)
+        slope = (sums.middle(guess) - sums.middle(guess + near)) / near
+        # Where delta hardly falls, epsilon has fewer digits than it.
+        sums = sums.refined(guess, min(max(FINEST * guess * slope, LEAST_TARGET), FINEST))
+        left, right = guess, guess
+        for _ in range(NEWTON_STEPS):
+            left, right = sums.near_root(0.5 * (left + right), target, most)
+        radius = 0.5 * (right - left) + 1e-13 * (1 + right)
+
+        def log_end(epsilon: float, side: int) -> float:
+            return sums.lower(epsilon) if side < 0 else sums.upper(epsilon)
+
+        found = decreasing_root_near(log_end, delta, 0.5 * (left + right), radius, most)
+        if found is None:  # the profile has a cliff nearby: an atom of the loss
+            found = decreasing_root(sums.profile, delta, 0.0, most)
+        return Enclosure(found.lower, found.upper, self.evidence)
+
+    @override
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        found = np.array([self._point(rate) for rate in alpha.tolist()])
+        error, power = with_logs(found[:, 0], found[:, 1]), with_logs(found[:, 2], found[:, 3])
+        return CurvePoints(error, power, Bounds(found[:, 4], found[:, 5]))
+
+    def _point(self, rate: float) -> tuple[float, float, float, float, float, float]:
+        """Both ends of the type II error, of the power and of the log slope at a rate.
+
+        With k = e^c the curve's slope there, the power is the least delta(c) + k alpha, and the error the largest
+        (1 - alpha - delta'(-c)) k: relative to the error, rounding weighs k times as much in the second.
+        """
+        known = self._power(rate)
+        if known is not None:
+            low, high, *levels = known
+            return max(1 - high - UNIT_ROUNDOFF, 0.0), 1 - low + UNIT_ROUNDOFF, low, high, levels[0], levels[1]
+        low, high = self.reversed().rate_of(rate)
+        power = max(1 - high - UNIT_ROUNDOFF, 0.0), min(1 - low + UNIT_ROUNDOFF, 1.0)
+        return low, high, *power, -math.inf, math.inf
+
+    def _levels(self, most: float) -> tuple[float, float]:
+        """Levels of ln of likelihood ratios, those of the curve from about ln(1/2) to the most."""
+        top = min(self.largest_log_ratio.upper, most)
+        return min(BELOW, top), top
+
+    def _power(self, rate: float) -> tuple[float, float, float, float] | None:
+        """Both ends of the power at a rate and of the level there; None where it is large and the slope below 1."""
+        bottom, top = self._levels(-math.log(rate))  # at the best level k alpha <= 1
+
+        def phi(sums: Sums, c: float) -> float:
+            return math.exp(sums.middle(c)) + rate * math.exp(c)
+
+        def share(sums: Sums, c: float) -> float:
+            read = phi(sums, c)
+            return max(min(read, 1 - read), LEAST_SHARE) / math.exp(max(sums.middle(c), -FARTHEST))
+
+        sums, near = self._sought(phi, share, bottom, top)
+        if near < 0 and phi(sums, near) > HALF:
+            return None
+        good = max(GOOD * min(1 / phi(sums, near) - 1, 1.0), NOISE)
+
+        def read(fine: Sums, near: float) -> tuple[float, float, float]:
+            best = near, math.inf
+
+            def proved(c: FloatArray) -> tuple[float, float, float, float]:
+                nonlocal best
+                ends = fine.lower_ends(c)
+                values = np.exp(ends[1]) + rate * np.exp(c)
+                best = min(best, (float(c[values.argmin()]), float(values.min())), key=lambda one: one[1])
+                return proved_power(rate, c, *ends)
+
+            low = closed_in(lambda c: abs(c - near), proved, bottom, top, (rate, 1.0), good)[0]
+            near, rounding = best[0], 1 + 4 * FUNCTION_ERROR
+            high = (math.exp(fine.upper(near)) * rounding + rate * math.exp(near) * rounding) * rounding
+            return low, high, near
+
+        low, high = _read_finely(read, share, sums, near)
+        return low, high, *self._level(near, rate)
+
+    def _level(self, near: float, rate: float) -> tuple[float, float]:
+        """Both ends of the level c at which delta(c) + rate e^c, which is convex in e^c, is least, from around it."""
+        rounding = 4 * FUNCTION_ERROR
+
+        def ends_at(c: float) -> tuple[float, float]:
+            low, high = (
+                math.exp(min(end, 0.0)) + rate * math.exp(c) for end in self._coarse.refined(c, FINEST).log_ends_at(c)
+            )
+            return low * (1 - rounding), high * (1 + rounding)
+
+        _, most = ends_at(near)
+        found: list[float] = []
+        for side in (-1, 1):
+            tried = (near + side * distance * (1 + abs(near)) for distance in AROUND)
+            found.append(next((c for c in tried if c < FARTHEST and ends_at(c)[0] > most), side * math.inf))
+        return found[0], found[1]
+
+    def rate_of(self, missed: float) -> tuple[float, float]:
+        """Both ends of the rate at which this curve has a power 1 - missed: the type II error of its reverse."""
+        power = 1 - missed
+        bottom, top = self._levels(FARTHEST)
+
+        def left(sums: Sums, c: float) -> float:
+            return power - math.exp(sums.middle(c))
+
+        def loss(sums: Sums, c: float) -> float:
+            rest = left(sums, c)
+            return c - math.log(rest) if rest > 0 else FARTHEST + 1 - c + bottom - rest
+
+        def share(sums: Sums, c: float) -> float:
+            return max(left(sums, c), LEAST_SHARE) / math.exp(max(sums.middle(c), -FARTHEST))
+
+        def read(fine: Sums, near: float) -> tuple[float, float, float]:
+            best = near, -math.inf
+
+            def proved(c: FloatArray) -> tuple[float, float, float, float]:
+                nonlocal best
+                ends = fine.lower_ends(c)
+                values = (power - np.exp(ends[1])) * np.exp(-c)
+                best = max(best, (float(c[values.argmax()]), float(values.max())), key=lambda one: one[1])
+                return proved_error(power, c, *ends)
+
+            high = closed_in(lambda c: abs(c - near), proved, bottom, top, (0.0, power), good)[1]
+            near, rounding = best[0], 1 - 4 * FUNCTION_ERROR
+            low = (power * rounding - math.exp(fine.upper(near)) / rounding) / math.exp(near)
+            return max(low * (1 - math.copysign(1 - rounding, low)), 0.0), high, near
+
+        sums, near = self._sought(loss, share, bottom, top)
+        good = GOOD + NOISE / max(left(sums, near), LEAST_SHARE)
+        if near > FARTHEST - 1:  # the rate is next to the smallest doubles, or below
+            return 0.0, power
+        return _read_finely(read, share, sums, near)
+
+    def _sought(
+        self, steer: Callable[[Sums, float], float], share: Callable[[Sums, float], float], bottom: float, top: float
+    ) -> tuple[Sums, float]:
+        """Where `steer` is least, on sums that are ever finer there. `share`: what is sought over delta."""
+        sums = self._coarse
+        near = _lowest(lambda c: steer(self._coarse, c), bottom, top)
+        for stage in STAGES:
+            finer = sums.refined(near, stage * share(sums, near))
+            near = _lowest(lambda c, sums=finer: steer(sums, c), bottom, top)
+            sums = finer
+        return sums, near
+
+
+def _read_finely(
+    read: Callable[[Sums, float], tuple[float, float, float]],
+    share: Callable[[Sums, float], float],
+    sums: Sums,
+    near: float,
+) -> tuple[float, float]:
+    """Both ends that `read` finds with fine cells near a threshold, and near that which its end in turn comes from."""
+    low, high = 0.0, 1.0
+    for _ in range(MOST_READINGS):
+        sums = sums.refined(near, FINEST * share(sums, near))
+        found_low, found_high, near = read(sums, near)
+        before, low, high = high - low, max(low, found_low), min(high, found_high)
+        if high - low <= ENOUGH * min(high, 1 - low) or high - low > 0.5 * before:
+            break
+    return low, high
+
+
+def _lowest(function: Callable[[float], float], bottom: float, top: float) -> float:
+    if top - bottom < SMALLEST_INTERVAL:
+        return top
+    from scipy.optimize import minimize_scalar
+
+    found: Any = minimize_scalar(
+        function, bounds=(bottom, top), method="bounded", options={"xatol": CLOSE * (top - bottom)}
+    )
+    return float(found.x)
+
+
+def _root(sums: Sums, log_delta: float, most: float) -> float:
+    """About the epsilon of a delta."""
+    if sums.middle(0.0) <= log_delta:
+        return 0.0
+    from scipy.optimize import brentq
+
+    def excess(epsilon: float) -> float:
+        return max(sums.middle(epsilon), -1e4) - log_delta
+
+    return brentq(excess, 0.0, most, xtol=CLOSE * most) if excess(most) < 0 else most
+
+
+def _added(first: Enclosure, second: Enclosure) -> Enclosure:
+    ends: list[float] = []
+    for one, other, side in ((first.lower, second.lower, -1), (first.upper, second.upper, 1)):
+        slack = 2 * UNIT_ROUNDOFF * (abs(one) + abs(other)) if math.isfinite(one + other) else 0.0
+        ends.append(one + other + side * slack)
+    return Enclosure(ends[0], ends[1], Evidence.CERTIFIED)

@@ -1,0 +1,84 @@
+"""Curves of two copies of one noise law, a shift apart: H0 has y ~ F, H1 has y - mu ~ F."""
+
+from __future__ import annotations
+
+from typing import final
+
+import numpy as np
+from typing_extensions import override
+
+from service.privacy.enclosure import SMALLEST, Bounds, Enclosure, Evidence, single
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.shifted.location_law import LocationLaw
+
+# Rows of one array: lower and upper end of the power, then upper and lower end of the type II error.
+OUTWARD = np.array([[-1.0], [1.0], [1.0], [-1.0]])
+EXP_OUTWARD = 1 + OUTWARD * 2.0**-50
+STEP_OUTWARD = OUTWARD * SMALLEST
+SLOPE_OUTWARD = OUTWARD[:2]
+
+
+class AbstractShifted(AbstractTradeOff):
+    """f(alpha) = F(F^-1(1 - alpha) - mu), for a law F and a shift mu > 0 that is known up to rounding.
+
+    Both readings come from ln F on their own side: power = F(x + mu), type II error = F(-x - mu), x = F^-1(alpha),
+    evaluated at both ends of the argument. Relative error: a few u times (1 + |ln value|) (Laplace) or (1 + x^2 + (x +
+    mu)^2) (normal). The curve is its own inverse.
+    """
+
+    evidence = Evidence.EXACT
+    method = "closed_form"
+
+    def __init__(self, law: LocationLaw, shift: Enclosure) -> None:
+        self.law = law
+        self.shift = shift
+        self.shift_ends = np.array([[shift.lower], [shift.upper]])
+
+    @property
+    @final
+    @override
+    def singular_power(self) -> Enclosure:
+        return Enclosure.point(0.0)
+
+    @final
+    @override
+    def reversed(self) -> AbstractTradeOff:
+        return self
+
+    @final
+    @override
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        x, x_error = self.law.quantile(alpha)
+        t = x + self.shift_ends
+        error = x_error + (2 * UNIT_ROUNDOFF) * np.abs(t)
+        arguments = np.concatenate((t, -t))
+        arguments[0] -= error[0]
+        arguments[1] += error[1]
+        arguments[2] += error[0]
+        arguments[3] -= error[1]
+        logs, log_error = self.law.log_cdf(arguments)
+        logs = np.minimum(logs + OUTWARD * log_error, 0.0)
+        values = np.minimum(np.maximum(np.exp(logs) * EXP_OUTWARD + STEP_OUTWARD, 0.0), 1.0)
+        slopes, slope_error = self.law.log_ratio(SLOPE_OUTWARD * x_error - x, self.shift.upper)
+        slopes += SLOPE_OUTWARD * slope_error
+        return CurvePoints(
+            Bounds(values[3], values[2], logs[3], logs[2]),
+            Bounds(values[0], values[1], logs[0], logs[1]),
+            Bounds(slopes[0], slopes[1]),
+        )
+
+    @final
+    @override
+    def _power_at_formula(self, rate: float) -> Enclosure:
+        x, x_error = self.law.quantile(single(rate))
+        low = self._log_tail_end(x, x_error, self.shift.lower, -1)
+        high = self._log_tail_end(x, x_error, self.shift.upper, 1)
+        return Enclosure.from_logs(low, high, self.evidence)
+
+    def _log_tail_end(self, x: FloatArray, x_error: FloatArray, shift: float, side: int) -> float:
+        """The lower (side -1) or upper (1) end of ln F(x + shift)."""
+        t = x + shift
+        value, error = self.law.log_cdf(t + side * (x_error + (2 * UNIT_ROUNDOFF) * abs(t)))
+        return min(float(value + side * error), 0.0)

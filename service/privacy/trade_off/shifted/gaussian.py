@@ -1,0 +1,243 @@
+"""The curve of N(0, 1) against N(mu, 1)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import final
+
+import numpy as np
+from scipy import special
+from typing_extensions import override
+
+from service.privacy.enclosure import Bounds, Enclosure, single
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
+from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root, decreasing_root_near
+from service.privacy.trade_off.enclosed.logs import log_down, log_ends, log_up
+from service.privacy.trade_off.enclosed.ulps import ERF_ERROR, SCALED_ERFC_ERROR, above
+from service.privacy.trade_off.shifted.curve import AbstractShifted
+from service.privacy.trade_off.shifted.location_law import NORMAL
+
+SQRT_HALF = math.sqrt(0.5)
+SQRT_HALF_PI = math.sqrt(math.pi / 2)
+LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
+
+SMALL_SHIFT = 1 / 128
+"""Below it R(a) - R(a + mu) is integrated; above it the difference loses at most (1 + a)/mu."""
+LEFTMOST = single(-5.0)
+"""Left of it delta is close to 1, and the rest is what is computed."""
+FAR = 1e4
+"""Beyond it R(a) - R(b) is mu / (a b) within 3 / a^2, less than what rounding of a costs in exp(-a^2 / 2)."""
+GAUSS_LEGENDRE = (-math.sqrt(0.6), 0.0, math.sqrt(0.6))
+SILENTLY = np.errstate(all="ignore")
+MOST_NEWTON_STEPS = 50
+NOISES = 1.5
+"""How many times its own error a reading is thought to have moved a root."""
+MILLS_ERROR = SCALED_ERFC_ERROR + 8 * UNIT_ROUNDOFF
+OUTWARD = np.array([[-1.0], [1.0]])
+
+Difference = Callable[[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
+
+
+def gaussian_curve(shift: Enclosure) -> AbstractTradeOff:
+    """g_mu; for mu = 0 the curve of two equal laws, exactly."""
+    return ApproximateDpTradeOff(0.0, 0.0) if shift.upper == 0 else GaussianTradeOff(shift)
+
+
+@final
+class GaussianTradeOff(AbstractShifted):
+    """f(alpha) = Phi(Phi^-1(1 - alpha) - mu), mu > 0.
+
+    Profile: delta(eps) = phi(a) [R(a) - R(b)] with a = eps/mu - mu/2, b = a + mu and the Mills ratio R(x) =
+    Phi(-x)/phi(x) = sqrt(pi/2) erfcx(x/sqrt 2), for eps >= 0; delta(-eps) = 1 - e^-eps + e^-eps delta(eps). Relative
+    error: about a^2 u plus 30 u max(1, a)/min(mu, 1/128) (loss of the difference). Natural logarithms throughout, so no
+    underflow.
+    """
+
+    def __init__(self, shift: Enclosure) -> None:
+        super().__init__(NORMAL, shift)
+
+    @property
+    @override
+    def largest_log_ratio(self) -> Enclosure:
+        return Enclosure.point(math.inf)
+
+    @property
+    @override
+    def smallest_log_ratio(self) -> Enclosure:
+        return Enclosure.point(-math.inf)
+
+    @property
+    @override
+    def global_gdp_mu(self) -> Enclosure:
+        return self.shift
+
+    @override
+    @SILENTLY
+    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+        value, error = self._log_profile(np.abs(epsilon), self.shift_ends)
+        logs = np.minimum(value + OUTWARD * error, 0.0)
+        bounds = Bounds.from_logs(logs[0], logs[1])
+        return reflected(bounds, epsilon) if epsilon.min() < 0 else bounds
+
+    @override
+    @SILENTLY
+    def _profile_at_formula(self, epsilon: float) -> Enclosure:
+        if not 0 <= epsilon <= FAR * self.shift.lower:
+            return self._profile_formula(np.array([epsilon])).at(0, self.evidence)
+        low, high = self._log_profile_end(epsilon, -1), self._log_profile_end(epsilon, 1)
+        return Enclosure.from_logs(low, high, self.evidence)
+
+    def _log_profile_end(self, epsilon: float, side: int) -> float:
+        """The lower (side -1) or upper (1) end of ln delta(eps), 0 <= eps <= FAR mu."""
+        mu = self.shift.lower if side < 0 else self.shift.upper
+        value, error = self._log_profile(single(epsilon), single(mu))
+        return min(float(value + side * error), 0.0)
+
+    def _log_profile(self, epsilon: FloatArray, mu: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return _log_profile(epsilon, mu, _difference_small if self.shift.upper <= SMALL_SHIFT else _difference)
+
+    @override
+    @SILENTLY
+    def _epsilon_formula(self, delta: float) -> Enclosure:
+        # delta(0) = erf(mu / sqrt 8).
+        if float(special.erf(self.shift.upper / math.sqrt(8))) * (1 + 2 * ERF_ERROR) <= delta:
+            return Enclosure.point(0.0)
+        # delta(eps) <= Phi(-a) <= delta once a >= -Phi^-1(delta).
+        mu = self.shift.upper
+        high = mu * max(-float(special.ndtri(delta)), 0.0) + 0.5 * mu * mu
+        high = above(high, 64) if high > 0 else 1.0
+        guess, radius = self._newton(math.log(delta), self._first_guess(delta, high))
+        near = None
+        if math.isfinite(radius) and math.isfinite(guess):
+            near = decreasing_root_near(self._log_profile_end, delta, guess, radius, high)
+        return near if near is not None else decreasing_root(self._profile_formula, delta, 0.0, high)
+
+    def _first_guess(self, delta: float, high: float) -> float:
+        """An eps with about this delta = Phi(-a) (1 - R(b)/R(a)): the second factor varies little with a."""
+        mu = self.shift.upper
+        a = high / mu - 0.5 * mu
+        for _ in range(2):
+            factor = 1 - special.erfcx(SQRT_HALF * (a + mu)) / special.erfcx(SQRT_HALF * a)
+            if not delta < factor:
+                return high
+            a = -float(special.ndtri(delta / factor))
+        return min(max(mu * (a + 0.5 * mu), 0.0), high)
+
+    def _newton(self, target: float, start: float) -> tuple[float, float]:
+        """An uncertified eps with ln delta(eps) = target, and how far noise may have moved it.
+
+        ln delta is concave and falls: after the first step every step stays on the right.
+        """
+        mu = single(self.shift.upper)
+        slack = 8 * UNIT_ROUNDOFF * (1 - target)
+        eps = start
+        radius = math.inf
+        for _ in range(MOST_NEWTON_STEPS):
+            value, error = self._log_profile(single(eps), mu)
+            # delta' = -e^eps Phi(-b)
+            slope = math.exp(min(eps + float(special.log_ndtr(-(eps / mu + 0.5 * mu)) - value), 700.0))
+            if slope == 0.0:  # underflows for very large mu: no guess
+                return eps, math.inf
+            radius = (NOISES * float(error) + slack) / slope
+            step = (float(value) - target) / slope
+            eps = max(eps + step, 0.0)
+            # Convergence is quadratic: what is left after this step is about its square.
+            if step * step <= radius * max(radius, self.shift.lower) or not math.isfinite(eps):
+                break
+        return eps, radius
+
+
+def reflected(bounds: Bounds, epsilon: FloatArray) -> Bounds:
+    """Profile of a self-inverse curve where eps < 0, from the profile at |eps|: 1 - e^eps + e^eps delta(-eps), no
+    cancellation.
+    """
+    negative = epsilon < 0
+    e = np.where(negative, epsilon, 0.0)
+    rest, factor = -np.expm1(e), np.exp(e)
+    slack = 4 * FUNCTION_ERROR
+    lower = np.where(negative, (rest + factor * bounds.lower) * (1 - slack), bounds.lower)
+    upper = np.where(negative, np.minimum((rest + factor * bounds.upper) * (1 + slack), 1.0), bounds.upper)
+    log_lower, log_upper = log_ends(bounds)
+    return Bounds(
+        lower, upper, np.where(negative, log_down(lower), log_lower), np.where(negative, log_up(upper), log_upper)
+    )
+
+
+def _log_profile(epsilon: FloatArray, mu: FloatArray, difference: Difference) -> tuple[FloatArray, FloatArray]:
+    """ln delta(eps) and its absolute error, eps >= 0, mu > 0 exact; arrays that fit together, or single numbers."""
+    # Overflow and 0/0 occur only where a patch below replaces the result; callers silence them, once for all readings.
+    ratio = epsilon / mu
+    a, b = ratio - 0.5 * mu, ratio + 0.5 * mu
+    a_error = (2 * UNIT_ROUNDOFF) * b
+    mills, relative = difference(a, b, ratio, mu, a_error)
+    log_mills = np.log(mills)
+    value = log_mills - (0.5 * a * a + LOG_SQRT_2PI)
+    error = (
+        relative
+        + np.abs(a) * a_error
+        + UNIT_ROUNDOFF * (a * a + 4 + np.abs(value))
+        + FUNCTION_ERROR * np.abs(log_mills)
+    )
+    near_one, far = a < LEFTMOST, a > FAR
+    if (near_one | far).any():
+        value, error = _patch(near_one, _near_one(a, b, a_error), (value, error))
+        if far.any():
+            value, error = _patch(far, _far(a, b, mu, a_error), (value, error))
+    return value, error
+
+
+def _difference(
+    a: FloatArray, b: FloatArray, _ratio: FloatArray, _mu: FloatArray, a_error: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """R(a) - R(b) and its relative error, for a >= -5."""
+    left = np.maximum(a, LEFTMOST)
+    mills_a, mills_b = SQRT_HALF_PI * special.erfcx(SQRT_HALF * left), SQRT_HALF_PI * special.erfcx(SQRT_HALF * b)
+    difference = mills_a - mills_b
+    # |R'(x)| = 1 - x R(x) <= 1/(1 + x^2) for x >= 0. Both parts of a are exact.
+    positive = 0.5 * (left + abs(left))
+    negative = left - positive
+    steepness = 1 / (1 + positive * positive) - negative * mills_a + 1 / (1 + b * b)
+    absolute = mills_a * (MILLS_ERROR + (4 * UNIT_ROUNDOFF) * negative * negative) + mills_b * MILLS_ERROR
+    return difference, 1.01 * (absolute + steepness * a_error) / difference
+
+
+def _difference_small(
+    _a: FloatArray, _b: FloatArray, ratio: FloatArray, mu: FloatArray, a_error: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """R(a) - R(a + mu) = integral of 1 - x R(x), by three Gauss-Legendre nodes, for mu <= 1/128.
+
+    Quadrature error: mu^6/2016000 times at most 48 (ratio of the sixth derivative, at 0), below 1e-17 relative.
+    """
+    nodes = [np.minimum(ratio, FAR) + node * (0.5 * mu) for node in GAUSS_LEGENDRE]
+    first, middle, last = (1 - x * (SQRT_HALF_PI * special.erfcx(SQRT_HALF * x)) for x in nodes)
+    difference = mu * (5 / 18 * (first + last) + 8 / 18 * middle)
+    # |ln(1 - x R)'| <= 3 everywhere on x >= -1/256; the absolute error of 1 - x R is relative to x R <= 1.
+    return difference, 2 * MILLS_ERROR / last + 4 * a_error + 16 * UNIT_ROUNDOFF
+
+
+def _near_one(a: FloatArray, b: FloatArray, a_error: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """ln delta for a < -5, where delta = 1 - phi(a) [R(-a) + R(b)] is close to 1."""
+    density = np.exp(-0.5 * a * a - LOG_SQRT_2PI)
+    rest = density * SQRT_HALF_PI * (special.erfcx(-SQRT_HALF * a) + special.erfcx(SQRT_HALF * b))
+    value = np.log1p(-rest)
+    return value, 2 * rest * (MILLS_ERROR + 4 * np.abs(a) * a_error + 2 * UNIT_ROUNDOFF * a * a) + 5e-324
+
+
+def _far(a: FloatArray, b: FloatArray, mu: FloatArray, a_error: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """ln delta for a > FAR: R(a) - R(b) = mu / (a b) (1 - s / a^2), 0 <= s <= 3. Unbounded below when a^2 overflows."""
+    exponent = 0.5 * np.minimum(a, 1e154) ** 2
+    value = np.log(mu) - np.log(np.minimum(a, 1e154)) - np.log(np.minimum(b, 1e154)) - LOG_SQRT_2PI - exponent
+    error = 3 / a**2 + np.minimum(a, 1e154) * a_error + 20 * UNIT_ROUNDOFF * np.abs(value)
+    # There ln delta <= -a^2/2 <= -5e305 is all that is known.
+    beyond = a > 1e153
+    return np.where(beyond, -1e306, value), np.where(beyond, np.array([[np.inf], [5e305]]), error)
+
+
+def _patch(
+    where: np.ndarray, new: tuple[FloatArray, FloatArray], old: tuple[FloatArray, FloatArray]
+) -> tuple[FloatArray, FloatArray]:
+    return np.where(where, new[0], old[0]), np.where(where, new[1], old[1])

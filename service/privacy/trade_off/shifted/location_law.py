@@ -1,0 +1,103 @@
+"""Noise laws: symmetric about 0, with densities that a shift moves. They carry the closed-form curves."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import final
+
+import numpy as np
+from scipy import special
+from typing_extensions import override
+
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.trade_off.enclosed.ulps import LOG_NORMAL_CDF_ERROR, NORMAL_QUANTILE_ERROR
+
+LOG_2 = math.log(2)
+ValueAndError = tuple[FloatArray, FloatArray]
+"""Computed values and bounds of their absolute errors."""
+
+
+class LocationLaw(ABC):
+    """A symmetric law with a log-concave density. Arrays of any shape, and single numbers (`single`)."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def quantile(self, probability: FloatArray) -> ValueAndError:
+        """F^-1 for probabilities strictly between 0 and 1."""
+
+    @abstractmethod
+    def log_cdf(self, point: FloatArray) -> ValueAndError:
+        """ln F at finite points; the error bound is positive, so that 0 < F < 1 survives rounding."""
+
+    @abstractmethod
+    def density(self, point: FloatArray) -> FloatArray:
+        """The density, without an error bound (it only steers root finding)."""
+
+    @abstractmethod
+    def log_ratio(self, point: FloatArray, shift: float) -> ValueAndError:
+        """ln of density(point - shift) / density(point), the argument taken as exact, `shift` within 4 u."""
+
+
+@final
+class NormalLaw(LocationLaw):
+    """The standard normal law."""
+
+    __slots__ = ()
+
+    @override
+    def quantile(self, probability: FloatArray) -> ValueAndError:
+        value = special.ndtri(probability)
+        return value, NORMAL_QUANTILE_ERROR * np.abs(value)
+
+    @override
+    def log_cdf(self, point: FloatArray) -> ValueAndError:
+        value = special.log_ndtr(point)
+        # Beyond 40 the value underflows; the growing factor is then irrelevant. The sum is exact.
+        right = 0.5 * (point + abs(point))
+        return value, LOG_NORMAL_CDF_ERROR * (1 + right * right) * abs(value) + 5e-324
+
+    @override
+    def density(self, point: FloatArray) -> FloatArray:
+        return np.exp(-0.5 * point * point) * (1 / math.sqrt(2 * math.pi))
+
+    @override
+    def log_ratio(self, point: FloatArray, shift: float) -> ValueAndError:
+        value = shift * (point - 0.5 * shift)
+        return value, (12 * UNIT_ROUNDOFF * shift) * (np.abs(point) + shift)
+
+
+@final
+class LaplaceLaw(LocationLaw):
+    """The Laplace law of scale 1."""
+
+    __slots__ = ()
+
+    @override
+    def quantile(self, probability: FloatArray) -> ValueAndError:
+        # The smaller of the two tails is exact in either case.
+        magnitude = -np.log(2 * np.minimum(probability, 1 - probability))
+        return np.copysign(magnitude, probability - 0.5), FUNCTION_ERROR * magnitude
+
+    @override
+    def log_cdf(self, point: FloatArray) -> ValueAndError:
+        # F(t) = e^t / 2 left of 0, 1 - e^-|t| / 2 right of it, always the smaller of the two: left of 0 the second is
+        # above 1/2, and right of 0 its logarithm is concave and touches t - ln 2 at 0.
+        right = np.log1p(-0.5 * np.exp(-abs(point)))
+        value = np.minimum(point - LOG_2, right)
+        return value, (4 * UNIT_ROUNDOFF) * abs(value) + (4 * FUNCTION_ERROR) * abs(right) + 5e-324
+
+    @override
+    def density(self, point: FloatArray) -> FloatArray:
+        return 0.5 * np.exp(-np.abs(point))
+
+    @override
+    def log_ratio(self, point: FloatArray, shift: float) -> ValueAndError:
+        value = np.minimum(np.maximum(2 * point - shift, -shift), shift)
+        return value, (8 * UNIT_ROUNDOFF) * (np.abs(value) + shift)
+
+
+NORMAL = NormalLaw()
+LAPLACE = LaplaceLaw()

@@ -1,0 +1,352 @@
+"""Mixtures: points at one likelihood ratio against 30 digits, linear profiles, kinks, nesting, and what is refused."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from mpmath import mpf
+
+from service.privacy.composition.choose import pair, plan
+from service.privacy.composition.options import EngineOptions
+from service.privacy.enclosure import Bounds, Evidence
+from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
+from service.privacy.mechanisms.gaussian import Gaussian
+from service.privacy.mechanisms.mixture import Mixture, MixtureComponent
+from service.privacy.questions import gaussian_dp
+from service.privacy.threat_models.worst_case import WorstCase
+from service.privacy.trade_off.mixture.curve import MixtureTradeOff
+from service.privacy.trade_off.pair import TradeOffPair
+from tests.privacy.cases import built, dpsgd, gaussian, laplace, mixture, sampled
+
+RATES = np.array([1e-290, 1e-100, 1e-12, 1e-6, 1e-3, 0.1, 0.5, 0.9, 0.999, 1 - 2.0**-30])
+EPSILONS = np.array([-9.0, -1.0, -0.01, 0.0, 0.3, 2.0, 15.0])
+GAUSSIANS: list[tuple[list[float], list[float]]] = [
+    ([1 / 3, 2 / 3], [1.0, 2.0]),
+    ([0.5, 0.5], [0.01, 0.02]),
+    ([0.1, 0.9], [0.5, 8.0]),
+    ([0.01, 0.99], [20.0, 30.0]),
+    ([1e-9, 1 - 1e-9], [3.0, 0.1]),
+    ([0.25, 0.25, 0.25, 0.25], [0.1, 1.0, 5.0, 60.0]),
+]
+
+
+def pure(epsilon: float) -> dict[str, Any]:
+    return {"type": "pure_dp", "epsilon": epsilon}
+
+
+def approximate(epsilon: float, delta: float) -> dict[str, Any]:
+    return {"type": "approximate_dp", "epsilon": epsilon, "delta": delta}
+
+
+def curves(*components: tuple[float, dict[str, Any]]) -> TradeOffPair:
+    return WorstCase().curves(built(mixture(*components)))
+
+
+def assert_encloses(bounds: Bounds, index: int, truth: mpf) -> None:
+    assert mpf(float(bounds.lower[index])) <= truth <= mpf(float(bounds.upper[index]))
+    assert bounds.log_lower is not None
+    assert bounds.log_upper is not None
+    log = mpmath.log(truth)
+    assert mpf(float(bounds.log_lower[index])) <= log <= mpf(float(bounds.log_upper[index]))
+
+
+def width(bounds: Bounds, index: int) -> float:
+    assert bounds.log_lower is not None
+    assert bounds.log_upper is not None
+    return float(bounds.log_upper[index] - bounds.log_lower[index])
+
+
+def tail(x: mpf) -> mpf:
+    """P(N(0, 1) > x)."""
+    return mpmath.erfc(x / mpmath.sqrt(2)) / 2
+
+
+def normalised(weights: Sequence[float]) -> list[mpf]:
+    """The weights over their sum, as the definition has it."""
+    total = mpmath.fsum(map(mpf, weights))
+    return [mpf(weight) / total for weight in weights]
+
+
+class GaussianTruth:
+    """At log ratio c a Gaussian of mean mu stands at z = c/mu + mu/2: alpha = P(N > z), f = P(N < z - mu)."""
+
+    def __init__(self, weights: Sequence[float], means: Sequence[float]) -> None:
+        self.weights, self.means = normalised(weights), [mpf(mean) for mean in means]
+
+    def level(self, alpha: float) -> mpf:
+        low, high = mpf(-5000), mpf(5000)
+        for _ in range(140):  # to 1e-38
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.rate(middle) > alpha else (low, middle)
+        return (low + high) / 2
+
+    def rate(self, c: mpf) -> mpf:
+        return self._sum(lambda mean: tail(c / mean + mean / 2))
+
+    def power(self, c: mpf) -> mpf:
+        return self._sum(lambda mean: tail(c / mean - mean / 2))
+
+    def error(self, c: mpf) -> mpf:
+        return self._sum(lambda mean: tail(mean / 2 - c / mean))
+
+    def profile(self, eps: float) -> mpf:
+        return self.power(mpf(eps)) - mpmath.exp(mpf(eps)) * self.rate(mpf(eps))
+
+    def _sum(self, reading: Any) -> mpf:
+        return mpmath.fsum(weight * reading(mean) for weight, mean in zip(self.weights, self.means, strict=True))
+
+
+@pytest.mark.parametrize(("weights", "means"), GAUSSIANS)
+def test_mixtures_of_gaussians_have_all_parts_at_one_level(weights: list[float], means: list[float]) -> None:
+    mixed = curves(*((weight, {"type": "gdp", "mu": mean}) for weight, mean in zip(weights, means, strict=True)))
+    points, profile = mixed.add.points(RATES), mixed.add.profile(EPSILONS)
+    assert mixed.add is mixed.remove
+    assert profile.log_upper is not None
+    # Digits for an error of 1e-950 beside a power of 1.
+    with mpmath.workdps(80):
+        truth = GaussianTruth(weights, means)
+        for index, rate in enumerate(RATES.tolist()):
+            c = truth.level(rate)
+            assert_encloses(points.power, index, truth.power(c))
+            assert_encloses(points.type_two_error, index, truth.error(c))
+            assert points.log_slope.lower[index] <= c <= points.log_slope.upper[index]
+            assert width(points.power, index) <= 1e-9
+            assert width(points.type_two_error, index) <= 1e-9
+            if rate >= 1e-12:
+                assert width(points.power, index) <= 1e-11
+    with mpmath.workdps(1500):
+        for index, eps in enumerate(EPSILONS.tolist()):
+            assert_encloses(profile, index, truth.profile(eps))
+            assert width(profile, index) <= 1e-12 * (1 + abs(float(profile.log_upper[index])))
+
+
+MIXED: list[list[tuple[float, dict[str, Any]]]] = [
+    [(0.5, pure(1.0)), (0.5, pure(2.0))],
+    [(0.25, pure(1.0)), (0.75, pure(0.0))],
+    [(0.5, approximate(1.0, 0.25)), (0.5, approximate(3.0, 0.125))],
+    [(0.5, pure(0.0)), (0.5, approximate(0.0, 1.0))],
+]
+
+
+def corners(components: Sequence[tuple[float, dict[str, Any]]]) -> list[tuple[Fraction, Fraction]]:
+    """Corners (alpha, f) of a mixture of (eps, delta) curves: all straight pieces, sorted by their slope.
+
+    e^eps is a fraction of 60 digits here.
+    """
+    pieces: list[tuple[Fraction, Fraction]] = []
+    start = Fraction(1)
+    for share, spec in components:
+        weight, delta = Fraction(share), Fraction(spec.get("delta", 0.0))
+        with mpmath.workdps(60):
+            ratio = Fraction(mpmath.nstr(mpmath.exp(mpf(spec["epsilon"])), 55))
+        kink = (1 - delta) / (1 + ratio)
+        start -= weight * delta
+        pieces += [(ratio, weight * kink), (1 / ratio, weight * (1 - delta - kink))]
+    found = [(Fraction(0), start)]
+    for slope, length in sorted(pieces, reverse=True):
+        alpha, error = found[-1]
+        found.append((alpha + length, error - slope * length))
+    return found
+
+
+@pytest.mark.parametrize("components", MIXED)
+def test_mixtures_of_straight_pieces(components: list[tuple[float, dict[str, Any]]]) -> None:
+    """Pieces sorted by slope; the error vanishes after the last."""
+    curve, known = curves(*components).add, corners(components)
+    rates = [1e-300, 1e-12, 1e-3, 0.05, 0.11, 0.2, 0.3, 0.4, 0.5, 0.62, 0.8, 0.97, 1 - 1e-9]
+    rates += [float(alpha) for alpha, _ in known if 0 < alpha < 1]
+    points = curve.points(np.array(rates))
+    for index, rate in enumerate(rates):
+        exact = Fraction(rate)
+        error = Fraction(0)
+        for (left, above), (right, below) in itertools.pairwise(known):
+            if left <= exact <= right:
+                error = above + (below - above) * (exact - left) / max(right - left, Fraction(1, 10**400))
+        tolerance = Fraction(1, 10**50)
+        for bounds, truth in ((points.type_two_error, error), (points.power, 1 - error)):
+            assert Fraction(float(bounds.lower[index])) <= truth + tolerance
+            assert truth - tolerance <= Fraction(float(bounds.upper[index]))
+            assert bounds.upper[index] - bounds.lower[index] <= 1e-12 * bounds.upper[index] + 1e-13
+    power = points.power
+    assert power.upper[1] - power.lower[1] <= 1e-11 * power.upper[1]
+
+
+@pytest.mark.parametrize(
+    "components",
+    [
+        [(0.5, pure(1.0)), (0.5, gaussian(1.0))],
+        [(0.25, approximate(0.5, 0.1)), (0.25, laplace(0.3)), (0.5, gaussian(2.0))],
+        [(0.5, sampled(0.1, gaussian(0.7))), (0.5, sampled(0.9, laplace(1.0)))],
+        [(0.5, {"type": "exponential", "epsilon": 1e6}), (0.5, {"type": "exponential", "epsilon": 1e-12})],
+    ],
+)
+def test_no_choice_of_rates_and_no_tangent_does_better(components: list[tuple[float, dict[str, Any]]]) -> None:
+    """sum w_i power_i(alpha_i) <= power(alpha) <= delta(c) + e^c alpha, whatever the alpha_i and c are."""
+    generator = np.random.default_rng(3)
+    mixed = curves(*components)
+    for direction in ("add", "remove"):
+        curve = getattr(mixed, direction)
+        parts = [getattr(curves((1.0, spec)), direction) for _, spec in components]
+        shares = generator.dirichlet(np.full(len(parts), 0.7), 200)
+        weights = np.array([weight for weight, _ in components])
+        for rate in (1e-9, 1e-3, 0.2, 0.6, 0.95):
+            chosen = np.minimum(shares * rate / weights, 1.0)
+            attacks = sum(
+                weight * part.power(column).lower for weight, part, column in zip(weights, parts, chosen.T, strict=True)
+            )
+            power = curve.power(np.array([rate]))
+            assert attacks.max() <= power.upper[0] * (1 + 1e-14)
+            levels = np.linspace(-40, 40, 401)
+            tangents = curve.profile(levels).upper + np.exp(levels) * rate
+            assert power.lower[0] <= tangents.min() * (1 + 1e-13)
+
+
+def test_mass_outside_is_the_weighted_mass() -> None:
+    curve = curves((0.75, approximate(1.0, 0.25)), (0.25, gaussian(2.0))).add
+    assert (curve.singular_power.lower, curve.singular_power.upper) == (0.1875, 0.1875)
+    assert math.isinf(curve.epsilon(0.1875).upper)
+    assert curve.epsilon(0.1).lower == math.inf
+    answer = curve.epsilon(0.19)
+    ends = curve.profile(np.array([answer.lower, answer.upper]))
+    assert ends.lower[1] <= 0.19 <= ends.upper[0]
+    assert answer.relative_width() < 1e-12
+    assert gaussian_dp.mu(curve, 0.0, 0.0).value.lower == math.inf
+    # Nothing is left to miss once every part has found all it can.
+    flat = curves((0.5, approximate(1.0, 0.25)), (0.5, approximate(0.5, 0.125))).add.points(np.array([0.82, 0.9]))
+    assert (flat.type_two_error.upper == 0).all()
+    assert (flat.power.lower >= 1 - 1e-14).all()
+
+
+def test_epsilon_where_one_part_never_comes_down() -> None:
+    curve = curves((0.5, approximate(1.0, 0.01)), (0.5, gaussian(1.0))).add
+    answer = curve.epsilon(0.006)
+    assert 0 < answer.lower <= answer.upper < 20
+    ends = curve.profile(np.array([answer.lower, answer.upper]))
+    assert ends.lower[1] <= 0.006 <= ends.upper[0]
+
+
+@pytest.mark.parametrize("spec", [gaussian(1.0), laplace(0.5), pure(1.0), sampled(0.3, gaussian(1.0))])
+def test_mixing_equals_changes_nothing(spec: dict[str, Any]) -> None:
+    """As mechanisms they are merged; as curves they are mixed, and give the same."""
+    alone = WorstCase().curves(built(spec))
+    for same in (curves((1.0, spec)), curves((0.25, spec), (0.75, mixture((0.5, spec), (0.5, spec))))):
+        assert type(same.add) is type(alone.add)
+        assert (same.add.power(RATES).upper == alone.add.power(RATES).upper).all()
+    mixed = MixtureTradeOff([(Fraction(1, 3), alone.remove), (Fraction(2, 3), alone.remove)])
+    one, other = mixed.points(RATES), alone.remove.points(RATES)
+    for left, right in ((one.power, other.power), (one.type_two_error, other.type_two_error)):
+        assert (left.lower <= right.upper).all()
+        assert (right.lower <= left.upper).all()
+        assert (left.upper - left.lower <= 1e-9 * left.upper).all()
+
+
+def test_nesting_multiplies_weights() -> None:
+    inner = mixture((0.25, gaussian(1.0)), (0.75, laplace(1.0)))
+    nested = built(mixture((0.5, inner), (0.5, gaussian(1.0))))
+    assert isinstance(nested, Mixture)
+    assert [share for share, _ in nested.drawn()] == [Fraction(5, 8), Fraction(3, 8)]
+    flat = curves((0.625, gaussian(1.0)), (0.375, laplace(1.0))).add.power(RATES)
+    assert (WorstCase().curves(nested).add.power(RATES).upper == flat.upper).all()
+
+
+def test_weights_are_divided_by_their_sum() -> None:
+    spec = mixture((0.1, gaussian(1.0)), (0.2, gaussian(2.0)), (0.7 + 3e-13, gaussian(3.0)))
+    mechanism = built(spec)
+    assert isinstance(mechanism, Mixture)
+    assert sum(share for share, _ in mechanism.drawn()) == 1
+    for wrong in (0.7 + 2e-12, 0.6):
+        with pytest.raises(OutOfDomain) as refusal:
+            built(mixture((0.1, gaussian(1.0)), (0.2, gaussian(2.0)), (wrong, gaussian(3.0))))
+        assert refusal.value.name == "components"
+    with pytest.raises(NumericalFailure):
+        MixtureTradeOff([(Fraction(1, 3), curves((1.0, gaussian(1.0))).add)])
+
+
+@pytest.mark.parametrize("weight", [0.0, -0.5, 1.5, math.nan, True])
+def test_weights_are_positive_numbers(weight: float) -> None:
+    with pytest.raises(OutOfDomain) as refusal:
+        MixtureComponent(weight=weight, mechanism=Gaussian(noise_multiplier=1.0))
+    assert refusal.value.name == "weight"
+
+
+def test_the_number_of_components_is_limited() -> None:
+    for count in (0, 257):
+        with pytest.raises(OutOfDomain):
+            built(mixture(*((1 / max(count, 1), gaussian(1.0)) for _ in range(count))))
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda spec: {"type": "repeated", "mechanism": spec, "steps": 2},
+        lambda spec: {"type": "composed", "mechanisms": [gaussian(1.0), spec]},
+        lambda spec: sampled(0.1, spec),
+        lambda spec: mixture((1.0, {"type": "repeated", "mechanism": spec, "steps": 2})),
+    ],
+)
+def test_a_mixture_is_no_step(wrap: Any) -> None:
+    with pytest.raises(UnsupportedCombination) as refusal:
+        built(wrap(mixture((0.5, gaussian(1.0)), (0.5, gaussian(2.0)))))
+    assert refusal.value.field == "mechanism"
+    assert "outermost" in refusal.value.reason
+
+
+def test_components_are_composed_before_they_are_mixed() -> None:
+    mixed = curves((0.9, dpsgd(1.0, 0.01, 1000)), (0.1, {"type": "repeated", "mechanism": gaussian(10.0), "steps": 50}))
+    assert mixed.add.evidence is Evidence.CERTIFIED
+    assert mixed.add.method == "contour"
+    assert {note.split(":")[0] for note in mixed.notes} >= {"contour", "closed_form", "mixture"}
+    run, repeated = (
+        WorstCase().curves(built(spec)).add.profile(EPSILONS)
+        for spec in (dpsgd(1.0, 0.01, 1000), {"type": "repeated", "mechanism": gaussian(10.0), "steps": 50})
+    )
+    profile = mixed.add.profile(EPSILONS)
+    assert (profile.lower <= 0.9 * run.upper + 0.1 * repeated.upper).all()
+    assert (0.9 * run.lower + 0.1 * repeated.lower <= profile.upper).all()
+    power = mixed.add.points(np.array([1e-9, 1e-3, 0.5]))
+    for index in range(3):
+        assert width(power.power, index) <= 1e-9
+        assert width(power.type_two_error, index) <= 1e-9
+
+
+def test_components_on_lattices_are_enclosed() -> None:
+    """Slopes are known loosely there; a composition that has a closed form as well says what is right."""
+    run = {"type": "repeated", "mechanism": gaussian(2.0), "steps": 4}
+    spec = built(mixture((0.5, run), (0.5, gaussian(3.0))))
+    coarse = EngineOptions(relative_tolerance=1e-4)
+    lattices, closed = pair(spec, "discretised", options=coarse).add, pair(spec, "closed_form").add
+    rates = np.array([0.01])
+    ours, exact = lattices.points(rates), closed.points(rates)
+    for left, right in ((ours.power, exact.power), (ours.type_two_error, exact.type_two_error)):
+        assert (left.lower <= right.lower).all()
+        assert (right.upper <= left.upper).all()
+        assert (left.upper - left.lower <= 1e-4 * left.upper).all()
+
+
+def test_engines_and_relations_reach_the_components() -> None:
+    spec = built(mixture((0.5, gaussian(2.0)), (0.5, laplace(2.0))))
+    replaced = WorstCase(neighboring_relation="replace_one").curves(spec).add.power(RATES)
+    assert (replaced.upper == curves((0.5, gaussian(1.0)), (0.5, laplace(1.0))).add.power(RATES).upper).all()
+    for method, field in (("contour", "method"), ("astrology", "method")):
+        with pytest.raises(UnsupportedCombination) as refusal:
+            pair(spec, method)
+        assert refusal.value.field == field
+    assert pair(built(mixture((0.5, gaussian(2.0)), (0.5, gaussian(3.0)))), "contour").add.method == "contour"
+
+
+def test_a_mixture_costs_what_its_parts_do_and_the_search() -> None:
+    parts = [gaussian(1.0 + 0.1 * part) for part in range(4)]
+    two, four = (plan(built(mixture(*((1 / n, part) for part in parts[:n])))).tariff for n in (2, 4))
+    assert two.directed.point > 10 * plan(built(parts[0])).tariff.directed.point
+    assert four.directed.point == 2 * two.directed.point
+    assert two.hull is two.directed
+    run = plan(built(mixture((0.5, dpsgd(1.0, 0.01, 1000)), (0.5, gaussian(1.0))))).tariff
+    assert run.hull.point > run.directed.point > two.directed.point
+    assert plan(built(mixture((1.0, gaussian(1.0))))).tariff == plan(built(gaussian(1.0))).tariff
