@@ -94,6 +94,11 @@ def _of_both(curve: Symmetrised, rate_min: float, error_min: float) -> GdpReadin
     hull, firsts = Symmetrised(first, first.reversed()), np.array(list(dict.fromkeys((rate_min, error_min))))
     powers = [hull.power_at(each) for each in firsts.tolist()]
     lower, upper = (np.array([getattr(each, end) for each in powers]) for end in ("lower", "upper"))
+    if lower[0] > 1 - error_min:
+        # The curve falls below error_min before the range begins, where mu is at least this.
+        least = (float(special.ndtri(1 - error_min)) - float(special.ndtri(rate_min))) * (1 - CLOSE)
+        whole = curve.global_gdp_mu or Enclosure(max(least, 0.0), first.global_gdp_mu_limit, curve.evidence)
+        return GdpReading(Enclosure.point(0.0), "upper", SOURCE, (NOTHING_IN_RANGE,), global_mu=whole)
     if upper.max() >= STRONGEST or 1 - upper[0] <= error_min:
         return None
     rest = Bounds(1 - upper - UNIT_ROUNDOFF, 1 - lower + UNIT_ROUNDOFF)

@@ -67,7 +67,7 @@ EVERYTHING: Final = Tariff(
         profile=8_000,
         epsilon=60_000,
         complement=1_000_000,
-        gdp_mu=300_000,
+        gdp_mu=2_000_000,
         ratio=2_000,
     ),
     hull=Prices(
@@ -77,7 +77,7 @@ EVERYTHING: Final = Tariff(
         profile=20_000,
         epsilon=120_000,
         complement=2_000_000,
-        gdp_mu=900_000,
+        gdp_mu=6_000_000,
         ratio=2_000,
     ),
 )
