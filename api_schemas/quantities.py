@@ -282,7 +282,7 @@ Confidence = Annotated[
     POSITIVE_ZERO,
 ]
 DEFAULT_TOLERANCE: Final = 1e-6
-"""Of `relative_tolerance`: what ordinary runs reach."""
+"""Default of `relative_tolerance`: what ordinary runs reach."""
 RelativeTolerance = Annotated[
     float,
     Field(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import AliasChoices, Field, model_validator
@@ -191,19 +191,37 @@ def settled(threat_model: ThreatModelSpec, mechanism: MechanismSpec) -> ThreatMo
     return threat_model
 
 
-def worst_case_beside(relaxed: Iterable[ThreatModelSpec], mechanism: MechanismSpec) -> ThreatModelSpec:
-    """The worst case to be drawn beside relaxed threat models.
+def worst_case_beside(relaxed: Iterable[ThreatModelSpec], mechanism: MechanismSpec) -> WorstCaseThreatModel:
+    """The worst case to be drawn beside relaxed threat models: the worst of those that they face."""
+    faced = {relation for each in relaxed for relation in _relations(settled(each, mechanism), mechanism)}
+    return WorstCaseThreatModel(
+        type="worst_case",
+        neighboring_relation="replace_one" if "replace_one" in faced else "add_or_remove_one",
+    )
 
-    That of a practical attacker, for whom all data have the same size, replaces a record, unless the mechanism samples
-    records one by one, where no curves are known for that.
-    """
-    sampled = any(
+
+def _relations(threat_model: ThreatModelSpec, mechanism: MechanismSpec) -> Iterator[NeighboringRelation]:
+    """The relations of the worst cases that bound an adversary, or its types."""
+    match threat_model:
+        case WorstCaseThreatModel():
+            yield threat_model.neighboring_relation
+        case GlrtThreatModel():
+            yield "add_or_remove_one"
+        case MembershipThreatModel():
+            yield "replace_one"
+        case PracticalThreatModel():
+            # All of its data have the same size; records sampled one by one have no known curves for that.
+            yield "add_or_remove_one" if _samples_records(mechanism) else "replace_one"
+        case MixtureThreatModel():
+            for part in threat_model.components:
+                yield from _relations(part.threat_model, mechanism)
+
+
+def _samples_records(mechanism: MechanismSpec) -> bool:
+    return any(
         isinstance(node, PoissonSampledMechanism | DpsgdMechanism) and node.sample_rate < 1
         for node in nodes_of(mechanism)
     )
-    if not sampled and all(isinstance(each, PracticalThreatModel) for each in relaxed):
-        return WorstCaseThreatModel(type="worst_case", neighboring_relation="replace_one")
-    return settled(WorstCaseThreatModel(type="worst_case"), mechanism)
 
 
 def is_relaxed(threat_model: ThreatModelSpec) -> bool:

@@ -8,50 +8,22 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
-if TYPE_CHECKING:
-    from service.computations.abstract import Computation
+from service.computations.abstract import Computation, command_of
+from service.computations.catalogue import RESOURCES, resource
 
 PROBLEM_EXIT_CODE = 2
 UNABLE_TO_LISTEN_EXIT_CODE = 3
 ARCHIVE_SIGNATURE = b"PK"
 
 
-class Command(NamedTuple):
-    """A computation as a command: its route, and where it is found when the command runs."""
-
-    path: str
-    module: str
-    attribute: str
-    takes: str = "JSON"
-
-    def load(self) -> Computation[Any, Any]:
-        """The computation."""
-        module = import_module(f"service.computations.{self.module}")
-        computation: Computation[Any, Any] = getattr(module, self.attribute)
-        return computation
-
-
-COMMANDS = {
-    "bounds": Command("/v1/bounds", "bounds", "BOUNDS"),
-    "curves": Command("/v1/curves", "curves", "CURVES"),
-    "gdp-gmip": Command("/v1/conversions/gdp-gmip", "conversions", "GDP_GMIP"),
-    "membership-conversions": Command("/v1/conversions/membership", "membership_conversions", "MEMBERSHIP_CONVERSIONS"),
-    "attack-counts": Command("/v1/audits/attack-counts", "attack_counts", "ATTACK_COUNTS"),
-    "glir": Command("/v1/audits/glir", "glir_audit", "GLIR_AUDIT", "JSON or .npz"),
-    "glrt": Command("/v1/audits/glrt", "glrt_audit", "GLRT_AUDIT"),
-    "pmp-exponential": Command("/v1/pmp/exponential", "pmp_exponential", "PMP_EXPONENTIAL"),
-    "pmp-finite": Command("/v1/pmp/finite", "pmp_finite", "PMP_FINITE"),
-    "pmp-gaussian": Command("/v1/pmp/gaussian", "pmp_gaussian", "PMP_GAUSSIAN", "JSON or .npz"),
-    "pmp-simulations": Command("/v1/pmp/simulations", "pmp_simulations", "PMP_SIMULATIONS"),
-}
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code is 0, or 2 where a problem was reported on standard error."""
+    sent = sys.argv[1:] if arguments is None else list(arguments)
+    names = {command_of(name): name for name in RESOURCES}
+    described = [sent[0]] if sent and sent[0] in names else list(names)  # all of them for help alone
     parser = argparse.ArgumentParser(prog="privacy-bounds", description="Certified bounds on privacy attacks.")
     commands = parser.add_subparsers(dest="command", required=True)
 
@@ -59,14 +31,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     serve_parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     serve_parser.add_argument("--port", default=8000, type=int, help="port to listen on (default: %(default)s)")
 
-    for name, computed in COMMANDS.items():
-        computing = commands.add_parser(name, help=f"answer a request of POST {computed.path} with the same bytes")
-        computing.add_argument("request", help=f"a {computed.takes} file, or - for standard input")
+    for command in described:
+        computed = resource(names[command])
+        takes = "JSON" if computed.read_archive is None else "JSON or .npz"
+        computing = commands.add_parser(command, help=f"answer a request of POST {computed.path} with the same bytes")
+        computing.add_argument("request", help=f"a {takes} file, or - for standard input")
 
-    chosen = parser.parse_args(arguments)
+    chosen = parser.parse_args(sent)
     if chosen.command == "serve":
         return serve(chosen.host, chosen.port)
-    return answer(COMMANDS[chosen.command].load(), chosen.request)
+    return answer(resource(names[chosen.command]), chosen.request)
 
 
 def serve(host: str, port: int) -> int:

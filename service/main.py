@@ -6,6 +6,7 @@ import asyncio
 import gc
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from importlib import import_module
 from importlib.metadata import version as distribution_version
 from typing import Any, cast
 
@@ -20,22 +21,8 @@ from service.api.dependencies import Services
 from service.api.head_as_get import HeadAsGet
 from service.api.known_answers import KNOWN_ANSWERS, warm_up
 from service.api.readiness import Readiness
-from service.api.routes import (
-    audits,
-    bounds,
-    conversions,
-    curves,
-    discovery,
-    membership_conversions,
-    operations,
-    pages,
-    pmp_exponential,
-    pmp_finite,
-    pmp_gaussian,
-    pmp_simulations,
-    results,
-)
-from service.computations.catalogue import COMPUTATIONS
+from service.api.routes import computations, discovery, operations, pages, results
+from service.computations.catalogue import resources
 from service.engine_version import ENGINE_VERSION
 from service.execution.admission import Admission
 from service.execution.leases import RedisLeases
@@ -55,6 +42,8 @@ from service.telemetry.metrics import Metrics
 DISTRIBUTION = "privacy-bounds"
 SECONDS_PER_DAY = 86_400
 LEASE_BEYOND_TIME_LIMIT_SECONDS = 5.0
+LOADED_AT_START = ("scipy.fft", "scipy.optimize")
+"""What the numeric core imports where it is used: no request shall wait for it."""
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -81,12 +70,11 @@ def create_app(settings: Settings) -> FastAPI:
         telemetry={"tracing": False, "metrics": False, "logs": False},  # ours, below
         generate_unique_id_function=lambda route: route.name,
     )
-    conversion = (conversions.ROUTE, membership_conversions.ROUTE)
-    pmp = (pmp_exponential.ROUTE, pmp_finite.ROUTE, pmp_gaussian.ROUTE, pmp_simulations.ROUTE)
-    app.router.routes[:0] = [bounds.ROUTE, curves.ROUTE, *conversion, *audits.ROUTES, *pmp]  # asked most, matched first
-    for room in (results, discovery, operations, pages):
-        app.include_router(room.router)
-    documentation.install(app, tuple(computation.request_type for computation in COMPUTATIONS))
+    offered = resources()
+    app.router.routes[:0] = map(computations.route_of, offered)  # asked most, matched first
+    for router in (results.router(offered), discovery.router, operations.router, pages.router):
+        app.include_router(router)
+    documentation.install(app, tuple(computation.request_type for computation in offered))
     problem_responses.install(app)
     app.add_middleware(HeadAsGet)
     app.add_middleware(
@@ -130,7 +118,11 @@ async def _running(
         time_limit_seconds=settings.time_limit_seconds,
         memory_limit_bytes=settings.worker_memory_limit_bytes,
         niceness=settings.worker_niceness,
-        preloaded_modules=(*(computation.function.__module__ for computation in COMPUTATIONS), warm_up.__module__),
+        preloaded_modules=(
+            *LOADED_AT_START,
+            *(computation.function.__module__ for computation in resources()),
+            warm_up.__module__,
+        ),
         metrics=metrics,
         warm_up=warm_up,
     )
@@ -171,7 +163,9 @@ async def _running(
     watching = asyncio.create_task(watch(metrics))
     warming = asyncio.create_task(pool.start())
     try:
-        await asyncio.to_thread(readiness.report)  # loads everything that the first request would otherwise wait for
+        # Both load what the first request would otherwise wait for.
+        await asyncio.to_thread(lambda: [import_module(name) for name in LOADED_AT_START])
+        await asyncio.to_thread(readiness.report)
         await warming
         gc.freeze()  # what is loaded by now stays; collections need not look at it again
         yield Services(

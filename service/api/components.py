@@ -78,7 +78,7 @@ def _named(node: Any, found: dict[str, Any]) -> Any:
 def _referred(node: Any) -> set[str]:
     """Names of the components that a schema refers to."""
     if isinstance(node, list):
-        return set().union(*map(_referred, cast("list[Any]", node)))
+        return set[str]().union(*map(_referred, cast("list[Any]", node)))
     if not isinstance(node, dict):
         return set()
     inside = cast("dict[str, Any]", node)

@@ -14,6 +14,7 @@ from api_schemas.problems import Problem
 from service.api.components import add_requests, name_components
 from service.api.headers import describe_headers
 from service.api.problems import SERVER_KINDS
+from service.computations.abstract import Computation
 
 SCHEMA_REFERENCE = "#/components/schemas/{model}"
 
@@ -52,22 +53,18 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"description": PROBLEM_TITLES[status], "content": content} for status in statuses}
 
 
-def json_body(model: type[RequestModel], examples: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """`openapi_extra=` for a route that validates its body itself."""
-    media_type = {"schema": {"$ref": SCHEMA_REFERENCE.format(model=model.__name__)}, "examples": examples}
-    return {"requestBody": {"required": True, "content": {"application/json": media_type}}}
-
-
-def json_or_archive_body(model: type[RequestModel], examples: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """The same for a route that also takes an archive of arrays."""
-    documented = json_body(model, examples)
-    archive = {"schema": {"type": "string", "format": "binary", "description": "An .npz archive of the same names."}}
-    documented["requestBody"]["content"]["application/octet-stream"] = archive  # which generated clients can send
-    return documented
+def request_body(computation: Computation[Any, Any]) -> dict[str, Any]:
+    """`openapi_extra=` for the route of a resource, which validates its body itself."""
+    reference = {"$ref": SCHEMA_REFERENCE.format(model=computation.request_type.__name__)}
+    content: dict[str, Any] = {"application/json": {"schema": reference, "examples": computation.examples}}
+    if computation.read_archive is not None:
+        archive = {"type": "string", "format": "binary", "description": "An .npz archive of the same names."}
+        content["application/octet-stream"] = {"schema": archive}  # which generated clients can send
+    return {"requestBody": {"required": True, "content": content}}
 
 
 def install(app: FastAPI, request_models: tuple[type[RequestModel], ...]) -> None:
-    """Publish a document that also has the schemas named by `json_body` and `problems`."""
+    """Publish a document that also has the schemas named by `request_body` and `problems`."""
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from api_schemas.answers import NumberAnswer, ProbabilityAnswer
 from api_schemas.bounds import BoundsRequest
-from service.computations.bounds import BOUNDS
+from service.computations.catalogue import resource
 from service.engine_version import ENGINE_VERSION
 
 NO_DIGEST: Final = "sha256:" + "0" * 64
@@ -28,7 +28,7 @@ class KnownAnswer:
         """What is wrong with our answer; None when it encloses the published value and is as narrow as it should be."""
         sent = {"mechanism": self.mechanism, "questions": [self.question]}
         request = BoundsRequest.model_validate_json(json.dumps(sent))
-        answer = BOUNDS.response(request, NO_DIGEST, ENGINE_VERSION).answers[0]
+        answer = resource("bounds").response(request, NO_DIGEST, ENGINE_VERSION).answers[0]
         if not isinstance(answer, NumberAnswer | ProbabilityAnswer) or answer.lower is None or answer.upper is None:
             return f"{self.source}: not a number with an enclosure"
         if not answer.lower - self.tolerance <= self.published <= answer.upper + self.tolerance:

@@ -70,26 +70,12 @@ def install(app: FastAPI) -> None:
 async def _refused_by_framework(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
-    kind = HTTP_KINDS.get(error.status_code) or ProblemKind(
-        "/problems/http-error", "Request refused", error.status_code
-    )
-    details = {
-        404: "There is nothing at this path. /docs lists what there is.",
-        405: "This path does not take this method; `Allow` lists those it takes.",
-    }
-    return problem_response(
-        Problem(
-            type=kind.type,
-            title=kind.title,
-            status=kind.status,
-            detail=details.get(error.status_code, "The request was refused."),
-            instance=request.scope["path"],
-            request_id=record_of(request.scope).request_id,
-            errors=(),
-        ),
-        record_of(request.scope),
-        _with_head(dict(error.headers or {})),
-    )
+    kind = HTTP_KINDS.get(error.status_code)
+    if kind is None:
+        kind = ProblemKind("/problems/http-error", "Request refused", error.status_code, "The request was refused.")
+    record = record_of(request.scope)
+    problem = kind.problem(instance=request.scope["path"], request_id=record.request_id)
+    return problem_response(problem, record, _with_head(dict(error.headers or {})))
 
 
 def _with_head(headers: dict[str, str]) -> dict[str, str]:
@@ -112,16 +98,11 @@ async def _invalid_parameters(request: Request, error: Exception) -> Response:
     if not isinstance(error, RequestValidationError):
         raise error
     names = [".".join(str(part) for part in entry["loc"]) for entry in error.errors()]
-    sentence = "Does not have the documented form."
-    return problem_response(
-        Problem(
-            type=INVALID_PARAMETER.type,
-            title=INVALID_PARAMETER.title,
-            status=INVALID_PARAMETER.status,
-            detail=f"Invalid: {', '.join(names)}.",
-            instance=request.scope["path"],
-            request_id=record_of(request.scope).request_id,
-            errors=tuple(FieldError(pointer="", detail=f"{name}: {sentence}") for name in names),
-        ),
-        record_of(request.scope),
+    record = record_of(request.scope)
+    problem = INVALID_PARAMETER.problem(
+        instance=request.scope["path"],
+        request_id=record.request_id,
+        detail=f"Invalid: {', '.join(names)}.",
+        errors=tuple(FieldError(pointer="", detail=f"{name}: {INVALID_PARAMETER.remedy}") for name in names),
     )
+    return problem_response(problem, record)

@@ -8,8 +8,7 @@ from typing import Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
-from api_schemas.problems import Problem
-from service.api.problems import SERVER_DETAILS, SERVER_KINDS, ServerRefusal
+from service.api.problems import SERVER_KINDS, ServerRefusal
 
 REQUEST_ID_LENGTH: Final = 32
 
@@ -24,15 +23,7 @@ def _parts(reason: ServerRefusal) -> tuple[bytes, bytes, bytes]:
     """What comes before, between and after the two places of the request id; made once, so that refusing is cheap."""
     kind = SERVER_KINDS[reason]
     mark = "0" * REQUEST_ID_LENGTH
-    problem = Problem(
-        type=kind.type,
-        title=kind.title,
-        status=kind.status,
-        detail=SERVER_DETAILS[reason],
-        instance="",
-        request_id=mark,
-        errors=(),
-    ).json_bytes()
+    problem = kind.problem(instance="", request_id=mark).json_bytes()
     headers = [
         b"content-type: application/problem+json",
         b"content-length: %d" % len(problem),

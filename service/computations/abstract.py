@@ -1,8 +1,10 @@
-"""What a computation is: a pure function from a validated request to a response body, with a name and a price."""
+"""What a resource is: a pure function from a validated request to a response body, with a name, a price and its
+documentation. Its route, its command and what is published about it follow from this one value.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar, final
 
@@ -40,6 +42,9 @@ class Quote:
 class Computation(Generic[RequestT, ResponseT]):
     """One resource. `function` and `quote` live at module level, so that a worker process can be told to run them.
 
+    name: part of every digest, key of the cache, label of metrics; the operation and the command are called after it.
+    path: where it is served; its first word after the version is the tag that it is documented under.
+    description: what it answers, for who reads the documentation. examples: two requests or more, by their names.
     function(request, digest, engine_version): the fields of the response, in their order; it depends on nothing else.
     Raises PrivacyComputationError with the JSON pointer of the part of the request that is to blame.
     quote(request): what it costs and where it may run, itself cheap by construction. Raises PrivacyComputationError
@@ -51,12 +56,25 @@ class Computation(Generic[RequestT, ResponseT]):
     """
 
     name: str
+    path: str
+    description: str
+    examples: Mapping[str, dict[str, Any]]
     request_type: type[RequestT]
     response_type: type[ResponseT]
     function: Callable[[RequestT, str, str], ResponseFields]
     quote: Callable[[RequestT], Quote]
     digits: Callable[[RequestT], int | None] = no_digits
     read_archive: Callable[[bytes], RequestT] | None = None
+
+    @property
+    def operation(self) -> str:
+        """The `operationId`: what generated clients call it."""
+        return self.name.replace("-", "_")
+
+    @property
+    def tag(self) -> str:
+        """The room of the documentation that it stands in."""
+        return self.path.split("/")[2]
 
     def body(self, request: RequestT, digest: str, engine_version: str) -> bytes:
         """The response as it is sent. Raises what `function` raises."""
@@ -65,3 +83,8 @@ class Computation(Generic[RequestT, ResponseT]):
     def response(self, request: RequestT, digest: str, engine_version: str) -> ResponseT:
         """The response as its readers see it. Raises what `function` raises."""
         return self.response_type.model_validate_json(self.body(request, digest, engine_version))
+
+
+def command_of(name: str) -> str:
+    """What a resource is called on the command line."""
+    return name.replace("_", "-").removesuffix("-audit")

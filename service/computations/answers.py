@@ -87,7 +87,7 @@ def _of_reading(
 
 
 def curves_of(plans: Mapping[str, Plan]) -> dict[str, TradeOffPair]:
-    """Of all engines that can serve a mechanism: some say so when their curves are made.
+    """The curves of all engines that can serve a mechanism: some say so when their curves are made.
 
     Cheap: engines work when curves are read.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from api_schemas.bounds import BoundsRequest, BoundsResponse
+from api_schemas.examples import BOUNDS_EXAMPLES
 from api_schemas.options import ONLY_WHERE_ASKED
 from api_schemas.questions import QuestionSpec
 from service.computations.abstract import Computation, Quote, ResponseFields
@@ -131,6 +132,9 @@ def ground_truth_digits(request: BoundsRequest) -> int | None:
 
 BOUNDS: Final = Computation(
     name="bounds",
+    path="/v1/bounds",
+    description="What an attacker can gain from one mechanism: every question answered with a proved enclosure.",
+    examples=BOUNDS_EXAMPLES,
     request_type=BoundsRequest,
     response_type=BoundsResponse,
     function=compute_bounds,

@@ -1,32 +1,40 @@
-"""Every computation that the service offers, in the order of its documentation."""
+"""Every resource that the service offers, in the order of its documentation; each is loaded when it is first asked."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
+from pkgutil import resolve_name
+from types import MappingProxyType
 from typing import Any, Final
 
 from service.computations.abstract import Computation
-from service.computations.attack_counts import ATTACK_COUNTS
-from service.computations.bounds import BOUNDS
-from service.computations.conversions import GDP_GMIP
-from service.computations.curves import CURVES
-from service.computations.glir_audit import GLIR_AUDIT
-from service.computations.glrt_audit import GLRT_AUDIT
-from service.computations.membership_conversions import MEMBERSHIP_CONVERSIONS
-from service.computations.pmp_exponential import PMP_EXPONENTIAL
-from service.computations.pmp_finite import PMP_FINITE
-from service.computations.pmp_gaussian import PMP_GAUSSIAN
-from service.computations.pmp_simulations import PMP_SIMULATIONS
 
-COMPUTATIONS: Final[tuple[Computation[Any, Any], ...]] = (
-    BOUNDS,
-    CURVES,
-    GDP_GMIP,
-    MEMBERSHIP_CONVERSIONS,
-    ATTACK_COUNTS,
-    GLIR_AUDIT,
-    GLRT_AUDIT,
-    PMP_EXPONENTIAL,
-    PMP_FINITE,
-    PMP_GAUSSIAN,
-    PMP_SIMULATIONS,
+RESOURCES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "bounds": "bounds:BOUNDS",
+        "curves": "curves:CURVES",
+        "gdp-gmip": "conversions.gdp_gmip:GDP_GMIP",
+        "membership-conversions": "conversions.membership:MEMBERSHIP_CONVERSIONS",
+        "attack_counts_audit": "audits.attack_counts:ATTACK_COUNTS",
+        "glir_audit": "audits.glir:GLIR_AUDIT",
+        "glrt_audit": "audits.glrt:GLRT_AUDIT",
+        "pmp-exponential": "pmp.exponential:PMP_EXPONENTIAL",
+        "pmp-finite": "pmp.finite:PMP_FINITE",
+        "pmp_gaussian": "pmp.gaussian:PMP_GAUSSIAN",
+        "pmp_simulations": "pmp.simulations:PMP_SIMULATIONS",
+    }
 )
+"""The module of this room and the value in it, by the name of the resource."""
+
+
+@cache
+def resource(name: str) -> Computation[Any, Any]:
+    """The resource of this name."""
+    found: Computation[Any, Any] = resolve_name(f"service.computations.{RESOURCES[name]}")
+    return found
+
+
+def resources() -> tuple[Computation[Any, Any], ...]:
+    """All of them."""
+    return tuple(map(resource, RESOURCES))

@@ -10,6 +10,7 @@ import numpy as np
 from api_schemas.base import Request
 from api_schemas.caveats import Assumption
 from api_schemas.curves import CurvesRequest, CurvesResponse, RateGrid
+from api_schemas.examples import CURVES_EXAMPLES
 from api_schemas.threat_models import is_relaxed
 from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.caveats import caveats
@@ -170,6 +171,9 @@ def _comparisons(rates: FloatArray, read: list[Read]) -> list[ResponseFields]:
 
 CURVES: Final = Computation(
     name="curves",
+    path="/v1/curves",
+    description="Trade-off curves to plot, with both ends of every enclosure, and which of them is harder to attack.",
+    examples=CURVES_EXAMPLES,
     request_type=CurvesRequest,
     response_type=CurvesResponse,
     function=compute_curves,

@@ -17,6 +17,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -49,23 +50,27 @@ class Raised:
     """An exception on its way to the parent process, taken apart.
 
     Exceptions whose constructors take other arguments than their message cannot be rebuilt by calling them, so class,
-    arguments and fields travel separately.
+    arguments and fields travel separately. So does its traceback, as the text that the log of the service shows.
     """
 
     error_type: type[Exception]
     arguments: tuple[Any, ...]
     fields: dict[str, Any]
+    traceback: str
 
     @staticmethod
     def take_apart(error: Exception) -> Raised:
         """What is needed to rebuild `error` elsewhere."""
-        return Raised(type(error), error.args, dict(vars(error)))
+        # Who has no memory left has none for a text about it.
+        text = "" if isinstance(error, MemoryError) else "".join(traceback.format_exception(error))
+        return Raised(type(error), error.args, dict(vars(error)), text)
 
     def rebuild(self) -> Exception:
-        """The exception as it was raised, without its traceback."""
+        """The exception as it was raised, with the traceback of its process as a note."""
         error = self.error_type.__new__(self.error_type)
         error.args = self.arguments
         vars(error).update(self.fields)
+        error.add_note(f"In the worker process:\n{self.traceback}")
         return error
 
 

@@ -14,8 +14,8 @@ from starlette.testclient import TestClient
 
 from api_schemas.glir_audit import GlirAuditRequest, GlirAuditResponse
 from service import cli
+from service.computations.audits.glir import GLIR_AUDIT
 from service.computations.digest import digest
-from service.computations.glir_audit import GLIR_AUDIT
 from service.engine_version import ENGINE_VERSION
 from service.main import create_app
 from service.settings import Settings

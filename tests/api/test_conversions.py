@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from api_schemas.conversions import GdpGmipResponse
 from service import cli
-from service.computations.conversions import GDP_GMIP
+from service.computations.conversions.gdp_gmip import GDP_GMIP
 from service.computations.digest import digest
 from service.engine_version import ENGINE_VERSION
 from tests.api.requests import JSON, encoded

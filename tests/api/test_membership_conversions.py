@@ -11,8 +11,8 @@ from starlette.testclient import TestClient
 
 from api_schemas.membership_conversions import MembershipConversionsResponse
 from service import cli
+from service.computations.conversions.membership import MEMBERSHIP_CONVERSIONS
 from service.computations.digest import digest
-from service.computations.membership_conversions import MEMBERSHIP_CONVERSIONS
 from service.engine_version import ENGINE_VERSION
 from tests.api.requests import JSON, encoded
 

@@ -14,8 +14,8 @@ from api_schemas.pmp_examples import PMP_EXPONENTIAL_EXAMPLES, PMP_FINITE_EXAMPL
 from service import cli
 from service.computations.abstract import Computation
 from service.computations.digest import digest
-from service.computations.pmp_exponential import PMP_EXPONENTIAL
-from service.computations.pmp_finite import PMP_FINITE
+from service.computations.pmp.exponential import PMP_EXPONENTIAL
+from service.computations.pmp.finite import PMP_FINITE
 from service.engine_version import ENGINE_VERSION
 from tests.api.requests import JSON, encoded
 

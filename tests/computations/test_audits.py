@@ -15,11 +15,11 @@ from api_schemas.attack_counts import AttackCountsRequest, AttackCountsResponse
 from api_schemas.glir_audit import GlirAuditRequest, GlirAuditResponse
 from api_schemas.glrt_audit import GlrtAuditRequest
 from service.computations.array_archive import ArchiveError
-from service.computations.attack_counts import ATTACK_COUNTS
+from service.computations.audits.attack_counts import ATTACK_COUNTS
+from service.computations.audits.glir import GLIR_AUDIT
+from service.computations.audits.glir_upload import read_glir_upload
+from service.computations.audits.glrt import GLRT_AUDIT
 from service.computations.digest import digest
-from service.computations.glir_audit import GLIR_AUDIT
-from service.computations.glir_upload import read_glir_upload
-from service.computations.glrt_audit import GLRT_AUDIT
 from service.privacy.errors import OutOfDomain
 from tests.computations.archives import archived, as_json, encoded, gradients
 

@@ -15,7 +15,7 @@ from api_schemas.membership_conversions import (
     MembershipConversionsResponse,
 )
 from api_schemas.problems import field_errors
-from service.computations.membership_conversions import MEMBERSHIP_CONVERSIONS
+from service.computations.conversions.membership import MEMBERSHIP_CONVERSIONS
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 

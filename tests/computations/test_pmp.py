@@ -16,8 +16,8 @@ from api_schemas.pmp_exponential import PmpExponentialRequest, PmpExponentialRes
 from api_schemas.pmp_finite import PmpFiniteRequest, PmpFiniteResponse
 from api_schemas.problems import field_errors
 from service.computations.abstract import Computation
-from service.computations.pmp_exponential import PMP_EXPONENTIAL, pmp_exponential_quote
-from service.computations.pmp_finite import PMP_FINITE
+from service.computations.pmp.exponential import PMP_EXPONENTIAL, pmp_exponential_quote
+from service.computations.pmp.finite import PMP_FINITE
 from service.privacy.errors import OutOfDomain
 
 DIGEST = "sha256:" + "0" * 64

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from service.computations.abstract import Computation
-from service.computations.pmp_exponential import PMP_EXPONENTIAL
-from service.computations.pmp_finite import PMP_FINITE
-from service.computations.pmp_gaussian import PMP_GAUSSIAN
-from service.computations.pmp_simulations import PMP_SIMULATIONS
+from service.computations.pmp.exponential import PMP_EXPONENTIAL
+from service.computations.pmp.finite import PMP_FINITE
+from service.computations.pmp.gaussian import PMP_GAUSSIAN
+from service.computations.pmp.simulations import PMP_SIMULATIONS
 from tests.privacy import pmp_oracle
 
 

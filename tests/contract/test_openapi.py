@@ -18,6 +18,7 @@ import pytest
 import uvicorn
 
 from api_schemas.base import COMPONENT
+from service.computations.catalogue import resources
 from service.main import create_app
 from service.settings import Settings
 from tests.contract.published_document import PATH, published_text
@@ -34,12 +35,10 @@ def test_the_committed_document_is_the_one_that_is_published() -> None:
     assert PATH.read_text("utf-8") == published_text(), changed
 
 
-def test_operations_are_named_after_their_functions() -> None:
+def test_operations_are_named_after_what_they_compute() -> None:
     names = {operation["operationId"] for operation in OPERATIONS.values()}
-    audits = {"attack_counts_audit", "glir_audit", "glrt_audit"}
-    pmp = {"pmp_exponential", "pmp_finite", "pmp_gaussian", "pmp_simulations"}
     discovery = {"catalogue", "limits", "version", "livez", "readyz", "metrics"}
-    assert names == {"bounds", "curves", "gdp_gmip", "membership_conversions", "result", *audits, *pmp, *discovery}
+    assert names == {"result", *(computation.operation for computation in resources()), *discovery}
     assert all(len(operation["tags"]) == 1 for operation in OPERATIONS.values())
     assert all(operation.get("description") for operation in OPERATIONS.values())
 

@@ -155,7 +155,7 @@ def test_the_problems_table_is_complete() -> None:
         for types, statuses in rows
         for pair in zip(re.findall(r"`(.*?)`", types), map(int, statuses.split(",")), strict=True)
     ]
-    assert sorted(listed) == sorted((kind.type, kind.status) for kind in kinds)
+    assert sorted(listed) == sorted({(kind.type, kind.status) for kind in kinds})
 
 
 def test_the_numbers_of_practical_membership_privacy_are_those_that_come(client: TestClient) -> None:

@@ -191,9 +191,13 @@ def test_nothing_is_unpickled() -> None:
         ("import api_schemas.bounds, api_schemas.catalogue, api_schemas.problems", {"numpy", "fastapi", "service"}),
         (
             "import service.privacy.threat_models.worst_case",
-            {"pydantic", "fastapi", "structlog", "redis", "api_schemas"},
+            {"pydantic", "fastapi", "structlog", "redis", "api_schemas", "scipy.optimize", "scipy.fft", "mpmath"},
         ),
         ("import service.computations.bounds", {"fastapi", "starlette", "structlog", "redis"}),
+        (
+            "import service.main",
+            {"service.computations.bounds", "service.privacy.mechanisms", "scipy", "mpmath", "flint"},
+        ),
     ],
 )
 def test_what_an_import_does_not_load(statement: str, absent: set[str]) -> None:

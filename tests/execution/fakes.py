@@ -86,6 +86,9 @@ def digits_of_fake(request: FakeRequest) -> int | None:
 
 FAKE = Computation(
     name="fake",
+    path="/v1/fake",
+    description="What it is told to do.",
+    examples={},
     request_type=FakeRequest,
     response_type=FakeResponse,
     function=compute_fake,

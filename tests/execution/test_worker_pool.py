@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import json
 import os
 import signal
 from collections.abc import AsyncIterator
@@ -15,6 +17,7 @@ from service.execution.errors import OutOfMemory, OutOfTime, WorkerDied
 from service.execution.worker import Computed
 from service.execution.worker_pool import WorkerPool
 from service.privacy.errors import OutOfDomain
+from service.telemetry.logs import make_logger
 from service.telemetry.metrics import Metrics
 from tests.execution.fakes import (
     DEAR,
@@ -68,6 +71,16 @@ async def test_errors_arrive_as_they_were_raised(pool: WorkerPool) -> None:
     assert str(error) == str(OutOfDomain("amount", 7.0, "in [0, 1]"))
     with pytest.raises(KeyError):
         await compute(pool, action="defect")
+
+
+async def test_a_log_shows_where_in_the_worker_a_defect_was(pool: WorkerPool) -> None:
+    with pytest.raises(KeyError, match="defect") as caught:
+        await compute(pool, action="defect")
+    written = io.BytesIO()
+    make_logger("info", written).error("request", exc_info=caught.value)
+    shown = json.loads(written.getvalue())["exception"]
+    assert "In the worker process:" in shown
+    assert "in compute_fake" in shown
 
 
 async def test_a_process_is_killed_at_its_time_limit(metrics: Metrics, tmp_path: Path) -> None:

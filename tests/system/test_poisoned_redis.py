@@ -12,7 +12,7 @@ import pytest
 import redis
 from starlette.testclient import TestClient
 
-from service.computations.catalogue import COMPUTATIONS
+from service.computations.catalogue import resources
 from service.execution.request_body import parse_request
 from service.execution.result_cache import LARGEST_ENTRY_BYTES
 from service.execution.seals import Seals
@@ -89,14 +89,8 @@ def requests(client: TestClient) -> list[tuple[str, Any]]:
 
 def is_inline(path: str, body: Any) -> bool:
     """Whether the event loop computes it, which asks Redis for nothing."""
-    [computation] = [each for each in COMPUTATIONS if last_word(each.name) == last_word(path)]
+    [computation] = [each for each in resources() if each.path == path]
     return computation.quote(parse_request(computation.request_type, json.dumps(body).encode())).inline
-
-
-def last_word(name: str) -> str:
-    """Of a route or a computation."""
-    words = name.rsplit("/", 1)[-1].replace("_", "-")
-    return words.removeprefix("pmp-").removesuffix("-audit").removesuffix("-conversions")
 
 
 def entries_of(store: redis.Redis, count: int) -> Entries:

@@ -10,13 +10,9 @@ from service.api.answers import NOT_MODIFIED, stored_response
 from service.api.dependencies import UsedServices
 from service.api.documentation import problems
 from service.api.problems import ResultNotFound
-from service.computations.catalogue import COMPUTATIONS
+from service.computations.abstract import Computation
 from service.telemetry.http import record_of
 
-router = APIRouter(tags=["results"])
-
-RESPONSES: Any = Union[tuple(computation.response_type for computation in COMPUTATIONS)]  # noqa: UP007 - made of a list
-NAMES = tuple(computation.name for computation in COMPUTATIONS)
 IMMUTABLE = "public, max-age=31536000, immutable"
 
 Digest = Annotated[
@@ -32,16 +28,24 @@ Digest = Annotated[
 ]
 
 
-@router.get(
-    "/v1/results/{digest}",
-    response_model=RESPONSES,
-    responses=NOT_MODIFIED | problems(404, 422, 500),
-)
-async def result(request: Request, digest: Digest, services: UsedServices) -> Response:
-    """A stored result. What a digest names never changes; it may be forgotten."""
-    record_of(request.scope).digest = digest
-    body = await services.runner.find(NAMES, digest)
-    if body is None:
-        raise ResultNotFound
-    headers = {"ETag": f'"{digest}"', "Cache-Control": IMMUTABLE, "Cache-Status": "privacy-bounds; hit"}
-    return stored_response(request, digest, body, headers)
+def router(offered: tuple[Computation[Any, Any], ...]) -> APIRouter:
+    """The route to the results of these resources."""
+    made = APIRouter(tags=["results"])
+    responses: Any = Union[tuple(computation.response_type for computation in offered)]  # noqa: UP007 - made of a list
+    names = tuple(computation.name for computation in offered)
+
+    @made.get(
+        "/v1/results/{digest}",
+        response_model=responses,
+        responses=NOT_MODIFIED | problems(404, 422, 500),
+    )
+    async def result(request: Request, digest: Digest, services: UsedServices) -> Response:
+        """A stored result. What a digest names never changes; it may be forgotten."""
+        record_of(request.scope).digest = digest
+        body = await services.runner.find(names, digest)
+        if body is None:
+            raise ResultNotFound
+        headers = {"ETag": f'"{digest}"', "Cache-Control": IMMUTABLE, "Cache-Status": "privacy-bounds; hit"}
+        return stored_response(request, digest, body, headers)
+
+    return made

@@ -16,8 +16,8 @@ from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.domain import WEIGHT, check_fields
 from service.privacy.mechanisms.mixture import WEIGHT_SUM_TOLERANCE
 from service.privacy.threat_models.abstract import AbstractThreatModel, Premise
-from service.privacy.threat_models.relaxed import RelaxedThreatModel
-from service.privacy.threat_models.worst_case import WorstCase
+from service.privacy.threat_models.relaxed import RelaxedThreatModel, worst_case_beside
+from service.privacy.threat_models.worst_case import WorstCase, worst_of
 from service.privacy.trade_off.mixture.curve import mixed
 from service.privacy.trade_off.pair import TradeOffPair
 
@@ -87,9 +87,11 @@ class AdversaryMixture(RelaxedThreatModel):
 
     @override
     def worst_case(self, mechanism: AbstractMechanism) -> WorstCase:
-        named = [model for model in self._models if isinstance(model, WorstCase)]
-        others = (model.worst_case(mechanism) for model in self._models if isinstance(model, RelaxedThreatModel))
-        return named[0] if named else next(others)
+        """The worst of those that components are, or have beside them: any other may be exceeded by the mixture."""
+        faced = (
+            model if isinstance(model, WorstCase) else worst_case_beside(model, mechanism) for model in self._models
+        )
+        return worst_of(model for model in faced if model is not None)
 
     @override
     def premises(self, mechanism: AbstractMechanism) -> tuple[Premise, ...]:

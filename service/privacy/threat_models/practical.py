@@ -25,7 +25,7 @@ from service.privacy.trade_off.harder_pair import harder_of
 from service.privacy.trade_off.pair import TradeOffPair
 
 PRIOR: Final = 0.5
-"""Of every candidate: half of them are in the data."""
+"""Prior of every candidate: half of them are in the data."""
 METHODS: Final = ("auto", "closed_form")
 SOURCE: Final = (
     "Lowy et al. 2023 (PMP), Definition 2 and Lemmas 3 and 6, delta unchanged; Kairouz, Oh, Viswanath 2015, Theorem 2.1"

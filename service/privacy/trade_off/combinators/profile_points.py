@@ -21,7 +21,6 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from service.privacy.enclosure import SMALLEST
 from service.privacy.numerics.arrays import FloatArray
@@ -101,6 +100,8 @@ def closed_in(
     """
     near = top
     if top - bottom > CLOSE:
+        from scipy.optimize import minimize_scalar
+
         found: Any = minimize_scalar(steer, bounds=(bottom, top), method="bounded", options={"xatol": CLOSE})
         near = float(found.x)
     (low, high), left, right = known, -math.inf, math.inf

@@ -1,4 +1,4 @@
-"""What stands beside every answer about practical membership privacy."""
+"""What follows from the definition of practical membership privacy, whatever the mechanism: beside every answer."""
 
 from __future__ import annotations
 

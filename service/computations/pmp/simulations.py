@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from api_schemas.pmp_gaussian_examples import PMP_SIMULATIONS_EXAMPLES
 from api_schemas.pmp_simulations import PmpSimulationsRequest, PmpSimulationsResponse
 from service.computations.abstract import Computation, Quote, ResponseFields
 from service.privacy.pmp.exponential.adjacent import enumeration_cost
@@ -30,7 +31,7 @@ MISSING: Final = "In some trials no epsilon of the mechanism up to 1e6 gives the
 
 BASE_COST, TRIAL_COST, READING_COST, NUMBER_COST = 3_000, 3_000, 500, 0.2
 SUBSET_COST, EXCHANGE_COST = 0.02, 0.015
-"""Of a subset and an object, and of a number of the enumeration of adjacent subsets."""
+"""Price of a subset and an object, and of a number of the enumeration of adjacent subsets."""
 LARGEST_EXACT_ENUMERATION: Final = 2_000_000.0
 ROW_COST, PAIR_COST, SOLVED_ROWS = 300.0, 3.0, 100
 
@@ -132,6 +133,10 @@ def _spread(numbers: list[float | None]) -> ResponseFields:
 
 PMP_SIMULATIONS: Final = Computation(
     name="pmp_simulations",
+    path="/v1/pmp/simulations",
+    description="Practical membership privacy of either mechanism on simulated parent sets: every trial, means and "
+    "spreads.",
+    examples=PMP_SIMULATIONS_EXAMPLES,
     request_type=PmpSimulationsRequest,
     response_type=PmpSimulationsResponse,
     function=compute_pmp_simulations,

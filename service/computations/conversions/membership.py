@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from api_schemas.examples import MEMBERSHIP_CONVERSIONS_EXAMPLES
 from api_schemas.membership_conversions import (
     LargestEpsilonConversion,
     LargestEpsilonForDeletionsConversion,
@@ -105,6 +106,9 @@ def _found_or_none(
 
 MEMBERSHIP_CONVERSIONS: Final = Computation(
     name="membership-conversions",
+    path="/v1/conversions/membership",
+    description="The largest epsilon, prior or sampling rate that keeps a promise about membership, in closed form.",
+    examples=MEMBERSHIP_CONVERSIONS_EXAMPLES,
     request_type=MembershipConversionsRequest,
     response_type=MembershipConversionsResponse,
     function=compute_membership_conversions,

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from api_schemas.attack_counts import AttackCountsRequest, AttackCountsResponse
+from api_schemas.audit_examples import ATTACK_COUNTS_EXAMPLES
 from api_schemas.caveats import Assumption
 from api_schemas.threat_models import ThreatModelSpec
 from service.computations.abstract import Computation, Quote, ResponseFields
@@ -157,6 +158,10 @@ def attack_counts_quote(request: AttackCountsRequest) -> Quote:
 
 ATTACK_COUNTS: Final = Computation(
     name="attack_counts_audit",
+    path="/v1/audits/attack-counts",
+    description="What the counts of an attack prove about the privacy of what it attacked, and whether a bound allows "
+    "them.",
+    examples=ATTACK_COUNTS_EXAMPLES,
     request_type=AttackCountsRequest,
     response_type=AttackCountsResponse,
     function=compute_attack_counts,

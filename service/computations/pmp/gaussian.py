@@ -6,14 +6,16 @@ from typing import Final
 
 import numpy as np
 
+from api_schemas.caveats import Assumption
 from api_schemas.pmp_gaussian import PmpGaussianParameters, PmpGaussianRequest, PmpGaussianResponse
+from api_schemas.pmp_gaussian_examples import PMP_GAUSSIAN_EXAMPLES
 from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.numbers import enclosed_number, tightness
-from service.computations.pmp_gaussian_upload import PmpGaussianUpload, read_pmp_gaussian_upload
-from service.computations.pmp_gaussian_words import SOURCE, WORST_CASE_SOURCE, assumptions, notes
+from service.computations.pmp.gaussian_upload import PmpGaussianUpload, read_pmp_gaussian_upload
 from service.privacy.numerics.arrays import FloatArray
-from service.privacy.pmp.gaussian.lower_bound import written_subsets
+from service.privacy.pmp.gaussian.lower_bound import KnownExposure, written_subsets
 from service.privacy.pmp.gaussian.parameter import (
+    GaussianPmp,
     GaussianRelease,
     gaussian_pmp,
     sensitivity,
@@ -25,17 +27,23 @@ from service.privacy.pmp.gaussian.upper_bound import FIRST_ROWS, LARGEST_EXACT_W
 
 AnyPmpGaussianRequest = PmpGaussianRequest | PmpGaussianUpload
 
+SOURCE: Final = (
+    "Upper end: Lowy et al. 2023, Proposition 12, over every point. Lower end: sets of outcomes on a line; Hoeffding "
+    "1963, Theorem 4, for many points. Profile: Balle and Wang 2018, Theorem 8"
+)
+WORST_CASE_SOURCE: Final = "Balle and Wang 2018, Theorem 8, sensitivity 2 C (sum) or 2 C/n (mean) for a replaced record"
+
 BASE_COST: Final = 3_000
 LARGEST_LINE_COST, SUM_COST = 2_500_000, 80
-"""Of the lower end at most, and of each sum of a subset in it."""
+"""Price of the lower end at most, and of each sum of a subset in it."""
 LINE_LAW_COST: Final = 1_000_000
 """Where the law on a line is computed instead, at most."""
 PAIR_COST, COORDINATE_COST = 0.02, 2e-5
-"""Of looking at a pair of points, and of each of their coordinates, in all passes together."""
+"""Price of looking at a pair of points, and of each of their coordinates, in all passes together."""
 EXACT_PAIR_COST: Final = 1.5
-"""Of a pair that is solved, in up to 200 dimensions."""
+"""Price of a pair that is solved, in up to 200 dimensions."""
 READ_COST: Final = 0.1
-"""Of a number that is read and clipped."""
+"""Price of a number that is read and clipped."""
 
 
 def compute_pmp_gaussian(request: AnyPmpGaussianRequest, digest: str, engine_version: str) -> ResponseFields:
@@ -69,8 +77,8 @@ def compute_pmp_gaussian(request: AnyPmpGaussianRequest, digest: str, engine_ver
             "source": WORST_CASE_SOURCE,
         },
         "source": SOURCE,
-        "notes": notes(found, release, delta, count, dimension),
-        "assumptions": assumptions(),
+        "notes": _notes(found, release, delta, count, dimension),
+        "assumptions": _assumptions(),
     }
 
 
@@ -102,8 +110,65 @@ def _noise_std(request: PmpGaussianParameters, size: int) -> float:
     return noise_std_at(target.epsilon, target.delta, moved).upper
 
 
+def _assumptions() -> tuple[Assumption, ...]:
+    """What makes the answer conditional."""
+    return (
+        Assumption(
+            code="data_are_a_random_subset",
+            text="The data are a uniformly random subset, of the stated size, of the parent set, and the attacker "
+            "knows nothing more about them.",
+            holds="unknown",
+        ),
+        Assumption(
+            code="one_noisy_release",
+            text="Nothing but this one release depends on the data, and its noise is fresh, secret and normal on every "
+            "coordinate.",
+            holds="unknown",
+        ),
+    )
+
+
+def _notes(found: GaussianPmp, release: GaussianRelease, delta: float, count: int, dimension: int) -> list[str]:
+    """What a reader should know about this answer."""
+    said = [
+        "Practical membership privacy does not compose: parameters of several releases must not be added.",
+        "It holds for this parent set alone; the worst case holds for all data.",
+    ]
+    if delta == 0:
+        said.append("With delta = 0 the Gaussian mechanism has no finite epsilon: its log ratios are unbounded.")
+    elif found.epsilon.upper == 0:
+        said.append("delta alone covers what the release tells: epsilon is at its floor, 0.")
+    elif found.known is not None:
+        said.append(_lower_end(found.known, count, dimension))
+    if found.bracket is not None:
+        said.append(found.bracket)
+    if release.clip_radius is None:
+        said.append("Records are not clipped, so that the worst case has no finite sensitivity and no finite epsilon.")
+    if 2 * release.data_size != count:
+        said.append(
+            f"A point is in the data with probability {release.data_size}/{count}: success_bound is for this prior, "
+            "and counts who always gives the likelier answer."
+        )
+    return said
+
+
+def _lower_end(known: KnownExposure, count: int, dimension: int) -> str:
+    line = "" if dimension == 1 else ", projected on the direction of the most exposed point"
+    if known.method == "moments":
+        return "Lower end: half-lines of outcomes bounded by exponential moments; it may be far below the truth."
+    if known.method == "half_lines":
+        return f"Lower end: the best half-line of outcomes for the most exposed point{line}."
+    which = "all points" if known.points == count else f"the {known.points} outermost points"
+    return f"Lower end: the truth for {which}{line}, by the best sets of outcomes."
+
+
 PMP_GAUSSIAN: Final = Computation(
     name="pmp_gaussian",
+    path="/v1/pmp/gaussian",
+    description="Practical membership privacy of a noisy sum or mean of a random half of given points.\n\n"
+    "Many points come as an .npz archive: `points`, `target.epsilon` and `target.delta`, and the other parameters as\n"
+    "arrays without dimensions. Its digest is that of the archive's bytes and of the fields.",
+    examples=PMP_GAUSSIAN_EXAMPLES,
     request_type=PmpGaussianRequest,
     response_type=PmpGaussianResponse,
     function=compute_pmp_gaussian,

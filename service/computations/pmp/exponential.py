@@ -8,10 +8,11 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from api_schemas.caveats import Assumption
+from api_schemas.pmp_examples import PMP_EXPONENTIAL_EXAMPLES
 from api_schemas.pmp_exponential import PmpExponentialRequest, PmpExponentialResponse, sampling_work
 from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.numbers import enclosed_number, meets, tightness
-from service.computations.pmp_notes import DATA_ARE_A_RANDOM_HALF, DISTINCT_RECORDS, NO_COMPOSITION, NO_CONVERSE
+from service.computations.pmp.definition import DATA_ARE_A_RANDOM_HALF, DISTINCT_RECORDS, NO_COMPOSITION, NO_CONVERSE
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import OutOfDomain
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
@@ -230,6 +231,9 @@ def _assumptions(scaled: _Scaled) -> tuple[Assumption, ...]:
 
 PMP_EXPONENTIAL: Final = Computation(
     name="pmp-exponential",
+    path="/v1/pmp/exponential",
+    description="Practical membership privacy of the exponential mechanism on a parent set, and its epsilon there.",
+    examples=PMP_EXPONENTIAL_EXAMPLES,
     request_type=PmpExponentialRequest,
     response_type=PmpExponentialResponse,
     function=compute_pmp_exponential,

@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 from api_schemas.caveats import Assumption
 from api_schemas.conversions import GdpGmipRequest, GdpGmipResponse
+from api_schemas.examples import GDP_GMIP_EXAMPLES
 from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.numbers import enclosed_number, tightness
 from service.computations.parts import assumption_of
@@ -142,6 +143,10 @@ def gdp_gmip_quote(_: GdpGmipRequest) -> Quote:
 
 GDP_GMIP: Final = Computation(
     name="gdp-gmip",
+    path="/v1/conversions/gdp-gmip",
+    description="Gaussian differential privacy of noisy SGD as membership privacy and back, and the noise for a "
+    "target.",
+    examples=GDP_GMIP_EXAMPLES,
     request_type=GdpGmipRequest,
     response_type=GdpGmipResponse,
     function=compute_gdp_gmip,

@@ -6,10 +6,11 @@ import math
 from typing import Final
 
 from api_schemas.caveats import Assumption
+from api_schemas.pmp_examples import PMP_FINITE_EXAMPLES
 from api_schemas.pmp_finite import PmpFiniteRequest, PmpFiniteResponse
 from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.numbers import enclosed_number, tightness
-from service.computations.pmp_notes import DATA_ARE_A_RANDOM_HALF, DISTINCT_RECORDS, NO_COMPOSITION, NO_CONVERSE
+from service.computations.pmp.definition import DATA_ARE_A_RANDOM_HALF, DISTINCT_RECORDS, NO_COMPOSITION, NO_CONVERSE
 from service.privacy.pmp.attacks import success_bound, tight_eta
 from service.privacy.pmp.finite import AdjacentTable, MembershipTable, Rows
 
@@ -78,6 +79,9 @@ def pmp_finite_quote(request: PmpFiniteRequest) -> Quote:
 
 PMP_FINITE: Final = Computation(
     name="pmp-finite",
+    path="/v1/pmp/finite",
+    description="Practical membership privacy of a mechanism with finitely many outputs, given as a table.",
+    examples=PMP_FINITE_EXAMPLES,
     request_type=PmpFiniteRequest,
     response_type=PmpFiniteResponse,
     function=compute_pmp_finite,

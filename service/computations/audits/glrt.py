@@ -6,10 +6,11 @@ from typing import Final
 
 import numpy as np
 
+from api_schemas.audit_examples import GLRT_EXAMPLES
 from api_schemas.caveats import Assumption
 from api_schemas.glrt_audit import GlrtAuditRequest, GlrtAuditResponse
 from service.computations.abstract import Computation, Quote, ResponseFields
-from service.computations.attack_rates import PowerEnds, against_theory, measured_roc
+from service.computations.audits.attack_rates import PowerEnds, against_theory, measured_roc
 from service.computations.numbers import tightness
 from service.privacy.audits.glrt import glrt_power, optimal_power, signal_of, simulated_scores
 from service.privacy.audits.roc import empirical_roc
@@ -89,6 +90,9 @@ def glrt_audit_quote(request: GlrtAuditRequest) -> Quote:
 
 GLRT_AUDIT: Final = Computation(
     name="glrt_audit",
+    path="/v1/audits/glrt",
+    description="The adversary who does not know the direction of a record's influence, simulated, against its theory.",
+    examples=GLRT_EXAMPLES,
     request_type=GlrtAuditRequest,
     response_type=GlrtAuditResponse,
     function=compute_glrt_audit,

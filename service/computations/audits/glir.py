@@ -9,16 +9,17 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from api_schemas.audit_examples import GLIR_EXAMPLES
+from api_schemas.caveats import Assumption, AssumptionCode
 from api_schemas.glir_audit import GlirAuditRequest, GlirAuditResponse, GlirParameters, GlirSimulation
 from api_schemas.gradients import LARGEST_QUERIES, GradientStep
-from service.computations.abstract import Computation, ResponseFields
-from service.computations.attack_rates import against_theory, measured_roc
-from service.computations.glir_prices import glir_audit_quote
-from service.computations.glir_upload import GlirUpload, read_glir_upload
-from service.computations.glir_words import SOURCE, THEORY_SOURCE, assumptions, notes, statistic
+from service.computations.abstract import Computation, Quote, ResponseFields
+from service.computations.audits.attack_rates import against_theory, measured_roc
+from service.computations.audits.glir_upload import GlirUpload, read_glir_upload
 from service.computations.numbers import tightness
 from service.privacy.audits import glir
-from service.privacy.audits.glir_theory import theory_curve
+from service.privacy.audits.glir import P_VALUE_DRAWS
+from service.privacy.audits.glir_theory import LARGEST_GROUPS, LEVELS, theory_curve
 from service.privacy.audits.glrt import optimal_power
 from service.privacy.audits.gradient_law import GradientLaw, clipped, from_gradients, from_moments
 from service.privacy.audits.roc import EmpiricalRoc, distance_from_uniform, empirical_roc
@@ -27,6 +28,35 @@ from service.privacy.errors import OutOfDomain
 from service.privacy.numerics.arrays import FloatArray
 
 AnyGlirRequest = GlirAuditRequest | GlirUpload
+
+SOURCE: Final = (
+    "Leemann, Pawelczyk, Kasneci 2023, Algorithm 1, corrected: factor n, lower tail, centred K, clipping by "
+    "min(1, C/|g|); Fisher 1932 over the steps"
+)
+THEORY_SOURCE: Final = "Leemann, Pawelczyk, Kasneci 2023, Theorem 5.1 (K centred), Definition 4.1 over the queries"
+
+WITHOUT_NOISE: Final = "S = n (m - theta)' Sigma^-1 (m - theta), chi2'_d(n K) for non-members; p is its lower tail."
+PROPORTIONAL_NOISE: Final = (
+    "S = (n^2/N) |Sigma^-1/2 ((m - mu) - (1 + n tau^2)(theta - mu))|^2, N = n + n^2 tau^2, for noise of covariance "
+    "tau^2 Sigma; chi2'_d(N K) for non-members; p is its lower tail."
+)
+ISOTROPIC_NOISE: Final = (
+    "Minus twice the log-likelihood ratio of the two normal laws of m in the eigenvectors of Sigma, without the terms "
+    f"that do not depend on m; p is its rank among {P_VALUE_DRAWS} seeded draws of m for a non-member, plus one, over "
+    f"{P_VALUE_DRAWS + 1}: valid for any law of the statistic, and never below 1/{P_VALUE_DRAWS + 1}."
+)
+
+BASE_COST: Final = 2_000
+DECOMPOSITION_COST: Final = 4e-4
+"""Price of the eigenvectors of a covariance, over d^3."""
+PRODUCT_COST: Final = 1e-4
+"""Price of one multiplication and addition in a matrix product."""
+ENTRY_COST: Final = 0.06
+"""Price of an entry of a query's gradient, drawn or read, clipped, whitened and compared."""
+TAIL_COST: Final = 5
+"""Price of a p-value, or of a reading of the theory."""
+QUERY_COST: Final = 2
+"""Price of sorting a query and writing it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +85,7 @@ def compute_glir_audit(request: AnyGlirRequest, digest: str, engine_version: str
         "confidence": request.confidence,
         "seed": request.seed,
         "queries": ratios.size,
-        "statistic": statistic(noise),
+        "statistic": _statistic(noise),
         "steps": [
             {
                 "susceptibilities": _column(step.audit.susceptibility),
@@ -72,8 +102,8 @@ def compute_glir_audit(request: AnyGlirRequest, digest: str, engine_version: str
         "evidence": Evidence.STATISTICAL,
         "tight": tightness(Evidence.STATISTICAL, None),
         "source": SOURCE,
-        "assumptions": assumptions(simulate is not None),
-        "notes": notes(simulate is not None, noise, members is not None and not known, ratios.size),
+        "assumptions": _assumptions(simulate is not None),
+        "notes": _notes(simulate is not None, noise, members is not None and not known, ratios.size),
     }
 
 
@@ -176,8 +206,107 @@ def _uniformity(p_values: FloatArray) -> ResponseFields:
     return {"distance": distance, "critical_value": critical, "non_members": p_values.size}
 
 
+def _assume(code: AssumptionCode, text: str, simulated: bool) -> Assumption:
+    return Assumption(code=code, text=text, holds="yes" if simulated else "unknown")
+
+
+def _assumptions(simulated: bool) -> tuple[Assumption, ...]:
+    """What p-values and theory rest on; a simulation keeps it."""
+    return (
+        _assume(
+            "mean_gradient_is_normal",
+            "The mean gradient is normal given the query: exactly for normal gradients, else for large n.",
+            simulated,
+        ),
+        _assume(
+            "gradient_law_known",
+            "Mean and covariance of a gradient are known; estimates make p-values approximate.",
+            simulated,
+        ),
+        _assume(
+            "steps_are_independent",
+            "Steps are independent given the past; releases of the same hidden batch are not.",
+            simulated,
+        ),
+        _assume("members_are_in_every_batch", "A member is in every batch whose mean is released.", simulated),
+        _assume(
+            "queries_are_independent",
+            "Scores of different queries are independent: the confidence bands rest on it.",
+            simulated,
+        ),
+    )
+
+
+def _statistic(noise: glir.Noise) -> str:
+    """The formula and the law of the statistic."""
+    if noise.is_isotropic:
+        return ISOTROPIC_NOISE
+    return PROPORTIONAL_NOISE if noise.std > 0 else WITHOUT_NOISE
+
+
+def _notes(simulated: bool, noise: glir.Noise, one_class: bool, queries: int) -> list[str]:
+    """What a reader should know about this answer."""
+    said = [
+        "Queries are ranked by the sum of their log-likelihood ratios: every threshold on it is an optimal test.",
+        "Theory: steps are composed exactly, as one step with the dimensions and susceptibilities of all; queries are "
+        f"taken in up to {LARGEST_GROUPS} groups by the largest K of each, which bounds them from above.",
+        "An attack above the bound is a defect of the training or the accounting, or one of the assumptions fails.",
+    ]
+    if not simulated:
+        said.append(
+            "Covariance: (1 - rho) S + rho (tr S/d) I; rho is `shrinkage`, for background gradients by default that of "
+            "Ledoit and Wolf 2004: min(1, sum_k |x_k x_k' - S|^2/(b^2 |S - (tr S/d) I|^2))."
+        )
+        said.append("The mean of b background gradients adds about d/b to K, which makes p-values larger.")
+    if noise.is_isotropic:
+        said.append("Theory with noise: N = n + n^2 tau^2/lambda, lambda the largest variance, or C^2 if that is less.")
+    if one_class:
+        said.append("No ROC curve: it needs members and non-members.")
+    if queries > LARGEST_QUERIES:
+        said.append(f"Columns of single queries are left out above {LARGEST_QUERIES} queries.")
+    return said
+
+
+def glir_audit_quote(request: AnyGlirRequest) -> Quote:
+    """What it costs: a worker computes it."""
+    isotropic = request.noise_std > 0 and request.noise_covariance == "isotropic"
+    if isinstance(request, GlirAuditRequest) and request.simulate is not None:
+        shapes = [(request.simulate.queries, request.simulate.dimension, None)] * request.simulate.steps
+        known = True
+    elif isinstance(request, GlirAuditRequest):
+        shapes = [_shape(step) for step in request.steps or ()]
+        known = request.members is not None
+    else:
+        shapes = [(request.queries, request.dimension, rows) for rows in request.background_rows]
+        known = request.has_members
+    steps = sum(_step_cost(queries, dimension, background, isotropic) for queries, dimension, background in shapes)
+    theory = 2 * LARGEST_GROUPS * LEVELS * TAIL_COST if known else 0
+    return Quote(int(BASE_COST + steps + theory + QUERY_COST * shapes[0][0]))
+
+
+def _shape(step: GradientStep) -> tuple[int, int, int | None]:
+    """Queries, dimension, and background gradients; None where no eigenvectors are needed."""
+    rows = None if step.background_variances is not None else len(step.background_gradients or ())
+    return len(step.query_gradients), len(step.mean_gradient), rows
+
+
+def _step_cost(queries: int, dimension: int, background: int | None, isotropic: bool) -> float:
+    work = queries * (ENTRY_COST * dimension + TAIL_COST + QUERY_COST)
+    if background is not None:
+        work += DECOMPOSITION_COST * dimension**3 + PRODUCT_COST * dimension**2 * (background + queries)
+        work += ENTRY_COST * background * dimension
+    if isotropic:
+        work += P_VALUE_DRAWS * dimension * (ENTRY_COST + PRODUCT_COST * queries)
+    return work
+
+
 GLIR_AUDIT: Final[Computation[AnyGlirRequest, GlirAuditResponse]] = Computation(
     name="glir_audit",
+    path="/v1/audits/glir",
+    description="The gradient likelihood ratio attack on released mean gradients, against its theory.\n\n"
+    "Large gradients come as an .npz archive: one array for each field, named like `steps.0.mean_gradient`, the others "
+    "as\narrays without dimensions. Its digest is that of the archive's bytes and of the fields.",
+    examples=GLIR_EXAMPLES,
     request_type=GlirAuditRequest,
     response_type=GlirAuditResponse,
     function=compute_glir_audit,

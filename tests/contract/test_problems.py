@@ -1,0 +1,58 @@
+"""The tree of errors is whole: every class that rooms raise is drawn in it, and is answered with a problem."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from service.api import problems
+from service.api.problems import HTTP_KINDS, INVALID_PARAMETER, KINDS, SERVER_KINDS, UNKNOWN, kind_of
+from service.execution.errors import ClientGone
+from service.execution.redis_link import RedisAway
+from service.settings import ConfigurationError
+
+ROOT = Path(__file__).parents[2]
+FILE = "service/api/problems.py"
+UNANSWERED = {ClientGone, ConfigurationError, RedisAway}
+"""Nobody is left to be answered; said on standard error before anything runs; caught in its room."""
+
+
+def raised() -> set[type[Exception]]:
+    """The public exceptions that the rooms define."""
+    found: set[type[Exception]] = set()
+    for path in sorted((ROOT / "service").rglob("*.py")):
+        if re.search(r"(?m)^class [A-Z]\w*\(\w*(Exception|Error)\):", path.read_text("utf-8")):
+            module = import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+            classes = (each for _, each in inspect.getmembers(module, inspect.isclass))
+            found |= {each for each in classes if issubclass(each, Exception) and each.__module__ == module.__name__}
+    return {error for error in found if not error.__name__.startswith("_")}
+
+
+ERRORS = raised()
+LEAVES = {error for error in ERRORS if not error.__subclasses__()} - UNANSWERED
+
+
+@pytest.mark.parametrize("error", sorted(LEAVES, key=str))
+def test_every_error_is_answered(error: type[Exception]) -> None:
+    assert kind_of(error.__new__(error)) is not UNKNOWN, f"edit KINDS in {FILE}: no row for {error.__name__}"
+
+
+def test_the_tree_is_drawn_as_it_is() -> None:
+    drawn: dict[str, str] = {}
+    above: list[str] = []
+    for indent, name in re.findall(r"(?m)^( *)(?:- )?([A-Z]\w+)(?= {2,}|$)", problems.__doc__ or ""):
+        depth = len(indent) // 2 + (name != "Exception")
+        above[depth:] = [name]
+        drawn[name] = above[depth - 1] if depth else ""
+    bases = {error.__name__: error.__bases__[0].__name__ for error in ERRORS - {ConfigurationError, RedisAway}}
+    assert drawn == {"Exception": "", **bases}, f"edit the tree at the top of {FILE}"
+
+
+def test_every_kind_has_one_title_and_one_status() -> None:
+    kinds = {*KINDS.values(), *HTTP_KINDS.values(), *SERVER_KINDS.values(), INVALID_PARAMETER, UNKNOWN}
+    assert len({(kind.slug, kind.title, kind.status) for kind in kinds}) == len({kind.slug for kind in kinds})
+    assert all(kind.remedy.endswith(".") for kind in kinds if kind.remedy)

@@ -1,0 +1,93 @@
+"""A resource is one value: what else has to know it says so here, with the file to edit."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from api_schemas import base
+from service import cli
+from service.computations.abstract import Computation, command_of
+from service.computations.catalogue import RESOURCES, resource, resources
+
+ROOT = Path(__file__).parents[2]
+ROOM = ROOT / "service" / "computations"
+CATALOGUE = "service/computations/catalogue.py"
+
+
+def defined() -> dict[str, str]:
+    """Every resource that a module of the room defines, by its name: where it is, as the catalogue says it."""
+    found: dict[str, str] = {}
+    for path in sorted(ROOM.rglob("*.py")):
+        module = ".".join(path.relative_to(ROOM).with_suffix("").parts)
+        for constant in re.findall(r"(?m)^([A-Z_]+): Final.* = Computation\(", path.read_text("utf-8")):
+            computation: Computation[Any, Any] = getattr(import_module(f"service.computations.{module}"), constant)
+            found[computation.name] = f"{module}:{constant}"
+    return found
+
+
+def test_the_catalogue_names_every_resource() -> None:
+    different = sorted(set(defined().items()) ^ set(RESOURCES.items()))
+    assert different == [], f"edit RESOURCES in {CATALOGUE}"
+
+
+@pytest.mark.parametrize("name", RESOURCES)
+def test_what_a_resource_says_of_itself(name: str) -> None:
+    computation = resource(name)
+    file = f"service/computations/{RESOURCES[name].partition(':')[0].replace('.', '/')}.py"
+    assert computation.name == name, f"the name in {file} is not the one in {CATALOGUE}"
+    assert re.fullmatch(r"(/[a-z0-9-]+)+", computation.path), f"the path in {file}"
+    assert computation.path.startswith("/v1/"), f"the path in {file}"
+    assert computation.description.endswith("."), f"the description in {file}"
+    for model in (computation.request_type, computation.response_type):
+        assert issubclass(model, base.Request | base.Response), (
+            f"{model.__name__} of {file}: schemas are in api_schemas"
+        )
+        assert model.__module__.startswith("api_schemas."), f"{model.__name__} of {file}: schemas are in api_schemas"
+    assert {"digest", "engine_version"} <= set(computation.response_type.model_fields), (
+        f"{computation.response_type.__module__} says neither digest nor engine_version"
+    )
+
+
+@pytest.mark.parametrize("name", RESOURCES)
+def test_examples_are_valid_requests(name: str) -> None:
+    computation = resource(name)
+    assert len(computation.examples) >= 2, f"two examples beside {computation.request_type.__module__}, at least"
+    for example in computation.examples.values():
+        computation.request_type.model_validate_json(json.dumps(example["value"]))
+
+
+def test_no_two_resources_are_called_the_same() -> None:
+    for names in (
+        [computation.path for computation in resources()],
+        [computation.operation for computation in resources()],
+        [command_of(name) for name in RESOURCES],
+    ):
+        assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("name", RESOURCES)
+def test_the_readme_lists_every_resource(name: str) -> None:
+    row = f"| `POST {resource(name).path}` |"
+    assert row in (ROOT / "README.md").read_text("utf-8"), f"README.md has no row for {row}"
+
+
+@pytest.mark.parametrize("name", RESOURCES)
+def test_every_resource_is_a_command(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[tuple[Any, str]] = []
+    monkeypatch.setattr(cli, "answer", lambda *sent: ran.append(sent) or 0)
+    assert cli.main([command_of(name), "request.json"]) == 0
+    assert ran == [(resource(name), "request.json")]
+
+
+def test_help_names_every_route(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["--help"])
+    shown = re.sub(r"\s+", " ", capsys.readouterr().out)
+    for computation in resources():
+        assert computation.path.rpartition("/")[2] in shown
