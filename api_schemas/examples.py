@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from functools import cache
+from importlib.resources import files
 from typing import Any, Final
 
 BOUNDS_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
@@ -89,4 +92,29 @@ MEMBERSHIP_CONVERSIONS_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
             ]
         },
     },
+}
+
+
+@cache
+def response_examples() -> dict[str, dict[str, Any]]:
+    """What is answered to examples of requests, by operation and by the name of the example.
+
+    Digest and engine version stand for those of the day; the numbers are held to what is answered by a test.
+    """
+    return json.loads(files("api_schemas").joinpath("response_examples.json").read_text("utf-8"))
+
+
+INVALID_REQUEST_EXAMPLE: Final[dict[str, Any]] = {
+    "type": "/problems/invalid-request",
+    "title": "Invalid request",
+    "status": 422,
+    "detail": "One place in the body is wrong.",
+    "instance": "/v1/bounds",
+    "request_id": "0123456789abcdef0123456789abcdef",
+    "errors": [
+        {
+            "pointer": "/mechanism/steps",
+            "detail": "Must be an integer (written without fraction or exponent) in [1, 1e+12].",
+        }
+    ],
 }

@@ -9,6 +9,7 @@ from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
 from api_schemas.base import Request as RequestModel
+from api_schemas.examples import INVALID_REQUEST_EXAMPLE, response_examples
 from api_schemas.problems import Problem
 from service.api.components import add_requests, name_components
 from service.api.headers import describe_headers
@@ -93,7 +94,22 @@ def _document(app: FastAPI, request_models: tuple[type[RequestModel], ...]) -> d
     )
     add_requests(document, requests["$defs"])
     name_components(document)
+    _add_response_examples(document)
     describe_headers(document)
     document["servers"] = [{"url": "/", "description": "This service."}]
     document["security"] = []  # nobody has to say who they are
     return document
+
+
+def _add_response_examples(document: dict[str, Any]) -> None:
+    """What is answered: to an example of a request, under its name, and to a request that is not valid."""
+    examples = response_examples()
+    for item in document["paths"].values():
+        for operation in item.values():
+            answered = examples.get(operation["operationId"], {})
+            if answered:
+                content = operation["responses"]["200"]["content"]["application/json"]
+                content["examples"] = {name: {"value": value} for name, value in answered.items()}
+            if "requestBody" in operation:
+                content = operation["responses"]["422"]["content"]["application/problem+json"]
+                content["examples"] = {"invalid_request": {"value": INVALID_REQUEST_EXAMPLE}}

@@ -9,8 +9,8 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from api_schemas.answers import NumberAnswer
 from api_schemas.bounds import BoundsRequest, BoundsResponse
+from api_schemas.enclosures import Enclosed
 from service.computations.bounds import BOUNDS
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
@@ -88,7 +88,7 @@ def check(written: bytes) -> None:
     response = BoundsResponse.model_validate_json(written)
     assert response.json_bytes() == written
     for answer in response.answers:
-        if isinstance(answer, NumberAnswer):
+        if isinstance(answer, Enclosed):
             assert answer.lower <= answer.upper
             assert not math.isinf(answer.lower) or answer.lower == answer.upper
 

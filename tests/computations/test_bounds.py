@@ -10,8 +10,9 @@ from typing import Any
 import mpmath
 import pytest
 
-from api_schemas.answers import GdpMuAnswer, NumberAnswer, TradeOffAnswer
+from api_schemas.answers import GdpMuAnswer, TradeOffAnswer
 from api_schemas.bounds import BoundsRequest, BoundsResponse
+from api_schemas.enclosures import Enclosed
 from api_schemas.fields import shape_of
 from api_schemas.questions import NumberQuestion
 from service.computations.bounds import BOUNDS
@@ -52,9 +53,9 @@ def compute(mechanism: dict[str, Any], *questions: dict[str, Any], **more: Any) 
     return BOUNDS.response(request(mechanism, *questions, **more), DIGEST, "2026.01.01")
 
 
-def number(mechanism: dict[str, Any], question: dict[str, Any], **more: Any) -> NumberAnswer:
+def number(mechanism: dict[str, Any], question: dict[str, Any], **more: Any) -> Enclosed:
     [answer] = compute(mechanism, question, **more).answers
-    assert isinstance(answer, NumberAnswer)
+    assert isinstance(answer, Enclosed)
     return answer
 
 

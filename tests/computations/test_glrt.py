@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from api_schemas.answers import NumberAnswer
 from api_schemas.bounds import BoundsRequest, BoundsResponse
 from api_schemas.curves import CurvesRequest, CurvesResponse
+from api_schemas.enclosures import Enclosed
 from service.computations.bounds import BOUNDS
 from service.computations.curves import CURVES
 from service.privacy.errors import UnsupportedCombination
@@ -44,12 +44,12 @@ def test_the_worst_case_stands_beside() -> None:
     questions = [EPSILON, {"type": "reconstruction", "baseline_success": 0.001}]
     found = compute(SEVENTY, GLRT, *questions)
     relaxed, _ = found.answers
-    assert isinstance(relaxed, NumberAnswer)
+    assert isinstance(relaxed, Enclosed)
     assert relaxed.value == pytest.approx(2.943660, abs=5e-7)
     assert found.worst_case is not None
     assert found.worst_case.threat_model.model_dump() == WORST
     worst, _ = found.worst_case.answers
-    assert isinstance(worst, NumberAnswer)
+    assert isinstance(worst, Enclosed)
     assert worst.value == pytest.approx(3.636734, abs=5e-7)
     for ours, other in zip(found.answers, found.worst_case.answers, strict=True):
         assert (ours.conditional, other.conditional) == (True, False)
@@ -81,7 +81,7 @@ def test_every_answer_about_fresh_directions_says_that_it_is_no_bound() -> None:
     """Erratum 8 of the paper: 0.2135 where the averaging adversary has 2.9437."""
     found = compute(SEVENTY, FRESH, {**EPSILON, "direction": "add"}, relative_tolerance=1e-4)
     [answer] = found.answers
-    assert isinstance(answer, NumberAnswer)
+    assert isinstance(answer, Enclosed)
     assert answer.value == pytest.approx(0.2135, abs=5e-5)
     assert answer.method == "discretised"
     assert any("no bound" in note for note in answer.notes)
@@ -90,7 +90,7 @@ def test_every_answer_about_fresh_directions_says_that_it_is_no_bound() -> None:
 
 def test_engines_side_by_side() -> None:
     [answer] = compute(GAUSSIAN, {"type": "glrt", "dimension": 300}, method="all").answers
-    assert isinstance(answer, NumberAnswer)
+    assert isinstance(answer, Enclosed)
     assert [entry.method for entry in answer.methods or ()] == ["closed_form", "clt"]
 
 
@@ -102,7 +102,7 @@ def test_a_mixture_of_adversaries() -> None:
     question = {"type": "attack_accuracy", "prior": 0.5}
     found = compute(GAUSSIAN, mixed, question)
     [answer] = found.answers
-    assert isinstance(answer, NumberAnswer)
+    assert isinstance(answer, Enclosed)
     # (1 + delta(0))/2 is linear in the weight: a reference row.
     assert answer.value == pytest.approx(0.64741715329081559, abs=1e-12)
     assert answer.conditional

@@ -9,9 +9,10 @@ import jsonschema_rs
 import pytest
 from pydantic import ValidationError
 
-from api_schemas.answers import NumberAnswer, TradeOffAnswer
+from api_schemas.answers import TradeOffAnswer
 from api_schemas.bounds import BoundsRequest, BoundsResponse
 from api_schemas.curves import CurvesRequest
+from api_schemas.enclosures import Enclosed
 from api_schemas.problems import field_errors
 from service.computations.bounds import BOUNDS
 from service.computations.curves import CURVES
@@ -71,7 +72,7 @@ def test_every_question_is_answered_beside_the_worst_case() -> None:
     assert alone.worst_case is None
     assert alone.answers == beside.answers
     for relaxed, worst in zip(response.answers, beside.answers, strict=True):
-        if isinstance(relaxed, NumberAnswer) and isinstance(worst, NumberAnswer):
+        if isinstance(relaxed, Enclosed) and isinstance(worst, Enclosed):
             assert relaxed.lower is not None
             assert worst.upper is not None
             weaker = relaxed.question.type == "deletion_capacity"
@@ -109,7 +110,7 @@ def test_populations() -> None:
     assert [answer.evidence for answer in answers] == ["certified"]
     spread = answered(request(silent, MEMBERSHIP | {"population": "chi_square"}, questions=[{"type": "advantage"}]))
     [answer] = spread.answers
-    assert isinstance(answer, NumberAnswer)
+    assert isinstance(answer, Enclosed)
     assert not answer.tolerance_met
     assert answer.lower is not None
     assert answer.upper is not None
@@ -118,7 +119,7 @@ def test_populations() -> None:
 
 def test_all_methods_are_those_that_are_used() -> None:
     [answer] = answered(request(method="all", questions=[{"type": "advantage"}])).answers
-    assert isinstance(answer, NumberAnswer)
+    assert isinstance(answer, Enclosed)
     assert answer.methods is not None
     assert [entry.method for entry in answer.methods] == ["closed_form"]
 

@@ -10,8 +10,9 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from api_schemas.answers import GdpMuAnswer, NumberAnswer, TradeOffAnswer
+from api_schemas.answers import GdpMuAnswer, TradeOffAnswer
 from api_schemas.bounds import BoundsRequest, BoundsResponse
+from api_schemas.enclosures import Enclosed
 from service.computations.bounds import BOUNDS
 from service.computations.violations import noted
 from service.privacy.composition import engines as composition_engines
@@ -87,7 +88,7 @@ def test_points_of_an_approximation_have_no_ends(engines: FakeEngines) -> None:
 
 def test_a_small_approximation_has_a_logarithm_and_no_ends_of_it(engines: FakeEngines) -> None:
     answer = one({"type": "delta", "epsilon": 100.0}, method="edgeworth")
-    assert isinstance(answer, NumberAnswer)
+    assert isinstance(answer, Enclosed)
     assert answer.value_log10 is not None
     assert answer.value_log10 < -1000
     assert answer.lower_log10 is answer.upper_log10 is None
@@ -98,7 +99,7 @@ def test_evidence_is_no_better_than_that_of_the_curve(engines: FakeEngines, ques
     sampled = one(question, method="monte_carlo")
     assert sampled.evidence == "statistical"
     assert sampled.notes[-1] == NOTE
-    if isinstance(sampled, NumberAnswer):
+    if isinstance(sampled, Enclosed):
         assert sampled.lower is not None
         assert sampled.upper is not None
 

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from api_schemas.answers import GuaranteeAnswer, NumberAnswer
+from api_schemas.answers import GuaranteeAnswer
 from api_schemas.bounds import BoundsRequest, BoundsResponse
 from api_schemas.curves import CurvesRequest
+from api_schemas.enclosures import Enclosed
 from api_schemas.problems import field_errors
 from service.computations.bounds import BOUNDS
 from service.privacy.errors import UnsupportedCombination
@@ -39,9 +40,9 @@ def compute(*questions: dict[str, Any], mechanism: dict[str, Any] = PURE, **more
     return response
 
 
-def number(question: dict[str, Any], **more: Any) -> NumberAnswer:
+def number(question: dict[str, Any], **more: Any) -> Enclosed:
     [answer] = compute(question, **more).answers
-    assert isinstance(answer, NumberAnswer)
+    assert isinstance(answer, Enclosed)
     return answer
 
 

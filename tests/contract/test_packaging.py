@@ -77,7 +77,13 @@ def test_the_distribution_holds_the_contract(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", build], cwd=source, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
-    assert {"api_schemas/openapi.json", "api_schemas/py.typed", "service/py.typed", "service/cli.py"} <= names
+    assert {
+        "api_schemas/openapi.json",
+        "api_schemas/response_examples.json",
+        "api_schemas/py.typed",
+        "service/py.typed",
+        "service/cli.py",
+    } <= names
     assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"api_schemas", "service"}
     (metadata,) = (name for name in names if name.endswith("entry_points.txt"))
     assert b"privacy-bounds = service.cli:main" in zipfile.ZipFile(wheel).read(metadata)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from api_schemas.fields import shape_of_field
+from api_schemas.problems import Problem
 from service.api import problems
 from service.api.problems import HTTP_KINDS, INVALID_PARAMETER, KINDS, SERVER_KINDS, UNKNOWN, kind_of
 from service.execution.errors import ClientGone
@@ -55,4 +57,6 @@ def test_the_tree_is_drawn_as_it_is() -> None:
 def test_every_kind_has_one_title_and_one_status() -> None:
     kinds = {*KINDS.values(), *HTTP_KINDS.values(), *SERVER_KINDS.values(), INVALID_PARAMETER, UNKNOWN}
     assert len({(kind.type, kind.title, kind.status) for kind in kinds}) == len({kind.type for kind in kinds})
+    published = set(shape_of_field(Problem.model_fields["type"]).choices)
+    assert {kind.type for kind in kinds} | {"/problems/http-error"} == published, "edit ProblemType"
     assert all(kind.remedy.endswith(".") for kind in kinds if kind.remedy)
