@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -27,7 +28,7 @@ from service.computations.numbers import (
 from service.computations.readings import READINGS
 from service.computations.violations import note
 from service.privacy.composition.plan import Plan
-from service.privacy.enclosure import Evidence
+from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
 from service.privacy.questions import gaussian_dp, unlearning
 from service.privacy.questions.reading import Reading
@@ -172,10 +173,17 @@ def _gdp_mu(curves: TradeOffPair, curve: AbstractTradeOff, question: GdpMuQuesti
         "tight": tightness(evidence, curves.bracket),
         "conditional": False,
         "method": curve.method,
-        "tolerance_met": all(meets(part, tolerance) for part in parts),
+        "tolerance_met": _meets_where_bounded(*parts, tolerance),
         "source": _source(reading.source, curves),
         "notes": reading.notes + remarks(curves, evidence),
     }
+
+
+def _meets_where_bounded(value: Enclosure, global_mu: Enclosure, tolerance: float) -> bool:
+    """Whether mu over the range is as narrow as was asked for, and mu beside it wherever anything bounds it: it is no
+    matter of precision that mu over a whole curve has no known upper end.
+    """
+    return meets(value, tolerance) and (math.isinf(global_mu.upper) or meets(global_mu, tolerance))
 
 
 def _source(theorem: str, curves: TradeOffPair) -> str:

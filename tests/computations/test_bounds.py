@@ -172,6 +172,22 @@ def test_gdp_mu_of_a_gaussian_is_its_mu() -> None:
     assert answer.tolerance_met
 
 
+def test_mu_of_a_range_is_as_precise_as_it_is_narrow_though_nothing_bounds_mu_of_the_whole_curve() -> None:
+    ranged, whole, wide = compute(
+        {"type": "approximate_dp", "epsilon": 1.0, "delta": 1e-3},
+        {"type": "gdp_mu", "false_positive_rate_min": 1e-2, "type_two_error_min": 1e-2},
+        {"type": "gdp_mu", "false_positive_rate_min": 0, "type_two_error_min": 0},
+        {"type": "gdp_mu", "false_positive_rate_min": 1e-2, "type_two_error_min": 0},
+    ).answers
+    assert isinstance(ranged, GdpMuAnswer)
+    assert isinstance(whole, GdpMuAnswer)
+    assert ranged.tolerance_met
+    assert whole.value == whole.global_mu["upper"] == math.inf
+    for answer in (whole, wide):
+        assert isinstance(answer, GdpMuAnswer)
+        assert answer.tolerance_met == (answer.lower == answer.upper)
+
+
 def test_directions_of_a_sampled_mechanism_differ_and_both_is_the_worse() -> None:
     for question in ({"type": "delta", "epsilon": 0.5}, {"type": "epsilon", "delta": 1e-3}):
         add, remove, both = (
