@@ -20,7 +20,7 @@ ifneq ($(shell $(RUN) -c 'import sys; print(sys.version_info >= (3, 11))' 2>/dev
 .PHONY: $(VENV)/folder
 endif
 
-.PHONY: help serve test system check format lock bench clean
+.PHONY: help serve test system clients check format lock bench clean
 
 help: ## show what there is
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
@@ -35,6 +35,9 @@ test: $(VENV)/development ## run every test (WORKERS=2 processes), or those of o
 system: $(VENV)/development ## attacks and ends by the clock as well: /livez within 0.3 s; on an idle machine
 	LONGEST_WAIT_SECONDS=0.3 WORKER_FREE_SECONDS=1 WORKER_DEAD_SECONDS=2 LARGEST_P99_FACTOR=3 $(RUN) -m pytest -rP \
 		$(addprefix tests/system/test_,attacks.py processes.py memory.py mixed_load.py)
+
+clients: $(VENV)/development ## make clients from the published document, check them strictly, run them against a live server
+	$(RUN) -m tests.system.clients $(VENV)/clients
 
 check: $(VENV)/development ## format, lint, types, contract
 	$(RUN) -m ruff format --check

@@ -7,9 +7,10 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import AliasChoices, Field, model_validator
 
 from api_schemas.attack_rates import AuditConfidence, MeasuredRate, ProvedEpsilon, ProvedNumber, Verdict
-from api_schemas.base import Request, Response, is_none
-from api_schemas.bounds import Assumption, Hazard
-from api_schemas.enclosures import Conditional, EnclosedNumber, Evidence, MethodUsed, Source, Tight
+from api_schemas.base import Request, Response, Result, is_none
+from api_schemas.caveats import Assumptions, Hazards
+from api_schemas.choices import Evidence, MethodUsed
+from api_schemas.enclosures import Conditional, EnclosedNumber, Notes, Source, Tight
 from api_schemas.limits import check_tree, refusal
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.quantities import POSITIVE_ZERO
@@ -104,19 +105,17 @@ class BoundVerdict(Response):
     method: MethodUsed
     source: Source
     conditional: Conditional
-    notes: tuple[str, ...]
+    notes: Notes
 
 
-class AttackCountsResponse(Response):
+class AttackCountsResponse(Result):
     """The region of both rates, the parameters that are proved, and the verdict on the mechanism where one was sent."""
 
-    digest: Annotated[
-        str, Field(pattern="^sha256:[0-9a-f]{64}$", description="Names this result; see GET /v1/results/{digest}.")
-    ]
-    engine_version: str
     true_positive_rate: MeasuredRate
     false_positive_rate: MeasuredRate
-    confidence: float
+    confidence: Annotated[
+        float, Field(description="Probability with which all measured intervals hold together; as in the request.")
+    ]
     gdp_mu: Annotated[ProvedNumber, Field(description="What was attacked is not mu-GDP for any smaller mu.")]
     epsilons: Annotated[
         tuple[ProvedEpsilon, ...],
@@ -127,12 +126,12 @@ class AttackCountsResponse(Response):
     evidence: Evidence
     tight: Tight
     source: Source
-    mechanism: MechanismSpec | None
+    mechanism: Annotated[MechanismSpec | None, Field(description="As in the request; null without one.")]
     bound: Annotated[BoundVerdict | None, Field(description="null without a mechanism.")]
     worst_case: Annotated[
         BoundVerdict | None,
         Field(description="The same against the worst case, where the threat model is relaxed."),
     ]
-    assumptions: tuple[Assumption, ...]
-    hazards: tuple[Hazard, ...]
-    notes: tuple[str, ...]
+    assumptions: Assumptions
+    hazards: Hazards
+    notes: Notes

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from api_schemas.base import NonNegative, Response
+from api_schemas.base import NonNegative, Response, component
 from api_schemas.quantities import LARGEST_SEED
 
 LARGEST_CUTOFFS: Final = 1_000
@@ -37,9 +37,10 @@ Cutoffs = Annotated[
 ]
 Verdict = Annotated[
     Literal["consistent", "above_the_bound"],
-    Field(
-        description="above_the_bound: with the stated confidence the attack does better than the bound allows, so the "
-        "training, its accounting or an assumption is at fault; consistent: the measurement does not say so."
+    component(
+        "AttackVerdict",
+        "above_the_bound: with the stated confidence the attack does better than the bound allows, so the "
+        "training, its accounting or an assumption is at fault; consistent: the measurement does not say so.",
     ),
 ]
 
@@ -47,24 +48,24 @@ Verdict = Annotated[
 class MeasuredRate(TypedDict):
     """A rate: the share that was counted, and the interval that holds the true one with the stated confidence."""
 
-    estimate: float
-    lower: float
-    upper: float
+    estimate: Annotated[float, Field(description="The share that was counted.")]
+    lower: Annotated[float, Field(description="The true rate is at least this.")]
+    upper: Annotated[float, Field(description="The true rate is at most this.")]
 
 
 class MeasuredRates(TypedDict):
     """The same as columns, one row for each threshold; the intervals hold at all thresholds together."""
 
-    estimate: list[float]
-    lower: list[float]
-    upper: list[float]
+    estimate: Annotated[list[float], Field(description="The shares that were counted.")]
+    lower: Annotated[list[float], Field(description="The true rates are at least these.")]
+    upper: Annotated[list[float], Field(description="The true rates are at most these.")]
 
 
 class TheoryPowers(TypedDict):
     """What theory says about the true positive rate at the false positive rate of each row, enclosed."""
 
-    lower: list[float]
-    upper: list[float]
+    lower: Annotated[list[float], Field(description="The true positive rate of theory is at least this, for each row.")]
+    upper: Annotated[list[float], Field(description="The true positive rate of theory is at most this, for each row.")]
 
 
 class ProvedNumber(TypedDict):
@@ -73,23 +74,25 @@ class ProvedNumber(TypedDict):
     `lower`, which is `value`, and `upper` enclose the parameter that the true rates of this attack need.
     """
 
-    value: NonNegative
-    lower: NonNegative
-    upper: NonNegative
+    value: Annotated[NonNegative, Field(description="The parameter is at least this, with the stated confidence.")]
+    lower: Annotated[NonNegative, Field(description="The same as `value`.")]
+    upper: Annotated[NonNegative, Field(description="The true rates of this attack need no more than this.")]
 
 
 class ProvedEpsilon(ProvedNumber):
     """The same of epsilon, in nats, at one delta."""
 
-    delta: float
+    delta: Annotated[float, Field(description="The delta at which epsilon is proved.")]
 
 
 class MeasuredRoc(Response):
     """An empirical ROC curve: a row for each threshold, thresholds falling; suspicion rises with the score."""
 
-    thresholds: tuple[float, ...]
+    thresholds: Annotated[
+        tuple[float, ...], Field(description="Scores at or above which the attack says member; they fall.")
+    ]
     false_positive_rate: MeasuredRates
     true_positive_rate: MeasuredRates
-    confidence: float
+    confidence: Annotated[float, Field(description="Probability with which the bands hold at all thresholds together.")]
     members: Annotated[int, Field(ge=1, description="Scores behind the true positive rates.")]
     non_members: Annotated[int, Field(ge=1, description="Scores behind the false positive rates.")]

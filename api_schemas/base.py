@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 from pydantic_core import to_json
+
+COMPONENT: Final = "x-component"
+"""Keyword of a schema that is published once, under a name of its own, and referred to everywhere else."""
 
 
 class Request(BaseModel):
-    """Something a client sends: frozen, strict JSON types, no unknown fields, no NaN or infinity."""
+    """Something a client sends: frozen, strict JSON types, no unknown fields, no NaN or infinity.
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+    Where a response says it again, fields with a default are always there.
+    """
+
+    model_config = ConfigDict(
+        strict=True, frozen=True, extra="forbid", allow_inf_nan=False, json_schema_serialization_defaults_required=True
+    )
 
 
 class Response(BaseModel):
@@ -20,11 +28,22 @@ class Response(BaseModel):
     Unknown fields are ignored on reading, so that a client of today can read the answers of tomorrow.
     """
 
-    model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings")
+    model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings", json_schema_serialization_defaults_required=True)
 
     def json_bytes(self) -> bytes:
         """The body: UTF-8 JSON, infinities as the strings "Infinity" and "-Infinity"."""
         return self.__pydantic_serializer__.to_json(self)
+
+
+class Result(Response):
+    """A response that is stored under its digest."""
+
+    digest: Annotated[
+        str, Field(pattern="^sha256:[0-9a-f]{64}$", description="Names this result; see GET /v1/results/{digest}.")
+    ]
+    engine_version: Annotated[
+        str, Field(description="Version of the numbers; part of the digest.", examples=["2026.11.22"])
+    ]
 
 
 def json_bytes(fields: dict[str, Any]) -> bytes:
@@ -40,19 +59,52 @@ def is_none(value: object) -> bool:
     return value is None
 
 
-# JSON has no infinity, so it travels as a string, in the schema a titled `enum` (client generators misread a `const`).
+def component(
+    name: str,
+    description: str,
+    *,
+    examples: list[Any] | None = None,
+    discriminator: str | None = None,
+    member_names: list[str] | None = None,
+) -> Any:
+    """`Field(...)` of a type that has a name in the published document: enumerations and unions that come often.
+
+    A field of this type may have a description of its own. `member_names`: what generated clients call
+    the members of an enumeration whose words are no names.
+    """
+    itself: dict[str, Any] = {"name": name, "description": description}
+    if examples is not None:
+        itself["examples"] = examples
+    if member_names is not None:
+        itself["x-enum-varnames"] = member_names
+    return Field(
+        description=description,
+        examples=examples,
+        discriminator=discriminator,
+        json_schema_extra={COMPONENT: itself},
+    )
+
+
+def _word(name: str, word: str, description: str) -> dict[str, Any]:
+    # An `enum`, as client generators misread a `const` beside numbers.
+    return {"type": "string", "enum": [word], COMPONENT: {"name": name, "description": description}}
+
+
+# JSON has no infinity, so it travels as a string.
 NonNegative = Annotated[
     float,
-    WithJsonSchema(
-        {"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "enum": ["Infinity"], "title": "Infinity"}]}
-    ),
+    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, _word("Infinity", "Infinity", "No finite number.")]}),
 ]
 """A number that is not negative and may be infinite."""
 
+Probability = Annotated[float, WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1})]
+"""A number in [0, 1] that was computed."""
+
+AdvantageOverPrior = Annotated[float, WithJsonSchema({"type": "number", "minimum": 0, "maximum": 2})]
+"""Twice a difference of two probabilities."""
+
 Log10 = Annotated[
     float,
-    WithJsonSchema(
-        {"anyOf": [{"type": "number"}, {"type": "string", "enum": ["-Infinity"], "title": "MinusInfinity"}]}
-    ),
+    WithJsonSchema({"anyOf": [{"type": "number"}, _word("MinusInfinity", "-Infinity", "The logarithm of zero.")]}),
 ]
 """A decimal logarithm; the one of zero is "-Infinity"."""

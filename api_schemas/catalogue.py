@@ -22,36 +22,47 @@ from api_schemas.threat_models import ThreatModelSpec
 class Parameter(Response):
     """One field of an entry."""
 
-    name: str
+    name: Annotated[str, Field(description="How we spell it.")]
     aliases: Annotated[tuple[str, ...], Field(description="Other spellings that are accepted on input.")]
     kind: Annotated[str, Field(description="number, integer, choice, list or object.", examples=["number"])]
     allowed: Annotated[str, Field(description="What is allowed, in words.")]
-    required: bool
-    description: str
-    minimum: Annotated[float | None, Field(exclude_if=is_none)] = None
-    maximum: Annotated[float | None, Field(exclude_if=is_none)] = None
+    required: Annotated[bool, Field(description="Whether it has to be sent.")]
+    description: Annotated[str, Field(description="What it is.")]
+    minimum: Annotated[
+        float | None,
+        Field(description="Smallest value, of a list of its items; absent where there is none.", exclude_if=is_none),
+    ] = None
+    maximum: Annotated[
+        float | None,
+        Field(description="Largest value, of a list of its items; absent where there is none.", exclude_if=is_none),
+    ] = None
     minimum_excluded: Annotated[bool, Field(description="The minimum itself is not allowed.")]
-    unit: Annotated[str | None, Field(exclude_if=is_none, examples=["nats"])] = None
-    default: Annotated[str | float | None, Field(exclude_if=is_none)] = None
-    example: Annotated[Any, Field(exclude_if=is_none)] = None
+    unit: Annotated[
+        str | None, Field(description="Unit; absent where there is none.", exclude_if=is_none, examples=["nats"])
+    ] = None
+    default: Annotated[
+        str | float | None,
+        Field(description="What an absent field means; absent where there is no default.", exclude_if=is_none),
+    ] = None
+    example: Annotated[Any, Field(description="A usual value.", exclude_if=is_none)] = None
 
 
 class CatalogueEntry(Response):
     """One member of a union: the value of its `type`, what it is, and its fields."""
 
-    type: str
-    description: str
-    parameters: tuple[Parameter, ...]
+    type: Annotated[str, Field(description="What selects it.")]
+    description: Annotated[str, Field(description="What it is.")]
+    parameters: Annotated[tuple[Parameter, ...], Field(description="Its fields, `type` aside.")]
 
 
 class CatalogueResponse(Response):
     """Everything that a bounds request can be made of."""
 
-    engine_version: str
-    mechanisms: tuple[CatalogueEntry, ...]
-    threat_models: tuple[CatalogueEntry, ...]
-    questions: tuple[CatalogueEntry, ...]
-    methods: tuple[str, ...]
+    engine_version: Annotated[str, Field(description="Version of the numbers; part of every digest.")]
+    mechanisms: Annotated[tuple[CatalogueEntry, ...], Field(description="What may have touched the data.")]
+    threat_models: Annotated[tuple[CatalogueEntry, ...], Field(description="Who may attack.")]
+    questions: Annotated[tuple[CatalogueEntry, ...], Field(description="What may be read off the trade-off curve.")]
+    methods: Annotated[tuple[str, ...], Field(description="The values of `method`.")]
     options: Annotated[tuple[Parameter, ...], Field(description="Fields beside `method` that some methods take.")]
 
 

@@ -6,9 +6,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AliasChoices, Field, model_validator
 
-from api_schemas.base import Request, Response, is_none
-from api_schemas.bounds import Assumption
-from api_schemas.enclosures import Conditional, Evidence, Lower, Source, Tight, Upper, Value
+from api_schemas.base import Request, Response, Result, is_none
+from api_schemas.caveats import Assumptions
+from api_schemas.choices import Evidence
+from api_schemas.enclosures import Conditional, Lower, Notes, Source, Tight, Upper, Value
 from api_schemas.limits import refusal
 from api_schemas.quantities import (
     LARGEST_RECORDS,
@@ -138,13 +139,9 @@ class NoiseForTarget(Response):
     ]
 
 
-class GdpGmipResponse(Response):
+class GdpGmipResponse(Result):
     """Both parameters of the run, and the noise for the one that was sent."""
 
-    digest: Annotated[
-        str, Field(pattern="^sha256:[0-9a-f]{64}$", description="Names this result; see GET /v1/results/{digest}.")
-    ]
-    engine_version: str
     request: GdpGmipRequest
     mu_dp: Annotated[
         ConvertedNumber | None,
@@ -157,5 +154,5 @@ class GdpGmipResponse(Response):
     noise_needed: Annotated[bool, Field(description="Whether mu_mip takes any noise; mu_dp always does.")]
     noise: NoiseForTarget
     conditional: Conditional
-    assumptions: tuple[Assumption, ...]
-    notes: tuple[str, ...]
+    assumptions: Assumptions
+    notes: Notes

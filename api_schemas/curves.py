@@ -7,24 +7,16 @@ from typing import Annotated, Final, Literal, NotRequired, Self
 from pydantic import Field, model_validator
 from typing_extensions import TypedDict
 
-from api_schemas.base import Log10, Request, Response, is_none
-from api_schemas.bounds import Assumption, Hazard
-from api_schemas.enclosures import Conditional, Evidence, MethodUsed, Source, Tight, ToleranceMet
+from api_schemas.base import Log10, Request, Response, Result, is_none
+from api_schemas.caveats import Assumptions, Hazards
+from api_schemas.choices import Direction, Engine, Evidence, MethodUsed
+from api_schemas.enclosures import Conditional, Notes, Source, Tight, ToleranceMet
 from api_schemas.limits import check_tree, refusal
 from api_schemas.mechanisms import MechanismSpec
-from api_schemas.options import settle_options
+from api_schemas.options import MethodOptions, settle_options
 from api_schemas.quantities import (
-    DEFAULT_TOLERANCE,
     LARGEST_LIST,
-    Direction,
-    Engine,
-    OptionalConfidenceLevel,
-    OptionalDigits,
     OptionalFalsePositiveRates,
-    OptionalOrder,
-    OptionalSamples,
-    OptionalSeed,
-    RelativeTolerance,
 )
 from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel, is_relaxed, settled, worst_case_beside
 
@@ -54,7 +46,7 @@ class RateGrid(Request):
     ] = "log"
 
 
-class CurvesRequest(Request):
+class CurvesRequest(MethodOptions, Request):
     """A mechanism, and the curves to draw of it: every threat model by every method in every direction."""
 
     mechanism: MechanismSpec
@@ -86,12 +78,6 @@ class CurvesRequest(Request):
             exclude_if=is_none,
         ),
     ] = None
-    relative_tolerance: RelativeTolerance = DEFAULT_TOLERANCE
-    order: OptionalOrder = None
-    samples: OptionalSamples = None
-    seed: OptionalSeed = None
-    confidence: OptionalConfidenceLevel = None
-    digits: OptionalDigits = None
 
     @model_validator(mode="after")
     def _within_limits(self) -> Self:
@@ -132,25 +118,28 @@ class CurvesRequest(Request):
         return self.grid.count * (2 if self.grid.spacing == "log_mirrored" else 1)
 
 
+LOGARITHMS = Field(exclude_if=is_none, description="Decimal logarithms; null beside numbers that need none.")
+
+
 class EnclosedColumn(TypedDict):
     """An enclosed number at each rate, as columns; `value` is the end that is safe to rely on.
 
     The logarithms are there when a number of the column is positive and below 1e-290, and null beside the others.
     """
 
-    value: list[float]
+    value: Annotated[list[float], Field(description="The safe ends.")]
     lower: Annotated[list[float] | None, Field(description="null where the evidence is asymptotic.")]
     upper: Annotated[list[float] | None, Field(description="null where the evidence is asymptotic.")]
-    value_log10: NotRequired[list[Log10 | None]]
-    lower_log10: NotRequired[list[Log10 | None]]
-    upper_log10: NotRequired[list[Log10 | None]]
+    value_log10: NotRequired[Annotated[list[Log10 | None], LOGARITHMS]]
+    lower_log10: NotRequired[Annotated[list[Log10 | None], LOGARITHMS]]
+    upper_log10: NotRequired[Annotated[list[Log10 | None], LOGARITHMS]]
 
 
 class Curve(Response):
     """One curve at the rates of the response. `type_two_error` is safe from below, `power` from above."""
 
     threat_model: ThreatModelSpec
-    requested_method: Annotated[str, Field(description="The method that was asked for.", examples=["auto"])]
+    requested_method: Annotated[Engine, Field(description="The method that was asked for.")]
     method: MethodUsed
     direction: Direction
     type_two_error: EnclosedColumn
@@ -160,14 +149,14 @@ class Curve(Response):
     conditional: Conditional
     tolerance_met: ToleranceMet
     source: Source
-    notes: tuple[str, ...]
+    notes: Notes
 
 
 class RateInterval(TypedDict):
     """Rates from `start` to `end`."""
 
-    start: float
-    end: float
+    start: Annotated[float, Field(description="The smaller rate.")]
+    end: Annotated[float, Field(description="The larger rate.")]
 
 
 Place = Annotated[int, Field(ge=0, description="Place in `curves`, from 0.")]
@@ -196,16 +185,13 @@ class CurveComparison(Response):
     ]
 
 
-class CurvesResponse(Response):
+class CurvesResponse(MethodOptions, Result):
     """The curves: threat models in the order of the request, in each the methods, in each the directions."""
 
-    digest: Annotated[
-        str, Field(pattern="^sha256:[0-9a-f]{64}$", description="Names this result; see GET /v1/results/{digest}.")
-    ]
-    engine_version: str
     mechanism: MechanismSpec
-    false_positive_rates: tuple[float, ...]
-    curves: tuple[Curve, ...]
+    false_positive_rates: Annotated[tuple[float, ...], Field(description="Where every curve is read.")]
+    methods: Annotated[tuple[Engine, ...], Field(description="As in the request; each curve names the engine used.")]
+    curves: Annotated[tuple[Curve, ...], Field(description="A curve for each threat model, method and direction.")]
     comparisons: Annotated[tuple[CurveComparison, ...], Field(description="Of every pair of curves.")]
-    assumptions: tuple[Assumption, ...]
-    hazards: tuple[Hazard, ...]
+    assumptions: Assumptions
+    hazards: Hazards

@@ -2,41 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, NotRequired
+from typing import Annotated, Generic, NotRequired, TypeVar
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from api_schemas.base import Log10, NonNegative, is_none
+from api_schemas.base import Log10, NonNegative, Probability, Response, is_none
+from api_schemas.choices import Evidence, MethodUsed
 
-Value = Annotated[NonNegative, Field(description="The safe end of the enclosure; without one, the approximation.")]
-Lower = Annotated[
-    NonNegative | None, Field(description="The truth is at least this; null where the evidence is asymptotic.")
-]
-Upper = Annotated[
-    NonNegative | None, Field(description="The truth is at most this; null where the evidence is asymptotic.")
-]
-Log10IfSmall = Annotated[
-    Log10 | None,
-    Field(exclude_if=is_none, description="Decimal logarithm; present when the truth is positive and below 1e-290."),
-]
-DecimalIfKnown = Annotated[
-    str | None,
-    Field(
-        exclude_if=is_none, description="The same end with all its digits; present when they are more than a double's."
-    ),
-]
+NumberT = TypeVar("NumberT")
 
-EvidenceName = Literal["exact", "proved", "certified", "statistical", "asymptotic"]
-Evidence = Annotated[
-    EvidenceName,
-    Field(
-        description="exact: a closed form, good to a few units in the last place; proved: interval or ball arithmetic "
-        "throughout; certified: every truncation, aliasing, quadrature and rounding error has a bound that is inside "
-        "the enclosure; statistical: sampled, the enclosure holds with the stated confidence; asymptotic: an "
-        "approximation without any bound."
-    ),
-]
+VALUE = Field(description="The safe end of the enclosure; without one, the approximation.")
+LOWER = Field(description="The truth is at least this; null where the evidence is asymptotic.")
+UPPER = Field(description="The truth is at most this; null where the evidence is asymptotic.")
+LOGARITHM = Field(
+    exclude_if=is_none, description="Decimal logarithm; present when the truth is positive and below 1e-290."
+)
+DECIMAL = Field(
+    exclude_if=is_none, description="The same end with all its digits; present when they are more than a double's."
+)
+
+Value = Annotated[NonNegative, VALUE]
+Lower = Annotated[NonNegative | None, LOWER]
+Upper = Annotated[NonNegative | None, UPPER]
+Log10IfSmall = Annotated[Log10 | None, LOGARITHM]
+DecimalIfKnown = Annotated[str | None, DECIMAL]
 
 
 class EnclosedNumber(TypedDict):
@@ -46,12 +36,45 @@ class EnclosedNumber(TypedDict):
     value: Value
     lower: Lower
     upper: Upper
-    value_log10: NotRequired[Log10]
-    lower_log10: NotRequired[Log10]
-    upper_log10: NotRequired[Log10]
-    value_decimal: NotRequired[str]
-    lower_decimal: NotRequired[str]
-    upper_decimal: NotRequired[str]
+    value_log10: NotRequired[Annotated[Log10, LOGARITHM]]
+    lower_log10: NotRequired[Annotated[Log10, LOGARITHM]]
+    upper_log10: NotRequired[Annotated[Log10, LOGARITHM]]
+    value_decimal: NotRequired[Annotated[str, DECIMAL]]
+    lower_decimal: NotRequired[Annotated[str, DECIMAL]]
+    upper_decimal: NotRequired[Annotated[str, DECIMAL]]
+
+
+class EnclosedProbability(TypedDict):
+    """lower <= truth <= upper for a probability; `value` is the end that is safe to rely on."""
+
+    value: Annotated[Probability, VALUE]
+    lower: Annotated[Probability | None, LOWER]
+    upper: Annotated[Probability | None, UPPER]
+    value_log10: NotRequired[Annotated[Log10, LOGARITHM]]
+    lower_log10: NotRequired[Annotated[Log10, LOGARITHM]]
+    upper_log10: NotRequired[Annotated[Log10, LOGARITHM]]
+    value_decimal: NotRequired[Annotated[str, DECIMAL]]
+    lower_decimal: NotRequired[Annotated[str, DECIMAL]]
+    upper_decimal: NotRequired[Annotated[str, DECIMAL]]
+
+
+class Ends(Response, Generic[NumberT]):
+    """lower <= truth <= upper."""
+
+    value: Annotated[NumberT, VALUE]
+    lower: Annotated[NumberT | None, LOWER]
+    upper: Annotated[NumberT | None, UPPER]
+
+
+class Enclosed(Ends[NumberT], Generic[NumberT]):
+    """The same with what a double cannot say."""
+
+    value_log10: Log10IfSmall = None
+    lower_log10: Log10IfSmall = None
+    upper_log10: Log10IfSmall = None
+    value_decimal: DecimalIfKnown = None
+    lower_decimal: DecimalIfKnown = None
+    upper_decimal: DecimalIfKnown = None
 
 
 Tight = Annotated[
@@ -63,6 +86,18 @@ Tight = Annotated[
     ),
 ]
 Conditional = Annotated[bool, Field(description="The answer rests on a modelling assumption that is listed.")]
-MethodUsed = Annotated[str, Field(description="The engine that computed it.", examples=["contour"])]
 ToleranceMet = Annotated[bool, Field(description="There is an enclosure, and it is at most relative_tolerance wide.")]
 Source = Annotated[str, Field(description="The theorem behind the answer.")]
+Notes = Annotated[tuple[str, ...], Field(description="What a reader should know about this answer.")]
+
+
+class Grounds(Response):
+    """What stands behind an answer."""
+
+    evidence: Evidence
+    tight: Tight
+    conditional: Conditional
+    method: MethodUsed
+    tolerance_met: ToleranceMet
+    source: Source
+    notes: Notes

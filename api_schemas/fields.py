@@ -108,7 +108,8 @@ def spellings(name: str, field: FieldInfo) -> tuple[str, ...]:
 def unit_of(field: FieldInfo) -> str | None:
     """The unit of a field, where it has one."""
     extra = cast("object", field.json_schema_extra)
-    return str(cast("dict[str, object]", extra)["x-unit"]) if isinstance(extra, dict) else None
+    unit = cast("dict[str, object]", extra).get("x-unit") if isinstance(extra, dict) else None
+    return None if unit is None else str(unit)
 
 
 def find_field(model: type[Request], spelling: str) -> tuple[str, FieldInfo] | None:

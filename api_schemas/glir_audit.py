@@ -7,9 +7,10 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from api_schemas.attack_rates import AuditConfidence, AuditSeed, Cutoffs, MeasuredRoc, TheoryPowers, Verdict
-from api_schemas.base import Request, Response, is_none
-from api_schemas.bounds import Assumption
-from api_schemas.enclosures import Evidence, Source, Tight
+from api_schemas.base import Request, Response, Result, is_none
+from api_schemas.caveats import Assumptions
+from api_schemas.choices import Evidence
+from api_schemas.enclosures import Notes, Source, Tight
 from api_schemas.gradients import LARGEST_DIMENSION, LARGEST_QUERIES, LARGEST_STEP_COUNT, GradientStep, check_steps
 from api_schemas.limits import refusal
 
@@ -143,15 +144,15 @@ class GlirStepResult(Response):
 class Uniformity(Response):
     """Kolmogorov's distance of the non-members' combined p-values from the uniform law they should have."""
 
-    distance: float
+    distance: Annotated[float, Field(description="Kolmogorov distance from the uniform law.")]
     critical_value: Annotated[float, Field(description="What it exceeds with probability 1 % if they have it.")]
-    non_members: int
+    non_members: Annotated[int, Field(description="How many p-values there are.")]
 
 
 class GlirTheory(TheoryPowers):
     """The best that an attack on these mean gradients can reach, by Theorem 5.1."""
 
-    effective_batch_size: float
+    effective_batch_size: Annotated[float, Field(description="N: the batch size, and what the noise is worth.")]
     dimension: Annotated[int, Field(description="Of all steps together.")]
     mean_susceptibility: Annotated[float, Field(description="Mean over the queries of K summed over the steps.")]
 
@@ -176,16 +177,14 @@ class GlirRoc(Response):
     source: Source
 
 
-class GlirAuditResponse(Response):
+class GlirAuditResponse(Result):
     """Evidence of membership for each query, and where members are known, the attack against its theory."""
 
-    digest: Annotated[
-        str, Field(pattern="^sha256:[0-9a-f]{64}$", description="Names this result; see GET /v1/results/{digest}.")
-    ]
-    engine_version: str
-    queries: int
+    confidence: AuditConfidence
+    seed: AuditSeed
+    queries: Annotated[int, Field(description="How many queries there were.")]
     statistic: Annotated[str, Field(description="Formula and law of the statistic.")]
-    steps: tuple[GlirStepResult, ...]
+    steps: Annotated[tuple[GlirStepResult, ...], Field(description="One entry for each release.")]
     combined_p_values: Annotated[
         tuple[float, ...] | None, Field(description="By Fisher over the steps; small for members.")
     ]
@@ -198,5 +197,5 @@ class GlirAuditResponse(Response):
     evidence: Evidence
     tight: Tight
     source: Source
-    assumptions: tuple[Assumption, ...]
-    notes: tuple[str, ...]
+    assumptions: Assumptions
+    notes: Notes

@@ -7,9 +7,10 @@ from typing import Annotated, Final, Self
 from pydantic import AliasChoices, Field, model_validator
 
 from api_schemas.attack_rates import AuditConfidence, AuditSeed, Cutoffs, MeasuredRoc, TheoryPowers, Verdict
-from api_schemas.base import Request, Response
-from api_schemas.bounds import Assumption
-from api_schemas.enclosures import Evidence, Source, Tight
+from api_schemas.base import Request, Response, Result
+from api_schemas.caveats import Assumptions
+from api_schemas.choices import Evidence
+from api_schemas.enclosures import Notes, Source, Tight
 from api_schemas.limits import refusal
 from api_schemas.quantities import NoiseMultiplier
 
@@ -70,17 +71,16 @@ class SimulatedAttack(Response):
     source: Source
 
 
-class GlrtAuditResponse(Response):
+class GlrtAuditResponse(Result):
     """The simulated adversary who does not know the direction of the answer, and beside it the optimal one who does."""
 
-    digest: Annotated[
-        str, Field(pattern="^sha256:[0-9a-f]{64}$", description="Names this result; see GET /v1/results/{digest}.")
-    ]
-    engine_version: str
+    confidence: AuditConfidence
+    seed: AuditSeed
+    trials: Annotated[int, Field(description="Simulated attacks with the record, and as many without it.")]
     noncentrality: Annotated[float, Field(description="lambda = queries/noise_multiplier^2.")]
     glrt: Annotated[SimulatedAttack, Field(description="Threshold on the length of the mean answer.")]
     worst_case: Annotated[SimulatedAttack, Field(description="Neyman-Pearson optimal: along the known direction.")]
     evidence: Evidence
     tight: Tight
-    assumptions: tuple[Assumption, ...]
-    notes: tuple[str, ...]
+    assumptions: Assumptions
+    notes: Notes

@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal, NamedTuple, Self
 from pydantic import AliasChoices, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from api_schemas.base import Request
+from api_schemas.base import Request, component
 from api_schemas.quantities import (
     BatchSize,
     DatasetSize,
@@ -187,7 +187,7 @@ MechanismSpec = Annotated[
     | DpsgdMechanism
     | NoisySgdMechanism
     | MixtureMechanism,
-    Field(discriminator="type", description="The mechanism that touched the data."),
+    component("Mechanism", "The mechanism that touched the data.", discriminator="type"),
 ]
 InnerMechanism = Annotated[
     MechanismSpec,

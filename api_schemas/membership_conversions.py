@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import AliasChoices, Field
 
-from api_schemas.base import NonNegative, Request, Response, is_none
-from api_schemas.enclosures import EnclosedNumber, Evidence, Log10IfSmall, Lower, Source, Tight, Upper
+from api_schemas.base import NonNegative, Request, Response, Result, component, is_none
+from api_schemas.choices import Evidence
+from api_schemas.enclosures import EnclosedNumber, Log10IfSmall, Lower, Notes, Source, Tight, Upper
 from api_schemas.quantities import LARGEST_RECORDS, Confidence, Epsilon, Prior, UnitInterval
 from api_schemas.questions import LARGEST_QUESTIONS
 
@@ -78,7 +79,18 @@ MembershipConversion = Annotated[
     | PriorOfLargestAdvantageConversion
     | LargestEpsilonForDeletionsConversion
     | LargestPriorForDeletionsConversion,
-    Field(discriminator="type", description="One inverse of a membership bound of pure differential privacy."),
+    component(
+        "MembershipConversion", "One inverse of a membership bound of pure differential privacy.", discriminator="type"
+    ),
+]
+
+
+MembershipConversionType: TypeAlias = Literal[
+    "largest_epsilon",
+    "largest_sampling_rate",
+    "prior_of_largest_advantage",
+    "largest_epsilon_for_deletions",
+    "largest_prior_for_deletions",
 ]
 
 
@@ -94,7 +106,8 @@ class MembershipConversionsRequest(Request):
 class MembershipConversionAnswer(Response):
     """The number found; `value` keeps the promise. All three are null where no number does."""
 
-    conversion: MembershipConversion
+    type: Annotated[MembershipConversionType, Field(description="The `type` of the conversion.")]
+    conversion: Annotated[MembershipConversion, Field(description="As it was asked, with its defaults.")]
     value: Annotated[NonNegative | None, Field(description="The safe end of the enclosure; null: there is none.")]
     lower: Lower
     upper: Upper
@@ -111,14 +124,12 @@ class MembershipConversionAnswer(Response):
     evidence: Evidence
     tight: Tight
     source: Source
-    notes: tuple[str, ...]
+    notes: Notes
 
 
-class MembershipConversionsResponse(Response):
+class MembershipConversionsResponse(Result):
     """The answers, in the order of the conversions."""
 
-    digest: Annotated[
-        str, Field(pattern="^sha256:[0-9a-f]{64}$", description="Names this result; see GET /v1/results/{digest}.")
+    answers: Annotated[
+        tuple[MembershipConversionAnswer, ...], Field(description="One for each conversion, in their order.")
     ]
-    engine_version: str
-    answers: tuple[MembershipConversionAnswer, ...]

@@ -16,7 +16,7 @@ from api_schemas.questions import LARGEST_QUESTIONS
 class RequestLimits(Response):
     """Limits of the contract: the same on every installation."""
 
-    questions: int
+    questions: Annotated[int, Field(description="Questions of a request.")]
     components: Annotated[int, Field(description="Leaves of a tree of mechanisms.")]
     depth: Annotated[int, Field(description="Levels of a tree of mechanisms.")]
     listed_numbers: Annotated[int, Field(description="Numbers in the lists of all questions of a request together.")]
@@ -60,7 +60,7 @@ REQUEST_LIMITS = RequestLimits(
 class VersionResponse(Response):
     """Which service this is."""
 
-    service: Annotated[str, Field(examples=["privacy-bounds"])]
+    service: Annotated[str, Field(description="Always privacy-bounds.", examples=["privacy-bounds"])]
     version: Annotated[str, Field(description="Version of the software.", examples=["0.1.0"])]
     engine_version: Annotated[str, Field(description="Version of the numbers; part of every digest.")]
 
@@ -68,19 +68,23 @@ class VersionResponse(Response):
 class LiveResponse(Response):
     """The process answers."""
 
-    status: Literal["live"]
+    status: Annotated[Literal["live"], Field(description="Always live.")]
 
 
 class Check(Response):
     """One thing the service looked at."""
 
-    name: Annotated[str, Field(examples=["known_answer"])]
-    status: Literal["ok", "degraded", "failed"]
-    detail: str
+    name: Annotated[str, Field(description="What was looked at.", examples=["known_answer"])]
+    status: Annotated[
+        Literal["ok", "degraded", "failed"], Field(description="degraded: the service works without it, slower.")
+    ]
+    detail: Annotated[str, Field(description="What was found.")]
 
 
 class ReadyResponse(Response):
     """Whether the service can answer: `degraded` means slower, `unready` means not."""
 
-    status: Literal["ready", "degraded", "unready"]
-    checks: tuple[Check, ...]
+    status: Annotated[Literal["ready", "degraded", "unready"], Field(description="degraded: ready, but slower.")]
+    checks: Annotated[
+        tuple[Check, ...], Field(description="What was looked at; empty when all is well, unless `verbose` is given.")
+    ]

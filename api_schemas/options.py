@@ -5,8 +5,30 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final, NamedTuple
 
+from pydantic import BaseModel
+
 from api_schemas.base import Request
 from api_schemas.limits import refusal
+from api_schemas.quantities import (
+    DEFAULT_TOLERANCE,
+    OptionalConfidenceLevel,
+    OptionalDigits,
+    OptionalOrder,
+    OptionalSamples,
+    OptionalSeed,
+    RelativeTolerance,
+)
+
+
+class MethodOptions(BaseModel):
+    """The options of a request, which its response says again: those that its methods do not take are absent."""
+
+    relative_tolerance: RelativeTolerance = DEFAULT_TOLERANCE
+    order: OptionalOrder = None
+    samples: OptionalSamples = None
+    seed: OptionalSeed = None
+    confidence: OptionalConfidenceLevel = None
+    digits: OptionalDigits = None
 
 
 class Option(NamedTuple):

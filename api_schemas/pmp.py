@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
+from api_schemas.base import component
 from api_schemas.enclosures import EnclosedNumber
 
 LARGEST_POINTS: Final = 10_000
@@ -26,6 +27,13 @@ EtaMip = Annotated[
 ]
 PmpDirection = Annotated[
     Literal["in_over_out", "out_over_in"],
-    Field(description="in_over_out: the outcome is likelier with the point than without it; out_over_in: less likely."),
+    component(
+        "PmpDirection",
+        "in_over_out: the outcome is likelier with the point than without it; out_over_in: less likely.",
+    ),
+]
+Query = Annotated[
+    Literal["sum", "mean"],
+    component("Query", "What of the n records of the data is released with Gaussian noise.", examples=["mean"]),
 ]
 PointIndex = Annotated[int, Field(ge=0, description="Position of the point in the request, from 0.")]

@@ -7,9 +7,10 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import Field, model_validator
 from typing_extensions import TypedDict
 
-from api_schemas.base import NonNegative, Request, Response, is_none
-from api_schemas.bounds import Assumption
-from api_schemas.enclosures import Conditional, EnclosedNumber, Evidence, MethodUsed, Source, Tight, ToleranceMet
+from api_schemas.base import NonNegative, Request, Result, component, is_none
+from api_schemas.caveats import Assumptions
+from api_schemas.choices import Evidence
+from api_schemas.enclosures import Conditional, EnclosedNumber, Notes, Source, Tight, ToleranceMet
 from api_schemas.limits import refusal
 from api_schemas.pmp import LARGEST_POINTS, EpsilonPmp, EtaMip, PmpDirection, PointIndex, SuccessBound
 from api_schemas.quantities import DEFAULT_TOLERANCE, LARGEST_SEED, Epsilon, RelativeTolerance
@@ -234,9 +235,9 @@ class EpsilonOnPopulation(TypedDict):
 class SamplesDrawn(TypedDict):
     """What a statistical answer was drawn with."""
 
-    samples: int
-    seed: int
-    confidence: float
+    samples: Annotated[int, Field(description="Subsets drawn for each object.")]
+    seed: Annotated[int, Field(description="Seed of the draws.")]
+    confidence: Annotated[float, Field(description="Probability with which the sampled enclosure holds.")]
 
 
 class ReplaceOneWorstCase(TypedDict):
@@ -247,14 +248,11 @@ class ReplaceOneWorstCase(TypedDict):
     source: Source
 
 
-class PmpExponentialResponse(Response):
+class PmpExponentialResponse(Result):
     """The PMP parameter with its enclosure; beside it what it compares with. Other numbers than those that follow from
     epsilon_pmp are certified."""
 
-    digest: Annotated[
-        str, Field(pattern="^sha256:[0-9a-f]{64}$", description="Names this result; see GET /v1/results/{digest}.")
-    ]
-    engine_version: str
+    relative_tolerance: RelativeTolerance
     epsilon: Annotated[float, Field(description="As in the request.")]
     sensitivity: Annotated[float, Field(description="The one that the weights were scaled with.")]
     data_size: Annotated[int, Field(description="n, half of the points.")]
@@ -262,7 +260,14 @@ class PmpExponentialResponse(Response):
     evidence: Evidence
     tight: Tight
     conditional: Conditional
-    method: MethodUsed
+    method: Annotated[
+        Literal["enumeration", "sampling", "swap_bound"],
+        component(
+            "PmpMethod",
+            "enumeration: all subsets were summed; sampling: some were drawn, beside the swap bound; swap_bound: the "
+            "certified bound alone.",
+        ),
+    ]
     tolerance_met: ToleranceMet
     source: Source
     maximiser: ExponentialMaximiser
@@ -274,5 +279,5 @@ class PmpExponentialResponse(Response):
     success_bound: SuccessBound
     eta_mip: EtaMip
     worst_case: ReplaceOneWorstCase
-    notes: tuple[str, ...]
-    assumptions: tuple[Assumption, ...]
+    notes: Notes
+    assumptions: Assumptions

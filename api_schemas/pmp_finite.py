@@ -10,9 +10,10 @@ from typing import Annotated, Final, Self
 from pydantic import Field, model_validator
 from typing_extensions import TypedDict
 
-from api_schemas.base import Request, Response, is_none
-from api_schemas.bounds import Assumption
-from api_schemas.enclosures import Conditional, EnclosedNumber, Evidence, Source, Tight
+from api_schemas.base import Request, Result, is_none
+from api_schemas.caveats import Assumptions
+from api_schemas.choices import Evidence
+from api_schemas.enclosures import Conditional, EnclosedNumber, Notes, Source, Tight
 from api_schemas.limits import refusal
 from api_schemas.pmp import EpsilonPmp, EtaMip, PmpDirection, PointIndex, SuccessBound
 from api_schemas.quantities import POSITIVE_ZERO, UnitInterval
@@ -112,13 +113,9 @@ class AdjacentWorstCase(TypedDict):
     delta: Annotated[EnclosedNumber | None, Field(description="At the epsilon of the request; null without one.")]
 
 
-class PmpFiniteResponse(Response):
+class PmpFiniteResponse(Result):
     """The PMP parameter of the table, and what it compares with."""
 
-    digest: Annotated[
-        str, Field(pattern="^sha256:[0-9a-f]{64}$", description="Names this result; see GET /v1/results/{digest}.")
-    ]
-    engine_version: str
     data_size: Annotated[int, Field(description="n, half of the points.")]
     epsilon_pmp: EpsilonPmp
     evidence: Evidence
@@ -137,5 +134,5 @@ class PmpFiniteResponse(Response):
     success_bound: SuccessBound
     eta_mip: EtaMip
     worst_case: AdjacentWorstCase
-    notes: tuple[str, ...]
-    assumptions: tuple[Assumption, ...]
+    notes: Notes
+    assumptions: Assumptions

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Final, Self
 
 from pydantic import Field, model_validator
 from typing_extensions import TypedDict
 
-from api_schemas.base import Request, Response, is_none
-from api_schemas.bounds import Assumption
-from api_schemas.enclosures import Conditional, EnclosedNumber, Evidence, Source, Tight
+from api_schemas.base import Request, Result, is_none
+from api_schemas.caveats import Assumptions
+from api_schemas.choices import Evidence
+from api_schemas.enclosures import Conditional, EnclosedNumber, Notes, Source, Tight
 from api_schemas.limits import refusal
+from api_schemas.pmp import Query
 from api_schemas.quantities import POSITIVE_ZERO, Epsilon, UnitInterval
 
 LARGEST_POINT_COUNT: Final = 50_000
@@ -35,10 +37,7 @@ class DpTarget(Request):
 class PmpGaussianParameters(Request):
     """What both ways to send the points have in common."""
 
-    query: Annotated[
-        Literal["sum", "mean"],
-        Field(description="What of the n records of the data is released with Gaussian noise."),
-    ] = "mean"
+    query: Query = "mean"
     clip_radius: Annotated[
         Annotated[float, Field(ge=1e-12, le=1e15)] | None,
         Field(
@@ -129,23 +128,19 @@ class GaussianWorstCase(TypedDict):
 
     epsilon: Annotated[EnclosedNumber, Field(description="Infinity where records are not clipped.")]
     tight: Tight
-    delta: float
+    delta: Annotated[float, Field(description="Privacy parameter delta at which epsilon is stated.")]
     source: Source
 
 
-class PmpGaussianResponse(Response):
+class PmpGaussianResponse(Result):
     """The PMP parameter of the release with its enclosure, and the differential privacy of the same release."""
 
-    digest: Annotated[
-        str, Field(pattern="^sha256:[0-9a-f]{64}$", description="Names this result; see GET /v1/results/{digest}.")
-    ]
-    engine_version: str
-    query: Literal["sum", "mean"]
+    query: Query
     data_size: Annotated[int, Field(description="n, the records of the data.")]
     points: Annotated[int, Field(description="N, the size of the parent set.")]
-    dimension: int
+    dimension: Annotated[int, Field(description="d, coordinates of a point.")]
     noise_std: Annotated[float, Field(description="As sent, or as chosen for the target, rounded up.")]
-    delta: float
+    delta: Annotated[float, Field(description="delta of practical membership privacy.")]
     epsilon_pmp: Annotated[
         EnclosedNumber,
         Field(
@@ -164,5 +159,5 @@ class PmpGaussianResponse(Response):
     ]
     worst_case: GaussianWorstCase
     source: Source
-    notes: tuple[str, ...]
-    assumptions: tuple[Assumption, ...]
+    notes: Notes
+    assumptions: Assumptions

@@ -7,8 +7,8 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import Field, model_validator
 from typing_extensions import TypedDict
 
-from api_schemas.base import NonNegative, Request, Response, is_none
-from api_schemas.enclosures import Source
+from api_schemas.base import NonNegative, Request, Result, component, is_none
+from api_schemas.enclosures import Notes, Source
 from api_schemas.limits import refusal
 from api_schemas.quantities import LARGEST_SEED
 
@@ -27,9 +27,10 @@ class PmpSimulationsRequest(Request):
 
     experiment: Annotated[
         Experiment,
-        Field(
-            description="exponential: the nearest on average of m random unit vectors is chosen privately, points are "
-            "normal around the first of them; gaussian: the noisy mean, the points are normal around 0."
+        component(
+            "Experiment",
+            "exponential: the nearest on average of m random unit vectors is chosen privately, points are "
+            "normal around the first of them; gaussian: the noisy mean, the points are normal around 0.",
         ),
     ]
     data_size: Annotated[
@@ -63,9 +64,10 @@ class PmpSimulationsRequest(Request):
     ] = None
     reading: Annotated[
         Literal["sensitivity", "exact"],
-        Field(
-            description="Of epsilon_on_population. sensitivity: epsilon times the sensitivity on the set over that of "
-            "the mechanism; exact: the smallest epsilon that holds. They are one for gaussian."
+        component(
+            "EpsilonReading",
+            "Of epsilon_on_population. sensitivity: epsilon times the sensitivity on the set over that of "
+            "the mechanism; exact: the smallest epsilon that holds. They are one for gaussian.",
         ),
     ] = "sensitivity"
     objects: Annotated[
@@ -73,12 +75,16 @@ class PmpSimulationsRequest(Request):
         Field(description="m, for exponential; absent: 10.", examples=[10], exclude_if=is_none),
     ] = None
     sensitivity: Annotated[
-        Literal["attained", "twice_clip_radius"] | None,
-        Field(
-            description="What the exponential mechanism divides by. attained: (C + 1)/n for C >= 1, the largest change "
-            "of the loss on clipped points; twice_clip_radius: 2C/n. absent: attained.",
-            exclude_if=is_none,
-        ),
+        Annotated[
+            Literal["attained", "twice_clip_radius"],
+            component(
+                "SensitivityRule",
+                "What the exponential mechanism divides by. attained: (C + 1)/n for C >= 1, the largest change of the "
+                "loss on clipped points; twice_clip_radius: 2C/n.",
+            ),
+        ]
+        | None,
+        Field(description="What the exponential mechanism divides by; absent: attained.", exclude_if=is_none),
     ] = None
     delta: Annotated[
         Annotated[float, Field(ge=1e-300, lt=1)] | None,
@@ -121,8 +127,12 @@ class SimulatedTrial(TypedDict):
 
     epsilon: Annotated[NonNegative | None, Field(description="Of the mechanism, for replaced records.")]
     epsilon_pmp: Annotated[NonNegative | None, Field(description="Exact; for gaussian the bound of Proposition 12.")]
-    epsilon_on_population_by_sensitivity: NonNegative | None
-    epsilon_on_population_exact: NonNegative | None
+    epsilon_on_population_by_sensitivity: Annotated[
+        NonNegative | None, Field(description="epsilon times the sensitivity on this set over that of the mechanism.")
+    ]
+    epsilon_on_population_exact: Annotated[
+        NonNegative | None, Field(description="The smallest epsilon that holds among the halves of this set.")
+    ]
     ratio: Annotated[NonNegative | None, Field(description="epsilon_pmp over epsilon.")]
     ratio_by_sensitivity: Annotated[
         NonNegative | None, Field(description="epsilon_pmp over epsilon_on_population_by_sensitivity.")
@@ -133,8 +143,8 @@ class SimulatedTrial(TypedDict):
 class Spread(TypedDict):
     """Over the trials in which the number is not null."""
 
-    trials: int
-    mean: float | None
+    trials: Annotated[int, Field(description="How many trials are behind it.")]
+    mean: Annotated[float | None, Field(description="Mean over these trials.")]
     standard_deviation: Annotated[float | None, Field(description="Of single trials; null for fewer than two.")]
     standard_error: Annotated[float | None, Field(description="Of the mean.")]
 
@@ -151,15 +161,13 @@ class SpreadOfTrials(TypedDict):
     ratio_exact: Spread
 
 
-class PmpSimulationsResponse(Response):
+class PmpSimulationsResponse(Result):
     """What came of every drawn set, and on average."""
 
-    digest: Annotated[
-        str, Field(pattern="^sha256:[0-9a-f]{64}$", description="Names this result; see GET /v1/results/{digest}.")
-    ]
-    engine_version: str
     simulation: PmpSimulationsRequest
     summary: SpreadOfTrials
-    trials: tuple[SimulatedTrial, ...]
+    trials: Annotated[
+        tuple[SimulatedTrial, ...], Field(description="Every drawn set, in the order in which they were drawn.")
+    ]
     source: Source
-    notes: tuple[str, ...]
+    notes: Notes

@@ -3,17 +3,54 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 
 from pydantic import Field, ValidationError
 
-from api_schemas.base import Request, Response, is_none
+from api_schemas.base import Request, Response, component, is_none
 from api_schemas.fields import Shape, find_field, request_model, shape_of, shape_of_field, spellings, type_of
 
 LARGEST_ERROR_COUNT: Final = 1000
 """Above this many wrong places nobody reads a list, and making it would cost more than the request."""
 LISTED_ERRORS: Final = 64
 """So many places are listed one by one."""
+
+
+_ProblemType: TypeAlias = Literal[
+    "/problems/body-too-large",
+    "/problems/compute-budget-exceeded",
+    "/problems/headers-too-large",
+    "/problems/http-error",
+    "/problems/internal-error",
+    "/problems/invalid-parameter",
+    "/problems/invalid-request",
+    "/problems/malformed-http",
+    "/problems/malformed-json",
+    "/problems/method-not-allowed",
+    "/problems/not-found",
+    "/problems/numerical-failure",
+    "/problems/out-of-domain",
+    "/problems/out-of-memory",
+    "/problems/out-of-time",
+    "/problems/overloaded",
+    "/problems/request-timeout",
+    "/problems/result-not-found",
+    "/problems/shutting-down",
+    "/problems/too-many-connections",
+    "/problems/unsupported-combination",
+    "/problems/unsupported-media-type",
+    "/problems/uri-too-long",
+    "/problems/worker-died",
+]
+ProblemType = Annotated[
+    _ProblemType,
+    component(
+        "ProblemType",
+        "Names the kind of problem.",
+        examples=["/problems/invalid-request"],
+        member_names=[kind.rpartition("/")[2].replace("-", "_").upper() for kind in get_args(_ProblemType)],
+    ),
+]
 
 
 class FieldError(Response):
@@ -30,7 +67,7 @@ class FieldError(Response):
 class Problem(Response):
     """Why a request was not answered."""
 
-    type: Annotated[str, Field(description="Names the kind of problem.", examples=["/problems/invalid-request"])]
+    type: ProblemType
     title: Annotated[str, Field(description="The kind of problem in words.", examples=["Invalid request"])]
     status: Annotated[int, Field(description="The HTTP status.", examples=[422])]
     detail: Annotated[str, Field(description="What happened this time.")]

@@ -5,7 +5,7 @@ The first spelling of a quantity is ours and the only one that is written; the o
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Final
 
 from pydantic import AfterValidator, AliasChoices, FailFast, Field
 
@@ -282,7 +282,7 @@ Confidence = Annotated[
     POSITIVE_ZERO,
 ]
 DEFAULT_TOLERANCE: Final = 1e-6
-"""Of `relative_tolerance`: what ordinary runs reach."""
+"""Default of `relative_tolerance`: what ordinary runs reach."""
 RelativeTolerance = Annotated[
     float,
     Field(
@@ -291,47 +291,6 @@ RelativeTolerance = Annotated[
         validation_alias=AliasChoices("relative_tolerance", "rtol"),
         description="Relative width of the enclosure that is asked for; a wider answer says tolerance_met: false.",
         examples=[1e-6],
-    ),
-]
-Direction = Annotated[
-    Literal["add", "remove", "both"],
-    Field(
-        description="Which of the two neighbouring data sets is the null hypothesis. add: H0 is the data without the "
-        "record; remove: H0 is the data with it; both: the worse of the two.",
-        examples=["add"],
-    ),
-]
-Side = Annotated[
-    Literal["at_most", "at_least"],
-    Field(
-        description="Which end of the range over all attacks: the largest or the smallest value.", examples=["at_most"]
-    ),
-]
-NeighboringRelation = Annotated[
-    Literal["add_or_remove_one", "replace_one"],
-    Field(
-        validation_alias=AliasChoices("neighboring_relation", "neighbouring_relation"),
-        description="Which data sets count as neighbours. replace_one doubles the sensitivity of Gaussian and Laplace.",
-        examples=["add_or_remove_one"],
-    ),
-]
-Engine: TypeAlias = Literal[
-    "auto",
-    "closed_form",
-    "contour",
-    "discretised",
-    "saddlepoint",
-    "edgeworth",
-    "clt",
-    "monte_carlo",
-    "ground_truth",
-]
-Method = Annotated[
-    Literal[Engine, "all"],
-    Field(
-        description="Engine that computes the curve. auto takes the tightest that covers the mechanism; all answers by "
-        "auto, and by every engine that covers the mechanism beside it (by ground_truth only if `digits` is given).",
-        examples=["auto"],
     ),
 ]
 OptionalOrder = Annotated[

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
-from api_schemas.base import Request
+from api_schemas.base import Request, component
+from api_schemas.choices import Direction, Side
 from api_schemas.quantities import (
     Confidence,
     Delta,
-    Direction,
     Epsilon,
     FalsePositiveRateMin,
     FalsePositiveRates,
@@ -21,7 +21,6 @@ from api_schemas.quantities import (
     OptionalFalsePositiveRate,
     OptionalPriorProbabilities,
     Prior,
-    Side,
     TypeTwoErrorMin,
 )
 
@@ -167,7 +166,7 @@ QuestionSpec = Annotated[
     | AdvantageOverPriorQuestion
     | DeletionCapacityQuestion
     | UnlearningGuaranteeQuestion,
-    Field(discriminator="type", description="One reading of the trade-off curve."),
+    component("Question", "One reading of the trade-off curve.", discriminator="type"),
 ]
 
 NumberQuestion = (

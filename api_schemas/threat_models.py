@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import AliasChoices, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from api_schemas.base import Request, is_none
+from api_schemas.base import Request, component, is_none
+from api_schemas.choices import NeighboringRelation
 from api_schemas.mechanisms import (
     WEIGHT_SUM_TOLERANCE,
     DpsgdMechanism,
@@ -18,7 +19,7 @@ from api_schemas.mechanisms import (
     PoissonSampledMechanism,
     nodes_of,
 )
-from api_schemas.quantities import POSITIVE_ZERO, Dimension, NeighboringRelation, Susceptibility, Weight
+from api_schemas.quantities import POSITIVE_ZERO, Dimension, Susceptibility, Weight
 
 LARGEST_POPULATION: Final = 64
 LARGEST_ADVERSARIES: Final = 16
@@ -31,7 +32,10 @@ class WorstCaseThreatModel(Request):
     """
 
     type: Literal["worst_case"]
-    neighboring_relation: NeighboringRelation = "add_or_remove_one"
+    neighboring_relation: Annotated[
+        NeighboringRelation,
+        Field(validation_alias=AliasChoices("neighboring_relation", "neighbouring_relation")),
+    ] = "add_or_remove_one"
 
 
 class GlrtThreatModel(Request):
@@ -42,8 +46,9 @@ class GlrtThreatModel(Request):
     dimension: Dimension
     unknown_direction: Annotated[
         Literal["common_to_all_steps", "fresh_each_step"],
-        Field(
-            description="common_to_all_steps: one direction for the whole run, averaged out by the test. "
+        component(
+            "UnknownDirection",
+            "common_to_all_steps: one direction for the whole run, averaged out by the test. "
             "fresh_each_step: an adversary who forgets that it is the same in all steps; composed step by step, and no "
             "bound for the first.",
             examples=["common_to_all_steps"],
@@ -75,16 +80,18 @@ class MembershipThreatModel(Request):
     type: Literal["membership"]
     step_curve: Annotated[
         Literal["chi_square", "gaussian"],
-        Field(
-            description="Curve of one step: chi_square is exact for Gaussian gradients (Theorem 5.1), gaussian its "
+        component(
+            "StepCurve",
+            "Curve of one step: chi_square is exact for Gaussian gradients (Theorem 5.1), gaussian its "
             "approximation (Corollary 5.1).",
             examples=["chi_square"],
         ),
     ] = "chi_square"
     composition: Annotated[
         Literal["exact", "clt", "root_sum_square"],
-        Field(
-            description="How steps compose: exact composes the sampled steps numerically; clt is the limit of many "
+        component(
+            "MembershipComposition",
+            "How steps compose: exact composes the sampled steps numerically; clt is the limit of many "
             "steps (Equation 10), root_sum_square ignores sampling (mu sqrt(steps)); both are approximations.",
             examples=["exact"],
         ),
@@ -158,11 +165,11 @@ class MixtureThreatModel(Request):
 
 PureThreatModel = Annotated[
     WorstCaseThreatModel | GlrtThreatModel | MembershipThreatModel,
-    Field(discriminator="type", description="Who attacks."),
+    component("PureThreatModel", "Who attacks: one adversary, no mixture.", discriminator="type"),
 ]
 ThreatModelSpec = Annotated[
     WorstCaseThreatModel | GlrtThreatModel | MembershipThreatModel | PracticalThreatModel | MixtureThreatModel,
-    Field(discriminator="type", description="Who attacks."),
+    component("ThreatModel", "Who attacks.", discriminator="type"),
 ]
 
 AdversaryComponent.model_rebuild()
@@ -184,19 +191,37 @@ def settled(threat_model: ThreatModelSpec, mechanism: MechanismSpec) -> ThreatMo
     return threat_model
 
 
-def worst_case_beside(relaxed: Iterable[ThreatModelSpec], mechanism: MechanismSpec) -> ThreatModelSpec:
-    """The worst case to be drawn beside relaxed threat models.
+def worst_case_beside(relaxed: Iterable[ThreatModelSpec], mechanism: MechanismSpec) -> WorstCaseThreatModel:
+    """The worst case to be drawn beside relaxed threat models: the worst of those that they face."""
+    faced = {relation for each in relaxed for relation in _relations(settled(each, mechanism), mechanism)}
+    return WorstCaseThreatModel(
+        type="worst_case",
+        neighboring_relation="replace_one" if "replace_one" in faced else "add_or_remove_one",
+    )
 
-    That of a practical attacker, for whom all data have the same size, replaces a record, unless the mechanism samples
-    records one by one, where no curves are known for that.
-    """
-    sampled = any(
+
+def _relations(threat_model: ThreatModelSpec, mechanism: MechanismSpec) -> Iterator[NeighboringRelation]:
+    """The relations of the worst cases that bound an adversary, or its types."""
+    match threat_model:
+        case WorstCaseThreatModel():
+            yield threat_model.neighboring_relation
+        case GlrtThreatModel():
+            yield "add_or_remove_one"
+        case MembershipThreatModel():
+            yield "replace_one"
+        case PracticalThreatModel():
+            # All of its data have the same size; records sampled one by one have no known curves for that.
+            yield "add_or_remove_one" if _samples_records(mechanism) else "replace_one"
+        case MixtureThreatModel():
+            for part in threat_model.components:
+                yield from _relations(part.threat_model, mechanism)
+
+
+def _samples_records(mechanism: MechanismSpec) -> bool:
+    return any(
         isinstance(node, PoissonSampledMechanism | DpsgdMechanism) and node.sample_rate < 1
         for node in nodes_of(mechanism)
     )
-    if not sampled and all(isinstance(each, PracticalThreatModel) for each in relaxed):
-        return WorstCaseThreatModel(type="worst_case", neighboring_relation="replace_one")
-    return settled(WorstCaseThreatModel(type="worst_case"), mechanism)
 
 
 def is_relaxed(threat_model: ThreatModelSpec) -> bool:

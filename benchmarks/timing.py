@@ -26,7 +26,7 @@ def median_cpu_seconds(work: Callable[[], object]) -> float:
 
 
 def median_cpu_seconds_after(prepare: Callable[[], Prepared], work: Callable[[Prepared], object]) -> float:
-    """Of `work`, which gets what `prepare` makes anew each time; preparing is not counted."""
+    """CPU seconds of `work`, which gets what `prepare` makes anew each time; preparing is not counted."""
     found: list[float] = []
     while len(found) < REPEATS and (len(found) < LEAST_REPEATS or sum(found) < BUDGET_SECONDS):
         prepared = prepare()

@@ -64,10 +64,10 @@ def create_app(settings: Settings) -> FastAPI:
         summary="Certified bounds on what an attacker can learn from a differentially private release.",
         version=version,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        openapi_tags=documentation.TAGS,
         lifespan=lifespan,
         redirect_slashes=False,
         telemetry={"tracing": False, "metrics": False, "logs": False},  # ours, below
-        separate_input_output_schemas=False,
         generate_unique_id_function=lambda route: route.name,
     )
     offered = resources()

@@ -30,10 +30,10 @@ NAMES: Final = ("gamma-0.001", "eps-1e-5")
 COLD_SECONDS: Final = 10.0
 REDIS_SECONDS: Final = 0.003
 QUESTIONS: Final = 16
-"""Of each run, from Redis."""
+"""Questions about each run, from Redis."""
 CHECKED: Final = {"one sampled step": 60, "Gaussian steps": 20, "two sampled steps": 3, "runs": 12}
 READINGS: Final = 4
-"""Of each of these random mechanisms."""
+"""Readings of each of these random mechanisms."""
 SEED: Final = 11
 SETTLING_SECONDS: Final = 1.0
 """Results are written to Redis beside the answer."""

@@ -133,7 +133,7 @@ def _gaps(server: Server) -> dict[str, float]:
 
 
 def _gaps_of_the_machine() -> dict[str, float]:
-    """Of a loop that does nothing but look at the clock: what a shared machine takes away by itself."""
+    """Gaps of a loop that does nothing but look at the clock: what a shared machine takes away by itself."""
     found = Gaps(open_schedule())
     last = first = Tick.now(found.schedule)
     while last.wall - first.wall < MACHINE_SECONDS:

@@ -32,7 +32,7 @@ class Server:
     pid: int
 
     def cpu_seconds(self) -> float:
-        """Of the server process, without its workers."""
+        """CPU seconds of the server process, without its workers."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -27,7 +27,7 @@ TRUTH_TOLERANCE: Final = 1e-9
 STEP_LOSSES: Final = 20_000_000
 MOST_SAMPLES: Final = 1_000_000
 LEAST_UNCERTAINTY: Final = 1e-9
-"""Of a truth, relative: some are printed with ten digits."""
+"""Relative uncertainty of a truth: some are printed with ten digits."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def measure() -> Section:
 
 
 def _alone(module: str, run: Run, names: Sequence[str], options: dict[str, Any]) -> PeerAnswer:
-    """Of a new process."""
+    """Times and values from a new process."""
     with peer(module) as asked:
         return asked.ask(run, names, ROUNDS, **options)
 

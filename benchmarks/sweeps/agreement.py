@@ -15,7 +15,7 @@ from tests.privacy.relaxed_cases import relaxed_cases, relaxed_comparisons
 
 MECHANISMS: Final = 625
 QUESTIONS: Final = 16
-"""Of each mechanism: what engines keep for further readings is compared as well."""
+"""Questions about each mechanism: what engines keep for further readings is compared as well."""
 SEED: Final = 3
 MECHANISMS_FOR_A_RELAXED: Final = 4
 """So many other mechanisms for one against a relaxed adversary."""

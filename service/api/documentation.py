@@ -10,6 +10,8 @@ from pydantic.json_schema import models_json_schema
 
 from api_schemas.base import Request as RequestModel
 from api_schemas.problems import Problem
+from service.api.components import add_requests, name_components
+from service.api.headers import describe_headers
 from service.api.problems import SERVER_KINDS
 from service.computations.abstract import Computation
 
@@ -29,6 +31,17 @@ PROBLEM_TITLES = {
     504: "The computation met its time limit.",
 }
 
+TAGS = [
+    {"name": "bounds", "description": "What an attacker can gain from a mechanism, question by question."},
+    {"name": "curves", "description": "Trade-off curves to plot, and which of them is harder to attack."},
+    {"name": "conversions", "description": "From one notion of privacy to another, and the noise for a target."},
+    {"name": "audits", "description": "Evidence of attacks, given or simulated, against the bounds of theory."},
+    {"name": "pmp", "description": "Practical membership privacy of a mechanism on given or simulated data."},
+    {"name": "results", "description": "Stored results by digest."},
+    {"name": "discovery", "description": "What this service offers, and how much of it."},
+    {"name": "operations", "description": "For those who run the service."},
+]
+
 SERVER_STATUSES = tuple(sorted({kind.status for kind in SERVER_KINDS.values()}))
 """What the server may answer to anything, before the application sees it."""
 
@@ -45,7 +58,7 @@ def request_body(computation: Computation[Any, Any]) -> dict[str, Any]:
     content: dict[str, Any] = {"application/json": {"schema": reference, "examples": computation.examples}}
     if computation.read_archive is not None:
         archive = {"type": "string", "format": "binary", "description": "An .npz archive of the same names."}
-        content["application/x-npz"] = {"schema": archive}
+        content["application/octet-stream"] = {"schema": archive}  # which generated clients can send
     return {"requestBody": {"required": True, "content": content}}
 
 
@@ -70,17 +83,17 @@ def _document(app: FastAPI, request_models: tuple[type[RequestModel], ...]) -> d
         tags=app.openapi_tags,
         license_info=app.license_info,
         routes=app.routes,
-        separate_input_output_schemas=app.separate_input_output_schemas,
     )
     for item in document["paths"].values():
         for operation in item.values():
             for status, answer in problems(*SERVER_STATUSES).items():
                 operation["responses"].setdefault(str(status), answer)
-    _, definitions = models_json_schema(
+    _, requests = models_json_schema(
         [(model, "validation") for model in (*request_models, Problem)], ref_template=SCHEMA_REFERENCE
     )
-    schemas: dict[str, Any] = document.setdefault("components", {}).setdefault("schemas", {})
-    for name, schema in definitions["$defs"].items():
-        schemas.setdefault(name, schema)
-    document["components"]["schemas"] = dict(sorted(schemas.items()))
+    add_requests(document, requests["$defs"])
+    name_components(document)
+    describe_headers(document)
+    document["servers"] = [{"url": "/", "description": "This service."}]
+    document["security"] = []  # nobody has to say who they are
     return document

@@ -6,7 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
-from api_schemas.bounds import BoundsRequest, NumberAnswer
+from api_schemas.answers import NumberAnswer, ProbabilityAnswer
+from api_schemas.bounds import BoundsRequest
 from service.computations.catalogue import resource
 from service.engine_version import ENGINE_VERSION
 
@@ -28,7 +29,7 @@ class KnownAnswer:
         sent = {"mechanism": self.mechanism, "questions": [self.question]}
         request = BoundsRequest.model_validate_json(json.dumps(sent))
         answer = resource("bounds").response(request, NO_DIGEST, ENGINE_VERSION).answers[0]
-        if not isinstance(answer, NumberAnswer) or answer.lower is None or answer.upper is None:
+        if not isinstance(answer, NumberAnswer | ProbabilityAnswer) or answer.lower is None or answer.upper is None:
             return f"{self.source}: not a number with an enclosure"
         if not answer.lower - self.tolerance <= self.published <= answer.upper + self.tolerance:
             return f"{self.source}: {self.published!r} is outside [{answer.lower!r}, {answer.upper!r}]"

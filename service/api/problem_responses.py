@@ -72,7 +72,7 @@ async def _refused_by_framework(request: Request, error: Exception) -> Response:
         raise error
     kind = HTTP_KINDS.get(error.status_code)
     if kind is None:
-        kind = ProblemKind("http-error", "Request refused", error.status_code, "The request was refused.")
+        kind = ProblemKind("/problems/http-error", "Request refused", error.status_code, "The request was refused.")
     record = record_of(request.scope)
     problem = kind.problem(instance=request.scope["path"], request_id=record.request_id)
     return problem_response(problem, record, _with_head(dict(error.headers or {})))

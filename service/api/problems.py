@@ -34,7 +34,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from api_schemas.problems import FieldError, Problem, field_errors
+from api_schemas.problems import FieldError, Problem, ProblemType, field_errors
 from service.computations.array_archive import ArchiveError
 from service.execution.errors import ComputeBudgetExceeded, OutOfMemory, OutOfTime, QueueFull, WorkerDied
 from service.execution.request_body import DuplicateKeys, InvalidRequest, MalformedJson, NotANumber, TooManyValues
@@ -65,15 +65,11 @@ class ResultNotFound(ApiError):
 class ProblemKind:
     """What all problems of one kind have in common. `remedy`: what to do; "" where every error says it for itself."""
 
-    slug: str
+    type: ProblemType
+    """The URI reference that names the kind."""
     title: str
     status: int
     remedy: str = ""
-
-    @property
-    def type(self) -> str:
-        """The URI reference that names the kind."""
-        return f"/problems/{self.slug}"
 
     def problem(self, *, instance: str, request_id: str, **particulars: Any) -> Problem:
         """One occurrence: `detail`, by default the remedy, `errors`, by default none, and what else a problem has."""
@@ -84,13 +80,13 @@ class ProblemKind:
 
 
 UNKNOWN: Final = ProblemKind(
-    "internal-error",
+    "/problems/internal-error",
     "Internal error",
     500,
     "Something went wrong here, and it is not your request. The request id helps to find it in the logs.",
 )
 INVALID_PARAMETER: Final = ProblemKind(
-    "invalid-parameter", "Invalid parameter", 422, "Does not have the documented form."
+    "/problems/invalid-parameter", "Invalid parameter", 422, "Does not have the documented form."
 )
 
 ServerRefusal = Literal[
@@ -105,28 +101,34 @@ ServerRefusal = Literal[
 
 SERVER_KINDS: Final[dict[ServerRefusal, ProblemKind]] = {
     "malformed-http": ProblemKind(
-        "malformed-http", "Not HTTP", 400, "What was sent is not an HTTP request, or too many requests at once."
+        "/problems/malformed-http",
+        "Not HTTP",
+        400,
+        "What was sent is not an HTTP request, or too many requests at once.",
     ),
     "request-timeout": ProblemKind(
-        "request-timeout",
+        "/problems/request-timeout",
         "Request took too long to arrive",
         408,
         "Headers and body of a request have to arrive sooner than they did.",
     ),
     "uri-too-long": ProblemKind(
-        "uri-too-long", "Request target too long", 414, "The path and the query are longer than this service reads."
+        "/problems/uri-too-long",
+        "Request target too long",
+        414,
+        "The path and the query are longer than this service reads.",
     ),
     "headers-too-large": ProblemKind(
-        "headers-too-large", "Headers too large", 431, "The headers are longer than this service reads."
+        "/problems/headers-too-large", "Headers too large", 431, "The headers are longer than this service reads."
     ),
     "too-many-connections": ProblemKind(
-        "too-many-connections",
+        "/problems/too-many-connections",
         "Too many connections",
         503,
         "Too many connections are open. Close or use those there are, then try again.",
     ),
     "shutting-down": ProblemKind(
-        "shutting-down",
+        "/problems/shutting-down",
         "Shutting down",
         503,
         "This instance is about to end. Send the request again, to another one.",
@@ -134,74 +136,74 @@ SERVER_KINDS: Final[dict[ServerRefusal, ProblemKind]] = {
 }
 
 KINDS: Final[dict[type[Exception], ProblemKind]] = {
-    MalformedJson: ProblemKind("malformed-json", "Body is not JSON", 400),
+    MalformedJson: ProblemKind("/problems/malformed-json", "Body is not JSON", 400),
     NotANumber: ProblemKind(
-        "malformed-json", "Body is not JSON", 400, "JSON has no NaN and no infinity; send a finite number."
+        "/problems/malformed-json", "Body is not JSON", 400, "JSON has no NaN and no infinity; send a finite number."
     ),
-    InvalidRequest: ProblemKind("invalid-request", "Invalid request", 422),
+    InvalidRequest: ProblemKind("/problems/invalid-request", "Invalid request", 422),
     TooManyValues: ProblemKind(
-        "invalid-request",
+        "/problems/invalid-request",
         "Invalid request",
         422,
         f"A request may hold at most {TooManyValues.limit} values and {TooManyValues.object_limit} objects.",
     ),
     DuplicateKeys: ProblemKind(
-        "invalid-request", "Invalid request", 422, "This key is given more than once; give it once."
+        "/problems/invalid-request", "Invalid request", 422, "This key is given more than once; give it once."
     ),
-    ArchiveError: ProblemKind("invalid-request", "Invalid request", 422),
-    OutOfDomain: ProblemKind("out-of-domain", "Value outside the domain", 422),
-    UnsupportedCombination: ProblemKind("unsupported-combination", "Combination not supported", 422),
+    ArchiveError: ProblemKind("/problems/invalid-request", "Invalid request", 422),
+    OutOfDomain: ProblemKind("/problems/out-of-domain", "Value outside the domain", 422),
+    UnsupportedCombination: ProblemKind("/problems/unsupported-combination", "Combination not supported", 422),
     NumericalFailure: ProblemKind(
-        "numerical-failure",
+        "/problems/numerical-failure",
         "Numerical failure",
         500,
         "A check of the computation failed, so no number is given. The request id is in the logs.",
     ),
     ComputeBudgetExceeded: ProblemKind(
-        "compute-budget-exceeded",
+        "/problems/compute-budget-exceeded",
         "Compute budget exceeded",
         422,
         "The estimated cost is above the limit; nothing was computed. Ask fewer questions, or for fewer points.",
     ),
     QueueFull: ProblemKind(
-        "overloaded",
+        "/problems/overloaded",
         "Overloaded",
         503,
         "Too much work waits already. Try again after the time in `Retry-After`.",
     ),
     OutOfTime: ProblemKind(
-        "out-of-time",
+        "/problems/out-of-time",
         "Time limit exceeded",
         504,
         "The computation met its time limit and was ended. Ask fewer questions, or for fewer points.",
     ),
     OutOfMemory: ProblemKind(
-        "out-of-memory",
+        "/problems/out-of-memory",
         "Memory limit exceeded",
         422,
         "The computation needs more memory than GET /v1/limits allows. Ask fewer questions, or send less.",
     ),
     WorkerDied: ProblemKind(
-        "worker-died",
+        "/problems/worker-died",
         "Computation was ended",
         500,
         "The process of the computation ended before it answered. No other request is affected; try again.",
     ),
     UnsupportedMediaType: ProblemKind(
-        "unsupported-media-type",
+        "/problems/unsupported-media-type",
         "Unsupported media type",
         415,
         "Send the body as plain JSON with the header `Content-Type: application/json`.",
     ),
     BodyTooLarge: ProblemKind(
-        "body-too-large",
+        "/problems/body-too-large",
         "Body too large",
         413,
         "The body is longer than this service reads; GET /v1/limits says how long it may be.",
     ),
     ShuttingDown: SERVER_KINDS["shutting-down"],
     ResultNotFound: ProblemKind(
-        "result-not-found",
+        "/problems/result-not-found",
         "Result not found",
         404,
         "No result with this digest is stored here. Results may be forgotten: send the request again.",
@@ -210,9 +212,11 @@ KINDS: Final[dict[type[Exception], ProblemKind]] = {
 """The kind of every exception that is answered; a base class covers its children."""
 
 HTTP_KINDS: Final[dict[int, ProblemKind]] = {
-    404: ProblemKind("not-found", "Not found", 404, "There is nothing at this path. /docs lists what there is."),
+    404: ProblemKind(
+        "/problems/not-found", "Not found", 404, "There is nothing at this path. /docs lists what there is."
+    ),
     405: ProblemKind(
-        "method-not-allowed",
+        "/problems/method-not-allowed",
         "Method not allowed",
         405,
         "This path does not take this method; `Allow` lists those it takes.",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from api_schemas.bounds import TradeOffPoint
+from api_schemas.answers import TradeOffPoint
 from api_schemas.questions import (
     GdpMuQuestion,
     NumberQuestion,
@@ -73,6 +73,7 @@ def _of_reading(
 ) -> ResponseFields:
     value = as_sure_as(curve, reading.value)
     return {
+        "type": question.type,
         "question": question,
         **enclosed_number(value, reading.safe_end),
         "evidence": value.evidence,
@@ -86,7 +87,7 @@ def _of_reading(
 
 
 def curves_of(plans: Mapping[str, Plan]) -> dict[str, TradeOffPair]:
-    """Of all engines that can serve a mechanism: some say so when their curves are made.
+    """The curves of all engines that can serve a mechanism: some say so when their curves are made.
 
     Cheap: engines work when curves are read.
     """
@@ -142,6 +143,7 @@ def _trade_off(
         )
     ]
     return {
+        "type": question.type,
         "question": question,
         "points": points,
         "evidence": curve.evidence,
@@ -160,6 +162,7 @@ def _gdp_mu(curves: TradeOffPair, curve: AbstractTradeOff, question: GdpMuQuesti
     value, global_mu = (enclosed_number(part, "upper") for part in parts)
     evidence = Evidence.weakest(*(part.evidence for part in parts))
     return {
+        "type": question.type,
         "question": question,
         "value": value["value"],
         "lower": value["lower"],

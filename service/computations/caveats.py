@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar, get_args
 
-from api_schemas import bounds
+from api_schemas.caveats import Assumption
+from api_schemas.caveats import Hazard as HazardSpec
+from service.computations.parts import assumption_of
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.caveats import Hazard, Premise, Subject
 
@@ -22,9 +24,9 @@ PLACES = {subject: place for place, subject in enumerate(get_args(Subject))}
 class Caveats:
     """What stands beside the answers about a mechanism."""
 
-    assumptions: tuple[bounds.Assumption, ...]
+    assumptions: tuple[Assumption, ...]
     """What the answers rest on and the service cannot see."""
-    hazards: tuple[bounds.Hazard, ...]
+    hazards: tuple[HazardSpec, ...]
     """Known traps that the described mechanism may have fallen into."""
 
 
@@ -36,9 +38,9 @@ def caveats(mechanism: AbstractMechanism) -> Caveats:
     premises = _in_order(premise for node, _ in nodes for premise in node.premises)
     hazards = _in_order(hazard for node, _ in nodes for hazard in node.hazards)
     return Caveats(
-        tuple(bounds.Assumption(text=premise.text, holds=premise.holds) for premise in premises),
+        tuple(map(assumption_of, premises)),
         tuple(
-            bounds.Hazard(code=hazard.code, text=hazard.text)
+            HazardSpec.model_validate({"code": hazard.code, "text": hazard.text})
             for hazard in hazards
             if not hazard.alone or all(hazard in causes for causes in ends)
         ),

@@ -8,14 +8,21 @@ from typing import Final
 import numpy as np
 
 from api_schemas.base import Request
-from api_schemas.bounds import Assumption
+from api_schemas.caveats import Assumption
 from api_schemas.curves import CurvesRequest, CurvesResponse, RateGrid
 from api_schemas.examples import CURVES_EXAMPLES
 from api_schemas.threat_models import is_relaxed
 from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.caveats import caveats
 from service.computations.numbers import enclosed_column, narrow, remarks, tightness
-from service.computations.parts import assumptions_of, blamed, mechanism_of, options_of, threat_model_of
+from service.computations.parts import (
+    assumptions_of,
+    blamed,
+    mechanism_of,
+    options_as_sent,
+    options_of,
+    threat_model_of,
+)
 from service.computations.prices import UNSEEN, curves_price, is_long, quote
 from service.privacy.composition.plan import Plan
 from service.privacy.enclosure import Evidence
@@ -38,8 +45,10 @@ def compute_curves(request: CurvesRequest, digest: str, engine_version: str) -> 
     return {
         "digest": digest,
         "engine_version": engine_version,
+        **options_as_sent(request),
         "mechanism": request.mechanism,
         "false_positive_rates": rates.tolist(),
+        "methods": request.methods,
         "curves": curves,
         "comparisons": _comparisons(rates, read),
         "assumptions": known.assumptions + _premises(request),

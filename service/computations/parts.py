@@ -8,15 +8,16 @@ from typing import Any, Final, cast
 
 from api_schemas import mechanisms, threat_models
 from api_schemas.base import Request
-from api_schemas.bounds import Assumption
+from api_schemas.caveats import Assumption
 from api_schemas.fields import shape_of, type_of
 from api_schemas.mechanisms import MechanismSpec, nodes_of
-from api_schemas.options import OPTIONS
+from api_schemas.options import OPTIONS, MethodOptions
 from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel
 from service.privacy.composition.options import EngineOptions
 from service.privacy.errors import NumericalFailure, OutOfDomain, PrivacyComputationError, UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.catalogue import MECHANISMS
+from service.privacy.mechanisms.caveats import Premise
 from service.privacy.mechanisms.mixture import MixtureComponent
 from service.privacy.threat_models.abstract import AbstractThreatModel
 from service.privacy.threat_models.catalogue import THREAT_MODELS
@@ -69,7 +70,12 @@ def worst_case_spec(model: WorstCase) -> WorstCaseThreatModel:
 
 def assumptions_of(model: AbstractThreatModel, mechanism: AbstractMechanism) -> tuple[Assumption, ...]:
     """What the answers against an adversary rest on, beside what those about the mechanism do."""
-    return tuple(Assumption(text=premise.text, holds=premise.holds) for premise in model.premises(mechanism))
+    return tuple(assumption_of(premise) for premise in model.premises(mechanism))
+
+
+def assumption_of(premise: Premise) -> Assumption:
+    """A premise of the core as it travels."""
+    return Assumption.model_validate({"code": premise.code, "text": premise.text, "holds": premise.holds})
 
 
 def options_of(request: Request) -> EngineOptions:
@@ -77,6 +83,12 @@ def options_of(request: Request) -> EngineOptions:
     held = request.__dict__
     given = {name: held[name] for name in OPTIONS if held[name] is not None}
     return EngineOptions(relative_tolerance=held["relative_tolerance"], **given)
+
+
+def options_as_sent(request: MethodOptions) -> dict[str, Any]:
+    """The options of a request as its response says them again, in their order."""
+    held = request.__dict__
+    return {name: held[name] for name in MethodOptions.model_fields if held[name] is not None}
 
 
 def blamed(

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from api_schemas.choices import Direction
 from api_schemas.mechanisms import MechanismSpec, NoisySgdMechanism, nodes_of
-from api_schemas.quantities import Direction
 from api_schemas.questions import (
     AdvantageOverPriorQuestion,
     AdvantageQuestion,
@@ -30,7 +30,7 @@ from service.privacy.composition.tariff import Prices, Tariff
 from service.privacy.questions.complement import LARGE_RATE
 
 ANSWER: Final = 150
-"""Of looking up what was read, and writing one answer."""
+"""Price of looking up what was read, and writing one answer."""
 INLINE_LIMIT: Final = 10_000
 """Microseconds: what the ceilings of closed forms may come to together for the event loop to read them. Half of what it
 may be held up for, as first readings in a process that has done other things take longer."""
@@ -47,7 +47,7 @@ def quote(priced: Sequence[tuple[float, Plan]], beside: float = 0.0) -> Quote:
 MOST_LOOKED_AT: Final = 600
 """Mechanisms, adversaries and subpopulations in a description: the parts of longer ones, which are nested deep, take as
 long to make as the event loop may be held up, so that nobody looks at them before a worker does."""
-EXACT_PARTS: Final = 3
+EXACT_PARTS: Final = 5
 UNSEEN: Final = Quote(5_000_000, engine="unseen")
 
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from api_schemas.bounds import Assumption, BoundsRequest, DatasetSubsampling
+from api_schemas.bounds import BoundsRequest, DatasetSubsampling
+from api_schemas.caveats import Assumption
 from api_schemas.questions import QuestionSpec
 from api_schemas.threat_models import PracticalThreatModel
 
 RECORDS_WERE_SAMPLED: Final = Assumption(
+    code="records_were_sampled",
     text="Every record of the larger data set was kept with the stated probability, independently of all others and of "
     "what it says, before the mechanism was run; which were kept is secret.",
     holds="unknown",
 )
 RECORD_IS_IN_INDEPENDENTLY: Final = Assumption(
+    code="record_is_in_independently",
     text="The record is in the data with the stated prior, independently of which others are: records that are in "
     "together reveal each other.",
     holds="unknown",

@@ -9,7 +9,7 @@ from service.execution.admission import COST_UNITS_PER_SECOND
 from service.telemetry.metrics import Metrics
 
 WEIGHT: Final = 1 / 16
-"""Of the newest computation."""
+"""Weight of the newest computation."""
 LARGEST: Final = 8.0
 """A ratio is never more than this, nor less than its inverse: a few odd computations say little about the next one."""
 SHORTEST_SECONDS: Final = 0.001

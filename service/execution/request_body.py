@@ -92,7 +92,7 @@ def parse_request(request_type: type[RequestModel], body: bytes) -> RequestModel
 
 
 def _refuse_not_a_number(body: bytes) -> None:
-    """Of a body that the validator could read, which is known to be small in depth."""
+    """Refuse numbers that are none, in a body that the validator could read and whose depth is known to be small."""
     if b"NaN" in body or b"Infinity" in body:
         read = json.loads(body, object_pairs_hook=_Pairs, parse_float=str, parse_int=str, parse_constant=_Constant)
         found = tuple(_constants("", read))

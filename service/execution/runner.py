@@ -179,7 +179,7 @@ class ComputationRunner:
     async def _join_flight(
         self, computation: AnyComputation, request: BaseModel, digest: str, quote: Quote, client: Client
     ) -> Answer:
-        """Of equal requests under way, the first computes; all get its answer or its error.
+        """The first of equal requests under way computes; all get its answer or its error.
 
         It is a task of its own: a client that goes away does not take the others' answer with it, the last one does.
         """

@@ -119,7 +119,7 @@ class DecimalEnclosure:
     digits: int
 
     def largest(self, other: DecimalEnclosure) -> DecimalEnclosure:
-        """Of the larger of two numbers."""
+        """The enclosure of the larger of two numbers."""
         values, lowers, uppers = (
             max(pair, key=Decimal)
             for pair in ((self.value, other.value), (self.lower, other.lower), (self.upper, other.upper))

@@ -9,7 +9,8 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from api_schemas.bounds import BoundsRequest, BoundsResponse, NumberAnswer
+from api_schemas.answers import NumberAnswer
+from api_schemas.bounds import BoundsRequest, BoundsResponse
 from service.computations.bounds import BOUNDS
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4

@@ -10,7 +10,8 @@ from typing import Any
 import mpmath
 import pytest
 
-from api_schemas.bounds import BoundsRequest, BoundsResponse, GdpMuAnswer, NumberAnswer, TradeOffAnswer
+from api_schemas.answers import GdpMuAnswer, NumberAnswer, TradeOffAnswer
+from api_schemas.bounds import BoundsRequest, BoundsResponse
 from api_schemas.fields import shape_of
 from api_schemas.questions import NumberQuestion
 from service.computations.bounds import BOUNDS

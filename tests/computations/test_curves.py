@@ -11,7 +11,8 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from api_schemas.bounds import BoundsRequest, TradeOffAnswer
+from api_schemas.answers import TradeOffAnswer
+from api_schemas.bounds import BoundsRequest
 from api_schemas.curves import CurvesRequest, CurvesResponse
 from service.computations.bounds import BOUNDS
 from service.computations.curves import CURVES

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from api_schemas.bounds import BoundsRequest, BoundsResponse, NumberAnswer
+from api_schemas.answers import NumberAnswer
+from api_schemas.bounds import BoundsRequest, BoundsResponse
 from api_schemas.curves import CurvesRequest, CurvesResponse
 from service.computations.bounds import BOUNDS
 from service.computations.curves import CURVES

@@ -9,7 +9,8 @@ import jsonschema_rs
 import pytest
 from pydantic import ValidationError
 
-from api_schemas.bounds import BoundsRequest, BoundsResponse, NumberAnswer, TradeOffAnswer
+from api_schemas.answers import NumberAnswer, TradeOffAnswer
+from api_schemas.bounds import BoundsRequest, BoundsResponse
 from api_schemas.curves import CurvesRequest
 from api_schemas.problems import field_errors
 from service.computations.bounds import BOUNDS

@@ -10,7 +10,8 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from api_schemas.bounds import BoundsRequest, BoundsResponse, GdpMuAnswer, NumberAnswer, TradeOffAnswer
+from api_schemas.answers import GdpMuAnswer, NumberAnswer, TradeOffAnswer
+from api_schemas.bounds import BoundsRequest, BoundsResponse
 from service.computations.bounds import BOUNDS
 from service.computations.violations import noted
 from service.privacy.composition import engines as composition_engines

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from api_schemas.bounds import BoundsRequest, BoundsResponse, GuaranteeAnswer, NumberAnswer
+from api_schemas.answers import GuaranteeAnswer, NumberAnswer
+from api_schemas.bounds import BoundsRequest, BoundsResponse
 from api_schemas.curves import CurvesRequest
 from api_schemas.problems import field_errors
 from service.computations.bounds import BOUNDS

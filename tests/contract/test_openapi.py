@@ -17,6 +17,7 @@ import jsonschema_rs
 import pytest
 import uvicorn
 
+from api_schemas.base import COMPONENT
 from service.computations.catalogue import resources
 from service.main import create_app
 from service.settings import Settings
@@ -69,6 +70,33 @@ def test_every_answer_has_a_schema(name: str) -> None:
             assert schema["$ref"].startswith("#/components/schemas/")
 
 
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_headers_are_named(name: str) -> None:
+    headers = DOCUMENT["components"]["headers"]
+    for status, answer in OPERATIONS[name]["responses"].items():
+        named = set(answer["headers"])
+        assert named <= set(headers)
+        assert "X-Request-ID" in named
+        assert ("ETag" in named) == ("304" in OPERATIONS[name]["responses"] and status in ("200", "304"))
+        assert ("Retry-After" in named) == (status == "503" and name != "get /readyz")
+
+
+def test_servers_tags_and_security_are_published() -> None:
+    assert DOCUMENT["servers"] == [{"url": "/", "description": "This service."}]
+    assert DOCUMENT["security"] == []
+    described = {tag["name"] for tag in DOCUMENT["tags"] if tag["description"]}
+    assert described == {operation["tags"][0] for operation in OPERATIONS.values()}
+
+
+def test_archives_are_bodies_that_generators_send() -> None:
+    taken = [
+        name
+        for name, it in OPERATIONS.items()
+        if "application/octet-stream" in it.get("requestBody", {}).get("content", {})
+    ]
+    assert taken == ["post /v1/audits/glir", "post /v1/pmp/gaussian"]
+
+
 def test_unions_are_told_apart_by_a_required_type() -> None:
     schemas = DOCUMENT["components"]["schemas"]
     discriminated = [node for node in _nodes(schemas) if "discriminator" in node]
@@ -77,6 +105,72 @@ def test_unions_are_told_apart_by_a_required_type() -> None:
         assert node["discriminator"]["propertyName"] == "type"
         for reference in node["discriminator"]["mapping"].values():
             assert "type" in schemas[reference.rpartition("/")[2]]["required"]
+
+
+NAMED = (
+    "Direction",
+    "Evidence",
+    "NeighboringRelation",
+    "Infinity",
+    "MinusInfinity",
+    "Engine",
+    "Method",
+    "MethodUsed",
+    "Holds",
+)
+UNIONS = ("Mechanism", "Question", "ThreatModel", "PureThreatModel", "MembershipConversion")
+
+
+def test_what_repeats_has_a_name() -> None:
+    """Generators make a type of every inline enumeration and union: each comes once, under its name."""
+    schemas = DOCUMENT["components"]["schemas"]
+    assert set(NAMED) | set(UNIONS) <= set(schemas)
+    assert all("enum" in schemas[name] for name in NAMED)
+    assert all("discriminator" in schemas[name] for name in UNIONS)
+    inline = [node for schema in schemas.values() for node in list(_nodes(schema))[1:]]
+    enumerations = [tuple(node["enum"]) for node in inline if "enum" in node]
+    assert len(enumerations) == len(set(enumerations))
+    named = {tuple(schema["enum"]) for schema in schemas.values() if "enum" in schema}
+    assert not named & set(enumerations)
+    assert COMPONENT not in PATH.read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", DOCUMENT["components"]["schemas"])
+def test_every_property_is_described(name: str) -> None:
+    """In its place, or by the named schema that it refers to; a constant `type` says itself."""
+    schemas = DOCUMENT["components"]["schemas"]
+    for field, schema in schemas[name].get("properties", {}).items():
+        named = schemas[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else {}
+        assert schema.get("description") or named.get("description") or "const" in schema, f"{name}.{field}"
+
+
+def test_what_is_sent_and_what_is_answered_are_apart() -> None:
+    """A request may leave out what has a default; where a response says it again, it is always there."""
+    schemas = DOCUMENT["components"]["schemas"]
+    assert "direction" not in schemas["EpsilonQuestion"]["required"]
+    assert "direction" in schemas["EpsilonQuestionEcho"]["required"]
+    for name, schema in schemas.items():
+        assert schema.get("title", name) == name
+
+
+def test_only_numbers_that_may_be_infinite_are_strings() -> None:
+    schemas = DOCUMENT["components"]["schemas"]
+    infinite = {
+        name
+        for name, schema in schemas.items()
+        for node in _nodes(schema)
+        if node.get("$ref", "").endswith("/Infinity")
+    }
+    assert {"NumberAnswer", "GdpMuAnswer", "EnclosedNumber", "MethodNumber"} <= infinite
+    assert not infinite & {"ProbabilityAnswer", "AdvantageOverPriorAnswer", "GuaranteeAnswer", "EnclosedProbability"}
+    for field in ("value", "lower", "upper"):
+        assert '"maximum": 1' in json.dumps(schemas["ProbabilityAnswer"]["properties"][field])
+
+
+def test_answers_narrow_on_the_type_of_their_question() -> None:
+    schemas = DOCUMENT["components"]["schemas"]
+    mapping = schemas["Answer"]["discriminator"]["mapping"]
+    assert set(mapping) == set(schemas["Question"]["discriminator"]["mapping"])
 
 
 def test_no_schema_comes_twice() -> None:

@@ -10,12 +10,11 @@ import pytest
 from pydantic import ValidationError
 
 from api_schemas.bounds import BoundsRequest
+from api_schemas.choices import ComparedMethod, Engine, EvidenceName, Method, MethodUsed
 from api_schemas.curves import CurveComparison, CurvesRequest
-from api_schemas.enclosures import EvidenceName
 from api_schemas.fields import shape_of, shape_of_field
 from api_schemas.options import OPTIONS
 from api_schemas.problems import field_errors
-from api_schemas.quantities import Engine, Method
 from service.privacy.composition.choose import METHODS
 from service.privacy.composition.options import DEFAULT_OPTIONS
 from service.privacy.enclosure import Evidence
@@ -42,7 +41,9 @@ def errors(**more: Any) -> list[tuple[str, str]]:
 
 
 def test_both_sides_know_the_same_methods_evidence_and_verdicts() -> None:
-    assert get_args(Engine) == METHODS
+    assert shape_of(Engine).choices == METHODS
+    assert shape_of(MethodUsed).choices == METHODS[1:]
+    assert shape_of(ComparedMethod).choices[: len(METHODS) - 1] == METHODS[1:]
     assert shape_of(Method).choices == (*METHODS, "all")
     assert set(get_args(EvidenceName)) == set(Evidence)
     assert set(shape_of_field(CurveComparison.model_fields["verdict"]).choices) == set(Verdict)

@@ -54,5 +54,5 @@ def test_the_tree_is_drawn_as_it_is() -> None:
 
 def test_every_kind_has_one_title_and_one_status() -> None:
     kinds = {*KINDS.values(), *HTTP_KINDS.values(), *SERVER_KINDS.values(), INVALID_PARAMETER, UNKNOWN}
-    assert len({(kind.slug, kind.title, kind.status) for kind in kinds}) == len({kind.slug for kind in kinds})
+    assert len({(kind.type, kind.title, kind.status) for kind in kinds}) == len({kind.type for kind in kinds})
     assert all(kind.remedy.endswith(".") for kind in kinds if kind.remedy)

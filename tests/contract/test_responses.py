@@ -10,17 +10,10 @@ import jsonschema_rs
 import pytest
 from pydantic import ValidationError
 
-from api_schemas.bounds import (
-    Assumption,
-    BoundsRequest,
-    BoundsResponse,
-    GdpMuAnswer,
-    GuaranteeAnswer,
-    Hazard,
-    NumberAnswer,
-    TradeOffAnswer,
-)
+from api_schemas.answers import GdpMuAnswer, GuaranteeAnswer, NumberAnswer, ProbabilityAnswer, TradeOffAnswer
+from api_schemas.bounds import BoundsRequest, BoundsResponse
 from api_schemas.catalogue import catalogue
+from api_schemas.caveats import Assumption, Hazard
 from api_schemas.fields import shape_of, type_of
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.options import OPTIONS
@@ -40,6 +33,10 @@ COMMON: dict[str, Any] = {
     "source": "a theorem",
     "notes": ("a note",),
 }
+
+
+def asked(question: QuestionSpec) -> dict[str, Any]:
+    return {"type": question.type, "question": question}
 
 
 def response() -> BoundsResponse:
@@ -79,18 +76,19 @@ def response() -> BoundsResponse:
         mechanism=request.mechanism,
         threat_model=request.threat_model,
         dataset_subsampling=request.dataset_subsampling,
+        method="auto",
         answers=(
-            NumberAnswer(question=epsilon, **infinite, **COMMON),
-            NumberAnswer(question=delta, **tiny, **COMMON),
-            GdpMuAnswer(question=gdp_mu, **plain, global_mu=infinite, **COMMON),
-            TradeOffAnswer(question=trade_off, points=points, **COMMON),
-            NumberAnswer(question=accuracy, **plain, **COMMON),
-            NumberAnswer(question=reconstruction, **plain, **COMMON),
-            GuaranteeAnswer(question=guarantee, **plain, holds="unknown", **COMMON),
+            NumberAnswer(**asked(epsilon), **infinite, **COMMON),
+            ProbabilityAnswer(**asked(delta), **tiny, **COMMON),
+            GdpMuAnswer(**asked(gdp_mu), **plain, global_mu=infinite, **COMMON),
+            TradeOffAnswer(**asked(trade_off), points=points, **COMMON),
+            ProbabilityAnswer(**asked(accuracy), **plain, **COMMON),
+            ProbabilityAnswer(**asked(reconstruction), **plain, **COMMON),
+            GuaranteeAnswer(**asked(guarantee), **plain, holds="unknown", **COMMON),
         ),
         worst_case=None,
-        assumptions=(Assumption(text="a text", holds="unknown"),),
-        hazards=(Hazard(code="a_code", text="a text"),),
+        assumptions=(Assumption(code="noise_is_fresh", text="a text", holds="unknown"),),
+        hazards=(Hazard(code="large_sample_rate", text="a text"),),
     )
 
 

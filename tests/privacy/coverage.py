@@ -70,7 +70,7 @@ SEARCHED: Final[Mapping[str, Spec]] = {
 """Suprema over whole curves: hundreds of readings each."""
 CONFIDENCES: Final = (0.9, 0.99)
 SEEDS: Final = 500
-"""Of every kind of question: half of them on either of two mechanisms, where a mechanism answers fast enough."""
+"""Seeds for every kind of question: half of them on either of two mechanisms, where a mechanism answers fast enough."""
 MIXED_SEEDS: Final = 60
 CHANCE: Final = 1e-6
 """That one row is said to miss too often though it does not."""
@@ -108,7 +108,7 @@ def rows(seeds: int = SEEDS) -> list[tuple[Asked, int]]:
 
 
 def misses(rows: Sequence[Asked], seeds: Sequence[int]) -> Counter[Asked]:
-    """Of every row, the seeds whose answer lies beside the truth in any of its numbers."""
+    """The seeds, for every row, whose answer lies beside the truth in any of its numbers."""
     found: Counter[Asked] = Counter(dict.fromkeys(rows, 0))
     for mechanism, confidence in dict.fromkeys((row.mechanism, row.confidence) for row in rows):
         together = [row for row in rows if (row.mechanism, row.confidence) == (mechanism, confidence)]

@@ -198,7 +198,7 @@ def _mixed_run(random: Generator) -> Spec:
 
 
 def _mixture(random: Generator) -> Spec:
-    """Of what has more than one engine that answers within a tenth of a second."""
+    """A mixture of what has more than one engine that answers within a tenth of a second."""
     share = random.uniform(0.05, 0.95)
     return mixture((share, _gaussian(random)), (1 - share, _sampled_gaussian(random)))
 

@@ -35,9 +35,9 @@ from tests.privacy.random_cases import RandomQuestion, Reading
 
 DRAWS: Final = 20_000
 FAILURE: Final = 1e-9
-"""Of both bands of the draws, which hold at every threshold."""
+"""Failure probability of both bands of the draws, which hold at every threshold."""
 ROUNDING: Final = 1e-14
-"""Of formulas in doubles."""
+"""Rounding of formulas in doubles."""
 Opinion = Callable[[RandomQuestion], Enclosure | None]
 
 

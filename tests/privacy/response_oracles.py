@@ -23,7 +23,7 @@ class Atoms:
 
     @staticmethod
     def of(parts: Iterable[tuple[float, int]], outside: Real = 0) -> Atoms:
-        """Of steps (epsilon, count): binomial losses of each kind, and all sums of them; the rest is scaled."""
+        """Atoms of steps (epsilon, count): binomial losses of each kind, and all sums of them; the rest is scaled."""
         kinds: list[list[tuple[Real, Real]]] = []
         for epsilon, count in parts:
             eps = mpf(epsilon)

@@ -239,6 +239,6 @@ def test_a_flood_leaves_a_polite_client_its_turn(server: httpx2.Client) -> None:
 
 
 def _statuses(connections: list[socket.socket]) -> list[int]:
-    """Of those that have an answer by now."""
+    """Statuses of those that have an answer by now."""
     readable = select.select(connections, [], [], 0)[0]
     return [int(connection.recv(12, socket.MSG_PEEK)[9:]) for connection in readable]

@@ -20,7 +20,7 @@ from tests.system.servers import served
 Services = tuple[httpx2.Client, httpx2.Client]
 DELTAS = [10.0**-power for power in range(2, 10)]
 DIGITS_OF_EPSILON = b"1.8282366665"
-"""Of epsilon(1e-5), by contour inversion on two contours in 80-bit arithmetic."""
+"""Digits of epsilon(1e-5), by contour inversion on two contours in 80-bit arithmetic."""
 COMPUTATIONS = "privacy_bounds_computation_duration_seconds_count"
 BAD_ENTRIES = "privacy_bounds_redis_bad_entries_total"
 

@@ -27,7 +27,7 @@ def ask(path: str, body: dict[str, Any]) -> bytes:
 
 
 def bomb(number: int) -> bytes:
-    """Of nearly the largest price."""
+    """A request of nearly the largest price."""
     questions = [{"type": "delta", "epsilon": 1 + n / 30 + number / 1e4} for n in range(18)]
     return ask("/v1/bounds", {"mechanism": DPSGD, "questions": questions, "method": "ground_truth", "digits": 50})
 
@@ -66,7 +66,7 @@ def waits(connection: socket.socket, first: int) -> list[float]:
 
 
 def status_of(connection: socket.socket) -> int:
-    """Of the next response, which is read to its end."""
+    """Status of the next response, which is read to its end."""
     received = b""
     while b"\r\n\r\n" not in received:
         piece = connection.recv(2**16)

@@ -8,7 +8,7 @@ import numpy as np
 
 from api_schemas.attack_counts import AttackCountsRequest, AttackCountsResponse
 from api_schemas.audit_examples import ATTACK_COUNTS_EXAMPLES
-from api_schemas.bounds import Assumption
+from api_schemas.caveats import Assumption
 from api_schemas.threat_models import ThreatModelSpec
 from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.caveats import caveats
@@ -27,6 +27,7 @@ CURVES_READ: Final = 2
 """A point in each orientation."""
 
 TRIALS_INDEPENDENT: Final = Assumption(
+    code="trials_are_independent",
     text="The trials are independent, each with its own run of what is attacked, and the attack was fixed before it "
     "was counted. Trials that share a run depend on each other, and the confidence is then not the stated one.",
     holds="unknown",

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from api_schemas.audit_examples import GLIR_EXAMPLES
-from api_schemas.bounds import Assumption
+from api_schemas.caveats import Assumption, AssumptionCode
 from api_schemas.glir_audit import GlirAuditRequest, GlirAuditResponse, GlirParameters, GlirSimulation
 from api_schemas.gradients import LARGEST_QUERIES, GradientStep
 from service.computations.abstract import Computation, Quote, ResponseFields
@@ -48,15 +48,15 @@ ISOTROPIC_NOISE: Final = (
 
 BASE_COST: Final = 2_000
 DECOMPOSITION_COST: Final = 4e-4
-"""Times d^3: the eigenvectors of a covariance."""
+"""Price of the eigenvectors of a covariance, over d^3."""
 PRODUCT_COST: Final = 1e-4
-"""Of one multiplication and addition in a matrix product."""
+"""Price of one multiplication and addition in a matrix product."""
 ENTRY_COST: Final = 0.06
-"""Of an entry of a query's gradient, drawn or read, clipped, whitened and compared."""
+"""Price of an entry of a query's gradient, drawn or read, clipped, whitened and compared."""
 TAIL_COST: Final = 5
-"""Of a p-value, or of a reading of the theory."""
+"""Price of a p-value, or of a reading of the theory."""
 QUERY_COST: Final = 2
-"""Of sorting a query and writing it."""
+"""Price of sorting a query and writing it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,8 @@ def compute_glir_audit(request: AnyGlirRequest, digest: str, engine_version: str
     return {
         "digest": digest,
         "engine_version": engine_version,
+        "confidence": request.confidence,
+        "seed": request.seed,
         "queries": ratios.size,
         "statistic": _statistic(noise),
         "steps": [
@@ -204,20 +206,34 @@ def _uniformity(p_values: FloatArray) -> ResponseFields:
     return {"distance": distance, "critical_value": critical, "non_members": p_values.size}
 
 
-def _assume(text: str, simulated: bool) -> Assumption:
-    return Assumption(text=text, holds="yes" if simulated else "unknown")
+def _assume(code: AssumptionCode, text: str, simulated: bool) -> Assumption:
+    return Assumption(code=code, text=text, holds="yes" if simulated else "unknown")
 
 
 def _assumptions(simulated: bool) -> tuple[Assumption, ...]:
     """What p-values and theory rest on; a simulation keeps it."""
     return (
         _assume(
-            "The mean gradient is normal given the query: exactly for normal gradients, else for large n.", simulated
+            "mean_gradient_is_normal",
+            "The mean gradient is normal given the query: exactly for normal gradients, else for large n.",
+            simulated,
         ),
-        _assume("Mean and covariance of a gradient are known; estimates make p-values approximate.", simulated),
-        _assume("Steps are independent given the past; releases of the same hidden batch are not.", simulated),
-        _assume("A member is in every batch whose mean is released.", simulated),
-        _assume("Scores of different queries are independent: the confidence bands rest on it.", simulated),
+        _assume(
+            "gradient_law_known",
+            "Mean and covariance of a gradient are known; estimates make p-values approximate.",
+            simulated,
+        ),
+        _assume(
+            "steps_are_independent",
+            "Steps are independent given the past; releases of the same hidden batch are not.",
+            simulated,
+        ),
+        _assume("members_are_in_every_batch", "A member is in every batch whose mean is released.", simulated),
+        _assume(
+            "queries_are_independent",
+            "Scores of different queries are independent: the confidence bands rest on it.",
+            simulated,
+        ),
     )
 
 

@@ -24,7 +24,7 @@ from service.computations.array_archive import TEXT_KIND, ArchiveError, ArrayArc
 from service.privacy.numerics.arrays import FloatArray
 
 LARGEST_ARRAY_BYTES: Final = 2**27
-"""Of all arrays of an archive, decompressed."""
+"""Size of all arrays of an archive, decompressed."""
 STEP_NAME: Final = re.compile(r"steps\.(0|[1-9]\d{0,2})\.([a-z_]+)")
 MEMBERS: Final = "members"
 Shapes = dict[str, tuple[int, ...] | None]
@@ -40,7 +40,7 @@ class GlirUpload(GlirParameters):
     dimension: int
     queries: int
     background_rows: tuple[int, ...]
-    """Of each step; 0 where the law is given by moments."""
+    """Rows of background gradients of each step; 0 where the law is given by moments."""
     has_members: bool
     _body: bytes = PrivateAttr(b"")
 

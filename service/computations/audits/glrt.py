@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from api_schemas.audit_examples import GLRT_EXAMPLES
-from api_schemas.bounds import Assumption
+from api_schemas.caveats import Assumption
 from api_schemas.glrt_audit import GlrtAuditRequest, GlrtAuditResponse
 from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.audits.attack_rates import PowerEnds, against_theory, measured_roc
@@ -23,12 +23,13 @@ CUTOFF_COST: Final = 60
 BASE_COST: Final = 20_000
 
 DIRECTION_UNKNOWN: Final = Assumption(
+    code="direction_unknown",
     text="The GLRT adversary does not know the direction of the true answer, nor anything that narrows it down; the "
     "optimal adversary beside it does.",
     holds="unknown",
 )
 NOISE_IS_FRESH: Final = Assumption(
-    text="The noise of the simulation is Gaussian and fresh for every answer.", holds="yes"
+    code="noise_is_fresh", text="The noise of the simulation is Gaussian and fresh for every answer.", holds="yes"
 )
 NOTES: Final = (
     "Drawn is the mean of all answers, by its law; it is all that either adversary uses.",
@@ -54,6 +55,9 @@ def compute_glrt_audit(request: GlrtAuditRequest, digest: str, engine_version: s
     return {
         "digest": digest,
         "engine_version": engine_version,
+        "confidence": request.confidence,
+        "seed": request.seed,
+        "trials": request.trials,
         "noncentrality": signal**2,
         "glrt": _attack(request, lengths, null_lengths, glrt, GLRT_SOURCE),
         "worst_case": _attack(request, projections, null_projections, optimal, OPTIMAL_SOURCE),

@@ -6,11 +6,12 @@ import math
 from fractions import Fraction
 from typing import Final, Literal
 
-from api_schemas.bounds import Assumption
+from api_schemas.caveats import Assumption
 from api_schemas.conversions import GdpGmipRequest, GdpGmipResponse
 from api_schemas.examples import GDP_GMIP_EXAMPLES
 from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.numbers import enclosed_number, tightness
+from service.computations.parts import assumption_of
 from service.privacy import conversions
 from service.privacy.conversions import Noise, Training
 from service.privacy.enclosure import Enclosure
@@ -117,7 +118,7 @@ def _assumptions(request: GdpGmipRequest, training: Training, *, needed: bool) -
     ]
     if training.is_sampled:
         premises.append(membership_premises.RUN_APPROXIMATED)
-    return tuple(Assumption(text=premise.text, holds=premise.holds) for premise in premises)
+    return tuple(map(assumption_of, premises))
 
 
 def _notes(

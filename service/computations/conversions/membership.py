@@ -75,6 +75,7 @@ def _answer(conversion: MembershipConversion) -> ResponseFields:
 
 def _found(conversion: MembershipConversion, reading: Reading, more: ResponseFields | None = None) -> ResponseFields:
     return {
+        "type": conversion.type,
         "conversion": conversion,
         **enclosed_number(reading.value, reading.safe_end),
         **(more or {}),
@@ -91,6 +92,7 @@ def _found_or_none(
     if reading is not None:
         return _found(conversion, reading)
     return {
+        "type": conversion.type,
         "conversion": conversion,
         "value": None,
         "lower": None,

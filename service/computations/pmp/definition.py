@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from api_schemas.bounds import Assumption
+from api_schemas.caveats import Assumption
 
 DATA_ARE_A_RANDOM_HALF: Final = Assumption(
+    code="data_are_a_random_half",
     text="The data are a uniformly random half of the parent set; the attacker knows the parent set, but no record of "
     "the data for certain, and before the release holds every point for a member with probability 1/2.",
     holds="unknown",

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from api_schemas.bounds import Assumption
+from api_schemas.caveats import Assumption
 from api_schemas.pmp_examples import PMP_EXPONENTIAL_EXAMPLES
 from api_schemas.pmp_exponential import PmpExponentialRequest, PmpExponentialResponse, sampling_work
 from service.computations.abstract import Computation, Quote, ResponseFields
@@ -45,12 +45,20 @@ of an object with a subset in log space.
 """
 
 WEIGHTS: Final = Assumption(
+    code="weights_are_exponential",
     text="The mechanism draws one object with weights exp(-epsilon loss/(2 sensitivity)) of the aggregated losses that "
     "the request describes; its random numbers are secret and not predictable.",
     holds="unknown",
 )
-SENSITIVITY: Final = (
-    "Replacing one record of any data changes the aggregated loss of no object by more than sensitivity."
+SENSITIVITY: Final = Assumption(
+    code="loss_sensitivity_bounded",
+    text="Replacing one record of any data changes the aggregated loss of no object by more than sensitivity.",
+    holds="unknown",
+)
+CLIPPED: Final = Assumption(
+    code="points_are_clipped",
+    text="Every point of any data is clipped to clip_radius before its loss is computed.",
+    holds="unknown",
 )
 
 
@@ -80,6 +88,7 @@ def compute_pmp_exponential(request: PmpExponentialRequest, digest: str, engine_
     return {
         "digest": digest,
         "engine_version": engine_version,
+        "relative_tolerance": request.relative_tolerance,
         "epsilon": request.epsilon,
         "sensitivity": scaled.sensitivity,
         "data_size": request.data_size,
@@ -216,9 +225,8 @@ def _notes(request: PmpExponentialRequest, found: ExponentialPmp, worst_case: En
 
 def _assumptions(scaled: _Scaled) -> tuple[Assumption, ...]:
     if scaled.beyond is not None:
-        clipped = "Every point of any data is clipped to clip_radius before its loss is computed."
-        return (DATA_ARE_A_RANDOM_HALF, WEIGHTS, Assumption(text=clipped, holds="unknown"))
-    return (DATA_ARE_A_RANDOM_HALF, WEIGHTS, Assumption(text=SENSITIVITY, holds="unknown"))
+        return (DATA_ARE_A_RANDOM_HALF, WEIGHTS, CLIPPED)
+    return (DATA_ARE_A_RANDOM_HALF, WEIGHTS, SENSITIVITY)
 
 
 PMP_EXPONENTIAL: Final = Computation(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from api_schemas.bounds import Assumption
+from api_schemas.caveats import Assumption
 from api_schemas.pmp_examples import PMP_FINITE_EXAMPLES
 from api_schemas.pmp_finite import PmpFiniteRequest, PmpFiniteResponse
 from service.computations.abstract import Computation, Quote, ResponseFields
@@ -16,6 +16,7 @@ from service.privacy.pmp.finite import AdjacentTable, MembershipTable, Rows
 
 SOURCE: Final = "Lowy et al. 2023 (practical membership privacy), Definition 2, by sums over all subsets"
 TABLE_IS_RIGHT: Final = Assumption(
+    code="table_is_right",
     text="The rows are the exact probabilities of the outputs on the halves of the parent set, and nothing else is "
     "released.",
     holds="unknown",

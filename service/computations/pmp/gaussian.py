@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from api_schemas.bounds import Assumption
+from api_schemas.caveats import Assumption
 from api_schemas.pmp_gaussian import PmpGaussianParameters, PmpGaussianRequest, PmpGaussianResponse
 from api_schemas.pmp_gaussian_examples import PMP_GAUSSIAN_EXAMPLES
 from service.computations.abstract import Computation, Quote, ResponseFields
@@ -35,15 +35,15 @@ WORST_CASE_SOURCE: Final = "Balle and Wang 2018, Theorem 8, sensitivity 2 C (sum
 
 BASE_COST: Final = 3_000
 LARGEST_LINE_COST, SUM_COST = 2_500_000, 80
-"""Of the lower end at most, and of each sum of a subset in it."""
+"""Price of the lower end at most, and of each sum of a subset in it."""
 LINE_LAW_COST: Final = 1_000_000
 """Where the law on a line is computed instead, at most."""
 PAIR_COST, COORDINATE_COST = 0.02, 2e-5
-"""Of looking at a pair of points, and of each of their coordinates, in all passes together."""
+"""Price of looking at a pair of points, and of each of their coordinates, in all passes together."""
 EXACT_PAIR_COST: Final = 1.5
-"""Of a pair that is solved, in up to 200 dimensions."""
+"""Price of a pair that is solved, in up to 200 dimensions."""
 READ_COST: Final = 0.1
-"""Of a number that is read and clipped."""
+"""Price of a number that is read and clipped."""
 
 
 def compute_pmp_gaussian(request: AnyPmpGaussianRequest, digest: str, engine_version: str) -> ResponseFields:
@@ -114,11 +114,13 @@ def _assumptions() -> tuple[Assumption, ...]:
     """What makes the answer conditional."""
     return (
         Assumption(
+            code="data_are_a_random_subset",
             text="The data are a uniformly random subset, of the stated size, of the parent set, and the attacker "
             "knows nothing more about them.",
             holds="unknown",
         ),
         Assumption(
+            code="one_noisy_release",
             text="Nothing but this one release depends on the data, and its noise is fresh, secret and normal on every "
             "coordinate.",
             holds="unknown",

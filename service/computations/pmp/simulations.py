@@ -31,7 +31,7 @@ MISSING: Final = "In some trials no epsilon of the mechanism up to 1e6 gives the
 
 BASE_COST, TRIAL_COST, READING_COST, NUMBER_COST = 3_000, 3_000, 500, 0.2
 SUBSET_COST, EXCHANGE_COST = 0.02, 0.015
-"""Of a subset and an object, and of a number of the enumeration of adjacent subsets."""
+"""Price of a subset and an object, and of a number of the enumeration of adjacent subsets."""
 LARGEST_EXACT_ENUMERATION: Final = 2_000_000.0
 ROW_COST, PAIR_COST, SOLVED_ROWS = 300.0, 3.0, 100
 

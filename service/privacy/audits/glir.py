@@ -26,7 +26,7 @@ P_VALUE_DRAWS: Final = 1_999
 """Draws behind a p-value where the noise is isotropic: p-values are multiples of 1/2000."""
 QUERIES_AT_ONCE: Final = 512
 LARGEST_DEVIATION, LARGEST_MEAN = 1e3, 1e30
-"""Of whitened entries of queries, and of means, which hold the noise."""
+"""Largest whitened entries of queries, and largest means, which hold the noise."""
 
 
 @final

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from service.privacy.composition.asymptotic import tariff as approximation_tariff
+from service.privacy.composition.asymptotic import tariff as asymptotic_tariff
+from service.privacy.composition.ground_truth import tariff as ground_truth_tariff
 from service.privacy.composition.lattice import tariff as lattice_tariff
+from service.privacy.composition.monte_carlo import tariff as monte_carlo_tariff
 from service.privacy.composition.options import EngineOptions
 from service.privacy.composition.parts import several_exponentials
 from service.privacy.composition.plan import Plan
@@ -71,13 +73,13 @@ def _tariff(method: str, steps: Steps, sensitivity: float, options: EngineOption
         case "discretised":
             return lattice_tariff.lattices(steps, sensitivity, options)
         case "saddlepoint":
-            return approximation_tariff.saddlepoint(steps)
+            return asymptotic_tariff.saddlepoint(steps)
         case "monte_carlo":
-            return approximation_tariff.monte_carlo(steps, sensitivity, options.samples)
+            return monte_carlo_tariff.monte_carlo(steps, sensitivity, options.samples)
         case "ground_truth":
-            return approximation_tariff.ground_truth(steps, sensitivity, options.digits)
+            return ground_truth_tariff.ground_truth(steps, sensitivity, options.digits)
         case _:
-            return approximation_tariff.series(steps)
+            return asymptotic_tariff.series(steps)
 
 
 def by_name(method: str, steps: Steps, sensitivity: float, options: EngineOptions) -> Plan | None:

@@ -122,17 +122,20 @@ def _lines(steps: Steps, sensitivity: float, options: EngineOptions, lattices: L
 def _contour(parts: tuple[Counted, ...]) -> TradeOffPair:
     # Imported when first needed: closed forms answer without it.
     from service.privacy.composition.contour.engine import contour_pair
+    from service.privacy.composition.transforms.steps import LaplaceSteps, SampledGaussianSteps, TwoPointSteps
 
     squares = math.fsum(count * part.shift.upper**2 for part, count in parts if isinstance(part, GaussianPart))
     sampled = tuple(
-        (part.noise_multiplier, part.sample_rate, count)
+        SampledGaussianSteps(part.noise_multiplier, part.sample_rate, count)
         for part, count in parts
         if isinstance(part, SampledGaussianPart)
     )
-    laplace = tuple((part.loss, part.sample_rate, count) for part, count in parts if isinstance(part, LaplacePart))
+    laplace = tuple(
+        LaplaceSteps(part.loss, part.sample_rate, count) for part, count in parts if isinstance(part, LaplacePart)
+    )
     reason = "contour: cumulant generating functions of the steps add up; a certified line integral reads the sum."
     known = [(part, count) for part, count in parts if isinstance(part, TwoPointPart)]
-    two_point = tuple((part.epsilon, count) for part, count in known if part.epsilon > 0)
+    two_point = tuple(TwoPointSteps(part.epsilon, count) for part, count in known if part.epsilon > 0)
     add, remove = contour_pair(squares, sampled, laplace, two_point)
     mass = SingularMass.of((part.delta, count) for part, count in known)
     if mass.mass.upper > 0:

@@ -34,6 +34,6 @@ class Plan:
 
 
 def mixed_plan(parts: Sequence[Plan], build: Callable[[], TradeOffPair]) -> Plan:
-    """Of curves that are mixed: searched for, so never closed."""
+    """The plan of curves that are mixed: searched for, so never closed."""
     dearest = max(parts, key=lambda part: part.tariff.directed.profile)
     return Plan(dearest.engine, mixed_tariff([part.tariff for part in parts]), build)

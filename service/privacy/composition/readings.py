@@ -77,7 +77,7 @@ class Readings:
 
 
 def nothing_known(n: int) -> Readings:
-    """Of n points: power and type II error at most 1."""
+    """Readings of n points of which nothing is known: power and type II error at most 1."""
     result = Readings(np.full((3, n), -np.inf), np.full((3, n), np.inf))
     result.upper[:2] = 0.0
     return result

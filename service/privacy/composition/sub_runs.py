@@ -14,7 +14,7 @@ from service.privacy.trade_off.combinators.no_easier import NoEasierThanParts
 from service.privacy.trade_off.pair import TradeOffPair
 
 MOST_PARTS: Final = 16
-"""Of longer lists only the first are looked at: each is read wherever the whole is wide."""
+"""Most parts that are looked at, the first of longer lists: each is read wherever the whole is wide."""
 
 Cheaply = Callable[[Steps], TradeOffPair | None]
 """Curves of a part of a run by a closed form or a line; None where it has neither."""

@@ -15,7 +15,7 @@ from typing import Final, final
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """Of readings of one curve, each in microseconds."""
+    """Prices of readings of one curve, each in microseconds."""
 
     point: float
     """Power or type II error at one rate."""
@@ -36,7 +36,7 @@ class Prices:
         return Prices(**{field.name: getattr(self, field.name) * factor for field in fields(Prices)})
 
     def plus(self, other: Prices) -> Prices:
-        """Of both curves, each read once."""
+        """Prices of both curves, each read once."""
         return Prices(
             **{field.name: getattr(self, field.name) + getattr(other, field.name) for field in fields(Prices)}
         )
@@ -45,13 +45,13 @@ class Prices:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tariff:
-    """Of all readings of a mechanism. `base`: once for every direction that is read."""
+    """Prices of all readings of a mechanism. `base`: once for every direction that is read."""
 
     base: float
     directed: Prices
-    """Of the curve of one direction."""
+    """Prices of the curve of one direction."""
     hull: Prices
-    """Of the curve of both directions, which is searched for; the same object where there is one curve only."""
+    """Prices of the curve of both directions, which is searched for; the same object where there is one curve only."""
 
     @property
     def is_one_curve(self) -> bool:
@@ -68,21 +68,21 @@ class Tariff:
 
 
 def one_curve(base: float, prices: Prices) -> Tariff:
-    """Of a mechanism with one curve for all directions."""
+    """The tariff of a mechanism with one curve for all directions."""
     return Tariff(base=base, directed=prices, hull=prices)
 
 
 SEARCH_ROUNDS, SEARCH_LOOKS, SEARCH_OF_ONE = 12, 100, 120
 """Readings of each part that a point of a mixture takes; points in each; points for each further rate."""
-ROUNDS_OF_A_ROOT, COMPLEMENT_READINGS, MU_ROUNDS, MU_POINTS = 15, 20, 10, 2_000
-"""What else is searched for on a mixture: epsilon by profiles; complements and mu by points."""
+ROUNDS_OF_A_ROOT, COMPLEMENT_READINGS, MU_POINTS, MU_PROFILES = 15, 20, 2, 40
+"""What else is searched for on a mixture: epsilon by profiles; complements by points, mu by tangents."""
 MIXED_HULL: Final = 1.5
 """How much dearer points of both directions of a mixture are than those of one, as measured."""
 
 
 def mixed_tariff(parts: Sequence[Tariff]) -> Tariff:
-    """Of curves that are mixed: every point is searched for, by levels of the likelihood ratio and, on each part, the
-    point of each level.
+    """The tariff of curves that are mixed: every point is searched for, by levels of the likelihood ratio and, on each
+    part, the point of each level.
     """
     directed = _searched([part.directed for part in parts])
     hull = directed
@@ -109,6 +109,6 @@ def _searched(parts: Sequence[Prices]) -> Prices:
         profile=profile,
         epsilon=ROUNDS_OF_A_ROOT * profile + sum(part.epsilon for part in parts),
         complement=COMPLEMENT_READINGS * point,
-        gdp_mu=MU_ROUNDS * point + MU_POINTS * listed,
+        gdp_mu=MU_POINTS * point + MU_PROFILES * profile,
         ratio=sum(part.ratio for part in parts),
     )

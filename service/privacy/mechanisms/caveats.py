@@ -14,8 +14,11 @@ Subject = Literal["noise", "sampling", "gradients", "parameters", "scores", "par
 
 @dataclass(frozen=True, slots=True)
 class Premise:
-    """Something that answers rest on. `holds`: what the mechanism says about it."""
+    """Something that answers rest on: the code that names it on the wire, a sentence, and what the mechanism says about
+    it.
+    """
 
+    code: str
     text: str
     holds: Literal["yes", "no", "unknown"] = "unknown"
     about: Subject = "attacker"
@@ -35,19 +38,23 @@ class Hazard:
 
 
 SENSITIVITY_BOUNDED: Final = Premise(
+    "sensitivity_bounded",
     "Adding or removing one record changes every noisy query by at most the sensitivity that noise_multiplier is "
     "relative to (in DP-SGD: the gradient of every single example is clipped before the sum).",
     about="noise",
 )
 NOISE_IS_FRESH: Final = Premise(
+    "noise_is_fresh",
     "Noise is continuous, drawn afresh for every step, and its random numbers are secret and not predictable.",
     about="noise",
 )
 PARAMETERS_ARE_PROVED: Final = Premise(
+    "parameters_are_proved",
     "The stated privacy parameters were proved for the mechanism that was run.",
     about="parameters",
 )
 PARTS_ARE_INDEPENDENT: Final = Premise(
+    "parts_are_independent",
     "The parts use independent randomness, and their parameters were fixed before any result was seen.",
     about="parts",
 )

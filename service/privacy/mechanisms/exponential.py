@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from service.privacy.losses.law import LossLaw
 
 SCORES_BOUNDED: Final = Premise(
+    "scores_bounded",
     "The exponential mechanism draws by weights exp(epsilon score/(2 Delta)), and no record changes the score of any "
     "outcome by more than Delta; the random numbers are secret and not predictable.",
     about="scores",

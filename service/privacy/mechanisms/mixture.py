@@ -18,6 +18,7 @@ WEIGHT_SUM_TOLERANCE: Final = Fraction(1, 10**12)
 """How far from 1 the sum of weights may be; they are then divided by it."""
 
 DRAW_IS_INDEPENDENT: Final = Premise(
+    "draw_is_independent",
     "Which component of the mixture is run is drawn once, with the stated weights and independently of the data.",
     about="draw",
 )

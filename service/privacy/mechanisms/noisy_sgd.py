@@ -30,11 +30,13 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF, rounded
 EVER_ERROR: Final = 32 * UNIT_ROUNDOFF
 
 MEANS_OF_CLIPPED_GRADIENTS: Final = Premise(
+    "means_of_clipped_gradients",
     "Every step releases nothing but the mean of the gradients of its batch, each clipped on its own to max_grad_norm "
     "and the sum divided by batch_size, with fresh, secret Gaussian noise of noise_std on every coordinate.",
     about="gradients",
 )
 BATCHES_OF_FIXED_SIZE: Final = Premise(
+    "batches_of_fixed_size",
     "Every batch is drawn afresh and uniformly among all sets of batch_size records, and batches are secret.",
     about="gradients",
 )

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 LARGE_SAMPLE_RATE: Final = 0.1
 SAMPLING_IS_POISSON: Final = Premise(
+    "sampling_is_poisson",
     "Every record enters every batch independently with the stated probability, and batches are secret.",
     about="sampling",
 )

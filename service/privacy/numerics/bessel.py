@@ -18,13 +18,13 @@ from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 Polynomial = tuple[Fraction, ...]
 
 TERMS = 12
-"""Of the expansion."""
+"""Terms of the expansion."""
 STEEPNESS = 525.0
 """At least |U_12'| on [0, 1] (521 in exact arithmetic)."""
 FIRST_VARIATION = 0.16
 """At least the total variation of U_1 on [0, 1]."""
 LEAST_ORDER = 32.0
-"""Of the expansion: from here on its remainder is below one rounding."""
+"""Least order of the expansion: from here on its remainder is below one rounding."""
 
 
 def log_0f1(a: float, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -77,8 +77,8 @@ def _expansion(a: float, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatAr
 
 @cache
 def _series(nu: float) -> tuple[FloatArray, float, float]:
-    """Of S(p) = sum U_k(p)/nu^k: (S(1) - S(p))/(1 - p) (coefficients, highest first), S(1), and the sum of the sizes of
-    these coefficients.
+    """What is read of S(p) = sum U_k(p)/nu^k: (S(1) - S(p))/(1 - p) (coefficients, highest first), S(1), and the sum of
+    the sizes of these coefficients.
     """
     total = [Fraction(0)] * (3 * TERMS - 2)
     for k, polynomial in enumerate(polynomials()[:TERMS]):

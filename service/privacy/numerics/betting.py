@@ -17,7 +17,7 @@ import numpy as np
 from service.privacy.numerics.arrays import FloatArray
 
 LARGEST_SHARE = 0.75
-"""Of a capital that may be lost in one round."""
+"""Largest share of a capital that may be lost in one round."""
 PRIOR_VARIANCE = 0.02
 """Counted as one round by the cautious bets, in units of the width's square."""
 ROUNDS_WATCHED = 16

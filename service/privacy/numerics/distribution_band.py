@@ -20,8 +20,9 @@ from service.privacy.numerics.arrays import FloatArray
 IntArray = NDArray[np.int64]
 
 SPACING: Final = 0.25
-"""Of neighbouring ranks, in standard deviations of the number of samples beyond a threshold: what lies between is
-bounded by the next rank further out, and more ranks share the chance to fail."""
+"""Spacing of neighbouring ranks, in standard deviations of the number of samples beyond a threshold: what lies between
+is bounded by the next rank further out, and more ranks share the chance to fail.
+"""
 
 
 @final

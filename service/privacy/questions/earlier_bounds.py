@@ -15,7 +15,7 @@ from service.privacy.questions.bayes import widened
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 
 EVEN_PRIOR: Final = 0.5
-"""Of the experiment of Yeom et al., which Erlingsson et al. took over."""
+"""Prior of the experiment of Yeom et al., which Erlingsson et al. took over."""
 YEOM: Final = "Yeom et al. 2018, Theorem 1: advantage <= e^eps - 1; accuracy min(1, e^eps/2) at prior 1/2"
 ERLINGSSON: Final = (
     "Erlingsson et al. 2019: advantage <= 1 - e^-eps (1 - delta); accuracy 1 - e^-eps (1 - delta)/2 at prior 1/2"
@@ -49,7 +49,7 @@ class DpParameters:
         return ApproximateDpTradeOff(self.epsilon, self.delta)
 
     def advantage(self) -> tuple[EarlierBound, ...]:
-        """Of the largest power - alpha."""
+        """Bounds of the largest power - alpha."""
         largest = -math.expm1(-self.epsilon) + self.delta * math.exp(-self.epsilon)
         found = [_bound("erlingsson", 0.0, largest, ERLINGSSON)]
         if self.delta == 0:
@@ -57,7 +57,7 @@ class DpParameters:
         return tuple(found)
 
     def attack_accuracy(self, prior: float, false_positive_rate: float | None) -> tuple[EarlierBound, ...]:
-        """Of the largest accuracy; those that do not fix a rate hold at prior 1/2 alone."""
+        """Bounds of the largest accuracy; those that do not fix a rate hold at prior 1/2 alone."""
         if false_positive_rate is not None:
             value = membership.attack_accuracy(self._curve, prior, false_positive_rate).value
             guessed = prior * false_positive_rate + (1 - prior) * (1 - false_positive_rate)
@@ -72,7 +72,7 @@ class DpParameters:
         return (yeom, erlingsson, self._sablayrolles(EVEN_PRIOR))
 
     def positive_predictive_value(self, prior: float, false_positive_rate: float | None) -> tuple[EarlierBound, ...]:
-        """Of the largest P(member | attacker says member), at a rate or at any."""
+        """Bounds of the largest P(member | attacker says member), at a rate or at any."""
         found = () if self.delta > 0 else (self._sablayrolles(prior),)
         if false_positive_rate is None:
             return found
@@ -80,7 +80,7 @@ class DpParameters:
         return (*found, _bound("jayaraman", prior, value.upper, JAYARAMAN))
 
     def advantage_over_prior(self, prior: float) -> tuple[EarlierBound, ...]:
-        """Of 2 (largest positive predictive value - p)."""
+        """Bounds of 2 (largest positive predictive value - p)."""
         if self.delta > 0:
             return ()
         gain = 2 * min(1 - prior, self.epsilon / 4)

@@ -19,23 +19,25 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import special
 
-from service.privacy.enclosure import Bounds, Enclosure
+from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.errors import OutOfDomain
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.questions.gdp_tangents import STRONGEST, tangent_bounds
+from service.privacy.questions.normal_points import SMALLEST_RATE, normal_points
 from service.privacy.questions.reading import Reading
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from service.privacy.trade_off.combinators.bracketed import Bracketed
-from service.privacy.trade_off.enclosed.logs import log_ends
-from service.privacy.trade_off.enclosed.ulps import LOG_QUANTILE_ERROR, NORMAL_QUANTILE_ERROR
+from service.privacy.trade_off.combinators.symmetrised import Symmetrised
+from service.privacy.trade_off.enclosed.ulps import LOG_QUANTILE_ERROR
+from service.privacy.trade_off.kept import Kept
 
 SOURCE = "Dong, Roth, Su 2022, Definition 2.6; smallest mu over the stated range"
 FIRST_CELLS = 48
 CUTS = 8
 MOST_POINTS = 4000
 CLOSE = 1e-10
-SMALLEST_RATE = 1e-300
 NOTHING_IN_RANGE = (
     "No point of the curve has both rates this large: mu over that range is 0 because it is empty, not because nothing "
     "is revealed. See global_mu."
@@ -61,12 +63,48 @@ def mu(curve: AbstractTradeOff, false_positive_rate_min: float, type_two_error_m
             raise OutOfDomain(name, value, "in [0, 1]")
     if isinstance(curve, Bracketed):
         return _between(curve, false_positive_rate_min, type_two_error_min)
-    whole = _global(curve)
+    if isinstance(curve, Symmetrised) and curve.evidence.is_certain:
+        both = _of_both(curve, false_positive_rate_min, type_two_error_min)
+        if both is not None:
+            return both
     if false_positive_rate_min == type_two_error_min == 0:
+        whole = _global(curve)
         return GdpReading(whole, "upper", SOURCE, global_mu=whole)
-    ranged = _over_range(curve, false_positive_rate_min, type_two_error_min, whole.upper)
+    if curve.global_gdp_mu is None and _is_unbounded(curve):
+        limit = curve.global_gdp_mu_limit
+        ranged = over_range(curve, false_positive_rate_min, type_two_error_min, limit)
+        whole = Enclosure(ranged.lower, limit, curve.evidence)
+    else:
+        whole = _global(curve)
+        ranged = over_range(curve, false_positive_rate_min, type_two_error_min, whole.upper)
     notes = (NOTHING_IN_RANGE,) if ranged.upper == 0 < whole.lower else ()
     return GdpReading(ranged, "upper", SOURCE, notes, global_mu=whole)
+
+
+def _of_both(curve: Symmetrised, rate_min: float, error_min: float) -> GdpReading | None:
+    """mu of the hull of a curve f and its inverse; None where its range may be empty.
+
+    The hull consists of pieces of both and of lines, along which mu has no inner maximum (`gdp_tangents.py`): over its
+    range mu is the largest of those of f, of its inverse, and of the hull's points at both ends, none of which exceeds
+    it: where the range of f goes on beyond that of the hull, the hull has reached error_min at a smaller rate.
+    """
+    if not SMALLEST_RATE <= min(rate_min, error_min) <= max(rate_min, error_min) < 1:
+        return None
+    first = Kept(curve.first, curve.second)
+    hull, firsts = Symmetrised(first, first.reversed()), np.array(list(dict.fromkeys((rate_min, error_min))))
+    powers = [hull.power_at(each) for each in firsts.tolist()]
+    lower, upper = (np.array([getattr(each, end) for each in powers]) for end in ("lower", "upper"))
+    if upper.max() >= STRONGEST or 1 - upper[0] <= error_min:
+        return None
+    rest = Bounds(1 - upper - UNIT_ROUNDOFF, 1 - lower + UNIT_ROUNDOFF)
+    at_ends = normal_points(firsts, Bounds(lower, upper), rest).mu
+    directions = (first,) if rate_min == error_min else (first, first.reversed())
+    found = [mu(each, rate_min, error_min) for each in directions]
+    lower = max(*(each.value.lower for each in found), float(at_ends.lower.max()), 0.0)
+    upper = max(*(each.value.upper for each in found), float(at_ends.upper.max()), 0.0)
+    whole = found[0].global_mu  # g_mu is below f exactly when it is below its inverse
+    value = Enclosure(lower, max(min(upper, whole.upper), lower), curve.evidence)
+    return GdpReading(value, "upper", SOURCE, (), global_mu=whole)
 
 
 def _between(curve: Bracketed, rate_min: float, error_min: float) -> GdpReading:
@@ -91,17 +129,25 @@ def _global(curve: AbstractTradeOff) -> Enclosure:
     known = curve.global_gdp_mu
     if known is not None:
         return known
-    largest, smallest, limit = curve.largest_log_ratio, curve.smallest_log_ratio, curve.global_gdp_mu_limit
-    strongest = max(largest.upper, -smallest.lower)
-    if math.isinf(strongest) or curve.singular_power.upper > 0:
-        return Enclosure(_over_range(curve, 1e-12, 1e-12, limit).lower, limit, curve.evidence)
+    limit, strongest = curve.global_gdp_mu_limit, _strongest(curve)
+    if _is_unbounded(curve):
+        return Enclosure(over_range(curve, 1e-12, 1e-12, limit).lower, limit, curve.evidence)
     # Every curve with |L| <= eps lies above that of eps-DP.
     cap = min(ApproximateDpTradeOff(strongest, 0.0).global_gdp_mu.upper, limit)
     # Below a rate a the power is at most e^L alpha, and Phi^-1(e^L alpha) - Phi^-1(alpha) rises with alpha: both ends
     # of the curve are bounded by what they reach at a.
     edge = max(1e-9 * math.exp(-strongest), SMALLEST_RATE)
-    inner = _over_range(curve, edge, edge, cap)
+    inner = over_range(curve, edge, edge, cap)
     return Enclosure(inner.lower, min(max(inner.upper, _end_bound(strongest, edge)), cap), curve.evidence)
+
+
+def _strongest(curve: AbstractTradeOff) -> float:
+    return max(curve.largest_log_ratio.upper, -curve.smallest_log_ratio.lower)
+
+
+def _is_unbounded(curve: AbstractTradeOff) -> bool:
+    """Whether nothing but its own limit bounds mu over the whole curve."""
+    return math.isinf(_strongest(curve)) or curve.singular_power.upper > 0
 
 
 def _end_bound(log_ratio: float, edge: float) -> float:
@@ -112,8 +158,13 @@ def _end_bound(log_ratio: float, edge: float) -> float:
     return float(special.ndtri_exp(log_power)) - x + 3 * LOG_QUANTILE_ERROR * abs(x)
 
 
-def _over_range(curve: AbstractTradeOff, rate_min: float, error_min: float, limit: float) -> Enclosure:
+def over_range(curve: AbstractTradeOff, rate_min: float, error_min: float, limit: float) -> Enclosure:
     """The supremum over the range; `limit` is known to bound it."""
+    searched = curve.searches_points and curve.evidence.is_certain
+    if (searched or curve.evidence is Evidence.CERTIFIED) and min(rate_min, error_min) >= SMALLEST_RATE:
+        ends = tangent_bounds(curve, rate_min, error_min, limit)
+        if ends is not None:
+            return Enclosure(*ends, curve.evidence)
     inverse = curve.reversed()
     start, end = max(rate_min, SMALLEST_RATE), max(error_min, SMALLEST_RATE)
     # f falls: the range ends where f = error_min. Its outer end bounds from above, its inner end may be claimed from
@@ -195,15 +246,11 @@ class _Search:
     def _read(self, half: _Half, rates: FloatArray) -> _Read:
         flat = rates.ravel()
         points = half.curve.points(flat)
-        value = -special.ndtri(flat)
-        u = _around(value, NORMAL_QUANTILE_ERROR * np.abs(value))
-        q = _probit(points.power, points.type_two_error)
-        slack = 2 * UNIT_ROUNDOFF * (np.abs(value) + np.abs(q.lower) + np.abs(q.upper))
-        mu = Bounds(q.lower + u.lower - slack, q.upper + u.upper + slack)
+        normal = normal_points(flat, points.power, points.type_two_error)
         inside = flat <= half.inner
         if inside.any():
-            self.best = max(self.best, float(mu.lower[inside].max()))
-        shaped = (_reshaped(part, rates.shape) for part in (u, q, mu, points.log_slope))
+            self.best = max(self.best, float(normal.mu.lower[inside].max()))
+        shaped = (_reshaped(part, rates.shape) for part in (normal.u, normal.q, normal.mu, points.log_slope))
         return _Read(*shaped)
 
 
@@ -241,36 +288,11 @@ def _cell_bounds(read: _Read) -> FloatArray:
     return largest + 8 * UNIT_ROUNDOFF * (np.abs(largest) + rising * width)
 
 
-def _probit(power: Bounds, type_two_error: Bounds) -> Bounds:
-    """Phi^-1(power), from whichever of power and type II error is smaller."""
-    lower = np.where(power.lower < 0.5, _quantile(power, -1), -_quantile(type_two_error, 1))
-    upper = np.where(power.upper < 0.5, _quantile(power, 1), -_quantile(type_two_error, -1))
-    return Bounds(lower, upper)
-
-
-def _quantile(bounds: Bounds, side: int) -> FloatArray:
-    end = bounds.lower if side < 0 else bounds.upper
-    value = special.ndtri(end)
-    error = NORMAL_QUANTILE_ERROR * np.abs(value)
-    tiny = end < SMALLEST_RATE
-    if tiny.any():
-        log = log_ends(bounds)[0 if side < 0 else 1]
-        from_log = special.ndtri_exp(np.maximum(log, -1e300))
-        value = np.where(tiny, from_log, value)
-        error = np.where(tiny, LOG_QUANTILE_ERROR * np.abs(from_log), error)
-    # Phi^-1 of 0 or 1 is infinite, and so known.
-    return np.where(np.isfinite(value), value + side * np.where(np.isfinite(error), error, 0.0), value)
-
-
 def _squares(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Smallest and largest square on [low, high]."""
     nearest = np.maximum(np.maximum(low, -high), 0.0)
     farthest = np.maximum(np.abs(low), np.abs(high))
     return nearest * nearest, np.minimum(farthest, 1e150) ** 2
-
-
-def _around(value: FloatArray, error: FloatArray) -> Bounds:
-    return Bounds(value - error, value + error)
 
 
 def _reshaped(bounds: Bounds, shape: tuple[int, ...]) -> Bounds:

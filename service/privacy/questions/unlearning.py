@@ -73,7 +73,7 @@ def deletion_capacity(curve: AbstractTradeOff, prior: float, confidence: float) 
 
 
 def _logarithms(value: Enclosure) -> tuple[float, float]:
-    """Of the ends of a posterior probability, which has them, a smallest double further out."""
+    """Logarithms of the ends of a posterior probability, which has them, a smallest double further out."""
     if value.log_lower is None or value.log_upper is None:
         return -math.inf, 0.0
     return value.log_lower - SMALLEST, min(value.log_upper + SMALLEST, 0.0)

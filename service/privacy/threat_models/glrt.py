@@ -98,11 +98,13 @@ class Glrt(RelaxedThreatModel):
         steps = self._steps(mechanism)
         found = [
             Premise(
+                "direction_unknown",
                 "The adversary does not know in which direction the record moves the released vector, and tests by the "
                 "length of what is released.",
                 "unknown",
             ),
             Premise(
+                "noise_equal_on_all_coordinates",
                 f"Every release is a vector of {self.dimension} coordinates with independent noise of the same size on "
                 "each, and the record moves it by exactly the sensitivity.",
                 "unknown",
@@ -114,13 +116,17 @@ class Glrt(RelaxedThreatModel):
 
     def _premise_of_steps(self, steps: GlrtSteps) -> Premise:
         if self.unknown_direction == "common_to_all_steps":
-            return Premise("The record moves the release by the same vector in every step.", "unknown")
+            return Premise(
+                "direction_is_common_to_all_steps",
+                "The record moves the release by the same vector in every step.",
+                "unknown",
+            )
         repeated = any(count > 1 and step.sample_rate == 1 for step, count in steps)
         text = (
             "The direction is a new, unrelated one in every step, also to the adversary. Where it is common to all "
             "steps these answers are no bound: such an adversary averages the releases."
         )
-        return Premise(text, "no" if repeated else "unknown")
+        return Premise("direction_differs_in_every_step", text, "no" if repeated else "unknown")
 
     def _composes(self, steps: GlrtSteps, method: str) -> bool:
         """Whether steps are composed one by one; a single step has the same curve either way."""

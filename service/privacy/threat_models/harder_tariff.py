@@ -23,14 +23,14 @@ STATED_MU: Final = 6_000_000
 
 
 def beside_stated(own: Tariff, worst: Tariff) -> Tariff:
-    """Of the worst case and the curve of a stated parameter."""
+    """The tariff of the worst case and the curve of a stated parameter."""
     known = harder_tariff(own, worst)
     directed, hull = (replace(each, gdp_mu=min(each.gdp_mu, STATED_MU)) for each in (known.directed, known.hull))
     return replace(known, directed=directed, hull=directed if known.is_one_curve else hull)
 
 
 def harder_tariff(own: Tariff, worst: Tariff) -> Tariff:
-    """Of both curves read together."""
+    """The tariff of both curves read together."""
     first, second = own.directed, worst.directed
     on_lattices = max(first.profile, second.profile) >= LEAST_OF_LATTICES
     touching = first.profile + second.profile + first.point + second.point

@@ -10,16 +10,19 @@ Known = Literal["mean", "stated", "population", "chi_square"]
 """How the susceptibility was given: not at all, for the record, for shares of all records, or as a law."""
 
 MEAN_IS_GAUSSIAN: Final = Premise(
+    "mean_gradient_is_normal",
     "The mean gradient of a batch is normally distributed, with the covariance Sigma of single gradients over the "
     "batch size (central limit theorem): the adversary knows the law of the data, and none of the other records.",
     "unknown",
 )
 STEP_APPROXIMATED: Final = Premise(
+    "step_approximated",
     "The curve of one step is Gaussian (Corollary 5.1). It is so in the limit of large dimensions and batches; no "
     "Gaussian curve bounds the one of Theorem 5.1.",
     "no",
 )
 RUN_APPROXIMATED: Final = Premise(
+    "run_approximated",
     "The curve of the run is the Gaussian limit of many steps (Equation 10) or the root of the sum of squares (D.3). "
     "Neither is a bound: at small false positive rates the power of a finite run can be several times larger.",
     "no",
@@ -30,21 +33,25 @@ _INDEPENDENCE: Final = (
 )
 _SUSCEPTIBILITIES: Final[dict[Known, Premise]] = {
     "mean": Premise(
+        "susceptibility_bounded",
         "The susceptibility K = |Sigma^-1/2 (gradient - mean)|^2 of the record, with the mean subtracted, is at most "
         "the dimension in every step. The dimension is its mean, not a bound: about half of all records exceed it.",
         "no",
     ),
     "stated": Premise(
+        "susceptibility_bounded",
         "The susceptibility K = |Sigma^-1/2 (gradient - mean)|^2 of the record, with the mean subtracted, is at most "
         "the stated one in every step.",
         "unknown",
     ),
     "population": Premise(
+        "susceptibility_bounded",
         "The susceptibility K = |Sigma^-1/2 (gradient - mean)|^2 of a record, with the mean subtracted, is in every "
         "step at most the one of its subpopulation; the weights are those of the population that records come from.",
         "unknown",
     ),
     "chi_square": Premise(
+        "susceptibility_is_chi_square",
         "Gradients are normally distributed, so that the susceptibility of a record has the law chi-square with as "
         "many degrees as dimensions, and it is the same in every step.",
         "unknown",
@@ -60,11 +67,12 @@ def susceptibility(known: Known) -> Premise:
 def independence(steps: int, *, with_noise: bool) -> Premise:
     """That the curves of the steps compose: so with one step, and not where several without noise share their data."""
     if steps == 1:
-        return Premise(_INDEPENDENCE, "yes")
+        return Premise("steps_are_independent", _INDEPENDENCE, "yes")
     if not with_noise:
         return Premise(
+            "steps_are_independent",
             f"{_INDEPENDENCE} Without noise it is not so: all steps show the same hidden data, and together they can "
             "say more.",
             "no",
         )
-    return Premise(_INDEPENDENCE, "unknown")
+    return Premise("steps_are_independent", _INDEPENDENCE, "unknown")

@@ -66,7 +66,7 @@ class MembershipRun:
 
     @property
     def share(self) -> Fraction:
-        """Of the data set in a batch."""
+        """Share of the data set in a batch."""
         return Fraction(self.mechanism.batch_size, self.mechanism.dataset_size)
 
 

@@ -113,15 +113,15 @@ COARSER: Final = 1 / 4
 
 
 def lattices(tolerance: float) -> Tariff:
-    """Of lattices as fine as the tolerance wants."""
+    """The tariff of lattices as fine as the tolerance wants."""
     return LATTICES.scaled(COARSER) if tolerance >= LOOSE else LATTICES
 
 
 def law_of_susceptibilities(*, closed: bool) -> Tariff:
-    """Of a mixture between two others, of closed forms or of a few composed runs."""
+    """The tariff of a mixture between two others, of closed forms or of a few composed runs."""
     return LAW if closed else OF_LATTICES
 
 
 def of_gaussian_steps(run: Tariff) -> Tariff:
-    """Of a run of sampled Gaussian steps, which has a tariff of its own, for mu_step."""
+    """The tariff of a run of sampled Gaussian steps, which has one of its own, for mu_step."""
     return replace(run, base=run.base + GAUSSIAN.base)

@@ -17,8 +17,8 @@ from service.privacy.mechanisms.caveats import Premise
 from service.privacy.mechanisms.domain import WEIGHT, check_fields
 from service.privacy.mechanisms.mixture import WEIGHT_SUM_TOLERANCE
 from service.privacy.threat_models.abstract import AbstractThreatModel
-from service.privacy.threat_models.relaxed import RelaxedThreatModel
-from service.privacy.threat_models.worst_case import WorstCase
+from service.privacy.threat_models.relaxed import RelaxedThreatModel, worst_case_beside
+from service.privacy.threat_models.worst_case import WorstCase, worst_of
 from service.privacy.trade_off.mixture.curve import mixed
 from service.privacy.trade_off.pair import TradeOffPair
 
@@ -88,13 +88,16 @@ class AdversaryMixture(RelaxedThreatModel):
 
     @override
     def worst_case(self, mechanism: AbstractMechanism) -> WorstCase:
-        named = [model for model in self._models if isinstance(model, WorstCase)]
-        others = (model.worst_case(mechanism) for model in self._models if isinstance(model, RelaxedThreatModel))
-        return named[0] if named else next(others)
+        """The worst of those that components are, or have beside them: any other may be exceeded by the mixture."""
+        faced = (
+            model if isinstance(model, WorstCase) else worst_case_beside(model, mechanism) for model in self._models
+        )
+        return worst_of(model for model in faced if model is not None)
 
     @override
     def premises(self, mechanism: AbstractMechanism) -> tuple[Premise, ...]:
         draw = Premise(
+            "adversary_is_drawn",
             "Which adversary attacks is drawn with the stated weights, independently of the data and for the whole "
             "run, and the adversary knows what it is.",
             "unknown",

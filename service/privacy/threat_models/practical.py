@@ -25,7 +25,7 @@ from service.privacy.trade_off.harder_pair import harder_of
 from service.privacy.trade_off.pair import TradeOffPair
 
 PRIOR: Final = 0.5
-"""Of every candidate: half of them are in the data."""
+"""Prior of every candidate: half of them are in the data."""
 METHODS: Final = ("auto", "closed_form")
 SOURCE: Final = (
     "Lowy et al. 2023 (PMP), Definition 2 and Lemmas 3 and 6, delta unchanged; Kairouz, Oh, Viswanath 2015, Theorem 2.1"
@@ -50,16 +50,25 @@ ADDED_OR_REMOVED: Final = (
     "have one size: no curves are known for replacing one in a sampled step."
 )
 REPLACED: Final = WorstCase("replace_one")
-PREMISES: Final = tuple(
-    Premise(text, "unknown")
-    for text in (
+PREMISES: Final = (
+    Premise(
+        "epsilon_pmp_is_of_the_release",
         "epsilon_pmp and delta were computed for the whole release as it was run, on this very set of 2n different "
         "candidate records.",
+        "unknown",
+    ),
+    Premise(
+        "candidates_half_drawn",
         "The data are n of the 2n candidates, drawn uniformly, and the attacker knows the candidates but nothing "
         "about which of them were drawn.",
+        "unknown",
+    ),
+    Premise(
+        "guess_sees_a_release",
         "baseline_success of a reconstruction is the chance to succeed with the release of data without the record, "
         "from which other candidates may be told.",
-    )
+        "unknown",
+    ),
 )
 
 

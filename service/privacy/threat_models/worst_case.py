@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal, final
 
@@ -16,7 +17,7 @@ from service.privacy.threat_models.abstract import AbstractThreatModel
 
 NeighboringRelation = Literal["add_or_remove_one", "replace_one"]
 SENSITIVITIES: Final[dict[str, float]] = {"add_or_remove_one": 1.0, "replace_one": 2.0}
-"""Over the add/remove sensitivity: replacing a record moves a sum by at most twice as much as adding one."""
+"""Sensitivities over that of adding or removing: replacing a record moves a sum by at most twice as much."""
 
 
 @final
@@ -43,3 +44,10 @@ class WorstCase(AbstractThreatModel):
     @override
     def premises(self, mechanism: AbstractMechanism) -> tuple[()]:
         return ()
+
+
+def worst_of(models: Iterable[WorstCase]) -> WorstCase:
+    """The one under whose relation a record moves a release most: whatever is served under several relations has, at
+    every rate, at least as much power under it as under any other.
+    """
+    return max(models, key=lambda model: SENSITIVITIES[model.neighboring_relation])

@@ -45,6 +45,8 @@ class AbstractTradeOff(ABC):
     evidence: Evidence
     method: str
     """Name of the engine behind the numbers, as on the wire: `closed_form`, `contour`, ..."""
+    searches_points: bool = False
+    """Whether every point costs a search of the profile, so that what can be read off the profile should be."""
 
     @final
     def points(self, false_positive_rates: FloatArray) -> CurvePoints:

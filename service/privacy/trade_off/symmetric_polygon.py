@@ -52,7 +52,7 @@ class SymmetricPolygon:
 
     @cached_property
     def _widths(self) -> FloatArray:
-        """Of the cells, that left of 0 first and an endless one last."""
+        """Widths of the cells, that left of 0 first and an endless one last."""
         inner = np.diff(self.nodes)
         return np.minimum(np.concatenate([inner[:1], inner, [LARGEST]]), LARGEST)
 

@@ -30,7 +30,7 @@ def test_half_widths_are_those_of_massart() -> None:
 
 
 def test_bands_hold_at_all_thresholds_together() -> None:
-    """Of 400 uniform samples, at most the promised share leaves its band; with a margin of four deviations."""
+    """At most the promised share of 400 uniform samples leaves its band; with a margin of four deviations."""
     generator = np.random.Generator(np.random.PCG64(0))
     missed = 0
     for _ in range(400):

@@ -151,19 +151,60 @@ def test_no_strategy_exceeds_the_curve() -> None:
             assert ((masses * np.maximum(-np.expm1(x[:, None] - losses), 0.0)).sum(axis=1) <= upper + 1e-15).all()
 
 
+def fixed_shift(eta: float, steps: int, share: float, x: FloatArray) -> FloatArray:
+    """delta where every step takes the shift share * eta: an attack."""
+    heads = np.arange(steps + 1)
+    losses = steps * (share - 1) * eta + eta * heads
+    masses = binom.pmf(heads, steps, float(high_mass(eta, np.array(share * eta))))
+    return (masses * np.maximum(-np.expm1(np.minimum(x[:, None] - losses, 0.0)), 0.0)).sum(axis=1)
+
+
+def randomised_responses(eta: float, steps: int, x: FloatArray) -> FloatArray:
+    """delta of pure DP steps, which losses between -eta and eta never exceed."""
+    heads = np.arange(steps + 1)
+    masses = binom.pmf(heads, steps, 1 / (1 + math.exp(-eta)))
+    return (masses * np.maximum(-np.expm1(np.minimum(x[:, None] - (2 * heads - steps) * eta, 0.0)), 0.0)).sum(axis=1)
+
+
 @pytest.mark.parametrize(("eta", "steps"), [(0.2, 4), (1.0, 20), (5.0, 6)])
 def test_between_fixed_shifts_and_the_dominating_pair(eta: float, steps: int) -> None:
     curve = ExponentialRunTradeOff(((eta, steps),), 1e-9)
     dominating = discretised_pair(((Exponential(epsilon=eta), steps),), 1.0, EngineOptions(relative_tolerance=1e-4)).add
     x = 0.5 * math.sqrt(steps) * eta * np.array([0.0, 1.0, 2.0, 3.0])
     bounds, above = curve.profile(x), dominating.profile(x)
-    heads = np.arange(steps + 1)
     for share in (0.3, 0.5, 0.6, 0.8):
-        losses = steps * (share - 1) * eta + eta * heads
-        masses = binom.pmf(heads, steps, float(high_mass(eta, np.array(share * eta))))
-        fixed = (masses * np.maximum(-np.expm1(x[:, None] - losses), 0.0)).sum(axis=1)
-        assert (fixed <= bounds.lower * (1 + 1e-3)).all()
+        assert (fixed_shift(eta, steps, share, x) <= bounds.lower * (1 + 1e-3)).all()
     assert (bounds.upper < above.lower).all()
+
+
+def drawn_runs() -> list[tuple[float, int]]:
+    generator = np.random.default_rng(11)
+    runs = [
+        (float(np.exp(generator.uniform(math.log(1e-3), math.log(1e3)))), int(np.exp(generator.uniform(0.7, 4.6))))
+        for _ in range(8)
+    ]
+    return [*runs, (5.0, 60), (40.0, 100), (200.0, 30), (1000.0, 2), (500.0, 60)]
+
+
+@pytest.mark.parametrize(("eta", "steps"), drawn_runs())
+def test_delta_is_known_to_a_thousandth(eta: float, steps: int) -> None:
+    """Any epsilon and number of steps, at every threshold; attacks stay below, what dominates stays above."""
+    curve = ExponentialRunTradeOff(((eta, steps),), 1e-5)
+    near_the_end = steps * eta - min(eta, 1.0) * np.linspace(0.0, 20.0 * math.sqrt(steps), 300)
+    x = np.concatenate([steps * eta * np.linspace(-0.2, 1.0, 1000), near_the_end])
+    bounds = curve.profile(x)
+    assert (bounds.upper - bounds.lower <= 1e-3).all()
+    attacks = np.max([fixed_shift(eta, steps, share, x) for share in (0.5, 0.7, 0.9, 0.95, 0.99)], axis=0)
+    assert (attacks <= bounds.upper * (1 + 1e-9) + 1e-15).all()
+    assert (bounds.lower <= randomised_responses(eta, steps, x) * (1 + 1e-9) + 1e-15).all()
+    power = curve.points(np.array([1e-6, 0.01, 0.1, 0.5, 0.9])).power
+    assert (power.upper - power.lower <= 1e-3).all()
+    for delta in (1e-3, 0.1):
+        epsilon = curve.epsilon(delta)
+        ends = curve.profile(np.array([epsilon.lower, epsilon.upper]))
+        assert ends.upper[0] >= delta * (1 - 1e-9) or epsilon.lower == 0
+        assert ends.lower[1] <= delta * (1 + 1e-9)
+        assert ends.upper[0] - ends.lower[1] <= 3e-3
 
 
 def test_one_step_is_its_closed_form() -> None:

@@ -19,7 +19,7 @@ from service.privacy.composition.contour.engine import ContourTradeOff, contour_
 Step = tuple[float, float]
 
 _SPACING = mpf("0.03125")
-"""Of the outer sum; the inner step is in closed form. Its error falls like e^{-2 pi a/h}, a up to pi sigma."""
+"""Spacing of the outer sum; the inner step is in closed form. Its error falls like e^{-2 pi a/h}, a up to pi sigma."""
 
 
 def _tails(step: Step, threshold: mpf) -> tuple[mpf, mpf]:

@@ -12,11 +12,11 @@ import pytest
 from flint import acb, arb, ctx
 from scipy.special import ndtri
 
-from service.privacy.composition.asymptotic.tariff import ground_truth_reading
 from service.privacy.composition.choose import pair
 from service.privacy.composition.ground_truth.engine import _guides, _pair
 from service.privacy.composition.ground_truth.line import BallLine, GroundTruthRun
 from service.privacy.composition.ground_truth.step import ExactStep, Nodes, SampledGaussianBalls
+from service.privacy.composition.ground_truth.tariff import ground_truth_reading
 from service.privacy.composition.options import EngineOptions
 from service.privacy.enclosure import DecimalEnclosure, Enclosure, Evidence
 from service.privacy.errors import OutOfDomain, UnsupportedCombination

@@ -13,10 +13,10 @@ from scipy import stats
 
 from api_schemas.questions import QuestionSpec
 from service.privacy.composition import choose
-from service.privacy.composition.asymptotic.tariff import monte_carlo
 from service.privacy.composition.monte_carlo.drawn_lattice import DrawnLaw, repeated_law
 from service.privacy.composition.monte_carlo.draws import Draws
 from service.privacy.composition.monte_carlo.engine import TailProfile
+from service.privacy.composition.monte_carlo.tariff import monte_carlo
 from service.privacy.composition.options import EngineOptions
 from service.privacy.enclosure import Evidence
 from service.privacy.errors import OutOfDomain

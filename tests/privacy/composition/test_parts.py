@@ -141,7 +141,7 @@ def test_runs_whose_losses_no_lattice_holds_are_answered() -> None:
 
 
 def test_a_power_next_to_1_needs_no_second_engine() -> None:
-    """Of runs that reveal nearly everything only the type II error is wide, and it is not asked for."""
+    """Only the type II error is wide of runs that reveal nearly everything, and it is not asked for."""
     generator = np.random.default_rng(43)
     for _ in range(5):
         parts = [laplace(float(generator.uniform(0.5, 1))), gaussian(float(generator.uniform(0.3, 3)))]

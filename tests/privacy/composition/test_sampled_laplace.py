@@ -15,9 +15,10 @@ from service.privacy.composition.contour.engine import contour_pair
 from service.privacy.composition.contour.loss_transform import LossTransform, TransformLine
 from service.privacy.composition.laplace_sums.reach import log_atoms
 from service.privacy.composition.options import EngineOptions
-from service.privacy.composition.transforms.sampled_gaussian_line import LineValues
-from service.privacy.composition.transforms.sampled_laplace import NODES, LaplaceSteps, SampledLaplaceParts
+from service.privacy.composition.transforms.abstract import LineValues
+from service.privacy.composition.transforms.sampled_laplace import NODES, SampledLaplaceParts
 from service.privacy.composition.transforms.sampled_laplace_line import SampledLaplaceLine
+from service.privacy.composition.transforms.steps import LaplaceSteps
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.numerics.gauss_legendre import PLACE_ERROR, WEIGHT_ERROR, gauss_legendre
 from service.privacy.trade_off.abstract import AbstractTradeOff
@@ -67,7 +68,7 @@ def test_rules_are_as_accurate_as_assumed(nodes: int) -> None:
 
 
 @pytest.mark.parametrize("steps", STEPS)
-def test_cumulants_hold(steps: LaplaceSteps) -> None:
+def test_cumulants_hold(steps: tuple[LaplaceSteps, ...]) -> None:
     found = SampledLaplaceParts(steps).cumulants(np.array(TILTS))
     with mpmath.workdps(30):
         for i, tilt in enumerate(TILTS):
@@ -78,7 +79,7 @@ def test_cumulants_hold(steps: LaplaceSteps) -> None:
 
 @pytest.mark.parametrize("steps", STEPS)
 @pytest.mark.parametrize("theta", [-3.0, 0.5, 4.0])
-def test_values_on_a_line_hold(steps: LaplaceSteps, theta: float) -> None:
+def test_values_on_a_line_hold(steps: tuple[LaplaceSteps, ...], theta: float) -> None:
     parts = SampledLaplaceParts(steps)
     line = SampledLaplaceLine(parts, theta)
     deviation = math.sqrt(float(parts.cumulants(np.array([theta])).second[0]))
@@ -96,7 +97,7 @@ def test_values_on_a_line_hold(steps: LaplaceSteps, theta: float) -> None:
 
 @pytest.mark.parametrize("steps", STEPS[:-1])
 @pytest.mark.parametrize("theta", [-2.0, 3.0])
-def test_majorants_and_frozen_parts_hold(steps: LaplaceSteps, theta: float) -> None:
+def test_majorants_and_frozen_parts_hold(steps: tuple[LaplaceSteps, ...], theta: float) -> None:
     parts = SampledLaplaceParts(steps)
     line = TransformLine(LossTransform(0.0, (), laplace=(parts,)), theta)
     own = SampledLaplaceLine(parts, theta)

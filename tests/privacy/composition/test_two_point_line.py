@@ -10,7 +10,8 @@ import pytest
 from mpmath import mpf
 
 from service.privacy.composition.contour.engine import contour_pair
-from service.privacy.composition.transforms.two_points import TwoPointLine, TwoPointParts, TwoPointSteps
+from service.privacy.composition.transforms.steps import TwoPointSteps
+from service.privacy.composition.transforms.two_points import TwoPointLine, TwoPointParts
 from service.privacy.trade_off.enclosed.logs import log_ends
 
 STEPS: tuple[TwoPointSteps, ...] = (
@@ -24,7 +25,7 @@ TILTS = (-12.0, -0.7, 0.0, 0.25, 0.5, 1.0, 1 + 1e-9, 2.3, 15.0)
 
 
 @pytest.mark.parametrize("steps", STEPS)
-def test_cumulants_hold(steps: TwoPointSteps) -> None:
+def test_cumulants_hold(steps: tuple[TwoPointSteps, ...]) -> None:
     found = TwoPointParts(steps).cumulants(np.array(TILTS))
     with mpmath.workdps(60):
         for i, tilt in enumerate(TILTS):
@@ -40,7 +41,7 @@ def test_cumulants_hold(steps: TwoPointSteps) -> None:
 
 @pytest.mark.parametrize("steps", STEPS)
 @pytest.mark.parametrize("theta", [-3.0, 0.5, 0.9, 4.0])
-def test_values_on_a_line_hold(steps: TwoPointSteps, theta: float) -> None:
+def test_values_on_a_line_hold(steps: tuple[TwoPointSteps, ...], theta: float) -> None:
     largest = max(e for e, _ in steps)
     for step in (1e-3 / largest, math.pi / (2 * largest), 37.0 / largest):
         found = TwoPointLine(TwoPointParts(steps), theta).values(step, 4)

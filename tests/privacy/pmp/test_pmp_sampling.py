@@ -152,7 +152,7 @@ def test_bounds_on_means_of_constants(rounds: int) -> None:
 
 
 def test_bounds_on_means_hold_as_often_as_they_promise() -> None:
-    """Of 2000 columns at failure 0.1 about at most 200 may miss; 260 is more than four deviations above."""
+    """About at most 200 of 2000 columns at failure 0.1 may miss; 260 is more than four deviations above."""
     generator = np.random.default_rng(9)
     for draw, mean in (
         (generator.random((300, 2000)) < 0.05, 0.05),

@@ -49,7 +49,7 @@ def test_logarithms_of_bessel_functions(order: float) -> None:
 
 
 def test_bounds_of_the_polynomials_of_the_expansion() -> None:
-    """Of |U_12'| and of the variation of U_1 on [0, 1], by Bernstein coefficients of ever smaller pieces."""
+    """Bounds of |U_12'| and of the variation of U_1 on [0, 1], by Bernstein coefficients of ever smaller pieces."""
     twelfth, first = (bernstein_of_derivative(polynomials()[n]) for n in (TERMS, 1))
     pieces = [twelfth]
     for _ in range(30):

@@ -39,7 +39,7 @@ _SQRT_HALF = math.sqrt(0.5)
 
 
 LEAST_VARIANCE = 1e-150
-"""Of the loss (nats squared): skewness and excess are quotients of its powers."""
+"""Least variance of the loss (nats squared): skewness and excess are quotients of its powers."""
 
 
 def composed_loss(steps: Steps, sensitivity: float, method: str) -> ComposedLoss:
@@ -87,7 +87,7 @@ class ApproximateTails(ABC):
     """The approximated law of S under both hypotheses, by a parameter that rises with the threshold."""
 
     means: tuple[float, float]
-    """Of S under H0 and H1, nats."""
+    """Means of S under H0 and H1, nats."""
     deviations: tuple[float, float]
     """Standard deviations of S under H0 and H1, nats."""
 

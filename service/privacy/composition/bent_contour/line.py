@@ -34,7 +34,7 @@ ComplexLongArray = NDArray[np.complexfloating[Any, Any]]
 
 _SCALE_POLES = np.array([[0.0], [1.0], [1.0], [0.0]])
 _FAR = 2.0
-"""Of |ln (1 - p)^x| at the far end of a contour: beyond it what M is next to 1 by loses its digits."""
+"""Largest |ln (1 - p)^x| at the far end of a contour: beyond it what M is next to 1 by loses its digits."""
 
 _MOST_TERMS = 3_000_000
 """Terms of the double sums that one contour may have: bounds its time."""

@@ -27,14 +27,14 @@ from service.privacy.composition.bent_contour.paths import ComplexArray, Paths
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 
 NODES = 20
-"""Of every panel."""
+"""Nodes of every panel."""
 
 _RADII = np.array([1.4, 1.8, 2.4, 3.2, 4.5, 6.5, 10.0])
 """Bernstein radii tried."""
 
 _CORNERS = 8
 _CORNER = np.exp(2j * math.pi * (np.arange(_CORNERS) + 0.5) / _CORNERS) / math.cos(math.pi / _CORNERS)
-"""Of the octagon around the unit circle."""
+"""Corners of the octagon around the unit circle."""
 
 _ENOUGH = 15.0
 """Nats below the goal from which |F| needs not be smaller at all."""

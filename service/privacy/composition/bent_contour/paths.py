@@ -32,7 +32,7 @@ _HIGHEST_AT_ZERO = 2.75
 """Largest Im v at the abscissa of the zero of w: it must stay below pi, less the shift."""
 
 LARGEST_SHIFT = 0.75
-"""Of a ramp, below pi/4: there |1 + e^{-X}| >= 1 for |Im X| <= 2 alpha."""
+"""Largest shift of a ramp, below pi/4: there |1 + e^{-X}| >= 1 for |Im X| <= 2 alpha."""
 
 
 @dataclass(frozen=True, slots=True)

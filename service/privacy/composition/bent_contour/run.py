@@ -30,7 +30,7 @@ from service.privacy.composition.readings import (
     solve_profile,
     solve_tail,
 )
-from service.privacy.composition.transforms.sampled_gaussian import SampledSteps
+from service.privacy.composition.transforms.steps import SampledGaussianSteps
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
@@ -56,7 +56,7 @@ _NEAREST = 0.5
 """Contours stay this far from the pole at 1."""
 
 _FINENESS = 3.0
-"""Of majorants for reflected losses: |w|^x with x far below 0 is steep near the zeros of w."""
+"""Fineness of majorants for reflected losses: |w|^x with x far below 0 is steep near the zeros of w."""
 
 _MOST_DRAWN, _DRAWN = 32, 131_072
 """Runs of so few steps are drawn for a first threshold, so many steps in all."""
@@ -66,7 +66,7 @@ _SETTLED = 1e-3
 """A threshold that moves by less than this of itself needs no new contour."""
 
 
-def bent_run(steps: SampledSteps, gaussian_mu_squared: float, *, reflected: bool) -> BentRun | None:
+def bent_run(steps: tuple[SampledGaussianSteps, ...], gaussian_mu_squared: float, *, reflected: bool) -> BentRun | None:
     """Those of sampled Gaussian steps and a Gaussian part, in one direction; None where they are not tried."""
     several = sum(count for _, _, count in steps) + (gaussian_mu_squared > 0) > 1
     if not 0 < len(steps) <= _MOST_KINDS or not several:

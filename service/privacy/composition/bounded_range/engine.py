@@ -27,9 +27,9 @@ from service.privacy.composition.bounded_range.adaptive_run import (
     SOURCE,
     ExponentialRun,
     ExponentialRunTradeOff,
-    grid_for,
 )
 from service.privacy.composition.bounded_range.fixed_shifts import FixedShifts, Groups
+from service.privacy.composition.bounded_range.nodes import grid_for
 from service.privacy.composition.lattice.engine import discretised_pair
 from service.privacy.composition.options import EngineOptions
 from service.privacy.mechanisms.abstract import Steps, merged
@@ -40,7 +40,7 @@ from service.privacy.trade_off.combinators.bracketed import Bracketed
 from service.privacy.trade_off.pair import TradeOffPair
 
 FEWEST_STEPS: Final = 50
-"""Of a block: the largest divisor of the steps from here on spares a block of another size."""
+"""Fewest steps of a block: the largest divisor of the steps from here on spares a block of another size."""
 FINEST: Final = 1e-5
 """Relative width beside other steps: nodes of the recursion carry less, and finer lattices would be for nothing."""
 FINEST_BRACKET: Final = 1e-3

@@ -12,11 +12,15 @@ eta - t when the hypotheses are exchanged, so that c = 1 - delta has c(-x) = e^-
 with eta = m h. Profiles are convex in z = e^x, which bounds both sides between nodes:
 
 - *from above* by chords in z. For t between nodes both branches are on chords, and the expression is A + B s + C/s in
-  s = e^t with C <= 0: concave, its maximum in the cell is known. So the sup over all t of the chords is found exactly;
+  s = e^t with C <= 0: concave, its maximum in the cell is known. So the sup over all t of the chords is found exactly,
+  most of them by bounds that show that they do not reach it (`worst_shifts.py`);
 - *from below* by the shifts t = j h, which need no values between nodes.
 
 Where every step must show its upper loss to pass x, at x = sum eta - y with y <= min eta, the best shifts are equal:
 delta = (1 - e^{-y/(k+1)})^{k+1} / prod (1 - e^-eta) (all k steps; ln(1 - e^-a) is concave). Both sides know it.
+
+In y, the distance from the end, both branches look only at smaller y (y - u and y - u - eta, u = eta - t): what is
+wanted for y <= Y asks for no more before.
 
 Rounding: all sums are of positive terms; delta and 1 - delta are both kept, each row computed for the smaller of the
 two, and every step moves both ends outwards by SLACK units. Chords widen the loss of a step by at most h^2/8 in its
@@ -26,13 +30,12 @@ variance of about eta^2/4: relative error of the standard deviation about 1/(4 m
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, final
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
+from service.privacy.composition.bounded_range.worst_shifts import Shifts, largest
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 
@@ -42,17 +45,21 @@ two products, and the maximum inside a cell, whose error is that of a tenth of t
 TINY: Final = 2.0**-1050
 """Absolute error of a step where numbers are below the smallest normal double."""
 COMPLEMENT_ERROR: Final = 4 * UNIT_ROUNDOFF
-BLOCK: Final = 1 << 16
-"""Entries of the tables of shifts held at once: what stays in the processor's cache."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class NodeValues:
-    """One end of a profile at x_i = i h, i = 0 ... n, 0 beyond: `profile` delta, and `complement` 1 - delta."""
+    """One end of a profile at x_i = i h, i = first ... n, 0 beyond: `profile` delta, and `complement` 1 - delta."""
 
     profile: FloatArray
     complement: FloatArray
+    first: int = 0
+
+    @property
+    def last(self) -> int:
+        """Index of the last node, where delta = 0."""
+        return self.first + len(self.profile) - 1
 
 
 @final
@@ -83,32 +90,41 @@ class Side:
         """No steps: delta = 0 from x = 0 on."""
         return NodeValues(np.zeros(1), np.ones(1))
 
-    def step(self, before: NodeValues, multiple: int, ranges: tuple[int, ...]) -> NodeValues:
-        """One more step, of range eta = multiple * h; `ranges`: of all steps up to this one, in multiples of h."""
-        return _known(self, _stepped(self, before, multiple), ranges)
+    def step(self, before: NodeValues, multiple: int, ranges: tuple[int, ...], reach: int) -> NodeValues:
+        """One more step, of range eta = multiple * h; `ranges`: of all steps up to this one, in multiples of h.
+
+        At nodes up to `reach` cells from the end, where all that is needed is as near to the end before.
+        """
+        end = before.last + multiple
+        first = max(end - reach, 0)
+        # From here on the closed form holds.
+        known = max(end - min(ranges), first)
+        return _known(self, _stepped(self, before, multiple, range(first, known)), end, ranges)
 
 
-def fixed_order(spacing: float, ranges: tuple[int, ...]) -> NodeValues:
+def fixed_order(spacing: float, ranges: tuple[int, ...], reach: int | None = None) -> NodeValues:
     """From below: steps of these ranges (multiples of the spacing, > 0), the last of them taken last.
 
-    The recursion goes back in time. Small ranges first is the order that tells most, as far as is known.
+    The recursion goes back in time. Small ranges first is the order that tells most, as far as is known. `reach`: how
+    many cells from the end are wanted, if not all.
     """
-    side, values = Side(spacing, -1), None
-    taken: tuple[int, ...] = ()
+    side = Side(spacing, -1)
+    values, taken = side.start(), tuple[int, ...]()
     for multiple in reversed(ranges):
         taken = (*taken, multiple)
-        values = side.step(values or side.start(), multiple, taken)
-    return values or side.start()
+        values = side.step(values, multiple, taken, sum(ranges) if reach is None else reach)
+    return values
 
 
-def any_order(spacing: float, ranges: tuple[tuple[int, int], ...]) -> NodeValues:
+def any_order(spacing: float, ranges: tuple[tuple[int, int], ...], reach: int | None = None) -> NodeValues:
     """From above, for (range, count): whatever order the steps are taken in, even one chosen on the way.
 
-    One table for every way to have some of each kind left.
+    One table for every way to have some of each kind left. `reach` as in `fixed_order`.
     """
     side = Side(spacing, 1)
     tables: dict[tuple[int, ...], NodeValues] = {(0,) * len(ranges): side.start()}
     totals = [count for _, count in ranges]
+    wanted = sum(multiple * count for multiple, count in ranges) if reach is None else reach
     for state in np.ndindex(*(count + 1 for count in totals)):
         left = tuple(int(count) for count in state)
         if sum(left) == 0:
@@ -118,7 +134,7 @@ def any_order(spacing: float, ranges: tuple[tuple[int, int], ...]) -> NodeValues
         for kind, (multiple, _) in enumerate(ranges):
             if left[kind]:
                 before = tables[(*left[:kind], left[kind] - 1, *left[kind + 1 :])]
-                one = side.step(before, multiple, taken)
+                one = side.step(before, multiple, taken, wanted)
                 found = one if found is None else _higher(found, one)
         if found is not None:
             tables[left] = found
@@ -130,43 +146,52 @@ def any_order(spacing: float, ranges: tuple[tuple[int, int], ...]) -> NodeValues
 
 
 def _higher(one: NodeValues, other: NodeValues) -> NodeValues:
-    return NodeValues(np.maximum(one.profile, other.profile), np.minimum(one.complement, other.complement))
-
-
-def _stepped(side: Side, before: NodeValues, m: int) -> NodeValues:
-    """T of the profile, at the nodes up to its new end."""
-    h, n = side.spacing, len(before.profile) - 1
-    rows = n + m + 1
-    ends = _extended(side, before, m, rows)
-    nearer = np.arange(m + 1) * h  # eta - t: the table has t falling from eta to 0
-    spread = -math.expm1(-m * h)
-    high = -np.expm1(-nearer) / spread
-    low = np.exp(-nearer) * -np.expm1(nearer - m * h) / spread
-    profile, complement = np.empty(rows), np.empty(rows)
-    split = _split(ends.profile, high, low, rows, m)
-    curvature = _curvature(ends, h, m) if side.sign > 0 else None
-    complement[:split] = side.smaller(-_largest(-ends.complement, curvature, high, low, h, range(split)))
-    profile[:split] = side.profiles(complement[:split])
-    profile[split:] = side.larger(_largest(ends.profile, curvature, high, low, h, range(split, rows)))
-    complement[split:] = side.complements(profile[split:])
-    return NodeValues(profile, complement)
-
-
-def _extended(side: Side, before: NodeValues, m: int, rows: int) -> NodeValues:
-    """The values at i = -m ... rows + m: c(-x) = e^-x c(x), delta(-x) = (1 - e^-x) + e^-x delta(x)."""
-    after = rows + m + 1 - len(before.profile)
-    profile = np.concatenate([before.profile, np.zeros(after)])
-    complement = np.concatenate([before.complement, np.ones(after)])
-    x = side.spacing * np.arange(m, 0, -1)
-    fall = np.exp(-x)
     return NodeValues(
-        np.concatenate([side.larger(-np.expm1(-x) + fall * profile[m:0:-1]), profile]),
-        np.concatenate([side.smaller(fall * complement[m:0:-1]), complement]),
+        np.maximum(one.profile, other.profile), np.minimum(one.complement, other.complement), first=one.first
     )
 
 
-def _split(profile: FloatArray, high: FloatArray, low: FloatArray, rows: int, m: int) -> int:
+def _stepped(side: Side, before: NodeValues, m: int, rows: range) -> NodeValues:
+    """T of the profile, at these nodes."""
+    shifts, count = Shifts.of(side.spacing, m), len(rows)
+    ends = _around(side, before, rows.start - m, rows.stop + m)
+    profile, complement = np.empty(count), np.empty(count)
+    split = _split(ends.profile, shifts, count)
+    curvature = _curvature(ends, side.spacing, m) if side.sign > 0 else None
+    if split:
+        complement[:split] = side.smaller(-largest(-ends.complement, curvature, shifts, split))
+        profile[:split] = side.profiles(complement[:split])
+    if split < count:
+        lower = None if curvature is None else curvature[split:]
+        profile[split:] = side.larger(largest(ends.profile[split:], lower, shifts, count - split))
+        complement[split:] = side.complements(profile[split:])
+    return NodeValues(profile, complement, rows.start)
+
+
+def _around(side: Side, before: NodeValues, start: int, stop: int) -> NodeValues:
+    """The values at i = start ... stop: c(-x) = e^-x c(x), delta(-x) = (1 - e^-x) + e^-x delta(x)."""
+    if start < before.first:
+        turned = -start + 1
+        x = side.spacing * np.arange(-start, 0, -1)
+        fall = np.exp(-x)
+        short = max(turned - len(before.profile), 0)
+        profile = np.concatenate([before.profile, np.zeros(short)])
+        complement = np.concatenate([before.complement, np.ones(short)])
+        profile = np.concatenate([side.larger(-np.expm1(-x) + fall * profile[turned - 1 : 0 : -1]), profile])
+        complement = np.concatenate([side.smaller(fall * complement[turned - 1 : 0 : -1]), complement])
+        before = NodeValues(profile, complement, start)
+    after = max(stop - before.last, 0)
+    kept = slice(start - before.first, stop + 1 - before.first)
+    return NodeValues(
+        np.concatenate([before.profile, np.zeros(after)])[kept],
+        np.concatenate([before.complement, np.ones(after)])[kept],
+        start,
+    )
+
+
+def _split(profile: FloatArray, shifts: Shifts, rows: int) -> int:
     """From which row on delta is about 1/2 or less, by a few shifts."""
+    m, high, low = shifts.cells, shifts.high, shifts.low
     few = sorted({0, m // 8, m // 4, m // 2, 3 * m // 4, m})
     seen = np.max([high[r] * profile[r : r + rows] + low[r] * profile[r + m : r + m + rows] for r in few], axis=0)
     return int(np.count_nonzero(seen > 0.5))
@@ -179,67 +204,34 @@ def _curvature(ends: NodeValues, h: float, m: int) -> FloatArray:
     return np.maximum(both, 0.0) * (math.expm1(-h) / math.expm1(-m * h))
 
 
-def _largest(
-    values: FloatArray, curvature: FloatArray | None, high: FloatArray, low: FloatArray, h: float, rows: range
-) -> FloatArray:
-    """sup over t at each row: at the nodes, and inside the cells where a curvature is given."""
-    m = len(high) - 1
-    found = np.empty(len(rows))
-    size = max(BLOCK // (m + 1), 1)
-    for start in range(rows.start, rows.stop, size):
-        stop = min(start + size, rows.stop)
-        windows = sliding_window_view(values[start : stop + 2 * m], m + 1)
-        table = high * windows[: stop - start]
-        table += low * windows[m : m + stop - start]
-        best = table.max(axis=1)
-        if curvature is not None:
-            cells = sliding_window_view(curvature[start : stop + m - 1], m)
-            _raise_inside(best, table, cells, h)
-        found[start - rows.start : stop - rows.start] = best
-    return found
-
-
-@np.errstate(over="ignore", invalid="ignore", divide="ignore")
-def _raise_inside(best: FloatArray, table: FloatArray, most: FloatArray, h: float) -> None:
-    """The maximum of A + B s - c s1/s over a cell [s1, s1 e^h], from its values at both ends, where it is inside.
-
-    `most` = c (1 - e^-h)^2, by which it is at most above the value at s1.
-    """
-    fall, rest = math.exp(-h), -math.expm1(-h)
-    row, cell = np.nonzero(table[:, 1:] + most > best[:, None])
-    first, bound = table[row, cell + 1], most[row, cell]
-    rise = table[row, cell] - first
-    # The vertex is inside where the slopes at both ends say so.
-    inside = (rise < bound) & (rise * fall > -bound)
-    row, first, bound, gain = row[inside], first[inside], bound[inside], rise[inside] * fall
-    root = np.sqrt(np.maximum(bound * fall - gain * rest, 0.0)) + np.sqrt(bound)
-    np.maximum.at(best, row, first + ((bound + gain) / root) ** 2)
-
-
-def _known(side: Side, found: NodeValues, ranges: tuple[int, ...]) -> NodeValues:
+def _known(side: Side, found: NodeValues, end: int, ranges: tuple[int, ...]) -> NodeValues:
     """With the closed form near the end, where every step must show its upper loss."""
-    total, least = sum(ranges), min(ranges)
-    first = max(total - least, 0)
-    away = np.arange(total - first, -1, -1, dtype=np.float64) * side.spacing
+    away = np.arange(end - found.last - 1, -1, -1, dtype=np.float64) * side.spacing
     logs = log_end_profile(away, [multiple * side.spacing for multiple in ranges])
-    moved = np.exp(np.minimum(logs[0] + side.sign * logs[1], 0.0))
-    known = side.larger(moved)
-    profile, complement = found.profile.copy(), found.complement.copy()
-    closer: Callable[..., FloatArray] = np.minimum if side.sign > 0 else np.maximum
-    further: Callable[..., FloatArray] = np.maximum if side.sign > 0 else np.minimum
-    profile[first:] = closer(profile[first:], known)
-    complement[first:] = further(complement[first:], side.complements(known))
-    profile[-1], complement[-1] = 0.0, 1.0
-    return NodeValues(profile, complement)
+    moved = np.minimum(logs[0] + side.sign * logs[1], 0.0)
+    known, rest = side.larger(np.exp(moved)), side.smaller(-np.expm1(moved))
+    known[-1], rest[-1] = 0.0, 1.0
+    return NodeValues(
+        np.concatenate([found.profile, known]), np.concatenate([found.complement, rest]), first=found.first
+    )
 
 
 def log_end_profile(away: FloatArray, ranges: list[float]) -> tuple[FloatArray, FloatArray]:
-    """(ln delta at x = sum of the ranges - away, a bound of its error) for away in [0, smallest range]; -inf at 0."""
+    """(ln delta at x = sum of the ranges - away, a bound of its error) for away in [0, smallest range]; -inf at 0.
+
+    Errors are relative to the terms, so that 1 - delta keeps its digits where it is small.
+    """
     k = len(ranges)
-    with np.errstate(divide="ignore"):
-        each = np.log(-np.expm1(-away / (k + 1)))
-    rest = math.fsum(math.log(-math.expm1(-eta)) for eta in ranges)
-    size = (k + 1) * (2 + np.where(np.isfinite(each), np.abs(each), 0.0)) + sum(
-        1 + abs(math.log(-math.expm1(-eta))) for eta in ranges
-    )
-    return (k + 1) * each - rest, 2 * FUNCTION_ERROR * size
+    shift = away / (k + 1)
+    eta = np.array(ranges)
+    each, rests = _log_rest(shift), _log_rest(eta)
+    # Arguments of exp are off by roundings; where they are small the logarithm is not.
+    size = (k + 1) * np.where(np.isfinite(each), np.abs(each) * (2 + shift) + (shift < 1), 0.0)
+    size = size + float((np.abs(rests) * (2 + eta) + (eta < 1)).sum())
+    return (k + 1) * each - math.fsum(rests.tolist()), 2 * FUNCTION_ERROR * size
+
+
+@np.errstate(divide="ignore")
+def _log_rest(a: FloatArray) -> FloatArray:
+    """ln(1 - e^-a), from the smaller of both terms."""
+    return np.where(a > 1, np.log1p(-np.exp(-a)), np.log(-np.expm1(-a)))

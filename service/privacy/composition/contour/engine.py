@@ -30,6 +30,7 @@ from service.privacy.composition.contour.ladder import ContourLadder, Rung
 from service.privacy.composition.contour.line import ContourLine
 from service.privacy.composition.contour.run import CUT_DIGITS, ContourRun
 from service.privacy.composition.readings import Readings, prove_root, read_points, read_profile, solve_profile
+from service.privacy.composition.transforms.steps import LaplaceSteps, SampledGaussianSteps, TwoPointSteps
 from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
@@ -56,7 +57,7 @@ _SMALLEST_VARIANCE = 1e-200
 """Losses that vary less are below the range in which tilts and thresholds can be represented."""
 
 _ROUNDS, _FEW_ROUNDS = 60, 20
-"""Of bisections for an epsilon; few where no line has an end, and all readings are wide."""
+"""Rounds of bisections for an epsilon; few where no line has an end, and all readings are wide."""
 
 _LARGEST_EPSILON = 1e24
 """Nats: farther no upper end is looked for. That of all Gaussian steps without sampling is about mu^2/2."""
@@ -67,17 +68,16 @@ _CUTS_TRIED = 3
 
 def contour_pair(
     gaussian_mu_squared: float,
-    sampled: Iterable[tuple[float, float, int]],
-    laplace: Iterable[tuple[float, float, int]] = (),
-    two_point: Iterable[tuple[float, int]] = (),
+    sampled: Iterable[SampledGaussianSteps],
+    laplace: Iterable[LaplaceSteps] = (),
+    two_point: Iterable[TwoPointSteps] = (),
 ) -> tuple[ContourTradeOff, ContourTradeOff]:
     """The add and remove curves of a run.
 
     `gaussian_mu_squared`: sum of N/sigma^2 over plain Gaussian steps (0 without any), within 1e-14 of its value.
-    `sampled`: (noise_multiplier, sample_rate, steps) of Poisson-sampled Gaussian steps, 0 < sample_rate < 1. `laplace`:
-    (sensitivity/scale in nats, sample_rate, steps) of Laplace steps, 0 < sample_rate <= 1. `two_point`: (eps, steps) of
-    steps with losses +-eps, eps > 0. Source: composition of dominating pairs (Zhu, Dong, Wang 2022, Theorems 10 and
-    11).
+    `sampled`: Poisson-sampled Gaussian steps, 0 < sample_rate < 1. `laplace`: Laplace steps, 0 < sample_rate <= 1.
+    `two_point`: steps of two losses, above 0. Source: composition of dominating pairs (Zhu, Dong, Wang 2022,
+    Theorems 10 and 11).
     """
     run = ContourRun.of(gaussian_mu_squared, tuple(sampled), tuple(laplace), tuple(two_point))
     add = ContourTradeOff(run, reflected=False)

@@ -32,7 +32,7 @@ from scipy.special import ndtri_exp
 
 from service.privacy.composition.contour.loss_transform import LossTransform
 from service.privacy.composition.readings import Readings
-from service.privacy.composition.transforms.sampled_gaussian import SampledSteps
+from service.privacy.composition.transforms.steps import SampledGaussianSteps
 from service.privacy.enclosure import SMALLEST, Enclosure, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
@@ -54,7 +54,7 @@ class FallbackBounds:
         log_unsampled: float,
         reflected: bool,
         transform: LossTransform | None,
-        steps: SampledSteps = (),
+        steps: tuple[SampledGaussianSteps, ...] = (),
         global_mu: float = math.inf,
     ) -> None:
         """`steps`: all sampled Gaussian steps, where there are no others but Gaussian ones. `global_mu`: mu of all

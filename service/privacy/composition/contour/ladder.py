@@ -15,7 +15,7 @@ from scipy.special import ndtri
 
 from service.privacy.composition.contour.line import ContourLine
 from service.privacy.composition.contour.loss_transform import LossTransform
-from service.privacy.composition.transforms.sampled_gaussian import RealCumulants
+from service.privacy.composition.transforms.abstract import RealCumulants
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import BoolArray, FloatArray
 

@@ -60,8 +60,8 @@ _MOST_WORK = 1_000_000_000
 """The same with the nodes of its sampled Laplace steps that its height takes: about a second."""
 
 _FEW_NODES, _LITTLE_WORK = 4_000, 2_500_000
-"""Of a line that would need more than that, what it leaves out being too much for many digits whatever it costs; and of
-all lines of runs of Gaussian steps.
+"""Nodes and work of a line that would need more than that, what it leaves out being too much for many digits whatever
+it costs; and of all lines of runs of Gaussian steps.
 """
 
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from service.privacy.composition.transforms.sampled_gaussian import RealCumulants, SampledGaussianParts
-from service.privacy.composition.transforms.sampled_gaussian_line import LineValues, SampledGaussianLine
+from service.privacy.composition.transforms.abstract import LineValues, RealCumulants, StepLine, StepTransform
+from service.privacy.composition.transforms.sampled_gaussian import SampledGaussianParts
+from service.privacy.composition.transforms.sampled_gaussian_line import SampledGaussianLine
 from service.privacy.composition.transforms.sampled_laplace import SampledLaplaceParts
 from service.privacy.composition.transforms.sampled_laplace_line import SampledLaplaceLine
 from service.privacy.composition.transforms.two_points import TwoPointLine, TwoPointParts
@@ -30,6 +31,11 @@ class LossTransform:
     laplace: tuple[SampledLaplaceParts, ...] = ()
     two_point: tuple[TwoPointParts, ...] = ()
 
+    @property
+    def steps(self) -> tuple[StepTransform, ...]:
+        """The steps that are not Gaussian, by kind."""
+        return (*self.parts, *self.laplace, *self.two_point)
+
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
         """K, K', K'' at real tilts (shape (S,)) and a bound of the error of K."""
         s = 1 - tilts if self.reflected else tilts
@@ -39,7 +45,7 @@ class LossTransform:
         error = (
             0.5 * mu2 * (s * s + np.abs(s)) * 600 * UNIT_ROUNDOFF
         )  # mu^2 itself is a rounded sum of at most 256 parts
-        for part in (*self.parts, *self.laplace, *self.two_point):
+        for part in self.steps:
             sampled = part.cumulants(s)
             value, first, second = value + sampled.value, first + sampled.first, second + sampled.second
             error = error + sampled.error + 4 * UNIT_ROUNDOFF * np.abs(value)
@@ -86,14 +92,15 @@ class TransformLine:
         self._theta = 1 - theta if transform.reflected else theta
         self._gaussian = tuple(SampledGaussianLine(part, self._theta) for part in transform.parts)
         self._laplace = tuple(SampledLaplaceLine(part, self._theta) for part in transform.laplace)
-        self._two_point = tuple(TwoPointLine(part, self._theta) for part in transform.two_point)
+        two_point = (TwoPointLine(part, self._theta) for part in transform.two_point)
+        self._lines: tuple[StepLine, ...] = (*self._gaussian, *self._laplace, *two_point)
         self._vanishes = bool(transform.parts) or transform.gaussian_mu_squared > 0
 
     def origin(self) -> tuple[float, float]:
         """K(theta) to full precision, and a bound of its error."""
         s, mu2 = self._theta, self._transform.gaussian_mu_squared
         value, error = 0.5 * mu2 * (s * s - s), 0.5 * mu2 * (s * s + abs(s)) * 600 * UNIT_ROUNDOFF
-        for part in (*self._gaussian, *self._laplace, *self._two_point):
+        for part in self._lines:
             sampled, sampled_error = part.origin
             value, error = value + sampled, error + sampled_error
         return value, error + 4 * UNIT_ROUNDOFF * abs(value)
@@ -110,7 +117,7 @@ class TransformLine:
         t = np.arange(nodes + 1) * step
         difference = self._transform.gaussian_mu_squared * (-0.5 * t * t + 1j * t * (self._theta - 0.5))
         error = 600 * UNIT_ROUNDOFF * np.abs(difference)
-        for part in (*self._gaussian, *self._laplace, *self._two_point):
+        for part in self._lines:
             sampled = part.values(step, nodes)
             difference, error = difference + sampled.difference, error + sampled.error
         error = error + 4 * UNIT_ROUNDOFF * np.abs(difference)

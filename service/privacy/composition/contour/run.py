@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass, field
 
 from service.privacy.composition.contour.loss_transform import LossTransform
-from service.privacy.composition.transforms.sampled_gaussian import SampledGaussianParts, SampledSteps
-from service.privacy.composition.transforms.sampled_laplace import LaplaceSteps, SampledLaplaceParts
-from service.privacy.composition.transforms.two_points import TwoPointParts, TwoPointSteps
+from service.privacy.composition.transforms.sampled_gaussian import SampledGaussianParts
+from service.privacy.composition.transforms.sampled_laplace import SampledLaplaceParts
+from service.privacy.composition.transforms.steps import LaplaceSteps, SampledGaussianSteps, TwoPointSteps
+from service.privacy.composition.transforms.two_points import TwoPointParts
 
 CUT_DIGITS = (22.0, 40.0, 80.0, 160.0, 330.0, 1000.0)
 """Masses 10^-digits at which far jumps are cut off."""
@@ -22,7 +23,7 @@ class ContourRun:
     """What both directions share: the steps, and their moments with the far jumps cut off at several masses."""
 
     gaussian_mu_squared: float
-    groups: tuple[SampledSteps, ...]
+    groups: tuple[tuple[SampledGaussianSteps, ...], ...]
     laplace: tuple[SampledLaplaceParts, ...]
     two_point: tuple[TwoPointParts, ...]
     log_unsampled: float
@@ -37,19 +38,23 @@ class ContourRun:
 
     @staticmethod
     def of(
-        gaussian_mu_squared: float, sampled: SampledSteps, laplace: LaplaceSteps = (), two_point: TwoPointSteps = ()
+        gaussian_mu_squared: float,
+        sampled: tuple[SampledGaussianSteps, ...],
+        laplace: tuple[LaplaceSteps, ...] = (),
+        two_point: tuple[TwoPointSteps, ...] = (),
     ) -> ContourRun:
         """The run of Gaussian steps of total mu^2, and the given sampled Gaussian, (sampled) Laplace and two-point
         steps.
         """
-        groups: list[list[tuple[float, float, int]]] = []
+        groups: list[list[SampledGaussianSteps]] = []
         for step in sorted(sampled):  # parts of similar noise share one grid
             if groups and step[0] <= 1.6 * groups[-1][0][0]:
                 groups[-1].append(step)
             else:
                 groups.append([step])
         spreads = [(rate / sigma, count) for sigma, rate, count in sampled]
-        spreads += [(rate * loss, count) for loss, rate, count in laplace] + list(two_point)
+        spreads += [(rate * loss, count) for loss, rate, count in laplace]
+        spreads += [(loss, count) for loss, count in two_point]
         variance = gaussian_mu_squared + math.fsum(count * min(spread, 1.0) ** 2 for spread, count in spreads)
         log_unsampled = math.fsum(count * math.log1p(-rate) for _, rate, count in sampled)
         global_mu = math.sqrt(gaussian_mu_squared + math.fsum(count / sigma**2 for sigma, _, count in sampled))
@@ -115,7 +120,7 @@ class ContourRun:
         return self._grids[digits]
 
 
-def _end_is_light(steps: SampledSteps, digits: float, theta: float) -> bool:
+def _end_is_light(steps: tuple[SampledGaussianSteps, ...], digits: float, theta: float) -> bool:
     """Whether the end of the grid for a cut weighs nothing at the tilt, or at the least tilt at which jumps rule."""
     sigma, rate, count = min(steps, key=lambda step: step[0] - 1e-3 * math.log(step[1]))
     steps_log = math.log(count)

@@ -19,7 +19,7 @@ ONE_HUMP: Final = Tariff(
         profile=4_000,
         epsilon=20_000,
         complement=12_000,
-        gdp_mu=300_000,
+        gdp_mu=80_000,
         ratio=2_000,
     ),
     hull=Prices(
@@ -29,7 +29,7 @@ ONE_HUMP: Final = Tariff(
         profile=8_000,
         epsilon=40_000,
         complement=30_000,
-        gdp_mu=1_500_000,
+        gdp_mu=150_000,
         ratio=2_000,
     ),
 )
@@ -43,7 +43,7 @@ JUMPS: Final = Tariff(
         profile=180_000,
         epsilon=400_000,
         complement=1_500_000,
-        gdp_mu=5_000_000,
+        gdp_mu=1_200_000,
         ratio=2_000,
     ),
     hull=Prices(
@@ -53,7 +53,7 @@ JUMPS: Final = Tariff(
         profile=300_000,
         epsilon=700_000,
         complement=2_500_000,
-        gdp_mu=9_000_000,
+        gdp_mu=2_500_000,
         ratio=2_000,
     ),
 )
@@ -81,13 +81,13 @@ EVERYTHING: Final = Tariff(
         ratio=2_000,
     ),
 )
-"""Of a run that gives nearly everything away: what is asked about lies far out in the tails, mostly."""
+"""Tariff of a run that gives nearly everything away: what is asked about lies far out in the tails, mostly."""
 WEAK_RUN: Final = replace(
     ONE_HUMP,
-    directed=replace(ONE_HUMP.directed, gdp_mu=9_000_000),
-    hull=replace(ONE_HUMP.hull, gdp_mu=30_000_000),
+    directed=replace(ONE_HUMP.directed, gdp_mu=500_000),
+    hull=replace(ONE_HUMP.hull, gdp_mu=1_000_000),
 )
-"""Of a run that reveals next to nothing: mu is searched for to the limits of the curve."""
+"""Tariff of a run that reveals next to nothing: mu is searched for next to the limits of the curve."""
 TWO_STEPS: Final = Tariff(
     base=3_000,
     directed=Prices(
@@ -97,7 +97,7 @@ TWO_STEPS: Final = Tariff(
         profile=12_000,
         epsilon=100_000,
         complement=500_000,
-        gdp_mu=5_000_000,
+        gdp_mu=600_000,
         ratio=2_000,
     ),
     hull=Prices(
@@ -107,7 +107,7 @@ TWO_STEPS: Final = Tariff(
         profile=25_000,
         epsilon=200_000,
         complement=2_000_000,
-        gdp_mu=10_000_000,
+        gdp_mu=1_200_000,
         ratio=2_000,
     ),
 )
@@ -119,11 +119,11 @@ WEAK, NOTHING = 1e-2, 1e-13
 MOST_JUMPS, LEAST_JUMPS = 30.0, 1e-7
 """Expected jumps of a run that are rare, and that are there at all."""
 FEW_STEPS: Final = 30
-"""Of sampled steps: their loss has several humps."""
+"""Number of sampled steps below which their loss has several humps."""
 LARGEST_RATE: Final = 0.25
-"""Of a step whose jumps are rare."""
+"""Largest rate of a step whose jumps are rare."""
 LEAST_NOISE, LARGEST_NOISE = 0.02, 40.0
-"""Of a step that jumps: below it a jump tells everything, above it no jump is large."""
+"""Noise of a step that jumps: below it a jump tells everything, above it no jump is large."""
 LEAST_STEPS, LEAST_LOSS, SMOOTH_NOISE = 100, 0.1, 0.5
 """Steps, standard deviations of their loss, and noise, from which on the jumps of a run make one hump."""
 SMOOTH: Final = 1.0
@@ -149,8 +149,8 @@ def contour(parts: tuple[Counted, ...], ends: int, tolerance: float) -> Tariff:
 
 
 def smoothed(different: int) -> Tariff:
-    """Of so many different responses beside a little noise: lines of some hundred thousand nodes, with a factor for
-    every different one; a reading takes one or two.
+    """Tariff of so many different responses beside a little noise: lines of some hundred thousand nodes, with a factor
+    for every different one; a reading takes one or two.
     """
     line = 60_000.0 + 1_500.0 * different
     prices = Prices(
@@ -160,7 +160,7 @@ def smoothed(different: int) -> Tariff:
         profile=2 * line,
         epsilon=2 * line,
         complement=10 * line,
-        gdp_mu=40 * line,
+        gdp_mu=20 * line,
     )
     return one_curve(10_000, prices)
 

@@ -19,6 +19,7 @@ from service.privacy.composition.ground_truth.search import GroundTruthSearch
 from service.privacy.composition.ground_truth.sources import ClosedSources, LineSources, Sources
 from service.privacy.composition.ground_truth.step import ExactStep
 from service.privacy.composition.options import EngineOptions
+from service.privacy.composition.transforms.steps import SampledGaussianSteps
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
 from service.privacy.mechanisms.abstract import GaussianPart, SampledGaussianPart, Steps
@@ -103,5 +104,5 @@ def _guides(
 
     return contour_pair(
         float(run.gaussian_mu_squared),
-        ((float(step.noise_multiplier), float(step.sample_rate), step.count) for step in run.steps),
+        (SampledGaussianSteps(float(step.noise_multiplier), float(step.sample_rate), step.count) for step in run.steps),
     )

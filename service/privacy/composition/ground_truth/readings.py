@@ -17,7 +17,7 @@ from service.privacy.numerics.balls import ball
 
 _NEWTON_STEPS = 80
 _LARGEST_STEP = 4
-"""Of Newton's method, over tail/density: about that many e-folds of the tail."""
+"""Largest step of Newton's method, over tail/density: about that many e-folds of the tail."""
 _MARGINS = (3, 100, 10**5, 10**9)
 """A root is proved from thresholds this many times its uncertainty to either side, tried in turn."""
 

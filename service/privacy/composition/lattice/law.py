@@ -34,7 +34,7 @@ LARGEST_LOSS = 600.0
 """Nats: losses beyond are out of the range of e^L."""
 
 _ROUNDED = 1e-12
-"""Of D and G at x = 1, which are equal there: what differs by less differs by rounding."""
+"""Relative difference of D and G at x = 1, which are equal there: less is rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +225,7 @@ def _checked_lower(
 
 
 def _rounding(nodes: int, lattice: Lattice) -> float:
-    """Of x_k, widths and two nested sums over the masses, relative, and of the sums of all masses."""
+    """Relative rounding of x_k, widths and two nested sums over the masses, and of the sums of all masses."""
     return 2 * running_sum_error(nodes) + 4 * FUNCTION_ERROR + 16 * UNIT_ROUNDOFF + lattice.blur
 
 

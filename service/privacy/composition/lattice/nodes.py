@@ -22,7 +22,7 @@ _ATOM_SLACK = 64 * UNIT_ROUNDOFF
 """Relative to what an atom adds to D, G or H: its mass within 16 u, two elementary functions, and sums."""
 
 _NEARLY = 1e-9
-"""Of a cell: atoms this close to a node are taken to be meant to lie there."""
+"""Share of a cell: atoms this close to a node are taken to be meant to lie there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from service.privacy.composition.lattice.law import LARGEST_LOSS, bracketing_law
 from service.privacy.composition.lattice.nodes import Atoms, Lattice
 from service.privacy.composition.lattice.sums import LatticePair, run_slack
 from service.privacy.composition.lattice.windows import CountedLaw, LatticeLine, tilted_cumulants, window
-from service.privacy.composition.transforms.sampled_gaussian import RealCumulants
+from service.privacy.composition.transforms.abstract import RealCumulants
 from service.privacy.mechanisms.abstract import TwoPointPart
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff
@@ -135,7 +135,7 @@ class LatticeRun:
 
     @property
     def cells(self) -> int:
-        """Of its laws and lines."""
+        """Cells of its laws and lines."""
         laws = sum(len(counted.law.masses) for counted in self.upper)
         return laws + sum(line.upper.cells for line in self.lines.values())
 

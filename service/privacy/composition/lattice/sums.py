@@ -18,10 +18,10 @@ from service.privacy.composition.lattice.windows import CountedLaw, LatticeLine
 from service.privacy.numerics.arrays import FloatArray
 
 LOG_ROUNDING = 1e-14
-"""Of the few operations between the sums of a line and a reading, relative; exponents carry their own."""
+"""Relative rounding of the few operations between the sums of a line and a reading; exponents carry their own."""
 
 EXPONENT_ROUNDING = 1e-15
-"""Of logarithms that a reading adds up, relative to their size."""
+"""Rounding of logarithms that a reading adds up, relative to their size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class LatticePair:
 
 
 def run_slack(laws: tuple[CountedLaw, ...], beside: Beside | None, sign: int) -> Slack:
-    """Of all steps; masses outside the lattice are rounded up (`sign` 1) or down (-1)."""
+    """Slack of all steps; masses outside the lattice are rounded up (`sign` 1) or down (-1)."""
 
     def total(value: Callable[[LatticeLaw], float]) -> float:
         return math.fsum(counted.count * value(counted.law) for counted in laws) * (1 + 1e-12)

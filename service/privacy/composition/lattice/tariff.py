@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import replace
 from typing import Final
 
@@ -35,7 +36,7 @@ DISCRETISED: Final = Tariff(
         ratio=10_000,
     ),
 )
-"""Of one step, on lattices as fine as the default tolerance wants."""
+"""Price of one step, on lattices as fine as the default tolerance wants."""
 LONG, LONGEST = 20, 200
 """Steps for which lattices are twice as long as for one, and from which on they are as long as they may be."""
 LARGEST_LOSS: Final = 40.0
@@ -51,6 +52,11 @@ RECURSION: Final = Prices(
 )
 """Composed exponential steps, after the recursion: thousands of nodes for every rate."""
 LONGEST_RECURSION: Final = 100
+RECURSION_BASE, RECURSION_STEP = 5_000, 5_000
+REFINED, REFINED_FROM, REFINED_TO = 2.8, 12_000, 8
+"""How much dearer a recursion of one epsilon is that is refined: by epsilon times squared steps, and over steps."""
+RECURSION_TABLE, MOST_TABLES = 1_000, 4_000
+"""Of several epsilons: each step from every table of what is left; with more tables some are taken apart."""
 FINER: Final = 4.0
 """How much dearer lattices are for a tolerance below the default."""
 COMPONENTS: Final = 0.75
@@ -59,7 +65,7 @@ SHARE_OF_A_PART: Final = 1 / 10
 
 
 def lattices(steps: Steps, sensitivity: float, options: EngineOptions) -> Tariff:
-    """Of any steps."""
+    """Tariff of any steps."""
     count = min(sum(count for _, count in steps), LONGEST)
     factor = (1 + count / LONG) * (1 + SHARE_OF_A_PART * (len(steps) - 1))
     deviation = _deviation(steps, sensitivity)
@@ -112,8 +118,23 @@ def _deviation(steps: Steps, sensitivity: float) -> float:
 def adaptive_exponential(steps: Steps, sensitivity: float, options: EngineOptions) -> Tariff:
     """A recursion, read by itself; beside other steps, or beyond its reach, a part of a few lattices."""
     count = sum(count for step, count in steps if isinstance(step, Exponential))
-    base = 30_000 + 10_000 * min(count, LONGEST_RECURSION)
+    base = _recursion([(float(step.epsilon), count) for step, count in steps if isinstance(step, Exponential)])
     if count == sum(count for _, count in steps) <= LONGEST_RECURSION:
         return one_curve(base, RECURSION)
     known = lattices(steps, sensitivity, options).scaled(COMPONENTS)
     return replace(known, base=known.base + base)
+
+
+def _recursion(groups: list[tuple[float, int]]) -> float:
+    """The base of (epsilon, count), which once is one grid, refined where epsilon is large, or a table of each rest."""
+    taken = min(sum(count for _, count in groups), LONGEST_RECURSION)
+    base = RECURSION_BASE + RECURSION_STEP * taken
+    counts = Counter[float]()
+    for epsilon, count in groups:
+        if epsilon > 0:
+            counts[epsilon] += count
+    if len(counts) > 1:
+        tables = math.prod(min(count, MOST_TABLES) + 1 for count in counts.values())
+        return base + RECURSION_TABLE * len(counts) * min(tables, MOST_TABLES)
+    refined = taken > 1 and REFINED_FROM / taken**2 < max(counts, default=0.0) < REFINED_TO * taken
+    return base * REFINED if refined else base

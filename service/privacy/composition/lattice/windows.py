@@ -96,7 +96,7 @@ def log_moment_held(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> f
 
 
 def total_offset(laws: tuple[CountedLaw, ...]) -> float:
-    """Of the lattice of the composition."""
+    """Offset of the lattice of the composition."""
     return math.fsum(counted.count * counted.law.offset for counted in laws)
 
 

@@ -23,7 +23,7 @@ MOST_CELLS = 2**18
 LEAST_CUT = 1e-15
 """Tails below this are not resolved by distribution functions near 1."""
 DISTRIBUTION_ERROR = 32 * UNIT_ROUNDOFF
-"""Of the distribution function of one step (at any loss, so that sums of steps add up what they are wrong by)."""
+"""Error of the distribution function of one step, at any loss: sums of steps add up what they are wrong by."""
 TRANSFORM_ERROR = 8 * UNIT_ROUNDOFF
 """Per level of a fast Fourier transform, of the root of the sum of squares (Higham 2002, Theorem 24.2)."""
 

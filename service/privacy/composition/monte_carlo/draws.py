@@ -16,9 +16,9 @@ from service.privacy.numerics.rounding import sum_error
 
 CHUNK = 2**18
 ROUNDING_SHARE = 0.01
-"""Of one sample: what rounding of losses may add to a probability, a hundredth of what sampling resolves."""
+"""Share of one sample: what rounding of losses may add to a probability, a hundredth of what sampling resolves."""
 MEAN_ERROR = 2 * sum_error(FIRST_CELLS + 1)
-"""Of the mean of one step's loss, over its root mean square."""
+"""Error of the mean of one step's loss, over its root mean square."""
 
 
 @final
@@ -54,7 +54,7 @@ class Draws:
 
     @cached_property
     def _mean_error(self) -> float:
-        """Of `shifts`: what means of steps, as sums over quadrature nodes and over cells, are wrong by; nats."""
+        """Error of `shifts`: what means of steps, as sums over quadrature nodes and over cells, are wrong by; nats."""
         sizes = (
             count * math.sqrt(float(law.cumulants(1)[1] + law.cumulants(1)[0] ** 2))
             for law, count in self.loss.parts

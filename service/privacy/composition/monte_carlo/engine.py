@@ -170,7 +170,7 @@ class MonteCarloTradeOff(AbstractTradeOff):
 
     @cached_property
     def _band(self) -> DistributionBand:
-        """Of the draws under one hypothesis, and its mirror image under -S."""
+        """Band of the draws under one hypothesis, and its mirror image under -S."""
         return DistributionBand.of(self._draws.samples, self._failure / OF_A_BAND)
 
     @override

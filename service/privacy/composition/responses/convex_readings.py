@@ -45,7 +45,7 @@ class ConvexNodes:
     scale: float
     slope: float
     error: float
-    """Of the logarithm of the unit."""
+    """Error of the logarithm of the unit."""
     rises: bool = False
     """Whether V does: the rates of its minima are negative then."""
     positive: bool = True
@@ -175,7 +175,7 @@ class ConvexNodes:
 
     @cached_property
     def _falling(self) -> FloatArray:
-        """Of the lines to the left: the least from each node on."""
+        """The least of the lines to the left, from each node on."""
         keys = self._keys(self.backward, 1)
         return np.minimum.accumulate(keys[::-1])[::-1]
 

@@ -72,7 +72,7 @@ class EqualResponses(AbstractSelfInverse):
     def __init__(self, steps: int, epsilon: float) -> None:
         self._steps, self._step = steps, epsilon
         self._laws = BinomialTails(steps, -epsilon), BinomialTails(steps, epsilon)
-        """Of K under H0 and under H1."""
+        """Laws of K under H0 and under H1."""
         nearest = float(steps * epsilon)
         exact = math.frexp(steps)[0] == 0.5 or nearest == 0
         outer = (nearest, nearest) if exact else (math.nextafter(nearest, 0), math.nextafter(nearest, math.inf))

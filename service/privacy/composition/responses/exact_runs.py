@@ -19,9 +19,9 @@ from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from service.privacy.trade_off.combinators.with_singular_mass import SingularMass, WithSingularMass
 
 LARGEST_DEVIATION: Final = 5_000.0
-"""Of the number of true answers of equal steps: sums are about fifty times as long."""
+"""Largest deviation of the number of true answers of equal steps: sums are about fifty times as long."""
 MOST_SUMS: Final = 2**12
-"""Of losses of different steps, in each of two lists."""
+"""Most sums of losses of different steps, in each of two lists."""
 MOST_LOSSES: Final = 2**15
 """The same, where most of them coincide."""
 ALIKE: Final = 1e-11
@@ -31,7 +31,7 @@ LARGEST_LOSS: Final = 600.0
 SMOOTHED: Final = (1e-100, 1e9)
 """Largest losses, nats, of runs that are read on lines: squares of tilts, and thresholds beside their rounding."""
 MOST_ANSWERS: Final = 900
-"""Of different steps: 2^-this is a normal double."""
+"""Most different steps: 2^-this is a normal double."""
 
 Kinds: TypeAlias = tuple[tuple[float, int], ...]
 
@@ -45,7 +45,7 @@ class Responses:
 
     @property
     def deviation(self) -> float:
-        """Of the number of true answers where all epsilons are equal."""
+        """Deviation of the number of true answers where all epsilons are equal."""
         epsilon, count = self.answers[0]
         return math.sqrt(count) / (2 * math.cosh(min(epsilon / 2, 700.0)))
 

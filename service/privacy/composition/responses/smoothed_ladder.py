@@ -39,7 +39,7 @@ LARGEST_TILT: Final = 60.0
 """Times the smallest epsilon: beyond it a line would see but the largest loss."""
 
 NEAR_THE_END: Final = 1e-13
-"""Of the largest loss: nearer to it nothing is read."""
+"""Share of the largest loss: nearer to it nothing is read."""
 
 
 @final

@@ -47,8 +47,8 @@ DISTANCES: Final = (1.0, 2.0, 3.5, 5.0, 8.0, 12.0)
 FLATTEST: Final = 350.0
 """Nats: the square of 1/cosh of it is a normal double."""
 FINEST: Final = 2.0**-40
-"""Of the largest loss, and of a threshold: no deviation and no shift is smaller than this, some thousand times what
-rounding moves them by.
+"""Share of the largest loss, and of a threshold: no deviation and no shift is smaller than this, some thousand times
+what rounding moves them by.
 """
 MOST_GROWTH: Final = 300.0
 """Nats: a lower end that would lose e^this of the density is none."""
@@ -67,7 +67,7 @@ class ResponseCumulants:
         self.count = np.array([float(count) for _, count in listed])
         self._at_half = math.fsum((self.count * log_cosh(0.5 * self.epsilon)).tolist())
         self.largest = math.fsum((self.count * self.epsilon).tolist())
-        """Of all losses."""
+        """The sum of all losses."""
 
     def value(self, r: float) -> float:
         """K."""
@@ -101,7 +101,7 @@ class LineNodes:
     spacing: float
     log_scale: float
     log_error: float
-    """Of the unit's logarithm."""
+    """Error of the unit's logarithm."""
     lower: FloatArray
     upper: FloatArray
 
@@ -192,7 +192,7 @@ class SmoothedLine:
         return thresholds, h, profile, density, profile_error, share * float(error.sum()) + left / (tau * END)
 
     def _copied_mass(self, thresholds: FloatArray) -> FloatArray:
-        """Of all copies, in the units of the nodes."""
+        """Mass of all copies, in the units of the nodes."""
         total = np.zeros_like(thresholds)
         for side, (tilt, rise) in zip((-1, 1), self._copied, strict=True):
             away = abs(tilt - self._r)

@@ -19,8 +19,10 @@ from functools import cached_property
 
 import numpy as np
 
+from service.privacy.composition.transforms.abstract import RealCumulants
 from service.privacy.composition.transforms.sampled_gaussian_grid import Grid, Layout
 from service.privacy.composition.transforms.sampled_gaussian_shared import moment_sums
+from service.privacy.composition.transforms.steps import SampledGaussianSteps
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_ROUNDOFF
 
@@ -37,7 +39,7 @@ _NEGLIGIBLE = 1e-14
 """A bound of K's trapezoid error below this needs no sharper one."""
 
 _SHARED_GAIN = 20
-"""Times that a product with a shared number is cheaper than a number of one's own."""
+"""How many times cheaper a product with a shared number is than a number of one's own."""
 
 _FEWEST_SHARED = 4
 """Parts of similar noise that share the nodes' losses; fewer are cheaper each with nodes where it needs them."""
@@ -46,39 +48,10 @@ LARGEST_ETA = 20.0
 """Largest shift of the paths behind majorants."""
 
 
-@dataclass(frozen=True, slots=True)
-class RealCumulants:
-    """K, K', K'' of the whole run at real tilts, and a bound of |computed K - true K|; arrays of the tilts' shape.
-
-    `truncation` is the part of `error` that is not rounding: quadrature and the ends of the grid.
-    """
-
-    value: FloatArray
-    first: FloatArray
-    second: FloatArray
-    error: FloatArray
-    truncation: FloatArray
-
-    @staticmethod
-    def concatenate(pieces: list[RealCumulants]) -> RealCumulants:
-        """The cumulants of several runs of tilts as one."""
-        return RealCumulants(
-            np.concatenate([piece.value for piece in pieces]),
-            np.concatenate([piece.first for piece in pieces]),
-            np.concatenate([piece.second for piece in pieces]),
-            np.concatenate([piece.error for piece in pieces]),
-            np.concatenate([piece.truncation for piece in pieces]),
-        )
-
-
-SampledSteps = tuple[tuple[float, float, int], ...]
-"""(noise_multiplier, sample_rate, count) of each part."""
-
-
 class SampledGaussianParts:
     """N_i steps each of Poisson-sampled Gaussians (sigma_i, p_i), 0 < p_i < 1, as one summand of the run's K."""
 
-    def __init__(self, steps: SampledSteps, deviation: float, digits: float) -> None:
+    def __init__(self, steps: tuple[SampledGaussianSteps, ...], deviation: float, digits: float) -> None:
         """`deviation`: about the standard deviation of the whole run's loss, from below; the grid's step follows it.
 
         The law of y is cut on the right, where all steps together have less than about 10^-digits of the mass of H0 and

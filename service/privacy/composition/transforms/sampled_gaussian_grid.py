@@ -54,11 +54,11 @@ class Grid:
     responsibility: FloatArray
     loss_error: FloatArray
     relative_error: FloatArray
-    """Of a weight, its loss taken as exact, and of summing it up; `loss_error` is that of L (nats)."""
+    """Relative error of a weight, its loss taken as exact, and of summing it up; `loss_error` is that of L (nats)."""
     columns: FloatArray
     """1, L, L^2, and the two error columns, last axis: what plain moments sum up."""
     step: FloatArray
-    """Of each part, shape (parts, 1)."""
+    """Spacing of each part, shape (parts, 1)."""
     sigma: FloatArray
     rate: FloatArray
     kept: NDArray[np.intp]
@@ -77,7 +77,7 @@ class Grid:
         return np.exp(joint - shift[:, :, None] if shift.any() else joint), shift
 
     def at_ends(self, values: FloatArray) -> FloatArray:
-        """Of an array (..., parts, nodes) the columns of each part's first and last node, shape (..., parts, 2)."""
+        """The columns of an array (..., parts, nodes) at each part's first and last node, shape (..., parts, 2)."""
         ends = np.stack([np.zeros_like(self.kept), self.kept - 1], axis=-1)
         return np.take_along_axis(values, np.broadcast_to(ends, (*values.shape[:-1], 2)), axis=-1)
 

@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+from service.privacy.composition.transforms.abstract import LineValues
 from service.privacy.composition.transforms.sampled_gaussian import LARGEST_ETA, SampledGaussianParts, TiltedMoments
 from service.privacy.composition.transforms.sampled_gaussian_shared import difference_slope, differences, strip_errors
 from service.privacy.numerics.arrays import FloatArray
@@ -29,17 +30,6 @@ _NEGLIGIBLE = 2e-14
 
 _ROUNDING_FLOOR = 1e-15
 """|M|^2/M(theta)^2 is not resolved below this; moduli are raised to its root, and the raise is part of the error."""
-
-
-@dataclass(frozen=True, slots=True)
-class LineValues:
-    """K(theta + i t_k) - K(theta) at the nodes t_k = k h, shape (nodes + 1,), and its errors.
-
-    `error` bounds what the error does to the exponential: |e^{true - computed} - 1| <= e^error - 1.
-    """
-
-    difference: ComplexArray
-    error: FloatArray
 
 
 class SampledGaussianLine:

@@ -22,14 +22,15 @@ from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_RO
 from service.privacy.numerics.unit_circle import ComplexArray
 
 LARGEST_EXPONENT = 300.0
-"""Of what parts share: beyond it products with weights might leave the range of doubles."""
+"""Largest exponent of what parts share: beyond it products with weights might leave the range of doubles."""
 
 _BLOCK = 16
 """Nodes between the places at which the rectangle of a strip may end."""
 
 
 def moment_sums(grid: Grid, soft: FloatArray, tilts: FloatArray) -> FloatArray | None:
-    """Of each tilt and part: sums of e^{s L} times 1, L, L^2 and the error columns of the grid, shape (S, P, 5).
+    """Moments at each tilt and of each part: sums of e^{s L} times 1, L, L^2 and the error columns of the grid, shape
+    (S, P, 5).
 
     None where exponents are too large to be shared.
     """

@@ -20,13 +20,11 @@ from functools import cached_property
 
 import numpy as np
 
-from service.privacy.composition.transforms.sampled_gaussian import RealCumulants
+from service.privacy.composition.transforms.abstract import RealCumulants
+from service.privacy.composition.transforms.steps import LaplaceSteps
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.gauss_legendre import PLACE_ERROR, WEIGHT_ERROR, gauss_legendre
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
-
-LaplaceSteps = tuple[tuple[float, float, int], ...]
-"""(e, sample_rate, count) of each part: e = sensitivity/scale in nats, within u."""
 
 NODES = (16, 24, 32, 48, 64, 96, 128)
 MOST_PANELS = 1024
@@ -38,9 +36,9 @@ _NEGLIGIBLE = 1e-20
 _RATIOS = np.array([0.08, 0.15, 0.3, 0.5, 0.7, 0.85, 0.95])
 """Imaginary parts tried, over pi."""
 _PLACE_ERROR = PLACE_ERROR + 4 * UNIT_ROUNDOFF
-"""Of places on panels, over e."""
+"""Error of places on panels, over e."""
 _LARGEST_AXIS = 12.0
-"""Of the ellipses, over b."""
+"""Largest semi-axis of the ellipses, over b."""
 
 
 class SampledLaplaceParts:
@@ -52,7 +50,7 @@ class SampledLaplaceParts:
     """
 
     def __init__(
-        self, steps: LaplaceSteps, deviation: float | None = None, rule: tuple[int, int] | None = None
+        self, steps: tuple[LaplaceSteps, ...], deviation: float | None = None, rule: tuple[int, int] | None = None
     ) -> None:
         self._steps = steps
         self.rules_lines = deviation is None

@@ -16,7 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
-from service.privacy.composition.transforms.sampled_gaussian_line import LineValues
+from service.privacy.composition.transforms.abstract import LineValues
 from service.privacy.composition.transforms.sampled_laplace import SampledLaplaceParts
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
@@ -27,7 +27,7 @@ _CHUNK = 500_000
 _ENOUGH = 55.0
 """Nats: majorants of all steps need not be smaller than e^-this."""
 _MOST_CELLS, _FEW_CELLS, _FEW_PERIODS = 40_000, 500, 20
-"""Of the grid on which |M| is looked up; few, and not far up, where other steps make the line end."""
+"""Cells of the grid on which |M| is looked up; few, and not far up, where other steps make the line end."""
 _RULE_HEIGHTS = 33
 _KNOWN = 1e-4
 """Error of the quadrature rules for what is looked up."""

@@ -15,14 +15,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from service.privacy.composition.transforms.sampled_gaussian import RealCumulants
-from service.privacy.composition.transforms.sampled_gaussian_line import LineValues
+from service.privacy.composition.transforms.abstract import LineValues, RealCumulants
+from service.privacy.composition.transforms.steps import TwoPointSteps
 from service.privacy.enclosure import SMALLEST
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
-
-TwoPointSteps = tuple[tuple[float, int], ...]
-"""(eps, count) of each part: eps in nats, positive and exact."""
 
 _SMALLEST_MODULUS = 1e-300
 """In place of a zero, far below the error of the value."""
@@ -31,7 +28,7 @@ _SMALLEST_MODULUS = 1e-300
 class TwoPointParts:
     """N_i steps each of losses +-eps_i, as one summand of the run's K. Arrays have shape (parts,)."""
 
-    def __init__(self, steps: TwoPointSteps) -> None:
+    def __init__(self, steps: tuple[TwoPointSteps, ...]) -> None:
         self.epsilon, self.count = (np.array(column, dtype=np.float64) for column in zip(*steps, strict=True))
 
     @property

@@ -15,7 +15,7 @@ from service.privacy.numerics.chi_square.law import NoncentralChiSquare
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 
 LARGEST_MEAN = 500.0
-"""Of J: e^-mean must be a normal double, and there are this many terms and more."""
+"""Largest mean of J: e^-mean must be a normal double, and there are this many terms and more."""
 SMALLEST_WEIGHT = 1e-250
 
 

@@ -31,12 +31,12 @@ _MOST_NODES = 4_000
 """A bound of time; the truncation is that of the nodes there are."""
 _HEIGHT_ROUNDS = 8
 _HIGHEST = 9.0
-"""Of ln(1 + u^2): from 50 degrees on e^{Re E} is below e^-112 there."""
+"""Largest ln(1 + u^2): from 50 degrees on e^{Re E} is below e^-112 there."""
 _SECOND_ORDER = 1.001
 """Covers the squares of the errors, which are below 1e-3 for x <= 1e30, and the rounding of the bounds themselves."""
 _SMALL = 0.25
 _ATAN_TERMS = 13
-"""Of u - atan u for u <= 1/4: the first left out is below 2e-17 of it."""
+"""Terms of u - atan u for u <= 1/4: the first left out is below 2e-17 of it."""
 
 
 @dataclass(frozen=True, slots=True)

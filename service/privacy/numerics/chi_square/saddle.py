@@ -25,7 +25,7 @@ from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 _NEAR = 3.0
 """For w from 1/3 to 3 it is w - 1 that is held to its last digits."""
 _ATANH_TERMS = 28
-"""Of atanh(y) - y for y^2 <= 1/4 + 1e-15: the first left out is below 1e-18 of it."""
+"""Terms of atanh(y) - y for y^2 <= 1/4 + 1e-15: the first left out is below 1e-18 of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ class SwapBounds:
 
     @property
     def largest_swap(self) -> float:
-        """Of |ln p(w|D)/p(w|D')| over all objects and all D, D' of the population that differ in one point."""
+        """The largest |ln p(w|D)/p(w|D')| over all objects and all D, D' of the population that differ in one point."""
         return float(self.gain.max())
 
 

@@ -92,7 +92,7 @@ class _LineLaw:
         return self._mass(thresholds + error) - slack, self._mass(thresholds - error) + slack
 
     def _mass(self, thresholds: FloatArray) -> FloatArray:
-        """Of the periodised law between a threshold and the end of the window."""
+        """Mass of the periodised law between a threshold and the end of the window."""
         low, high = self.window
         inside = np.clip(thresholds, low, high)[:, None]
         waves = np.exp(-1j * self.frequencies * (inside - self.centre))

@@ -161,7 +161,7 @@ class ChiSquareTradeOff(AbstractTradeOff):
 
     @property
     def _tails(self) -> tuple[Tail, Tail]:
-        """Of T: what is rejected, and what is accepted."""
+        """Tails of T: the one that is rejected, and the one that is accepted."""
         return ("upper", "lower") if self._ratio.increasing else ("lower", "upper")
 
     def _errors(self, law: ScaledChiSquare, low: FloatArray, high: FloatArray) -> _Errors:

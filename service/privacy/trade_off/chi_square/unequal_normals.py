@@ -43,7 +43,7 @@ class UnequalNormalsTradeOff(AbstractTradeOff):
 
     @property
     def _least(self) -> float:
-        """Of L, where it turns."""
+        """The least L, where it turns."""
         return self._start - self._slope * self._slope / (4 * self._bend)
 
     @property

@@ -267,7 +267,7 @@ class _Touching:
         return np.minimum(low, high), high
 
     def only(self, which: BoolArray) -> _Touching:
-        """Of some of the epsilons."""
+        """What is known at some of the epsilons."""
         first, second = (
             Bounds(part.lower[which], part.upper[which], *(end[which] for end in log_ends(part)))
             for part in (self.first, self.second)

@@ -91,7 +91,7 @@ class NoEasierThanParts(AbstractTradeOff):
 
     @override
     def _power_at_formula(self, rate: float) -> Enclosure:
-        """Of a run that reveals nearly everything only the type II error is wide, and that is not asked for."""
+        """Power alone: of a run that reveals nearly everything only the type II error is wide."""
         found = self.whole.power_at(rate)
         if found.lower == found.upper or found.relative_width() <= WIDE:
             return found

@@ -44,7 +44,9 @@ class Shifts:
 
     @staticmethod
     def of(two_point: tuple[tuple[float, int], ...]) -> Shifts:
-        """Of independent steps with losses +-eps, (eps, count): the larger with probability 1/(1 + e^-eps) under H1."""
+        """The sum of independent steps with losses +-eps, (eps, count): the larger with probability 1/(1 + e^-eps)
+        under H1.
+        """
         loss, log_mass = np.zeros(1), np.zeros(1)
         loss_error = mass_error = 0.0
         for epsilon, count in two_point:

@@ -42,7 +42,7 @@ class SingularMass:
 
     @staticmethod
     def of(deltas: Iterable[tuple[float, int]]) -> SingularMass:
-        """Of steps that tell everything with probability delta in [0, 1], each so many times: (delta, count).
+        """The mass of steps that tell everything with probability delta in [0, 1], as (delta, count).
 
         -ln(1 - Delta) = sum count -log1p(-delta), positive terms: relative error <= 8 u + a few u. A single step keeps
         its delta exactly.

@@ -31,7 +31,7 @@ class WeightedSums:
         self._error = (len(weights) + 4) * UNIT_ROUNDOFF
 
     def linear(self, values: FloatArray, side: int) -> FloatArray:
-        """Of values >= 0, rounded down (side -1) or up (side 1)."""
+        """The weighted sum of values >= 0, rounded down (side -1) or up (side 1)."""
         total = np.tensordot(self._light if side < 0 else self._heavy, values, axes=1)
         step = SMALLEST * len(self._logs) * (values > 0).any(axis=0)
         return np.maximum(total * (1 + side * self._error) + side * step, 0.0)

@@ -65,6 +65,7 @@ class MixtureTradeOff(AbstractTradeOff):
         if not parts or sum(weight for weight, _ in parts) != 1:
             raise NumericalFailure("the weights of a mixture do not sum to 1")
         self.parts = tuple(parts)
+        self.searches_points = True
         self.evidence = Evidence.weakest(*(curve.evidence for _, curve in parts))
         self.method = next(curve.method for _, curve in parts if curve.evidence is self.evidence)
         self._sums = WeightedSums([weight for weight, _ in parts])

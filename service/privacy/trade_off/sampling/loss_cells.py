@@ -29,7 +29,7 @@ OUTWARD: Final = np.array([[-1.0], [1.0]])
 FIRST: Final = 256
 """Cells before any is divided."""
 MOST_PARTS: Final = 64
-"""Of a cell in one round."""
+"""Most parts of a cell in one round."""
 
 
 @final

@@ -46,6 +46,8 @@ LEAST_SHARE: Final = 1e-12
 """What is left of a complement is not resolved beyond this: doubles have no more digits."""
 FARTHEST: Final = 700.0
 """Nats."""
+AROUND: Final = (3e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+"""Distances, over 1 + |c|, at which a level is enclosed: where it is least a sum changes by their squares."""
 NOISE: Final = 1e-11
 """About what rounding leaves of sums near 1."""
 GOOD: Final = 1e-8
@@ -145,29 +147,29 @@ class TwoSteps(AbstractTradeOff):
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         found = np.array([self._point(rate) for rate in alpha.tolist()])
         error, power = with_logs(found[:, 0], found[:, 1]), with_logs(found[:, 2], found[:, 3])
-        anything = np.full_like(alpha, np.inf)
-        return CurvePoints(error, power, Bounds(-anything, anything))
+        return CurvePoints(error, power, Bounds(found[:, 4], found[:, 5]))
 
-    def _point(self, rate: float) -> tuple[float, float, float, float]:
-        """Both ends of the type II error and of the power at a rate.
+    def _point(self, rate: float) -> tuple[float, float, float, float, float, float]:
+        """Both ends of the type II error, of the power and of the log slope at a rate.
 
         With k = e^c the curve's slope there, the power is the least delta(c) + k alpha, and the error the largest
         (1 - alpha - delta'(-c)) k: relative to the error, rounding weighs k times as much in the second.
         """
         known = self._power(rate)
         if known is not None:
-            low, high = known
-            return max(1 - high - UNIT_ROUNDOFF, 0.0), 1 - low + UNIT_ROUNDOFF, low, high
+            low, high, *levels = known
+            return max(1 - high - UNIT_ROUNDOFF, 0.0), 1 - low + UNIT_ROUNDOFF, low, high, levels[0], levels[1]
         low, high = self.reversed().rate_of(rate)
-        return low, high, max(1 - high - UNIT_ROUNDOFF, 0.0), min(1 - low + UNIT_ROUNDOFF, 1.0)
+        power = max(1 - high - UNIT_ROUNDOFF, 0.0), min(1 - low + UNIT_ROUNDOFF, 1.0)
+        return low, high, *power, -math.inf, math.inf
 
     def _levels(self, most: float) -> tuple[float, float]:
-        """Of ln of likelihood ratios, those of the curve from about ln(1/2) to the most."""
+        """Levels of ln of likelihood ratios, those of the curve from about ln(1/2) to the most."""
         top = min(self.largest_log_ratio.upper, most)
         return min(BELOW, top), top
 
-    def _power(self, rate: float) -> tuple[float, float] | None:
-        """Both ends of the power at a rate; None where it is large and the slope below 1."""
+    def _power(self, rate: float) -> tuple[float, float, float, float] | None:
+        """Both ends of the power at a rate and of the level there; None where it is large and the slope below 1."""
         bottom, top = self._levels(-math.log(rate))  # at the best level k alpha <= 1
 
         def phi(sums: Sums, c: float) -> float:
@@ -197,7 +199,25 @@ class TwoSteps(AbstractTradeOff):
             high = (math.exp(fine.upper(near)) * rounding + rate * math.exp(near) * rounding) * rounding
             return low, high, near
 
-        return _read_finely(read, share, sums, near)
+        low, high = _read_finely(read, share, sums, near)
+        return low, high, *self._level(near, rate)
+
+    def _level(self, near: float, rate: float) -> tuple[float, float]:
+        """Both ends of the level c at which delta(c) + rate e^c, which is convex in e^c, is least, from around it."""
+        rounding = 4 * FUNCTION_ERROR
+
+        def ends_at(c: float) -> tuple[float, float]:
+            low, high = (
+                math.exp(min(end, 0.0)) + rate * math.exp(c) for end in self._coarse.refined(c, FINEST).log_ends_at(c)
+            )
+            return low * (1 - rounding), high * (1 + rounding)
+
+        _, most = ends_at(near)
+        found: list[float] = []
+        for side in (-1, 1):
+            tried = (near + side * distance * (1 + abs(near)) for distance in AROUND)
+            found.append(next((c for c in tried if c < FARTHEST and ends_at(c)[0] > most), side * math.inf))
+        return found[0], found[1]
 
     def rate_of(self, missed: float) -> tuple[float, float]:
         """Both ends of the rate at which this curve has a power 1 - missed: the type II error of its reverse."""

@@ -1,0 +1,89 @@
+"""Closed sets of words, each published once under its name."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from api_schemas.base import component
+
+Direction = Annotated[
+    Literal["add", "remove", "both"],
+    component(
+        "Direction",
+        "Which of the two neighbouring data sets is the null hypothesis. add: H0 is the data without the record; "
+        "remove: H0 is the data with it; both: the worse of the two.",
+        examples=["add"],
+    ),
+]
+Side = Annotated[
+    Literal["at_most", "at_least"],
+    component(
+        "Side", "Which end of the range over all attacks: the largest or the smallest value.", examples=["at_most"]
+    ),
+]
+NeighboringRelation = Annotated[
+    Literal["add_or_remove_one", "replace_one"],
+    component(
+        "NeighboringRelation",
+        "Which data sets count as neighbours. replace_one doubles the sensitivity of Gaussian and Laplace.",
+        examples=["add_or_remove_one"],
+    ),
+]
+
+EngineName: TypeAlias = Literal[
+    "auto", "closed_form", "contour", "discretised", "saddlepoint", "edgeworth", "clt", "monte_carlo", "ground_truth"
+]
+Engine = Annotated[
+    EngineName,
+    component(
+        "Engine",
+        "Engine that computes a curve. auto takes the tightest that covers the mechanism.",
+        examples=["auto"],
+    ),
+]
+Method = Annotated[
+    Literal[EngineName, "all"],
+    component(
+        "Method",
+        "Engine that computes the curve. auto takes the tightest that covers the mechanism; all answers by "
+        "auto, and by every engine that covers the mechanism beside it (by ground_truth only if `digits` is given).",
+        examples=["auto"],
+    ),
+]
+MethodUsed = Annotated[
+    Literal["closed_form", "contour", "discretised", "saddlepoint", "edgeworth", "clt", "monte_carlo", "ground_truth"],
+    component("MethodUsed", "The engine that computed it.", examples=["contour"]),
+]
+ComparedMethod = Annotated[
+    Literal[
+        "closed_form",
+        "contour",
+        "discretised",
+        "saddlepoint",
+        "edgeworth",
+        "clt",
+        "monte_carlo",
+        "ground_truth",
+        "yeom",
+        "jayaraman",
+        "erlingsson",
+        "sablayrolles",
+    ],
+    component("ComparedMethod", "The engine, or whose earlier theorem gives the upper end.", examples=["contour"]),
+]
+
+EvidenceName: TypeAlias = Literal["exact", "proved", "certified", "statistical", "asymptotic"]
+Evidence = Annotated[
+    EvidenceName,
+    component(
+        "Evidence",
+        "exact: a closed form, good to a few units in the last place; proved: interval or ball arithmetic "
+        "throughout; certified: every truncation, aliasing, quadrature and rounding error has a bound that is inside "
+        "the enclosure; statistical: sampled, the enclosure holds with the stated confidence; asymptotic: an "
+        "approximation without any bound.",
+    ),
+]
+Holds = Annotated[
+    Literal["yes", "no", "unknown"],
+    component("Holds", "Whether it is so; unknown: nothing that was sent says so or not."),
+]

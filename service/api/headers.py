@@ -1,0 +1,51 @@
+"""Headers of the published document: what every response has, what stored results have, and what a request may send."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+TEXT: Final = {"type": "string"}
+
+PARAMETERS: Final[dict[str, dict[str, Any]]] = {
+    "IfNoneMatch": {
+        "name": "If-None-Match",
+        "in": "header",
+        "required": False,
+        "description": "Entity tags of results that the client has; one that names this result is answered with 304.",
+        "schema": TEXT,
+        "example": f'"sha256:{"0123456789abcdef" * 4}"',
+    }
+}
+HEADERS: Final[dict[str, dict[str, Any]]] = {
+    "X-Request-ID": {"description": "Names the request in the logs; one that is sent is kept.", "schema": TEXT},
+    "Server-Timing": {
+        "description": "Milliseconds that the answer took; not where the server itself refuses.",
+        "schema": TEXT,
+    },
+    "ETag": {"description": "The digest of the result, in quotes: a strong entity tag.", "schema": TEXT},
+    "Content-Location": {"description": "Where the result can be fetched while it is stored.", "schema": TEXT},
+    "Cache-Status": {"description": "Whether the result was computed for this request (RFC 9211).", "schema": TEXT},
+    "Retry-After": {"description": "After how many seconds to try again.", "schema": {"type": "integer"}},
+}
+OF_EVERY_RESPONSE: Final = ("X-Request-ID", "Server-Timing")
+OF_RESULTS: Final = ("ETag", "Cache-Status")
+OF_COMPUTATIONS: Final = (*OF_RESULTS, "Content-Location")
+
+
+def describe_headers(document: dict[str, Any]) -> None:
+    """Say which headers come with which responses, and which a request for a stored result may have."""
+    document["components"]["headers"] = HEADERS
+    document["components"]["parameters"] = PARAMETERS
+    for item in document["paths"].values():
+        for method, operation in item.items():
+            responses = operation["responses"]
+            if "304" in responses:
+                operation.setdefault("parameters", []).append({"$ref": "#/components/parameters/IfNoneMatch"})
+            of_results = OF_COMPUTATIONS if method == "post" else OF_RESULTS
+            for status, answer in responses.items():
+                names = [*OF_EVERY_RESPONSE]
+                if "304" in responses and status in ("200", "304"):
+                    names += of_results
+                if status == "503" and "application/problem+json" in answer.get("content", {}):
+                    names.append("Retry-After")
+                answer["headers"] = {name: {"$ref": f"#/components/headers/{name}"} for name in sorted(names)}

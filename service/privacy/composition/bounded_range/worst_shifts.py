@@ -1,0 +1,191 @@
+"""The supremum over all shifts of one exponential step, at many rows: which shifts can win, and what they reach.
+
+For rows x_i = i h and shifts t = eta - r h, r = 0 ... m, the sum
+
+    F(i, r) = high_r v_{i+r} + low_r v_{i+r+m}
+
+has v decreasing and, between nodes, below a chord in z = e^x (`recursion.py`), as what it bounds is
+convex. Two consequences leave out most shifts, all of them proved:
+
+- between *any* two shifts t1 < t2 both branches are below chords, and F is at most A + B s + C/s in s = e^t with
+  C <= 0: concave, and above both ends only where its slopes there say so. This bounds wide cells of shifts;
+- at a shift, what F bounds is convex in z, and between two rows below the chord of both. Where a cell of shifts is
+  below some shift at two rows, by as much as that shift has its own chord above it in between, it is so in between.
+
+What remains, shifts about as near to the best as cells are wide, is computed at every row and node, and inside the
+cells between nodes where all shifts are meant.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, final
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from service.privacy.numerics.arrays import BoolArray, FloatArray
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+
+TABLE: Final = 1 << 15
+"""Entries of tables held at once: what stays in the processor's cache."""
+ROWS: Final = 16
+"""Rows of a block, which shares its shifts."""
+FEW: Final = 40
+"""Shifts of which none are left out: finding out which would take as long."""
+NARROWEST: Final = 4
+"""Nodes of a wide cell."""
+GROWTH: Final = 1 / 16
+"""Growth of wide cells with the distance of the shift from eta: where it is small the best shift follows it closely."""
+MARGIN: Final = 1e-9
+"""Relative, by which cells that are left out are lower: roundings are far smaller."""
+ROUNDING: Final = 16 * UNIT_ROUNDOFF
+"""Rounding of a difference of values, relative to the larger."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Shifts:
+    """Masses of both losses at t = eta - r h, r = 0 ... m."""
+
+    spacing: float
+    high: FloatArray
+    low: FloatArray
+
+    @staticmethod
+    def of(spacing: float, m: int) -> Shifts:
+        """The shifts of a step of range m * spacing."""
+        nearer = np.arange(m + 1) * spacing
+        spread = -math.expm1(-m * spacing)
+        low = np.exp(-nearer) * -np.expm1(nearer - m * spacing) / spread
+        return Shifts(spacing, -np.expm1(-nearer) / spread, low)
+
+    @property
+    def cells(self) -> int:
+        """m."""
+        return len(self.high) - 1
+
+    def edges(self) -> np.ndarray:
+        """Edges of wide cells."""
+        return _edges(self.cells)
+
+
+@lru_cache(maxsize=16)
+def _edges(m: int) -> np.ndarray:
+    found = [0]
+    while found[-1] < m:
+        found.append(min(found[-1] + max(NARROWEST, int(GROWTH * found[-1])), m))
+    return np.array(found)
+
+
+def largest(values: FloatArray, curvature: FloatArray | None, shifts: Shifts, count: int) -> FloatArray:
+    """max F(i, r) over shifts for i = 0 ... count - 1; over all t in [0, eta] where a curvature of the cells is given.
+
+    `values`: at least count + 2 m of them. `curvature`: |C|/s1 (1 - e^-h)^2 of the cell at i + r, from below 0 cut.
+    Without it some shifts are tried, about the best.
+    """
+    blocks, m = -(-count // ROWS), shifts.cells
+    # Rows beyond are no higher than the last.
+    short = (blocks + 1) * ROWS + 2 * m - len(values)
+    values = np.concatenate([values, np.full(max(short, 0), values[-1])])
+    if curvature is not None:
+        curvature = np.concatenate([curvature, np.zeros(max(short, 0) + m)])
+    if m < FEW:
+        first, last, best = np.zeros(blocks, dtype=np.int64), np.full(blocks, m), np.full((blocks, ROWS), -np.inf)
+    else:
+        first, last, best = _winners(values, shifts, blocks, above=curvature is not None)
+    _raise(best, values, curvature, shifts, first, last)
+    return best.ravel()[:count]
+
+
+def _winners(
+    values: FloatArray, shifts: Shifts, blocks: int, *, above: bool
+) -> tuple[np.ndarray, np.ndarray, FloatArray]:
+    """The first and last shift that can win, per block, and what one shift reaches at its rows."""
+    m, edges = shifts.cells, shifts.edges()
+    rows = ROWS * np.arange(blocks + 1)
+    heads, tails = values[edges[:, None] + rows], values[edges[:, None] + (rows + m)]
+    table = shifts.high[edges, None] * heads + shifts.low[edges, None] * tails
+    best = table.argmax(axis=0)
+    tried = edges[best[:-1]]
+    at = rows[:-1] + tried
+    known = shifts.high[tried, None] * sliding_window_view(values, ROWS + 1)[at]
+    known += shifts.low[tried, None] * sliding_window_view(values, ROWS + 1)[at + m]
+    if not above:
+        left, right = np.minimum(best[:-1], best[1:]) - 1, np.maximum(best[:-1], best[1:]) + 1
+        return edges[np.maximum(left, 0)], edges[np.minimum(right, len(edges) - 1)], known[:, :-1].copy()
+    reach = _reach(heads, tails, table, shifts)
+    nearer = np.expm1(-shifts.spacing * np.arange(ROWS, -1, -1)) / math.expm1(-shifts.spacing * ROWS)
+    chord = known[:, :1] * nearer + known[:, -1:] * (1 - nearer)
+    gap = (chord - known).max(axis=1) + MARGIN * np.abs(known).max(axis=1)
+    open_cells = (reach[:, :-1] > known[:, 0] - gap) | (reach[:, 1:] > known[:, -1] - gap)
+    first, last = open_cells.argmax(axis=0), len(edges) - 1 - np.flip(open_cells, axis=0).argmax(axis=0)
+    return edges[first], edges[last], known[:, :-1].copy()
+
+
+@np.errstate(invalid="ignore", divide="ignore")
+def _reach(heads: FloatArray, tails: FloatArray, table: FloatArray, shifts: Shifts) -> FloatArray:
+    """At most what F reaches in each wide cell, from the values at its ends."""
+    eta = shifts.cells * shifts.spacing
+    width = shifts.spacing * np.diff(shifts.edges())[:, None]
+    most = (heads[:-1] - heads[1:]) - math.exp(-eta) * (tails[:-1] - tails[1:]) + ROUNDING * np.abs(heads[:-1])
+    most = np.maximum(most, 0.0) * (np.expm1(-width) / math.expm1(-eta))
+    inside, above = _vertex(table[:-1] - table[1:], most, width)
+    return np.maximum(np.maximum(table[:-1], table[1:]), table[1:] + np.where(inside, above, 0.0))
+
+
+def _raise(
+    best: FloatArray,
+    values: FloatArray,
+    curvature: FloatArray | None,
+    shifts: Shifts,
+    first: np.ndarray,
+    last: np.ndarray,
+) -> None:
+    """The best of every row, with all shifts from `first` to `last` of its block."""
+    order = np.argsort(last - first, kind="stable")
+    order = order[(last > first)[order]]
+    m, rows = shifts.cells, best.reshape(-1, ROWS)
+    while len(order):
+        width = int(last[order[-1]] - first[order[-1]]) + 1
+        some = order[-max(TABLE // (ROWS * width), 1) :]
+        order = order[: len(order) - len(some)]
+        start = np.minimum(first[some], m + 1 - width)
+        at = start + ROWS * some
+        shift = (start[:, None] + np.arange(width))[:, None]
+        table = shifts.high[shift] * _windows(values, at, width)
+        table += shifts.low[shift] * _windows(values, at + m, width)
+        found = np.maximum(rows[some], table.max(axis=2))
+        if curvature is not None:
+            _raise_inside(found, table, _windows(curvature, at, width - 1), shifts.spacing)
+        rows[some] = found
+
+
+def _windows(values: FloatArray, at: np.ndarray, width: int) -> FloatArray:
+    """values[at + row + shift] for every block, row of it and shift."""
+    parts = values[at[:, None] + np.arange(ROWS + width - 1)]
+    long, step = parts.strides
+    return np.ndarray((len(at), ROWS, width), buffer=parts, strides=(long, step, step))
+
+
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
+def _raise_inside(best: FloatArray, table: FloatArray, most: FloatArray, h: float) -> None:
+    """With the maxima inside cells between nodes."""
+    block, row, cell = np.nonzero(table[:, :, 1:] + most > best[:, :, None])
+    first = table[block, row, cell + 1]
+    inside, above = _vertex(table[block, row, cell] - first, most[block, row, cell], np.array(h))
+    np.maximum.at(best, (block[inside], row[inside]), first[inside] + above[inside])
+
+
+def _vertex(rise: FloatArray, most: FloatArray, width: FloatArray) -> tuple[BoolArray, FloatArray]:
+    """Whether A + B s - c s1/s has its maximum inside the cell [s1, s1 e^width], and how far above the value at s1.
+
+    From the rise to the other end, and from `most` = c (1 - e^-width)^2, by which it is at most above.
+    """
+    fall, rest = np.exp(-width), -np.expm1(-width)
+    gain = rise * fall
+    root = np.sqrt(np.maximum(most * fall - gain * rest, 0.0)) + np.sqrt(most)
+    # The vertex is inside where the slopes at both ends say so.
+    return (rise < most) & (gain > -most), ((most + gain) / root) ** 2

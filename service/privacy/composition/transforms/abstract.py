@@ -1,0 +1,73 @@
+"""What the steps of one kind add to a run: a summand of K on the real axis, and one on every vertical line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.unit_circle import ComplexArray
+
+
+@dataclass(frozen=True, slots=True)
+class RealCumulants:
+    """K, K', K'' of the whole run at real tilts, and a bound of |computed K - true K|; arrays of the tilts' shape.
+
+    `truncation` is the part of `error` that is not rounding: quadrature and the ends of the grid.
+    """
+
+    value: FloatArray
+    first: FloatArray
+    second: FloatArray
+    error: FloatArray
+    truncation: FloatArray
+
+    @staticmethod
+    def concatenate(pieces: list[RealCumulants]) -> RealCumulants:
+        """The cumulants of several runs of tilts as one."""
+        return RealCumulants(
+            np.concatenate([piece.value for piece in pieces]),
+            np.concatenate([piece.first for piece in pieces]),
+            np.concatenate([piece.second for piece in pieces]),
+            np.concatenate([piece.error for piece in pieces]),
+            np.concatenate([piece.truncation for piece in pieces]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LineValues:
+    """K(theta + i t_k) - K(theta) at the nodes t_k = k h, shape (nodes + 1,), and its errors.
+
+    `error` bounds what the error does to the exponential: |e^{true - computed} - 1| <= e^error - 1.
+    """
+
+    difference: ComplexArray
+    error: FloatArray
+
+
+class StepTransform(Protocol):
+    """All steps of one kind in a run, sum N_i ln M_i, before any line is chosen."""
+
+    @property
+    def size(self) -> int:
+        """Array elements of one evaluation: the unit of the engine's cost."""
+        ...
+
+    def cumulants(self, tilts: FloatArray) -> RealCumulants:
+        """K, K', K'' of these steps at real tilts, shape (S,), with a bound of the error of K."""
+        ...
+
+
+class StepLine(Protocol):
+    """The same steps on the line Re z = theta."""
+
+    @property
+    def origin(self) -> tuple[float, float]:
+        """K(theta) to full precision, and a bound of its error."""
+        ...
+
+    def values(self, step: float, nodes: int) -> LineValues:
+        """K(theta + i k step) - K(theta) for k = 0..nodes, and bounds of the errors."""
+        ...

@@ -1,0 +1,28 @@
+"""Steps of a run by kind, as lines know them: parameters, and how often each occurs. Exact numbers, losses in nats."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class SampledGaussianSteps(NamedTuple):
+    """`number` Gaussian steps, each on a Poisson sample of the records."""
+
+    noise_multiplier: float
+    sample_rate: float
+    number: int
+
+
+class LaplaceSteps(NamedTuple):
+    """`number` Laplace steps whose largest loss, before sampling at `sample_rate` <= 1, is `largest_loss`."""
+
+    largest_loss: float
+    sample_rate: float
+    number: int
+
+
+class TwoPointSteps(NamedTuple):
+    """`number` steps whose loss is `loss` or minus that."""
+
+    loss: float
+    number: int

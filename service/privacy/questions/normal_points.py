@@ -1,0 +1,60 @@
+"""Points of a trade-off curve in the coordinates of the normal law, where Gaussian differential privacy is a line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from scipy import special
+
+from service.privacy.enclosure import Bounds
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.trade_off.enclosed.logs import log_ends
+from service.privacy.trade_off.enclosed.ulps import LOG_QUANTILE_ERROR, NORMAL_QUANTILE_ERROR
+
+SMALLEST_RATE: Final = 1e-300
+
+
+@dataclass(frozen=True, slots=True)
+class NormalPoints:
+    """u = -Phi^-1(alpha), q = Phi^-1(power), mu = q + u; any shape."""
+
+    u: Bounds
+    q: Bounds
+    mu: Bounds
+
+
+def normal_points(rates: FloatArray, power: Bounds, type_two_error: Bounds) -> NormalPoints:
+    """The points of a curve at rates strictly between 0 and 1."""
+    value = -special.ndtri(rates)
+    u = _around(value, NORMAL_QUANTILE_ERROR * np.abs(value))
+    q = _probit(power, type_two_error)
+    slack = 2 * UNIT_ROUNDOFF * (np.abs(value) + np.abs(q.lower) + np.abs(q.upper))
+    return NormalPoints(u, q, Bounds(q.lower + u.lower - slack, q.upper + u.upper + slack))
+
+
+def _probit(power: Bounds, type_two_error: Bounds) -> Bounds:
+    """Phi^-1(power), from whichever of power and type II error is smaller."""
+    lower = np.where(power.lower < 0.5, _quantile(power, -1), -_quantile(type_two_error, 1))
+    upper = np.where(power.upper < 0.5, _quantile(power, 1), -_quantile(type_two_error, -1))
+    return Bounds(lower, upper)
+
+
+def _quantile(bounds: Bounds, side: int) -> FloatArray:
+    end = bounds.lower if side < 0 else bounds.upper
+    value = special.ndtri(end)
+    error = NORMAL_QUANTILE_ERROR * np.abs(value)
+    tiny = end < SMALLEST_RATE
+    if tiny.any():
+        log = log_ends(bounds)[0 if side < 0 else 1]
+        from_log = special.ndtri_exp(np.maximum(log, -1e300))
+        value = np.where(tiny, from_log, value)
+        error = np.where(tiny, LOG_QUANTILE_ERROR * np.abs(from_log), error)
+    # Phi^-1 of 0 or 1 is infinite, and so known.
+    return np.where(np.isfinite(value), value + side * np.where(np.isfinite(error), error, 0.0), value)
+
+
+def _around(value: FloatArray, error: FloatArray) -> Bounds:
+    return Bounds(value - error, value + error)

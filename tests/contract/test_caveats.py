@@ -1,0 +1,32 @@
+"""Codes of assumptions and hazards: what the service writes is what the contract lists, and the other way round."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from api_schemas.caveats import AssumptionCode, HazardCode
+from api_schemas.fields import shape_of
+
+SOURCES = [path.read_text("utf-8") for path in (Path(__file__).parents[2] / "service").rglob("*.py")]
+
+
+def written(pattern: str) -> set[str]:
+    return {code for source in SOURCES for code in re.findall(pattern, source)}
+
+
+def test_every_code_of_an_assumption_is_written_and_listed() -> None:
+    codes = written(r'(?:Premise|_assume)\(\s*"(\w+)"') | written(r'\bAssumption\(\s*code="(\w+)"')
+    assert codes == set(shape_of(AssumptionCode).choices)
+
+
+def test_every_code_of_a_hazard_is_written_and_listed() -> None:
+    assert written(r'\bHazard\(\s*code="(\w+)"') == set(shape_of(HazardCode).choices)
+
+
+@pytest.mark.parametrize("listed", [AssumptionCode, HazardCode])
+def test_codes_are_sorted(listed: object) -> None:
+    choices = shape_of(listed).choices
+    assert list(choices) == sorted(choices)
