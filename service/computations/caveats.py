@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar, get_args
 
-from api_schemas import caveats as said
+from api_schemas.caveats import Assumption
+from api_schemas.caveats import Hazard as HazardSpec
+from service.computations.parts import assumption_of
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.caveats import Hazard, Premise, Subject
 
@@ -22,15 +24,10 @@ PLACES = {subject: place for place, subject in enumerate(get_args(Subject))}
 class Caveats:
     """What stands beside the answers about a mechanism."""
 
-    assumptions: tuple[said.Assumption, ...]
+    assumptions: tuple[Assumption, ...]
     """What the answers rest on and the service cannot see."""
-    hazards: tuple[said.Hazard, ...]
+    hazards: tuple[HazardSpec, ...]
     """Known traps that the described mechanism may have fallen into."""
-
-
-def assumption_of(premise: Premise) -> said.Assumption:
-    """A premise of the core as it travels."""
-    return said.Assumption.model_validate({"code": premise.code, "text": premise.text, "holds": premise.holds})
 
 
 @lru_cache(maxsize=64)
@@ -41,9 +38,9 @@ def caveats(mechanism: AbstractMechanism) -> Caveats:
     premises = _in_order(premise for node, _ in nodes for premise in node.premises)
     hazards = _in_order(hazard for node, _ in nodes for hazard in node.hazards)
     return Caveats(
-        tuple(assumption_of(premise) for premise in premises),
+        tuple(map(assumption_of, premises)),
         tuple(
-            said.Hazard.model_validate({"code": hazard.code, "text": hazard.text})
+            HazardSpec.model_validate({"code": hazard.code, "text": hazard.text})
             for hazard in hazards
             if not hazard.alone or all(hazard in causes for causes in ends)
         ),

@@ -13,11 +13,11 @@ from api_schemas.fields import shape_of, type_of
 from api_schemas.mechanisms import MechanismSpec, nodes_of
 from api_schemas.options import OPTIONS, MethodOptions
 from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel
-from service.computations.caveats import assumption_of
 from service.privacy.composition.options import EngineOptions
 from service.privacy.errors import NumericalFailure, OutOfDomain, PrivacyComputationError, UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.catalogue import MECHANISMS
+from service.privacy.mechanisms.caveats import Premise
 from service.privacy.mechanisms.mixture import MixtureComponent
 from service.privacy.threat_models.abstract import AbstractThreatModel
 from service.privacy.threat_models.catalogue import THREAT_MODELS
@@ -71,6 +71,11 @@ def worst_case_spec(model: WorstCase) -> WorstCaseThreatModel:
 def assumptions_of(model: AbstractThreatModel, mechanism: AbstractMechanism) -> tuple[Assumption, ...]:
     """What the answers against an adversary rest on, beside what those about the mechanism do."""
     return tuple(assumption_of(premise) for premise in model.premises(mechanism))
+
+
+def assumption_of(premise: Premise) -> Assumption:
+    """A premise of the core as it travels."""
+    return Assumption.model_validate({"code": premise.code, "text": premise.text, "holds": premise.holds})
 
 
 def options_of(request: Request) -> EngineOptions:

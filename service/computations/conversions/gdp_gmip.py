@@ -11,7 +11,7 @@ from api_schemas.conversions import GdpGmipRequest, GdpGmipResponse
 from api_schemas.examples import GDP_GMIP_EXAMPLES
 from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.numbers import enclosed_number, tightness
-from service.computations.caveats import assumption_of
+from service.computations.parts import assumption_of
 from service.privacy import conversions
 from service.privacy.conversions import Noise, Training
 from service.privacy.enclosure import Enclosure
