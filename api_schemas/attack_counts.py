@@ -10,7 +10,7 @@ from api_schemas.attack_rates import AuditConfidence, MeasuredRate, ProvedEpsilo
 from api_schemas.base import Request, Response, Result, is_none
 from api_schemas.caveats import Assumptions, Hazards
 from api_schemas.choices import Evidence, MethodUsed
-from api_schemas.enclosures import Conditional, EnclosedNumber, Notes, Source, Tight
+from api_schemas.enclosures import Conditional, EnclosedProbability, Notes, Source, Tight
 from api_schemas.limits import check_tree, refusal
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.quantities import POSITIVE_ZERO
@@ -99,7 +99,9 @@ class BoundVerdict(Response):
     ]
     false_positive_rate: Annotated[float, Field(description="The upper end of that attack's false positive rate.")]
     power_proved: Annotated[float, Field(description="The lower end of that attack's true positive rate.")]
-    power_bound: Annotated[EnclosedNumber, Field(description="The bound of the power at that false positive rate.")]
+    power_bound: Annotated[
+        EnclosedProbability, Field(description="The bound of the power at that false positive rate.")
+    ]
     evidence: Evidence
     tight: Tight
     method: MethodUsed

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from api_schemas.base import component
-from api_schemas.enclosures import EnclosedNumber
+from api_schemas.enclosures import EnclosedNumber, EnclosedProbability
 
 LARGEST_POINTS: Final = 10_000
 
@@ -19,10 +19,11 @@ EpsilonPmp = Annotated[
     ),
 ]
 SuccessBound = Annotated[
-    EnclosedNumber, Field(description="No such attacker tells membership with a larger chance: 1/(1 + e^-epsilon).")
+    EnclosedProbability,
+    Field(description="No such attacker tells membership with a larger chance: 1/(1 + e^-epsilon)."),
 ]
 EtaMip = Annotated[
-    EnclosedNumber,
+    EnclosedProbability,
     Field(description="Membership inference privacy eta that follows: tanh(epsilon/2)/2, half the largest advantage."),
 ]
 PmpDirection = Annotated[

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from api_schemas.base import Request, Result, is_none
 from api_schemas.caveats import Assumptions
 from api_schemas.choices import Evidence
-from api_schemas.enclosures import Conditional, EnclosedNumber, Notes, Source, Tight
+from api_schemas.enclosures import Conditional, EnclosedNumber, EnclosedProbability, Notes, Source, Tight
 from api_schemas.limits import refusal
 from api_schemas.pmp import EpsilonPmp, EtaMip, PmpDirection, PointIndex, SuccessBound
 from api_schemas.quantities import POSITIVE_ZERO, UnitInterval
@@ -110,7 +110,7 @@ class AdjacentWorstCase(TypedDict):
     """The adversary of differential privacy, who knows all records but one; the data are halves of the parent set."""
 
     epsilon: Annotated[EnclosedNumber, Field(description="Over halves that differ in one point.")]
-    delta: Annotated[EnclosedNumber | None, Field(description="At the epsilon of the request; null without one.")]
+    delta: Annotated[EnclosedProbability | None, Field(description="At the epsilon of the request; null without one.")]
 
 
 class PmpFiniteResponse(Result):
@@ -124,11 +124,11 @@ class PmpFiniteResponse(Result):
     source: Source
     maximiser: FiniteMaximiser
     delta_pmp: Annotated[
-        EnclosedNumber | None,
+        EnclosedProbability | None,
         Field(description="Smallest delta of (epsilon, delta)-PMP at the epsilon of the request; null without one."),
     ]
     bayes_success: Annotated[
-        EnclosedNumber,
+        EnclosedProbability,
         Field(description="Chance of the best attack on the most exposed point to be right: (1 + TV)/2."),
     ]
     success_bound: SuccessBound
