@@ -6,7 +6,6 @@ number do not meet.
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from pathlib import Path
@@ -23,9 +22,6 @@ that ratios hold on a machine that is shared. A run of DP-SGD is (noise multipli
 
 
 def main(chosen: list[str]) -> int:
-    # Before numpy is loaded. Worker processes of the service do the same, and peers get the same.
-    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ[variable] = "1"
     import importlib
 
     from benchmarks import machine

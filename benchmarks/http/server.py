@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Final
 from urllib.error import URLError
 
+from benchmarks import THREAD_VARIABLES
+
 START_SECONDS: Final = 30.0
 ANSWER_SECONDS: Final = 150.0
 SEAL: Final = {"PRIVACY_BOUNDS_SEAL_KEY": "one key for all that share a Redis"}
-THREAD_VARIABLES: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 SERVICE: Final = (str(Path(sys.executable).with_name("privacy-bounds")), "serve", "--port")
 SAMPLED_SERVICE: Final = (sys.executable, "-m", "benchmarks.http.sampled_service")
 BASELINE: Final = (sys.executable, "-m", "benchmarks.http.baseline")

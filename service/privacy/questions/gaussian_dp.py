@@ -1,14 +1,7 @@
 """Gaussian differential privacy as a summary: the mu of the Gaussian curve that lies below a given one.
 
-At a point (alpha, beta) of the curve mu(alpha) = Phi^-1(power) + u, u = -Phi^-1(alpha), and the answer is its supremum
-over the part of the curve where alpha >= a_min and beta >= b_min. With c the log slope there and q = Phi^-1(power),
-
-    d mu / d u = 1 - e^c phi(u)/phi(q) = 1 - exp(c + (q^2 - u^2)/2).
-
-Branch and bound over cells of alpha: slopes fall and q rises along a cell, so the derivative is enclosed over it from
-its two ends, and mu is below the two lines drawn from them. Cells that may hold more than the best point are cut, until
-the bound is close or the work is spent: the bound stays valid. Where alpha > 1/2 the inverse curve is read instead,
-where mu is the same.
+The supremum of Phi^-1(power) - Phi^-1(alpha) over the part of a curve where alpha >= a_min and beta >= b_min: by
+tangents of the curve (`gdp_tangents.py`) or, of curves whose points cost little, by its points (`gdp_cells.py`).
 """
 
 from __future__ import annotations
@@ -21,8 +14,8 @@ from scipy import special
 
 from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.errors import OutOfDomain
-from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.questions.gdp_cells import CLOSE, CellSearch, Half
 from service.privacy.questions.gdp_tangents import STRONGEST, tangent_bounds
 from service.privacy.questions.normal_points import SMALLEST_RATE, normal_points
 from service.privacy.questions.reading import Reading
@@ -34,10 +27,8 @@ from service.privacy.trade_off.enclosed.ulps import LOG_QUANTILE_ERROR
 from service.privacy.trade_off.kept import Kept
 
 SOURCE = "Dong, Roth, Su 2022, Definition 2.6; smallest mu over the stated range"
-FIRST_CELLS = 48
-CUTS = 8
-MOST_POINTS = 4000
-CLOSE = 1e-10
+PROVED_FROM = 1e-12
+"""Rates from which on mu is looked for where nothing but a limit bounds it over the whole curve."""
 NOTHING_IN_RANGE = (
     "No point of the curve has both rates this large: mu over that range is 0 because it is empty, not because nothing "
     "is revealed. See global_mu."
@@ -70,10 +61,10 @@ def mu(curve: AbstractTradeOff, false_positive_rate_min: float, type_two_error_m
     if false_positive_rate_min == type_two_error_min == 0:
         whole = _global(curve)
         return GdpReading(whole, "upper", SOURCE, global_mu=whole)
-    if curve.global_gdp_mu is None and _is_unbounded(curve):
-        limit = curve.global_gdp_mu_limit
-        ranged = over_range(curve, false_positive_rate_min, type_two_error_min, limit)
-        whole = Enclosure(ranged.lower, limit, curve.evidence)
+    cap = _cap_alone(curve) if curve.global_gdp_mu is None else None
+    if cap is not None:
+        ranged = over_range(curve, false_positive_rate_min, type_two_error_min, cap)
+        whole = Enclosure(_proved(curve, false_positive_rate_min, ranged), cap, curve.evidence)
     else:
         whole = _global(curve)
         ranged = over_range(curve, false_positive_rate_min, type_two_error_min, whole.upper)
@@ -134,11 +125,12 @@ def _global(curve: AbstractTradeOff) -> Enclosure:
     known = curve.global_gdp_mu
     if known is not None:
         return known
-    limit, strongest = curve.global_gdp_mu_limit, _strongest(curve)
-    if _is_unbounded(curve):
-        return Enclosure(over_range(curve, 1e-12, 1e-12, limit).lower, limit, curve.evidence)
-    # Every curve with |L| <= eps lies above that of eps-DP.
-    cap = min(ApproximateDpTradeOff(strongest, 0.0).global_gdp_mu.upper, limit)
+    alone = _cap_alone(curve)
+    if alone is not None:
+        inner = over_range(curve, PROVED_FROM, PROVED_FROM, alone)
+        return Enclosure(_proved(curve, PROVED_FROM, inner), alone, curve.evidence)
+    strongest = _strongest(curve)
+    cap = _cap(curve)
     # Below a rate a the power is at most e^L alpha, and Phi^-1(e^L alpha) - Phi^-1(alpha) rises with alpha: both ends
     # of the curve are bounded by what they reach at a.
     edge = max(1e-9 * math.exp(-strongest), SMALLEST_RATE)
@@ -146,13 +138,31 @@ def _global(curve: AbstractTradeOff) -> Enclosure:
     return Enclosure(inner.lower, min(max(inner.upper, _end_bound(strongest, edge)), cap), curve.evidence)
 
 
+def _cap_alone(curve: AbstractTradeOff) -> float | None:
+    """What bounds mu over the whole curve where no search can bound it better: ratios e^L are unbounded, or so large
+    that they reach from the smallest rate to 1.
+    """
+    if math.isinf(_strongest(curve)) or curve.singular_power.upper > 0:
+        return curve.global_gdp_mu_limit
+    return _cap(curve) if math.isinf(_end_bound(_strongest(curve), SMALLEST_RATE)) else None
+
+
+def _cap(curve: AbstractTradeOff) -> float:
+    """Every curve with |L| <= eps lies above that of eps-DP."""
+    return min(ApproximateDpTradeOff(_strongest(curve), 0.0).global_gdp_mu.upper, curve.global_gdp_mu_limit)
+
+
+def _proved(curve: AbstractTradeOff, rate_min: float, ranged: Enclosure) -> float:
+    """Lower end of mu over the whole curve: that of a range, or of the first point where the range is empty."""
+    if ranged.upper > 0 or not SMALLEST_RATE <= rate_min < 1:
+        return ranged.lower
+    rates = np.array([rate_min])
+    points = curve.points(rates)
+    return max(float(normal_points(rates, points.power, points.type_two_error).mu.lower[0]), 0.0)
+
+
 def _strongest(curve: AbstractTradeOff) -> float:
     return max(curve.largest_log_ratio.upper, -curve.smallest_log_ratio.lower)
-
-
-def _is_unbounded(curve: AbstractTradeOff) -> bool:
-    """Whether nothing but its own limit bounds mu over the whole curve."""
-    return math.isinf(_strongest(curve)) or curve.singular_power.upper > 0
 
 
 def _end_bound(log_ratio: float, edge: float) -> float:
@@ -180,125 +190,18 @@ def over_range(curve: AbstractTradeOff, rate_min: float, error_min: float, limit
     if float(last.upper[0]) < rate_min or max(rate_min, error_min) == 1:
         return Enclosure.point(0.0)
     halves = (
-        _Half(curve, start, min(0.5, float(last.upper[0])), float(last.lower[0])),
-        _Half(
+        Half(curve, start, min(0.5, float(last.upper[0])), float(last.lower[0])),
+        Half(
             inverse,
             end,
             min(float(middle.upper[0]), float(at_start.upper[0])),
             min(float(middle.lower[0]), float(at_start.lower[0])),
         ),
     )
-    search = _Search(limit)
+    search = CellSearch(limit)
     for half in halves:
         if half.first <= half.last:
             search.run(half)
     cut_short = min(rate_min, error_min) < SMALLEST_RATE
     upper = limit if cut_short else min(max(search.settled, search.best), limit)
     return Enclosure(min(search.best, upper), upper, curve.evidence)
-
-
-@dataclass(frozen=True, slots=True)
-class _Half:
-    """A curve read from rate `first` to `last`; rates up to `inner` surely belong to the range."""
-
-    curve: AbstractTradeOff
-    first: float
-    last: float
-    inner: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """Points of a half: u = -Phi^-1(alpha), q = Phi^-1(power), mu = q + u, log slope; any shape."""
-
-    u: Bounds
-    q: Bounds
-    mu: Bounds
-    slope: Bounds
-
-
-class _Search:
-    """The best point so far (`best`), and the largest bound of the cells given up on (`settled`)."""
-
-    def __init__(self, limit: float) -> None:
-        self.limit = limit
-        self.best = 0.0
-        self.settled = 0.0
-
-    def run(self, half: _Half) -> None:
-        """Branch and bound: every row of `rates` holds the ends of neighbouring cells."""
-        ends = special.ndtri(np.array([half.first, half.last]))
-        grid: FloatArray = np.linspace(float(ends[0]), float(ends[1]), FIRST_CELLS + 1)
-        rates: FloatArray = special.ndtr(grid)[np.newaxis, :]
-        rates = np.maximum.accumulate(np.clip(rates, half.first, half.last), axis=1)
-        rates[0, 0], rates[0, -1] = half.first, half.last
-        work = 0
-        while True:
-            work += rates.size
-            read = self._read(half, rates)
-            bound = _cell_bounds(read)
-            # What the upper ends at a cell's own ends already are, no cut can take away.
-            known = np.maximum(np.maximum(read.mu.upper[:, :-1], read.mu.upper[:, 1:]), self.best)
-            left, right = rates[:, :-1], rates[:, 1:]
-            worth = (bound > known + CLOSE * self.best) & (right > left * (1 + 64 * UNIT_ROUNDOFF))
-            if work > MOST_POINTS or self.best >= self.limit * (1 - CLOSE):
-                worth = np.zeros_like(worth)
-            self.settled = max([self.settled, *bound[~worth].tolist()])
-            if not worth.any():
-                return
-            rates = _cut(left[worth], right[worth])
-
-    def _read(self, half: _Half, rates: FloatArray) -> _Read:
-        flat = rates.ravel()
-        points = half.curve.points(flat)
-        normal = normal_points(flat, points.power, points.type_two_error)
-        inside = flat <= half.inner
-        if inside.any():
-            self.best = max(self.best, float(normal.mu.lower[inside].max()))
-        shaped = (_reshaped(part, rates.shape) for part in (normal.u, normal.q, normal.mu, points.log_slope))
-        return _Read(*shaped)
-
-
-def _cut(left: FloatArray, right: FloatArray) -> FloatArray:
-    """Rows of CUTS + 1 rates from left to right, equally spaced in Phi^-1."""
-    share = np.linspace(0.0, 1.0, CUTS + 1)
-    low, high = special.ndtri(left)[:, np.newaxis], special.ndtri(right)[:, np.newaxis]
-    rates = special.ndtr(low + share * (high - low))
-    rates[:, 0], rates[:, -1] = left, right
-    return np.maximum.accumulate(np.clip(rates, left[:, np.newaxis], right[:, np.newaxis]), axis=1)
-
-
-def _cell_bounds(read: _Read) -> FloatArray:
-    """An upper bound of mu over each cell between neighbours of a row (rates rise, so u and the slope fall and q
-    rises).
-    """
-    left, right = (slice(None), slice(None, -1)), (slice(None), slice(1, None))
-    q_low, q_high = read.q.lower[left], read.q.upper[right]
-    u_low, u_high = read.u.lower[right], read.u.upper[left]
-    q_squares, u_squares = _squares(q_low, q_high), _squares(u_low, u_high)
-    slack = 16 * UNIT_ROUNDOFF * (1 + q_squares[1] + u_squares[1])
-    steepest = read.slope.upper[left] + 0.5 * (q_squares[1] - u_squares[0]) + slack
-    flattest = read.slope.lower[right] + 0.5 * (q_squares[0] - u_squares[1]) - slack
-    # Derivative of mu in u, enclosed over the cell; e^700 stands for anything steeper.
-    falling = np.expm1(np.minimum(steepest, 700.0)) * (1 + 1e-14)
-    rising = -np.expm1(np.minimum(flattest, 700.0)) * (1 + 1e-14)
-    at_low, at_high = read.mu.upper[right], read.mu.upper[left]
-    width = u_high - u_low
-    falling, rising = np.maximum(falling, 0.0), np.maximum(rising, 0.0)
-    # Lines at_low + rising s and at_high + falling (width - s) meet at the largest value that the enclosure allows.
-    total = falling + rising
-    meet = (at_high - at_low + falling * width) / np.where(total > 0, total, 1.0)
-    peak = at_low + rising * np.clip(meet, 0.0, width)
-    largest = np.maximum(np.maximum(at_low, at_high), np.where(total > 0, peak, at_low))
-    return largest + 8 * UNIT_ROUNDOFF * (np.abs(largest) + rising * width)
-
-
-def _squares(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Smallest and largest square on [low, high]."""
-    nearest = np.maximum(np.maximum(low, -high), 0.0)
-    farthest = np.maximum(np.abs(low), np.abs(high))
-    return nearest * nearest, np.minimum(farthest, 1e150) ** 2
-
-
-def _reshaped(bounds: Bounds, shape: tuple[int, ...]) -> Bounds:
-    return Bounds(bounds.lower.reshape(shape), bounds.upper.reshape(shape))

@@ -18,7 +18,7 @@ from service.privacy.composition.asymptotic.tails_curve import LEAVES, NOT_MONOT
 from service.privacy.composition.options import EngineOptions
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
-from service.privacy.questions import gaussian_dp, membership
+from service.privacy.questions import gaussian_dp, gdp_cells, membership
 from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.cases import built, dpsgd, gaussian, laplace, sampled
 from tests.privacy.references import number, rows
@@ -217,7 +217,7 @@ def test_every_question_can_be_asked_of_both_directions(
 ) -> None:
     """Approximated curves need not fit together; no reading may fail for it."""
     # Where ends do not meet, the search for mu spends all its work: less of it takes the same paths.
-    monkeypatch.setattr(gaussian_dp, "MOST_POINTS", 100)
+    monkeypatch.setattr(gdp_cells, "MOST_POINTS", 100)
     both = pair_of(method, spec).both
     points = both.points(RATES[1:])
     assert (points.power.lower <= points.power.upper).all()

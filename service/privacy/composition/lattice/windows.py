@@ -56,17 +56,30 @@ class CountedLaw:
     law: LatticeLaw
     count: int
 
-    def log_moment(self, tilt: float, step: float) -> tuple[float, float, float, bool]:
-        """K, K', K'' of all these steps at a real tilt (`infinite` left out), and whether doubles hold the weights."""
-        losses = self.law.losses(step)
-        exponents = tilt * losses
-        top = float(exponents[self.law.masses > 0].max())
-        weights = self.law.masses * np.exp(np.minimum(exponents - top, 0.0))
+    def log_moment(self, tilt: float, step: float) -> tuple[float, float, float]:
+        """K, K', K'' of all these steps at a real tilt (`infinite` left out)."""
+        losses, weights, top = self._tilted(tilt, step)
         total = float(weights.sum())
         mean = float(weights @ losses) / total
         variance = float(weights @ (losses - mean) ** 2) / total
-        held = total >= _LEAST_WEIGHT
-        return self.count * (top + math.log(total)), self.count * mean, self.count * variance, held
+        return self.count * (top + math.log(total)), self.count * mean, self.count * variance
+
+    def log_moment_held(self, tilt: float, step: float) -> float:
+        """K alone; infinite where doubles do not hold the weights."""
+        _, weights, top = self._tilted(tilt, step)
+        total = float(weights.sum())
+        return self.count * (top + math.log(total)) if total >= _LEAST_WEIGHT else math.inf
+
+    def _tilted(self, tilt: float, step: float) -> tuple[FloatArray, FloatArray, float]:
+        """Losses, their masses times e^(tilt loss - top), and top: the largest exponent where there is mass."""
+        losses, some = self.law.losses(step), self.law.masses > 0
+        exponents = tilt * losses  # falls or rises
+        ends = int(np.argmax(some)), len(some) - 1 - int(np.argmax(some[::-1]))
+        top = float(max(exponents[end] for end in ends))
+        exponents -= top
+        weights = np.exp(np.minimum(exponents, 0.0, out=exponents), out=exponents)
+        weights *= self.law.masses
+        return losses, weights, top
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +95,7 @@ def tilted_cumulants(
     laws: tuple[CountedLaw, ...], tilt: float, step: float, beside: Beside | None = None
 ) -> tuple[float, float, float]:
     """K, K', K'' of the run at a real tilt."""
-    rows = [law.log_moment(tilt, step)[:3] for law in laws]
+    rows = [law.log_moment(tilt, step) for law in laws]
     if beside is not None:
         rows.append(beside.cumulants(tilt))
     values, means, variances = zip(*rows, strict=True)
@@ -91,8 +104,7 @@ def tilted_cumulants(
 
 def log_moment_held(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> float:
     """K of the run at a real tilt, within `weight_rounding`; infinite where doubles do not hold its weights."""
-    values, _, _, held = zip(*(law.log_moment(tilt, step) for law in laws), strict=True)
-    return math.fsum(values) if all(held) else math.inf
+    return math.fsum(law.log_moment_held(tilt, step) for law in laws)
 
 
 def total_offset(laws: tuple[CountedLaw, ...]) -> float:

@@ -1,0 +1,139 @@
+"""Gaussian differential privacy over a range of a curve, by its points.
+
+At a point (alpha, beta) of the curve mu(alpha) = Phi^-1(power) + u, u = -Phi^-1(alpha), and the answer is its supremum
+over the part of the curve where alpha >= a_min and beta >= b_min. With c the log slope there and q = Phi^-1(power),
+
+    d mu / d u = 1 - e^c phi(u)/phi(q) = 1 - exp(c + (q^2 - u^2)/2).
+
+Branch and bound over cells of alpha: slopes fall and q rises along a cell, so the derivative is enclosed over it from
+its two ends, and mu is below the two lines drawn from them. Cells that may hold more than the best point are cut, until
+the bound is close or the work is spent: the bound stays valid. Where alpha > 1/2 the inverse curve is read instead,
+where mu is the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from scipy import special
+
+from service.privacy.enclosure import Bounds
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.questions.normal_points import normal_points
+from service.privacy.trade_off.abstract import AbstractTradeOff
+
+FIRST_CELLS: Final = 48
+CUTS: Final = 8
+MOST_POINTS: Final = 4000
+CLOSE: Final = 1e-10
+"""Relative distance of both ends at which nothing is looked for any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Half:
+    """A curve read from rate `first` to `last`; rates up to `inner` surely belong to the range."""
+
+    curve: AbstractTradeOff
+    first: float
+    last: float
+    inner: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """Points of a half: u = -Phi^-1(alpha), q = Phi^-1(power), mu = q + u, log slope; any shape."""
+
+    u: Bounds
+    q: Bounds
+    mu: Bounds
+    slope: Bounds
+
+
+class CellSearch:
+    """The best point so far (`best`), and the largest bound of the cells given up on (`settled`)."""
+
+    def __init__(self, limit: float) -> None:
+        self.limit = limit
+        self.best = 0.0
+        self.settled = 0.0
+
+    def run(self, half: Half) -> None:
+        """Branch and bound: every row of `rates` holds the ends of neighbouring cells."""
+        ends = special.ndtri(np.array([half.first, half.last]))
+        grid: FloatArray = np.linspace(float(ends[0]), float(ends[1]), FIRST_CELLS + 1)
+        rates: FloatArray = special.ndtr(grid)[np.newaxis, :]
+        rates = np.maximum.accumulate(np.clip(rates, half.first, half.last), axis=1)
+        rates[0, 0], rates[0, -1] = half.first, half.last
+        work = 0
+        while True:
+            work += rates.size
+            read = self._read(half, rates)
+            bound = _cell_bounds(read)
+            # What the upper ends at a cell's own ends already are, no cut can take away.
+            known = np.maximum(np.maximum(read.mu.upper[:, :-1], read.mu.upper[:, 1:]), self.best)
+            left, right = rates[:, :-1], rates[:, 1:]
+            worth = (bound > known + CLOSE * self.best) & (right > left * (1 + 64 * UNIT_ROUNDOFF))
+            if work > MOST_POINTS or self.best >= self.limit * (1 - CLOSE):
+                worth = np.zeros_like(worth)
+            self.settled = max([self.settled, *bound[~worth].tolist()])
+            if not worth.any():
+                return
+            rates = _cut(left[worth], right[worth])
+
+    def _read(self, half: Half, rates: FloatArray) -> _Read:
+        flat = rates.ravel()
+        points = half.curve.points(flat)
+        normal = normal_points(flat, points.power, points.type_two_error)
+        inside = flat <= half.inner
+        if inside.any():
+            self.best = max(self.best, float(normal.mu.lower[inside].max()))
+        shaped = (_reshaped(part, rates.shape) for part in (normal.u, normal.q, normal.mu, points.log_slope))
+        return _Read(*shaped)
+
+
+def _cut(left: FloatArray, right: FloatArray) -> FloatArray:
+    """Rows of CUTS + 1 rates from left to right, equally spaced in Phi^-1."""
+    share = np.linspace(0.0, 1.0, CUTS + 1)
+    low, high = special.ndtri(left)[:, np.newaxis], special.ndtri(right)[:, np.newaxis]
+    rates = special.ndtr(low + share * (high - low))
+    rates[:, 0], rates[:, -1] = left, right
+    return np.maximum.accumulate(np.clip(rates, left[:, np.newaxis], right[:, np.newaxis]), axis=1)
+
+
+def _cell_bounds(read: _Read) -> FloatArray:
+    """An upper bound of mu over each cell between neighbours of a row (rates rise, so u and the slope fall and q
+    rises).
+    """
+    left, right = (slice(None), slice(None, -1)), (slice(None), slice(1, None))
+    q_low, q_high = read.q.lower[left], read.q.upper[right]
+    u_low, u_high = read.u.lower[right], read.u.upper[left]
+    q_squares, u_squares = _squares(q_low, q_high), _squares(u_low, u_high)
+    slack = 16 * UNIT_ROUNDOFF * (1 + q_squares[1] + u_squares[1])
+    steepest = read.slope.upper[left] + 0.5 * (q_squares[1] - u_squares[0]) + slack
+    flattest = read.slope.lower[right] + 0.5 * (q_squares[0] - u_squares[1]) - slack
+    # Derivative of mu in u, enclosed over the cell; e^700 stands for anything steeper.
+    falling = np.expm1(np.minimum(steepest, 700.0)) * (1 + 1e-14)
+    rising = -np.expm1(np.minimum(flattest, 700.0)) * (1 + 1e-14)
+    at_low, at_high = read.mu.upper[right], read.mu.upper[left]
+    width = u_high - u_low
+    falling, rising = np.maximum(falling, 0.0), np.maximum(rising, 0.0)
+    # Lines at_low + rising s and at_high + falling (width - s) meet at the largest value that the enclosure allows.
+    total = falling + rising
+    meet = (at_high - at_low + falling * width) / np.where(total > 0, total, 1.0)
+    peak = at_low + rising * np.clip(meet, 0.0, width)
+    largest = np.maximum(np.maximum(at_low, at_high), np.where(total > 0, peak, at_low))
+    return largest + 8 * UNIT_ROUNDOFF * (np.abs(largest) + rising * width)
+
+
+def _squares(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Smallest and largest square on [low, high]."""
+    nearest = np.maximum(np.maximum(low, -high), 0.0)
+    farthest = np.maximum(np.abs(low), np.abs(high))
+    return nearest * nearest, np.minimum(farthest, 1e150) ** 2
+
+
+def _reshaped(bounds: Bounds, shape: tuple[int, ...]) -> Bounds:
+    return Bounds(bounds.lower.reshape(shape), bounds.upper.reshape(shape))
