@@ -127,12 +127,14 @@ def test_every_conversion_of_the_table_has_a_number(client: TestClient) -> None:
 
 
 def test_the_table_names_every_conversion() -> None:
-    assert {conversion["type"] for conversion in table_objects("conversion")} == tags(MembershipConversion)
+    listed = {conversion["type"] for conversion in table_objects("conversion")}
+    assert listed == tags(MembershipConversion), "edit the table of conversions in README.md"
 
 
 def test_the_tables_name_every_question_and_mechanism() -> None:
-    assert {question["type"] for question in table_objects("question")} == tags(QuestionSpec)
-    assert {mechanism["type"] for mechanism in table_objects("mechanism")} == tags(MechanismSpec)
+    for kind, union in (("question", QuestionSpec), ("mechanism", MechanismSpec)):
+        listed = {each["type"] for each in table_objects(kind)}
+        assert listed == tags(union), f"edit the table of {kind}s in README.md"
 
 
 def test_the_settings_table_is_complete() -> None:
