@@ -68,9 +68,9 @@ class Engine:
 
 ENGINES: Final[dict[str, Engine]] = {
     "discretised": Engine(discretised, lattice_tariff.lattices),
-    "saddlepoint": Engine(_saddlepoint, lambda steps, *_: asymptotic_tariff.saddlepoint(steps)),
-    "edgeworth": Engine(_edgeworth, lambda steps, *_: asymptotic_tariff.series(steps)),
-    "clt": Engine(_clt, lambda steps, *_: asymptotic_tariff.series(steps)),
+    "saddlepoint": Engine(_saddlepoint, lambda steps, _sensitivity, _options: asymptotic_tariff.saddlepoint(steps)),
+    "edgeworth": Engine(_edgeworth, lambda steps, _sensitivity, _options: asymptotic_tariff.series(steps)),
+    "clt": Engine(_clt, lambda steps, _sensitivity, _options: asymptotic_tariff.series(steps)),
     "monte_carlo": Engine(
         _monte_carlo,
         lambda steps, sensitivity, options: monte_carlo_tariff.monte_carlo(steps, sensitivity, options.samples),
