@@ -8,40 +8,16 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from api_schemas.base import Request
 from api_schemas.bounds import BoundsRequest
 from api_schemas.fields import request_model, shape_of, shape_of_field, spellings, type_of
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.problems import field_errors
 from api_schemas.questions import QuestionSpec
 from api_schemas.threat_models import ThreatModelSpec
+from tests.contract.usual import GAUSSIAN, MECHANISMS, QUESTIONS
 
 REQUEST = TypeAdapter(BoundsRequest)
 
-GAUSSIAN = {"type": "gaussian", "noise_multiplier": 1.0}
-INSIDE: dict[str, Any] = {
-    "mechanism": GAUSSIAN,
-    "mechanisms": [GAUSSIAN, {"type": "gdp", "mu": 1.0}],
-    "components": [
-        {"weight": 0.25, "mechanism": GAUSSIAN},
-        {"weight": 0.75, "mechanism": {"type": "gdp", "mu": 1.0}},
-    ],
-}
-"""What is inside a mechanism, by the name of the field."""
-EITHER_OR = {"candidates", "prior_probabilities"}
-"""Fields that are sent in place of another one."""
-
-
-def usual(model: type[Request]) -> dict[str, Any]:
-    """An object with all its fields, at the values that the contract gives as examples."""
-    examples = {name: field.examples[0] for name, field in model.model_fields.items() if field.examples}
-    inside = {name: INSIDE[name] for name in model.model_fields if name in INSIDE}
-    left_out = EITHER_OR | {"type", "direction"}
-    return {"type": type_of(model)} | {name: v for name, v in (examples | inside).items() if name not in left_out}
-
-
-MECHANISMS = {type_of(model): usual(model) for model in shape_of(MechanismSpec).models}
-QUESTIONS = {type_of(model): usual(model) for model in shape_of(QuestionSpec).models}
 READ_BOTH_WAYS = {"epsilon", "delta", "gdp_mu"}
 """The questions whose default is the worse of the two directions, as their definitions demand."""
 BELOW_ONE, ABOVE_ONE = 0.9999999, 1.0000001
