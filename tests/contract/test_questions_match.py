@@ -33,8 +33,10 @@ def test_every_number_has_its_reading() -> None:
 
 @pytest.mark.parametrize("kind", QUESTIONS)
 def test_every_question_has_its_answer(kind: str) -> None:
-    answers = [each for each in shape_of(Answer).models if kind in get_args(each.model_fields["type"].annotation)]
-    assert len(answers) == 1, "edit api_schemas/answers.py: `type` and `question` of one of the answers"
+    answers = [each.model_fields["type"].annotation for each in get_args(get_args(Answer)[0])]
+    assert sum(kind in get_args(types) for types in answers) == 1, (
+        "edit api_schemas/answers.py: `type` and `question` of one of the answers"
+    )
 
 
 @pytest.mark.parametrize("kind", QUESTIONS)
