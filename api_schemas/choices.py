@@ -30,9 +30,10 @@ NeighboringRelation = Annotated[
     ),
 ]
 
-EngineName: TypeAlias = Literal[
-    "auto", "closed_form", "contour", "discretised", "saddlepoint", "edgeworth", "clt", "monte_carlo", "ground_truth"
+EngineUsed: TypeAlias = Literal[
+    "closed_form", "contour", "discretised", "saddlepoint", "edgeworth", "clt", "monte_carlo", "ground_truth"
 ]
+EngineName: TypeAlias = Literal["auto", EngineUsed]
 Engine = Annotated[
     EngineName,
     component(
@@ -51,24 +52,11 @@ Method = Annotated[
     ),
 ]
 MethodUsed = Annotated[
-    Literal["closed_form", "contour", "discretised", "saddlepoint", "edgeworth", "clt", "monte_carlo", "ground_truth"],
+    EngineUsed,
     component("MethodUsed", "The engine that computed it.", examples=["contour"]),
 ]
 ComparedMethod = Annotated[
-    Literal[
-        "closed_form",
-        "contour",
-        "discretised",
-        "saddlepoint",
-        "edgeworth",
-        "clt",
-        "monte_carlo",
-        "ground_truth",
-        "yeom",
-        "jayaraman",
-        "erlingsson",
-        "sablayrolles",
-    ],
+    Literal[EngineUsed, "yeom", "jayaraman", "erlingsson", "sablayrolles"],
     component("ComparedMethod", "The engine, or whose earlier theorem gives the upper end.", examples=["contour"]),
 ]
 

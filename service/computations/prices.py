@@ -111,6 +111,7 @@ def _reads_limits(question: QuestionSpec) -> bool:
 
 
 def _price(question: QuestionSpec, prices: Prices) -> float:
+    """Of every type, without a default: a type checker sees the one that is forgotten."""
     match question:
         case TradeOffQuestion():
             return _list_price(len(question.false_positive_rates), prices)
@@ -126,5 +127,7 @@ def _price(question: QuestionSpec, prices: Prices) -> float:
             return prices.profile if question.false_positive_rate is None else prices.point
         case PositivePredictiveValueQuestion(side="at_least", false_positive_rate=float() as rate):
             return prices.complement if rate < LARGE_RATE and 1 - (1 - rate) != rate else 2 * prices.point
-        case _:
+        case PositivePredictiveValueQuestion() | NegativePredictiveValueQuestion():
             return prices.point
+        case AdvantageOverPriorQuestion() | DeletionCapacityQuestion() | UnlearningGuaranteeQuestion():
+            return prices.ratio

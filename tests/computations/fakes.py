@@ -6,6 +6,7 @@ What an engine computes is not the matter here; what becomes of its name, its ev
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NoReturn
 
 import pytest
@@ -99,9 +100,9 @@ class FakeEngines:
 
         return engine
 
-    def table(self) -> dict[str, composition_engines.Build]:
+    def table(self) -> dict[str, composition_engines.Engine]:
         """discretised fails when read, saddlepoint covers nothing, clt has a smaller mu than the others."""
-        return {
+        builds: dict[str, composition_engines.Build] = {
             "discretised": self._engine("discretised", Evidence.CERTIFIED, Failing, 1.0),
             "saddlepoint": _nothing,
             "edgeworth": self._engine("edgeworth", Evidence.ASYMPTOTIC, Renamed, 1.0),
@@ -109,6 +110,7 @@ class FakeEngines:
             "monte_carlo": self._engine("monte_carlo", Evidence.STATISTICAL, Renamed, 1.0),
             "ground_truth": self._engine("ground_truth", Evidence.PROVED, Renamed, 1.0),
         }
+        return {name: replace(engine, build=builds[name]) for name, engine in composition_engines.ENGINES.items()}
 
 
 def _nothing(steps: Steps, sensitivity: float, options: EngineOptions) -> NoReturn:
@@ -119,5 +121,5 @@ def _nothing(steps: Steps, sensitivity: float, options: EngineOptions) -> NoRetu
 def engines(monkeypatch: pytest.MonkeyPatch) -> FakeEngines:
     """The engines that can be asked for by name, replaced."""
     fakes = FakeEngines()
-    monkeypatch.setattr(composition_engines, "BUILDERS", fakes.table())
+    monkeypatch.setattr(composition_engines, "ENGINES", fakes.table())
     return fakes

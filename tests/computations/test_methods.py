@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from typing import Any
+from typing import Any, NoReturn
 
 import jsonschema_rs
 import pytest
@@ -165,10 +165,11 @@ def test_every_engine_of_a_run_that_is_no_closed_form(engines: FakeEngines) -> N
 
 
 def test_a_defect_of_an_engine_is_not_passed_over(engines: FakeEngines, monkeypatch: pytest.MonkeyPatch) -> None:
-    def absent(*_: object) -> None:
+    def absent(*_: object) -> NoReturn:
         raise ImportError("a module is missing")
 
-    monkeypatch.setitem(composition_engines.BUILDERS, "clt", absent)
+    broken = dataclasses.replace(composition_engines.ENGINES["clt"], build=absent)
+    monkeypatch.setitem(composition_engines.ENGINES, "clt", broken)
     with pytest.raises(ImportError):
         compute(DELTA, method="all")
 

@@ -26,6 +26,14 @@ SPECS = {type_of(model): model for model in shape_of(MechanismSpec).models}
 ATTACKERS = {type_of(model): model for model in shape_of(ThreatModelSpec).models}
 
 
+def file_of(kind: str) -> str:
+    return MECHANISMS[kind].__module__.replace(".", "/") + ".py"
+
+
+def both_files(kind: str) -> str:
+    return f"edit {file_of(kind)} or {SPECS[kind].__name__} in api_schemas/mechanisms.py"
+
+
 def test_both_sides_know_the_same_types() -> None:
     missing = "edit service/privacy/mechanisms/catalogue.py or api_schemas/mechanisms.py"
     assert set(SPECS) == set(MECHANISMS), missing
@@ -61,7 +69,7 @@ def test_catalogues_list_what_their_rooms_define(room: str, base: type, listed: 
 @pytest.mark.parametrize("kind", MECHANISMS)
 def test_mechanisms_say_what_answers_rest_on(kind: str) -> None:
     mechanism = MECHANISMS[kind]
-    file = mechanism.__module__.replace(".", "/") + ".py"
+    file = file_of(kind)
     assert "premises" in vars(mechanism), f"edit {file}: it says nothing of what answers rest on"
     assert kind in {case.spec["type"] for case in CASES}, "edit tests/privacy/cases.py: it has no row"
 
@@ -69,7 +77,7 @@ def test_mechanisms_say_what_answers_rest_on(kind: str) -> None:
 @pytest.mark.parametrize("kind", SPECS)
 def test_fields_have_the_same_names(kind: str) -> None:
     ours = [field.name for field in dataclasses.fields(typing.cast("typing.Any", MECHANISMS[kind]))]
-    assert sorted(ours) == sorted(set(SPECS[kind].model_fields) - {"type"})
+    assert sorted(ours) == sorted(set(SPECS[kind].model_fields) - {"type"}), both_files(kind)
 
 
 @pytest.mark.parametrize("kind", SPECS)
@@ -83,7 +91,7 @@ def test_numbers_have_the_same_ranges(kind: str) -> None:
         name: (domain.low, domain.high, domain.open_low, False, domain.integer)
         for name, domain in domain.domains(MECHANISMS[kind]).items()
     }
-    assert ranges == domains
+    assert ranges == domains, both_files(kind)
 
 
 def test_limits_of_trees_are_the_same() -> None:

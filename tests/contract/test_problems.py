@@ -58,5 +58,7 @@ def test_every_kind_has_one_title_and_one_status() -> None:
     kinds = {*KINDS.values(), *HTTP_KINDS.values(), *SERVER_KINDS.values(), INVALID_PARAMETER, UNKNOWN}
     assert len({(kind.type, kind.title, kind.status) for kind in kinds}) == len({kind.type for kind in kinds})
     published = set(shape_of_field(Problem.model_fields["type"]).choices)
-    assert {kind.type for kind in kinds} | {"/problems/http-error"} == published, "edit ProblemType"
+    assert {kind.type for kind in kinds} | {"/problems/http-error"} == published, (
+        "edit ProblemType in api_schemas/problems.py"
+    )
     assert all(kind.remedy.endswith(".") for kind in kinds if kind.remedy)

@@ -20,6 +20,7 @@ from api_schemas.membership_conversions import MembershipConversion
 from api_schemas.questions import QuestionSpec
 from service.api.problems import HTTP_KINDS, INVALID_PARAMETER, KINDS, SERVER_KINDS, UNKNOWN
 from service.main import create_app
+from service.privacy.composition.choose import METHODS
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
 
@@ -84,6 +85,62 @@ def test_the_counts_are_above_the_bound_as_it_says(client: TestClient) -> None:
     assert answer.json()["bound"]["verdict"] == "above_the_bound"
 
 
+def requests_of(heading: str) -> list[tuple[str, bytes]]:
+    """The routes and bodies of the curl commands below a heading."""
+    found = re.findall(r"8000(/v1/[\w/-]+) -H .*? -d '\n(.*?)'\n", section(heading), re.DOTALL)
+    return [(route, body.encode()) for route, body in found]
+
+
+def assert_rounded(printed: str, number: float | None, end: str) -> None:
+    """To the digits that are printed: an upper end upwards, a lower one downwards, `nearest` to either side."""
+    if number is None:
+        assert printed == "null"
+        return
+    unit = 10.0 ** -len(printed.partition(".")[2])
+    below, above = {"lower": (1, 1e-9), "upper": (1e-9, 1), "nearest": (0.5, 0.5)}[end]
+    assert -below * unit <= float(printed) - number <= above * unit, (printed, number)
+
+
+def test_what_the_engines_say_side_by_side(client: TestClient) -> None:
+    table = re.findall(
+        r"(?m)^\| `(\w+)` \| ([\d.]+) \| ([\d.]+|null) \| ([\d.]+|null) \| `(\w+)` \|$",
+        section("From question to request"),
+    )
+    [sent] = [body for _, body in requests_of("From question to request") if b'"method": "all"' in body]
+    answer = client.post("/v1/bounds", content=sent, headers={"content-type": "application/json"}).json()
+    entries = answer["answers"][0]["methods"]
+    assert [(row[0], row[4]) for row in table] == [(entry["method"], entry["evidence"]) for entry in entries]
+    for (_, value, lower, upper, _), entry in zip(table, entries, strict=True):
+        assert_rounded(value, entry["value"], "nearest" if entry["upper"] is None else "upper")
+        assert_rounded(lower, entry["lower"], "lower")
+        assert_rounded(upper, entry["upper"], "upper")
+
+
+def test_what_relaxed_adversaries_gain(client: TestClient) -> None:
+    table = re.findall(
+        r"(?m)^\| `(membership|glrt)`: .*? \| ([\d.]+) \| ([\d.]+) \|$", section("From question to request")
+    )
+    found: list[tuple[str, float, float]] = []
+    for _, sent in requests_of("From question to request"):
+        if b'"type": "membership"' in sent or b'"type": "glrt"' in sent:
+            answer = client.post("/v1/bounds", content=sent, headers={"content-type": "application/json"}).json()
+            numbers = [
+                [entry["points"][0]["power"]["value"] if "points" in entry else entry["value"] for entry in answers]
+                for answers in (answer["answers"], answer["worst_case"]["answers"])
+            ]
+            found += [(answer["threat_model"]["type"], *pair) for pair in zip(*numbers, strict=True)]
+    assert [row[0] for row in table] == [row[0] for row in found]
+    for (_, *printed), (_, *numbers) in zip(table, found, strict=True):
+        for text, number in zip(printed, numbers, strict=True):
+            assert_rounded(text, number, "upper")
+
+
+def test_every_engine_is_named() -> None:
+    reading = section("How to read an answer")
+    forgotten = [method for method in METHODS if f"`{method}`" not in reading]
+    assert forgotten == [], "edit `method` of a request in README.md"
+
+
 def assert_same(answer: object, printed: object, place: str = "") -> None:
     """Equal, but for what another platform's last digits may change."""
     if isinstance(answer, dict) and isinstance(printed, dict):
@@ -127,12 +184,14 @@ def test_every_conversion_of_the_table_has_a_number(client: TestClient) -> None:
 
 
 def test_the_table_names_every_conversion() -> None:
-    assert {conversion["type"] for conversion in table_objects("conversion")} == tags(MembershipConversion)
+    listed = {conversion["type"] for conversion in table_objects("conversion")}
+    assert listed == tags(MembershipConversion), "edit the table of conversions in README.md"
 
 
 def test_the_tables_name_every_question_and_mechanism() -> None:
-    assert {question["type"] for question in table_objects("question")} == tags(QuestionSpec)
-    assert {mechanism["type"] for mechanism in table_objects("mechanism")} == tags(MechanismSpec)
+    for kind, union in (("question", QuestionSpec), ("mechanism", MechanismSpec)):
+        listed = {each["type"] for each in table_objects(kind)}
+        assert listed == tags(union), f"edit the table of {kind}s in README.md"
 
 
 def test_the_settings_table_is_complete() -> None:

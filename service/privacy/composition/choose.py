@@ -28,17 +28,7 @@ from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.trade_off.combinators.bracketed import Bracketed
 from service.privacy.trade_off.pair import TradeOffPair
 
-METHODS: Final = (
-    "auto",
-    "closed_form",
-    "contour",
-    "discretised",
-    "saddlepoint",
-    "edgeworth",
-    "clt",
-    "monte_carlo",
-    "ground_truth",
-)
+METHODS: Final = ("auto", "closed_form", "contour", *engines.ENGINES)
 """`auto`, then every engine by its name on the wire, strongest evidence first among equals."""
 BRACKET_TOLERANCES: Final = (1e-4, 1e-6)
 """Relative widths to which the ends of a bracket are asked for at best. Below, both directions are read for every

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from service.privacy.composition.asymptotic import tariff as asymptotic_tariff
@@ -58,39 +58,40 @@ def _ground_truth(steps: Steps, sensitivity: float, options: EngineOptions) -> T
     return ground_truth_pair(steps, sensitivity, options)
 
 
-BUILDERS: Final[dict[str, Build]] = {
-    "discretised": discretised,
-    "saddlepoint": _saddlepoint,
-    "edgeworth": _edgeworth,
-    "clt": _clt,
-    "monte_carlo": _monte_carlo,
-    "ground_truth": _ground_truth,
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """How its curves are made, and what reading them costs."""
+
+    build: Build
+    tariff: Callable[[Steps, float, EngineOptions], Tariff]
+
+
+ENGINES: Final[dict[str, Engine]] = {
+    "discretised": Engine(discretised, lattice_tariff.lattices),
+    "saddlepoint": Engine(_saddlepoint, lambda steps, _sensitivity, _options: asymptotic_tariff.saddlepoint(steps)),
+    "edgeworth": Engine(_edgeworth, lambda steps, _sensitivity, _options: asymptotic_tariff.series(steps)),
+    "clt": Engine(_clt, lambda steps, _sensitivity, _options: asymptotic_tariff.series(steps)),
+    "monte_carlo": Engine(
+        _monte_carlo,
+        lambda steps, sensitivity, options: monte_carlo_tariff.monte_carlo(steps, sensitivity, options.samples),
+    ),
+    "ground_truth": Engine(
+        _ground_truth,
+        lambda steps, sensitivity, options: ground_truth_tariff.ground_truth(steps, sensitivity, options.digits),
+    ),
 }
-
-
-def _tariff(method: str, steps: Steps, sensitivity: float, options: EngineOptions) -> Tariff:
-    match method:
-        case "discretised":
-            return lattice_tariff.lattices(steps, sensitivity, options)
-        case "saddlepoint":
-            return asymptotic_tariff.saddlepoint(steps)
-        case "monte_carlo":
-            return monte_carlo_tariff.monte_carlo(steps, sensitivity, options.samples)
-        case "ground_truth":
-            return ground_truth_tariff.ground_truth(steps, sensitivity, options.digits)
-        case _:
-            return asymptotic_tariff.series(steps)
+"""By their names on the wire, strongest evidence first."""
 
 
 def by_name(method: str, steps: Steps, sensitivity: float, options: EngineOptions) -> Plan | None:
     """What the method names, other than curves that are known alone; several exponential steps are served apart."""
     if several_exponentials(steps):
         return _several_exponentials(method, steps, sensitivity, options)
-    if method not in BUILDERS:
+    if method not in ENGINES:
         return None
-    return Plan(
-        method, _tariff(method, steps, sensitivity, options), lambda: BUILDERS[method](steps, sensitivity, options)
-    )
+    engine = ENGINES[method]
+    tariff = engine.tariff(steps, sensitivity, options)
+    return Plan(method, tariff, lambda: engine.build(steps, sensitivity, options))
 
 
 def lattices(steps: Steps, sensitivity: float, options: EngineOptions) -> Plan:
@@ -103,14 +104,15 @@ def _several_exponentials(method: str, steps: Steps, sensitivity: float, options
     if method in ("auto", "discretised"):
         tariff = lattice_tariff.adaptive_exponential(steps, sensitivity, options)
         return Plan("discretised", tariff, lambda: _adaptive_exponential(steps, sensitivity, options))
-    if method not in BUILDERS:
+    if method not in ENGINES:
         return None
-    tariff = _tariff(method, steps, sensitivity, options)
+    engine = ENGINES[method]
+    tariff = engine.tariff(steps, sensitivity, options)
 
     def approximation() -> TradeOffPair:
         from service.privacy.composition.bounded_range.engine import approximated, sampled
 
-        return (sampled if method == "monte_carlo" else approximated)(BUILDERS[method])(steps, sensitivity, options)
+        return (sampled if method == "monte_carlo" else approximated)(engine.build)(steps, sensitivity, options)
 
     ends = 2 if method == "monte_carlo" else 1  # from different draws
     return Plan(method, tariff.scaled(ends), approximation)

@@ -1,0 +1,48 @@
+"""What a question touches: each place that was forgotten is named."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from typing import get_args
+
+import pytest
+from pydantic import TypeAdapter
+
+from api_schemas.answers import Answer
+from api_schemas.fields import shape_of
+from api_schemas.questions import NumberQuestion, QuestionSpec
+from service.computations.prices import price
+from service.computations.readings import READINGS
+from service.privacy.composition.tariff import Prices, Tariff
+from tests.contract.usual import QUESTIONS
+
+PRICES = Prices(**dict.fromkeys((field.name for field in fields(Prices)), 1.0))
+TARIFF = Tariff(base=1.0, directed=PRICES, hull=PRICES)
+
+
+def question_of(kind: str) -> QuestionSpec:
+    adapter: TypeAdapter[QuestionSpec] = TypeAdapter(QuestionSpec)
+    return adapter.validate_json(json.dumps(QUESTIONS[kind]))
+
+
+def test_every_number_has_its_reading() -> None:
+    missing = "edit READINGS in service/computations/readings.py or NumberQuestion in api_schemas/questions.py"
+    assert set(READINGS) == set(shape_of(NumberQuestion).models), missing
+
+
+@pytest.mark.parametrize("kind", QUESTIONS)
+def test_every_question_has_its_answer(kind: str) -> None:
+    answers = [each.model_fields["type"].annotation for each in get_args(get_args(Answer)[0])]
+    assert sum(kind in get_args(types) for types in answers) == 1, (
+        "edit api_schemas/answers.py: `type` and `question` of one of the answers"
+    )
+
+
+@pytest.mark.parametrize("kind", QUESTIONS)
+def test_every_question_has_its_price(kind: str) -> None:
+    try:
+        found = price([question_of(kind)], TARIFF)
+    except TypeError:
+        pytest.fail("edit _price in service/computations/prices.py")
+    assert found > 0
