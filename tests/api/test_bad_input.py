@@ -176,7 +176,7 @@ def test_a_large_body_is_refused_unread(client: TestClient) -> None:
     [None, "", "text/plain", "application/x-www-form-urlencoded", "application/xml", "application/jsonl", "\xfc"],
 )
 def test_a_body_that_does_not_say_it_is_json(client: TestClient, content_type: str | None) -> None:
-    headers = {} if content_type is None else {"Content-Type": content_type.encode("latin-1")}
+    headers = {} if content_type is None else {b"Content-Type": content_type.encode("latin-1")}
     answer = client.post(ROUTE, content=encoded(bounds()), headers=headers)
     assert answer.status_code == 415
     assert "application/json" in answer.json()["detail"]

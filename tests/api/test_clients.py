@@ -45,7 +45,7 @@ async def test_only_trusted_proxies_say_who_the_client_is() -> None:
     networks = [ipaddress.ip_network(name) for name in PROXIES.split(",")]
     for _ in range(60):
         peer = source.choice(ADDRESSES)
-        forwarded = source.choices((*ADDRESSES, "nonsense"), k=source.randint(0, 4))
+        forwarded = source.choices([*ADDRESSES, "nonsense"], k=source.randint(0, 4))
         path = [*forwarded, peer]
         while len(path) > 1 and any(ipaddress.ip_address(path[-1]) in network for network in networks):
             path.pop()

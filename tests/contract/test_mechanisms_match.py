@@ -52,7 +52,9 @@ def test_both_sides_know_the_same_threat_models() -> None:
     ("room", "base", "listed"),
     [("mechanisms", AbstractMechanism, MECHANISMS), ("threat_models", AbstractThreatModel, THREAT_MODELS)],
 )
-def test_catalogues_list_what_their_rooms_define(room: str, base: type, listed: Mapping[str, type]) -> None:
+def test_catalogues_list_what_their_rooms_define(
+    room: str, base: type[AbstractMechanism | AbstractThreatModel], listed: Mapping[str, type]
+) -> None:
     """Steps that only the core makes have the type of the mechanism that they are steps of."""
     folder = Path(catalogue.__file__).parents[1] / room
     modules = [import_module(f"service.privacy.{room}.{path.stem}") for path in sorted(folder.glob("*.py"))]

@@ -10,20 +10,27 @@ import jsonschema_rs
 import pytest
 from pydantic import ValidationError
 
-from api_schemas.answers import GdpMuAnswer, GuaranteeAnswer, NumberAnswer, ProbabilityAnswer, TradeOffAnswer
+from api_schemas.answers import (
+    GdpMuAnswer,
+    GuaranteeAnswer,
+    NumberAnswer,
+    ProbabilityAnswer,
+    TradeOffAnswer,
+    TradeOffPoint,
+)
 from api_schemas.bounds import BoundsRequest, BoundsResponse
 from api_schemas.catalogue import catalogue
 from api_schemas.caveats import Assumption, Hazard
+from api_schemas.enclosures import EnclosedNumber, EnclosedProbability
 from api_schemas.fields import shape_of, type_of
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.options import OPTIONS
 from api_schemas.problems import FieldError, Problem
-from api_schemas.questions import QuestionSpec
+from api_schemas.questions import QuestionSpec, TradeOffQuestion
 from api_schemas.threat_models import ThreatModelSpec
 from service.privacy.composition import choose
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
-SMALL = {"value_log10": -1000.0, "lower_log10": -1000.5, "upper_log10": -1000.0}
 COMMON: dict[str, Any] = {
     "evidence": "certified",
     "tight": True,
@@ -63,10 +70,18 @@ def response() -> BoundsResponse:
         )
     )
     epsilon, delta, gdp_mu, trade_off, accuracy, reconstruction, guarantee = request.questions
-    infinite = {"value": math.inf, "lower": math.inf, "upper": math.inf}
-    plain = {"value": 0.5, "lower": 0.25, "upper": 0.5}
-    tiny = {"value": 0.0, "lower": 0.0, "upper": 5e-324, **SMALL, "lower_log10": -math.inf}
-    points = [
+    assert isinstance(trade_off, TradeOffQuestion)
+    infinite: EnclosedNumber = {"value": math.inf, "lower": math.inf, "upper": math.inf}
+    plain: EnclosedProbability = {"value": 0.5, "lower": 0.25, "upper": 0.5}
+    tiny: EnclosedProbability = {
+        "value": 0.0,
+        "lower": 0.0,
+        "upper": 5e-324,
+        "value_log10": -1000.0,
+        "lower_log10": -math.inf,
+        "upper_log10": -1000.0,
+    }
+    points: list[TradeOffPoint] = [
         {"false_positive_rate": rate, "type_two_error": plain, "power": power}
         for rate, power in zip(trade_off.false_positive_rates, (tiny, tiny, plain), strict=True)
     ]
@@ -81,7 +96,7 @@ def response() -> BoundsResponse:
             NumberAnswer(**asked(epsilon), **infinite, **COMMON),
             ProbabilityAnswer(**asked(delta), **tiny, **COMMON),
             GdpMuAnswer(**asked(gdp_mu), **plain, global_mu=infinite, **COMMON),
-            TradeOffAnswer(**asked(trade_off), points=points, **COMMON),
+            TradeOffAnswer(**asked(trade_off), points=tuple(points), **COMMON),
             ProbabilityAnswer(**asked(accuracy), **plain, **COMMON),
             ProbabilityAnswer(**asked(reconstruction), **plain, **COMMON),
             GuaranteeAnswer(**asked(guarantee), **plain, holds="unknown", **COMMON),

@@ -10,10 +10,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from api_schemas.bounds import BoundsRequest
 from api_schemas.fields import request_model, shape_of, shape_of_field, spellings, type_of
-from api_schemas.mechanisms import MechanismSpec
+from api_schemas.mechanisms import GaussianMechanism, MechanismSpec
 from api_schemas.problems import field_errors
-from api_schemas.questions import QuestionSpec
-from api_schemas.threat_models import ThreatModelSpec
+from api_schemas.questions import PositivePredictiveValueQuestion, QuestionSpec
+from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel
 from tests.contract.usual import GAUSSIAN, MECHANISMS, QUESTIONS
 
 REQUEST = TypeAdapter(BoundsRequest)
@@ -113,7 +113,9 @@ def test_defaults_are_filled_in() -> None:
     assert written["relative_tolerance"] == 1e-6
     assert written["questions"][0]["false_positive_rate_min"] == 1e-9
     assert written["questions"][0]["type_two_error_min"] == 1e-9
-    assert validate(body(question={"type": "positive_predictive_value", "prior": 0.5})).questions[0].side == "at_most"
+    [asked] = validate(body(question={"type": "positive_predictive_value", "prior": 0.5})).questions
+    assert isinstance(asked, PositivePredictiveValueQuestion)
+    assert asked.side == "at_most"
 
 
 @pytest.mark.parametrize(("kind", "field", "accepted", "refused"), RANGES, ids=lambda value: str(value)[:30])
@@ -140,6 +142,7 @@ def test_only_json_numbers_are_numbers(kind: str, field: str, text: str) -> None
 
 def test_integers_are_accepted_for_real_numbers() -> None:
     request = validate(body_with("gaussian", noise_multiplier=2))
+    assert isinstance(request.mechanism, GaussianMechanism)
     assert type(request.mechanism.noise_multiplier) is float
 
 
@@ -200,6 +203,7 @@ def test_sigma_is_no_spelling_of_a_laplace_scale() -> None:
 
 def test_british_spelling_of_the_neighbouring_relation() -> None:
     request = validate(body(threat_model={"type": "worst_case", "neighbouring_relation": "replace_one"}))
+    assert isinstance(request.threat_model, WorstCaseThreatModel)
     assert request.threat_model.neighboring_relation == "replace_one"
 
 

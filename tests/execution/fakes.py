@@ -59,7 +59,7 @@ def compute_fake(request: FakeRequest, digest: str, engine_version: str) -> dict
             time.sleep(request.amount)
         case "fail":
             error = OutOfDomain("amount", request.amount, "in [0, 1]")
-            error.pointer = "/amount"  # type: ignore[attr-defined]
+            error.pointer = "/amount"
             raise error
         case "die":
             os.kill(os.getpid(), signal.SIGKILL)

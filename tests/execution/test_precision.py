@@ -122,7 +122,9 @@ async def test_an_altered_entry_is_a_miss_and_is_replaced(
         await shared.cache.settle()
         assert answer.cache == "computed"
         assert answer.digest not in (stored.digest, other.digest)
-        assert entry(answer.digest, 25) in client.get(question_key(few))
+        listed = client.get(question_key(few))
+        assert isinstance(listed, bytes)
+        assert entry(answer.digest, 25) in listed
     assert computations_logged(log) == 2
     assert counted(metrics, "privacy_bounds_redis_bad_entries_total") == (altered == "seal")
     await pool.close()

@@ -151,6 +151,7 @@ async def test_entries_are_json(redis_url: str) -> None:
     await cache.settle()
     with redis.Redis.from_url(redis_url) as client:
         entry = client.get(f"privacy_bounds:result:fake:{DIGEST}")
+    assert isinstance(entry, bytes)
     assert entry == sealed(body_of(DIGEST))
     assert json.loads(entry)["sealed"] == json.loads(body_of(DIGEST))
     await link.stop()

@@ -283,7 +283,9 @@ async def test_a_corrupt_entry_is_computed_anew_and_replaced(
         client.set(f"privacy_bounds:result:fake:{first.digest}", first.body)
         again = await make_runner(metrics, pool, shared).answer(FAKE, sent(cost=DEAR, log=str(log)))
         await shared.cache.settle()
-        assert first.body in client.get(f"privacy_bounds:result:fake:{first.digest}")
+        replaced = client.get(f"privacy_bounds:result:fake:{first.digest}")
+        assert isinstance(replaced, bytes)
+        assert first.body in replaced
     assert (again.cache, again.body) == ("computed", first.body)
     assert computations_logged(log) == 2
     await pool.close()

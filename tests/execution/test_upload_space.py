@@ -30,4 +30,4 @@ def test_a_failure_gives_its_space_back() -> None:
     space = UploadSpace(1)
     for _ in range(10):
         with pytest.raises(QueueFull), space.hold() as held:
-            held.grow(LARGEST_UPLOADS_AT_ONCE) or held.grow(1)
+            list(map(held.grow, (LARGEST_UPLOADS_AT_ONCE, 1)))

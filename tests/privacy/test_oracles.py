@@ -20,12 +20,14 @@ from tests.privacy.cases import built, gaussian, laplace, sampled
 RATES = np.array([1e-300, 1e-120, 1e-30, 1e-12, 1e-5, 0.02, 0.5, 0.77, 1 - 1e-6, 1 - 2.0**-50])
 ROWS: list[tuple[dict[str, Any], oracles.Pair]] = []
 for noise in (0.04, 0.6, 1.0, 3.7, 150.0, 2e4, 1e9):
-    ROWS += [(gaussian(noise), oracles.gaussian_pair(noise)), (laplace(noise), oracles.laplace_pair(noise))]
+    ROWS.extend([(gaussian(noise), oracles.gaussian_pair(noise)), (laplace(noise), oracles.laplace_pair(noise))])
 for noise, rate in ((0.3, 1e-6), (1.0, 0.01), (0.5, 0.9), (40.0, 0.2), (2.0, 1 - 2.0**-30), (3.0, 1e-12)):
-    ROWS += [
-        (sampled(rate, gaussian(noise)), oracles.gaussian_pair(noise, rate)),
-        (sampled(rate, laplace(noise)), oracles.laplace_pair(noise, rate)),
-    ]
+    ROWS.extend(
+        [
+            (sampled(rate, gaussian(noise)), oracles.gaussian_pair(noise, rate)),
+            (sampled(rate, laplace(noise)), oracles.laplace_pair(noise, rate)),
+        ]
+    )
 
 every_row = pytest.mark.parametrize(
     ("spec", "oracle"), ROWS, ids=lambda part: str(part) if isinstance(part, dict) else ""

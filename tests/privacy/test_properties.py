@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -26,13 +28,14 @@ sample_rates = (
 )
 rates = log_uniform(-300, -0.01) | st.floats(0.5, 1 - 2.0**-53)
 epsilons = st.floats(-60, 60) | log_uniform(-300, 6) | log_uniform(-300, 6).map(lambda value: -value)
+Law = tuple[Callable[[float], dict[str, Any]], Callable[[float, float], oracles.Pair]]
 laws = st.sampled_from([(gaussian, oracles.gaussian_pair), (laplace, oracles.laplace_pair)])
 quick = settings(max_examples=60, deadline=None, derandomize=True)
 
 
 @quick
 @given(law=laws, noise=noises, sample_rate=sample_rates | st.just(1.0), rate=rates)
-def test_points_enclose_the_truth(law: tuple, noise: float, sample_rate: float, rate: float) -> None:
+def test_points_enclose_the_truth(law: Law, noise: float, sample_rate: float, rate: float) -> None:
     spec, oracle = law
     curves, truth = pair(sampled(sample_rate, spec(noise))), oracle(noise, sample_rate)
     with mpmath.workdps(50):
@@ -46,7 +49,7 @@ def test_points_enclose_the_truth(law: tuple, noise: float, sample_rate: float, 
 
 @quick
 @given(law=laws, noise=noises, sample_rate=sample_rates | st.just(1.0), eps=epsilons)
-def test_directions_mirror_each_other(law: tuple, noise: float, sample_rate: float, eps: float) -> None:
+def test_directions_mirror_each_other(law: Law, noise: float, sample_rate: float, eps: float) -> None:
     """delta_remove(eps) = 1 - e^eps + e^eps delta_add(-eps), in 400-digit arithmetic on the enclosures."""
     curves = pair(sampled(sample_rate, law[0](noise)))
     remove, add = curves.remove.profile(np.array([eps])), curves.add.profile(np.array([-eps]))
@@ -60,7 +63,7 @@ def test_directions_mirror_each_other(law: tuple, noise: float, sample_rate: flo
 
 @quick
 @given(law=laws, noise=noises, sample_rate=sample_rates, rate=rates)
-def test_both_is_at_least_either_and_self_inverse(law: tuple, noise: float, sample_rate: float, rate: float) -> None:
+def test_both_is_at_least_either_and_self_inverse(law: Law, noise: float, sample_rate: float, rate: float) -> None:
     curves = pair(sampled(sample_rate, law[0](noise)))
     add, remove, both = (getattr(curves, name).points(np.array([rate])) for name in ("add", "remove", "both"))
     assert both.power.upper[0] >= max(add.power.lower[0], remove.power.lower[0])
@@ -74,7 +77,7 @@ def test_both_is_at_least_either_and_self_inverse(law: tuple, noise: float, samp
 
 @quick
 @given(law=laws, noise=noises, sample_rate=sample_rates | st.just(1.0), delta=log_uniform(-300, -0.01))
-def test_epsilon_inverts_the_profile(law: tuple, noise: float, sample_rate: float, delta: float) -> None:
+def test_epsilon_inverts_the_profile(law: Law, noise: float, sample_rate: float, delta: float) -> None:
     curves = pair(sampled(sample_rate, law[0](noise)))
     for curve in (curves.add, curves.remove):
         eps = curve.epsilon(delta)
@@ -97,5 +100,5 @@ def test_profiles_of_any_shift_are_ordered(mu: float, eps: float) -> None:
         assert mpf(float(profile.lower[2])) <= truth <= mpf(float(profile.upper[2]))
 
 
-def pair(spec: dict) -> TradeOffPair:
+def pair(spec: dict[str, Any]) -> TradeOffPair:
     return WorstCase().curves(built(spec))

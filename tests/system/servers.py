@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,7 +22,7 @@ POST = b"POST /v1/bounds HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r
 
 
 @contextmanager
-def served(directory: Path, *killed: int, **settings: str) -> Iterator[httpx2.Client]:
+def served(directory: Path, *killed: int, **settings: str) -> Generator[httpx2.Client]:
     """`privacy-bounds serve` in a process of its own, with a client that talks to it.
 
     `killed`: exit codes that are meant, beside those of SIGTERM.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,7 +35,7 @@ def ground_truth(digits: int, deltas: list[float]) -> dict[str, Any]:
 
 
 @contextmanager
-def two_services(url: str, directory: Path) -> Iterator[Services]:
+def two_services(url: str, directory: Path) -> Generator[Services]:
     """Two services that share a Redis."""
     settings = {
         "redis_url": url,

@@ -6,7 +6,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import redis
@@ -99,7 +99,9 @@ def entries_of(store: redis.Redis, count: int) -> Entries:
     while True:
         keys = [key for key in store.scan_iter("privacy_bounds:*") if b":lease:" not in key]
         if len(keys) == count:
-            return {key: store.get(key) for key in sorted(keys)}
+            entries = {key: store.get(key) for key in sorted(keys)}
+            assert all(isinstance(entry, bytes) for entry in entries.values())
+            return cast("Entries", entries)
         assert time.monotonic() < deadline
         time.sleep(0.01)
 

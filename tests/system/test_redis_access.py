@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import redis
+from redis.exceptions import NoPermissionError
 
 from service.execution.redis_link import RedisLink
 from tests.conftest import free_port, redis_executable
@@ -73,5 +74,5 @@ def test_nobody_else_and_nothing_else(port: int) -> None:
             client.get("privacy_bounds:result:fake:sha256:0")
     with redis.Redis(port=port, username="privacy_bounds", password=PASSWORD) as client:
         for command in (("GET", "other"), ("KEYS", "*"), ("FLUSHALL",), ("CONFIG", "GET", "*"), ("ACL", "LIST")):
-            with pytest.raises(redis.exceptions.NoPermissionError):
+            with pytest.raises(NoPermissionError):
                 client.execute_command(*command)

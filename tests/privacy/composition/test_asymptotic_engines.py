@@ -18,6 +18,7 @@ from service.privacy.composition.asymptotic.tails_curve import LEAVES, NOT_MONOT
 from service.privacy.composition.options import EngineOptions
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
+from service.privacy.losses.law import Hypothesis
 from service.privacy.questions import gaussian_dp, gdp_cells, membership
 from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.cases import built, dpsgd, gaussian, laplace, sampled
@@ -257,7 +258,9 @@ def test_epsilon_inverts_delta(method: str) -> None:
 def test_saddlepoint_is_continuous_at_the_mean() -> None:
     """The expansion that replaces 1/u - 1/w near the mean meets it on either side."""
     tails = SaddlepointTails(composed_loss(built(SPECS["short"]).elementary_steps(), 1.0, "saddlepoint"))
-    for hypothesis, sd in ((0, tails.deviations[0]), (1, tails.deviations[1])):
+    hypotheses: tuple[Hypothesis, ...] = (0, 1)
+    for hypothesis in hypotheses:
+        sd = tails.deviations[hypothesis]
         tilts = hypothesis + np.array([-5.01e-3, -4.99e-3, -1e-9, 1e-9, 4.99e-3, 5.01e-3]) / sd
         upper = np.exp(tails.log_tails(hypothesis, tilts).upper)
         slope = (upper[-1] - upper[0]) / (tilts[-1] - tilts[0])

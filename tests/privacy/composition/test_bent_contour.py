@@ -20,6 +20,7 @@ from service.privacy.composition.contour.engine import contour_pair
 from service.privacy.composition.laplace_sums.curves import ComposedLaplace
 from service.privacy.composition.lattice.engine import discretised_pair
 from service.privacy.composition.options import EngineOptions
+from service.privacy.composition.transforms.steps import LaplaceSteps, SampledGaussianSteps
 from tests.privacy.cases import built, dpsgd
 
 # (sigma, p, N, kappa), gamma to 12 digits, largest relative width.
@@ -42,7 +43,7 @@ PUBLISHED = [
 
 
 def _run(sigma: float, rate: float, steps: int, *, reflected: bool = False) -> BentRun:
-    run = bent_run(((sigma, rate, steps),), 0.0, reflected=reflected)
+    run = bent_run((SampledGaussianSteps(sigma, rate, steps),), 0.0, reflected=reflected)
     assert run is not None
     return run
 
@@ -91,7 +92,8 @@ def test_straight_lines_agree(reflected: bool) -> None:
     for _ in range(8):
         sigma, rate = float(random.uniform(0.7, 4.0)), float(10 ** random.uniform(-3, -0.5))
         steps, kappa = int(10 ** random.uniform(1, 4)), float(10 ** random.uniform(-8, -0.5))
-        line = contour_pair(0.0, ((sigma, rate, steps),))[int(reflected)].points(np.array([kappa])).power
+        curve = contour_pair(0.0, (SampledGaussianSteps(sigma, rate, steps),))[int(reflected)]
+        line = curve.points(np.array([kappa])).power
         lower, upper = _power(_run(sigma, rate, steps, reflected=reflected), kappa)
         assert lower <= line.upper[0] * (1 + 1e-13)
         assert line.lower[0] <= upper * (1 + 1e-13)
@@ -113,7 +115,7 @@ def test_lattices_agree(case: tuple[float, float, int, float], reflected: bool) 
 
 def test_profiles_meet_those_of_straight_lines() -> None:
     for case, epsilon in (((1.0, 0.01, 1000), 0.5), ((0.8, 0.001, 10_000), 0.3), ((1.0, 0.05, 50), 1.0)):
-        line = contour_pair(0.0, (case,))[0].profile(np.array([epsilon]))
+        line = contour_pair(0.0, (SampledGaussianSteps(*case),))[0].profile(np.array([epsilon]))
         found = _run(*case).profile(epsilon, math.log(line.lower[0]))
         assert math.exp(found.lower[0, 0]) <= line.upper[0] * (1 + 1e-13)
         assert line.lower[0] <= math.exp(found.upper[0, 0]) * (1 + 1e-13)
@@ -121,7 +123,7 @@ def test_profiles_meet_those_of_straight_lines() -> None:
 
 
 def test_rare_jumps_in_the_whole_engine() -> None:
-    add, remove = contour_pair(0.0, ((0.5, 1e-4, 60),))
+    add, remove = contour_pair(0.0, (SampledGaussianSteps(0.5, 1e-4, 60),))
     for curve in (add, remove):
         power = curve.points(np.array([1e-5])).power
         assert power.upper[0] - power.lower[0] < 1e-6 * power.upper[0]
@@ -133,9 +135,9 @@ def test_rare_jumps_in_the_whole_engine() -> None:
 @pytest.mark.parametrize("remove", [False, True])
 def test_steps_of_another_kind_are_never_left_out(remove: bool) -> None:
     """A run with rare jumps reveals at least as much as the Laplace steps in it do alone."""
-    rare, noise, count, rates = (0.75, 1e-3, 127), 10.5, 229, np.array([2.5e-5, 2.5e-11])
+    rare, noise, count, rates = SampledGaussianSteps(0.75, 1e-3, 127), 10.5, 229, np.array([2.5e-5, 2.5e-11])
     alone = ComposedLaplace(count, 1.0, noise)
-    whole = contour_pair(0.0, (rare,), ((1 / noise, 1.0, count),))[remove]
+    whole = contour_pair(0.0, (rare,), (LaplaceSteps(1 / noise, 1.0, count),))[remove]
     assert (whole.points(rates).power.upper >= alone.points(rates).power.lower).all()
     assert (whole.profile(np.array([3.0, 6.0])).upper >= alone.profile(np.array([3.0, 6.0])).lower).all()
 
@@ -228,5 +230,6 @@ def _exact_scaled(value: Any, exact: Any) -> Any:
 
 def test_runs_outside_the_region_are_refused() -> None:
     for case in ((1.0, 0.01, 1), (1.0, 0.95, 10), (60.0, 0.01, 10), (0.05, 0.01, 10)):
-        assert bent_run((case,), 0.0, reflected=False) is None
-    assert bent_run(tuple((1.0 + 0.1 * k, 0.01, 2) for k in range(5)), 0.0, reflected=False) is None
+        assert bent_run((SampledGaussianSteps(*case),), 0.0, reflected=False) is None
+    kinds = tuple(SampledGaussianSteps(1.0 + 0.1 * k, 0.01, 2) for k in range(5))
+    assert bent_run(kinds, 0.0, reflected=False) is None

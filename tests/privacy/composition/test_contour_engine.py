@@ -15,6 +15,7 @@ from mpmath import mpf
 from service.privacy.composition.contour.engine import contour_pair
 from service.privacy.composition.contour.loss_transform import LossTransform, TransformLine
 from service.privacy.composition.transforms.sampled_gaussian import SampledGaussianParts
+from service.privacy.composition.transforms.steps import SampledGaussianSteps
 
 RUNS = [
     (1.0, 0.01, 1000),
@@ -29,7 +30,9 @@ RUNS = [
 def _transform(run: tuple[float, float, int], *, reflected: bool = False) -> LossTransform:
     sigma, rate, steps = run
     deviation = math.sqrt(steps) * min(rate / sigma, 1)
-    return LossTransform(0.0, (SampledGaussianParts(((sigma, rate, steps),), deviation, 80.0),), reflected)
+    return LossTransform(
+        0.0, (SampledGaussianParts((SampledGaussianSteps(sigma, rate, steps),), deviation, 80.0),), reflected
+    )
 
 
 def _moment(run: tuple[float, float, int], z: mpmath.mpc) -> mpmath.mpc:
@@ -130,7 +133,7 @@ def _two_step_profile(sigma: float, rate: float, eps: float) -> mpf:
 
 @pytest.mark.parametrize(("sigma", "rate"), [(1.0, 0.3), (0.5, 0.05), (2.7, 0.015), (0.8, 0.9), (4.0, 1e-4)])
 def test_two_steps_against_a_nested_integral(sigma: float, rate: float) -> None:
-    add, remove = contour_pair(0.0, [(sigma, rate, 2)])
+    add, remove = contour_pair(0.0, [SampledGaussianSteps(sigma, rate, 2)])
     with mpmath.workdps(22):
         for eps in (0.0, 0.3 * rate / sigma, 3.0):
             truth = _two_step_profile(sigma, rate, eps)
@@ -187,7 +190,7 @@ def _gaussian_and_sampled_profiles(mu: float, sigma: float, rate: float, eps: fl
 )
 def test_a_gaussian_and_a_sampled_step_against_an_integral(mu: float, sigma: float, rate: float) -> None:
     """Rates near 1, where ln w is near ln(1 - p), and noise so small that the far mass of H1 must not be lost."""
-    pair = contour_pair(mu * mu, [(sigma, rate, 1)])
+    pair = contour_pair(mu * mu, [SampledGaussianSteps(sigma, rate, 1)])
     with ctx.workprec(130):
         for eps in (-1.0, 0.0, 0.5):
             for curve, truth in zip(pair, _gaussian_and_sampled_profiles(mu, sigma, rate, eps), strict=True):
@@ -210,7 +213,7 @@ def test_readings_of_random_runs_do_not_contradict_each_other(run: tuple[float, 
     """Weak duality and the mirror law tie readings from different lines, cuts and directions together."""
     rng = np.random.default_rng(run[2])
     alphas, epsilons = 10 ** rng.uniform(-12, -0.4, 3), 10 ** rng.uniform(-6, 1, 3)
-    add, remove = contour_pair(0.0, [run])
+    add, remove = contour_pair(0.0, [SampledGaussianSteps(*run)])
     for curve in (add, remove):
         points, profile = curve.points(alphas), curve.profile(epsilons)
         assert (points.power.lower <= points.power.upper).all()
@@ -229,7 +232,7 @@ def test_cuts_of_different_depth_agree() -> None:
     """The same reading with the far jumps cut at 10^-40, 10^-80 and 10^-160: enclosures of one number must meet."""
     from service.privacy.composition.readings import read_points, read_profile
 
-    add, _ = contour_pair(0.0, [(1.0, 0.01, 1000)])
+    add, _ = contour_pair(0.0, [SampledGaussianSteps(1.0, 0.01, 1000)])
     alpha, epsilon = np.array([1e-4]), np.array([2.0])
     readings = []
     for digits in (40.0, 80.0, 160.0):
@@ -244,8 +247,9 @@ def test_cuts_of_different_depth_agree() -> None:
 
 
 def test_answers_do_not_depend_on_what_was_asked_before() -> None:
-    fresh, _ = contour_pair(0.01, [(1.0, 0.01, 500), (2.0, 0.05, 100)])
-    used, _ = contour_pair(0.01, [(2.0, 0.05, 100), (1.0, 0.01, 500)])
+    first, second = SampledGaussianSteps(1.0, 0.01, 500), SampledGaussianSteps(2.0, 0.05, 100)
+    fresh, _ = contour_pair(0.01, [first, second])
+    used, _ = contour_pair(0.01, [second, first])
     used.points(np.geomspace(1e-12, 0.5, 40))
     used.profile(np.linspace(-3, 6, 25))
     used.epsilon(1e-9)
@@ -259,7 +263,7 @@ def test_answers_do_not_depend_on_what_was_asked_before() -> None:
 
 @pytest.mark.parametrize("steps", [10**4, 10**6, 10**9, 10**12])
 def test_the_width_does_not_grow_with_the_number_of_steps(steps: int) -> None:
-    add, remove = contour_pair(0.0, [(2 * math.sqrt(steps / 1e4), 0.01, steps)])
+    add, remove = contour_pair(0.0, [SampledGaussianSteps(2 * math.sqrt(steps / 1e4), 0.01, steps)])
     for curve in (add, remove):
         power = curve.power(np.array([1e-3, 1e-12]))
         assert (power.upper / power.lower - 1 < 1e-10).all()
@@ -270,13 +274,13 @@ def test_the_width_does_not_grow_with_the_number_of_steps(steps: int) -> None:
 @pytest.mark.parametrize("eps", [10.0, 30.0, 40.0])
 def test_far_tails_keep_their_digits(eps: float) -> None:
     """delta down to 1e-137 of benchmark case C1, and down to 1e-400 of C5 in logarithms."""
-    add, _ = contour_pair(0.0, [(1.0, 0.01, 1000)])
+    add, _ = contour_pair(0.0, [SampledGaussianSteps(1.0, 0.01, 1000)])
     bounds = add.profile(np.array([eps]))
     assert bounds.log_lower is not None
     assert bounds.log_upper is not None
     assert bounds.log_upper[0] < -70
     assert bounds.log_upper[0] - bounds.log_lower[0] < 1e-6
-    strong, _ = contour_pair(0.0, [(3.0, 0.02, 100_000)])
+    strong, _ = contour_pair(0.0, [SampledGaussianSteps(3.0, 0.02, 100_000)])
     deep = strong.profile(np.array([2.4 * eps]))
     assert deep.log_lower is not None
     assert deep.log_upper is not None
@@ -288,7 +292,7 @@ def test_far_tails_keep_their_digits(eps: float) -> None:
     [(1e-4, 0.5, 10), (0.01, 1e-3, 1000), (1e15, 0.5, 10**12), (1.0, 5e-324, 10), (0.3, 1e-6, 2), (5.0, 1 - 1e-16, 3)],
 )
 def test_every_reading_comes_back_at_the_ends_of_the_ranges(run: tuple[float, float, int]) -> None:
-    for curve in contour_pair(0.0, [run]):
+    for curve in contour_pair(0.0, [SampledGaussianSteps(*run)]):
         points = curve.points(np.array([5e-324, 1e-300, 1e-9, 0.5, 1 - 2**-53]))
         assert (points.power.lower <= points.power.upper).all()
         assert (points.type_two_error.lower <= points.type_two_error.upper).all()

@@ -11,7 +11,7 @@ import pytest
 from mpmath import mpf
 
 from service.privacy.errors import UnsupportedCombination
-from service.privacy.losses.law import ComposedLoss, Generating, LossLaw
+from service.privacy.losses.law import ComposedLoss, Generating, Hypothesis, LossLaw
 from service.privacy.losses.steps import bounded_range_loss, laplace_loss, sampled_gaussian_loss
 from service.privacy.mechanisms.abstract import AbstractStep
 from tests.privacy.cases import built, gaussian, laplace, sampled
@@ -138,7 +138,8 @@ def test_cumulants_are_taylor_coefficients(name: str) -> None:
 def test_cumulants_of_two_points() -> None:
     """L = eps (2B - 1) with B Bernoulli: its cumulants are polynomials in the success probability."""
     eps = 1.2
-    for hypothesis, q in ((0, 1 / (1 + math.exp(eps))), (1, 1 / (1 + math.exp(-eps)))):
+    chances: tuple[tuple[Hypothesis, float], ...] = ((0, 1 / (1 + math.exp(eps))), (1, 1 / (1 + math.exp(-eps))))
+    for hypothesis, q in chances:
         v = q * (1 - q)
         bernoulli = (
             q - 0.5,
@@ -153,7 +154,8 @@ def test_cumulants_of_two_points() -> None:
 
 
 def test_gaussian_losses_are_normal() -> None:
-    for hypothesis, sign in ((0, -1), (1, 1)):
+    signs: tuple[tuple[Hypothesis, int], ...] = ((0, -1), (1, 1))
+    for hypothesis, sign in signs:
         law, variance = law_of("gaussian"), 1 / 1.5**2
         assert law.cumulants(hypothesis) == pytest.approx([sign * variance / 2, variance, 0, 0, 0, 0], rel=1e-15)
 

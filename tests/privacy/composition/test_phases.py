@@ -46,7 +46,8 @@ def _moment(sigma: float, rate: float, z: mpmath.mpc) -> mpmath.mpc:
 @pytest.mark.parametrize("tilt", [6.0, 0.3, -2.0])
 def test_shared_sums_enclose_direct_integration(tilt: float) -> None:
     """K of parts of different noise and rate, its values on a line, and the majorants."""
-    steps: tuple[SampledGaussianSteps, ...] = ((0.8, 0.2, 1), (0.9, 0.003, 2), (1.0, 0.03, 1), (1.2, 1e-4, 3))
+    parts = ((0.8, 0.2, 1), (0.9, 0.003, 2), (1.0, 0.03, 1), (1.2, 1e-4, 3))
+    steps = tuple(SampledGaussianSteps(*part) for part in parts)
     transform = LossTransform(0.0, (SampledGaussianParts(steps, 0.3, 80.0),))
     assert transform.parts[0].grid.soft is not None
     line = TransformLine(transform, tilt)

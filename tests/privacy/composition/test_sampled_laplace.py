@@ -25,13 +25,13 @@ from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.enclosed.logs import log_ends
 from tests.privacy.cases import built, gaussian, laplace, sampled
 
-STEPS: tuple[LaplaceSteps, ...] = (
-    ((1.0, 0.01, 1000),),
-    ((0.1, 1.0, 4000),),
-    ((1.5, 0.3, 300),),
-    ((0.02, 0.2, 50_000),),
-    ((0.5, 0.05, 800), (1.2, 0.002, 5000)),
-    ((5.0, 0.03, 4), (3.3, 1.0, 2)),
+STEPS: tuple[tuple[LaplaceSteps, ...], ...] = (
+    (LaplaceSteps(1.0, 0.01, 1000),),
+    (LaplaceSteps(0.1, 1.0, 4000),),
+    (LaplaceSteps(1.5, 0.3, 300),),
+    (LaplaceSteps(0.02, 0.2, 50_000),),
+    (LaplaceSteps(0.5, 0.05, 800), LaplaceSteps(1.2, 0.002, 5000)),
+    (LaplaceSteps(5.0, 0.03, 4), LaplaceSteps(3.3, 1.0, 2)),
 )
 TILTS = (-12.0, -0.7, 0.0, 0.5, 1.0, 2.3, 15.0)
 
@@ -53,7 +53,7 @@ def test_rules_are_as_accurate_as_assumed(nodes: int) -> None:
     places, weights = gauss_legendre(nodes)
     with mpmath.workdps(40):
         for at in range(nodes // 2):
-            x = mpf(places[at])
+            x, slope = mpf(places[at]), mpf("nan")
             for _ in range(3):
                 before, value = mpf(1), x
                 for k in range(2, nodes + 1):
@@ -123,7 +123,8 @@ def test_majorants_and_frozen_parts_hold(steps: tuple[LaplaceSteps, ...], theta:
 
 def test_atoms_under_either_hypothesis() -> None:
     for e, p, _ in (STEPS[0][0], STEPS[1][0], STEPS[2][0]):
-        line = [SampledLaplaceLine(SampledLaplaceParts(((e, p, 1),)), theta).log_frozen for theta in (0.0, 1.0)]
+        parts = SampledLaplaceParts((LaplaceSteps(e, p, 1),))
+        line = [SampledLaplaceLine(parts, theta).log_frozen for theta in (0.0, 1.0)]
         assert log_atoms(e, p) == pytest.approx(max(line), rel=1e-9)
 
 
@@ -181,7 +182,7 @@ def test_the_lattice_agrees(spec: dict[str, Any], reach: float) -> None:
 
 
 def test_directions_are_inverse_to_one_another() -> None:
-    add, remove = contour_pair(0.0, (), ((1.0, 0.01, 1000),))
+    add, remove = contour_pair(0.0, (), (LaplaceSteps(1.0, 0.01, 1000),))
     missed = add.type_two_error(np.array([0.03])).at(0, add.evidence)
     back = remove.type_two_error(np.array([missed.lower, missed.upper]))
     assert back.lower[1] <= 0.03 <= back.upper[0]
@@ -189,7 +190,7 @@ def test_directions_are_inverse_to_one_another() -> None:
 
 
 def test_bounded_losses_end() -> None:
-    add, remove = contour_pair(0.0, (), ((1.0, 0.01, 1000),))
+    add, remove = contour_pair(0.0, (), (LaplaceSteps(1.0, 0.01, 1000),))
     for curve, sign in ((add, 1.0), (remove, -1.0)):
         largest = 1000 * abs(math.log1p(0.01 * math.expm1(sign)))
         assert curve.largest_log_ratio.lower <= largest <= curve.largest_log_ratio.upper
@@ -198,7 +199,7 @@ def test_bounded_losses_end() -> None:
 
 
 def test_far_tails_keep_their_digits() -> None:
-    add, _ = contour_pair(0.0, (), ((1.0, 0.01, 1000),))
+    add, _ = contour_pair(0.0, (), (LaplaceSteps(1.0, 0.01, 1000),))
     for epsilon in (4.0, 7.0, 9.0):
         assert add.profile_at(epsilon).relative_width() < 1e-8
     assert add.profile_at(9.0).upper < 1e-150
@@ -226,7 +227,7 @@ def test_steep_laws_strong_runs_and_many_kinds_stay_on_lines() -> None:
 
 def test_narrow_enclosures_are_honest_about_few_steps() -> None:
     """Few steps' atoms do not vanish: the line says so by its width, and holds."""
-    lines, _ = contour_pair(0.0, (), ((0.5, 0.2, 20),))
+    lines, _ = contour_pair(0.0, (), (LaplaceSteps(0.5, 0.2, 20),))
     truth = pair(built(repeated(sampled(0.2, laplace(2.0)), 20)), "discretised").add
     for rate in (0.01, 0.4):
         wide, narrow = lines.power_at(rate), truth.power_at(rate)
@@ -253,7 +254,7 @@ def test_lines_of_rare_steps_take_bounded_work(seed: int, monkeypatch: pytest.Mo
             (10 ** random.uniform(-2, 0.5), 10 ** random.uniform(-6, 0), int(10 ** random.uniform(1, 5)))
             for _ in range(3)
         ]
-    for curve in contour_pair(0.0, (), tuple(steps)):
+    for curve in contour_pair(0.0, (), [LaplaceSteps(*step) for step in steps]):
         found = curve.epsilon(1e-5)
         assert 0 <= found.lower <= found.upper
     assert worked

@@ -14,12 +14,12 @@ from service.privacy.composition.transforms.steps import TwoPointSteps
 from service.privacy.composition.transforms.two_points import TwoPointLine, TwoPointParts
 from service.privacy.trade_off.enclosed.logs import log_ends
 
-STEPS: tuple[TwoPointSteps, ...] = (
-    ((1.0, 1),),
-    ((1e-7, 100_000),),
-    ((0.01, 1000), (2.5, 7)),
-    ((30.0, 3),),
-    ((800.0, 2),),
+STEPS: tuple[tuple[TwoPointSteps, ...], ...] = (
+    (TwoPointSteps(1.0, 1),),
+    (TwoPointSteps(1e-7, 100_000),),
+    (TwoPointSteps(0.01, 1000), TwoPointSteps(2.5, 7)),
+    (TwoPointSteps(30.0, 3),),
+    (TwoPointSteps(800.0, 2),),
 )
 TILTS = (-12.0, -0.7, 0.0, 0.25, 0.5, 1.0, 1 + 1e-9, 2.3, 15.0)
 
@@ -59,7 +59,7 @@ def test_values_on_a_line_hold(steps: tuple[TwoPointSteps, ...], theta: float) -
 
 @pytest.mark.parametrize("epsilon", [1e-320, 1e-200, 1e6, 1e15])
 def test_extreme_losses_give_numbers(epsilon: float) -> None:
-    parts = TwoPointParts(((epsilon, 1), (epsilon, 10**9)))
+    parts = TwoPointParts((TwoPointSteps(epsilon, 1), TwoPointSteps(epsilon, 10**9)))
     cumulants = parts.cumulants(np.array(TILTS))
     for values in (cumulants.value, cumulants.first, cumulants.second, cumulants.error):
         assert np.isfinite(values).all()
@@ -76,7 +76,7 @@ def test_steep_lines_hold(seed: int) -> None:
     random = np.random.default_rng([71, seed])
     epsilon, mu = float(10 ** random.uniform(0.5, 3.2)), float(10 ** random.uniform(-9, -5))
     alpha = np.array([1e-9, 1e-3, 0.3, 0.9, 1 - 1e-9])
-    points = contour_pair(mu**2, (), (), ((epsilon, 1),))[0].points(alpha)
+    points = contour_pair(mu**2, (), (), (TwoPointSteps(epsilon, 1),))[0].points(alpha)
     alone = np.log1p(-alpha) - epsilon
     steep = np.log(alpha) + epsilon < 0
     error, power = log_ends(points.type_two_error), log_ends(points.power)

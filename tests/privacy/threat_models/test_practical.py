@@ -13,7 +13,7 @@ from service.privacy.enclosure import Enclosure
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
 from service.privacy.questions import membership, profile
 from service.privacy.threat_models.practical import Practical
-from service.privacy.threat_models.worst_case import WorstCase
+from service.privacy.threat_models.worst_case import NeighboringRelation, WorstCase
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from tests.privacy.cases import built, dpsgd, gaussian, laplace, mixture, sampled
@@ -87,7 +87,9 @@ def test_reference_values(row: dict[str, Any]) -> None:
     ],
     ids=str,
 )
-def test_the_worst_case_beside_is_that_of_replacing_where_it_is_known(spec: dict[str, Any], relation: str) -> None:
+def test_the_worst_case_beside_is_that_of_replacing_where_it_is_known(
+    spec: dict[str, Any], relation: NeighboringRelation
+) -> None:
     """All data sets of PMP have n records: neighbours differ by a replaced one."""
     model, mechanism = practical(1.0), built(spec)
     assert model.worst_case(mechanism) == WorstCase(relation)

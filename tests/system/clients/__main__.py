@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -38,7 +38,7 @@ PYRIGHT: Final = """{
 
 
 @contextmanager
-def live_server() -> Iterator[str]:
+def live_server() -> Generator[str]:
     """The address of the service, listening on a free port of this machine."""
     server = uvicorn.Server(uvicorn.Config(create_app(Settings()), host="127.0.0.1", port=0, log_config=None))
     thread = threading.Thread(target=server.run)
