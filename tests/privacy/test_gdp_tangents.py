@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
+import mpmath
 import numpy as np
+from mpmath import mpf
 from numpy.random import Generator
 from scipy import special
 
@@ -15,6 +17,7 @@ from service.privacy.questions import gaussian_dp
 from service.privacy.questions.gdp_tangents import tangent_bounds
 from service.privacy.trade_off.combinators.symmetrised import Symmetrised
 from tests.privacy.cases import built, dpsgd, gaussian, laplace, sampled
+from tests.privacy.response_oracles import Atoms
 
 SEED: Final = 20261122
 RANGES: Final = ((1e-9, 1e-9), (1e-3, 1e-6), (0.2, 0.05))
@@ -66,3 +69,30 @@ def test_mu_of_two_steps_of_little_noise_is_narrow() -> None:
     assert found.value.relative_width() <= 1e-5
     point = both.points(np.array([1e-8]))
     assert float(special.ndtri(point.power.lower[0]) - special.ndtri(1e-8)) <= found.value.upper
+
+
+def _mu_of_a_polygon(atoms: Atoms, rate_min: float, error_min: float) -> Any:
+    """mu of a curve that is its own inverse: of its vertices in the range, and of both ends of that."""
+    points = [(mpf(rate_min), atoms.error(rate_min)), (atoms.error(error_min), mpf(error_min))]
+    points += [(alpha, 1 - power) for alpha, power in atoms.vertices]
+    if atoms.error(rate_min) < error_min:
+        return mpf(0)
+    inside = [point for point in points if rate_min <= point[0] < 1 and error_min <= point[1] < 1]
+    return max((mpmath.sqrt(2) * (mpmath.erfinv(1 - 2 * x) + mpmath.erfinv(1 - 2 * y)) for x, y in inside), default=0)
+
+
+# Between vertices lines have no inner maximum, so that a handful of points in many digits is the whole answer.
+def test_mu_of_responses_is_that_of_their_vertices() -> None:
+    random = np.random.default_rng(SEED + 2)
+    with mpmath.workdps(50):
+        for _ in range(12):
+            epsilon, steps = math.exp(random.uniform(-7, 2.5)), int(math.exp(random.uniform(0, 3)))
+            delta = math.exp(random.uniform(-25, -2)) if random.uniform() < 0.5 else 0.0
+            rate_min, error_min = (math.exp(random.uniform(math.log(1e-12), math.log(0.4))) for _ in range(2))
+            step = {"type": "approximate_dp", "epsilon": epsilon, "delta": delta}
+            spec = {"type": "repeated", "steps": steps, "mechanism": step}
+            truth = _mu_of_a_polygon(Atoms.of([(epsilon, steps)], 1 - (1 - mpf(delta)) ** steps), rate_min, error_min)
+            pair = choose.pair(built(spec))
+            for curve in (pair.add, pair.both):
+                found = gaussian_dp.mu(curve, rate_min, error_min).value
+                assert found.lower <= truth <= found.upper, (spec, rate_min, error_min)
