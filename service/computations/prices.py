@@ -36,6 +36,10 @@ INLINE_LIMIT: Final = 10_000
 may be held up for, as first readings in a process that has done other things take longer."""
 
 
+EXTREME_MU, EXTREME_RATE = 4, 1e-25
+"""How much dearer mu is over a range that goes on to rates below this one. Rates of 0 are not searched for."""
+
+
 def quote(priced: Sequence[tuple[float, Plan]], beside: float = 0.0) -> Quote:
     """What readings of these plans cost together, and `beside` them; in the event loop only where all are closed."""
     cost = math.ceil(math.fsum(each for each, _ in priced) + beside)
@@ -116,7 +120,10 @@ def _price(question: QuestionSpec, prices: Prices) -> float:
         case TradeOffQuestion():
             return _list_price(len(question.false_positive_rates), prices)
         case GdpMuQuestion():
-            return prices.gdp_mu
+            least = min(
+                rate for rate in (question.false_positive_rate_min, question.type_two_error_min, 1.0) if rate > 0
+            )
+            return prices.gdp_mu * (EXTREME_MU if least < EXTREME_RATE else 1)
         case EpsilonQuestion():
             return prices.epsilon
         case DeltaQuestion() | AdvantageQuestion():

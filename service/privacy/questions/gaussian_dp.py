@@ -175,6 +175,11 @@ def _end_bound(log_ratio: float, edge: float) -> float:
 
 def over_range(curve: AbstractTradeOff, rate_min: float, error_min: float, limit: float) -> Enclosure:
     """The supremum over the range; `limit` is known to bound it."""
+    cut_short = min(rate_min, error_min) < SMALLEST_RATE
+    if cut_short and curve.evidence is Evidence.CERTIFIED:
+        # The upper end is the limit, and points where doubles end are dear.
+        inner = over_range(curve, max(rate_min, PROVED_FROM), max(error_min, PROVED_FROM), limit)
+        return Enclosure(inner.lower, limit, curve.evidence)
     searched = curve.searches_points and curve.evidence.is_certain
     if (searched or curve.evidence is Evidence.CERTIFIED) and min(rate_min, error_min) >= SMALLEST_RATE:
         ends = tangent_bounds(curve, rate_min, error_min, limit)
@@ -202,6 +207,5 @@ def over_range(curve: AbstractTradeOff, rate_min: float, error_min: float, limit
     for half in halves:
         if half.first <= half.last:
             search.run(half)
-    cut_short = min(rate_min, error_min) < SMALLEST_RATE
     upper = limit if cut_short else min(max(search.settled, search.best), limit)
     return Enclosure(min(search.best, upper), upper, curve.evidence)
