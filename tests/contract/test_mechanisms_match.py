@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 import typing
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+from pydantic import TypeAdapter
 
 from api_schemas.fields import shape_of, shape_of_field, type_of
 from api_schemas.mechanisms import LARGEST_COMPONENTS, WEIGHT_SUM_TOLERANCE, MechanismSpec, MixtureComponent
 from api_schemas.quantities import LARGEST_TOTAL_STEPS
 from api_schemas.threat_models import ThreatModelSpec
+from service.computations.parts import mechanism_of
 from service.privacy.mechanisms import catalogue, domain, mixture
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.catalogue import MECHANISMS
 from service.privacy.threat_models.abstract import AbstractThreatModel
 from service.privacy.threat_models.catalogue import THREAT_MODELS
-from tests.privacy.cases import CASES
+from service.privacy.threat_models.worst_case import WorstCase
+from tests.privacy.cases import CASES, Case
+from tests.privacy.relaxed_cases import FAMILIES, relaxed_cases
 
 SPECS = {type_of(model): model for model in shape_of(MechanismSpec).models}
 ATTACKERS = {type_of(model): model for model in shape_of(ThreatModelSpec).models}
@@ -74,6 +79,19 @@ def test_mechanisms_say_what_answers_rest_on(kind: str) -> None:
     file = file_of(kind)
     assert "premises" in vars(mechanism), f"edit {file}: it says nothing of what answers rest on"
     assert kind in {case.spec["type"] for case in CASES}, "edit tests/privacy/cases.py: it has no row"
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_rows_mean_the_same_on_both_sides(case: Case) -> None:
+    adapter: TypeAdapter[MechanismSpec] = TypeAdapter(MechanismSpec)
+    spec = adapter.validate_json(json.dumps(case.spec))
+    assert mechanism_of(spec) == case.mechanism
+    assert adapter.validate_json(spec.model_dump_json()) == spec
+
+
+def test_every_threat_model_has_cases() -> None:
+    drawn = {case.model.type for case in relaxed_cases(len(FAMILIES), 1, seed=0)}
+    assert drawn | {WorstCase.type} == set(THREAT_MODELS), "edit FAMILIES in tests/privacy/relaxed_cases.py"
 
 
 @pytest.mark.parametrize("kind", SPECS)
