@@ -159,7 +159,7 @@ def _trade_off(
 
 def _gdp_mu(curves: TradeOffPair, curve: AbstractTradeOff, question: GdpMuQuestion, tolerance: float) -> ResponseFields:
     reading = gaussian_dp.mu(curve, question.false_positive_rate_min, question.type_two_error_min)
-    parts = tuple(as_sure_as(curve, part) for part in (reading.value, reading.global_mu))
+    parts = (as_sure_as(curve, reading.value), as_sure_as(curve, reading.global_mu))
     value, global_mu = (enclosed_number(part, "upper") for part in parts)
     evidence = Evidence.weakest(*(part.evidence for part in parts))
     return {

@@ -89,6 +89,8 @@ def check(written: bytes) -> None:
     assert response.json_bytes() == written
     for answer in response.answers:
         if isinstance(answer, Enclosed):
+            assert answer.lower is not None
+            assert answer.upper is not None
             assert answer.lower <= answer.upper
             assert not math.isinf(answer.lower) or answer.lower == answer.upper
 

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import jsonschema_rs
 import pytest
 
-from api_schemas.answers import GdpMuAnswer, TradeOffAnswer
+from api_schemas.answers import GdpMuAnswer, MethodPoints, TradeOffAnswer
 from api_schemas.bounds import BoundsRequest, BoundsResponse
 from api_schemas.enclosures import Enclosed
 from service.computations.bounds import BOUNDS
@@ -83,6 +83,7 @@ def test_points_of_an_approximation_have_no_ends(engines: FakeEngines) -> None:
     assert not answer.tolerance_met
     tiny = answer.points[1]["power"]
     assert set(tiny) == {"value", "lower", "upper", "value_log10"}
+    assert "value_log10" in tiny
     assert -300 < tiny["value_log10"] < -290
 
 
@@ -127,10 +128,14 @@ def test_an_engine_that_fails_is_listed_with_its_reason(engines: FakeEngines) ->
     with noted() as violations:
         number, points = compute(DELTA, POINTS, method="all").answers
     assert [str(violation) for violation in violations] == [REASON, REASON]
+    assert number.methods is not None
     failed = next(entry for entry in number.methods if entry.method == "discretised")
+    assert not isinstance(failed, MethodPoints)
     assert (failed.value, failed.lower, failed.upper, failed.evidence) == (None, None, None, None)
     assert REASON in failed.notes[0]
+    assert points.methods is not None
     failed = next(entry for entry in points.methods if entry.method == "discretised")
+    assert isinstance(failed, MethodPoints)
     assert (failed.points, failed.evidence) == ((), None)
     assert REASON in failed.notes[0]
     with pytest.raises(NumericalFailure):

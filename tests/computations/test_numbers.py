@@ -27,6 +27,9 @@ def test_value_is_the_safe_end() -> None:
 def test_logarithms_enclose_the_decimal_logarithm(log_lower: float, width: float) -> None:
     log_upper = log_lower + width
     number = enclosed_number(Enclosure(0.0, 5e-324, EXACT, log_lower, log_upper), "upper")
+    assert "lower_log10" in number
+    assert "upper_log10" in number
+    assert "value_log10" in number
     with mpmath.workdps(40):
         assert number["lower_log10"] <= mpmath.mpf(log_lower) / mpmath.log(10)
         assert number["upper_log10"] >= mpmath.mpf(log_upper) / mpmath.log(10)
@@ -36,6 +39,9 @@ def test_logarithms_enclose_the_decimal_logarithm(log_lower: float, width: float
 
 def test_logarithms_of_subnormal_numbers_without_logarithms_of_their_own() -> None:
     number = enclosed_number(Enclosure(1e-300, 2e-300, EXACT), "lower")
+    assert "lower_log10" in number
+    assert "upper_log10" in number
+    assert "value_log10" in number
     assert number["lower_log10"] <= -300 <= number["lower_log10"] + 1e-12
     assert number["upper_log10"] >= math.log10(2) - 300
     assert number["value_log10"] == number["lower_log10"]
@@ -57,7 +63,7 @@ def test_no_logarithms_of_zero_and_of_plain_numbers(enclosure: Enclosure) -> Non
 
 def test_a_lower_end_of_zero_has_an_infinite_logarithm() -> None:
     number = enclosed_number(Enclosure(0.0, 1e-300, EXACT), "upper")
-    assert number["lower_log10"] == -math.inf
+    assert number.get("lower_log10") == -math.inf
 
 
 def test_arrays_are_written_like_their_elements() -> None:
@@ -98,6 +104,7 @@ def test_an_approximation_is_written_without_ends() -> None:
     small = Enclosure(0.0, 0.0, Evidence.ASYMPTOTIC, -2000.0, -2000.0)
     written = enclosed_number(small, "upper")
     assert set(written) == {"value", "lower", "upper", "value_log10"}
+    assert "value_log10" in written
     assert math.isclose(written["value_log10"], -2000 / math.log(10), rel_tol=1e-14)
     bounds = Bounds(
         np.array([0.25, 0.0]), np.array([0.25, 0.0]), np.log([0.25, 1.0]) - [0, 2000], np.log([0.25, 1.0]) - [0, 2000]
@@ -124,5 +131,5 @@ def test_columns_hold_what_the_rows_hold() -> None:
 def test_digits_beyond_a_double_come_as_strings(safe_end: Literal["lower", "upper"]) -> None:
     digits = DecimalEnclosure("0.12345678901234567895", "0.1234567890123456789", "0.1234567890123456790", 20)
     written = enclosed_number(Enclosure(0.12, 0.13, Evidence.PROVED, decimal=digits), safe_end)
-    assert (written["lower_decimal"], written["upper_decimal"]) == (digits.lower, digits.upper)
-    assert written["value_decimal"] == written[f"{safe_end}_decimal"]
+    assert (written.get("lower_decimal"), written.get("upper_decimal")) == (digits.lower, digits.upper)
+    assert written.get("value_decimal") == (digits.lower if safe_end == "lower" else digits.upper)

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from api_schemas.answers import GuaranteeAnswer
+from api_schemas.answers import GuaranteeAnswer, TradeOffAnswer
 from api_schemas.bounds import BoundsRequest, BoundsResponse
 from api_schemas.curves import CurvesRequest
 from api_schemas.enclosures import Enclosed
 from api_schemas.problems import field_errors
 from service.computations.bounds import BOUNDS
 from service.privacy.errors import UnsupportedCombination
+from tests.computations.ends import EnclosedAnswer
 from tests.computations.fakes import FakeEngines, engines
 
 __all__ = ["engines"]
@@ -40,7 +41,7 @@ def compute(*questions: dict[str, Any], mechanism: dict[str, Any] = PURE, **more
     return response
 
 
-def number(question: dict[str, Any], **more: Any) -> Enclosed:
+def number(question: dict[str, Any], **more: Any) -> EnclosedAnswer:
     [answer] = compute(question, **more).answers
     assert isinstance(answer, Enclosed)
     return answer
@@ -55,6 +56,8 @@ def test_a_practical_answer_is_conditional_and_has_the_worst_case_beside() -> No
     assert json.loads(response.worst_case.threat_model.model_dump_json())["neighboring_relation"] == "replace_one"
     for relaxed, worst in zip(response.answers, response.worst_case.answers, strict=True):
         assert (relaxed.conditional, worst.conditional) == (True, False)
+        assert not isinstance(relaxed, TradeOffAnswer)
+        assert not isinstance(worst, TradeOffAnswer)
         assert relaxed.value < worst.value
         assert any("does not compose" in note for note in relaxed.notes)
     assert any("candidate" in assumption.text for assumption in response.assumptions)
@@ -146,7 +149,9 @@ PRIOR_AWARE: list[dict[str, Any]] = [
 def test_no_prior_exceeds_the_rate_of_subsampling(question: dict[str, Any], prior: float) -> None:
     [answer] = compute({**question, "prior": prior}, dataset_subsampling={"rate": 0.1}).answers
     [same] = compute({**question, "prior": min(prior, 0.1)}).answers
-    assert answer.question.prior == prior
+    assert not isinstance(answer, TradeOffAnswer)
+    assert not isinstance(same, TradeOffAnswer)
+    assert answer.question.model_dump()["prior"] == prior
     assert (answer.value, answer.lower, answer.upper) == (same.value, same.lower, same.upper)
     noted = [note for note in answer.notes if "dataset_subsampling" in note]
     assert bool(noted) == (prior > 0.1)

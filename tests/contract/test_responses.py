@@ -95,7 +95,7 @@ def response() -> BoundsResponse:
         answers=(
             NumberAnswer(**asked(epsilon), **infinite, **COMMON),
             ProbabilityAnswer(**asked(delta), **tiny, **COMMON),
-            GdpMuAnswer(**asked(gdp_mu), **plain, global_mu=infinite, **COMMON),
+            GdpMuAnswer(**asked(gdp_mu), value=0.5, lower=0.25, upper=0.5, global_mu=infinite, **COMMON),
             TradeOffAnswer(**asked(trade_off), points=tuple(points), **COMMON),
             ProbabilityAnswer(**asked(accuracy), **plain, **COMMON),
             ProbabilityAnswer(**asked(reconstruction), **plain, **COMMON),

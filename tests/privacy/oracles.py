@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import mpmath
 from mpmath import mpf
 
-Real = mpf
+Real: TypeAlias = mpf
 DIGITS = 60
 
 

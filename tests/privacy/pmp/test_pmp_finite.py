@@ -96,7 +96,8 @@ def test_modular_sums_have_small_ratios(size: int, ratio: tuple[int, int]) -> No
 def random_table(seed: int) -> tuple[Table, list[tuple[int, ...]]]:
     """Dyadic probabilities of 3 outputs for the halves of 2 to 6 points, some of them zero."""
     generator = np.random.default_rng(seed)
-    subsets = list(combinations(range(points := 2 * int(generator.integers(1, 4))), points // 2))
+    points = 2 * int(generator.integers(1, 4))
+    subsets = list(combinations(range(points), points // 2))
     rows = generator.multinomial(64, [0.5, 0.3, 0.2], size=len(subsets)) / 64
     generator.shuffle(order := list(range(len(subsets))))
     return rows.tolist(), [subsets[place] for place in order]

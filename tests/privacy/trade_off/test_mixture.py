@@ -198,9 +198,8 @@ def test_no_choice_of_rates_and_no_tangent_does_better(components: list[tuple[fl
         weights = np.array([weight for weight, _ in components])
         for rate in (1e-9, 1e-3, 0.2, 0.6, 0.95):
             chosen = np.minimum(shares * rate / weights, 1.0)
-            attacks = sum(
-                weight * part.power(column).lower for weight, part, column in zip(weights, parts, chosen.T, strict=True)
-            )
+            each = zip(weights, parts, chosen.T, strict=True)
+            attacks = sum((weight * part.power(column).lower for weight, part, column in each), start=np.zeros(200))
             power = curve.power(np.array([rate]))
             assert attacks.max() <= power.upper[0] * (1 + 1e-14)
             levels = np.linspace(-40, 40, 401)
