@@ -61,6 +61,8 @@ FINER: Final = 4.0
 """How much dearer lattices are for a tolerance below the default."""
 COMPONENTS: Final = 0.75
 """What lattices beside a recursion cost."""
+LISTS_BESIDE: Final = 6.0
+"""How much dearer long lists in both directions are there: most rates get a tilt of their own, on both sides."""
 SHARE_OF_A_PART: Final = 1 / 10
 
 
@@ -122,7 +124,8 @@ def adaptive_exponential(steps: Steps, sensitivity: float, options: EngineOption
     if count == sum(count for _, count in steps) <= LONGEST_RECURSION:
         return one_curve(base, RECURSION)
     known = lattices(steps, sensitivity, options).scaled(COMPONENTS)
-    return replace(known, base=known.base + base)
+    hull = replace(known.hull, spread=LISTS_BESIDE * known.hull.spread)
+    return replace(known, base=known.base + base, hull=hull)
 
 
 def _recursion(groups: list[tuple[float, int]]) -> float:
