@@ -30,6 +30,8 @@ from service.privacy.trade_off.pair import TradeOffPair
 
 METHODS: Final = ("auto", "closed_form", "contour", *engines.ENGINES)
 """`auto`, then every engine by its name on the wire, strongest evidence first among equals."""
+MU_OF_BRACKETS: Final = 3.0
+"""How much dearer mu of Gaussian DP is between two theorems, whose sides are both searched to narrow ends."""
 BRACKET_TOLERANCES: Final = (1e-4, 1e-6)
 """Relative widths to which the ends of a bracket are asked for at best. Below, both directions are read for every
 number, mostly on lines, which have more digits than are asked for; where lattices are needed, they cost seconds each.
@@ -151,6 +153,7 @@ def _bracket(steps: Steps, kind: str, method: str, sensitivity: float, options: 
         return TradeOffPair(add, remove, upper.source, upper.notes, bracket=sentence(steps, sensitivity))
 
     both = below.tariff.hull.plus(above.tariff.directed)
+    both = replace(both, gdp_mu=MU_OF_BRACKETS * both.gdp_mu)
     return Plan(above.engine, one_curve(2 * below.tariff.base + above.tariff.base, both), build)
 
 

@@ -45,6 +45,8 @@ REVEALED: Final = 1 / 6
 WEAK, MOST_SAMPLED = 1e-6, 100
 SAMPLED_MU: Final = 12_000_000
 """mu of few steps all of which are sampled: every point is looked for on lattices of its own."""
+WEAK_MU: Final = 30_000_000
+"""The same where losses, though they may be large, are next to never: no lattice finds its threshold at once."""
 LONGEST_MU, LONGEST_LIST, LISTED_POINT = 7_000_000, 6_000_000, 1_000
 """mu, and lists, of runs however long: between 6 and 16 seconds, and up to 5, were measured."""
 RECURSION: Final = Prices(
@@ -61,6 +63,8 @@ FINER: Final = 4.0
 """How much dearer lattices are for a tolerance below the default."""
 COMPONENTS: Final = 0.75
 """What lattices beside a recursion cost."""
+LISTS_BESIDE: Final = 6.0
+"""How much dearer long lists in both directions are there: most rates get a tilt of their own, on both sides."""
 SHARE_OF_A_PART: Final = 1 / 10
 
 
@@ -74,10 +78,10 @@ def lattices(steps: Steps, sensitivity: float, options: EngineOptions) -> Tariff
     if options.relative_tolerance < DEFAULT_OPTIONS.relative_tolerance:
         factor *= FINER
     known = _limited(DISCRETISED.scaled(factor))
-    weak = count > MOST_SAMPLED or deviation < WEAK
-    if weak or not all(isinstance(step, PoissonSampled) for step, _ in steps):
+    if count > MOST_SAMPLED or not all(isinstance(step, PoissonSampled) for step, _ in steps):
         return known
-    directed, hull = (replace(prices, gdp_mu=SAMPLED_MU) for prices in (known.directed, known.hull))
+    searched = WEAK_MU if deviation < WEAK else SAMPLED_MU
+    directed, hull = (replace(prices, gdp_mu=searched) for prices in (known.directed, known.hull))
     return replace(known, directed=directed, hull=hull)
 
 
@@ -122,7 +126,8 @@ def adaptive_exponential(steps: Steps, sensitivity: float, options: EngineOption
     if count == sum(count for _, count in steps) <= LONGEST_RECURSION:
         return one_curve(base, RECURSION)
     known = lattices(steps, sensitivity, options).scaled(COMPONENTS)
-    return replace(known, base=known.base + base)
+    hull = replace(known.hull, spread=LISTS_BESIDE * known.hull.spread)
+    return replace(known, base=known.base + base, hull=hull)
 
 
 def _recursion(groups: list[tuple[float, int]]) -> float:
