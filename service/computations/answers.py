@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, final
 
 import numpy as np
 
@@ -32,59 +34,112 @@ from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
 from service.privacy.questions import gaussian_dp, unlearning
 from service.privacy.questions.reading import Reading
+from service.privacy.questions.unlearning import Held
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
 
 
-def answer(curves: TradeOffPair, question: QuestionSpec, tolerance: float, *, conditional: bool) -> ResponseFields:
-    """The fields of an answer in their order, without `methods`. Raises PrivacyComputationError.
+@final
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What the curves of one engine say to a question.
 
-    `conditional`: the curves hold against a relaxed threat model.
+    `number`: the fields of the number with its ends, or the points. `beside`: other numbers, which stand after it.
+    `holds`: the verdict of a guarantee.
     """
-    asked = curves.asked
+
+    number: ResponseFields
+    evidence: Evidence
+    tight: bool | None
+    method: str
+    tolerance_met: bool
+    source: str
+    notes: tuple[str, ...]
+    beside: ResponseFields = field(default_factory=dict[str, Any])
+    holds: Held | None = None
+
+    def answer(
+        self,
+        question: QuestionSpec,
+        *,
+        conditional: bool,
+        notes: tuple[str, ...] = (),
+        methods: list[ResponseFields] | None = None,
+    ) -> ResponseFields:
+        """The answer in the order of its fields. `question`: as it was asked. `conditional`: the curves hold against a
+        relaxed threat model. `notes`: on how it was read. `methods`: what other engines say.
+        """
+        return {
+            "type": question.type,
+            "question": question,
+            **self.number,
+            **self.beside,
+            "evidence": self.evidence,
+            "tight": self.tight,
+            "conditional": conditional,
+            "method": self.method,
+            "tolerance_met": self.tolerance_met,
+            "source": self.source,
+            "notes": self.notes + notes,
+            **({} if self.holds is None else {"holds": self.holds}),
+            **({} if methods is None else {"methods": methods}),
+        }
+
+    def entry(self, method: str) -> ResponseFields:
+        """What stands in the field `methods` of the answer of another engine."""
+        return {
+            "method": method,
+            **self.number,
+            "evidence": self.evidence,
+            "tight": self.tight,
+            "notes": self.notes,
+        }
+
+
+def said(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> Said:
+    """Read the curves. Raises PrivacyComputationError."""
     curve: AbstractTradeOff = getattr(curves, question.direction)
     if isinstance(question, TradeOffQuestion):
-        fields = _trade_off(curves, curve, question, tolerance)
-    elif isinstance(question, GdpMuQuestion):
-        fields = _gdp_mu(curves, curve, question, tolerance)
-    elif isinstance(question, UnlearningGuaranteeQuestion):
-        fields = _guarantee(curves, curve, question, tolerance)
-    else:
-        fields = _number(curves, curve, question, tolerance)
-    fields["conditional"] = conditional
-    fields["notes"] = (*fields["notes"], *curves.notes_since(asked))
-    return fields
+        return _trade_off(curves, curve, question, tolerance)
+    if isinstance(question, GdpMuQuestion):
+        return _gdp_mu(curves, curve, question, tolerance)
+    if isinstance(question, UnlearningGuaranteeQuestion):
+        return _guarantee(curves, curve, question, tolerance)
+    return _number(curves, curve, question, tolerance)
 
 
-def _number(
-    curves: TradeOffPair, curve: AbstractTradeOff, question: NumberQuestion, tolerance: float
-) -> ResponseFields:
-    return _of_reading(curves, curve, question, READINGS[type(question)](curve, question), tolerance)
+def _number(curves: TradeOffPair, curve: AbstractTradeOff, question: NumberQuestion, tolerance: float) -> Said:
+    before = curves.asked
+    return _of_reading(curves, curve, READINGS[type(question)](curve, question), tolerance, before)
 
 
 def _guarantee(
     curves: TradeOffPair, curve: AbstractTradeOff, question: UnlearningGuaranteeQuestion, tolerance: float
-) -> ResponseFields:
+) -> Said:
+    before = curves.asked
     found = unlearning.unlearning_guarantee(curve, question.prior, question.confidence)
-    return {**_of_reading(curves, curve, question, found.reading, tolerance), "holds": found.holds}
+    return _of_reading(curves, curve, found.reading, tolerance, before, found.holds)
 
 
 def _of_reading(
-    curves: TradeOffPair, curve: AbstractTradeOff, question: QuestionSpec, reading: Reading, tolerance: float
-) -> ResponseFields:
+    curves: TradeOffPair,
+    curve: AbstractTradeOff,
+    reading: Reading,
+    tolerance: float,
+    before: int,
+    holds: Held | None = None,
+) -> Said:
     value = as_sure_as(curve, reading.value)
-    return {
-        "type": question.type,
-        "question": question,
-        **enclosed_number(value, reading.safe_end),
-        "evidence": value.evidence,
-        "tight": tightness(value.evidence, curves.bracket),
-        "conditional": False,
-        "method": curve.method,
-        "tolerance_met": meets(value, tolerance),
-        "source": _source(reading.source, curves),
-        "notes": reading.notes + remarks(curves, value.evidence),
-    }
+    return Said(
+        number={**enclosed_number(value, reading.safe_end)},
+        evidence=value.evidence,
+        tight=tightness(value.evidence, curves.bracket),
+        method=curve.method,
+        tolerance_met=meets(value, tolerance),
+        source=_source(reading.source, curves),
+        notes=reading.notes + remarks(curves, value.evidence) + curves.notes_since(before),
+        holds=holds,
+    )
 
 
 def curves_of(plans: Mapping[str, Plan]) -> dict[str, TradeOffPair]:
@@ -106,33 +161,25 @@ def side_by_side(engines: Mapping[str, TradeOffPair], question: QuestionSpec, to
     entries: list[ResponseFields] = []
     for method, curves in engines.items():
         try:
-            said = answer(curves, question, tolerance, conditional=False)
+            entries.append(said(curves, question, tolerance).entry(method))
         except UnsupportedCombination:
             continue  # this engine does not read this question
         except NumericalFailure as failure:
             note(failure)
-            said = _failed(question, str(failure))
+            entries.append(_failed(method, question, str(failure)))
         except OutOfDomain as failure:  # inside the engine: the question has been answered by another
-            said = _failed(question, f"{failure.name} must be {failure.domain}.")
-        kept = {name: said[name] for name in said if name in _OF_AN_ENGINE}
-        entries.append({"method": method, **kept})
+            entries.append(_failed(method, question, f"{failure.name} must be {failure.domain}."))
     return entries
 
 
-_NUMBER = tuple(f"{end}{form}" for form in ("", "_log10", "_decimal") for end in ("value", "lower", "upper"))
-_OF_AN_ENGINE = frozenset((*_NUMBER, "points", "evidence", "tight", "notes"))
+def _failed(method: str, question: QuestionSpec, reason: str) -> ResponseFields:
+    is_list = isinstance(question, TradeOffQuestion)
+    nothing: ResponseFields = {"points": ()} if is_list else {"value": None, "lower": None, "upper": None}
+    return {"method": method, **nothing, "evidence": None, "tight": None, "notes": (f"No number: {reason}",)}
 
 
-def _failed(question: QuestionSpec, reason: str) -> ResponseFields:
-    nothing: ResponseFields = {"value": None, "lower": None, "upper": None}
-    if isinstance(question, TradeOffQuestion):
-        nothing = {"points": ()}
-    return {**nothing, "evidence": None, "tight": None, "notes": (f"No number: {reason}",)}
-
-
-def _trade_off(
-    curves: TradeOffPair, curve: AbstractTradeOff, question: TradeOffQuestion, tolerance: float
-) -> ResponseFields:
+def _trade_off(curves: TradeOffPair, curve: AbstractTradeOff, question: TradeOffQuestion, tolerance: float) -> Said:
+    before = curves.asked
     read = curve.points(np.array(question.false_positive_rates))
     points: list[TradeOffPoint] = [
         {"false_positive_rate": rate, "type_two_error": error, "power": power}
@@ -143,40 +190,33 @@ def _trade_off(
             strict=True,
         )
     ]
-    return {
-        "type": question.type,
-        "question": question,
-        "points": points,
-        "evidence": curve.evidence,
-        "tight": tightness(curve.evidence, curves.bracket),
-        "conditional": False,
-        "method": curve.method,
-        "tolerance_met": all(narrow(part, curve.evidence, tolerance) for part in (read.type_two_error, read.power)),
-        "source": curves.source,
-        "notes": remarks(curves, curve.evidence),
-    }
+    return Said(
+        number={"points": points},
+        evidence=curve.evidence,
+        tight=tightness(curve.evidence, curves.bracket),
+        method=curve.method,
+        tolerance_met=all(narrow(part, curve.evidence, tolerance) for part in (read.type_two_error, read.power)),
+        source=curves.source,
+        notes=remarks(curves, curve.evidence) + curves.notes_since(before),
+    )
 
 
-def _gdp_mu(curves: TradeOffPair, curve: AbstractTradeOff, question: GdpMuQuestion, tolerance: float) -> ResponseFields:
+def _gdp_mu(curves: TradeOffPair, curve: AbstractTradeOff, question: GdpMuQuestion, tolerance: float) -> Said:
+    before = curves.asked
     reading = gaussian_dp.mu(curve, question.false_positive_rate_min, question.type_two_error_min)
     parts = (as_sure_as(curve, reading.value), as_sure_as(curve, reading.global_mu))
     value, global_mu = (enclosed_number(part, "upper") for part in parts)
     evidence = Evidence.weakest(*(part.evidence for part in parts))
-    return {
-        "type": question.type,
-        "question": question,
-        "value": value["value"],
-        "lower": value["lower"],
-        "upper": value["upper"],
-        "global_mu": global_mu,
-        "evidence": evidence,
-        "tight": tightness(evidence, curves.bracket),
-        "conditional": False,
-        "method": curve.method,
-        "tolerance_met": _meets_where_bounded(*parts, tolerance),
-        "source": _source(reading.source, curves),
-        "notes": reading.notes + remarks(curves, evidence),
-    }
+    return Said(
+        number={"value": value["value"], "lower": value["lower"], "upper": value["upper"]},
+        beside={"global_mu": global_mu},
+        evidence=evidence,
+        tight=tightness(evidence, curves.bracket),
+        method=curve.method,
+        tolerance_met=_meets_where_bounded(*parts, tolerance),
+        source=_source(reading.source, curves),
+        notes=reading.notes + remarks(curves, evidence) + curves.notes_since(before),
+    )
 
 
 def _meets_where_bounded(value: Enclosure, global_mu: Enclosure, tolerance: float) -> bool:

@@ -7,9 +7,8 @@ from typing import Final
 from api_schemas.bounds import BoundsRequest, BoundsResponse
 from api_schemas.examples import BOUNDS_EXAMPLES
 from api_schemas.options import ONLY_WHERE_ASKED
-from api_schemas.questions import QuestionSpec
 from service.computations.abstract import Computation, Quote, ResponseFields
-from service.computations.answers import answer, curves_of, side_by_side
+from service.computations.answers import curves_of, said, side_by_side
 from service.computations.caveats import caveats
 from service.computations.earlier_bounds import earlier_bounds
 from service.computations.parts import (
@@ -46,14 +45,14 @@ def compute_bounds(request: BoundsRequest, digest: str, engine_version: str) -> 
         worst_case = worst_case_beside(threat_model, mechanism)
         for index, question in enumerate(request.questions):
             pointer, part = f"/questions/{index}", question
-            read, _ = at_bounded_prior(question, request.dataset_subsampling)
+            read, notes = at_bounded_prior(question, request.dataset_subsampling)
             threat_model.check_question(read.type, getattr(read, "prior", None))
-            fields = _answer(curves, question, request, conditional=worst_case is not None)
+            found = said(curves, read, request.relative_tolerance)
+            methods = None
             if request.method == EVERY:
-                fields["methods"] = side_by_side(engines, read, request.relative_tolerance)
-                if worst_case is None:
-                    fields["methods"] += earlier_bounds(mechanism, curves, read)
-            answers.append(fields)
+                methods = side_by_side(engines, read, request.relative_tolerance)
+                methods += earlier_bounds(mechanism, curves, read) if worst_case is None else []
+            answers.append(found.answer(question, conditional=worst_case is not None, notes=notes, methods=methods))
         beside = None if worst_case is None else _worst_case(worst_case, curves.worst_case, mechanism, request)
     except PrivacyComputationError as error:
         raise blamed(error, pointer, part) from None
@@ -74,23 +73,16 @@ def compute_bounds(request: BoundsRequest, digest: str, engine_version: str) -> 
     }
 
 
-def _answer(
-    curves: TradeOffPair, question: QuestionSpec, request: BoundsRequest, *, conditional: bool
-) -> ResponseFields:
-    """The answer to a question at the prior that the request leaves it."""
-    read, notes = at_bounded_prior(question, request.dataset_subsampling)
-    fields = answer(curves, read, request.relative_tolerance, conditional=conditional)
-    fields["question"] = question
-    fields["notes"] += notes
-    return fields
-
-
 def _worst_case(
     model: WorstCase, known: TradeOffPair | None, mechanism: AbstractMechanism, request: BoundsRequest
 ) -> ResponseFields:
     """The same questions against the worst case, by the best engine; `known`: its curves, where they are at hand."""
     curves = known or model.curves(mechanism, BEST, options_of(request))
-    answers = [_answer(curves, question, request, conditional=False) for question in request.questions]
+    answers: list[ResponseFields] = []
+    for question in request.questions:
+        read, notes = at_bounded_prior(question, request.dataset_subsampling)
+        found = said(curves, read, request.relative_tolerance)
+        answers.append(found.answer(question, conditional=False, notes=notes))
     return {"threat_model": worst_case_spec(model), "answers": answers}
 
 

@@ -110,11 +110,15 @@ def _curves(request: CurvesRequest, rates: FloatArray) -> tuple[list[ResponseFie
                         known[curve] = curve.points(rates), curves.notes_since(before)
                     points, notes = known[curve]
                     read.append((points, curve.evidence))
-                    asked = {"threat_model": threat_model, "requested_method": method}
-                    drawn = _drawn(curves, curve, points, request.relative_tolerance)
-                    drawn["conditional"] = is_relaxed(threat_model)
-                    drawn["notes"] = (*drawn["notes"], *notes)
-                    fields.append({**asked, "method": curve.method, "direction": direction, **drawn})
+                    fields.append(
+                        {
+                            "threat_model": threat_model,
+                            "requested_method": method,
+                            "method": curve.method,
+                            "direction": direction,
+                            **_drawn(curves, curve, points, request, notes, conditional=is_relaxed(threat_model)),
+                        }
+                    )
             except PrivacyComputationError as error:
                 raise _blamed(error, request, place, number) from None
     return fields, read
@@ -138,17 +142,25 @@ def _blamed(error: PrivacyComputationError, request: CurvesRequest, place: int, 
     return blamed(error, places["method"], *named, places=places)
 
 
-def _drawn(curves: TradeOffPair, curve: AbstractTradeOff, points: CurvePoints, tolerance: float) -> ResponseFields:
-    evidence = curve.evidence
+def _drawn(
+    curves: TradeOffPair,
+    curve: AbstractTradeOff,
+    points: CurvePoints,
+    request: CurvesRequest,
+    notes: tuple[str, ...],
+    *,
+    conditional: bool,
+) -> ResponseFields:
+    evidence, tolerance = curve.evidence, request.relative_tolerance
     return {
         "type_two_error": enclosed_column(points.type_two_error, "lower", evidence),
         "power": enclosed_column(points.power, "upper", evidence),
         "evidence": evidence,
         "tight": tightness(evidence, curves.bracket),
-        "conditional": False,
+        "conditional": conditional,
         "tolerance_met": all(narrow(part, evidence, tolerance) for part in (points.type_two_error, points.power)),
         "source": curves.source,
-        "notes": remarks(curves, evidence),
+        "notes": remarks(curves, evidence) + notes,
     }
 
 
