@@ -204,16 +204,16 @@ def _trade_off(curves: TradeOffPair, curve: AbstractTradeOff, question: TradeOff
 def _gdp_mu(curves: TradeOffPair, curve: AbstractTradeOff, question: GdpMuQuestion, tolerance: float) -> Said:
     before = curves.asked
     reading = gaussian_dp.mu(curve, question.false_positive_rate_min, question.type_two_error_min)
-    parts = (as_sure_as(curve, reading.value), as_sure_as(curve, reading.global_mu))
-    value, global_mu = (enclosed_number(part, "upper") for part in parts)
-    evidence = Evidence.weakest(*(part.evidence for part in parts))
+    mu, global_mu = as_sure_as(curve, reading.value), as_sure_as(curve, reading.global_mu)
+    value = enclosed_number(mu, "upper")
+    evidence = Evidence.weakest(mu.evidence, global_mu.evidence)
     return Said(
         number={"value": value["value"], "lower": value["lower"], "upper": value["upper"]},
-        beside={"global_mu": global_mu},
+        beside={"global_mu": enclosed_number(global_mu, "upper")},
         evidence=evidence,
         tight=tightness(evidence, curves.bracket),
         method=curve.method,
-        tolerance_met=_meets_where_bounded(*parts, tolerance),
+        tolerance_met=_meets_where_bounded(mu, global_mu, tolerance),
         source=_source(reading.source, curves),
         notes=reading.notes + remarks(curves, evidence) + curves.notes_since(before),
     )
