@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from scipy import stats
 
 from api_schemas.questions import QuestionSpec
-from service.computations.answers import answer
+from service.computations.answers import said
 from service.privacy.composition import choose
 from service.privacy.composition.options import EngineOptions
 from service.privacy.trade_off.pair import TradeOffPair
@@ -140,7 +140,8 @@ def _question(name: str, direction: str) -> QuestionSpec:
 
 def _numbers(pair: TradeOffPair, row: Asked) -> Iterator[tuple[float, float]]:
     """Both ends of every number of an answer."""
-    fields = answer(pair, _question(row.question, row.direction), 1e-6, conditional=False)
+    question = _question(row.question, row.direction)
+    fields = said(pair, question, 1e-6).answer(question, conditional=False)
     if "points" in fields:
         for point in fields["points"]:
             yield point["type_two_error"]["lower"], point["type_two_error"]["upper"]
