@@ -131,20 +131,7 @@ async def _running(
     if settings.redis_url is not None:
         link = RedisLink(settings.redis_url.get_secret_value(), settings.redis_timeout_seconds, metrics, logger)
         await link.start()
-        cache = RedisResultCache(
-            link,
-            ttl_seconds=settings.result_ttl_seconds,
-            ground_truth_ttl_seconds=settings.ground_truth_ttl * SECONDS_PER_DAY,
-            seals=Seals([key.get_secret_value() for key in settings.seal_key]),
-            metrics=metrics,
-        )
-        shared = SharedResults(
-            cache=cache,
-            leases=RedisLeases(link, cache),
-            cost_floor=settings.redis_cost_floor,
-            longest_lease_seconds=settings.time_limit_seconds + LEASE_BEYOND_TIME_LIMIT_SECONDS,
-            dear_timeout_seconds=settings.redis_dear_timeout_seconds,
-        )
+        shared = _shared_results(settings, link, metrics)
     runner = ComputationRunner(
         engine_version=ENGINE_VERSION,
         memory=InMemoryResultCache(settings.memory_cache_entries, settings.memory_cache_bytes),
@@ -183,3 +170,21 @@ async def _running(
         if shared is not None and link is not None:
             await shared.cache.settle()
             await link.stop()
+
+
+def _shared_results(settings: Settings, link: RedisLink, metrics: Metrics) -> SharedResults:
+    """What this instance shares with others through Redis."""
+    cache = RedisResultCache(
+        link,
+        ttl_seconds=settings.result_ttl_seconds,
+        ground_truth_ttl_seconds=settings.ground_truth_ttl * SECONDS_PER_DAY,
+        seals=Seals([key.get_secret_value() for key in settings.seal_key]),
+        metrics=metrics,
+    )
+    return SharedResults(
+        cache=cache,
+        leases=RedisLeases(link, cache),
+        cost_floor=settings.redis_cost_floor,
+        longest_lease_seconds=settings.time_limit_seconds + LEASE_BEYOND_TIME_LIMIT_SECONDS,
+        dear_timeout_seconds=settings.redis_dear_timeout_seconds,
+    )

@@ -30,20 +30,22 @@ class Caveats:
     """Known traps that the described mechanism may have fallen into."""
 
 
-@lru_cache(maxsize=64)
 def caveats(mechanism: AbstractMechanism) -> Caveats:
     """The caveats of the answers about a mechanism."""
     nodes = _nodes_of(mechanism)
-    ends = [set(node.hazards) for node, is_end in nodes if is_end]
-    premises = _in_order(premise for node, _ in nodes for premise in node.premises)
-    hazards = _in_order(hazard for node, _ in nodes for hazard in node.hazards)
+    ends = [node.hazards for node, is_end in nodes if is_end]
+    premises = dict.fromkeys(premise for node, _ in nodes for premise in node.premises)
+    hazards = dict.fromkeys(hazard for node, _ in nodes for hazard in node.hazards)
+    said = (hazard for hazard in hazards if not hazard.alone or all(hazard in causes for causes in ends))
+    return _written(tuple(premises), tuple(said))
+
+
+@lru_cache(maxsize=64)  # mechanisms of a kind say the same, whatever their parameters
+def _written(premises: tuple[Premise, ...], hazards: tuple[Hazard, ...]) -> Caveats:
+    """The caveats as they travel, by what they are about; those about the same as they were said."""
     return Caveats(
-        tuple(map(assumption_of, premises)),
-        tuple(
-            HazardSpec.model_validate({"code": hazard.code, "text": hazard.text})
-            for hazard in hazards
-            if not hazard.alone or all(hazard in causes for causes in ends)
-        ),
+        tuple(map(assumption_of, _in_order(premises))),
+        tuple(HazardSpec.model_validate({"code": each.code, "text": each.text}) for each in _in_order(hazards)),
     )
 
 
@@ -54,5 +56,4 @@ def _nodes_of(mechanism: AbstractMechanism) -> list[tuple[AbstractMechanism, boo
 
 
 def _in_order(said: Iterable[Said]) -> list[Said]:
-    """Each once, by what they are about; those about the same as they were said."""
-    return sorted(dict.fromkeys(said), key=lambda each: PLACES[each.about])
+    return sorted(said, key=lambda each: PLACES[each.about])

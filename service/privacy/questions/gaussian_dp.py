@@ -15,9 +15,9 @@ from scipy import special
 from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.errors import OutOfDomain
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
-from service.privacy.questions.gdp_cells import CLOSE, CellSearch, Half
+from service.privacy.questions.gdp_cells import CellSearch, Half
 from service.privacy.questions.gdp_tangents import STRONGEST, tangent_bounds
-from service.privacy.questions.normal_points import SMALLEST_RATE, normal_points
+from service.privacy.questions.normal_points import CLOSE, SMALLEST_RATE, normal_points
 from service.privacy.questions.reading import Reading
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff

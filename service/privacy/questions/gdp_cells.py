@@ -22,14 +22,12 @@ from scipy import special
 from service.privacy.enclosure import Bounds
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
-from service.privacy.questions.normal_points import normal_points
+from service.privacy.questions.normal_points import CLOSE, normal_points
 from service.privacy.trade_off.abstract import AbstractTradeOff
 
 FIRST_CELLS: Final = 48
 CUTS: Final = 8
 MOST_POINTS: Final = 4000
-CLOSE: Final = 1e-10
-"""Relative distance of both ends at which nothing is looked for any more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,15 +22,13 @@ from scipy import special
 from service.privacy.enclosure import SMALLEST
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
-from service.privacy.questions.normal_points import normal_points
+from service.privacy.questions.normal_points import CLOSE, normal_points
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.enclosed.logs import log_ends
 from service.privacy.trade_off.enclosed.ulps import NORMAL_QUANTILE_ERROR
 
 STRONGEST: Final = 0.9
 """delta(0) above which a curve is read by its points: tangents lose the digits of small type II errors."""
-CLOSE: Final = 1e-10
-"""Relative distance of both ends at which nothing is looked for any more."""
 FIRST_SLOPES: Final = 7
 ROUNDS: Final = 24
 AT_ONCE, MOST_AT_ONCE, NARROW = 8, 128, 1e-9
@@ -45,6 +43,9 @@ GAIN: Final = 0.03
 """Share of what both ends are apart that a few rounds have to settle for more of them."""
 STEEPEST: Final = 690.0
 ROUNDING: Final = 4 * FUNCTION_ERROR + 8 * UNIT_ROUNDOFF
+
+Ends = tuple[float, float]
+"""The lower and the upper one, of mu."""
 
 
 @final
@@ -140,9 +141,6 @@ def tangent_bounds(curve: AbstractTradeOff, rate_min: float, error_min: float, l
     for side in sides:
         side.insert(search.first_slopes(side))
     return search.run(limit)
-
-
-Ends = tuple[float, float]
 
 
 @final

@@ -15,6 +15,8 @@ from service.privacy.trade_off.enclosed.logs import log_ends
 from service.privacy.trade_off.enclosed.ulps import LOG_QUANTILE_ERROR, NORMAL_QUANTILE_ERROR
 
 SMALLEST_RATE: Final = 1e-300
+CLOSE: Final = 1e-10
+"""Relative distance of both ends of mu at which nothing is looked for any more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ def _one_step(random: Generator) -> dict[str, Any]:
 
 
 def test_tangents_enclose_what_points_find() -> None:
-    random = np.random.default_rng(SEED)
+    random, compared = np.random.default_rng(SEED), 0
     for _ in range(15):
         spec = _one_step(random)
         pair = choose.pair(built(spec))
@@ -42,9 +42,11 @@ def test_tangents_enclose_what_points_find() -> None:
                 ends = tangent_bounds(curve, rate_min, error_min, math.inf if known is None else known.upper)
                 if ends is None:
                     continue
+                compared += 1
                 assert ends[0] <= searched.upper, spec
                 assert searched.lower <= ends[1], spec
                 assert ends[1] - ends[0] <= 1e-7 * ends[1] + 1e-13, spec
+    assert compared >= 60
 
 
 def test_both_directions_are_those_of_the_hull() -> None:

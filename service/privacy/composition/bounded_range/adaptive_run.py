@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from service.privacy.composition.bounded_range.fixed_shifts import Groups
 from service.privacy.composition.bounded_range.nodes import curve_of, log_end
+from service.privacy.composition.bounded_range.recursion import log_rest
 from service.privacy.enclosure import SMALLEST, Bounds, Enclosure, Evidence
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractStep
@@ -142,13 +143,8 @@ class ExponentialRunTradeOff(AbstractTradeOff):
             logs = (math.log(delta) + math.fsum(rest)) / (k + 1)
             size = (abs(math.log(delta)) + sum(map(abs, rest)) + k) / (k + 1)
             error = 4 * FUNCTION_ERROR * (1 + size)
-            away = [(k + 1) * _log_rest(min(logs + sign * error, -SMALLEST)) for sign in (1, -1)]
+            away = (-(k + 1) * log_rest(np.array([-min(logs + sign * error, -SMALLEST) for sign in (1, -1)]))).tolist()
             near = 8 * UNIT_ROUNDOFF
             lower = max(lower, (self._largest - away[0] * (1 + near)) * (1 - near))
             upper = min(upper, (self._largest - away[1] * (1 - near)) * (1 + near))
         return Enclosure(max(min(lower, upper), 0.0), max(upper, 0.0), Evidence.CERTIFIED)
-
-
-def _log_rest(logs: float) -> float:
-    """-ln(1 - e^logs) for logs < 0, from the smaller of both terms."""
-    return -math.log1p(-math.exp(logs)) if logs < -0.7 else -math.log(-math.expm1(logs))

@@ -224,7 +224,7 @@ def log_end_profile(away: FloatArray, ranges: list[float]) -> tuple[FloatArray, 
     k = len(ranges)
     shift = away / (k + 1)
     eta = np.array(ranges)
-    each, rests = _log_rest(shift), _log_rest(eta)
+    each, rests = log_rest(shift), log_rest(eta)
     # Arguments of exp are off by roundings; where they are small the logarithm is not.
     size = (k + 1) * np.where(np.isfinite(each), np.abs(each) * (2 + shift) + (shift < 1), 0.0)
     size = size + float((np.abs(rests) * (2 + eta) + (eta < 1)).sum())
@@ -232,6 +232,6 @@ def log_end_profile(away: FloatArray, ranges: list[float]) -> tuple[FloatArray, 
 
 
 @np.errstate(divide="ignore")
-def _log_rest(a: FloatArray) -> FloatArray:
+def log_rest(a: FloatArray) -> FloatArray:
     """ln(1 - e^-a), from the smaller of both terms."""
     return np.where(a > 1, np.log1p(-np.exp(-a)), np.log(-np.expm1(-a)))

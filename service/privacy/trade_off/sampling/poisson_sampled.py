@@ -1,9 +1,8 @@
 """One Poisson-sampled step of a shifted noise law: H0 = P0, H1 = (1 - p) P0 + p P1 (add), and the same exchanged
 (remove).
 
-Written for any base curve of `trade_off/shifted/curve.py`, so Gaussian and Laplace alike. Source: Dong, Roth, Su
-2022, section 4 (f_p = p f + (1 - p) Id); Zhu, Dong, Wang 2022, Theorem 11; the remove direction is the inverse
-function.
+Written for any base curve of `trade_off/shifted/curve.py`, so Gaussian and Laplace alike: what `abstract.py` says of
+any curve, and thresholds of the remove direction by Newton's method on the law itself.
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ from typing_extensions import override
 
 from service.privacy.enclosure import SMALLEST, Bounds, Enclosure, Evidence
 from service.privacy.errors import NumericalFailure
-from service.privacy.losses.sampled_ratio import base_log_ratio, sampled_log_ratio
+from service.privacy.losses.sampled_ratio import sampled_log_ratio
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
-from service.privacy.trade_off.enclosed.logs import log_down, log_ends, log_up, moved, scaled
+from service.privacy.trade_off.enclosed.logs import log_ends, scaled
+from service.privacy.trade_off.sampling.abstract import SLACK, AbstractSampledAdd, AbstractSampledRemove
 from service.privacy.trade_off.shifted.curve import AbstractShifted
 
-SLACK = 8 * UNIT_ROUNDOFF
 MOST_NEWTON_STEPS = 100
 NOISE = 32 * UNIT_ROUNDOFF
 """Thresholds are not sought more finely than this, relative to 1 + their size."""
@@ -32,108 +31,47 @@ RADII = np.array([[1 / 16], [1 / 4], [1.0], [4.0]])
 MOST_WIDENINGS = 60
 
 
-class AbstractPoissonSampled(AbstractTradeOff):
-    """What both directions share: a base curve and a sample rate 0 < p < 1."""
-
-    evidence = Evidence.EXACT
-    method = "closed_form"
-
-    def __init__(self, base: AbstractShifted, sample_rate: float) -> None:
-        self.base = base
-        self.rate = sample_rate
-        self.rest = 1 - sample_rate  # correctly rounded
+@final
+class PoissonSampledAdd(AbstractSampledAdd[AbstractShifted]):
+    """The add direction of a shifted law."""
 
     @property
-    @final
     @override
     def singular_power(self) -> Enclosure:
         return Enclosure.point(0.0)
 
     @property
-    @final
     @override
     def global_gdp_mu(self) -> Enclosure | None:
-        # Never harder to hide than the base (f_p >= f), and as bad as the base in the limit alpha -> 0 when L is
-        # unbounded there.
+        """That of the base: f_p is never harder to hide (f_p >= f), and as bad in the limit alpha -> 0 where L is
+        unbounded.
+        """
         return self.base.global_gdp_mu
-
-
-@final
-class PoissonSampledAdd(AbstractPoissonSampled):
-    """f_p(alpha) = (1 - p)(1 - alpha) + p f(alpha); power (1 - p) alpha + p power_base(alpha).
-
-    Profile: delta(eps) = p delta_base(ln(1 + (e^eps - 1)/p)) above ln(1 - p), 1 - e^eps below. All sums have positive
-    terms.
-    """
-
-    @property
-    @override
-    def largest_log_ratio(self) -> Enclosure:
-        return sampled_enclosure(self.base.largest_log_ratio, self.rate)
-
-    @property
-    @override
-    def smallest_log_ratio(self) -> Enclosure:
-        return sampled_enclosure(self.base.smallest_log_ratio, self.rate)
 
     @override
     def reversed(self) -> AbstractTradeOff:
         return PoissonSampledRemove(self.base, self.rate)
 
-    @override
-    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
-        base = self.base.points(alpha)
-        least, most = base.log_slope.lower, base.log_slope.upper
-        return CurvePoints(
-            mixed_reading(1 - alpha, self.rest, base.type_two_error, self.rate),
-            mixed_reading(alpha, self.rest, base.power, self.rate),
-            Bounds(sampled_log_ratio(least, self.rate).lower, sampled_log_ratio(most, self.rate).upper),
-        )
-
-    @override
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
-        at = base_log_ratio(epsilon, self.rate)
-        base_low, base_high = log_ends(self.base.profile(np.concatenate((at.upper, at.lower))))
-        count = len(epsilon)
-        log_rate = math.log(self.rate)
-        error = FUNCTION_ERROR * (abs(log_rate) + 1)
-        bounds = scaled(base_low[:count], base_high[count:], log_rate, error)
-        below = np.expm1(np.minimum(epsilon, 0.0)) <= -self.rate
-        return low_profile(bounds, below, epsilon) if below.any() else bounds
-
-    @override
-    def _epsilon_formula(self, delta: float) -> Enclosure:
-        # delta = p delta_base, and both epsilons are 0 together. Rounding of the quotient goes outwards.
-        share = delta / self.rate
-        upper_share, lower_share = share * (1 - 2 * UNIT_ROUNDOFF), share * (1 + 2 * UNIT_ROUNDOFF)
-        if upper_share >= 1:
-            return Enclosure.point(0.0)
-        high = self.base.epsilon(upper_share).upper
-        low = self.base.epsilon(min(lower_share, 1.0)).lower
-        ends = sampled_log_ratio(np.array([low, high]), self.rate)
-        lower, upper = max(float(ends.lower[0]), 0.0), max(float(ends.upper[1]), 0.0)
-        return Enclosure(lower, 0.0 if high == 0 else upper, Evidence.EXACT)
-
 
 @final
-class PoissonSampledRemove(AbstractPoissonSampled):
-    """The inverse of f_p. Reject where y <= t: rate alpha = (1 - p) F(t) + p F(t - mu), power F(t), type II error
-    F(-t).
+class PoissonSampledRemove(AbstractSampledRemove[AbstractShifted]):
+    """The remove direction of a shifted law. Reject where y <= t: rate alpha = (1 - p) F(t) + p F(t - mu), power F(t),
+    type II error F(-t).
 
     t is enclosed by two points at which the enclosures of the rate prove which side they are on. For alpha > 1/2 the
     complement is solved, so that both readings keep their relative accuracy.
-    Profile: delta(eps) = p e^{eps + E} delta_base(-E), E = ln(1 + (e^-eps - 1)/p), for eps < -ln(1 - p), else 0.
     """
 
     @property
     @override
-    def largest_log_ratio(self) -> Enclosure:
-        return negative(sampled_enclosure(self.base.smallest_log_ratio, self.rate))
+    def singular_power(self) -> Enclosure:
+        return Enclosure.point(0.0)
 
     @property
     @override
-    def smallest_log_ratio(self) -> Enclosure:
-        return negative(sampled_enclosure(self.base.largest_log_ratio, self.rate))
+    def global_gdp_mu(self) -> Enclosure | None:
+        """That of the other direction: g_mu is its own inverse."""
+        return self.base.global_gdp_mu
 
     @override
     def reversed(self) -> AbstractTradeOff:
@@ -216,23 +154,6 @@ class PoissonSampledRemove(AbstractPoissonSampled):
         return t
 
     @override
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
-        at = base_log_ratio(-epsilon, self.rate)
-        log_rate = math.log(self.rate)
-        # Where E is minus infinity, eps >= -ln(1 - p): any finite stand-in will do, the result is 0.
-        low, high = np.maximum(at.lower, -1e300), np.maximum(at.upper, -1e300)
-        base_low, base_high = log_ends(self.base.profile(np.concatenate((-low, -high))))
-        count = len(epsilon)
-        log_low = np.where(at.lower > -np.inf, base_low[:count], -np.inf)
-        log_high = np.where(at.upper > -np.inf, base_high[count:], -np.inf)
-        # |E| adds its own rounding; where it is huge and negative the logarithm of the base is larger still.
-        error = FUNCTION_ERROR * (1 + abs(log_rate) + np.abs(epsilon))
-        return Bounds.from_logs(
-            moved(log_low, epsilon + log_rate + low, -error),
-            np.minimum(moved(log_high, epsilon + log_rate + high, error), 0.0),
-        )
-
-    @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
         # With v = -E >= 0: delta = p delta_base(v) / (p + (1 - p) e^v), eps = -ln(1 + p (e^-v - 1)); delta <= p
         # delta_base(v).
@@ -251,26 +172,6 @@ class PoissonSampledRemove(AbstractPoissonSampled):
         return scaled(log_lower, log_upper, factor, error)
 
 
-def mixed_reading(exact: FloatArray, rest: float, bounds: Bounds, rate: float) -> Bounds:
-    """rest * exact + rate * truth, every factor within u; in logarithms too where the sum may underflow (it does not:
-    exact > 0).
-    """
-    lower = (rest * exact + rate * bounds.lower) * (1 - SLACK) - SMALLEST
-    upper = (rest * exact + rate * bounds.upper) * (1 + SLACK) + 2 * SMALLEST
-    return Bounds(np.maximum(lower, 0.0), np.minimum(upper, 1.0))
-
-
-def low_profile(bounds: Bounds, below: np.ndarray, epsilon: FloatArray) -> Bounds:
-    """1 - e^eps where eps <= ln(1 - p): no likelihood ratio is smaller."""
-    value = -np.expm1(np.minimum(epsilon, 0.0))
-    # `below` is decided in doubles; beside the edge the truth is larger by less than this slack.
-    slack = 4 * FUNCTION_ERROR
-    lower = np.where(below, value * (1 - slack), bounds.lower)
-    upper = np.where(below, np.minimum(value * (1 + slack), 1.0), bounds.upper)
-    log_lower, log_upper = log_ends(bounds)
-    return Bounds(lower, upper, np.where(below, log_down(lower), log_lower), np.where(below, log_up(upper), log_upper))
-
-
 def _chosen(where: np.ndarray, yes: Bounds, no: Bounds) -> Bounds:
     (yes_low, yes_high), (no_low, no_high) = log_ends(yes), log_ends(no)
     return Bounds(
@@ -279,14 +180,3 @@ def _chosen(where: np.ndarray, yes: Bounds, no: Bounds) -> Bounds:
         np.where(where, yes_low, no_low),
         np.where(where, yes_high, no_high),
     )
-
-
-def sampled_enclosure(ratio: Enclosure, rate: float) -> Enclosure:
-    """A log-likelihood ratio after sampling."""
-    ends = sampled_log_ratio(np.array([ratio.lower, ratio.upper]), rate)
-    return Enclosure(float(ends.lower[0]), float(ends.upper[1]), ratio.evidence)
-
-
-def negative(ratio: Enclosure) -> Enclosure:
-    """That of the hypotheses exchanged."""
-    return Enclosure(-ratio.upper, -ratio.lower, ratio.evidence)

@@ -1,12 +1,11 @@
 """One sampled step of any curve: H0 = P0, H1 = (1 - p) P0 + p P1 (add), and the same exchanged (remove).
 
 `poisson_sampled.py` does the same for shifted laws, whose thresholds are found by less work. The remove direction is
-the inverse function. Source: Dong, Roth, Su 2022, section 4 (f_p = p f + (1 - p) Id); Zhu, Dong, Wang 2022, Theorem 11.
+the inverse function.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Final, final
 
 import numpy as np
@@ -14,14 +13,14 @@ from scipy import special
 from typing_extensions import override
 
 from service.privacy.enclosure import Bounds, Enclosure
-from service.privacy.losses.sampled_ratio import base_log_ratio, sampled_log_ratio
+from service.privacy.losses.sampled_ratio import sampled_log_ratio
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.roots import bracketed_roots
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
-from service.privacy.trade_off.enclosed.logs import log_ends, moved, scaled
-from service.privacy.trade_off.sampling.poisson_sampled import low_profile, mixed_reading, negative, sampled_enclosure
+from service.privacy.trade_off.enclosed.logs import log_ends
+from service.privacy.trade_off.sampling.abstract import AbstractSampledAdd, AbstractSampledRemove, mixed_reading
 
 LEAST_SCORE, LARGEST_SCORE = -37.5, 8.2
 """Phi of them are the smallest normal double, and the last one below 1."""
@@ -31,39 +30,9 @@ MOST_WIDENINGS: Final = 5
 SLACK: Final = 4 * FUNCTION_ERROR
 
 
-class AbstractSampled(AbstractTradeOff):
-    """What both directions share: a base curve and a sample rate 0 < p < 1."""
-
-    def __init__(self, base: AbstractTradeOff, sample_rate: float) -> None:
-        self.base, self.rate = base, sample_rate
-        self.rest = 1 - sample_rate  # correctly rounded
-        self.evidence, self.method = base.evidence, base.method
-
-    @property
-    @final
-    @override
-    def global_gdp_mu(self) -> Enclosure | None:
-        """Not known."""
-        return None
-
-
 @final
-class SampledAdd(AbstractSampled):
-    """f_p(alpha) = (1 - p)(1 - alpha) + p f(alpha); power (1 - p) alpha + p power_base(alpha).
-
-    Profile: delta(eps) = p delta_base(ln(1 + (e^eps - 1)/p)) above ln(1 - p), 1 - e^eps below. All sums have positive
-    terms: relative accuracy that of the base.
-    """
-
-    @property
-    @override
-    def largest_log_ratio(self) -> Enclosure:
-        return sampled_enclosure(self.base.largest_log_ratio, self.rate)
-
-    @property
-    @override
-    def smallest_log_ratio(self) -> Enclosure:
-        return sampled_enclosure(self.base.smallest_log_ratio, self.rate)
+class SampledAdd(AbstractSampledAdd[AbstractTradeOff]):
+    """The add direction of any curve."""
 
     @property
     @override
@@ -72,72 +41,37 @@ class SampledAdd(AbstractSampled):
         lower, upper = self.rate * base.lower, self.rate * base.upper
         return Enclosure(lower * (1 - 2 * UNIT_ROUNDOFF), upper * (1 + 2 * UNIT_ROUNDOFF), base.evidence)
 
+    @property
+    @override
+    def global_gdp_mu(self) -> None:
+        """Not known."""
+        return None
+
     @override
     def reversed(self) -> AbstractTradeOff:
         return SampledRemove(self.base, self.rate)
 
-    @override
-    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
-        base = self.base.points(alpha)
-        least, most = base.log_slope.lower, base.log_slope.upper
-        return CurvePoints(
-            mixed_reading(1 - alpha, self.rest, base.type_two_error, self.rate),
-            mixed_reading(alpha, self.rest, base.power, self.rate),
-            Bounds(sampled_log_ratio(least, self.rate).lower, sampled_log_ratio(most, self.rate).upper),
-        )
-
-    @override
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
-        at = base_log_ratio(epsilon, self.rate)
-        base_low, base_high = log_ends(self.base.profile(np.concatenate((at.upper, at.lower))))
-        count = len(epsilon)
-        log_rate = math.log(self.rate)
-        bounds = scaled(base_low[:count], base_high[count:], log_rate, FUNCTION_ERROR * (abs(log_rate) + 1))
-        below = np.expm1(np.minimum(epsilon, 0.0)) <= -self.rate
-        return low_profile(bounds, below, epsilon) if below.any() else bounds
-
-    @override
-    def _epsilon_formula(self, delta: float) -> Enclosure:
-        # delta = p delta_base, and both epsilons are 0 together. Rounding of the quotient goes outwards.
-        share = delta / self.rate
-        larger, smaller = share * (1 + 2 * UNIT_ROUNDOFF), share * (1 - 2 * UNIT_ROUNDOFF)
-        if smaller >= 1:
-            return Enclosure.point(0.0)
-        high, low = self.base.epsilon(smaller).upper, self.base.epsilon(min(larger, 1.0)).lower
-        ends = sampled_log_ratio(np.array([low, high]), self.rate)
-        lower, upper = max(float(ends.lower[0]), 0.0), max(float(ends.upper[1]), 0.0)
-        return Enclosure(lower, 0.0 if high == 0 else upper, self.evidence)
-
 
 @final
-class SampledRemove(AbstractSampled):
-    """The inverse of f_p. At the rate b of the base's inverse curve, whose power there is 1 - a, the rate is alpha =
-    (1 - p)(1 - a) + p b, the power 1 - a and the type II error a.
+class SampledRemove(AbstractSampledRemove[AbstractTradeOff]):
+    """The remove direction of any curve. At the rate b of the base's inverse curve, whose power there is 1 - a, the
+    rate is alpha = (1 - p)(1 - a) + p b, the power 1 - a and the type II error a.
 
     b (from alpha = 1/2 or so onwards a, and the complement of the equation) is enclosed by two rates at which
-    enclosures prove which side they are on. Profile: delta(eps) = p e^{eps + E} delta_inverse(-E), E = ln(1 + (e^-eps -
-    1)/p), for eps < -ln(1 - p), else 0.
+    enclosures prove which side they are on.
     """
-
-    def __init__(self, base: AbstractTradeOff, sample_rate: float) -> None:
-        super().__init__(base, sample_rate)
-        self.inverse = base.reversed()
-
-    @property
-    @override
-    def largest_log_ratio(self) -> Enclosure:
-        return negative(sampled_enclosure(self.base.smallest_log_ratio, self.rate))
-
-    @property
-    @override
-    def smallest_log_ratio(self) -> Enclosure:
-        return negative(sampled_enclosure(self.base.largest_log_ratio, self.rate))
 
     @property
     @override
     def singular_power(self) -> Enclosure:
         """H0 contains (1 - p) H1."""
         return Enclosure.point(0.0)
+
+    @property
+    @override
+    def global_gdp_mu(self) -> None:
+        """Not known."""
+        return None
 
     @override
     def reversed(self) -> AbstractTradeOff:
@@ -222,23 +156,6 @@ class SampledRemove(AbstractSampled):
         if inverse:
             return mixed_reading(rates, self.rate, self.inverse.power(rates), self.rest)
         return mixed_reading(rates, self.rest, self.base.power(rates), self.rate)
-
-    @override
-    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
-        at = base_log_ratio(-epsilon, self.rate)
-        log_rate = math.log(self.rate)
-        # Where E is minus infinity, eps >= -ln(1 - p): any finite stand-in will do, the result is 0.
-        low, high = np.maximum(at.lower, -1e300), np.maximum(at.upper, -1e300)
-        base_low, base_high = log_ends(self.inverse.profile(np.concatenate((-low, -high))))
-        count = len(epsilon)
-        log_low = np.where(at.lower > -np.inf, base_low[:count], -np.inf)
-        log_high = np.where(at.upper > -np.inf, base_high[count:], -np.inf)
-        # |E| adds its own rounding; where it is huge and negative the logarithm of the base is larger still.
-        error = FUNCTION_ERROR * (1 + abs(log_rate) + np.abs(epsilon))
-        return Bounds.from_logs(
-            moved(log_low, epsilon + log_rate + low, -error),
-            np.minimum(moved(log_high, epsilon + log_rate + high, error), 0.0),
-        )
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:

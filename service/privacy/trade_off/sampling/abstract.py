@@ -1,0 +1,151 @@
+"""What sampling a step does to any curve of it: H0 = P0, H1 = (1 - p) P0 + p P1 (add), and the same exchanged (remove).
+
+The remove direction is the inverse function. Source: Dong, Roth, Su 2022, section 4 (f_p = p f + (1 - p) Id); Zhu,
+Dong, Wang 2022, Theorem 11.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Generic, TypeVar
+
+import numpy as np
+from typing_extensions import override
+
+from service.privacy.enclosure import SMALLEST, Bounds, Enclosure
+from service.privacy.losses.sampled_ratio import base_log_ratio, sampled_log_ratio
+from service.privacy.numerics.arrays import BoolArray, FloatArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.enclosed.logs import log_down, log_ends, log_up, moved, scaled
+
+SLACK = 8 * UNIT_ROUNDOFF
+BaseT = TypeVar("BaseT", bound=AbstractTradeOff)
+
+
+class AbstractSampled(AbstractTradeOff, Generic[BaseT]):
+    """What both directions share: a base curve and a sample rate 0 < p < 1."""
+
+    def __init__(self, base: BaseT, sample_rate: float) -> None:
+        self.base, self.rate = base, sample_rate
+        self.rest = 1 - sample_rate  # correctly rounded
+        self.evidence, self.method = base.evidence, base.method
+
+
+class AbstractSampledAdd(AbstractSampled[BaseT]):
+    """f_p(alpha) = (1 - p)(1 - alpha) + p f(alpha); power (1 - p) alpha + p power_base(alpha).
+
+    Profile: delta(eps) = p delta_base(ln(1 + (e^eps - 1)/p)) above ln(1 - p), 1 - e^eps below. All sums have positive
+    terms: relative accuracy that of the base.
+    """
+
+    @property
+    @override
+    def largest_log_ratio(self) -> Enclosure:
+        return sampled_enclosure(self.base.largest_log_ratio, self.rate)
+
+    @property
+    @override
+    def smallest_log_ratio(self) -> Enclosure:
+        return sampled_enclosure(self.base.smallest_log_ratio, self.rate)
+
+    @override
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        base = self.base.points(alpha)
+        least, most = base.log_slope.lower, base.log_slope.upper
+        return CurvePoints(
+            mixed_reading(1 - alpha, self.rest, base.type_two_error, self.rate),
+            mixed_reading(alpha, self.rest, base.power, self.rate),
+            Bounds(sampled_log_ratio(least, self.rate).lower, sampled_log_ratio(most, self.rate).upper),
+        )
+
+    @override
+    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+        at = base_log_ratio(epsilon, self.rate)
+        base_low, base_high = log_ends(self.base.profile(np.concatenate((at.upper, at.lower))))
+        count = len(epsilon)
+        log_rate = math.log(self.rate)
+        bounds = scaled(base_low[:count], base_high[count:], log_rate, FUNCTION_ERROR * (abs(log_rate) + 1))
+        below = np.expm1(np.minimum(epsilon, 0.0)) <= -self.rate
+        return low_profile(bounds, below, epsilon) if below.any() else bounds
+
+    @override
+    def _epsilon_formula(self, delta: float) -> Enclosure:
+        # delta = p delta_base, and both epsilons are 0 together. Rounding of the quotient goes outwards.
+        share = delta / self.rate
+        larger, smaller = share * (1 + 2 * UNIT_ROUNDOFF), share * (1 - 2 * UNIT_ROUNDOFF)
+        if smaller >= 1:
+            return Enclosure.point(0.0)
+        high, low = self.base.epsilon(smaller).upper, self.base.epsilon(min(larger, 1.0)).lower
+        ends = sampled_log_ratio(np.array([low, high]), self.rate)
+        lower, upper = max(float(ends.lower[0]), 0.0), max(float(ends.upper[1]), 0.0)
+        return Enclosure(lower, 0.0 if high == 0 else upper, self.evidence)
+
+
+class AbstractSampledRemove(AbstractSampled[BaseT]):
+    """The inverse of f_p.
+
+    Profile: delta(eps) = p e^{eps + E} delta_inverse(-E), E = ln(1 + (e^-eps - 1)/p), for eps < -ln(1 - p), else 0.
+    """
+
+    def __init__(self, base: BaseT, sample_rate: float) -> None:
+        super().__init__(base, sample_rate)
+        self.inverse = base.reversed()
+
+    @property
+    @override
+    def largest_log_ratio(self) -> Enclosure:
+        return negative(sampled_enclosure(self.base.smallest_log_ratio, self.rate))
+
+    @property
+    @override
+    def smallest_log_ratio(self) -> Enclosure:
+        return negative(sampled_enclosure(self.base.largest_log_ratio, self.rate))
+
+    @override
+    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+        at = base_log_ratio(-epsilon, self.rate)
+        log_rate = math.log(self.rate)
+        # Where E is minus infinity, eps >= -ln(1 - p): any finite stand-in will do, the result is 0.
+        low, high = np.maximum(at.lower, -1e300), np.maximum(at.upper, -1e300)
+        base_low, base_high = log_ends(self.inverse.profile(np.concatenate((-low, -high))))
+        count = len(epsilon)
+        log_low = np.where(at.lower > -np.inf, base_low[:count], -np.inf)
+        log_high = np.where(at.upper > -np.inf, base_high[count:], -np.inf)
+        # |E| adds its own rounding; where it is huge and negative the logarithm of the base is larger still.
+        error = FUNCTION_ERROR * (1 + abs(log_rate) + np.abs(epsilon))
+        return Bounds.from_logs(
+            moved(log_low, epsilon + log_rate + low, -error),
+            np.minimum(moved(log_high, epsilon + log_rate + high, error), 0.0),
+        )
+
+
+def mixed_reading(exact: FloatArray, rest: float, bounds: Bounds, rate: float) -> Bounds:
+    """rest * exact + rate * truth, every factor within u; in logarithms too where the sum may underflow (it does not:
+    exact > 0).
+    """
+    lower = (rest * exact + rate * bounds.lower) * (1 - SLACK) - SMALLEST
+    upper = (rest * exact + rate * bounds.upper) * (1 + SLACK) + 2 * SMALLEST
+    return Bounds(np.maximum(lower, 0.0), np.minimum(upper, 1.0))
+
+
+def low_profile(bounds: Bounds, below: BoolArray, epsilon: FloatArray) -> Bounds:
+    """1 - e^eps where eps <= ln(1 - p): no likelihood ratio is smaller."""
+    value = -np.expm1(np.minimum(epsilon, 0.0))
+    # `below` is decided in doubles; beside the edge the truth is larger by less than this slack.
+    slack = 4 * FUNCTION_ERROR
+    lower = np.where(below, value * (1 - slack), bounds.lower)
+    upper = np.where(below, np.minimum(value * (1 + slack), 1.0), bounds.upper)
+    log_lower, log_upper = log_ends(bounds)
+    return Bounds(lower, upper, np.where(below, log_down(lower), log_lower), np.where(below, log_up(upper), log_upper))
+
+
+def sampled_enclosure(ratio: Enclosure, rate: float) -> Enclosure:
+    """A log-likelihood ratio after sampling."""
+    ends = sampled_log_ratio(np.array([ratio.lower, ratio.upper]), rate)
+    return Enclosure(float(ends.lower[0]), float(ends.upper[1]), ratio.evidence)
+
+
+def negative(ratio: Enclosure) -> Enclosure:
+    """That of the hypotheses exchanged."""
+    return Enclosure(-ratio.upper, -ratio.lower, ratio.evidence)
