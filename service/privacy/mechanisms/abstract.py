@@ -94,8 +94,8 @@ class TwoPointPart:
 
 @dataclass(frozen=True, slots=True)
 class GaussianMixturePart:
-    """A step that is N(0, 1) without the record and sum w_i N(s_i/sigma, 1) with it: composes by its cumulant generating
-    function.
+    """A step that is N(0, 1) without the record and sum w_i N(s_i/sigma, 1) with it: composes by its cumulant
+    generating function.
 
     `shifts` s_i >= 0 ascend and are exact; the `weights` w_i > 0 of positive shifts are within `weight_error` of
     themselves, and that of shift 0, where it is there, is what they leave of 1. `mirrored`: the step without
