@@ -15,14 +15,13 @@ at a real tilt s. |A|^s <= 1 for s >= 0, and else at most least^s; the same hold
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from service.privacy.composition.transforms.abstract import RealCumulants
 from service.privacy.composition.transforms.gaussian_mixture_grid import Grid, Terms, log_ratio
-from service.privacy.composition.transforms.node_sums import excess
+from service.privacy.composition.transforms.gaussian_mixture_moments import TiltedMoments, tilted_moments
 from service.privacy.composition.transforms.steps import GaussianMixtureSteps
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
@@ -181,20 +180,21 @@ class GaussianMixtureParts:
             truncation @ self.count,
         )
 
-    def value(self, moments: TiltedMoments) -> tuple[float, float]:
-        """K at the tilt of the moments and a bound of its error, which does not grow with the number of steps.
+    def moments(self, tilt: float) -> TiltedMoments:
+        """The law tilted by e^{sL}, shape (parts, nodes)."""
+        return tilted_moments(self.grid, tilt, self.identity_error)
 
-        M(s) - 1 = E0(e^{sL} - 1 - s(e^L - 1)), because E0(w - 1) = 0: every summand is second order in L.
-        """
-        tilt = moments.tilt
-        # The sums behind the identity have errors too: 1 - M_h(0) counts once, M_h(1) - M_h(0) s times.
-        quadrature = (
-            self._quadrature_error(np.array([tilt]), moments.weights[None], moments.total)[0]
-            + 2 * (1 + abs(tilt)) * self.identity_error / moments.total
-        )
-        relative = moments.rounding + quadrature + moments.cut
+    def value(self, moments: TiltedMoments) -> tuple[float, float]:
+        """K at the tilt of the moments and a bound of its error, which does not grow with the number of steps."""
+        tilts = np.array([moments.tilt])
+        quadrature = self._quadrature_error(tilts, moments.weights[None], moments.total)[0]
+        relative = moments.error + quadrature + self.cut(moments)
         error = np.where(relative < 0.1, 1.1 * relative, np.inf) + 8 * FUNCTION_ERROR * np.abs(moments.log_total)
         return float(moments.log_total @ self.count), float(error @ self.count) * 1.001
+
+    def cut(self, moments: TiltedMoments) -> FloatArray:
+        """What the sides of the rectangle add to the error of M, relative to it, shape (parts,)."""
+        return self.cut_error(np.array([moments.tilt]), moments.shift[None])[0] / moments.total
 
     @cached_property
     def _kernels(self) -> tuple[FloatArray, FloatArray]:
@@ -268,46 +268,3 @@ class GaussianMixtureParts:
         """Error per step of the sums at tilts 0 and 1 behind E0(w - 1) = 0: trapezoid, cut, and sides."""
         ends = self.cut_error(np.array([0.0, 1.0]), np.zeros((2, len(self.count))))
         return self._plain_quadrature_error + self.dropped + ends.sum(axis=0)
-
-
-@dataclass(frozen=True, slots=True)
-class TiltedMoments:
-    """The law tilted by e^{sL} at one tilt s: weights of shape (parts, nodes), the rest of shape (parts,).
-
-    `total` is M(s) e^{-shift}, the scale of the weights; `rounding` and `cut` bound errors relative to it.
-    """
-
-    tilt: float
-    weights: FloatArray
-    total: FloatArray
-    log_total: FloatArray
-    rounding: FloatArray
-    cut: FloatArray
-
-    @staticmethod
-    def at(parts: GaussianMixtureParts, tilt: float) -> TiltedMoments:
-        """The moments at one tilt; M - 1 is summed up, not M, so that weak losses keep their digits.
-
-        An error of L changes a summand by at most |s| |e^{sL} - e^L| times itself, and by second order.
-        """
-        grid = parts.grid
-        all_weights, all_shifts = grid.tilted(np.array([tilt]))
-        weights, shift = all_weights[0], all_shifts[0]
-        summands, size = excess(grid.loss, grid.weight, grid.log_weight, tilt, weights)
-        plain = shift == 0
-        sum_excess = summands.sum(axis=-1)
-        total = np.asarray(np.where(plain, 1 + sum_excess, weights.sum(axis=-1)), dtype=np.float64)
-        log_total = shift + np.where(plain, np.log1p(np.maximum(sum_excess, -1 + 1e-300)), np.log(total))
-        size = np.where(plain[:, None], size, weights)
-        alternative = np.exp(np.minimum(grid.log_weight + grid.loss, 0.0))
-        unequal = np.where(
-            np.abs((1 - tilt) * grid.loss) < 1,
-            2 * weights * np.abs((1 - tilt) * grid.loss),
-            weights + alternative,
-        )
-        moved = abs(tilt) * np.where(plain[:, None], unequal, weights)
-        moved = moved + (weights + alternative) * (1 + tilt**2) * grid.loss_error
-        rounding = np.sum(size * grid.relative_error + 1.1 * grid.loss_error * moved, axis=-1)
-        rounding += shift * UNIT_ROUNDOFF * total
-        cut = parts.cut_error(np.array([tilt]), shift[None])[0]
-        return TiltedMoments(tilt, weights, total, log_total, rounding / total, cut / total)
