@@ -244,10 +244,10 @@ class GaussianMixtureParts:
     def _ends(self) -> tuple[FloatArray, ...]:
         """What the end nodes have of the quantities in `cut_error`, shape (parts, 2)."""
         grid = self.grid
-        flipped = (grid.mean + grid.near)[:, ::-1] if self.mirrored else np.zeros_like(grid.near)
+        flipped = grid.steepest[:, ::-1] if self.mirrored else np.zeros_like(grid.near)
         least = self._log_least[-1]
         flipped_least = least[:, ::-1] if self.mirrored else np.zeros_like(least)
-        columns = (grid.loss, grid.log_weight, grid.mean + grid.near, flipped, least, flipped_least)
+        columns = (grid.loss, grid.log_weight, grid.steepest, flipped, least, flipped_least)
         return tuple(grid.at_ends(column) for column in columns)
 
     def cut_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:

@@ -117,8 +117,8 @@ class GaussianMixtureLine:
             grid.both(strip.argument),
             grid.lowered(theta, np.log(least)),
             np.abs(self._steepness - grid.x) + 0.5 * grid.step + grid.sized(theta, swing),
-            grid.both(swing),
-            grid.both(grid.mean + swing),
+            grid.both(np.minimum(swing, grid.steepest / least)),
+            grid.both(np.minimum(grid.mean + swing, grid.steepest / least)),
         )
 
     @cached_property
