@@ -11,9 +11,19 @@ from numpy.typing import NDArray
 
 from api_schemas.audit_examples import GLIR_EXAMPLES
 from api_schemas.caveats import Assumption, AssumptionCode
-from api_schemas.glir_audit import GlirAuditRequest, GlirAuditResponse, GlirParameters, GlirSimulation
+from api_schemas.glir_audit import (
+    GlirAuditRequest,
+    GlirAuditResponse,
+    GlirParameters,
+    GlirRoc,
+    GlirSimulation,
+    GlirStepResult,
+    GlirTheory,
+    GlirWorstCase,
+    Uniformity,
+)
 from api_schemas.gradients import LARGEST_QUERIES, GradientStep
-from service.computations.abstract import Computation, Quote, ResponseFields
+from service.computations.abstract import Computation, Quote
 from service.computations.audits.attack_rates import against_theory, measured_roc
 from service.computations.audits.glir_upload import GlirUpload, read_glir_upload
 from service.computations.numbers import tightness
@@ -66,7 +76,7 @@ class _Step:
     shrinkage: float
 
 
-def compute_glir_audit(request: AnyGlirRequest, digest: str, engine_version: str) -> ResponseFields:
+def compute_glir_audit(request: AnyGlirRequest, digest: str, engine_version: str) -> GlirAuditResponse:
     """Audit every step, combine them, and hold the attack against theory where the members are known.
 
     Raises OutOfDomain with the pointer of the array that is to blame, or ArchiveError.
@@ -79,36 +89,37 @@ def compute_glir_audit(request: AnyGlirRequest, digest: str, engine_version: str
     ratios = glir.log_likelihood_ratios(audits)
     members = _members(request)
     known = members is not None and members.any() and not members.all()
-    return {
-        "digest": digest,
-        "engine_version": engine_version,
-        "confidence": request.confidence,
-        "seed": request.seed,
-        "queries": ratios.size,
-        "statistic": _statistic(noise),
-        "steps": [
-            {
-                "susceptibilities": _column(step.audit.susceptibility),
-                "statistics": _column(step.audit.statistic),
-                "p_values": _column(glir.p_values(step.audit.log_p_value)),
-                "shrinkage": step.shrinkage,
-            }
-            for step in steps
-        ],
-        "combined_p_values": _column(combined),
-        "log_likelihood_ratios": _column(ratios),
-        "roc": _roc(request, noise, steps, ratios, members) if members is not None and known else None,
-        "p_value_uniformity": _uniformity(combined[~members]) if members is not None and known else None,
-        "evidence": Evidence.STATISTICAL,
-        "tight": tightness(Evidence.STATISTICAL, None),
-        "source": SOURCE,
-        "assumptions": _assumptions(simulate is not None),
-        "notes": _notes(simulate is not None, noise, members is not None and not known, ratios.size),
-    }
+    return GlirAuditResponse(
+        digest=digest,
+        engine_version=engine_version,
+        confidence=request.confidence,
+        seed=request.seed,
+        queries=ratios.size,
+        statistic=_statistic(noise),
+        steps=tuple(map(_written, steps)),
+        combined_p_values=_column(combined),
+        log_likelihood_ratios=_column(ratios),
+        roc=_roc(request, noise, steps, ratios, members) if members is not None and known else None,
+        p_value_uniformity=_uniformity(combined[~members]) if members is not None and known else None,
+        evidence=Evidence.STATISTICAL.value,
+        tight=tightness(Evidence.STATISTICAL, None),
+        source=SOURCE,
+        assumptions=_assumptions(simulate is not None),
+        notes=_notes(simulate is not None, noise, members is not None and not known, ratios.size),
+    )
 
 
-def _column(values: FloatArray) -> list[float] | None:
-    return values.tolist() if values.size <= LARGEST_QUERIES else None
+def _written(step: _Step) -> GlirStepResult:
+    return GlirStepResult(
+        susceptibilities=_column(step.audit.susceptibility),
+        statistics=_column(step.audit.statistic),
+        p_values=_column(glir.p_values(step.audit.log_p_value)),
+        shrinkage=step.shrinkage,
+    )
+
+
+def _column(values: FloatArray) -> tuple[float, ...] | None:
+    return tuple(values.tolist()) if values.size <= LARGEST_QUERIES else None
 
 
 def _generator(request: GlirParameters, step: int) -> np.random.Generator:
@@ -172,38 +183,38 @@ def _members(request: AnyGlirRequest) -> NDArray[np.bool_] | None:
 
 def _roc(
     request: GlirParameters, noise: glir.Noise, steps: list[_Step], ratios: FloatArray, members: NDArray[np.bool_]
-) -> ResponseFields:
+) -> GlirRoc:
     roc = empirical_roc(ratios[members], ratios[~members], request.confidence, request.cutoffs)
     susceptibilities = np.sum([step.audit.susceptibility for step in steps], axis=0)
     variance = max(step.largest_variance for step in steps)
     effective = glir.effective_batch_size(request.batch_size, noise, variance, request.max_grad_norm)
     dimension = sum(step.audit.dimension for step in steps)
     theory, verdict, _ = against_theory(roc, theory_curve(dimension, effective, susceptibilities).power)
-    return {
-        "roc": measured_roc(roc, int(members.sum()), int((~members).sum()), request.confidence),
-        "theory": {
+    return GlirRoc(
+        roc=measured_roc(roc, int(members.sum()), int((~members).sum()), request.confidence),
+        theory=GlirTheory(
             **theory,
-            "effective_batch_size": effective,
-            "dimension": dimension,
-            "mean_susceptibility": float(susceptibilities.mean()),
-        },
-        "verdict": verdict,
-        "worst_case": _worst_case(request, noise, roc, len(steps)),
-        "source": THEORY_SOURCE,
-    }
+            effective_batch_size=effective,
+            dimension=dimension,
+            mean_susceptibility=float(susceptibilities.mean()),
+        ),
+        verdict=verdict,
+        worst_case=_worst_case(request, noise, roc, len(steps)),
+        source=THEORY_SOURCE,
+    )
 
 
-def _worst_case(request: GlirParameters, noise: glir.Noise, roc: EmpiricalRoc, steps: int) -> ResponseFields | None:
+def _worst_case(request: GlirParameters, noise: glir.Noise, roc: EmpiricalRoc, steps: int) -> GlirWorstCase | None:
     if not noise.is_isotropic or request.max_grad_norm is None:
         return None
     mu = glir.worst_case_mu(request.batch_size, noise, request.max_grad_norm, steps)
     theory, verdict, _ = against_theory(roc, lambda rates: optimal_power(rates, mu))
-    return {**theory, "mu": mu, "verdict": verdict}
+    return GlirWorstCase(**theory, mu=mu, verdict=verdict)
 
 
-def _uniformity(p_values: FloatArray) -> ResponseFields:
+def _uniformity(p_values: FloatArray) -> Uniformity:
     distance, critical = distance_from_uniform(p_values)
-    return {"distance": distance, "critical_value": critical, "non_members": p_values.size}
+    return Uniformity(distance=distance, critical_value=critical, non_members=p_values.size)
 
 
 def _assume(code: AssumptionCode, text: str, simulated: bool) -> Assumption:
@@ -244,7 +255,7 @@ def _statistic(noise: glir.Noise) -> str:
     return PROPORTIONAL_NOISE if noise.std > 0 else WITHOUT_NOISE
 
 
-def _notes(simulated: bool, noise: glir.Noise, one_class: bool, queries: int) -> list[str]:
+def _notes(simulated: bool, noise: glir.Noise, one_class: bool, queries: int) -> tuple[str, ...]:
     """What a reader should know about this answer."""
     said = [
         "Queries are ranked by the sum of their log-likelihood ratios: every threshold on it is an optimal test.",
@@ -264,7 +275,7 @@ def _notes(simulated: bool, noise: glir.Noise, one_class: bool, queries: int) ->
         said.append("No ROC curve: it needs members and non-members.")
     if queries > LARGEST_QUERIES:
         said.append(f"Columns of single queries are left out above {LARGEST_QUERIES} queries.")
-    return said
+    return tuple(said)
 
 
 def glir_audit_quote(request: AnyGlirRequest) -> Quote:

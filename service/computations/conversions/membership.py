@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from api_schemas.enclosures import EnclosedNumber
 from api_schemas.examples import MEMBERSHIP_CONVERSIONS_EXAMPLES
 from api_schemas.membership_conversions import (
     LargestEpsilonConversion,
@@ -11,11 +12,12 @@ from api_schemas.membership_conversions import (
     LargestPriorForDeletionsConversion,
     LargestSamplingRateConversion,
     MembershipConversion,
+    MembershipConversionAnswer,
     MembershipConversionsRequest,
     MembershipConversionsResponse,
     PriorOfLargestAdvantageConversion,
 )
-from service.computations.abstract import Computation, Quote, ResponseFields
+from service.computations.abstract import Computation, Quote
 from service.computations.numbers import enclosed_number, tightness
 from service.computations.prices import INLINE_LIMIT
 from service.privacy.enclosure import Evidence
@@ -31,13 +33,11 @@ NO_CERTAIN_EPSILON: Final = (
 
 def compute_membership_conversions(
     request: MembershipConversionsRequest, digest: str, engine_version: str
-) -> ResponseFields:
+) -> MembershipConversionsResponse:
     """Answer every conversion."""
-    return {
-        "digest": digest,
-        "engine_version": engine_version,
-        "answers": [_answer(conversion) for conversion in request.conversions],
-    }
+    return MembershipConversionsResponse(
+        digest=digest, engine_version=engine_version, answers=tuple(map(_answer, request.conversions))
+    )
 
 
 def membership_conversions_quote(request: MembershipConversionsRequest) -> Quote:
@@ -46,7 +46,7 @@ def membership_conversions_quote(request: MembershipConversionsRequest) -> Quote
     return Quote(cost, inline=cost <= INLINE_LIMIT)
 
 
-def _answer(conversion: MembershipConversion) -> ResponseFields:
+def _answer(conversion: MembershipConversion) -> MembershipConversionAnswer:
     match conversion:
         case LargestEpsilonConversion():
             found = membership_inverse.largest_epsilon(conversion.positive_predictive_value, conversion.prior)
@@ -57,7 +57,7 @@ def _answer(conversion: MembershipConversion) -> ResponseFields:
         case PriorOfLargestAdvantageConversion():
             prior, advantage = membership_inverse.prior_of_largest_advantage(conversion.epsilon)
             largest = enclosed_number(advantage.value, advantage.safe_end)
-            return _found(conversion, prior, {"largest_advantage": largest})
+            return _found(conversion, prior, largest)
         case LargestEpsilonForDeletionsConversion():
             found = membership_inverse.largest_epsilon_for_deletions(
                 conversion.prior, conversion.confidence, conversion.deletions
@@ -73,35 +73,43 @@ def _answer(conversion: MembershipConversion) -> ResponseFields:
             )
 
 
-def _found(conversion: MembershipConversion, reading: Reading, more: ResponseFields | None = None) -> ResponseFields:
-    return {
-        "type": conversion.type,
-        "conversion": conversion,
-        **enclosed_number(reading.value, reading.safe_end),
-        **(more or {}),
-        "evidence": reading.value.evidence,
-        "tight": tightness(reading.value.evidence, None),
-        "source": reading.source,
-        "notes": reading.notes,
-    }
+def _found(
+    conversion: MembershipConversion, reading: Reading, largest_advantage: EnclosedNumber | None = None
+) -> MembershipConversionAnswer:
+    number = enclosed_number(reading.value, reading.safe_end)
+    return MembershipConversionAnswer(
+        type=conversion.type,
+        conversion=conversion,
+        value=number["value"],
+        lower=number["lower"],
+        upper=number["upper"],
+        value_log10=number.get("value_log10"),
+        lower_log10=number.get("lower_log10"),
+        upper_log10=number.get("upper_log10"),
+        largest_advantage=largest_advantage,
+        evidence=reading.value.evidence.value,
+        tight=tightness(reading.value.evidence, None),
+        source=reading.source,
+        notes=reading.notes,
+    )
 
 
 def _found_or_none(
     conversion: MembershipConversion, reading: Reading | None, source: str, reason: str
-) -> ResponseFields:
+) -> MembershipConversionAnswer:
     if reading is not None:
         return _found(conversion, reading)
-    return {
-        "type": conversion.type,
-        "conversion": conversion,
-        "value": None,
-        "lower": None,
-        "upper": None,
-        "evidence": Evidence.EXACT,
-        "tight": tightness(Evidence.EXACT, None),
-        "source": source,
-        "notes": (reason,),
-    }
+    return MembershipConversionAnswer(
+        type=conversion.type,
+        conversion=conversion,
+        value=None,
+        lower=None,
+        upper=None,
+        evidence=Evidence.EXACT.value,
+        tight=tightness(Evidence.EXACT, None),
+        source=source,
+        notes=(reason,),
+    )
 
 
 MEMBERSHIP_CONVERSIONS: Final = Computation(
