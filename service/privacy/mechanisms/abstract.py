@@ -10,13 +10,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, final
 
 from typing_extensions import override
 
 from service.privacy.enclosure import Enclosure
 from service.privacy.errors import OutOfDomain
-from service.privacy.mechanisms.caveats import Hazard, Premise
+from service.privacy.mechanisms.caveats import Caveats, Hazard, Premise, in_order
 from service.privacy.mechanisms.domain import TOTAL_STEPS
 from service.privacy.trade_off.pair import TradeOffPair
 
@@ -48,6 +48,26 @@ class AbstractMechanism(ABC):
     def hazards(self) -> tuple[Hazard, ...]:
         """Known traps of runs like it, beside those of its `inner` mechanisms."""
         return ()
+
+    @final
+    def caveats(self) -> Caveats:
+        """Premises and hazards of all its parts and its own."""
+        premises: list[Premise] = []
+        hazards: list[Hazard] = []
+        ends: list[tuple[Hazard, ...]] = []
+        for node in _nodes_of(self):
+            premises += node.premises
+            caused = node.hazards
+            hazards += caused
+            if not node.inner:
+                ends.append(caused)
+        said = (hazard for hazard in hazards if not hazard.alone or all(hazard in caused for caused in ends))
+        return Caveats(in_order(premises), in_order(said))
+
+
+def _nodes_of(mechanism: AbstractMechanism) -> list[AbstractMechanism]:
+    """All mechanisms of the tree, parts before the whole."""
+    return [*(node for part in dict.fromkeys(mechanism.inner) for node in _nodes_of(part)), mechanism]
 
 
 @dataclass(frozen=True, slots=True)
