@@ -26,7 +26,7 @@ def built(spec: Mapping[str, Any]) -> AbstractMechanism:
                 MixtureComponent(weight=part["weight"], mechanism=built(part["mechanism"])) for part in value
             )
         elif isinstance(value, list | tuple):
-            fields[name] = tuple(built(part) for part in value)
+            fields[name] = tuple(built(part) if isinstance(part, Mapping) else part for part in value)
         elif name != "type":
             fields[name] = value
     return MECHANISMS[spec["type"]](**fields)

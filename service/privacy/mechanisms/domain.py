@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Any, get_type_hints
+from typing import Any, cast, get_type_hints
 
 from service.privacy.errors import OutOfDomain
 
@@ -32,6 +32,8 @@ class Domain:
 NOISE_MULTIPLIER = Domain(1e-4, 1e15)
 SAMPLE_RATE = Domain(0.0, 1.0, open_low=True)
 STEPS = Domain(1, 10**12, integer=True)
+EPOCHS = Domain(0.0, 1e12, open_low=True)
+PHASES = Domain(1, 10_000, integer=True)
 TOTAL_STEPS = Domain(1, 10**15, integer=True)
 EPSILON = Domain(0.0, 1e6)
 DELTA = Domain(0.0, 1.0)
@@ -49,10 +51,12 @@ COMPONENTS = 256
 
 def check_fields(mechanism: object) -> None:
     """Raises OutOfDomain for the first field that lies outside the Domain in its annotation; None, as the default of a
-    field, is inside.
+    field, is inside, and a list whose items are.
     """
     for name, domain in domains(type(mechanism)).items():
         value = getattr(mechanism, name)
+        if isinstance(cast("object", value), tuple) and all(item in domain for item in value):
+            continue
         if value not in domain and not (value is None and name in _absent(type(mechanism))):
             raise OutOfDomain(name, value, str(domain))
 

@@ -38,8 +38,8 @@ SAMPLING_IS_POISSON: Final = Premise(
 )
 POISSON_SAMPLING_ASSUMED: Final = Hazard(
     code="poisson_sampling_assumed",
-    text="Batches from shuffled epochs or of fixed size are not covered: no tight analysis of them is known, and the "
-    "attack can be stronger than answered here.",
+    text="Batches from shuffled epochs or of fixed size are not covered, and the attack on them can be far stronger "
+    "than answered here: dpsgd has them as other kinds of `sampling`.",
     about="sampling",
 )
 LARGE_SAMPLE_RATE_STATED: Final = Hazard(
