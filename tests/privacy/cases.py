@@ -9,7 +9,8 @@ from typing import Any, Literal
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.catalogue import MECHANISMS
 from service.privacy.mechanisms.mixture import MixtureComponent
-from service.privacy.threat_models.worst_case import NeighboringRelation, WorstCase
+from service.privacy.mechanisms.neighbours import NeighboringRelation
+from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.pair import TradeOffPair
 
 Direction = Literal["add", "remove", "both"]
