@@ -232,7 +232,7 @@ CASES: tuple[Case, ...] = (
             (0.5, mixture((0.5, gaussian(1.0)), (0.5, {"type": "exponential", "epsilon": 3.0}))), (0.5, laplace(1.0))
         ),
     ),
-    Case("mixture_of_runs", mixture((0.9, dpsgd(1.0, 0.01, 1000)), (0.1, gaussian(2.0)))),
+    Case("mixture_of_runs", mixture((0.9, dpsgd(20.0, 0.1, 10_000)), (0.1, gaussian(2.0)))),
     Case("mixture_of_one", mixture((1.0, laplace(1.0)))),
     Case(
         "noisy_sgd_whole",

@@ -26,8 +26,8 @@ from tests.privacy.cases import built, dpsgd, gaussian, laplace, sampled
 from tests.privacy.references import number, rows
 
 METHODS = ("clt", "edgeworth", "saddlepoint")
-RATES = np.array([1e-300, 1e-12, 1e-6, 1e-3, 0.1, 0.5, 0.9, 0.999, 1 - 1e-9])
-EPSILONS = np.array([-6.0, -1.0, -1e-3, 0.0, 1e-3, 0.5, 2.0, 5.0])
+RATES = np.array([1e-300, 1e-9, 1e-3, 0.1, 0.5, 0.999, 1 - 1e-9])
+EPSILONS = np.array([-6.0, -1.0, 0.0, 1e-3, 0.5, 5.0])
 
 # (sigma, p, N, kappa), gamma, then the errors of CLT, Edgeworth 0 to 4 and Lugannani-Rice from an earlier experiment,
 # rounded to a digit or two; R: leaves [0, 1], M: not monotone under H0. Three errors of Lugannani-Rice are left out:
@@ -206,7 +206,7 @@ def test_readings_are_single_numbers_of_a_curve(method: str, spec: str) -> None:
         assert (np.diff(points.type_two_error.upper) <= 0).all()
         assert (points.power.upper >= RATES * (1 - 1e-12)).all()
         assert (curve.profile(EPSILONS).upper >= -np.expm1(np.minimum(EPSILONS, 0)) * (1 - 1e-12)).all()
-        for delta in (1e-12, 1e-3, 0.5):
+        for delta in (1e-12, 0.5):  # searched for, which is dear
             eps = curve.epsilon(delta)
             assert eps.evidence is Evidence.ASYMPTOTIC
             assert 0 <= eps.lower == eps.upper <= curve.largest_log_ratio.upper
@@ -219,7 +219,7 @@ def test_every_question_can_be_asked_of_both_directions(
 ) -> None:
     """Approximated curves need not fit together; no reading may fail for it."""
     # Where ends do not meet, the search for mu spends all its work: less of it takes the same paths.
-    monkeypatch.setattr(gdp_cells, "MOST_POINTS", 100)
+    monkeypatch.setattr(gdp_cells, "MOST_POINTS", 40)
     both = pair_of(method, spec).both
     points = both.points(RATES[1:])
     assert (points.power.lower <= points.power.upper).all()
