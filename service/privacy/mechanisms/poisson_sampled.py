@@ -21,6 +21,7 @@ from service.privacy.mechanisms.domain import SAMPLE_RATE, check_fields
 from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.laplace import Laplace
 from service.privacy.mechanisms.mixture import refuse_mixtures
+from service.privacy.mechanisms.neighbours import ADD_OR_REMOVE, REPLACE, ZERO_OUT, Neighbours
 from service.privacy.trade_off.enclosed.ulps import quotient
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.sampling.poisson_sampled import PoissonSampledAdd
@@ -38,8 +39,8 @@ SAMPLING_IS_POISSON: Final = Premise(
 )
 POISSON_SAMPLING_ASSUMED: Final = Hazard(
     code="poisson_sampling_assumed",
-    text="Batches from shuffled epochs or of fixed size are not covered: no tight analysis of them is known, and the "
-    "attack can be stronger than answered here.",
+    text="Batches from shuffled epochs or of fixed size are not covered, and the attack on them can be far stronger "
+    "than answered here: dpsgd has them as other kinds of `sampling`.",
     about="sampling",
 )
 LARGE_SAMPLE_RATE_STATED: Final = Hazard(
@@ -104,8 +105,15 @@ class PoissonSampled(AbstractStep):
         return self.mechanism.elementary_steps() if self.sample_rate == 1 else ((self, 1),)
 
     @override
-    def curves(self, sensitivity: float) -> TradeOffPair:
-        self._check_relation(sensitivity)
+    def under(self, neighbours: Neighbours) -> AbstractStep:
+        if neighbours.relation == REPLACE or neighbours.records > 1:
+            raise neighbours.refused(
+                "poisson_sampled with sample_rate < 1", "no dominating pair is known for it.", (ADD_OR_REMOVE, ZERO_OUT)
+            )
+        return self
+
+    @override
+    def curves(self) -> TradeOffPair:
         base = self._base
         shift = quotient(1.0, base.noise_multiplier)
         curve = GaussianTradeOff(shift) if isinstance(base, Gaussian) else LaplaceTradeOff(shift)
@@ -116,45 +124,35 @@ class PoissonSampled(AbstractStep):
         return TradeOffPair(add, add.reversed(), source)
 
     @override
-    def loss_atoms(self, sensitivity: float) -> tuple[tuple[float, float], ...]:
+    def loss_atoms(self) -> tuple[tuple[float, float], ...]:
         # H0 is the law of the base without the record, whatever the rate. ln(1 - p + p e^b) may cancel at either end.
-        masses = tuple(mass for _, mass in self._base.loss_atoms(sensitivity))
+        masses = tuple(mass for _, mass in self._base.loss_atoms())
         if not masses:
             return ()
         import mpmath
 
         many_digits: Any = mpmath
         with many_digits.workdps(ATOM_DIGITS):
-            shift = many_digits.mpf(sensitivity) / self._base.noise_multiplier
+            shift = many_digits.mpf(1) / self._base.noise_multiplier
             growths = [self.sample_rate * many_digits.expm1(base) for base in (-shift, shift)]
             losses = [float(many_digits.log1p(growth)) for growth in growths]
         return tuple(zip(losses, masses, strict=True))
 
     @override
-    def part(self, sensitivity: float) -> SampledGaussianPart | LaplacePart:
+    def part(self) -> SampledGaussianPart | LaplacePart:
         base = self._base
         if isinstance(base, Gaussian):
             return SampledGaussianPart(base.noise_multiplier, self.sample_rate)
-        return LaplacePart(sensitivity / base.noise_multiplier, self.sample_rate)
+        return LaplacePart(1 / base.noise_multiplier, self.sample_rate)
 
     @override
-    def loss_law(self, sensitivity: float) -> LossLaw:
+    def loss_law(self) -> LossLaw:
         from service.privacy.losses.steps import laplace_loss, sampled_gaussian_loss
 
-        self._check_relation(sensitivity)
         base = self._base
         if isinstance(base, Gaussian):
             return sampled_gaussian_loss(base.noise_multiplier, self.sample_rate)
         return laplace_loss(1 / base.noise_multiplier, self.sample_rate)
-
-    def _check_relation(self, sensitivity: float) -> None:
-        if sensitivity != 1:
-            raise UnsupportedCombination(
-                "threat_model",
-                "replace_one for poisson_sampled with sample_rate < 1",
-                "no dominating pair is known for it.",
-                ("add_or_remove_one",),
-            )
 
     @property
     def _base(self) -> Gaussian | Laplace:

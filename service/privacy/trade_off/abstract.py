@@ -49,6 +49,8 @@ class AbstractTradeOff(ABC):
     """Name of the engine behind the numbers, as on the wire: `closed_form`, `contour`, ..."""
     searches_points: bool = False
     """Whether every point costs a search of the profile, so that what can be read off the profile should be."""
+    has_only_profile: bool = False
+    """Whether points are searched for in the profile, so that who mixes curves mixes profiles before the search."""
 
     @final
     def points(self, false_positive_rates: FloatArray) -> CurvePoints:

@@ -26,3 +26,14 @@ class TwoPointSteps(NamedTuple):
 
     loss: float
     number: int
+
+
+class GaussianMixtureSteps(NamedTuple):
+    """`number` steps that are a mixture of shifted Gaussians with the record: see `GaussianMixturePart`."""
+
+    noise_multiplier: float
+    shifts: tuple[float, ...]
+    weights: tuple[float, ...]
+    mirrored: bool
+    weight_error: float
+    number: int
