@@ -17,6 +17,7 @@ from service.privacy.composition.responses.exact_runs import Responses, smoothed
 from service.privacy.composition.sub_runs import with_parts
 from service.privacy.mechanisms.abstract import (
     AbstractStep,
+    GaussianMixturePart,
     GaussianPart,
     LaplacePart,
     SampledGaussianPart,
@@ -97,6 +98,8 @@ def _loss_of(counted: Counted) -> tuple[float, int]:
         return part.shift.upper, count
     if isinstance(part, TwoPointPart):
         return min(max(part.epsilon, part.delta), 1.0), count
+    if isinstance(part, GaussianMixturePart):
+        return min(part.mean_shift, 1.0), count
     loss = part.loss if isinstance(part, LaplacePart) else 1 / part.noise_multiplier
     return min(part.sample_rate * loss, 1.0), count
 
@@ -112,7 +115,12 @@ def _lines(steps: Steps, options: EngineOptions, lattices: Lattices | None) -> T
 def _contour(parts: tuple[Counted, ...]) -> TradeOffPair:
     # Imported when first needed: closed forms answer without it.
     from service.privacy.composition.contour.engine import contour_pair
-    from service.privacy.composition.transforms.steps import LaplaceSteps, SampledGaussianSteps, TwoPointSteps
+    from service.privacy.composition.transforms.steps import (
+        GaussianMixtureSteps,
+        LaplaceSteps,
+        SampledGaussianSteps,
+        TwoPointSteps,
+    )
 
     squares = math.fsum(count * part.shift.upper**2 for part, count in parts if isinstance(part, GaussianPart))
     sampled = tuple(
@@ -126,7 +134,10 @@ def _contour(parts: tuple[Counted, ...]) -> TradeOffPair:
     reason = "contour: cumulant generating functions of the steps add up; a certified line integral reads the sum."
     known = [(part, count) for part, count in parts if isinstance(part, TwoPointPart)]
     two_point = tuple(TwoPointSteps(part.epsilon, count) for part, count in known if part.epsilon > 0)
-    add, remove = contour_pair(squares, sampled, laplace, two_point)
+    mixtures = tuple(
+        GaussianMixtureSteps(part, count) for part, count in parts if isinstance(part, GaussianMixturePart)
+    )
+    add, remove = contour_pair(squares, sampled, laplace, two_point, mixtures)
     mass = SingularMass.of((part.delta, count) for part, count in known)
     if mass.mass.upper > 0:
         add = WithSingularMass(add, mass)

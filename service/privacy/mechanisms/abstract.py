@@ -7,6 +7,7 @@ AbstractMechanism   lists the elementary steps it consists of, with their counts
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -130,8 +131,16 @@ class GaussianMixturePart:
     mirrored: bool = False
     weight_error: float = 0.0
 
+    @property
+    def mean_shift(self) -> float:
+        """The mean of the shift in units of the noise, of both hypotheses where it is mirrored: about the deviation of
+        a weak loss.
+        """
+        mean = math.fsum(shift * weight for shift, weight in zip(self.shifts, self.weights, strict=True))
+        return mean / self.noise_multiplier * (1 + self.mirrored)
 
-Part: TypeAlias = GaussianPart | SampledGaussianPart | LaplacePart | TwoPointPart
+
+Part: TypeAlias = GaussianPart | SampledGaussianPart | LaplacePart | TwoPointPart | GaussianMixturePart
 
 
 ATOM_DIGITS = 50

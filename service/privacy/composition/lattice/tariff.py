@@ -9,7 +9,14 @@ from typing import Final
 
 from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.composition.tariff import Prices, Tariff, one_curve
-from service.privacy.mechanisms.abstract import GaussianPart, LaplacePart, SampledGaussianPart, Steps, TwoPointPart
+from service.privacy.mechanisms.abstract import (
+    GaussianMixturePart,
+    GaussianPart,
+    LaplacePart,
+    SampledGaussianPart,
+    Steps,
+    TwoPointPart,
+)
 from service.privacy.mechanisms.exponential import Exponential
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 
@@ -111,6 +118,8 @@ def _deviation(steps: Steps) -> float:
                 loss = part.sample_rate / part.noise_multiplier
             case LaplacePart():
                 loss = part.sample_rate * part.loss
+            case GaussianMixturePart():
+                loss = part.mean_shift
             case TwoPointPart():
                 loss = part.epsilon
             case None:

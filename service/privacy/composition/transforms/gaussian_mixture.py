@@ -51,7 +51,7 @@ class GaussianMixtureParts:
 
     def __init__(self, steps: tuple[GaussianMixtureSteps, ...], deviation: float, digits: float) -> None:
         """`deviation`: about the standard deviation of the whole run's loss, from below; the grid's step follows it."""
-        self.mirrored = steps[0].mirrored
+        self.mirrored = steps[0].part.mirrored
         self.count = np.array([step.number for step in steps], dtype=np.float64)
         self._terms = Terms.of(steps)
         # Nats: trapezoid errors of e^-need per step are below 1e-18 for the whole run.

@@ -13,8 +13,10 @@ A(x, q) = a(x + iq)/a(x) = E_x e^{iq mu s} they give, for all x' of the cell and
     |A| <= 1,    |A| >= Re e^{-iq' mu m} A = E_{x'} cos(q' mu (s - m)) >= 1 - (q mu)^2 spread/2 =: least,
     a'/a (x' + iq') = mu (m + E_{x'}((s - m) e^{iq' mu s})/A),    |a'/a - mu m| <= mu near/least.
 
-So a has no zero where least > 0, however large the largest shift is: only the spread of the shift that one x leaves
-open counts. There arg A = q mu m + arg(e^{-iq mu m} A), the second between +-pi/2: the argument that vanishes at q = 0.
+    |A|^2 d arg A/dq = mu E_{x'} (s + s') cos(q mu (s - s'))/2 >= mu (E_{x'} s - (q mu)^2 E_{x'} (s + s')(s - s')^2/4),
+
+the last with an independent s'. So a has no zero where least > 0, however large the largest shift is: only the spread of the shift that one x leaves
+open counts. There arg A = q mu m + arg(e^{-iq mu m} A), the second between +-pi/2: the argument that vanishes at q = 0. It increases with q where the last bound is positive.
 """
 
 from __future__ import annotations
@@ -51,21 +53,16 @@ class Terms:
     @staticmethod
     def of(steps: tuple[GaussianMixtureSteps, ...]) -> Terms:
         """Of parts with any numbers of shifts."""
-        most = max(sum(shift > 0 for shift in step.shifts) for step in steps)
+        most = max(sum(shift > 0 for shift in part.shifts) for part, _ in steps)
         shift, weight = np.zeros((2, len(steps), most))
-        for row, step in enumerate(steps):
-            known = [(s, w) for s, w in zip(step.shifts, step.weights, strict=True) if s > 0]
-            shift[row, : len(known)] = [s / step.noise_multiplier for s, _ in known]
+        rest = np.zeros(len(steps))
+        for row, (part, _) in enumerate(steps):
+            known = [(s, w) for s, w in zip(part.shifts, part.weights, strict=True) if s > 0]
+            shift[row, : len(known)] = [s / part.noise_multiplier for s, _ in known]
             weight[row, : len(known)] = [w for _, w in known]
-        rest = np.array(
-            [
-                max(math.fsum([1.0, *(-w for s, w in zip(step.shifts, step.weights, strict=True) if s > 0)]), 0.0)
-                if step.shifts[0] == 0
-                else 0.0
-                for step in steps
-            ]
-        )
-        return Terms(shift, weight, rest, np.array([step.weight_error for step in steps]))
+            if part.shifts[0] == 0:
+                rest[row] = max(math.fsum([1.0, *(-w for _, w in known)]), 0.0)
+        return Terms(shift, weight, rest, np.array([part.weight_error for part, _ in steps]))
 
     @property
     def log_weight(self) -> FloatArray:
@@ -147,6 +144,8 @@ class Grid:
     """mu E|s - m| from above over the cell."""
     spread: FloatArray
     """mu^2 E(s - m)^2 from above over the cell."""
+    rising: FloatArray
+    """Heights up to which arg A increases, all over the cell."""
     loss_error: FloatArray
     relative_error: FloatArray
     """Relative error of a weight, its loss taken as exact, and of summing it up; `loss_error` is that of L (nats)."""
@@ -165,7 +164,7 @@ class Grid:
         stop = start + kept
         x = (np.arange(nodes) + (-0.5 * (nodes - 1) if mirrored else first[:, None])) * h  # exact
         log_a, a_error, responsibility = log_ratio(terms, x)
-        mean, near, spread = _cell_moments(terms, responsibility, h)
+        mean, near, spread, rising = _cell_moments(terms, responsibility, h)
         answerable = (responsibility > _ANSWERABLE).any(axis=(0, 2))
         log_b = log_a[:, ::-1] if mirrored else np.zeros_like(log_a)
         b_error = a_error[:, ::-1] if mirrored else np.zeros_like(log_a)
@@ -189,6 +188,7 @@ class Grid:
             mean,
             near,
             spread,
+            rising,
             loss_error,
             relative,
             columns,
@@ -255,8 +255,11 @@ class Strip:
     least: FloatArray
 
 
-def _cell_moments(terms: Terms, responsibility: FloatArray, h: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """mu m at the nodes, and the bounds `near` and `spread` over the cells, see the module; (parts, nodes)."""
+def _cell_moments(terms: Terms, responsibility: FloatArray, h: FloatArray) -> tuple[FloatArray, ...]:
+    """mu m at the nodes, `near`, `spread` and `rising` over the cells, see the module; (parts, nodes) each.
+
+    Half a cell to the left each term of a' is at least e^{-mu s h/2} times as large, and a is no larger.
+    """
     shift = terms.shift[:, :, None]
     mean = (responsibility * shift).sum(axis=1)
     distance = np.abs(shift - mean[:, None])
@@ -266,4 +269,9 @@ def _cell_moments(terms: Terms, responsibility: FloatArray, h: FloatArray) -> tu
     far = responsibility * np.exp(0.5 * h[:, None] * distance)
     near = (far * distance).sum(axis=1) + none * mean
     spread = (far * distance**2).sum(axis=1) + none * mean**2
-    return mean, near * (1 + 1e-9), spread * (1 + 1e-9)
+    powers = [far.sum(axis=1) + none, *((far * shift**k).sum(axis=1) for k in (1, 2, 3))]
+    bent = 2 * (powers[0] * powers[3] - powers[1] * powers[2]) + 1e-12 * powers[0] * powers[3]
+    least = (responsibility * shift * np.exp(-0.5 * h[:, None] * shift)).sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rising = np.where(least > 0, 2 * np.sqrt(least / bent) * (1 - 1e-9), 0.0)
+    return mean, near * (1 + 1e-9), spread * (1 + 1e-9), rising

@@ -170,12 +170,12 @@ class GaussianMixtureLine:
         sizes = 2 * (
             self._weights + np.exp(np.minimum(self._log_weights + 0.5 * h * self.parts.slope(self.theta), 700))
         )
-        sides = np.where(grid.inside, sides, np.inf)  # beyond the cuts there is nothing to end at
-        middle = min(int(np.argmax(self._weights.sum(axis=0))), int(grid.stop.min()) - 1)
-        left, right = slice(middle, None, -1), slice(middle, None)
-        return _least_end(inside[..., left], sides[..., left], sizes[..., left]) + _least_end(
-            inside[..., right], sides[..., right], sizes[..., right]
-        )
+        return least_ends(inside, np.where(grid.inside, sides, np.inf), sizes, self._middle)
+
+    @cached_property
+    def _middle(self) -> int:
+        """A node near the largest weights, before the cut of every part."""
+        return min(int(np.argmax(self._weights.sum(axis=0))), int(self.grid.stop.min()) - 1)
 
     def _sides(self, field: _Field, q: FloatArray, t: FloatArray) -> FloatArray:
         """Bound of the integrals on the sides half a cell from each node, relative to M(theta); (E, H, parts, nodes).
@@ -257,35 +257,36 @@ class GaussianMixtureLine:
         grid, h, theta = self.grid, self.grid.step, self.theta
         here = self._field(grid.strip(eta))
         q = np.minimum(np.minimum(2 * math.pi / h[:, 0], 0.55 * self._highest), 0.95 * (self._highest - eta))
+        rising = np.minimum(grid.rising, grid.rising[:, ::-1]) if grid.mirrored else grid.rising
+        usual = np.where(grid.inside, rising, np.inf).min(axis=-1) - eta
+        q = np.where(usual > 0.3 * q, np.minimum(q, usual), q)
+        known = rising >= (eta + q)[..., None]  # the argument at eta + q is no smaller than that at |eta - q|
         above, below = self._field(grid.strip(eta + q)), self._field(grid.strip(np.abs(eta - q)))
         sign = np.where(eta >= q, 1.0, -1.0)[..., None]
         log_size = 0.5 * (above.log_size + below.log_size)
         slope = 0.5 * (above.size_slope + below.size_slope)
         kernel = 0.5 * q**2 - 2 * math.pi * q / h[:, 0]
         turn = 0.5 * (above.turn + sign * below.turn) - 0.25 * h * (above.turn_slope + below.turn_slope)
-        log_terms = self._log_weights + log_size + 0.5 * h * slope
-        least_turn = np.where(grid.inside, turn, np.inf).min(axis=-1)
-        strip = np.log(2.1) + kernel + np.log(np.sum(np.exp(log_terms), axis=-1))
+        log_strip = self._log_weights + log_size + 0.5 * h * slope + kernel[..., None] + math.log(2.1)
         ends = self._log_weights + above.log_largest + 0.5 * h * self.parts.slope(theta)
-        ends, rates = grid.at_ends(ends), grid.at_ends(above.turn_rate)
-        strip = np.where(self._turns_forward(eta), strip, np.inf)
         return _MajorantStrips(
             eta,
             np.maximum(here.turn, 0.0),
             here.log_size + self._log_weights,
-            strip,
-            np.maximum(-least_turn, 0.0),
-            ends,
-            rates,
+            np.where(known, np.maximum(turn, 0.0), turn),
+            np.where(self._turns_forward(eta)[..., None] & grid.inside, log_strip, np.where(grid.inside, np.inf, -np.inf)),
+            np.where(grid.inside, ends, np.inf),
+            np.where(known, 0.0, above.turn_rate),
+            np.exp(self._log_weights + 0.5 * h * self.parts.slope(theta)),
+            self._middle,
             q,
             h[:, 0],
-            0.5 * eta**2 + 1e-12,
         )
 
     def _turns_forward(self, eta: FloatArray) -> BoolArray:
         """Whether arg A(x, q) >= 0 is known for 0 <= q <= eta at all x between the cuts, shape (E, parts).
 
-        Where mu m >= near/least the argument increases with q. For the rest, up to the right end x* of the last such
+        Where mu m >= near/least, or the grid knows it, the argument increases with q. For the rest, up to the right end x* of the last such
         cell: arg A > q mu m - pi/2 wherever least > 0, so that Im A = E sin(q mu s) >= 0 suffices. sin(q mu s) >= q mu s k(eta mu s) with
         k(y) = inf sin(y')/y' over y' <= y, so that Im A >= 0 for all q <= eta where P(x) = sum w_i e^{v_i} s_i
         k(eta mu s_i) is not negative; k decreases, so P has one change of sign in the order of the shifts, at most one
@@ -293,7 +294,8 @@ class GaussianMixtureLine:
         """
         grid = self.grid
         least = 1 - 0.5 * eta[..., None] ** 2 * grid.spread
-        forward = (grid.mean * least >= grid.near) & (least > 0)
+        forward = (grid.mean * least >= grid.near) | (grid.rising >= eta[..., None])
+        forward &= least > 0
         unknown = grid.inside & ~forward
         last = np.where(unknown.any(axis=-1), unknown.shape[-1] - 1 - unknown[..., ::-1].argmax(axis=-1), -1)
         right = np.minimum(last + 1, unknown.shape[-1] - 1)
@@ -308,37 +310,52 @@ class GaussianMixtureLine:
 
 @dataclass(frozen=True, slots=True)
 class _MajorantStrips:
-    """Majorants on lines Im x = eta: B_eta(t)/M(theta) <= e^{log_factor} (sum e^{log_terms - t turn} + errors)."""
+    """Majorants on lines Im x = eta: B_eta(t)/M(theta) <= e^{eta^2/2} (sum e^{log_terms - t turn} + errors)."""
 
     eta: FloatArray
     turn: FloatArray
     log_terms: FloatArray
+    strip_turn: FloatArray
     log_strip: FloatArray
-    back: FloatArray
-    """How fast the strip's error grows with t, in nats."""
+    """The strip error at a height t of the line: sum e^{log_strip - t strip_turn}."""
     log_ends: FloatArray
-    """ln of the size of the integrand at the two cuts, in terms, shape (E, parts, 2), and"""
+    """ln of the size of the integrand half a cell from each node, in terms, and"""
     end_rates: FloatArray
     """how fast D changes there with the height."""
+    sizes: FloatArray
+    """The integrals over the cells on the real axis."""
+    middle: int
     width: FloatArray
     step: FloatArray
-    log_factor: FloatArray
 
     def log_bounds(self, heights: FloatArray) -> FloatArray:
         """ln B_eta(t)/M(theta) from above, at most 0, shape (H, E, parts).
 
-        The path goes up to eta and down at the cuts, where D >= 0: eta/h terms each; the sides of the sum's rectangle are
-        bounded as those of a line's strips.
+        The path goes up to eta at one node J and down at another, where D >= 0: eta/h terms each. Outside of them it
+        stays on the real axis, where far jumps may turn too fast for the step. The sides of the sum's rectangle there
+        are bounded as those of a line's strips. The best J serves on either side.
         """
-        t = heights[:, None, None]
-        summed = np.exp(self.log_terms - t[..., None] * self.turn).sum(axis=-1)
-        strip = np.exp(np.minimum(self.log_strip + t * self.back, 300.0))
+        t = heights[:, None, None, None]
+        summed = np.exp(self.log_terms - t * self.turn).sum(axis=-1) * (1 + 1e-12)
+        strip = np.exp(np.minimum(self.log_strip - t * self.strip_turn, 600.0)).sum(axis=-1)
         q, h = self.width[..., None], self.step[:, None]
-        excess = q * np.maximum(t[..., None] * self.end_rates + 0.5 * q - 1.5 * math.pi / h, 0.0)
+        excess = q * np.maximum(t * self.end_rates + 0.5 * q - 1.5 * math.pi / h, 0.0)
         share = 1.3 + 2 * q / h * (excess > 0) + self.eta[..., None] / h
-        ends = (share * np.exp(np.minimum(self.log_ends + excess, 300.0))).sum(axis=-1)
-        bounds = np.log(summed * (1 + 1e-12) + strip + ends) + self.log_factor
+        sides = share * np.exp(self.log_ends + excess)
+        ends = least_ends(np.zeros_like(sides), sides, self.sizes, self.middle)
+        bounds = np.log(summed + strip + ends) + 0.5 * self.eta**2 + 1e-12
         return np.fmin(np.where(np.isnan(bounds), 0.0, bounds), 0.0)
+
+
+def least_ends(inside: FloatArray, sides: FloatArray, beyond: FloatArray, middle: int) -> FloatArray:
+    """The least of `inside` up to a node, the side there, and what is beyond, on the left of the middle node and on its
+    right; nodes along the last axis.
+    """
+    left, right = slice(middle, None, -1), slice(middle, None)
+    return sum(
+        (_least_end(inside[..., part], sides[..., part], beyond[..., part]) for part in (left, right)),
+        np.zeros(inside.shape[:-1]),
+    )
 
 
 def _least_end(inside: FloatArray, side: FloatArray, beyond: FloatArray) -> FloatArray:

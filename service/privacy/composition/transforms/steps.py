@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from service.privacy.mechanisms.abstract import GaussianMixturePart
+
 
 class SampledGaussianSteps(NamedTuple):
     """`number` Gaussian steps, each on a Poisson sample of the records."""
@@ -29,11 +31,7 @@ class TwoPointSteps(NamedTuple):
 
 
 class GaussianMixtureSteps(NamedTuple):
-    """`number` steps that are a mixture of shifted Gaussians with the record: see `GaussianMixturePart`."""
+    """`number` steps that are a mixture of shifted Gaussians with the record."""
 
-    noise_multiplier: float
-    shifts: tuple[float, ...]
-    weights: tuple[float, ...]
-    mirrored: bool
-    weight_error: float
+    part: GaussianMixturePart
     number: int
