@@ -141,7 +141,7 @@ class ContourRun:
         if key not in self._cuts:
             theta = 0.5 + key[1] / max(self.deviation, 1e-290)
             deeper = range(CUT_DIGITS.index(digits), len(CUT_DIGITS))
-            light = (i for i in deeper if self._ends_are_light(CUT_DIGITS[i], digits, theta))
+            light = (i for i in deeper if self._ends_are_light(CUT_DIGITS[i], theta))
             self._cuts[key] = next(light, deeper[0])
         return self._cuts[key]
 
@@ -162,10 +162,10 @@ class ContourRun:
             self._mixture_grids[digits] = tuple(made)
         return self._mixture_grids[digits]
 
-    def _ends_are_light(self, digits: float, first: float, theta: float) -> bool:
-        """Whether the ends of all grids for a cut weigh nothing at the tilt; `first`: the digits of the first cut."""
+    def _ends_are_light(self, digits: float, theta: float) -> bool:
+        """Whether the ends of all grids for a cut weigh nothing at the tilt."""
         sampled = all(_end_is_light(group, digits, theta) for group in self.groups)
-        return sampled and all(_mixture_end_is_light(group, digits, first, theta) for group in self.mixtures)
+        return sampled and all(_mixture_end_is_light(group, digits, theta) for group in self.mixtures)
 
 
 def _largest_shift(part: GaussianMixturePart) -> float:
@@ -207,22 +207,21 @@ def _end_is_light(steps: tuple[SampledGaussianSteps, ...], digits: float, theta:
         exponent = y / sigma - 0.5 / sigma**2
         return math.log1p(rate * math.expm1(exponent)) if exponent < 600 else exponent + math.log(rate)
 
-    return _is_light(loss, end, end, steps_log, theta)
+    return _is_light(loss, end, steps_log, theta)
 
 
-def _mixture_end_is_light(
-    steps: tuple[GaussianMixtureSteps, ...], digits: float, first: float, theta: float
-) -> bool:
-    """The same for mixtures. A deeper cut has jumps to larger shifts, too, which may rule at smaller tilts than those
-    before the first cut: then it is no better.
+def _mixture_end_is_light(steps: tuple[GaussianMixtureSteps, ...], digits: float, theta: float) -> bool:
+    """The same for mixtures. Where there are several shifts a deeper cut has jumps to larger ones, too, which rule at
+    smaller tilts: the first cut is as good as any.
     """
+    if any(sum(shift > 0 for shift in part.shifts) > 1 for part, _ in steps):
+        return True
     part, count = max(steps, key=lambda step: step.part.mean_shift)
     steps_log = math.log(count)
     known = [(s / part.noise_multiplier, math.log(w)) for s, w in zip(part.shifts, part.weights, strict=True) if w > 0]
 
-    def end(digits: float) -> float:
-        goal = digits * math.log(10) + math.log(4) + steps_log
-        return max(math.sqrt(2 * goal), *(s + math.sqrt(2 * (goal + w)) for s, w in known if goal + w > 0))
+    goal = digits * math.log(10) + math.log(4) + steps_log
+    end = max(math.sqrt(2 * goal), *(s + math.sqrt(2 * (goal + w)) for s, w in known if goal + w > 0))
 
     def loss_with(y: float) -> float:
         exponents = [w + s * y - 0.5 * s * s for s, w in known]
@@ -232,16 +231,14 @@ def _mixture_end_is_light(
     def loss(y: float) -> float:
         return loss_with(y) - loss_with(-y) if part.mirrored else loss_with(y)
 
-    return _is_light(loss, end(digits), end(first), steps_log, theta)
+    return _is_light(loss, end, steps_log, theta)
 
 
-def _is_light(loss: Callable[[float], float], end: float, last: float, steps_log: float, theta: float) -> bool:
-    """`last`: up to where jumps are looked for."""
-
+def _is_light(loss: Callable[[float], float], end: float, steps_log: float, theta: float) -> bool:
     def heaviest_tilt(y: float, margin: float) -> float:
         value = loss(y)
         return (0.5 * y * y - steps_log - margin) / value if value > 0 else math.inf
 
     start = math.sqrt(2 * (steps_log + 8))
-    jumps = min(heaviest_tilt(start + (last - start) * k / 12, 0.0) for k in range(13))
+    jumps = min(heaviest_tilt(start + (end - start) * k / 12, 0.0) for k in range(13))
     return heaviest_tilt(end, 30.0) >= min(theta, jumps)

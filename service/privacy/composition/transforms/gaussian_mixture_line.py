@@ -274,7 +274,9 @@ class GaussianMixtureLine:
             np.maximum(here.turn, 0.0),
             here.log_size + self._log_weights,
             np.where(known, np.maximum(turn, 0.0), turn),
-            np.where(self._turns_forward(eta)[..., None] & grid.inside, log_strip, np.where(grid.inside, np.inf, -np.inf)),
+            np.where(
+                self._turns_forward(eta)[..., None] & grid.inside, log_strip, np.where(grid.inside, np.inf, -np.inf)
+            ),
             np.where(grid.inside, ends, np.inf),
             np.where(known, 0.0, above.turn_rate),
             np.exp(self._log_weights + 0.5 * h * self.parts.slope(theta)),
