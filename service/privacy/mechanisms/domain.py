@@ -46,6 +46,8 @@ MAX_GRAD_NORM = Domain(0.0, 1e15, open_low=True)
 SUSCEPTIBILITY = Domain(0.0, 1e12)
 WEIGHT = Domain(0.0, 1.0, open_low=True)
 RECORDS = Domain(1, 10**6, integer=True)
+SHIFTS = 256
+"""Largest number of shifts of a mixture of Gaussians."""
 COMPONENTS = 256
 """Largest number of mechanisms composed side by side, or drawn from."""
 

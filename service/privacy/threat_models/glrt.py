@@ -84,7 +84,7 @@ class Glrt(RelaxedThreatModel):
             raise no_engine(f"{method} for glrt", known)
         tariff = glrt_tariff(steps, method)
         if sampled:
-            return Plan("closed_form", tariff, lambda: steps[0][0].curves())
+            return Plan("closed_form", tariff, steps[0][0].curves)
         if method == "clt":
             return Plan("clt", tariff, lambda: limit_curves(self.dimension, noncentrality_of(steps)))
         return Plan("closed_form", tariff, lambda: exact_curves(self.dimension, noncentrality_of(steps)))
