@@ -25,6 +25,7 @@ from api_schemas.quantities import (
     Steps,
     Weight,
 )
+from api_schemas.training_runs import DpsgdMechanism
 
 LARGEST_DEPTH: Final = 16
 LARGEST_COMPONENTS: Final = 256
@@ -104,15 +105,6 @@ class ComposedMechanism(Request):
             description="The mechanisms, in any order.",
         ),
     ]
-
-
-class DpsgdMechanism(Request):
-    """DP-SGD: `steps` steps of a Poisson-sampled Gaussian mechanism, every model on the way released."""
-
-    type: Literal["dpsgd"]
-    noise_multiplier: NoiseMultiplier
-    sample_rate: SampleRate
-    steps: Steps
 
 
 class NoisySgdMechanism(Request):
@@ -208,7 +200,9 @@ class TreeSize(NamedTuple):
 
 def tree_size(mechanism: MechanismSpec) -> TreeSize:
     """The size of a tree, without unrolling it; integers of Python do not overflow."""
-    if isinstance(mechanism, DpsgdMechanism | NoisySgdMechanism):
+    if isinstance(mechanism, DpsgdMechanism):
+        return TreeSize(1, 1, mechanism.total_steps)
+    if isinstance(mechanism, NoisySgdMechanism):
         return TreeSize(1, 1, mechanism.steps)
     if isinstance(mechanism, RepeatedMechanism):
         depth, components, steps = tree_size(mechanism.mechanism)

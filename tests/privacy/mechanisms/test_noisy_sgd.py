@@ -21,11 +21,12 @@ from service.privacy.mechanisms.dpsgd import DpSgd
 from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.gdp import Gdp
 from service.privacy.mechanisms.laplace import Laplace
+from service.privacy.mechanisms.neighbours import NeighboringRelation
 from service.privacy.mechanisms.noisy_sgd import NoisySgd
 from service.privacy.mechanisms.pure_dp import PureDp
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.questions.gaussian_dp import mu
-from service.privacy.threat_models.worst_case import NeighboringRelation, WorstCase
+from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.combinators.bracketed import Bracketed
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
