@@ -170,7 +170,7 @@ _Jumping = SampledGaussianPart | LaplacePart | GaussianMixturePart
 
 
 def _jump(part: _Jumping) -> tuple[float, float]:
-    """Noise and rate of a step whose loss is mostly small: of a mixture, of one Gaussian step of about its mean loss."""
+    """Noise and rate of a step whose loss is mostly small; of a mixture, those of a step of about its mean loss."""
     if isinstance(part, GaussianMixturePart):
         rate = 1 - part.weights[0] if part.shifts[0] == 0 else 1.0
         return rate / part.mean_shift, rate

@@ -1,8 +1,8 @@
 """Moment generating functions of steps that are mixtures of shifted Gaussians, with every error bounded.
 
 Notation of `gaussian_mixture_grid.py`: M(z) = int phi a^z b^{1-z}, L = ln a - ln b, which increases, M(0) = M(1) = 1; a
-mirrored step has M(1 - z) = M(z), as x -> -x exchanges a and b. All moments are those of the law cut at both ends, where
-all steps together have less than about 10^-digits of the mass of H0 and of H1 left.
+mirrored step has M(1 - z) = M(z), as x -> -x exchanges a and b. All moments are those of the law cut at both ends,
+where all steps together have less than about 10^-digits of the mass of H0 and of H1 left.
 
 M is a trapezoid sum in x. Its error is that of the rectangle with the cuts as its sides, half way between nodes, and
 |Im x| <= q, where a and b have no zero: with |phi(x + iq)| = e^{q^2/2} phi(x),
@@ -74,7 +74,7 @@ class GaussianMixtureParts:
         return (-high if self.mirrored else -np.sqrt(2 * goal)), high
 
     def _dropped(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """ln of the mass of H0 and of H1 outside [low, high], per step, from Phi(-x) <= e^{-x^2/2}/2; shape (parts,)."""
+        """ln of the mass of H0 and of H1 outside [low, high], per step, by Phi(-x) <= e^{-x^2/2}/2; (parts,) each."""
         terms = self._terms
 
         def tail(centers: FloatArray, distance: FloatArray) -> FloatArray:
@@ -147,7 +147,7 @@ class GaussianMixtureParts:
 
     @cached_property
     def widest(self) -> FloatArray:
-        """Half-widths of strips on which |A| is at least `_LEAST`, and e^{q^2/2} falls behind e^{2 pi q/h}; (parts,)."""
+        """Half-widths of strips where |A| is at least `_LEAST`, and e^{q^2/2} is behind e^{2 pi q/h}; (parts,)."""
         spread = np.where(self.grid.inside, self.grid.spread, 0.0).max(axis=1)
         return np.minimum(np.sqrt(2 * (1 - _LEAST) / spread) * (1 - 1e-9), 0.9 * 2 * math.pi / self.step)
 
@@ -293,7 +293,7 @@ class TiltedMoments:
         grid = parts.grid
         all_weights, all_shifts = grid.tilted(np.array([tilt]))
         weights, shift = all_weights[0], all_shifts[0]
-        summands, size = excess(grid.loss, grid.weight, tilt, weights)
+        summands, size = excess(grid.loss, grid.weight, grid.log_weight, tilt, weights)
         plain = shift == 0
         sum_excess = summands.sum(axis=-1)
         total = np.asarray(np.where(plain, 1 + sum_excess, weights.sum(axis=-1)), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""The grid in x behind the moments of steps that are mixtures of shifted Gaussians: nodes, losses, strips of analyticity.
+"""The grid in x behind the moments of steps that are mixtures of shifted Gaussians: nodes, losses and strips.
 
 One step has H1 = sum w_i N(s_i mu), mu = 1/sigma, with a(x) = sum w_i e^{v_i}, v_i = s_i mu x - s_i^2 mu^2/2, beside
 N(0, 1), and H0 = N(0, 1) with b = 1, or its mirror image with b(x) = a(-x). L = ln a - ln b, and phi b is the density
@@ -15,8 +15,9 @@ A(x, q) = a(x + iq)/a(x) = E_x e^{iq mu s} they give, for all x' of the cell and
 
     |A|^2 d arg A/dq = mu E_{x'} (s + s') cos(q mu (s - s'))/2 >= mu (E_{x'} s - (q mu)^2 E_{x'} (s + s')(s - s')^2/4),
 
-the last with an independent s'. So a has no zero where least > 0, however large the largest shift is: only the spread of the shift that one x leaves
-open counts. There arg A = q mu m + arg(e^{-iq mu m} A), the second between +-pi/2: the argument that vanishes at q = 0. It increases with q where the last bound is positive.
+the last with an independent s'. So a has no zero where least > 0, however large the largest shift is: only the spread
+of the shift that one x leaves open counts. There arg A = q mu m + arg(e^{-iq mu m} A), the second between +-pi/2, is
+the argument that vanishes at q = 0; it increases with q where the last bound is positive.
 """
 
 from __future__ import annotations

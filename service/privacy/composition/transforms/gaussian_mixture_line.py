@@ -85,7 +85,7 @@ class GaussianMixtureLine:
     def _mean_excess(self) -> tuple[FloatArray, FloatArray]:
         """E_theta(L) = E_theta(L - e^{-theta L}(e^L - 1)) per part, and the rounding error of its sum."""
         grid = self.grid
-        terms, size = mean_excess(grid.loss, grid.weight, self._weights, self.theta, self._total)
+        terms, size = mean_excess(grid.loss, grid.weight, grid.log_weight, self._weights, self.theta, self._total)
         return terms.sum(axis=-1), np.sum(size * grid.relative_error, axis=-1)
 
     def _rounding_error(self, t: FloatArray) -> FloatArray:
@@ -182,8 +182,8 @@ class GaussianMixtureLine:
 
         |integrand| <= term/h e^{s (t dD/dq + s/2)} there, against e^{-2 pi s/h}, 0 <= s <= q. Where the exponent grows
         slower than 3/4 of that, the two halves of a side add up to (4 + ln 2)/(2 pi) < 0.75 terms, and the side at
-        t = 0 to ln 2/pi < 0.25 of them, or with e^{s^2/2} to 0.5: 1.3 in all. Where it grows faster, the growing half is
-        below q/h terms of e^excess.
+        t = 0 to ln 2/pi < 0.25 of them, or with e^{s^2/2} to 0.5: 1.3 in all. Where it grows faster, the growing half
+        is below q/h terms of e^excess.
         """
         h = self.grid.step
         rate = field.turn_rate
@@ -288,11 +288,12 @@ class GaussianMixtureLine:
     def _turns_forward(self, eta: FloatArray) -> BoolArray:
         """Whether arg A(x, q) >= 0 is known for 0 <= q <= eta at all x between the cuts, shape (E, parts).
 
-        Where mu m >= near/least, or the grid knows it, the argument increases with q. For the rest, up to the right end x* of the last such
-        cell: arg A > q mu m - pi/2 wherever least > 0, so that Im A = E sin(q mu s) >= 0 suffices. sin(q mu s) >= q mu s k(eta mu s) with
-        k(y) = inf sin(y')/y' over y' <= y, so that Im A >= 0 for all q <= eta where P(x) = sum w_i e^{v_i} s_i
-        k(eta mu s_i) is not negative; k decreases, so P has one change of sign in the order of the shifts, at most one
-        zero (Descartes' rule for exponentials), and is positive left of it: P(x*) >= 0 is enough.
+        Where mu m >= near/least, or the grid knows it, the argument increases with q. For the rest, up to the right end
+        x* of the last such cell: arg A > q mu m - pi/2 wherever least > 0, so that Im A = E sin(q mu s) >= 0 suffices.
+        sin(q mu s) >= q mu s k(eta mu s) with k(y) = inf sin(y')/y' over y' <= y, so that Im A >= 0 for all q <= eta
+        where P(x) = sum w_i e^{v_i} s_i k(eta mu s_i) is not negative; k decreases, so P has one change of sign in the
+        order of the shifts, at most one zero (Descartes' rule for exponentials), and is positive left of it: P(x*) >= 0
+        is enough.
         """
         grid = self.grid
         least = 1 - 0.5 * eta[..., None] ** 2 * grid.spread
