@@ -45,26 +45,26 @@ TOO_MANY: Final = f"a batch may hold more than {MOST_SHIFTS} of them, and mixtur
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixedBatches(AbstractStep):
-    """The noisy sum over a uniform batch of `batch_size` of `dataset_size` records, those of the larger data set, drawn
-    with `replacement` or without.
+    """The noisy sum over a uniform batch, a share `sample_rate` of all records of the larger data set, drawn with
+    `replacement` or without; `batch_size` of `dataset_size` where these are known, which groups and replacement want.
 
     `noise_multiplier` is the exact noise on the sum over the largest length of what one record adds. A full batch is
     all that the smaller data set has. `batch_mean.py` has the pairs, and what of them is attained.
     """
 
     type: ClassVar[str] = "noisy_sgd"
-    dataset_size: int
-    batch_size: int
+    sample_rate: Fraction
     noise_multiplier: Fraction
+    dataset_size: int | None = None
+    batch_size: int | None = None
     replacement: bool = False
 
     @override
     def under(self, neighbours: Neighbours) -> AbstractStep:
-        n, b, noise = self.dataset_size, self.batch_size, self.noise_multiplier
-        relation, k = neighbours.relation, neighbours.records
-        if relation == ZERO_OUT and b == n and not self.replacement:
-            # Every batch holds all: the sum moves by what the records add.
-            return BatchMean(sample_rate=Fraction(1), noise_multiplier=2 * noise / k)
+        noise, relation, k = self.noise_multiplier, neighbours.relation, neighbours.records
+        if self.sample_rate == 1 and not self.replacement and (relation == ZERO_OUT or (relation == REPLACE and k > 1)):
+            # Every batch holds all: the sum moves by what the records add, or twice as far.
+            return BatchMean(sample_rate=Fraction(1), noise_multiplier=2 * noise / neighbours.distance)
         if relation == ZERO_OUT:
             reason = "no dominating pair is known of a batch that may hold an empty record in place of another."
             raise neighbours.refused(BATCHES, reason, (ADD_OR_REMOVE, REPLACE))
@@ -72,11 +72,14 @@ class FixedBatches(AbstractStep):
             reason = "no dominating pair is known of several records that are replaced, as a batch may hold some."
             raise neighbours.refused(BATCHES, reason, (ADD_OR_REMOVE,))
         if k == 1 and not self.replacement:
-            return BatchMean(sample_rate=Fraction(b, n), noise_multiplier=noise, symmetrised=relation == REPLACE)
+            return BatchMean(sample_rate=self.sample_rate, noise_multiplier=noise, symmetrised=relation == REPLACE)
         return self._group(neighbours)
 
     def _group(self, neighbours: Neighbours) -> AbstractStep:
         n, b, k = self.dataset_size, self.batch_size, neighbours.records
+        if n is None or b is None:
+            reason = "how many of them a batch holds depends on batch_size and dataset_size."
+            raise neighbours.refused(BATCHES, reason, ("batch_size with dataset_size",))
         if k >= n or (n - k < b and not self.replacement):
             reason = f"without them {max(n - k, 0)} records are left, and a batch takes {b}."
             raise neighbours.refused(BATCHES, reason, ("fewer records",))

@@ -103,7 +103,12 @@ class NoisySgd(AbstractMechanism):
         rate = Fraction(self.batch_size, self.dataset_size)
         if self.max_grad_norm is not None and not self.shows_batches:
             multiplier = self.batch_size * Fraction(self.noise_std) / Fraction(self.max_grad_norm)
-            step = FixedBatches(dataset_size=self.dataset_size, batch_size=self.batch_size, noise_multiplier=multiplier)
+            step = FixedBatches(
+                sample_rate=rate,
+                noise_multiplier=multiplier,
+                dataset_size=self.dataset_size,
+                batch_size=self.batch_size,
+            )
             return merged(((step, self.steps),))
         # The record is seen if it is in any batch: one step that samples it so often.
         return ((BatchSeen(least=_ever(rate, self.steps, -1), most=_ever(rate, self.steps, 1)), 1),)
