@@ -219,7 +219,8 @@ def _relations(threat_model: ThreatModelSpec, mechanism: MechanismSpec) -> Itera
 
 def _samples_records(mechanism: MechanismSpec) -> bool:
     return any(
-        isinstance(node, PoissonSampledMechanism | DpsgdMechanism) and node.sample_rate < 1
+        (isinstance(node, PoissonSampledMechanism) and node.sample_rate < 1)
+        or (isinstance(node, DpsgdMechanism) and node.sampling == "poisson" and node.samples_records)
         for node in nodes_of(mechanism)
     )
 

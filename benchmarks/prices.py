@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import os
 import pkgutil
 import resource
@@ -94,6 +95,8 @@ def _compute(name: str, body: dict[str, Any], budget: float, writing: int) -> No
         quote = computation.quote(request)  # type: ignore[arg-type]
         quoting, price = time.process_time() - started, quote.cost * 1e-6
         say(price=price, quoting=quoting, inline=quote.inline, engine=quote.engine)
+        if price > budget:  # of which nothing is asked but whether it is done within 15 s
+            resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(SURELY_TOO_LONG) + 1, LIMIT_SECONDS + 1))
         started = time.process_time()
         written = computation.body(request, "", "")  # type: ignore[arg-type]
         seconds = time.process_time() - started

@@ -34,6 +34,10 @@ class NoEasierThanParts(AbstractTradeOff):
         self.whole, self._make_parts = whole, parts
         self.evidence, self.method = whole.evidence, whole.method
 
+    def with_whole(self, whole: AbstractTradeOff) -> AbstractTradeOff:
+        """The same parts beside another reading of the whole."""
+        return self if whole is self.whole else NoEasierThanParts(whole, lambda: self.parts)
+
     @cached_property
     def parts(self) -> Sequence[AbstractTradeOff]:
         """Their curves, made when first needed."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, final
+from typing import final
 
 import numpy as np
 from typing_extensions import override
@@ -22,12 +22,9 @@ from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
-from service.privacy.trade_off.combinators.profile_points import closed_in, proved_error, proved_power
+from service.privacy.trade_off.combinators.points_by_profile import ProfiledSide, points_by_profile
 from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
-from service.privacy.trade_off.enclosed.logs import log_ends, with_logs
-
-FARTHEST: Final = 700.0
-"""Nats."""
+from service.privacy.trade_off.enclosed.logs import log_ends
 
 
 @final
@@ -84,6 +81,7 @@ class ShiftedMixture(AbstractTradeOff):
         self.rest, self.shifts = rest, shifts
         self.evidence = Evidence.weakest(rest.evidence, Evidence.CERTIFIED)
         self.method = rest.method
+        self.has_only_profile = True
 
     @property
     @override
@@ -156,39 +154,9 @@ class ShiftedMixture(AbstractTradeOff):
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
-        found = np.array([self._point(float(rate)) for rate in alpha])
-        missed = np.array([self._reversed.error_at(1 - float(rate)) for rate in alpha])
-        # Each end as one form or the other proves it.
-        low = np.maximum(found[:, 0], 1 - missed[:, 1] - UNIT_ROUNDOFF)
-        high = np.minimum(found[:, 1], 1 - missed[:, 0] + UNIT_ROUNDOFF)
-        error_low = np.maximum(missed[:, 0], 1 - found[:, 1] - UNIT_ROUNDOFF)
-        error_high = np.minimum(missed[:, 1], 1 - found[:, 0] + UNIT_ROUNDOFF)
-        error = with_logs(error_low, np.minimum(error_high, 1 - alpha + UNIT_ROUNDOFF * (alpha < 0.5)))
-        return CurvePoints(error, with_logs(low, np.minimum(high, 1.0)), Bounds(found[:, 2], found[:, 3]))
+        return points_by_profile(alpha, self.profiled, self._reversed.profiled)
 
-    def _point(self, alpha: float) -> tuple[float, float, float, float]:
-        """Both ends of the power at a rate, and of the level of the likelihood ratio there."""
-        # At the best level k alpha <= 1.
-        top = min(self.largest_log_ratio.upper, -math.log(alpha), FARTHEST)
-        bottom = min(max(self.smallest_log_ratio.lower, -FARTHEST), top)
-
-        def phi(c: float) -> float:
-            return math.exp(float(self._log_profile(np.array([c]))[1][0])) + alpha * math.exp(c)
-
-        return closed_in(phi, lambda c: proved_power(alpha, c, *self._log_profile(c)), bottom, top, (alpha, 1.0))
-
-    def error_at(self, power: float) -> tuple[float, float]:
-        """Both ends of the rate at which this curve has a power: the type II error 1 - power of its reverse."""
-        if power <= 0:
-            return 0.0, 0.0
-        top = min(self.largest_log_ratio.upper, FARTHEST)
-        bottom = min(max(self.smallest_log_ratio.lower, -FARTHEST), top)
-
-        def loss(c: float) -> float:
-            left = power - math.exp(float(self._log_profile(np.array([c]))[1][0]))
-            return c - math.log(left) if left > 0 else FARTHEST + 1 - c + bottom - left
-
-        low, high, _, _ = closed_in(
-            loss, lambda c: proved_error(power, c, *self._log_profile(c)), bottom, top, (0.0, power)
-        )
-        return low, high
+    @cached_property
+    def profiled(self) -> ProfiledSide:
+        """What its points are searched in."""
+        return ProfiledSide.of(self, self._log_profile)

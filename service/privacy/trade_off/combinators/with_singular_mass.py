@@ -87,7 +87,7 @@ class WithSingularMass(AbstractTradeOff):
     def __init__(self, curve: AbstractTradeOff, mass: SingularMass) -> None:
         self.curve, self.mass = curve, mass
         self.evidence = Evidence.weakest(curve.evidence, mass.mass.evidence)
-        self.method = curve.method
+        self.method, self.has_only_profile = curve.method, curve.has_only_profile
 
     @property
     @override

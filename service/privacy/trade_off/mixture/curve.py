@@ -18,6 +18,8 @@ from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF, rou
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.combinators.bracketed import lifted
 from service.privacy.trade_off.combinators.intersected import Intersected
+from service.privacy.trade_off.combinators.no_easier import NoEasierThanParts
+from service.privacy.trade_off.combinators.points_by_profile import ProfiledSide, points_by_profile
 from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
 from service.privacy.trade_off.enclosed.logs import log, log_down, log_ends
 from service.privacy.trade_off.enclosed.weighted_sums import WeightedSums, log_sum
@@ -106,9 +108,7 @@ class MixtureTradeOff(AbstractTradeOff):
 
     @cached_property
     def _reader(self) -> MixturePoints:
-        # Searching reads many points: too many to ask a second engine for what is wide of the first.
-        curves = [curve.first if isinstance(curve, Intersected) else curve for _, curve in self.parts]
-        return MixturePoints(curves, self._sums, self._singular)
+        return MixturePoints([_first_engine(curve) for _, curve in self.parts], self._sums, self._singular)
 
     @override
     def _profile_formula(self, epsilon: FloatArray) -> Bounds:
@@ -136,8 +136,16 @@ class MixtureTradeOff(AbstractTradeOff):
                     return Enclosure(least, math.inf, self.evidence)
         return decreasing_root(self._profile_formula, delta, least, most, self.evidence)
 
+    @cached_property
+    def profiled(self) -> ProfiledSide:
+        """The profile of the parts, each by its first engine."""
+        parts = MixtureTradeOff([(weight, _first_engine(curve)) for weight, curve in self.parts])
+        return ProfiledSide.of(parts, lambda c: log_ends(parts.profile(c)), far_apart=True)
+
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        if any(curve.has_only_profile for _, curve in self.parts):
+            return points_by_profile(alpha, self.profiled, self._reversed.profiled)
         with np.errstate(all="ignore"):
             read = [self._points(alpha[start : start + CHUNK]) for start in range(0, len(alpha), CHUNK)]
         error, power, slope = (np.concatenate(rows, axis=1) for rows in zip(*read, strict=True))
@@ -177,6 +185,13 @@ class MixtureTradeOff(AbstractTradeOff):
             below = np.maximum(log_down(np.maximum(gap, 0.0)), log_down(np.maximum(flipped, 0.0)) + c - slack)
             power[1, at] = np.maximum(np.minimum(power[1, at], bound), power[0, at])
             error[0, at] = np.minimum(np.maximum(error[0, at], below), error[1, at])
+
+
+def _first_engine(curve: AbstractTradeOff) -> AbstractTradeOff:
+    """Searching reads many points: too many to ask a second engine for what is wide of the first."""
+    if isinstance(curve, NoEasierThanParts):
+        return curve.with_whole(_first_engine(curve.whole))
+    return curve.first if isinstance(curve, Intersected) else curve
 
 
 def _extreme(ratios: Sequence[Enclosure], pick: Callable[[Sequence[float]], float]) -> Enclosure:
