@@ -29,6 +29,7 @@ from service.privacy.mechanisms.dpsgd_caveats import ORDER_IS_DRAWN_ONCE, SAMPLE
 from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.mechanisms.repeated import Repeated
+from service.privacy.mechanisms.shuffled_epochs import ShuffledEpochs
 
 NEARLY: Final = Fraction(2) ** -50
 """Relative: a number of batches that follows from a rate, which was rounded to a double, and is so near to a whole one
@@ -49,6 +50,8 @@ class DpSgd(AbstractMechanism):
       same in every step.
     - `fixed_without_replacement`: a share `sample_rate` of all records, which is exactly `batch_size` over
       `dataset_size` where these are known (`batch_mean.py`).
+    - `shuffled`: whole epochs of dataset_size/batch_size batches, rounded up (`shuffled_epochs.py`); `reshuffled` False:
+      all in the order of the first.
 
     `epochs` is what was asked for where `steps` followed from it; it changes no number.
     """
@@ -100,9 +103,20 @@ class DpSgd(AbstractMechanism):
 
     @override
     def elementary_steps(self) -> Steps:
-        if self.sampling == "poisson" and self._length == 1:
-            return _poisson_run(*next(self._phases())).elementary_steps()
-        return merged(self._counted())
+        return merged(self._epochs() if self.sampling == "shuffled" else self._counted())
+
+    def _epochs(self) -> Iterator[tuple[AbstractStep, int]]:
+        """Shuffled epochs, whole ones, with orders of their own or with one for all."""
+        known = [
+            (1 / Fraction(noise) ** 2, whole(self._batches_per_epoch(rate)), steps)
+            for noise, rate, steps in self._phases()
+        ]
+        if self.reshuffled is False:
+            square = sum(-(-steps // batches) * square for square, batches, steps in known)
+            yield ShuffledEpochs(square=Fraction(square), batches=known[0][1]), 1
+            return
+        for square, batches, steps in known:
+            yield ShuffledEpochs(square=square, batches=batches), -(-steps // batches)
 
     def _counted(self) -> Iterator[tuple[AbstractStep, int]]:
         """The step of each phase, and its count; steps of equal phases are made once."""
@@ -142,14 +156,21 @@ class DpSgd(AbstractMechanism):
         return 1 / (self._share or Fraction(repr(rate)))
 
     def _rounding(self) -> tuple[Premise, ...]:
-        """Whether steps that followed from epochs are more than these."""
-        if self.epochs is None:
-            return ()
+        """Whether the steps that are answered for are more than what was described."""
         for _, rate, steps in self._phases():
-            exact = Fraction(repr(self.epochs)) * self._batches_per_epoch(rate)
-            if abs(exact - steps) > NEARLY * steps:
-                return (steps_rounded_up(f"{self.epochs:g} epochs, or {float(exact):.10g} batches,", f"{steps}"),)
+            each = self._batches_per_epoch(rate)
+            exact = steps if self.epochs is None else Fraction(repr(self.epochs)) * each
+            served = -(-steps // whole(each)) * whole(each) if self.sampling == "shuffled" else steps
+            if abs(exact - served) > NEARLY * served:
+                length = f"{steps} batches" if self.epochs is None else f"{self.epochs:g} epochs"
+                return (steps_rounded_up(f"{length} of {float(each):.10g} batches an epoch", served),)
         return ()
+
+
+def whole(number: Fraction) -> int:
+    """A number of batches, rounded up."""
+    nearest = max(round(number), 1)
+    return nearest if abs(number - nearest) <= NEARLY * number else math.ceil(number)
 
 
 def _rate(phase: Phase) -> float:
