@@ -22,6 +22,8 @@ from api_schemas.quantities import (
     OptionalMaxGradNorm,
     OptionalSusceptibility,
     SampleRate,
+    Shift,
+    ShiftWeight,
     Steps,
     Weight,
 )
@@ -74,6 +76,46 @@ class ExponentialMechanism(Request):
 
     type: Literal["exponential"]
     epsilon: Epsilon
+
+
+class GaussianMixtureMechanism(Request):
+    """Gaussian noise of standard deviation `noise_multiplier` on a query that the record shifts by one of `shifts`,
+    drawn anew in every step with `weights`: without the record N(0), with it sum w_i N(s_i). Under `add_or_remove_one`
+    alone, for one record."""
+
+    type: Literal["gaussian_mixture"]
+    noise_multiplier: NoiseMultiplier
+    shifts: Annotated[
+        tuple[Shift, ...],
+        Field(
+            min_length=1,
+            max_length=LARGEST_COMPONENTS,
+            validation_alias=AliasChoices("shifts", "sensitivities"),
+            description="How far the record may shift the query, over what noise_multiplier is relative to.",
+            examples=[[0.0, 1.0, 2.0]],
+        ),
+    ]
+    weights: Annotated[
+        tuple[ShiftWeight, ...],
+        Field(
+            min_length=1,
+            max_length=LARGEST_COMPONENTS,
+            validation_alias=AliasChoices("weights", "sampling_probs"),
+            description="Probability of each shift; they sum to 1 (within 1e-12).",
+            examples=[[0.9, 0.09, 0.01]],
+        ),
+    ]
+
+    @model_validator(mode="after")
+    def _weights_fit(self) -> Self:
+        if len(self.weights) != len(self.shifts):
+            raise PydanticCustomError(
+                "weight_count", "{sentence}", {"sentence": "There must be as many weights as shifts."}
+            )
+        if abs(math.fsum(self.weights) - 1) > WEIGHT_SUM_TOLERANCE:
+            sentence = "The weights must sum to 1 (within 1e-12)."
+            raise PydanticCustomError("weight_sum", "{sentence}", {"sentence": sentence})
+        return self
 
 
 class PoissonSampledMechanism(Request):
@@ -169,6 +211,7 @@ class MixtureMechanism(Request):
 MechanismSpec = Annotated[
     GaussianMechanism
     | LaplaceMechanism
+    | GaussianMixtureMechanism
     | GdpMechanism
     | PureDpMechanism
     | ApproximateDpMechanism

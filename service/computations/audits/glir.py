@@ -23,21 +23,20 @@ from api_schemas.glir_audit import (
     Uniformity,
 )
 from api_schemas.gradients import LARGEST_QUERIES, GradientStep
-from service.computations.abstract import Computation, Quote
+from service.computations.abstract import Computation
 from service.computations.audits.attack_rates import against_theory, measured_roc
-from service.computations.audits.glir_upload import GlirUpload, read_glir_upload
+from service.computations.audits.glir_price import glir_audit_quote
+from service.computations.audits.glir_upload import AnyGlirRequest, GlirUpload, read_glir_upload
 from service.computations.numbers import tightness
 from service.privacy.audits import glir
 from service.privacy.audits.glir import P_VALUE_DRAWS
-from service.privacy.audits.glir_theory import LARGEST_GROUPS, LEVELS, theory_curve
+from service.privacy.audits.glir_theory import LARGEST_GROUPS, theory_curve
 from service.privacy.audits.glrt import optimal_power
 from service.privacy.audits.gradient_law import GradientLaw, clipped, from_gradients, from_moments
 from service.privacy.audits.roc import EmpiricalRoc, distance_from_uniform, empirical_roc
 from service.privacy.enclosure import Evidence
 from service.privacy.errors import OutOfDomain
 from service.privacy.numerics.arrays import FloatArray
-
-AnyGlirRequest = GlirAuditRequest | GlirUpload
 
 SOURCE: Final = (
     "Leemann, Pawelczyk, Kasneci 2023, Algorithm 1, corrected: factor n, lower tail, centred K, clipping by "
@@ -55,18 +54,6 @@ ISOTROPIC_NOISE: Final = (
     f"that do not depend on m; p is its rank among {P_VALUE_DRAWS} seeded draws of m for a non-member, plus one, over "
     f"{P_VALUE_DRAWS + 1}: valid for any law of the statistic, and never below 1/{P_VALUE_DRAWS + 1}."
 )
-
-BASE_COST: Final = 2_000
-DECOMPOSITION_COST: Final = 4e-4
-"""Price of the eigenvectors of a covariance, over d^3."""
-PRODUCT_COST: Final = 1e-4
-"""Price of one multiplication and addition in a matrix product."""
-ENTRY_COST: Final = 0.06
-"""Price of an entry of a query's gradient, drawn or read, clipped, whitened and compared."""
-TAIL_COST: Final = 5
-"""Price of a p-value, or of a reading of the theory."""
-QUERY_COST: Final = 2
-"""Price of sorting a query and writing it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,39 +263,6 @@ def _notes(simulated: bool, noise: glir.Noise, one_class: bool, queries: int) ->
     if queries > LARGEST_QUERIES:
         said.append(f"Columns of single queries are left out above {LARGEST_QUERIES} queries.")
     return tuple(said)
-
-
-def glir_audit_quote(request: AnyGlirRequest) -> Quote:
-    """What it costs: a worker computes it."""
-    isotropic = request.noise_std > 0 and request.noise_covariance == "isotropic"
-    if isinstance(request, GlirAuditRequest) and request.simulate is not None:
-        shapes = [(request.simulate.queries, request.simulate.dimension, None)] * request.simulate.steps
-        known = True
-    elif isinstance(request, GlirAuditRequest):
-        shapes = [_shape(step) for step in request.steps or ()]
-        known = request.members is not None
-    else:
-        shapes = [(request.queries, request.dimension, rows) for rows in request.background_rows]
-        known = request.has_members
-    steps = sum(_step_cost(queries, dimension, background, isotropic) for queries, dimension, background in shapes)
-    theory = 2 * LARGEST_GROUPS * LEVELS * TAIL_COST if known else 0
-    return Quote(int(BASE_COST + steps + theory + QUERY_COST * shapes[0][0]))
-
-
-def _shape(step: GradientStep) -> tuple[int, int, int | None]:
-    """Queries, dimension, and background gradients; None where no eigenvectors are needed."""
-    rows = None if step.background_variances is not None else len(step.background_gradients or ())
-    return len(step.query_gradients), len(step.mean_gradient), rows
-
-
-def _step_cost(queries: int, dimension: int, background: int | None, isotropic: bool) -> float:
-    work = queries * (ENTRY_COST * dimension + TAIL_COST + QUERY_COST)
-    if background is not None:
-        work += DECOMPOSITION_COST * dimension**3 + PRODUCT_COST * dimension**2 * (background + queries)
-        work += ENTRY_COST * background * dimension
-    if isotropic:
-        work += P_VALUE_DRAWS * dimension * (ENTRY_COST + PRODUCT_COST * queries)
-    return work
 
 
 GLIR_AUDIT: Final[Computation[AnyGlirRequest, GlirAuditResponse]] = Computation(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypedDict
 
-from api_schemas.enclosures import EnclosedNumber
+from api_schemas.choices import EvidenceName
 from api_schemas.examples import MEMBERSHIP_CONVERSIONS_EXAMPLES
 from api_schemas.membership_conversions import (
+    EpsilonConversionAnswer,
     LargestEpsilonConversion,
     LargestEpsilonForDeletionsConversion,
     LargestPriorForDeletionsConversion,
@@ -15,7 +16,9 @@ from api_schemas.membership_conversions import (
     MembershipConversionAnswer,
     MembershipConversionsRequest,
     MembershipConversionsResponse,
+    PriorOfLargestAdvantageAnswer,
     PriorOfLargestAdvantageConversion,
+    RateConversionAnswer,
 )
 from service.computations.abstract import Computation, Quote
 from service.computations.numbers import enclosed_number, tightness
@@ -50,56 +53,46 @@ def _answer(conversion: MembershipConversion) -> MembershipConversionAnswer:
     match conversion:
         case LargestEpsilonConversion():
             found = membership_inverse.largest_epsilon(conversion.positive_predictive_value, conversion.prior)
-            return _found_or_none(conversion, found, membership_inverse.ACCURACY.format(unknown="epsilon"), NO_EPSILON)
-        case LargestSamplingRateConversion():
-            rate = membership_inverse.largest_sampling_rate(conversion.positive_predictive_value, conversion.epsilon)
-            return _found(conversion, rate)
-        case PriorOfLargestAdvantageConversion():
-            prior, advantage = membership_inverse.prior_of_largest_advantage(conversion.epsilon)
-            largest = enclosed_number(advantage.value, advantage.safe_end)
-            return _found(conversion, prior, largest)
+            return _epsilon(conversion, found, membership_inverse.ACCURACY.format(unknown="epsilon"), NO_EPSILON)
         case LargestEpsilonForDeletionsConversion():
             found = membership_inverse.largest_epsilon_for_deletions(
                 conversion.prior, conversion.confidence, conversion.deletions
             )
-            source = membership_inverse.DELETIONS + "epsilon"
-            return _found_or_none(conversion, found, source, NO_CERTAIN_EPSILON)
+            return _epsilon(conversion, found, membership_inverse.DELETIONS + "epsilon", NO_CERTAIN_EPSILON)
+        case LargestSamplingRateConversion():
+            return _rate(
+                conversion,
+                membership_inverse.largest_sampling_rate(conversion.positive_predictive_value, conversion.epsilon),
+            )
         case LargestPriorForDeletionsConversion():
-            return _found(
+            return _rate(
                 conversion,
                 membership_inverse.largest_prior_for_deletions(
                     conversion.epsilon, conversion.confidence, conversion.deletions
                 ),
             )
+        case PriorOfLargestAdvantageConversion():
+            prior, advantage = membership_inverse.prior_of_largest_advantage(conversion.epsilon)
+            return PriorOfLargestAdvantageAnswer(
+                type=conversion.type,
+                conversion=conversion,
+                **enclosed_number(prior.value, prior.safe_end),
+                largest_advantage=enclosed_number(advantage.value, advantage.safe_end),
+                **_grounds(prior),
+            )
 
 
-def _found(
-    conversion: MembershipConversion, reading: Reading, largest_advantage: EnclosedNumber | None = None
-) -> MembershipConversionAnswer:
-    number = enclosed_number(reading.value, reading.safe_end)
-    return MembershipConversionAnswer(
-        type=conversion.type,
-        conversion=conversion,
-        value=number["value"],
-        lower=number["lower"],
-        upper=number["upper"],
-        value_log10=number.get("value_log10"),
-        lower_log10=number.get("lower_log10"),
-        upper_log10=number.get("upper_log10"),
-        largest_advantage=largest_advantage,
-        evidence=reading.value.evidence.value,
-        tight=tightness(reading.value.evidence, None),
-        source=reading.source,
-        notes=reading.notes,
-    )
-
-
-def _found_or_none(
-    conversion: MembershipConversion, reading: Reading | None, source: str, reason: str
-) -> MembershipConversionAnswer:
+def _epsilon(
+    conversion: LargestEpsilonConversion | LargestEpsilonForDeletionsConversion,
+    reading: Reading | None,
+    source: str,
+    reason: str,
+) -> EpsilonConversionAnswer:
+    """`source`, `reason`: whose theorem it is that no epsilon keeps the promise, and why."""
     if reading is not None:
-        return _found(conversion, reading)
-    return MembershipConversionAnswer(
+        number = enclosed_number(reading.value, reading.safe_end)
+        return EpsilonConversionAnswer(type=conversion.type, conversion=conversion, **number, **_grounds(reading))
+    return EpsilonConversionAnswer(
         type=conversion.type,
         conversion=conversion,
         value=None,
@@ -109,6 +102,27 @@ def _found_or_none(
         tight=tightness(Evidence.EXACT, None),
         source=source,
         notes=(reason,),
+    )
+
+
+def _rate(
+    conversion: LargestSamplingRateConversion | LargestPriorForDeletionsConversion, reading: Reading
+) -> RateConversionAnswer:
+    number = enclosed_number(reading.value, reading.safe_end)
+    return RateConversionAnswer(type=conversion.type, conversion=conversion, **number, **_grounds(reading))
+
+
+class _Grounds(TypedDict):
+    evidence: EvidenceName
+    tight: bool | None
+    source: str
+    notes: tuple[str, ...]
+
+
+def _grounds(reading: Reading) -> _Grounds:
+    evidence = reading.value.evidence
+    return _Grounds(
+        evidence=evidence.value, tight=tightness(evidence, None), source=reading.source, notes=reading.notes
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any, cast, get_type_hints
 
@@ -45,8 +45,24 @@ NOISE_STD = Domain(0.0, 1e15)
 MAX_GRAD_NORM = Domain(0.0, 1e15, open_low=True)
 SUSCEPTIBILITY = Domain(0.0, 1e12)
 WEIGHT = Domain(0.0, 1.0, open_low=True)
+RECORDS = Domain(1, 10**6, integer=True)
+SHIFTS = 256
+"""Largest number of shifts of a mixture of Gaussians."""
 COMPONENTS = 256
 """Largest number of mechanisms composed side by side, or drawn from."""
+
+
+_RESOLVED = {"resolved": True}
+
+
+def resolved(default: int) -> Any:
+    """A field that no request names: what a neighbouring relation makes of a step (`AbstractStep.under`)."""
+    return field(default=default, metadata=_RESOLVED)
+
+
+def sent_fields(kind: type[Any]) -> list[str]:
+    """The fields of a mechanism class that requests name."""
+    return [each.name for each in fields(kind) if not each.metadata.get("resolved")]
 
 
 def check_fields(mechanism: object) -> None:
@@ -66,10 +82,10 @@ def domains(kind: type[Any]) -> dict[str, Domain]:
     """The declared domain of each numeric field of a mechanism class."""
     hints = get_type_hints(kind, include_extras=True)
     found: dict[str, Domain] = {}
-    for field in fields(kind):
-        for mark in getattr(hints[field.name], "__metadata__", ()):
+    for each in fields(kind):
+        for mark in getattr(hints[each.name], "__metadata__", ()):
             if isinstance(mark, Domain):
-                found[field.name] = mark
+                found[each.name] = mark
     return found
 
 

@@ -13,7 +13,6 @@ from typing_extensions import override
 
 from service.privacy.errors import OutOfDomain
 from service.privacy.mechanisms.abstract import AbstractMechanism, AbstractStep, Steps, merged
-from service.privacy.mechanisms.batch_mean import BatchMean
 from service.privacy.mechanisms.caveats import Hazard, Premise
 from service.privacy.mechanisms.domain import (
     BATCH_SIZE,
@@ -26,6 +25,7 @@ from service.privacy.mechanisms.domain import (
     check_fields,
 )
 from service.privacy.mechanisms.dpsgd_caveats import ORDER_IS_DRAWN_ONCE, SAMPLERS, Sampling, steps_rounded_up
+from service.privacy.mechanisms.fixed_batches import FixedBatches
 from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.mechanisms.repeated import Repeated
@@ -49,9 +49,9 @@ class DpSgd(AbstractMechanism):
       (`poisson_sampled.py`): gradients of all other examples are 0, the record's is as long as clipping allows and the
       same in every step.
     - `fixed_without_replacement`: a share `sample_rate` of all records, which is exactly `batch_size` over
-      `dataset_size` where these are known (`batch_mean.py`).
-    - `shuffled`: whole epochs of dataset_size/batch_size batches, rounded up (`shuffled_epochs.py`); `reshuffled` False:
-      all in the order of the first.
+      `dataset_size` where these are known; `fixed_with_replacement`: every draw among all (`fixed_batches.py`).
+    - `shuffled`: whole epochs of dataset_size/batch_size batches, rounded up (`shuffled_epochs.py`); `reshuffled`
+      False: all in the order of the first.
 
     `epochs` is what was asked for where `steps` followed from it; it changes no number.
     """
@@ -111,6 +111,9 @@ class DpSgd(AbstractMechanism):
             (1 / Fraction(noise) ** 2, whole(self._batches_per_epoch(rate)), steps)
             for noise, rate, steps in self._phases()
         ]
+        if all(batches == 1 for _, batches, _ in known):  # all records in every batch
+            yield from self._counted()
+            return
         if self.reshuffled is False:
             square = sum(-(-steps // batches) * square for square, batches, steps in known)
             yield ShuffledEpochs(square=Fraction(square), batches=known[0][1]), 1
@@ -130,7 +133,15 @@ class DpSgd(AbstractMechanism):
         if self.sampling == "poisson":
             base = Gaussian(noise_multiplier=noise)
             return base if rate == 1 else PoissonSampled(sample_rate=rate, mechanism=base)
-        return BatchMean(sample_rate=self._share or Fraction(rate), noise_multiplier=Fraction(noise))
+        if self.sampling == "shuffled":
+            return Gaussian(noise_multiplier=noise)
+        return FixedBatches(
+            sample_rate=self._share or Fraction(rate),
+            noise_multiplier=Fraction(noise),
+            dataset_size=self.dataset_size,
+            batch_size=self.batch_size,
+            replacement=self.sampling == "fixed_with_replacement",
+        )
 
     @property
     def _share(self) -> Fraction | None:

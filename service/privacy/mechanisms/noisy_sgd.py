@@ -11,7 +11,6 @@ from typing_extensions import override
 
 from service.privacy.errors import OutOfDomain
 from service.privacy.mechanisms.abstract import AbstractMechanism, Steps, merged
-from service.privacy.mechanisms.batch_mean import BatchMean
 from service.privacy.mechanisms.batch_seen import BatchSeen
 from service.privacy.mechanisms.caveats import ONE_RECORD_IS_PROTECTED, PARTS_ARE_INDEPENDENT, Hazard, Premise
 from service.privacy.mechanisms.domain import (
@@ -25,6 +24,7 @@ from service.privacy.mechanisms.domain import (
     SUSCEPTIBILITY,
     check_fields,
 )
+from service.privacy.mechanisms.fixed_batches import FixedBatches
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF, rounded
 
 EVER_ERROR: Final = 32 * UNIT_ROUNDOFF
@@ -103,7 +103,13 @@ class NoisySgd(AbstractMechanism):
         rate = Fraction(self.batch_size, self.dataset_size)
         if self.max_grad_norm is not None and not self.shows_batches:
             multiplier = self.batch_size * Fraction(self.noise_std) / Fraction(self.max_grad_norm)
-            return merged(((BatchMean(sample_rate=rate, noise_multiplier=multiplier), self.steps),))
+            step = FixedBatches(
+                sample_rate=rate,
+                noise_multiplier=multiplier,
+                dataset_size=self.dataset_size,
+                batch_size=self.batch_size,
+            )
+            return merged(((step, self.steps),))
         # The record is seen if it is in any batch: one step that samples it so often.
         return ((BatchSeen(least=_ever(rate, self.steps, -1), most=_ever(rate, self.steps, 1)), 1),)
 

@@ -37,7 +37,8 @@ from typing_extensions import override
 
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import UnsupportedCombination
-from service.privacy.mechanisms.abstract import AbstractStep, Attained, GaussianPart
+from service.privacy.mechanisms.abstract import AbstractStep, Attained, GaussianPart, ResolvedStep
+from service.privacy.mechanisms.neighbours import ZERO_OUT, Neighbours
 from service.privacy.trade_off.largest.law import LargestOfMany
 from service.privacy.trade_off.largest.tests import ThresholdCurve, ThresholdTests
 from service.privacy.trade_off.pair import TradeOffPair
@@ -73,16 +74,26 @@ class ShuffledEpochs(AbstractStep):
     revealed: bool = False
 
     @override
-    def curves(self, sensitivity: float) -> TradeOffPair:
+    def under(self, neighbours: Neighbours) -> ShuffledEpochs:
+        if neighbours.relation != ZERO_OUT:
+            reason = "a record more or less, or in place of another one, moves others to other batches."
+            raise neighbours.refused("shuffled batches", reason, (ZERO_OUT,))
+        if neighbours.records > 1:
+            reason = "several records may share a batch, and no theorem known here says how surely."
+            raise neighbours.refused("shuffled batches", reason, ("one record",))
+        return self
+
+    @override
+    def curves(self) -> TradeOffPair:
         curve = gaussian_curve(self._shift)
         return TradeOffPair(curve, curve, REVEALED)
 
     @override
-    def part(self, sensitivity: float) -> GaussianPart | None:
+    def part(self) -> GaussianPart | None:
         return GaussianPart(Enclosure.point(self._shift.upper), (self._shift.upper, 1.0)) if self.revealed else None
 
     @override
-    def attained(self, sensitivity: float) -> Attained | None:
+    def attained(self) -> Attained | None:
         if self.revealed:
             return None
         below = LargestOfEpoch(shift=self._shift.lower, batches=self.batches)
@@ -93,7 +104,7 @@ class ShuffledEpochs(AbstractStep):
         return replace(self, revealed=True) if side > 0 else self
 
     @override
-    def loss_law(self, sensitivity: float) -> LossLaw:
+    def loss_law(self) -> LossLaw:
         reason = "the law of the loss is needed, and shuffled batches are known between two theorems alone."
         raise UnsupportedCombination("method", "an approximation for shuffled batches", reason, ("auto", "discretised"))
 
@@ -111,7 +122,7 @@ class ShuffledEpochs(AbstractStep):
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LargestOfEpoch(AbstractStep):
+class LargestOfEpoch(ResolvedStep):
     """What an attacker has who looks at the largest of `batches` numbers, one of which was moved by `shift` = mu, or by
     twice that. Less noise would show more, so that a mu rounded down is had by adding some.
 
@@ -125,7 +136,7 @@ class LargestOfEpoch(AbstractStep):
     in_cells: bool = False
 
     @override
-    def curves(self, sensitivity: float) -> TradeOffPair:
+    def curves(self) -> TradeOffPair:
         none, one, two = (LargestOfMany(self.batches, moved * self.shift) for moved in (0.0, 1.0, 2.0))
         forth, back = ThresholdTests(one, two), ThresholdTests(two, one)
         if self.in_cells:
@@ -139,5 +150,5 @@ class LargestOfEpoch(AbstractStep):
         return TradeOffPair(add, add.reversed(), LARGEST)
 
     @override
-    def loss_law(self, sensitivity: float) -> LossLaw:
+    def loss_law(self) -> LossLaw:
         raise UnsupportedCombination("method", "shuffled batches", "their largest is only composed on lattices.", ())

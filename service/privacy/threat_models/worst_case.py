@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Final, Literal, final
+from typing import ClassVar, final
 
 from typing_extensions import override
 
 from service.privacy.composition import choose
 from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.composition.plan import Plan
-from service.privacy.errors import OutOfDomain
 from service.privacy.mechanisms.abstract import AbstractMechanism
+from service.privacy.mechanisms.neighbours import NeighboringRelation, Neighbours
 from service.privacy.threat_models.abstract import AbstractThreatModel
-
-NeighboringRelation = Literal["add_or_remove_one", "replace_one"]
-SENSITIVITIES: Final[dict[str, float]] = {"add_or_remove_one": 1.0, "replace_one": 2.0}
-"""Sensitivities over that of adding or removing: replacing a record moves a sum by at most twice as much."""
 
 
 @final
@@ -32,14 +28,18 @@ class WorstCase(AbstractThreatModel):
     neighboring_relation: NeighboringRelation = "add_or_remove_one"
 
     def __post_init__(self) -> None:
-        if self.neighboring_relation not in SENSITIVITIES:
-            raise OutOfDomain("neighboring_relation", self.neighboring_relation, f"one of {', '.join(SENSITIVITIES)}")
+        _ = self.neighbours  # checks
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """Which data sets the attacker tells apart."""
+        return Neighbours(self.neighboring_relation)
 
     @override
     def plan(
         self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
     ) -> Plan:
-        return choose.plan(mechanism, method, SENSITIVITIES[self.neighboring_relation], options)
+        return choose.plan(mechanism, method, self.neighbours, options)
 
     @override
     def premises(self, mechanism: AbstractMechanism) -> tuple[()]:
@@ -50,4 +50,4 @@ def worst_of(models: Iterable[WorstCase]) -> WorstCase:
     """The one under whose relation a record moves a release most: whatever is served under several relations has, at
     every rate, at least as much power under it as under any other.
     """
-    return max(models, key=lambda model: SENSITIVITIES[model.neighboring_relation])
+    return max(models, key=lambda model: model.neighbours.distance)

@@ -263,11 +263,11 @@ def test_equal_laws_are_exact() -> None:
 
 def test_a_reading_costs_more_for_digits_and_for_hard_lines() -> None:
     easy, hard = (built(spec).elementary_steps() for spec in (C1, dpsgd(0.4, 1e-3, 10)))
-    assert ground_truth_reading(easy, 1.0, 50) > ground_truth_reading(easy, 1.0, 25)
-    assert ground_truth_reading(hard, 1.0, 25) > ground_truth_reading(easy, 1.0, 25)
-    assert ground_truth_reading(built(gaussian(1.0)).elementary_steps(), 1.0, 25) < ground_truth_reading(easy, 1.0, 25)
+    assert ground_truth_reading(easy, 50) > ground_truth_reading(easy, 25)
+    assert ground_truth_reading(hard, 25) > ground_truth_reading(easy, 25)
+    assert ground_truth_reading(built(gaussian(1.0)).elementary_steps(), 25) < ground_truth_reading(easy, 25)
     longer = built(dpsgd(1.0, 0.01, 2000)).elementary_steps()
-    assert ground_truth_reading(longer, 1.0, 25) == ground_truth_reading(easy, 1.0, 25)
+    assert ground_truth_reading(longer, 25) == ground_truth_reading(easy, 25)
 
 
 def test_small_and_large_exponents_cost_digits_of_their_own_only() -> None:

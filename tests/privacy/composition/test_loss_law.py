@@ -14,6 +14,7 @@ from service.privacy.errors import UnsupportedCombination
 from service.privacy.losses.law import ComposedLoss, Generating, Hypothesis, LossLaw
 from service.privacy.losses.steps import bounded_range_loss, laplace_loss, sampled_gaussian_loss
 from service.privacy.mechanisms.abstract import AbstractStep
+from service.privacy.mechanisms.neighbours import ONE_ADDED, ONE_REPLACED, Neighbours
 from tests.privacy.cases import built, gaussian, laplace, sampled
 
 TILTS = (-1.0, -0.01, 0.3, 0.999, 1.01, 2.0)
@@ -32,10 +33,10 @@ STEPS = {
 every_step = pytest.mark.parametrize("name", STEPS)
 
 
-def law_of(name: str, sensitivity: float = 1.0) -> LossLaw:
+def law_of(name: str, neighbours: Neighbours = ONE_ADDED) -> LossLaw:
     step = built(STEPS[name])
     assert isinstance(step, AbstractStep)
-    return step.loss_law(sensitivity)
+    return step.under(neighbours).loss_law()
 
 
 Mean = Callable[[Callable[[mpf], mpf]], mpf]
@@ -176,7 +177,7 @@ def test_distributions_lie_on_the_exact_curve(name: str) -> None:
     """P1(L > c) is the power at rate P0(L > c), and their difference the profile."""
     law, step = law_of(name), built(STEPS[name])
     assert isinstance(step, AbstractStep)
-    curve = step.curves(1.0).add
+    curve = step.curves().add
     spread = 3 * math.sqrt(law.cumulants(1)[1])
     losses = np.linspace(max(law.smallest, -spread), min(law.largest, spread), 9)[1:-1]
     rates, powers = (1 - law.distribution(losses, hypothesis) for hypothesis in (0, 1))
@@ -193,7 +194,7 @@ def test_distributions_lie_on_the_exact_curve(name: str) -> None:
 def test_extreme_losses_are_those_of_the_curve(name: str) -> None:
     law, step = law_of(name), built(STEPS[name])
     assert isinstance(step, AbstractStep)
-    curve = step.curves(1.0).add
+    curve = step.curves().add
     assert law.largest == pytest.approx(curve.largest_log_ratio.upper, rel=1e-12)
     assert law.smallest == pytest.approx(curve.smallest_log_ratio.upper, rel=1e-12)
 
@@ -214,12 +215,12 @@ def test_replacing_doubles_the_shift_of_noise_and_nothing_else() -> None:
         one, other = built(spec), built(doubled)
         assert isinstance(one, AbstractStep)
         assert isinstance(other, AbstractStep)
-        assert one.loss_law(2.0).cumulants(1) == pytest.approx(other.loss_law(1.0).cumulants(1))
+        assert one.under(ONE_REPLACED).loss_law().cumulants(1) == pytest.approx(other.loss_law().cumulants(1))
     for name in ("gdp", "pure_dp"):
-        assert law_of(name, 2.0).cumulants(1) == pytest.approx(law_of(name).cumulants(1))
+        assert law_of(name, ONE_REPLACED).cumulants(1) == pytest.approx(law_of(name).cumulants(1))
     for name in ("sampled_gaussian", "sampled_laplace"):
         with pytest.raises(UnsupportedCombination) as refused:
-            law_of(name, 2.0)
+            law_of(name, ONE_REPLACED)
         assert refused.value.field == "threat_model"
 
 
@@ -238,6 +239,6 @@ def test_composition_adds() -> None:
 def test_approximate_dp_has_singular_mass_on_both_sides() -> None:
     step = built({"type": "approximate_dp", "epsilon": 1.2, "delta": 1e-3})
     assert isinstance(step, AbstractStep)
-    law = step.loss_law(1.0)
+    law = step.loss_law()
     assert law.singular_mass == 1e-3
     assert law.cumulants(0) == pytest.approx(law_of("pure_dp").cumulants(0))

@@ -9,7 +9,14 @@ from typing import Final
 
 from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.composition.tariff import Prices, Tariff, one_curve
-from service.privacy.mechanisms.abstract import GaussianPart, LaplacePart, SampledGaussianPart, Steps, TwoPointPart
+from service.privacy.mechanisms.abstract import (
+    GaussianMixturePart,
+    GaussianPart,
+    LaplacePart,
+    SampledGaussianPart,
+    Steps,
+    TwoPointPart,
+)
 from service.privacy.mechanisms.exponential import Exponential
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 
@@ -68,11 +75,11 @@ LISTS_BESIDE: Final = 6.0
 SHARE_OF_A_PART: Final = 1 / 10
 
 
-def lattices(steps: Steps, sensitivity: float, options: EngineOptions) -> Tariff:
+def lattices(steps: Steps, options: EngineOptions) -> Tariff:
     """Tariff of any steps."""
     count = min(sum(count for _, count in steps), LONGEST)
     factor = (1 + count / LONG) * (1 + SHARE_OF_A_PART * (len(steps) - 1))
-    deviation = _deviation(steps, sensitivity)
+    deviation = _deviation(steps)
     if deviation > LARGEST_LOSS:
         factor *= REVEALED
     if options.relative_tolerance < DEFAULT_OPTIONS.relative_tolerance:
@@ -99,11 +106,11 @@ def _limited(known: Tariff) -> Tariff:
     return replace(known, directed=limited(known.directed), hull=limited(known.hull))
 
 
-def _deviation(steps: Steps, sensitivity: float) -> float:
+def _deviation(steps: Steps) -> float:
     """About the standard deviation of the loss of a run; of steps without a known part, their number of nats."""
     squares = 0.0
     for step, count in steps:
-        part = step.part(sensitivity)
+        part = step.part()
         match part:
             case GaussianPart():
                 loss = part.shift.upper
@@ -111,6 +118,8 @@ def _deviation(steps: Steps, sensitivity: float) -> float:
                 loss = part.sample_rate / part.noise_multiplier
             case LaplacePart():
                 loss = part.sample_rate * part.loss
+            case GaussianMixturePart():
+                loss = part.mean_shift
             case TwoPointPart():
                 loss = part.epsilon
             case None:
@@ -119,13 +128,13 @@ def _deviation(steps: Steps, sensitivity: float) -> float:
     return math.sqrt(squares)
 
 
-def adaptive_exponential(steps: Steps, sensitivity: float, options: EngineOptions) -> Tariff:
+def adaptive_exponential(steps: Steps, options: EngineOptions) -> Tariff:
     """A recursion, read by itself; beside other steps, or beyond its reach, a part of a few lattices."""
     count = sum(count for step, count in steps if isinstance(step, Exponential))
     base = _recursion([(float(step.epsilon), count) for step, count in steps if isinstance(step, Exponential)])
     if count == sum(count for _, count in steps) <= LONGEST_RECURSION:
         return one_curve(base, RECURSION)
-    known = lattices(steps, sensitivity, options).scaled(COMPONENTS)
+    known = lattices(steps, options).scaled(COMPONENTS)
     hull = replace(known.hull, spread=LISTS_BESIDE * known.hull.spread)
     return replace(known, base=known.base + base, hull=hull)
 
