@@ -13,6 +13,8 @@ from typing_extensions import override
 
 from service.privacy.errors import OutOfDomain
 from service.privacy.mechanisms.abstract import AbstractMechanism, AbstractStep, Steps, merged
+from service.privacy.mechanisms.batches.fixed_batches import FixedBatches
+from service.privacy.mechanisms.batches.shuffled_epochs import ShuffledEpochs
 from service.privacy.mechanisms.caveats import Hazard, Premise
 from service.privacy.mechanisms.domain import (
     BATCH_SIZE,
@@ -25,11 +27,9 @@ from service.privacy.mechanisms.domain import (
     check_fields,
 )
 from service.privacy.mechanisms.dpsgd_caveats import ORDER_IS_DRAWN_ONCE, SAMPLERS, Sampling, steps_rounded_up
-from service.privacy.mechanisms.fixed_batches import FixedBatches
 from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.mechanisms.repeated import Repeated
-from service.privacy.mechanisms.shuffled_epochs import ShuffledEpochs
 
 NEARLY: Final = Fraction(2) ** -50
 """Relative: a number of batches that follows from a rate, which was rounded to a double, and is so near to a whole one
@@ -49,8 +49,8 @@ class DpSgd(AbstractMechanism):
       (`poisson_sampled.py`): gradients of all other examples are 0, the record's is as long as clipping allows and the
       same in every step.
     - `fixed_without_replacement`: a share `sample_rate` of all records, which is exactly `batch_size` over
-      `dataset_size` where these are known; `fixed_with_replacement`: every draw among all (`fixed_batches.py`).
-    - `shuffled`: whole epochs of dataset_size/batch_size batches, rounded up (`shuffled_epochs.py`); `reshuffled`
+      `dataset_size` where these are known; `fixed_with_replacement`: every draw among all (`batches/fixed_batches.py`).
+    - `shuffled`: whole epochs of dataset_size/batch_size batches, rounded up (`batches/shuffled_epochs.py`); `reshuffled`
       False: all in the order of the first.
 
     `epochs` is what was asked for where `steps` followed from it; it changes no number.

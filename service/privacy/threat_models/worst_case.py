@@ -22,7 +22,7 @@ class WorstCase(AbstractThreatModel):
     """`add_or_remove_one`, or `replace_one`, which doubles the sensitivity of Gaussian and Laplace steps, leaves `gdp`,
     `pure_dp`, `approximate_dp` and `exponential` as stated, and is not supported for Poisson-sampled steps with a rate
     below 1 (no dominating pair is known); `noisy_sgd` has an exact pair under the first, and under the second one that
-    several steps are not known to attain (`mechanisms/batch_mean.py`)."""
+    several steps are not known to attain (`mechanisms/batches/batch_mean.py`)."""
 
     type: ClassVar[str] = "worst_case"
     neighboring_relation: NeighboringRelation = "add_or_remove_one"
