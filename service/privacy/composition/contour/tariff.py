@@ -40,20 +40,20 @@ JUMPS: Final = Tariff(
         point=150_000,
         spread=600_000,
         listed_point=3_000,
-        profile=60_000,
-        epsilon=400_000,
+        profile=100_000,
+        epsilon=250_000,
         complement=600_000,
-        gdp_mu=2_500_000,
+        gdp_mu=2_000_000,
         ratio=2_000,
     ),
     hull=Prices(
         point=400_000,
         spread=1_500_000,
         listed_point=8_000,
-        profile=120_000,
-        epsilon=700_000,
+        profile=200_000,
+        epsilon=400_000,
         complement=1_200_000,
-        gdp_mu=5_000_000,
+        gdp_mu=3_000_000,
         ratio=2_000,
     ),
 )
@@ -82,19 +82,12 @@ EVERYTHING: Final = Tariff(
     ),
 )
 """Tariff of a run that gives nearly everything away: what is asked about lies far out in the tails, mostly."""
-LONG_MU: Final = 8
-"""How much dearer its mu is where the run is long: a jump does not tell everything at once."""
 LONG_AND_TELLING: Final = replace(
     EVERYTHING,
-    directed=replace(EVERYTHING.directed, gdp_mu=LONG_MU * EVERYTHING.directed.gdp_mu),
-    hull=replace(EVERYTHING.hull, gdp_mu=LONG_MU * EVERYTHING.hull.gdp_mu),
+    directed=replace(EVERYTHING.directed, point=100_000, spread=200_000, gdp_mu=4_000_000),
+    hull=replace(EVERYTHING.hull, point=200_000, spread=400_000, gdp_mu=8_000_000),
 )
-BESIDE_LATTICES: Final = replace(
-    LONG_AND_TELLING,
-    directed=replace(LONG_AND_TELLING.directed, point=1_000_000, spread=3_000_000, profile=500_000),
-    hull=replace(LONG_AND_TELLING.hull, point=3_000_000, spread=6_000_000, profile=500_000),
-)
-"""The same where lattices are asked for what is wide: what is left to be missed is too little for lines."""
+"""The same of a long run: no jump tells everything at once."""
 WEAK_RUN: Final = replace(
     ONE_HUMP,
     directed=replace(ONE_HUMP.directed, gdp_mu=500_000),
@@ -132,7 +125,7 @@ WEAK, NOTHING = 1e-2, 1e-13
 MOST_JUMPS, LEAST_JUMPS = 5.0, 1e-7
 """Expected jumps of a run that are rare, and that are there at all."""
 FEW_STEPS: Final = 30
-"""Number of steps of two losses below which their losses are seen."""
+"""Number of sampled steps, or of steps of two losses, up to which their loss has several humps."""
 LARGEST_RATE: Final = 0.25
 """Largest rate of a step whose jumps are rare."""
 SMOOTH: Final = 1.0
@@ -141,13 +134,12 @@ LEAST_LAPLACE: Final = 0.05
 """Loss of a sampled Laplace step below which its transform has many nodes."""
 MOST_PARTS: Final = 64
 """Every different step adds its own transform to each line; of many the sums are shared. Prices rise with the root."""
-WIDE_JUMP: Final = 3.0
+WIDE_JUMP: Final = 6.0
 """A jump this much larger than what smooths the loss leaves humps apart: lines are as long as it is wide."""
 FARTHEST: Final = 6.0
 """Standard deviations of the noise to which jumps are looked at."""
 LONG_RUN: Final = 10_000
-LEAST_NOISE: Final = 0.02
-"""Noise below which a jump tells everything."""
+"""Steps of a run that gives everything away little by little."""
 
 
 LOOSE: Final = 1e-5
@@ -158,12 +150,9 @@ WITHOUT_LATTICES: Final = 1 / 5
 def contour(parts: tuple[Counted, ...], ends: int, tolerance: float) -> Tariff:
     """`ends`: how many roundings of the parameters are read."""
     kind = _kind(parts)
-    jumps = kind is JUMPS
-    if kind is LONG_AND_TELLING and tolerance < LOOSE and not any(map(_tells_all, parts)):
-        kind = BESIDE_LATTICES
-    if jumps and sum(count for _, count in parts) == 2 and tolerance < math.inf:
+    if kind is JUMPS and sum(count for _, count in parts) == 2 and tolerance < math.inf:
         return TWO_STEPS
-    alone = WITHOUT_LATTICES if jumps and tolerance >= LOOSE else 1.0
+    alone = WITHOUT_LATTICES if kind is JUMPS and tolerance >= LOOSE else 1.0
     return kind.scaled(ends * alone * math.sqrt(min(len(parts), MOST_PARTS)))
 
 
@@ -203,14 +192,11 @@ def _kind(parts: tuple[Counted, ...]) -> Tariff:
     jumps += [epsilon for epsilon, count in stated if count <= FEW_STEPS]
     laplace = (part for part, _ in parts if isinstance(part, LaplacePart))
     long = steps < LONG_RUN and any(part.sample_rate < 1 and part.loss < LEAST_LAPLACE for part in laplace)
-    if gaussian < SMOOTH and (max(jumps, default=0.0) > WIDE_JUMP * smooth or long):
+    seldom = sum(count for _, rate, count in jumping if rate < 1)
+    few = 0 < seldom <= FEW_STEPS and sampled >= WEAK
+    if gaussian < SMOOTH and (max(jumps, default=0.0) > WIDE_JUMP * smooth or long or few):
         return JUMPS
     return WEAK_RUN if NOTHING < smooth < WEAK else ONE_HUMP
-
-
-def _tells_all(counted: Counted) -> bool:
-    part, _ = counted
-    return isinstance(part, SampledGaussianPart) and part.noise_multiplier < LEAST_NOISE
 
 
 def _rare(jumps: float) -> bool:
