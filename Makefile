@@ -30,7 +30,7 @@ serve: $(VENV)/runtime ## install what is missing and serve on HOST=127.0.0.1 PO
 	@exec $(VENV)/bin/privacy-bounds serve --host $(HOST) --port $(PORT)
 
 test: $(VENV)/development ## run every test (WORKERS=2 processes), or those of one room (ROOM=privacy/trade_off)
-	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest --numprocesses $(WORKERS) --dist worksteal $(addprefix tests/,$(ROOM))
+	OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(RUN) -m pytest --numprocesses $(WORKERS) --dist worksteal $(addprefix tests/,$(ROOM))
 
 system: $(VENV)/development ## attacks and ends by the clock as well: /livez within 0.3 s; on an idle machine
 	LONGEST_WAIT_SECONDS=0.3 WORKER_FREE_SECONDS=1 WORKER_DEAD_SECONDS=2 LARGEST_P99_FACTOR=3 $(RUN) -m pytest -rP \

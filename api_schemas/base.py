@@ -46,12 +46,12 @@ class Result(Response):
     ]
 
 
-def json_bytes(fields: dict[str, Any]) -> bytes:
-    """What `Response.json_bytes` writes, of fields in their order that were never made a response.
+def json_bytes(response: Response | dict[str, Any]) -> bytes:
+    """What `Response.json_bytes` writes, of a response, or of its fields in their order.
 
     Building and checking a response costs more than most answers; a test holds the bytes to those of the response.
     """
-    return to_json(fields, inf_nan_mode="strings")
+    return to_json(response, inf_nan_mode="strings")
 
 
 def is_none(value: object) -> bool:

@@ -12,6 +12,7 @@ from api_schemas.choices import Holds
 AssumptionCode = Annotated[
     Literal[
         "adversary_is_drawn",
+        "batches_drawn_with_replacement",
         "batches_of_fixed_size",
         "candidates_half_drawn",
         "data_are_a_random_half",
@@ -20,6 +21,7 @@ AssumptionCode = Annotated[
         "direction_is_common_to_all_steps",
         "direction_unknown",
         "draw_is_independent",
+        "epochs_are_shuffled",
         "epsilon_pmp_is_of_the_release",
         "gradient_law_known",
         "guess_sees_a_release",
@@ -30,6 +32,7 @@ AssumptionCode = Annotated[
         "noise_equal_on_all_coordinates",
         "noise_is_fresh",
         "one_noisy_release",
+        "order_is_drawn_once",
         "parameters_are_proved",
         "parts_are_independent",
         "points_are_clipped",
@@ -42,6 +45,7 @@ AssumptionCode = Annotated[
         "sensitivity_bounded",
         "step_approximated",
         "steps_are_independent",
+        "steps_rounded_up",
         "susceptibility_bounded",
         "susceptibility_is_chi_square",
         "table_is_right",
@@ -52,10 +56,12 @@ AssumptionCode = Annotated[
 ]
 HazardCode = Annotated[
     Literal[
+        "fixed_batches_are_not_poisson",
         "large_sample_rate",
         "microbatches_double_sensitivity",
         "one_record_is_protected",
         "poisson_sampling_assumed",
+        "shuffled_epochs_are_not_poisson",
         "stated_parameters_alone",
     ],
     component("HazardCode", "Names the hazard.", examples=["poisson_sampling_assumed"]),

@@ -22,7 +22,7 @@ class Shape:
     """A type expression taken apart.
 
     Bounds and lengths are None where there is none; `models` are the members of a union, or the one model. A list with
-    `choices` may be one of these words instead.
+    `choices` may be one of these words instead; a number with `phases` a list of such numbers.
     """
 
     kind: Literal["number", "integer", "choice", "list", "object", "other"]
@@ -35,12 +35,14 @@ class Shape:
     maximum_excluded: bool = False
     shortest: int | None = None
     longest: int | None = None
+    phases: bool = False
 
     def sentence(self) -> str:
         """What is allowed, to follow the words 'must be'."""
         if self.kind in ("number", "integer"):
             noun = "a finite number" if self.kind == "number" else "an integer (written without fraction or exponent)"
-            return f"{noun} in {self.interval()}" if self.interval() else noun
+            phases = f", or a list of {self.shortest} to {self.longest} of them" if self.phases else ""
+            return (f"{noun} in {self.interval()}" if self.interval() else noun) + phases
         if self.kind == "choice":
             quoted = [f'"{choice}"' for choice in self.choices]
             return quoted[0] if len(quoted) == 1 else f"one of {', '.join(quoted)}"
@@ -76,6 +78,8 @@ def shape_of(annotation: Annotation, metadata: tuple[Any, ...] = ()) -> Shape:
     members = [member for member in get_args(annotation) if member is not type(None)]
     if origin in (Union, UnionType) and len(members) == 2:
         listed, word = map(shape_of, members)
+        if listed.kind in ("number", "integer") and word.kind == "list":
+            return replace(listed, item=word.item, shortest=word.shortest, longest=word.longest, phases=True)
         return replace(listed, choices=word.choices) if listed.kind == "list" else Shape(kind="other")
     lengths = _first(metadata, MinLen, "min_length"), _first(metadata, MaxLen, "max_length")
     if origin is tuple:

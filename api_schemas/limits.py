@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pydantic_core import PydanticCustomError
 
-from api_schemas.mechanisms import LARGEST_COMPONENTS, LARGEST_DEPTH, MechanismSpec, tree_size
-from api_schemas.quantities import LARGEST_TOTAL_STEPS
+from api_schemas.mechanisms import LARGEST_COMPONENTS, LARGEST_DEPTH, MechanismSpec, nodes_of, tree_size
+from api_schemas.quantities import LARGEST_LIST, LARGEST_TOTAL_STEPS
+from api_schemas.training_runs import phases_of
 
 
 def refusal(pointer: str, sentence: str) -> PydanticCustomError:
@@ -20,6 +21,8 @@ def check_tree(mechanism: MechanismSpec) -> None:
         raise refusal("/mechanism", f"The tree of mechanisms may be at most {LARGEST_DEPTH} levels deep.")
     if components > LARGEST_COMPONENTS:
         raise refusal("/mechanism", f"The tree of mechanisms may have at most {LARGEST_COMPONENTS} components.")
+    if phases_of(nodes_of(mechanism)) > max(LARGEST_LIST, LARGEST_COMPONENTS):
+        raise refusal("/mechanism", f"The tree of mechanisms may have at most {LARGEST_LIST} phases.")
     if steps > LARGEST_TOTAL_STEPS:
         raise refusal(
             "/mechanism", f"All steps together may be at most {LARGEST_TOTAL_STEPS:.0e}; nested repetitions multiply."

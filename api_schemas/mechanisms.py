@@ -22,9 +22,12 @@ from api_schemas.quantities import (
     OptionalMaxGradNorm,
     OptionalSusceptibility,
     SampleRate,
+    Shift,
+    ShiftWeight,
     Steps,
     Weight,
 )
+from api_schemas.training_runs import DpsgdMechanism
 
 LARGEST_DEPTH: Final = 16
 LARGEST_COMPONENTS: Final = 256
@@ -75,6 +78,46 @@ class ExponentialMechanism(Request):
     epsilon: Epsilon
 
 
+class GaussianMixtureMechanism(Request):
+    """Gaussian noise of standard deviation `noise_multiplier` on a query that the record shifts by one of `shifts`,
+    drawn anew in every step with `weights`: without the record N(0), with it sum w_i N(s_i). Under `add_or_remove_one`
+    alone, for one record."""
+
+    type: Literal["gaussian_mixture"]
+    noise_multiplier: NoiseMultiplier
+    shifts: Annotated[
+        tuple[Shift, ...],
+        Field(
+            min_length=1,
+            max_length=LARGEST_COMPONENTS,
+            validation_alias=AliasChoices("shifts", "sensitivities"),
+            description="How far the record may shift the query, over what noise_multiplier is relative to.",
+            examples=[[0.0, 1.0, 2.0]],
+        ),
+    ]
+    weights: Annotated[
+        tuple[ShiftWeight, ...],
+        Field(
+            min_length=1,
+            max_length=LARGEST_COMPONENTS,
+            validation_alias=AliasChoices("weights", "sampling_probs"),
+            description="Probability of each shift; they sum to 1 (within 1e-12).",
+            examples=[[0.9, 0.09, 0.01]],
+        ),
+    ]
+
+    @model_validator(mode="after")
+    def _weights_fit(self) -> Self:
+        if len(self.weights) != len(self.shifts):
+            raise PydanticCustomError(
+                "weight_count", "{sentence}", {"sentence": "There must be as many weights as shifts."}
+            )
+        if abs(math.fsum(self.weights) - 1) > WEIGHT_SUM_TOLERANCE:
+            sentence = "The weights must sum to 1 (within 1e-12)."
+            raise PydanticCustomError("weight_sum", "{sentence}", {"sentence": sentence})
+        return self
+
+
 class PoissonSampledMechanism(Request):
     """A mechanism run on a random part of the data: each record enters independently with probability `sample_rate`."""
 
@@ -104,15 +147,6 @@ class ComposedMechanism(Request):
             description="The mechanisms, in any order.",
         ),
     ]
-
-
-class DpsgdMechanism(Request):
-    """DP-SGD: `steps` steps of a Poisson-sampled Gaussian mechanism, every model on the way released."""
-
-    type: Literal["dpsgd"]
-    noise_multiplier: NoiseMultiplier
-    sample_rate: SampleRate
-    steps: Steps
 
 
 class NoisySgdMechanism(Request):
@@ -177,6 +211,7 @@ class MixtureMechanism(Request):
 MechanismSpec = Annotated[
     GaussianMechanism
     | LaplaceMechanism
+    | GaussianMixtureMechanism
     | GdpMechanism
     | PureDpMechanism
     | ApproximateDpMechanism
@@ -208,7 +243,9 @@ class TreeSize(NamedTuple):
 
 def tree_size(mechanism: MechanismSpec) -> TreeSize:
     """The size of a tree, without unrolling it; integers of Python do not overflow."""
-    if isinstance(mechanism, DpsgdMechanism | NoisySgdMechanism):
+    if isinstance(mechanism, DpsgdMechanism):
+        return TreeSize(1, 1, mechanism.total_steps)
+    if isinstance(mechanism, NoisySgdMechanism):
         return TreeSize(1, 1, mechanism.steps)
     if isinstance(mechanism, RepeatedMechanism):
         depth, components, steps = tree_size(mechanism.mechanism)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Generic, Literal, TypeVar
 
 from pydantic import AliasChoices, Field
 
-from api_schemas.base import NonNegative, Request, Response, Result, component, is_none
+from api_schemas.base import NonNegative, Probability, Request, Response, Result, component
 from api_schemas.choices import Evidence
-from api_schemas.enclosures import EnclosedNumber, Log10IfSmall, Lower, Notes, Source, Tight, Upper
+from api_schemas.enclosures import Enclosed, EnclosedNumber, Notes, Source, Tight
 from api_schemas.quantities import LARGEST_RECORDS, Confidence, Epsilon, Prior, UnitInterval
 from api_schemas.questions import LARGEST_QUESTIONS
+
+TypeT = TypeVar("TypeT")
+ConversionT = TypeVar("ConversionT")
 
 TargetPositivePredictiveValue = Annotated[
     UnitInterval,
@@ -85,15 +88,6 @@ MembershipConversion = Annotated[
 ]
 
 
-MembershipConversionType: TypeAlias = Literal[
-    "largest_epsilon",
-    "largest_sampling_rate",
-    "prior_of_largest_advantage",
-    "largest_epsilon_for_deletions",
-    "largest_prior_for_deletions",
-]
-
-
 class MembershipConversionsRequest(Request):
     """What is to be kept, and what is to be found for it."""
 
@@ -103,28 +97,70 @@ class MembershipConversionsRequest(Request):
     ]
 
 
-class MembershipConversionAnswer(Response):
-    """The number found; `value` keeps the promise. All three are null where no number does."""
+# Fields come in the order of the bases, the last one first, as in `answers.py`.
 
-    type: Annotated[MembershipConversionType, Field(description="The `type` of the conversion.")]
-    conversion: Annotated[MembershipConversion, Field(description="As it was asked, with its defaults.")]
-    value: Annotated[NonNegative | None, Field(description="The safe end of the enclosure; null: there is none.")]
-    lower: Lower
-    upper: Upper
-    value_log10: Log10IfSmall = None
-    lower_log10: Log10IfSmall = None
-    upper_log10: Log10IfSmall = None
+
+class Converted(Response, Generic[TypeT, ConversionT]):
+    """What was asked."""
+
+    type: Annotated[TypeT, Field(description="The `type` of the conversion.")]
+    conversion: Annotated[ConversionT, Field(description="As it was asked, with its defaults.")]
+
+
+class LargestAdvantage(Response):
+    """The gain at the prior that was found."""
+
     largest_advantage: Annotated[
-        EnclosedNumber | None,
-        Field(
-            exclude_if=is_none,
-            description="prior_of_largest_advantage: 2 (largest positive predictive value - prior) at this prior.",
-        ),
-    ] = None
+        EnclosedNumber, Field(description="2 (largest positive predictive value - prior) at this prior.")
+    ]
+
+
+class ConversionGrounds(Response):
+    """What stands behind the number."""
+
     evidence: Evidence
     tight: Tight
     source: Source
     notes: Notes
+
+
+class EpsilonConversionAnswer(
+    ConversionGrounds,
+    Enclosed[NonNegative | None],
+    Converted[
+        Literal["largest_epsilon", "largest_epsilon_for_deletions"],
+        Annotated[LargestEpsilonConversion | LargestEpsilonForDeletionsConversion, Field(discriminator="type")],
+    ],
+):
+    """The epsilon found; `value` keeps the promise. All three numbers are null where no epsilon does."""
+
+
+class RateConversionAnswer(
+    ConversionGrounds,
+    Enclosed[Probability],
+    Converted[
+        Literal["largest_sampling_rate", "largest_prior_for_deletions"],
+        Annotated[LargestSamplingRateConversion | LargestPriorForDeletionsConversion, Field(discriminator="type")],
+    ],
+):
+    """The sampling rate or prior found; `value` keeps the promise."""
+
+
+class PriorOfLargestAdvantageAnswer(
+    ConversionGrounds,
+    LargestAdvantage,
+    Enclosed[Probability],
+    Converted[Literal["prior_of_largest_advantage"], PriorOfLargestAdvantageConversion],
+):
+    """The prior found, and the gain there."""
+
+
+MembershipConversionAnswer = Annotated[
+    EpsilonConversionAnswer | RateConversionAnswer | PriorOfLargestAdvantageAnswer,
+    component(
+        "MembershipConversionAnswer", "The answer to one conversion, which has its `type`.", discriminator="type"
+    ),
+]
 
 
 class MembershipConversionsResponse(Result):

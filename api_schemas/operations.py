@@ -41,9 +41,25 @@ class LimitsResponse(Response):
         ),
     ]
     time_limit_seconds: Annotated[float, Field(description="A computation is ended after this long.")]
+    may_exceed_time_limit: Annotated[
+        tuple[str, ...],
+        Field(
+            description="Requests whose cost no description tells: the few of them that need longer than the limit are "
+            "ended with status 504. Everything else that is accepted is answered within it on an idle machine."
+        ),
+    ]
     memory_bytes: Annotated[int, Field(description="A computation is ended when it needs more than about this.")]
     queued_computations: Annotated[int, Field(description="Computations that may wait for a worker.")]
 
+
+MAY_EXCEED_TIME_LIMIT = (
+    "mechanism or threat model `mixture`: of components that differ by many orders of magnitude",
+    "question `gdp_mu`, of anything but Gaussian steps",
+    "method `all`, `saddlepoint`, `monte_carlo` or `ground_truth`",
+    "curves of more than 1000 points of runs without a closed form",
+    "several `exponential` steps beside others",
+    "whatever is estimated at a tenth of the largest cost or more",
+)
 
 REQUEST_LIMITS = RequestLimits(
     questions=LARGEST_QUESTIONS,

@@ -90,13 +90,13 @@ def field_errors(error: ValidationError) -> list[FieldError]:
     """
     if error.error_count() > LARGEST_ERROR_COUNT:
         return [FieldError(pointer="", detail=f"More than {LARGEST_ERROR_COUNT} places in the body are wrong.")]
-    details = error.errors(include_url=False, include_input=False)
+    details = error.errors(include_url=False)
     # A list all of whose items are wrong is also reported as too short: say only what is wrong with the items.
     inside = {detail["loc"][:end] for detail in details for end in range(len(detail["loc"]))}
     details = [detail for detail in details if detail["type"] != "too_short" or detail["loc"] not in inside]
     listed = _without_alternatives(
         [
-            _field_error(error.title, detail["type"], detail["loc"], detail.get("ctx", {}))
+            _field_error(error.title, detail["type"], detail["loc"], detail.get("ctx", {}), detail["input"])
             for detail in details[:LISTED_ERRORS]
         ]
     )
@@ -126,11 +126,18 @@ class _Place:
     model: type[Request] | None
 
 
+TAGS: Final = ("number", "list")
+"""What pydantic calls both types of a number that may be a list of numbers."""
 _ANYTHING: Final = Shape(kind="other")
 
 
-def _field_error(title: str, kind: str, location: tuple[int | str, ...], context: dict[str, Any]) -> FieldError:
+def _field_error(
+    title: str, kind: str, location: tuple[int | str, ...], context: dict[str, Any], sent: object
+) -> FieldError:
     place = _find(title, location)
+    if "field" in context:  # our own checks of an object, about one of its fields
+        spelled = _as_sent(place.shape.models, context["field"], sent)
+        return FieldError(pointer=f"{place.pointer}/{spelled}", detail=context["sentence"])
     if "sentence" in context:  # our own checks: they say what is allowed, and where if it is not the whole object
         return FieldError(pointer=context.get("pointer", place.pointer), detail=context["sentence"])
     if kind == "json_invalid":
@@ -145,6 +152,13 @@ def _field_error(title: str, kind: str, location: tuple[int | str, ...], context
     return FieldError(pointer=place.pointer, detail=f"Must be {place.shape.sentence()}.")
 
 
+def _as_sent(models: tuple[type[Request], ...], name: str, sent: object) -> str:
+    """How a field of an object was spelled, or how we do where it is absent."""
+    fields = models[0].model_fields if len(models) == 1 else {}
+    known = spellings(name, fields[name]) if name in fields else ()
+    return next((each for each in known if isinstance(sent, dict) and each in sent), name)
+
+
 def _find(title: str, location: tuple[int | str, ...]) -> _Place:
     """Follow a location of pydantic through the schema."""
     root = request_model(title)
@@ -156,7 +170,7 @@ def _find(title: str, location: tuple[int | str, ...]) -> _Place:
             owner = tagged[str(step)]
             shape = Shape(kind="object", models=(owner,))
             continue
-        if shape.kind == "list" and shape.choices and isinstance(step, str):
+        if (shape.kind == "list" and shape.choices and isinstance(step, str)) or (shape.phases and step in TAGS):
             continue  # the name of one of both types
         pointer += "/" + str(step).replace("~", "~0").replace("/", "~1")
         if isinstance(step, int):

@@ -146,6 +146,17 @@ Weight = Annotated[
         examples=[0.5],
     ),
 ]
+Shift = Annotated[
+    float,
+    Field(
+        ge=0,
+        le=1e15,
+        description="A shift of a query, 0 or at least 1e-15.",
+        examples=[1.0],
+    ),
+    POSITIVE_ZERO,
+]
+ShiftWeight = Annotated[float, Field(gt=0, le=1, description="Probability of a shift.", examples=[0.01])]
 Epsilon = Annotated[
     float,
     Field(

@@ -17,6 +17,11 @@ import pytest
 import redis
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of the whole service first: the longest of them, and those that wait, do not stand at the end."""
+    items.sort(key=lambda item: "tests/system/" not in item.nodeid)
+
+
 def free_port() -> int:
     """A loopback port that nobody listens on."""
     with closing(socket.socket()) as probe:

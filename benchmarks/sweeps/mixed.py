@@ -39,7 +39,7 @@ class MixedReading:
     @property
     def reason(self) -> str:
         """Why an answer may be wide: what no line and no closed form serves."""
-        parts = [(step.part(1.0), count) for step, count in self.point.mechanism.elementary_steps()]
+        parts = [(step.part(), count) for step, count in self.point.mechanism.elementary_steps()]
         if self.failure:
             return self.failure
         if any(isinstance(part, GaussianPart) for part, _ in parts):

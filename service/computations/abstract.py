@@ -10,12 +10,13 @@ from typing import Any, Generic, TypeAlias, TypeVar, final
 
 from pydantic import BaseModel
 
-from api_schemas.base import json_bytes
+from api_schemas.base import Response, json_bytes
 
 RequestT = TypeVar("RequestT", bound=BaseModel)
-ResponseT = TypeVar("ResponseT", bound=BaseModel)
+ResponseT = TypeVar("ResponseT", bound=Response)
 
 ResponseFields: TypeAlias = dict[str, Any]
+"""The fields of a response in their order, where building it would cost as much as what it answers."""
 
 
 def no_digits(_: BaseModel) -> None:
@@ -45,7 +46,7 @@ class Computation(Generic[RequestT, ResponseT]):
     name: part of every digest, key of the cache, label of metrics; the operation and the command are called after it.
     path: where it is served; its first word after the version is the tag that it is documented under.
     description: what it answers, for who reads the documentation. examples: two requests or more, by their names.
-    function(request, digest, engine_version): the fields of the response, in their order; it depends on nothing else.
+    function(request, digest, engine_version): the response, or its fields in their order; it depends on nothing else.
     Raises PrivacyComputationError with the JSON pointer of the part of the request that is to blame.
     quote(request): what it costs and where it may run, itself cheap by construction. Raises PrivacyComputationError
     for what is refused by its description alone.
@@ -61,7 +62,7 @@ class Computation(Generic[RequestT, ResponseT]):
     examples: Mapping[str, dict[str, Any]]
     request_type: type[RequestT]
     response_type: type[ResponseT]
-    function: Callable[[RequestT, str, str], ResponseFields]
+    function: Callable[[RequestT, str, str], ResponseT | ResponseFields]
     quote: Callable[[RequestT], Quote]
     digits: Callable[[RequestT], int | None] = no_digits
     read_archive: Callable[[bytes], RequestT] | None = None

@@ -62,7 +62,7 @@ def compute_bounds(request: BoundsRequest, digest: str, engine_version: str) -> 
         beside = None if worst_case is None else _worst_case(worst_case, curves.worst_case, mechanism, request)
     except PrivacyComputationError as error:
         raise blamed(error, pointer, part) from None
-    known = caveats(mechanism)
+    known = caveats(mechanism, threat_model)
     sampled = request.dataset_subsampling
     return {
         "digest": digest,

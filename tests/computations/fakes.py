@@ -16,6 +16,7 @@ from service.privacy.composition.options import EngineOptions
 from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.errors import NumericalFailure, UnsupportedCombination
 from service.privacy.mechanisms.abstract import Steps
+from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.pair import TradeOffPair
@@ -92,10 +93,11 @@ class FakeEngines:
 
     def _engine(
         self, method: str, evidence: Evidence, kind: type[Renamed], mu: float
-    ) -> Callable[[Steps, float, EngineOptions], TradeOffPair]:
-        def engine(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
+    ) -> Callable[[Steps, EngineOptions], TradeOffPair]:
+        def engine(steps: Steps, options: EngineOptions) -> TradeOffPair:
             self.asked[method] = options
-            curve = kind(method, evidence, mu * sensitivity)
+            moved = max(step.sensitivity if isinstance(step, Gaussian) else 1 for step, _ in steps)
+            curve = kind(method, evidence, mu * moved)
             return TradeOffPair(curve, curve, f"{method} theorem", (NOTE,))
 
         return engine
@@ -113,7 +115,7 @@ class FakeEngines:
         return {name: replace(engine, build=builds[name]) for name, engine in composition_engines.ENGINES.items()}
 
 
-def _nothing(steps: Steps, sensitivity: float, options: EngineOptions) -> NoReturn:
+def _nothing(steps: Steps, options: EngineOptions) -> NoReturn:
     raise UnsupportedCombination("method", "saddlepoint for this", "it is a fake.", ("auto",))
 
 

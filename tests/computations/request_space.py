@@ -90,25 +90,26 @@ def _noisy_sgd(random: Generator) -> Spec:
     return found
 
 
-ELEMENTS: Final[tuple[Callable[[Generator], Spec], ...]] = (
-    _gaussian,
-    _laplace,
-    _sampled,
-    _dpsgd,
-    _dpsgd,
-    _noisy_sgd,
-    lambda random: {"type": "gdp", "mu": mu(random)},
-    lambda random: {"type": "pure_dp", "epsilon": epsilon(random)},
-    lambda random: {"type": "approximate_dp", "epsilon": epsilon(random), "delta": delta(random)},
-    lambda random: {"type": "exponential", "epsilon": epsilon(random)},
-)
+ELEMENTS: Final[dict[str, Callable[[Generator], Spec]]] = {
+    "gaussian": _gaussian,
+    "laplace": _laplace,
+    "poisson_sampled": _sampled,
+    "dpsgd": _dpsgd,
+    "noisy_sgd": _noisy_sgd,
+    "gdp": lambda random: {"type": "gdp", "mu": mu(random)},
+    "pure_dp": lambda random: {"type": "pure_dp", "epsilon": epsilon(random)},
+    "approximate_dp": lambda random: {"type": "approximate_dp", "epsilon": epsilon(random), "delta": delta(random)},
+    "exponential": lambda random: {"type": "exponential", "epsilon": epsilon(random)},
+}
+COMPOUNDS: Final = ("repeated", "composed", "mixture")
+DRAWN: Final = tuple(name for name in ELEMENTS for _ in range(2 if name == "dpsgd" else 1))
 
 
 def mechanism(random: Generator, depth: int = 3) -> Spec:
     """One mechanism: an element, or repeated, composed, mixed ones, at most so deep; mixtures stand outermost."""
     kind = random.uniform() if depth > 0 else 0.0
     if kind < 0.4:
-        return ELEMENTS[random.integers(len(ELEMENTS))](random)
+        return ELEMENTS[DRAWN[random.integers(len(DRAWN))]](random)
     inside = min(depth, 2) - 1
     if kind < 0.6:
         return {"type": "repeated", "mechanism": mechanism(random, inside), "steps": steps(random)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import math
-from typing import Any
+from typing import Any, get_args
 
 import mpmath
 import pytest
@@ -56,6 +56,11 @@ def number(mechanism: dict[str, Any], question: dict[str, Any], **more: Any) -> 
     [answer] = compute(mechanism, question, **more).answers
     assert isinstance(answer, Enclosed)
     return answer
+
+
+def test_every_number_question_is_listed() -> None:
+    listed = {question["type"] for question, _ in EVERY_NUMBER_QUESTION}
+    assert listed == {get_args(model.model_fields["type"].annotation)[0] for model in READINGS}
 
 
 @pytest.mark.parametrize("mechanism", [GAUSSIAN, LAPLACE, PURE, SAMPLED, HUNDRED_STEPS], ids=lambda spec: spec["type"])

@@ -13,6 +13,7 @@ from api_schemas.membership_conversions import (
     MembershipConversionAnswer,
     MembershipConversionsRequest,
     MembershipConversionsResponse,
+    PriorOfLargestAdvantageAnswer,
 )
 from api_schemas.problems import field_errors
 from service.computations.conversions.membership import MEMBERSHIP_CONVERSIONS
@@ -67,7 +68,7 @@ def test_by_the_book(kind: str, fields: dict[str, Any], value: float, safe_end: 
 
 def test_the_largest_advantage_stands_beside_its_prior() -> None:
     answer = one("prior_of_largest_advantage", epsilon=1.0)
-    assert answer.largest_advantage is not None
+    assert isinstance(answer, PriorOfLargestAdvantageAnswer)
     assert answer.largest_advantage["value"] == pytest.approx(0.48983732480741825856, rel=1e-14)
     assert one("prior_of_largest_advantage", epsilon=0.0).notes
     assert b"largest_advantage" not in compute({"type": "largest_epsilon", "ppv": 0.6, "prior": 0.5}).json_bytes()

@@ -18,10 +18,12 @@ from service.computations.pmp.gaussian import PMP_GAUSSIAN
 from service.computations.pmp.simulations import PMP_SIMULATIONS
 from tests.privacy import pmp_oracle
 
+DIGEST = "sha256:" + 64 * "0"
+
 
 def ask(computation: Computation[Any, Any], body: dict[str, Any]) -> dict[str, Any]:
     request = computation.request_type.model_validate_json(json.dumps(body))
-    return computation.function(request, "digest", "version")
+    return computation.response(request, DIGEST, "version").model_dump()
 
 
 def size(generator: np.random.Generator, low: float, high: float) -> float:

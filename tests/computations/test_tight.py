@@ -23,9 +23,10 @@ from service.computations.pmp.finite import PMP_FINITE
 from service.computations.pmp.gaussian import PMP_GAUSSIAN
 from service.privacy.composition import choose
 from service.privacy.errors import UnsupportedCombination
+from service.privacy.mechanisms.neighbours import NeighboringRelation
 from service.privacy.threat_models.membership import Membership
 from service.privacy.threat_models.mixture import Adversary, AdversaryMixture
-from service.privacy.threat_models.worst_case import NeighboringRelation, WorstCase
+from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.pair import TradeOffPair
 from tests.contract.published_document import PATH
 from tests.privacy.cases import CASES, built, dpsgd, gaussian, mixture, noisy_sgd

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 from pydantic import ValidationError
 
 from api_schemas.bounds import BoundsRequest
+from api_schemas.questions import QuestionSpec
 from service.computations.bounds import BOUNDS
 from service.privacy.errors import NumericalFailure, PrivacyComputationError
-from tests.computations.request_space import body
+from service.privacy.mechanisms.catalogue import MECHANISMS
+from tests.computations.request_space import COMPOUNDS, ELEMENTS, QUESTIONS, body
 
 SEEDS = range(6)
 REQUESTS = 25
 DEAREST = 30_000
 """Microseconds by their price: what is dearer is for longer runs."""
 UNPROVED = ("statistical", "asymptotic")
+
+
+def test_everything_of_the_catalogues_is_drawn() -> None:
+    assert {*ELEMENTS, *COMPOUNDS} == set(MECHANISMS), "edit tests/computations/request_space.py"
+    questions = get_args(get_args(QuestionSpec)[0])
+    assert set(QUESTIONS) == {get_args(model.model_fields["type"].annotation)[0] for model in questions}
 
 
 @pytest.mark.parametrize("seed", SEEDS)

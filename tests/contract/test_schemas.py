@@ -181,6 +181,9 @@ def test_every_spelling_of_the_peers_is_understood(kind: str, field: str, spelli
     if kind == "reconstruction":
         values = {"baseline_success": 0.5, "candidates": 3, "prior_probabilities": [0.5, 0.5]}
         ours = {"type": kind, field: values[field]}
+    if kind == "dpsgd":
+        ours = {"type": kind, "noise_multiplier": 1.0, "batch_size": 480, "dataset_size": 48_000, "epochs": 10.0}
+        ours |= {field: {"sample_rate": 0.01, "steps": 1000}[field]} if field not in ours else {}
     theirs = {spelling if name == field else name: value for name, value in ours.items()}
     build = body if kind in MECHANISMS else lambda question: body(question=question)
     assert validate(build(ours)) == validate(build(theirs))

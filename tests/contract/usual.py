@@ -21,13 +21,15 @@ INSIDE: dict[str, Any] = {
 """What is inside a mechanism, by the name of the field."""
 EITHER_OR = {"candidates", "prior_probabilities"}
 """Fields that are sent in place of another one."""
+OTHERWISE = {"dpsgd": {"sampling", "batch_size", "dataset_size", "epochs", "reshuffled"}}
+"""The same, and those of another kind of run, of a mechanism."""
 
 
 def usual(model: type[Request]) -> dict[str, Any]:
     """An object with all its fields, at the values that the contract gives as examples."""
     examples = {name: field.examples[0] for name, field in model.model_fields.items() if field.examples}
     inside = {name: INSIDE[name] for name in model.model_fields if name in INSIDE}
-    left_out = EITHER_OR | {"type", "direction"}
+    left_out = EITHER_OR | {"type", "direction"} | OTHERWISE.get(type_of(model), set())
     return {"type": type_of(model)} | {name: v for name, v in (examples | inside).items() if name not in left_out}
 
 

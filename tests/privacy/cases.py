@@ -9,7 +9,8 @@ from typing import Any, Literal
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.catalogue import MECHANISMS
 from service.privacy.mechanisms.mixture import MixtureComponent
-from service.privacy.threat_models.worst_case import NeighboringRelation, WorstCase
+from service.privacy.mechanisms.neighbours import NeighboringRelation
+from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.pair import TradeOffPair
 
 Direction = Literal["add", "remove", "both"]
@@ -26,7 +27,7 @@ def built(spec: Mapping[str, Any]) -> AbstractMechanism:
                 MixtureComponent(weight=part["weight"], mechanism=built(part["mechanism"])) for part in value
             )
         elif isinstance(value, list | tuple):
-            fields[name] = tuple(built(part) for part in value)
+            fields[name] = tuple(built(part) if isinstance(part, Mapping) else part for part in value)
         elif name != "type":
             fields[name] = value
     return MECHANISMS[spec["type"]](**fields)
@@ -231,7 +232,7 @@ CASES: tuple[Case, ...] = (
             (0.5, mixture((0.5, gaussian(1.0)), (0.5, {"type": "exponential", "epsilon": 3.0}))), (0.5, laplace(1.0))
         ),
     ),
-    Case("mixture_of_runs", mixture((0.9, dpsgd(1.0, 0.01, 1000)), (0.1, gaussian(2.0)))),
+    Case("mixture_of_runs", mixture((0.9, dpsgd(20.0, 0.1, 10_000)), (0.1, gaussian(2.0)))),
     Case("mixture_of_one", mixture((1.0, laplace(1.0)))),
     Case(
         "noisy_sgd_whole",

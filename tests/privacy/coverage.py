@@ -114,7 +114,7 @@ def misses(rows: Sequence[Asked], seeds: Sequence[int]) -> Counter[Asked]:
         together = [row for row in rows if (row.mechanism, row.confidence) == (mechanism, confidence)]
         for seed in seeds:
             options = EngineOptions(samples=SAMPLES, seed=seed, confidence=confidence)
-            pair = choose.pair(built(MECHANISMS[mechanism]), "monte_carlo", 1.0, options)
+            pair = choose.pair(built(MECHANISMS[mechanism]), "monte_carlo", options=options)
             for row in together:
                 pairs = zip(_numbers(pair, row), _truth(mechanism, row.question, row.direction), strict=True)
                 found[row] += any(low > most or high < least for (low, high), (least, most) in pairs)
@@ -128,7 +128,7 @@ def allowed(seeds: int, confidence: float) -> int:
 
 @cache
 def _truth(mechanism: str, question: str, direction: str) -> tuple[tuple[float, float], ...]:
-    pair = choose.pair(built(MECHANISMS[mechanism]), "auto", 1.0, EngineOptions(relative_tolerance=1e-6))
+    pair = choose.pair(built(MECHANISMS[mechanism]), "auto", options=EngineOptions(relative_tolerance=1e-6))
     return tuple(_numbers(pair, Asked(mechanism, question, direction, 1.0)))
 
 

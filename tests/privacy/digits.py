@@ -88,7 +88,7 @@ def _question(random: Generator) -> RandomQuestion:
 
 
 def _ground_truth(spec: Spec, digits: int) -> TradeOffPair:
-    return choose.pair(built(spec), "ground_truth", 1.0, EngineOptions(digits=digits))
+    return choose.pair(built(spec), "ground_truth", options=EngineOptions(digits=digits))
 
 
 def tail(x: Any) -> Any:

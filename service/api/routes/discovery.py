@@ -6,7 +6,7 @@ from fastapi import APIRouter
 
 from api_schemas.catalogue import CatalogueResponse
 from api_schemas.catalogue import catalogue as catalogue_of
-from api_schemas.operations import REQUEST_LIMITS, LimitsResponse, VersionResponse
+from api_schemas.operations import MAY_EXCEED_TIME_LIMIT, REQUEST_LIMITS, LimitsResponse, VersionResponse
 from service.api.dependencies import UsedServices
 from service.computations.prices import INLINE_LIMIT
 from service.engine_version import ENGINE_VERSION
@@ -33,6 +33,7 @@ async def limits(services: UsedServices) -> LimitsResponse:
         cost=settings.max_cost,
         inline_cost=INLINE_LIMIT,
         time_limit_seconds=settings.time_limit_seconds,
+        may_exceed_time_limit=MAY_EXCEED_TIME_LIMIT,
         memory_bytes=settings.worker_memory_limit_bytes,
         queued_computations=settings.queue_limit,
     )

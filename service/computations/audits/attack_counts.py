@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, cast
 
 import numpy as np
 
-from api_schemas.attack_counts import AttackCountsRequest, AttackCountsResponse
+from api_schemas.attack_counts import AttackCountsRequest, AttackCountsResponse, BoundVerdict
+from api_schemas.attack_rates import MeasuredRate, ProvedEpsilon, ProvedNumber
 from api_schemas.audit_examples import ATTACK_COUNTS_EXAMPLES
-from api_schemas.caveats import Assumption
+from api_schemas.caveats import Assumption, Hazard
+from api_schemas.choices import EngineUsed
 from api_schemas.threat_models import ThreatModelSpec
-from service.computations.abstract import Computation, Quote, ResponseFields
+from service.computations.abstract import Computation, Quote
 from service.computations.caveats import caveats
 from service.computations.numbers import enclosed_number, remarks, tightness
 from service.computations.parts import assumptions_of, blamed, mechanism_of, threat_model_of, worst_case_spec
@@ -48,34 +51,47 @@ CONSISTENT: Final = "Counts that are consistent with the bound do not prove it: 
 NOTHING_PROVED: Final = "The counts prove nothing: at this confidence, guessing explains them."
 
 
-def compute_attack_counts(request: AttackCountsRequest, digest: str, engine_version: str) -> ResponseFields:
+def compute_attack_counts(request: AttackCountsRequest, digest: str, engine_version: str) -> AttackCountsResponse:
     """Say what the counts prove. Raises with the pointer of the part of the request that cannot be served."""
     counts = request.true_positives, request.members, request.false_positives, request.non_members
     rates = region(*counts, request.confidence)
     mu = gdp_mu(rates)
     deltas = [0.0] if request.delta in (None, 0.0) else [0.0, request.delta]
-    return {
-        "digest": digest,
-        "engine_version": engine_version,
-        "true_positive_rate": _measured(rates.true_positive_rate),
-        "false_positive_rate": _measured(rates.false_positive_rate),
-        "confidence": request.confidence,
-        "gdp_mu": _proved(mu),
-        "epsilons": [{**_proved(epsilon(rates, delta)), "delta": delta} for delta in deltas],
-        "evidence": Evidence.STATISTICAL,
-        "tight": tightness(Evidence.STATISTICAL, None),
-        "source": SOURCE,
-        **_held_against(request, rates),
-        "notes": (NOTHING_PROVED,) if mu.lower == 0 else (),
-    }
+    held = _held_against(request, rates)
+    return AttackCountsResponse(
+        digest=digest,
+        engine_version=engine_version,
+        true_positive_rate=_measured(rates.true_positive_rate),
+        false_positive_rate=_measured(rates.false_positive_rate),
+        confidence=request.confidence,
+        gdp_mu=_proved(mu),
+        epsilons=tuple(ProvedEpsilon(**_proved(epsilon(rates, delta)), delta=delta) for delta in deltas),
+        evidence=Evidence.STATISTICAL.value,
+        tight=tightness(Evidence.STATISTICAL, None),
+        source=SOURCE,
+        mechanism=request.mechanism,
+        bound=held.bound,
+        worst_case=held.worst_case,
+        assumptions=held.assumptions,
+        hazards=held.hazards,
+        notes=(NOTHING_PROVED,) if mu.lower == 0 else (),
+    )
 
 
-def _held_against(request: AttackCountsRequest, rates: Region) -> ResponseFields:
-    """The verdict on the mechanism where there is one, and what it rests on."""
+@dataclass(frozen=True, slots=True)
+class _HeldAgainst:
+    """The verdicts on the mechanism where there is one, and what they rest on."""
+
+    bound: BoundVerdict | None = None
+    worst_case: BoundVerdict | None = None
+    assumptions: tuple[Assumption, ...] = (TRIALS_INDEPENDENT,)
+    hazards: tuple[Hazard, ...] = ()
+
+
+def _held_against(request: AttackCountsRequest, rates: Region) -> _HeldAgainst:
     spec, attacker = request.mechanism, request.threat_model
     if spec is None or attacker is None:
-        nothing = {"mechanism": None, "bound": None, "worst_case": None}
-        return {**nothing, "assumptions": (TRIALS_INDEPENDENT,), "hazards": ()}
+        return _HeldAgainst()
     mechanism = mechanism_of(spec)
     try:
         threat_model = threat_model_of(attacker)
@@ -87,25 +103,20 @@ def _held_against(request: AttackCountsRequest, rates: Region) -> ResponseFields
             beside = _verdict(rates, curves, worst_case_spec(worst_case), relaxed=False)
     except PrivacyComputationError as error:
         raise blamed(error, "/threat_model", attacker) from None
-    known = caveats(mechanism)
-    return {
-        "mechanism": spec,
-        "bound": bound,
-        "worst_case": beside,
-        "assumptions": (TRIALS_INDEPENDENT, *known.assumptions, *assumptions_of(threat_model, mechanism)),
-        "hazards": known.hazards,
-    }
+    known = caveats(mechanism, threat_model)
+    assumptions = (TRIALS_INDEPENDENT, *known.assumptions, *assumptions_of(threat_model, mechanism))
+    return _HeldAgainst(bound, beside, assumptions, known.hazards)
 
 
-def _measured(rate: Rate) -> ResponseFields:
-    return {"estimate": rate.estimate, "lower": rate.lower, "upper": rate.upper}
+def _measured(rate: Rate) -> MeasuredRate:
+    return MeasuredRate(estimate=rate.estimate, lower=rate.lower, upper=rate.upper)
 
 
-def _proved(number: Enclosure) -> ResponseFields:
-    return {"value": number.lower, "lower": number.lower, "upper": number.upper}
+def _proved(number: Enclosure) -> ProvedNumber:
+    return ProvedNumber(value=number.lower, lower=number.lower, upper=number.upper)
 
 
-def _verdict(rates: Region, curves: TradeOffPair, attacker: ThreatModelSpec, *, relaxed: bool) -> ResponseFields:
+def _verdict(rates: Region, curves: TradeOffPair, attacker: ThreatModelSpec, *, relaxed: bool) -> BoundVerdict:
     curve = curves.add  # H0 is the data without the record
     sides, asked = rates.oriented(), curves.asked
     read = curve.points(np.array([side.false_positive_rate.upper for side in sides]))
@@ -123,20 +134,20 @@ def _verdict(rates: Region, curves: TradeOffPair, attacker: ThreatModelSpec, *, 
     notes = [(ABOVE_RELAXED if relaxed else ABOVE) if above else CONSISTENT]
     if curve.evidence is Evidence.ASYMPTOTIC:
         notes.append(NO_BOUND)
-    return {
-        "threat_model": attacker,
-        "verdict": "above_the_bound" if above else "consistent",
-        "orientation": ("as_given", "reversed")[place],
-        "false_positive_rate": sides[place].false_positive_rate.upper,
-        "power_proved": sides[place].true_positive_rate.lower,
-        "power_bound": enclosed_number(read.power.at(place, curve.evidence), "upper"),
-        "evidence": evidence,
-        "tight": tightness(evidence, curves.bracket),
-        "method": curve.method,
-        "source": curves.source,
-        "conditional": relaxed,
-        "notes": (*notes, *remarks(curves, curve.evidence), *curves.notes_since(asked)),
-    }
+    return BoundVerdict(
+        threat_model=attacker,
+        verdict="above_the_bound" if above else "consistent",
+        orientation="reversed" if place else "as_given",
+        false_positive_rate=sides[place].false_positive_rate.upper,
+        power_proved=sides[place].true_positive_rate.lower,
+        power_bound=enclosed_number(read.power.at(place, curve.evidence), "upper"),
+        evidence=evidence.value,
+        tight=tightness(evidence, curves.bracket),
+        method=cast("EngineUsed", curve.method),
+        source=curves.source,
+        conditional=relaxed,
+        notes=(*notes, *remarks(curves, curve.evidence), *curves.notes_since(asked)),
+    )
 
 
 def attack_counts_quote(request: AttackCountsRequest) -> Quote:

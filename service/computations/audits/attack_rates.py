@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from service.computations.abstract import ResponseFields
+from api_schemas.attack_rates import MeasuredRates, MeasuredRoc, TheoryPowers, Verdict
 from service.privacy.audits.roc import EmpiricalRoc
 from service.privacy.numerics.arrays import FloatArray
 
@@ -14,23 +14,23 @@ PowerEnds = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 """Both ends of a theory's power at false positive rates."""
 
 
-def measured_roc(roc: EmpiricalRoc, members: int, non_members: int, confidence: float) -> ResponseFields:
-    """The fields of a MeasuredRoc."""
-    return {
-        "thresholds": roc.thresholds.tolist(),
-        "false_positive_rate": _columns(roc.false_positive_rate, roc.false_positive_ends()),
-        "true_positive_rate": _columns(roc.true_positive_rate, roc.true_positive_ends()),
-        "confidence": confidence,
-        "members": members,
-        "non_members": non_members,
-    }
+def measured_roc(roc: EmpiricalRoc, members: int, non_members: int, confidence: float) -> MeasuredRoc:
+    """The curve with its bands; `members` and `non_members`: how many scores are behind it."""
+    return MeasuredRoc(
+        thresholds=tuple(roc.thresholds.tolist()),
+        false_positive_rate=_columns(roc.false_positive_rate, roc.false_positive_ends()),
+        true_positive_rate=_columns(roc.true_positive_rate, roc.true_positive_ends()),
+        confidence=confidence,
+        members=members,
+        non_members=non_members,
+    )
 
 
-def _columns(estimate: FloatArray, ends: tuple[FloatArray, FloatArray]) -> ResponseFields:
-    return {"estimate": estimate.tolist(), "lower": ends[0].tolist(), "upper": ends[1].tolist()}
+def _columns(estimate: FloatArray, ends: tuple[FloatArray, FloatArray]) -> MeasuredRates:
+    return MeasuredRates(estimate=estimate.tolist(), lower=ends[0].tolist(), upper=ends[1].tolist())
 
 
-def against_theory(roc: EmpiricalRoc, power: PowerEnds) -> tuple[ResponseFields, str, bool]:
+def against_theory(roc: EmpiricalRoc, power: PowerEnds) -> tuple[TheoryPowers, Verdict, bool]:
     """The theory at the measured false positive rates; the verdict; whether the band lies below the curve somewhere.
 
     Above: the least true positive rate of a band exceeds the bound at its largest false positive rate. Below: the
@@ -41,4 +41,5 @@ def against_theory(roc: EmpiricalRoc, power: PowerEnds) -> tuple[ResponseFields,
     first, last = roc.false_positive_ends()
     above = bool(np.any(least > power(last)[1]))
     below = bool(np.any(most < power(first)[0]))
-    return {"lower": lower.tolist(), "upper": upper.tolist()}, "above_the_bound" if above else "consistent", below
+    powers = TheoryPowers(lower=lower.tolist(), upper=upper.tolist())
+    return powers, "above_the_bound" if above else "consistent", below

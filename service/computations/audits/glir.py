@@ -11,23 +11,32 @@ from numpy.typing import NDArray
 
 from api_schemas.audit_examples import GLIR_EXAMPLES
 from api_schemas.caveats import Assumption, AssumptionCode
-from api_schemas.glir_audit import GlirAuditRequest, GlirAuditResponse, GlirParameters, GlirSimulation
+from api_schemas.glir_audit import (
+    GlirAuditRequest,
+    GlirAuditResponse,
+    GlirParameters,
+    GlirRoc,
+    GlirSimulation,
+    GlirStepResult,
+    GlirTheory,
+    GlirWorstCase,
+    Uniformity,
+)
 from api_schemas.gradients import LARGEST_QUERIES, GradientStep
-from service.computations.abstract import Computation, Quote, ResponseFields
+from service.computations.abstract import Computation
 from service.computations.audits.attack_rates import against_theory, measured_roc
-from service.computations.audits.glir_upload import GlirUpload, read_glir_upload
+from service.computations.audits.glir_price import glir_audit_quote
+from service.computations.audits.glir_upload import AnyGlirRequest, GlirUpload, read_glir_upload
 from service.computations.numbers import tightness
 from service.privacy.audits import glir
 from service.privacy.audits.glir import P_VALUE_DRAWS
-from service.privacy.audits.glir_theory import LARGEST_GROUPS, LEVELS, theory_curve
+from service.privacy.audits.glir_theory import LARGEST_GROUPS, theory_curve
 from service.privacy.audits.glrt import optimal_power
 from service.privacy.audits.gradient_law import GradientLaw, clipped, from_gradients, from_moments
 from service.privacy.audits.roc import EmpiricalRoc, distance_from_uniform, empirical_roc
 from service.privacy.enclosure import Evidence
 from service.privacy.errors import OutOfDomain
 from service.privacy.numerics.arrays import FloatArray
-
-AnyGlirRequest = GlirAuditRequest | GlirUpload
 
 SOURCE: Final = (
     "Leemann, Pawelczyk, Kasneci 2023, Algorithm 1, corrected: factor n, lower tail, centred K, clipping by "
@@ -46,18 +55,6 @@ ISOTROPIC_NOISE: Final = (
     f"{P_VALUE_DRAWS + 1}: valid for any law of the statistic, and never below 1/{P_VALUE_DRAWS + 1}."
 )
 
-BASE_COST: Final = 2_000
-DECOMPOSITION_COST: Final = 4e-4
-"""Price of the eigenvectors of a covariance, over d^3."""
-PRODUCT_COST: Final = 1e-4
-"""Price of one multiplication and addition in a matrix product."""
-ENTRY_COST: Final = 0.06
-"""Price of an entry of a query's gradient, drawn or read, clipped, whitened and compared."""
-TAIL_COST: Final = 5
-"""Price of a p-value, or of a reading of the theory."""
-QUERY_COST: Final = 2
-"""Price of sorting a query and writing it."""
-
 
 @dataclass(frozen=True, slots=True)
 class _Step:
@@ -66,7 +63,7 @@ class _Step:
     shrinkage: float
 
 
-def compute_glir_audit(request: AnyGlirRequest, digest: str, engine_version: str) -> ResponseFields:
+def compute_glir_audit(request: AnyGlirRequest, digest: str, engine_version: str) -> GlirAuditResponse:
     """Audit every step, combine them, and hold the attack against theory where the members are known.
 
     Raises OutOfDomain with the pointer of the array that is to blame, or ArchiveError.
@@ -79,36 +76,37 @@ def compute_glir_audit(request: AnyGlirRequest, digest: str, engine_version: str
     ratios = glir.log_likelihood_ratios(audits)
     members = _members(request)
     known = members is not None and members.any() and not members.all()
-    return {
-        "digest": digest,
-        "engine_version": engine_version,
-        "confidence": request.confidence,
-        "seed": request.seed,
-        "queries": ratios.size,
-        "statistic": _statistic(noise),
-        "steps": [
-            {
-                "susceptibilities": _column(step.audit.susceptibility),
-                "statistics": _column(step.audit.statistic),
-                "p_values": _column(glir.p_values(step.audit.log_p_value)),
-                "shrinkage": step.shrinkage,
-            }
-            for step in steps
-        ],
-        "combined_p_values": _column(combined),
-        "log_likelihood_ratios": _column(ratios),
-        "roc": _roc(request, noise, steps, ratios, members) if members is not None and known else None,
-        "p_value_uniformity": _uniformity(combined[~members]) if members is not None and known else None,
-        "evidence": Evidence.STATISTICAL,
-        "tight": tightness(Evidence.STATISTICAL, None),
-        "source": SOURCE,
-        "assumptions": _assumptions(simulate is not None),
-        "notes": _notes(simulate is not None, noise, members is not None and not known, ratios.size),
-    }
+    return GlirAuditResponse(
+        digest=digest,
+        engine_version=engine_version,
+        confidence=request.confidence,
+        seed=request.seed,
+        queries=ratios.size,
+        statistic=_statistic(noise),
+        steps=tuple(map(_written, steps)),
+        combined_p_values=_column(combined),
+        log_likelihood_ratios=_column(ratios),
+        roc=_roc(request, noise, steps, ratios, members) if members is not None and known else None,
+        p_value_uniformity=_uniformity(combined[~members]) if members is not None and known else None,
+        evidence=Evidence.STATISTICAL.value,
+        tight=tightness(Evidence.STATISTICAL, None),
+        source=SOURCE,
+        assumptions=_assumptions(simulate is not None),
+        notes=_notes(simulate is not None, noise, members is not None and not known, ratios.size),
+    )
 
 
-def _column(values: FloatArray) -> list[float] | None:
-    return values.tolist() if values.size <= LARGEST_QUERIES else None
+def _written(step: _Step) -> GlirStepResult:
+    return GlirStepResult(
+        susceptibilities=_column(step.audit.susceptibility),
+        statistics=_column(step.audit.statistic),
+        p_values=_column(glir.p_values(step.audit.log_p_value)),
+        shrinkage=step.shrinkage,
+    )
+
+
+def _column(values: FloatArray) -> tuple[float, ...] | None:
+    return tuple(values.tolist()) if values.size <= LARGEST_QUERIES else None
 
 
 def _generator(request: GlirParameters, step: int) -> np.random.Generator:
@@ -172,38 +170,38 @@ def _members(request: AnyGlirRequest) -> NDArray[np.bool_] | None:
 
 def _roc(
     request: GlirParameters, noise: glir.Noise, steps: list[_Step], ratios: FloatArray, members: NDArray[np.bool_]
-) -> ResponseFields:
+) -> GlirRoc:
     roc = empirical_roc(ratios[members], ratios[~members], request.confidence, request.cutoffs)
     susceptibilities = np.sum([step.audit.susceptibility for step in steps], axis=0)
     variance = max(step.largest_variance for step in steps)
     effective = glir.effective_batch_size(request.batch_size, noise, variance, request.max_grad_norm)
     dimension = sum(step.audit.dimension for step in steps)
     theory, verdict, _ = against_theory(roc, theory_curve(dimension, effective, susceptibilities).power)
-    return {
-        "roc": measured_roc(roc, int(members.sum()), int((~members).sum()), request.confidence),
-        "theory": {
+    return GlirRoc(
+        roc=measured_roc(roc, int(members.sum()), int((~members).sum()), request.confidence),
+        theory=GlirTheory(
             **theory,
-            "effective_batch_size": effective,
-            "dimension": dimension,
-            "mean_susceptibility": float(susceptibilities.mean()),
-        },
-        "verdict": verdict,
-        "worst_case": _worst_case(request, noise, roc, len(steps)),
-        "source": THEORY_SOURCE,
-    }
+            effective_batch_size=effective,
+            dimension=dimension,
+            mean_susceptibility=float(susceptibilities.mean()),
+        ),
+        verdict=verdict,
+        worst_case=_worst_case(request, noise, roc, len(steps)),
+        source=THEORY_SOURCE,
+    )
 
 
-def _worst_case(request: GlirParameters, noise: glir.Noise, roc: EmpiricalRoc, steps: int) -> ResponseFields | None:
+def _worst_case(request: GlirParameters, noise: glir.Noise, roc: EmpiricalRoc, steps: int) -> GlirWorstCase | None:
     if not noise.is_isotropic or request.max_grad_norm is None:
         return None
     mu = glir.worst_case_mu(request.batch_size, noise, request.max_grad_norm, steps)
     theory, verdict, _ = against_theory(roc, lambda rates: optimal_power(rates, mu))
-    return {**theory, "mu": mu, "verdict": verdict}
+    return GlirWorstCase(**theory, mu=mu, verdict=verdict)
 
 
-def _uniformity(p_values: FloatArray) -> ResponseFields:
+def _uniformity(p_values: FloatArray) -> Uniformity:
     distance, critical = distance_from_uniform(p_values)
-    return {"distance": distance, "critical_value": critical, "non_members": p_values.size}
+    return Uniformity(distance=distance, critical_value=critical, non_members=p_values.size)
 
 
 def _assume(code: AssumptionCode, text: str, simulated: bool) -> Assumption:
@@ -244,7 +242,7 @@ def _statistic(noise: glir.Noise) -> str:
     return PROPORTIONAL_NOISE if noise.std > 0 else WITHOUT_NOISE
 
 
-def _notes(simulated: bool, noise: glir.Noise, one_class: bool, queries: int) -> list[str]:
+def _notes(simulated: bool, noise: glir.Noise, one_class: bool, queries: int) -> tuple[str, ...]:
     """What a reader should know about this answer."""
     said = [
         "Queries are ranked by the sum of their log-likelihood ratios: every threshold on it is an optimal test.",
@@ -264,40 +262,7 @@ def _notes(simulated: bool, noise: glir.Noise, one_class: bool, queries: int) ->
         said.append("No ROC curve: it needs members and non-members.")
     if queries > LARGEST_QUERIES:
         said.append(f"Columns of single queries are left out above {LARGEST_QUERIES} queries.")
-    return said
-
-
-def glir_audit_quote(request: AnyGlirRequest) -> Quote:
-    """What it costs: a worker computes it."""
-    isotropic = request.noise_std > 0 and request.noise_covariance == "isotropic"
-    if isinstance(request, GlirAuditRequest) and request.simulate is not None:
-        shapes = [(request.simulate.queries, request.simulate.dimension, None)] * request.simulate.steps
-        known = True
-    elif isinstance(request, GlirAuditRequest):
-        shapes = [_shape(step) for step in request.steps or ()]
-        known = request.members is not None
-    else:
-        shapes = [(request.queries, request.dimension, rows) for rows in request.background_rows]
-        known = request.has_members
-    steps = sum(_step_cost(queries, dimension, background, isotropic) for queries, dimension, background in shapes)
-    theory = 2 * LARGEST_GROUPS * LEVELS * TAIL_COST if known else 0
-    return Quote(int(BASE_COST + steps + theory + QUERY_COST * shapes[0][0]))
-
-
-def _shape(step: GradientStep) -> tuple[int, int, int | None]:
-    """Queries, dimension, and background gradients; None where no eigenvectors are needed."""
-    rows = None if step.background_variances is not None else len(step.background_gradients or ())
-    return len(step.query_gradients), len(step.mean_gradient), rows
-
-
-def _step_cost(queries: int, dimension: int, background: int | None, isotropic: bool) -> float:
-    work = queries * (ENTRY_COST * dimension + TAIL_COST + QUERY_COST)
-    if background is not None:
-        work += DECOMPOSITION_COST * dimension**3 + PRODUCT_COST * dimension**2 * (background + queries)
-        work += ENTRY_COST * background * dimension
-    if isotropic:
-        work += P_VALUE_DRAWS * dimension * (ENTRY_COST + PRODUCT_COST * queries)
-    return work
+    return tuple(said)
 
 
 GLIR_AUDIT: Final[Computation[AnyGlirRequest, GlirAuditResponse]] = Computation(

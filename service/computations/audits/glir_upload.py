@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import PrivateAttr
 
-from api_schemas.glir_audit import GlirParameters
+from api_schemas.glir_audit import GlirAuditRequest, GlirParameters
 from api_schemas.gradients import (
     LARGEST_BACKGROUND,
     LARGEST_DIMENSION,
@@ -52,6 +52,9 @@ class GlirUpload(GlirParameters):
     def arrays(self) -> UploadedArrays:
         """The arrays, to be read one by one."""
         return UploadedArrays(ArrayArchive(self._body, LARGEST_ARRAY_BYTES))
+
+
+AnyGlirRequest = GlirAuditRequest | GlirUpload
 
 
 class UploadedArrays:

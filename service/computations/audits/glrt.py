@@ -8,8 +8,8 @@ import numpy as np
 
 from api_schemas.audit_examples import GLRT_EXAMPLES
 from api_schemas.caveats import Assumption
-from api_schemas.glrt_audit import GlrtAuditRequest, GlrtAuditResponse
-from service.computations.abstract import Computation, Quote, ResponseFields
+from api_schemas.glrt_audit import GlrtAuditRequest, GlrtAuditResponse, SimulatedAttack
+from service.computations.abstract import Computation, Quote
 from service.computations.audits.attack_rates import PowerEnds, against_theory, measured_roc
 from service.computations.numbers import tightness
 from service.privacy.audits.glrt import glrt_power, optimal_power, signal_of, simulated_scores
@@ -39,7 +39,7 @@ GLRT_SOURCE: Final = "Kaissis et al. (GLRT), Theorems 1 and 2: R(x) = SF[chi2'_d
 OPTIMAL_SOURCE: Final = "Neyman and Pearson 1933: Q(Q^-1(x) - sqrt(lambda))"
 
 
-def compute_glrt_audit(request: GlrtAuditRequest, digest: str, engine_version: str) -> ResponseFields:
+def compute_glrt_audit(request: GlrtAuditRequest, digest: str, engine_version: str) -> GlrtAuditResponse:
     """Simulate both adversaries with one set of random numbers."""
     generator = np.random.Generator(np.random.PCG64(request.seed))
     signal = signal_of(request.queries, request.noise_multiplier)
@@ -52,34 +52,34 @@ def compute_glrt_audit(request: GlrtAuditRequest, digest: str, engine_version: s
     def optimal(rates: FloatArray) -> tuple[FloatArray, FloatArray]:
         return optimal_power(rates, signal)
 
-    return {
-        "digest": digest,
-        "engine_version": engine_version,
-        "confidence": request.confidence,
-        "seed": request.seed,
-        "trials": request.trials,
-        "noncentrality": signal**2,
-        "glrt": _attack(request, lengths, null_lengths, glrt, GLRT_SOURCE),
-        "worst_case": _attack(request, projections, null_projections, optimal, OPTIMAL_SOURCE),
-        "evidence": Evidence.STATISTICAL,
-        "tight": tightness(Evidence.STATISTICAL, None),
-        "assumptions": (DIRECTION_UNKNOWN, NOISE_IS_FRESH),
-        "notes": NOTES,
-    }
+    return GlrtAuditResponse(
+        digest=digest,
+        engine_version=engine_version,
+        confidence=request.confidence,
+        seed=request.seed,
+        trials=request.trials,
+        noncentrality=signal**2,
+        glrt=_attack(request, lengths, null_lengths, glrt, GLRT_SOURCE),
+        worst_case=_attack(request, projections, null_projections, optimal, OPTIMAL_SOURCE),
+        evidence=Evidence.STATISTICAL.value,
+        tight=tightness(Evidence.STATISTICAL, None),
+        assumptions=(DIRECTION_UNKNOWN, NOISE_IS_FRESH),
+        notes=NOTES,
+    )
 
 
 def _attack(
     request: GlrtAuditRequest, scores: FloatArray, null_scores: FloatArray, power: PowerEnds, source: str
-) -> ResponseFields:
+) -> SimulatedAttack:
     roc = empirical_roc(scores, null_scores, request.confidence, request.cutoffs)
     theory, verdict, below = against_theory(roc, power)
-    return {
-        "roc": measured_roc(roc, request.trials, request.trials, request.confidence),
-        "theory": theory,
-        "verdict": verdict,
-        "below_the_curve": below,
-        "source": source,
-    }
+    return SimulatedAttack(
+        roc=measured_roc(roc, request.trials, request.trials, request.confidence),
+        theory=theory,
+        verdict=verdict,
+        below_the_curve=below,
+        source=source,
+    )
 
 
 def glrt_audit_quote(request: GlrtAuditRequest) -> Quote:

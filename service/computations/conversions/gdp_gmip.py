@@ -7,10 +7,10 @@ from fractions import Fraction
 from typing import Final, Literal
 
 from api_schemas.caveats import Assumption
-from api_schemas.conversions import GdpGmipRequest, GdpGmipResponse
+from api_schemas.conversions import ConvertedNumber, GdpGmipRequest, GdpGmipResponse, NoiseForTarget
 from api_schemas.examples import GDP_GMIP_EXAMPLES
-from service.computations.abstract import Computation, Quote, ResponseFields
-from service.computations.numbers import enclosed_number, tightness
+from service.computations.abstract import Computation, Quote
+from service.computations.numbers import SafeEnd, enclosed_number, tightness
 from service.computations.parts import assumption_of
 from service.privacy import conversions
 from service.privacy.conversions import Noise, Training
@@ -37,7 +37,7 @@ LESS_IS_ENOUGH: Final = (
 )
 
 
-def compute_gdp_gmip(request: GdpGmipRequest, digest: str, engine_version: str) -> ResponseFields:
+def compute_gdp_gmip(request: GdpGmipRequest, digest: str, engine_version: str) -> GdpGmipResponse:
     """Both parameters of a run, and the noise."""
     training = _training(request)
     target, given = request.target
@@ -49,18 +49,18 @@ def compute_gdp_gmip(request: GdpGmipRequest, digest: str, engine_version: str) 
         sources = BACKWARD, SENT
     noise = conversions.noise_for(given, training)
     needed = target == "mu_dp" or noise.membership is None or noise.membership.upper > 0
-    return {
-        "digest": digest,
-        "engine_version": engine_version,
-        "request": request,
-        "mu_dp": _written(differential, sources[0]),
-        "mu_mip": _written(membership, sources[1]),
-        "noise_needed": needed,
-        "noise": _noise(noise, target, training),
-        "conditional": True,
-        "assumptions": _assumptions(request, training, needed=needed),
-        "notes": _notes(needed, noise, differential, target, training),
-    }
+    return GdpGmipResponse(
+        digest=digest,
+        engine_version=engine_version,
+        request=request,
+        mu_dp=_if_any(differential, sources[0]),
+        mu_mip=_written(membership, sources[1]),
+        noise_needed=needed,
+        noise=_noise(noise, target, training),
+        conditional=True,
+        assumptions=_assumptions(request, training, needed=needed),
+        notes=_notes(needed, noise, differential, target, training),
+    )
 
 
 def _training(request: GdpGmipRequest) -> Training:
@@ -78,34 +78,37 @@ def _training(request: GdpGmipRequest) -> Training:
     )
 
 
-def _noise(noise: Noise, target: Literal["mu_dp", "mu_mip"], training: Training) -> ResponseFields:
+def _noise(noise: Noise, target: Literal["mu_dp", "mu_mip"], training: Training) -> NoiseForTarget:
     composed = LIMIT if training.is_sampled else SQUARES
     enough = noise.differential
     by = DIFFERENTIAL
     least = noise.membership
     if target == "mu_mip" and least is not None and (enough is None or least.upper <= enough.upper):
         enough, by = least, STEP
-    return {
-        "target": target,
-        "mu_step": _written(noise.step_mu, composed, safe_end="lower"),
-        "tau_mip": _written(noise.membership, f"{STEP}; {composed}"),
-        "tau_dp": _written(noise.differential, f"{DIFFERENTIAL}; {composed}"),
-        "noise_std": _written(enough, f"{by}; {composed}"),
-        "noise_free_mu": _written(noise.free_mu, f"{STEP}; {composed}"),
-    }
+    return NoiseForTarget(
+        target=target,
+        mu_step=_written(noise.step_mu, composed, "lower"),
+        tau_mip=_if_any(noise.membership, f"{STEP}; {composed}"),
+        tau_dp=_if_any(noise.differential, f"{DIFFERENTIAL}; {composed}"),
+        noise_std=_if_any(enough, f"{by}; {composed}"),
+        noise_free_mu=_written(noise.free_mu, f"{STEP}; {composed}"),
+    )
 
 
-def _written(
-    number: Enclosure | None, source: str, safe_end: Literal["lower", "upper"] = "upper"
-) -> ResponseFields | None:
-    if number is None:
-        return None
-    return {
-        **enclosed_number(number, safe_end),
-        "evidence": number.evidence,
-        "tight": tightness(number.evidence, None),
-        "source": source,
-    }
+def _if_any(number: Enclosure | None, source: str) -> ConvertedNumber | None:
+    return None if number is None else _written(number, source)
+
+
+def _written(number: Enclosure, source: str, safe_end: SafeEnd = "upper") -> ConvertedNumber:
+    ends = enclosed_number(number, safe_end)
+    return ConvertedNumber(
+        value=ends["value"],
+        lower=ends["lower"],
+        upper=ends["upper"],
+        evidence=number.evidence.value,
+        tight=tightness(number.evidence, None),
+        source=source,
+    )
 
 
 def _assumptions(request: GdpGmipRequest, training: Training, *, needed: bool) -> tuple[Assumption, ...]:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypedDict
 
+from api_schemas.choices import EvidenceName
 from api_schemas.examples import MEMBERSHIP_CONVERSIONS_EXAMPLES
 from api_schemas.membership_conversions import (
+    EpsilonConversionAnswer,
     LargestEpsilonConversion,
     LargestEpsilonForDeletionsConversion,
     LargestPriorForDeletionsConversion,
     LargestSamplingRateConversion,
     MembershipConversion,
+    MembershipConversionAnswer,
     MembershipConversionsRequest,
     MembershipConversionsResponse,
+    PriorOfLargestAdvantageAnswer,
     PriorOfLargestAdvantageConversion,
+    RateConversionAnswer,
 )
-from service.computations.abstract import Computation, Quote, ResponseFields
+from service.computations.abstract import Computation, Quote
 from service.computations.numbers import enclosed_number, tightness
 from service.computations.prices import INLINE_LIMIT
 from service.privacy.enclosure import Evidence
@@ -31,13 +36,11 @@ NO_CERTAIN_EPSILON: Final = (
 
 def compute_membership_conversions(
     request: MembershipConversionsRequest, digest: str, engine_version: str
-) -> ResponseFields:
+) -> MembershipConversionsResponse:
     """Answer every conversion."""
-    return {
-        "digest": digest,
-        "engine_version": engine_version,
-        "answers": [_answer(conversion) for conversion in request.conversions],
-    }
+    return MembershipConversionsResponse(
+        digest=digest, engine_version=engine_version, answers=tuple(map(_answer, request.conversions))
+    )
 
 
 def membership_conversions_quote(request: MembershipConversionsRequest) -> Quote:
@@ -46,62 +49,81 @@ def membership_conversions_quote(request: MembershipConversionsRequest) -> Quote
     return Quote(cost, inline=cost <= INLINE_LIMIT)
 
 
-def _answer(conversion: MembershipConversion) -> ResponseFields:
+def _answer(conversion: MembershipConversion) -> MembershipConversionAnswer:
     match conversion:
         case LargestEpsilonConversion():
             found = membership_inverse.largest_epsilon(conversion.positive_predictive_value, conversion.prior)
-            return _found_or_none(conversion, found, membership_inverse.ACCURACY.format(unknown="epsilon"), NO_EPSILON)
-        case LargestSamplingRateConversion():
-            rate = membership_inverse.largest_sampling_rate(conversion.positive_predictive_value, conversion.epsilon)
-            return _found(conversion, rate)
-        case PriorOfLargestAdvantageConversion():
-            prior, advantage = membership_inverse.prior_of_largest_advantage(conversion.epsilon)
-            largest = enclosed_number(advantage.value, advantage.safe_end)
-            return _found(conversion, prior, {"largest_advantage": largest})
+            return _epsilon(conversion, found, membership_inverse.ACCURACY.format(unknown="epsilon"), NO_EPSILON)
         case LargestEpsilonForDeletionsConversion():
             found = membership_inverse.largest_epsilon_for_deletions(
                 conversion.prior, conversion.confidence, conversion.deletions
             )
-            source = membership_inverse.DELETIONS + "epsilon"
-            return _found_or_none(conversion, found, source, NO_CERTAIN_EPSILON)
+            return _epsilon(conversion, found, membership_inverse.DELETIONS + "epsilon", NO_CERTAIN_EPSILON)
+        case LargestSamplingRateConversion():
+            return _rate(
+                conversion,
+                membership_inverse.largest_sampling_rate(conversion.positive_predictive_value, conversion.epsilon),
+            )
         case LargestPriorForDeletionsConversion():
-            return _found(
+            return _rate(
                 conversion,
                 membership_inverse.largest_prior_for_deletions(
                     conversion.epsilon, conversion.confidence, conversion.deletions
                 ),
             )
+        case PriorOfLargestAdvantageConversion():
+            prior, advantage = membership_inverse.prior_of_largest_advantage(conversion.epsilon)
+            return PriorOfLargestAdvantageAnswer(
+                type=conversion.type,
+                conversion=conversion,
+                **enclosed_number(prior.value, prior.safe_end),
+                largest_advantage=enclosed_number(advantage.value, advantage.safe_end),
+                **_grounds(prior),
+            )
 
 
-def _found(conversion: MembershipConversion, reading: Reading, more: ResponseFields | None = None) -> ResponseFields:
-    return {
-        "type": conversion.type,
-        "conversion": conversion,
-        **enclosed_number(reading.value, reading.safe_end),
-        **(more or {}),
-        "evidence": reading.value.evidence,
-        "tight": tightness(reading.value.evidence, None),
-        "source": reading.source,
-        "notes": reading.notes,
-    }
-
-
-def _found_or_none(
-    conversion: MembershipConversion, reading: Reading | None, source: str, reason: str
-) -> ResponseFields:
+def _epsilon(
+    conversion: LargestEpsilonConversion | LargestEpsilonForDeletionsConversion,
+    reading: Reading | None,
+    source: str,
+    reason: str,
+) -> EpsilonConversionAnswer:
+    """`source`, `reason`: whose theorem it is that no epsilon keeps the promise, and why."""
     if reading is not None:
-        return _found(conversion, reading)
-    return {
-        "type": conversion.type,
-        "conversion": conversion,
-        "value": None,
-        "lower": None,
-        "upper": None,
-        "evidence": Evidence.EXACT,
-        "tight": tightness(Evidence.EXACT, None),
-        "source": source,
-        "notes": (reason,),
-    }
+        number = enclosed_number(reading.value, reading.safe_end)
+        return EpsilonConversionAnswer(type=conversion.type, conversion=conversion, **number, **_grounds(reading))
+    return EpsilonConversionAnswer(
+        type=conversion.type,
+        conversion=conversion,
+        value=None,
+        lower=None,
+        upper=None,
+        evidence=Evidence.EXACT.value,
+        tight=tightness(Evidence.EXACT, None),
+        source=source,
+        notes=(reason,),
+    )
+
+
+def _rate(
+    conversion: LargestSamplingRateConversion | LargestPriorForDeletionsConversion, reading: Reading
+) -> RateConversionAnswer:
+    number = enclosed_number(reading.value, reading.safe_end)
+    return RateConversionAnswer(type=conversion.type, conversion=conversion, **number, **_grounds(reading))
+
+
+class _Grounds(TypedDict):
+    evidence: EvidenceName
+    tight: bool | None
+    source: str
+    notes: tuple[str, ...]
+
+
+def _grounds(reading: Reading) -> _Grounds:
+    evidence = reading.value.evidence
+    return _Grounds(
+        evidence=evidence.value, tight=tightness(evidence, None), source=reading.source, notes=reading.notes
+    )
 
 
 MEMBERSHIP_CONVERSIONS: Final = Computation(

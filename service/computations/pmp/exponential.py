@@ -9,8 +9,16 @@ import numpy as np
 
 from api_schemas.caveats import Assumption
 from api_schemas.pmp_examples import PMP_EXPONENTIAL_EXAMPLES
-from api_schemas.pmp_exponential import PmpExponentialRequest, PmpExponentialResponse, sampling_work
-from service.computations.abstract import Computation, Quote, ResponseFields
+from api_schemas.pmp_exponential import (
+    EpsilonOnPopulation,
+    ExponentialMaximiser,
+    PmpExponentialRequest,
+    PmpExponentialResponse,
+    ReplaceOneWorstCase,
+    SamplesDrawn,
+    sampling_work,
+)
+from service.computations.abstract import Computation, Quote
 from service.computations.numbers import enclosed_number, meets, tightness
 from service.computations.pmp.definition import DATA_ARE_A_RANDOM_HALF, DISTINCT_RECORDS, NO_COMPOSITION, NO_CONVERSE
 from service.privacy.enclosure import Enclosure, Evidence
@@ -74,7 +82,7 @@ class _Scaled(NamedTuple):
     """Sensitivity of the aggregated loss on all clipped points; None where only losses are known."""
 
 
-def compute_pmp_exponential(request: PmpExponentialRequest, digest: str, engine_version: str) -> ResponseFields:
+def compute_pmp_exponential(request: PmpExponentialRequest, digest: str, engine_version: str) -> PmpExponentialResponse:
     """The PMP parameter of a request. Raises OutOfDomain for a sensitivity that the losses themselves exceed."""
     scaled = _scaled(request)
     population = scaled.population
@@ -84,38 +92,37 @@ def compute_pmp_exponential(request: PmpExponentialRequest, digest: str, engine_
     adjacent = adjacent_epsilon(population, bounds, enumerate_subsets=_enumerates_adjacent(request), at_most=proved)
     found = exponential_pmp(population, bounds, sampling, exact=request.enumerates, at_most=adjacent.upper)
     worst_case = Enclosure(min(adjacent.lower, proved), proved, Evidence.CERTIFIED)
-    drawn = sampling is not None and found.method == "sampling"
-    return {
-        "digest": digest,
-        "engine_version": engine_version,
-        "relative_tolerance": request.relative_tolerance,
-        "epsilon": request.epsilon,
-        "sensitivity": scaled.sensitivity,
-        "data_size": request.data_size,
-        "epsilon_pmp": enclosed_number(found.epsilon, "upper"),
-        "evidence": found.epsilon.evidence,
-        "tight": tightness(found.epsilon.evidence, found.bracket),
-        "conditional": True,
-        "method": found.method,
-        "tolerance_met": meets(found.epsilon, request.relative_tolerance),
-        "source": SOURCE,
-        "maximiser": {"object": found.object_index, "point": found.point_index, "direction": found.direction},
-        "swap_bound": min(float(bounds.either.max()), proved),
-        "sampling": {name: getattr(request, name) for name in ("samples", "seed", "confidence")} if drawn else None,
-        "epsilon_on_population": {
-            "exact": enclosed_number(adjacent, "upper"),
-            "sensitivity": enclosed_number(_by_sensitivity(request, scaled), "upper"),
-        },
-        "success_bound": enclosed_number(success_bound(found.epsilon), "upper"),
-        "eta_mip": enclosed_number(tight_eta(found.epsilon), "upper"),
-        "worst_case": {
-            "epsilon": enclosed_number(worst_case, "upper"),
-            "tight": tightness(worst_case.evidence, WORST_CASE_BRACKET),
-            "source": WORST_CASE_SOURCE,
-        },
-        "notes": _notes(request, found, worst_case),
-        "assumptions": _assumptions(scaled),
-    }
+    return PmpExponentialResponse(
+        digest=digest,
+        engine_version=engine_version,
+        relative_tolerance=request.relative_tolerance,
+        epsilon=request.epsilon,
+        sensitivity=scaled.sensitivity,
+        data_size=request.data_size,
+        epsilon_pmp=enclosed_number(found.epsilon, "upper"),
+        evidence=found.epsilon.evidence.value,
+        tight=tightness(found.epsilon.evidence, found.bracket),
+        conditional=True,
+        method=found.method,
+        tolerance_met=meets(found.epsilon, request.relative_tolerance),
+        source=SOURCE,
+        maximiser=ExponentialMaximiser(object=found.object_index, point=found.point_index, direction=found.direction),
+        swap_bound=min(float(bounds.either.max()), proved),
+        sampling=_drawn(sampling) if found.method == "sampling" else None,
+        epsilon_on_population=EpsilonOnPopulation(
+            exact=enclosed_number(adjacent, "upper"),
+            sensitivity=enclosed_number(_by_sensitivity(request, scaled), "upper"),
+        ),
+        success_bound=enclosed_number(success_bound(found.epsilon), "upper"),
+        eta_mip=enclosed_number(tight_eta(found.epsilon), "upper"),
+        worst_case=ReplaceOneWorstCase(
+            epsilon=enclosed_number(worst_case, "upper"),
+            tight=tightness(worst_case.evidence, WORST_CASE_BRACKET),
+            source=WORST_CASE_SOURCE,
+        ),
+        notes=_notes(request, found, worst_case),
+        assumptions=_assumptions(scaled),
+    )
 
 
 def pmp_exponential_quote(request: PmpExponentialRequest) -> Quote:
@@ -158,6 +165,12 @@ def _sampling(request: PmpExponentialRequest) -> Sampling | None:
     if not request.samples or request.seed is None or request.confidence is None:
         return None
     return Sampling(request.samples, request.seed, request.confidence)
+
+
+def _drawn(sampling: Sampling | None) -> SamplesDrawn | None:
+    if sampling is None:
+        return None
+    return SamplesDrawn(samples=sampling.samples, seed=sampling.seed, confidence=sampling.confidence)
 
 
 def _enumerates_adjacent(request: PmpExponentialRequest) -> bool:

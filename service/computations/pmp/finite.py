@@ -7,8 +7,8 @@ from typing import Final
 
 from api_schemas.caveats import Assumption
 from api_schemas.pmp_examples import PMP_FINITE_EXAMPLES
-from api_schemas.pmp_finite import PmpFiniteRequest, PmpFiniteResponse
-from service.computations.abstract import Computation, Quote, ResponseFields
+from api_schemas.pmp_finite import AdjacentWorstCase, FiniteMaximiser, PmpFiniteRequest, PmpFiniteResponse
+from service.computations.abstract import Computation, Quote
 from service.computations.numbers import enclosed_number, tightness
 from service.computations.pmp.definition import DATA_ARE_A_RANDOM_HALF, DISTINCT_RECORDS, NO_COMPOSITION, NO_CONVERSE
 from service.privacy.pmp.attacks import success_bound, tight_eta
@@ -30,7 +30,7 @@ FIXED_COST, SUM_COST, PAIR_COST = 300, 0.3, 0.03
 """In microseconds: of the smallest table; of a number in the sums of a point; of an output of two adjacent subsets."""
 
 
-def compute_pmp_finite(request: PmpFiniteRequest, digest: str, engine_version: str) -> ResponseFields:
+def compute_pmp_finite(request: PmpFiniteRequest, digest: str, engine_version: str) -> PmpFiniteResponse:
     """The PMP parameter of a table."""
     subsets = tuple(request.subsets_in_order)
     rows = Rows.of(request.probabilities)
@@ -43,31 +43,27 @@ def compute_pmp_finite(request: PmpFiniteRequest, digest: str, engine_version: s
     delta = None if asked is None or worst_delta is None else table.delta(asked).at_most(worst_delta.upper)
     success = success_bound(epsilon)
     divided = (DIVIDED.format(divided=rows.divided, rows=len(subsets), off=rows.off),) if rows.divided else ()
-    return {
-        "digest": digest,
-        "engine_version": engine_version,
-        "data_size": request.points // 2,
-        "epsilon_pmp": enclosed_number(epsilon, "upper"),
-        "evidence": epsilon.evidence,
-        "tight": tightness(epsilon.evidence, None),
-        "conditional": True,
-        "source": SOURCE,
-        "maximiser": {
-            "point": largest.point_index,
-            "output": largest.output_index,
-            "direction": largest.direction,
-        },
-        "delta_pmp": None if delta is None else enclosed_number(delta, "upper"),
-        "bayes_success": enclosed_number(table.bayes_success().at_most(success.upper), "upper"),
-        "success_bound": enclosed_number(success, "upper"),
-        "eta_mip": enclosed_number(tight_eta(epsilon), "upper"),
-        "worst_case": {
-            "epsilon": enclosed_number(worst, "upper"),
-            "delta": None if worst_delta is None else enclosed_number(worst_delta, "upper"),
-        },
-        "notes": (NO_COMPOSITION, NO_CONVERSE, DISTINCT_RECORDS, *divided),
-        "assumptions": (DATA_ARE_A_RANDOM_HALF, TABLE_IS_RIGHT),
-    }
+    return PmpFiniteResponse(
+        digest=digest,
+        engine_version=engine_version,
+        data_size=request.points // 2,
+        epsilon_pmp=enclosed_number(epsilon, "upper"),
+        evidence=epsilon.evidence.value,
+        tight=tightness(epsilon.evidence, None),
+        conditional=True,
+        source=SOURCE,
+        maximiser=FiniteMaximiser(point=largest.point_index, output=largest.output_index, direction=largest.direction),
+        delta_pmp=None if delta is None else enclosed_number(delta, "upper"),
+        bayes_success=enclosed_number(table.bayes_success().at_most(success.upper), "upper"),
+        success_bound=enclosed_number(success, "upper"),
+        eta_mip=enclosed_number(tight_eta(epsilon), "upper"),
+        worst_case=AdjacentWorstCase(
+            epsilon=enclosed_number(worst, "upper"),
+            delta=None if worst_delta is None else enclosed_number(worst_delta, "upper"),
+        ),
+        notes=(NO_COMPOSITION, NO_CONVERSE, DISTINCT_RECORDS, *divided),
+        assumptions=(DATA_ARE_A_RANDOM_HALF, TABLE_IS_RIGHT),
+    )
 
 
 def pmp_finite_quote(request: PmpFiniteRequest) -> Quote:

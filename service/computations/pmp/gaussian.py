@@ -7,9 +7,9 @@ from typing import Final
 import numpy as np
 
 from api_schemas.caveats import Assumption
-from api_schemas.pmp_gaussian import PmpGaussianParameters, PmpGaussianRequest, PmpGaussianResponse
+from api_schemas.pmp_gaussian import GaussianWorstCase, PmpGaussianParameters, PmpGaussianRequest, PmpGaussianResponse
 from api_schemas.pmp_gaussian_examples import PMP_GAUSSIAN_EXAMPLES
-from service.computations.abstract import Computation, Quote, ResponseFields
+from service.computations.abstract import Computation, Quote
 from service.computations.numbers import enclosed_number, tightness
 from service.computations.pmp.gaussian_upload import PmpGaussianUpload, read_pmp_gaussian_upload
 from service.privacy.numerics.arrays import FloatArray
@@ -46,7 +46,7 @@ READ_COST: Final = 0.1
 """Price of a number that is read and clipped."""
 
 
-def compute_pmp_gaussian(request: AnyPmpGaussianRequest, digest: str, engine_version: str) -> ResponseFields:
+def compute_pmp_gaussian(request: AnyPmpGaussianRequest, digest: str, engine_version: str) -> PmpGaussianResponse:
     """Enclose the parameter. Raises ArchiveError for points that are not finite."""
     points = _points(request)
     count, dimension = points.shape
@@ -55,31 +55,31 @@ def compute_pmp_gaussian(request: AnyPmpGaussianRequest, digest: str, engine_ver
     delta = request.delta or 0.0
     found = gaussian_pmp(points, release, delta)
     worst = worst_case_epsilon(release, delta)
-    return {
-        "digest": digest,
-        "engine_version": engine_version,
-        "query": request.query,
-        "data_size": size,
-        "points": count,
-        "dimension": dimension,
-        "noise_std": release.noise_std,
-        "delta": delta,
-        "epsilon_pmp": enclosed_number(found.epsilon, "upper"),
-        "evidence": found.epsilon.evidence,
-        "tight": tightness(found.epsilon.evidence, found.bracket),
-        "conditional": True,
-        "most_exposed_point": found.point,
-        "success_bound": success_bound(found.epsilon.upper, delta, size / count),
-        "worst_case": {
-            "epsilon": enclosed_number(worst, "upper"),
-            "tight": tightness(worst.evidence, None),
-            "delta": delta,
-            "source": WORST_CASE_SOURCE,
-        },
-        "source": SOURCE,
-        "notes": _notes(found, release, delta, count, dimension),
-        "assumptions": _assumptions(),
-    }
+    return PmpGaussianResponse(
+        digest=digest,
+        engine_version=engine_version,
+        query=request.query,
+        data_size=size,
+        points=count,
+        dimension=dimension,
+        noise_std=release.noise_std,
+        delta=delta,
+        epsilon_pmp=enclosed_number(found.epsilon, "upper"),
+        evidence=found.epsilon.evidence.value,
+        tight=tightness(found.epsilon.evidence, found.bracket),
+        conditional=True,
+        most_exposed_point=found.point,
+        success_bound=success_bound(found.epsilon.upper, delta, size / count),
+        worst_case=GaussianWorstCase(
+            epsilon=enclosed_number(worst, "upper"),
+            tight=tightness(worst.evidence, None),
+            delta=delta,
+            source=WORST_CASE_SOURCE,
+        ),
+        source=SOURCE,
+        notes=_notes(found, release, delta, count, dimension),
+        assumptions=_assumptions(),
+    )
 
 
 def pmp_gaussian_quote(request: AnyPmpGaussianRequest) -> Quote:
@@ -128,7 +128,7 @@ def _assumptions() -> tuple[Assumption, ...]:
     )
 
 
-def _notes(found: GaussianPmp, release: GaussianRelease, delta: float, count: int, dimension: int) -> list[str]:
+def _notes(found: GaussianPmp, release: GaussianRelease, delta: float, count: int, dimension: int) -> tuple[str, ...]:
     """What a reader should know about this answer."""
     said = [
         "Practical membership privacy does not compose: parameters of several releases must not be added.",
@@ -149,7 +149,7 @@ def _notes(found: GaussianPmp, release: GaussianRelease, delta: float, count: in
             f"A point is in the data with probability {release.data_size}/{count}: success_bound is for this prior, "
             "and counts who always gives the likelier answer."
         )
-    return said
+    return tuple(said)
 
 
 def _lower_end(known: KnownExposure, count: int, dimension: int) -> str:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
 
 from api_schemas.pmp_gaussian_examples import PMP_SIMULATIONS_EXAMPLES
-from api_schemas.pmp_simulations import PmpSimulationsRequest, PmpSimulationsResponse
-from service.computations.abstract import Computation, Quote, ResponseFields
+from api_schemas.pmp_simulations import (
+    PmpSimulationsRequest,
+    PmpSimulationsResponse,
+    SimulatedTrial,
+    Spread,
+    SpreadOfTrials,
+)
+from service.computations.abstract import Computation, Quote
 from service.privacy.pmp.exponential.adjacent import enumeration_cost
 from service.privacy.pmp.simulations import (
     SEARCH_STEPS,
@@ -36,21 +43,31 @@ LARGEST_EXACT_ENUMERATION: Final = 2_000_000.0
 ROW_COST, PAIR_COST, SOLVED_ROWS = 300.0, 3.0, 100
 
 
-def compute_pmp_simulations(request: PmpSimulationsRequest, digest: str, engine_version: str) -> ResponseFields:
+def compute_pmp_simulations(request: PmpSimulationsRequest, digest: str, engine_version: str) -> PmpSimulationsResponse:
     """Draw all parent sets and compute the privacy of the mechanism on each."""
-    trials = [_fields(_trial(request, number)) for number in range(request.trials)]
+    trials = tuple(_written(_trial(request, number)) for number in range(request.trials))
     notes = [SPREAD, UPPER_BOUND if request.experiment == "gaussian" else READINGS]
     if any(trial["epsilon"] is None for trial in trials):
         notes.append(MISSING)
-    return {
-        "digest": digest,
-        "engine_version": engine_version,
-        "simulation": request,
-        "summary": {name: _spread([trial[name] for trial in trials]) for name in trials[0]},
-        "trials": trials,
-        "source": SOURCE,
-        "notes": notes,
-    }
+    return PmpSimulationsResponse(
+        digest=digest,
+        engine_version=engine_version,
+        simulation=request,
+        summary=SpreadOfTrials(
+            epsilon=_spread(trial["epsilon"] for trial in trials),
+            epsilon_pmp=_spread(trial["epsilon_pmp"] for trial in trials),
+            epsilon_on_population_by_sensitivity=_spread(
+                trial["epsilon_on_population_by_sensitivity"] for trial in trials
+            ),
+            epsilon_on_population_exact=_spread(trial["epsilon_on_population_exact"] for trial in trials),
+            ratio=_spread(trial["ratio"] for trial in trials),
+            ratio_by_sensitivity=_spread(trial["ratio_by_sensitivity"] for trial in trials),
+            ratio_exact=_spread(trial["ratio_exact"] for trial in trials),
+        ),
+        trials=trials,
+        source=SOURCE,
+        notes=tuple(notes),
+    )
 
 
 def pmp_simulations_quote(request: PmpSimulationsRequest) -> Quote:
@@ -101,34 +118,34 @@ def _trial(request: PmpSimulationsRequest, number: int) -> Trial | None:
     )
 
 
-def _fields(trial: Trial | None) -> dict[str, float | None]:
+def _written(trial: Trial | None) -> SimulatedTrial:
     epsilon, pmp, by_sensitivity, exact = (
         (None,) * 4 if trial is None else (trial.epsilon, trial.epsilon_pmp, trial.by_sensitivity, trial.exact)
     )
-    return {
-        "epsilon": epsilon,
-        "epsilon_pmp": pmp,
-        "epsilon_on_population_by_sensitivity": by_sensitivity,
-        "epsilon_on_population_exact": exact,
-        "ratio": _ratio(pmp, epsilon),
-        "ratio_by_sensitivity": _ratio(pmp, by_sensitivity),
-        "ratio_exact": _ratio(pmp, exact),
-    }
+    return SimulatedTrial(
+        epsilon=epsilon,
+        epsilon_pmp=pmp,
+        epsilon_on_population_by_sensitivity=by_sensitivity,
+        epsilon_on_population_exact=exact,
+        ratio=_ratio(pmp, epsilon),
+        ratio_by_sensitivity=_ratio(pmp, by_sensitivity),
+        ratio_exact=_ratio(pmp, exact),
+    )
 
 
 def _ratio(numerator: float | None, denominator: float | None) -> float | None:
     return numerator / denominator if numerator is not None and denominator else None
 
 
-def _spread(numbers: list[float | None]) -> ResponseFields:
+def _spread(numbers: Iterable[float | None]) -> Spread:
     known = np.array([number for number in numbers if number is not None])
     deviation = float(known.std(ddof=1)) if known.size > 1 else None
-    return {
-        "trials": known.size,
-        "mean": float(known.mean()) if known.size else None,
-        "standard_deviation": deviation,
-        "standard_error": None if deviation is None else deviation / math.sqrt(known.size),
-    }
+    return Spread(
+        trials=known.size,
+        mean=float(known.mean()) if known.size else None,
+        standard_deviation=deviation,
+        standard_error=None if deviation is None else deviation / math.sqrt(known.size),
+    )
 
 
 PMP_SIMULATIONS: Final = Computation(

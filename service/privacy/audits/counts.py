@@ -68,7 +68,8 @@ class Region:
 def region(true_positives: int, members: int, false_positives: int, non_members: int, confidence: float) -> Region:
     """The rectangle of both Clopper-Pearson intervals, each at level (1 - confidence)/2.
 
-    Counts up to 1e9; ends rounded outwards. Raises OutOfDomain for counts that are no counts.
+    Counts up to 1e9, confidence in (0, 1). Ends rounded outwards, by at most 1e-8 of themselves (against exact sums up
+    to 40 trials, and in closed form at 1e9). Raises OutOfDomain for counts that are no counts.
     Source: Clopper and Pearson 1934; Bonferroni for the two rates.
     """
     tail = (1 - confidence) / 4
@@ -129,17 +130,19 @@ def gdp_mu(rates: Region) -> Enclosure:
     """The smallest mu for which mu-GDP allows the attack's true rates: Phi^-1(TPR) - Phi^-1(FPR), or of the reverse.
 
     `lower` is what the counts prove of the mechanism, with the confidence of the region: it is not mu-GDP for any
-    smaller mu. Source: Dong, Roth, Su 2022, the trade-off curve G_mu.
+    smaller mu. Within 1e-10 of the formula, for rates from 1e-9 on (tested). Source: Dong, Roth, Su 2022, the trade-off
+    curve G_mu.
     """
     ends = [_mu(side.true_positive_rate, side.false_positive_rate) for side in rates.oriented()]
     return Enclosure(max(0.0, *(low for low, _ in ends)), max(0.0, *(high for _, high in ends)), Evidence.STATISTICAL)
 
 
 def epsilon(rates: Region, delta: float) -> Enclosure:
-    """The smallest epsilon (nats) for which (epsilon, delta)-DP allows the attack's true rates.
+    """The smallest epsilon (nats) for which (epsilon, delta)-DP allows the attack's true rates, delta in [0, 1].
 
     The largest of ln((TPR - delta)/FPR) and ln((1 - FPR - delta)/(1 - TPR)) over both orientations, and 0. `lower` is
-    what the counts prove of the mechanism. Source: Kairouz, Oh, Viswanath 2015, Theorem 2.1.
+    what the counts prove of the mechanism. Within 1e-11 of the formula (tested at rates of percents). Source: Kairouz,
+    Oh, Viswanath 2015, Theorem 2.1.
     """
     ends: list[tuple[float, float]] = []
     for side in rates.oriented():

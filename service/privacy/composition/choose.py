@@ -13,6 +13,7 @@ from service.privacy.composition.brackets import (
     ENGINES_OF_BRACKETS,
     attained,
     dominating,
+    either_way,
     is_bracket,
     is_single,
     sentence,
@@ -23,8 +24,9 @@ from service.privacy.composition.plan import Plan, mixed_plan
 from service.privacy.composition.responses.exact_runs import smoothed_responses_of
 from service.privacy.composition.tariff import one_curve
 from service.privacy.errors import UnsupportedCombination
-from service.privacy.mechanisms.abstract import AbstractMechanism, Steps
+from service.privacy.mechanisms.abstract import AbstractMechanism, Steps, merged
 from service.privacy.mechanisms.mixture import Mixture
+from service.privacy.mechanisms.neighbours import ONE_ADDED, Neighbours
 from service.privacy.trade_off.combinators.bracketed import Bracketed
 from service.privacy.trade_off.pair import TradeOffPair
 
@@ -44,7 +46,7 @@ MOST_PRICED: Final = 16
 def plan(
     mechanism: AbstractMechanism,
     method: str = "auto",
-    sensitivity: float = 1.0,
+    neighbours: Neighbours = ONE_ADDED,
     options: EngineOptions = DEFAULT_OPTIONS,
 ) -> Plan:
     """The worst-case curves of a mechanism, and what reading them costs; from its description alone, so that nothing is
@@ -63,13 +65,14 @@ def plan(
     if method not in METHODS:
         raise UnsupportedCombination("method", f"method {method!r}", "no engine has that name.", METHODS)
     if isinstance(mechanism, Mixture):
-        return _mixture(mechanism, method, sensitivity, options)
-    return _composition(_steps_of(mechanism), mechanism.type, method, sensitivity, options)
+        return _mixture(mechanism, method, neighbours, options)
+    return _composition(_steps_of(mechanism, neighbours), mechanism.type, method, options)
 
 
 @lru_cache(maxsize=256)  # asked for by every engine of a request, and again when it is computed
-def _steps_of(mechanism: AbstractMechanism) -> Steps:
-    return mechanism.elementary_steps()
+def _steps_of(mechanism: AbstractMechanism, neighbours: Neighbours) -> Steps:
+    """The steps, each with its worst pair under the relation: what is below knows of no relation."""
+    return merged((step.under(neighbours), count) for step, count in mechanism.elementary_steps())
 
 
 @lru_cache(maxsize=16)
@@ -80,91 +83,98 @@ def _drawn(mechanism: Mixture) -> Sequence[tuple[Fraction, AbstractMechanism]]:
 def pair(
     mechanism: AbstractMechanism,
     method: str = "auto",
-    sensitivity: float = 1.0,
+    neighbours: Neighbours = ONE_ADDED,
     options: EngineOptions = DEFAULT_OPTIONS,
 ) -> TradeOffPair:
     """The curves of the `plan`."""
-    return plan(mechanism, method, sensitivity, options).curves
+    return plan(mechanism, method, neighbours, options).curves
 
 
-def _composition(steps: Steps, kind: str, method: str, sensitivity: float, options: EngineOptions) -> Plan:
+def _composition(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
     """`plan` of the steps of a mechanism of this kind."""
-    if is_bracket(steps, sensitivity):
-        return _bracket(steps, kind, method, sensitivity, options)
-    named = engines.by_name(method, steps, sensitivity, options)
+    if is_bracket(steps):
+        return _bracket(steps, kind, method, options)
+    named = engines.by_name(method, steps, options)
     if named is not None:
         return named
     if method != "contour":
-        known = closed_forms.one_step(steps[0][0], sensitivity) if is_single(steps) else None
-        known = known or closed_forms.summed(steps, sensitivity)
+        known = closed_forms.one_step(steps[0][0]) if is_single(steps) else None
+        known = known or closed_forms.summed(steps)
         if known is not None:
             return known
-    parts = contour_parts(steps, sensitivity)
+    parts = contour_parts(steps)
     gaussians = closed_forms.gaussian_sum(parts) if method != "contour" else None
     if gaussians is not None:
         return gaussians
     asked = None if method == "contour" else engines.discretised
     if method != "closed_form" and parts is not None:
-        return lines.on_lines(steps, parts, sensitivity, options, asked)
+        return lines.on_lines(steps, parts, options, asked)
     many = smoothed_responses_of(steps) if method != "closed_form" else None
     if many is not None:
-        return lines.beside_a_little_noise(many, steps, sensitivity, options, asked)
-    beside = None if method == "contour" else closed_forms.beside_two_points(steps, sensitivity)
+        return lines.beside_a_little_noise(many, steps, options, asked)
+    beside = None if method == "contour" else closed_forms.beside_two_points(steps)
     if beside is not None:
         return beside
     if method == "auto":
-        return _on_lattices(steps, sensitivity, options)
+        return _on_lattices(steps, options)
     raise _refusal(kind, method)
 
 
-def _on_lattices(steps: Steps, sensitivity: float, options: EngineOptions) -> Plan:
+def _on_lattices(steps: Steps, options: EngineOptions) -> Plan:
     """Lattices, which leave the few numbers of two steps to their closed form; no lower than the parts of the run."""
-    known = engines.lattices(steps, sensitivity, options)
+    known = engines.lattices(steps, options)
 
     def build() -> TradeOffPair:
-        whole = lines.few_of_two_steps(steps, sensitivity, known.curves)
-        return lines.beside_parts(whole, steps, sensitivity)
+        whole = lines.few_of_two_steps(steps, known.curves)
+        return lines.beside_parts(whole, steps)
 
     return replace(known, build=build)
 
 
-def _bracket(steps: Steps, kind: str, method: str, sensitivity: float, options: EngineOptions) -> Plan:
+def _bracket(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
     """The worst case between what one choice attains in every step and the composition of all pairs.
 
-    The choice may be read in either direction, like the step's own pair, so that both directions of what is attained
-    are lower ends of both curves.
+    Where the choice may be read in either direction, like the step's own pair, both directions of what is attained are
+    lower ends of both curves.
     """
     if method not in ENGINES_OF_BRACKETS:
         reason = (
             "no pair is known that dominates its steps and that one choice of data sets attains in all of them, so "
             "there is no law of one loss: its worst case is enclosed by two theorems."
         )
-        raise UnsupportedCombination("method", f"{method} for several steps of {kind}", reason, ENGINES_OF_BRACKETS)
+        raise UnsupportedCombination("method", f"{method} for steps of {kind}", reason, ENGINES_OF_BRACKETS)
     # Theorems leave more open than coarser lattices do.
     looser, loose = (engines.looser(options, least) for least in BRACKET_TOLERANCES)
-    below = _composition(attained(steps, sensitivity), kind, "auto", sensitivity, looser)
-    above = engines.lattices(steps, sensitivity, loose)
+    below = _composition(attained(steps), kind, "auto", looser)
+    most = dominating(steps)
+    if contour_parts(most) is not None:
+        above = _composition(most, kind, method, options)
+    else:
+        above = engines.lattices(most, loose)
 
     def build() -> TradeOffPair:
-        lower, upper = below.curves.both, engines.discretised(dominating(steps), sensitivity, loose)
-        add = Bracketed(lower, upper.add)
-        pairs = [step.curves(sensitivity) for step, _ in steps]
-        remove = add if all(each.add is each.remove for each in pairs) else Bracketed(lower, upper.remove)
-        return TradeOffPair(add, remove, upper.source, upper.notes, bracket=sentence(steps, sensitivity))
+        lower, upper = below.curves, above.curves
+        if either_way(steps):
+            add = Bracketed(lower.both, upper.add)
+            pairs = [step.curves() for step, _ in steps]
+            remove = add if all(each.add is each.remove for each in pairs) else Bracketed(lower.both, upper.remove)
+        else:
+            add, remove = Bracketed(lower.add, upper.add), Bracketed(lower.remove, upper.remove)
+        return TradeOffPair(add, remove, upper.source, upper.notes, bracket=sentence(steps))
 
     both = below.tariff.hull.plus(above.tariff.directed)
     both = replace(both, gdp_mu=MU_OF_BRACKETS * both.gdp_mu)
     return Plan(above.engine, one_curve(2 * below.tariff.base + above.tariff.base, both), build)
 
 
-def _mixture(mechanism: Mixture, method: str, sensitivity: float, options: EngineOptions) -> Plan:
+def _mixture(mechanism: Mixture, method: str, neighbours: Neighbours, options: EngineOptions) -> Plan:
     drawn = _drawn(mechanism)
     if len(drawn) == 1:
-        return plan(drawn[0][1], method, sensitivity, options)
+        return plan(drawn[0][1], method, neighbours, options)
     options = options.for_parts(len(drawn))
 
     def planned(parts: Sequence[tuple[Fraction, AbstractMechanism]]) -> list[Plan]:
-        return [plan(part, method, sensitivity, options) for _, part in parts]
+        return [plan(part, method, neighbours, options) for _, part in parts]
 
     def build() -> TradeOffPair:
         from service.privacy.trade_off.mixture.curve import mixed

@@ -16,7 +16,7 @@ from service.privacy.composition.tariff import Tariff
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.mechanisms.abstract import AbstractStep, GaussianPart, Steps, TwoPointPart
 from service.privacy.mechanisms.approximate_dp import ApproximateDp
-from service.privacy.mechanisms.batch_mean import BatchMean
+from service.privacy.mechanisms.batches.batch_mean import BatchMean
 from service.privacy.mechanisms.exponential import Exponential
 from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.gdp import Gdp
@@ -34,11 +34,11 @@ CONSTANT: Final = (Gaussian, Gdp, Laplace, PureDp, ApproximateDp, Exponential, P
 """Steps whose own curves cost the same whatever their parameters, and whatever is asked (but mu of Gaussian DP)."""
 
 
-def one_step(step: AbstractStep, sensitivity: float) -> Plan:
+def one_step(step: AbstractStep) -> Plan:
     """A single step, which has an exact curve."""
 
     def build() -> TradeOffPair:
-        alone = step.curves(sensitivity)
+        alone = step.curves()
         return TradeOffPair(
             alone.add,
             alone.remove,
@@ -47,17 +47,17 @@ def one_step(step: AbstractStep, sensitivity: float) -> Plan:
             bracket=alone.bracket,
         )
 
-    return Plan(CLOSED_FORM, _tariff_of_one(step, sensitivity), build, closed=isinstance(step, CONSTANT))
+    return Plan(CLOSED_FORM, _tariff_of_one(step), build, closed=isinstance(step, CONSTANT))
 
 
-def _tariff_of_one(step: AbstractStep, sensitivity: float) -> Tariff:
+def _tariff_of_one(step: AbstractStep) -> Tariff:
     """Where a direction has a closed form of its own, twice at most (roundings of parameters on either side)."""
     sampled = closed_form_tariff.SAMPLED_STEP
     if isinstance(step, PoissonSampled):
         return sampled
     if not isinstance(step, BatchMean) or step.sample_rate == 1:
         return closed_form_tariff.ONE_SHAPE
-    if step.attained(sensitivity) is not None:
+    if step.attained() is not None:
         return closed_form_tariff.one_curve(2 * sampled.base, sampled.hull.times(2))
     return sampled.scaled(2)
 
@@ -88,16 +88,16 @@ def _composed_gaussians(shifts: tuple[tuple[Enclosure, int], ...]) -> TradeOffPa
     return TradeOffPair(curve, curve, "Dong, Roth, Su 2022 (Gaussian differential privacy), Corollary 3.3", (reason,))
 
 
-def summed(steps: Steps, sensitivity: float) -> Plan | None:
+def summed(steps: Steps) -> Plan | None:
     """A run whose law of losses can be summed up exactly; None for others."""
     responses = responses_of(steps)
     if responses is not None:
         return Plan(CLOSED_FORM, closed_form_tariff.response_sums(responses), partial(_responses, responses))
     (step, count), *others = steps
-    if others or not isinstance(step, Laplace) or not can_sum(count, sensitivity / step.noise_multiplier):
+    if others or not isinstance(step, Laplace) or not can_sum(count, step.largest_loss):
         return None
-    tariff = closed_form_tariff.laplace_sums(count, sensitivity / step.noise_multiplier)
-    return Plan(CLOSED_FORM, tariff, partial(_composed_laplace, steps, sensitivity))
+    tariff = closed_form_tariff.laplace_sums(count, step.largest_loss)
+    return Plan(CLOSED_FORM, tariff, partial(_composed_laplace, steps))
 
 
 def _responses(run: Responses) -> TradeOffPair:
@@ -110,32 +110,33 @@ def _responses(run: Responses) -> TradeOffPair:
     return TradeOffPair(curve, curve, "Kairouz, Oh, Viswanath 2015, Theorems 3.3 and 3.5", (reason,))
 
 
-def _composed_laplace(steps: Steps, sensitivity: float) -> TradeOffPair:
+def _composed_laplace(steps: Steps) -> TradeOffPair:
     from service.privacy.composition.laplace_sums.curves import ComposedLaplace
 
     ((step, count),) = steps
-    curve = ComposedLaplace(count, sensitivity, cast("Laplace", step).noise_multiplier)
+    laplace = cast("Laplace", step)
+    curve = ComposedLaplace(count, float(laplace.sensitivity), laplace.noise_multiplier)
     reason = "closed_form: the loss of equal Laplace steps is a sum of lattices and splines with positive terms."
     return TradeOffPair(curve, curve, "Zhu, Dong, Wang 2022, Theorem 10 (composition of dominating pairs)", (reason,))
 
 
-def beside_two_points(steps: Steps, sensitivity: float) -> Plan | None:
+def beside_two_points(steps: Steps) -> Plan | None:
     """Steps of two losses beside others in closed form; None where the others have none, or the losses are many."""
-    found = shifts_beside(steps, sensitivity)
+    found = shifts_beside(steps)
     if found is None:
         return None
     (step, count), losses = found
-    loss = sensitivity / step.noise_multiplier if isinstance(step, Laplace) else 0.0
+    loss = step.largest_loss if isinstance(step, Laplace) else 0.0
     tariff = closed_form_tariff.beside_two_points(losses, count, loss)
-    return Plan(CLOSED_FORM, tariff, partial(_shifted, steps, sensitivity, ((step, count),)))
+    return Plan(CLOSED_FORM, tariff, partial(_shifted, steps, ((step, count),)))
 
 
-def _shifted(steps: Steps, sensitivity: float, others: Steps) -> TradeOffPair:
+def _shifted(steps: Steps, others: Steps) -> TradeOffPair:
     from service.privacy.trade_off.combinators.shifted_mixture import ShiftedMixture, Shifts
 
     ((step, count),) = others
-    rest = step.curves(sensitivity) if count == 1 else _composed_laplace(others, sensitivity)
-    parts = [(each.part(sensitivity), times) for each, times in steps]
+    rest = step.curves() if count == 1 else _composed_laplace(others)
+    parts = [(each.part(), times) for each, times in steps]
     known = [(part, times) for part, times in parts if isinstance(part, TwoPointPart)]
     two_point = tuple((part.epsilon, times) for part, times in known if part.epsilon > 0)
     add: AbstractTradeOff = ShiftedMixture(rest.add, Shifts.of(two_point))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 from service.privacy.composition import closed_forms
@@ -18,14 +17,14 @@ from service.privacy.composition.responses.exact_runs import Responses, smoothed
 from service.privacy.composition.sub_runs import with_parts
 from service.privacy.mechanisms.abstract import (
     AbstractStep,
+    GaussianMixturePart,
     GaussianPart,
     LaplacePart,
     SampledGaussianPart,
     Steps,
     TwoPointPart,
 )
-from service.privacy.mechanisms.batch_mean import BatchMean
-from service.privacy.mechanisms.poisson_sampled import PoissonSampled
+from service.privacy.mechanisms.batches.batch_mean import BatchMean
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.combinators.bracketed import between
 from service.privacy.trade_off.combinators.few_directly import FewDirectly
@@ -45,25 +44,19 @@ DIRECT_NOISE: Final = 0.5
 SMOOTHED_TOLERANCE: Final = 1e-3
 """The same for a run that is read with a little noise: where losses are far apart, lattices are no better by much."""
 
-Lattices = Callable[[Steps, float, EngineOptions], TradeOffPair]
+Lattices = Callable[[Steps, EngineOptions], TradeOffPair]
 
 
-def on_lines(
-    steps: Steps, parts: tuple[Counted, ...], sensitivity: float, options: EngineOptions, lattices: Lattices | None
-) -> Plan:
+def on_lines(steps: Steps, parts: tuple[Counted, ...], options: EngineOptions, lattices: Lattices | None) -> Plan:
     """`parts`: of the steps. `lattices`: what is asked where lines are wide; None where nothing is. Raises
     UnsupportedCombination for a relation under which a sampled step has no pair.
     """
-    if sensitivity != 1:
-        for step, _ in steps:
-            if isinstance(step, PoissonSampled):
-                step.curves(sensitivity)  # refuses
     if closed_forms.root_of_squares(map(_loss_of, parts)) < SMALLEST_SECOND:
         lattices = None
 
     def build() -> TradeOffPair:
         ends = dict.fromkeys(tuple((step.rounded(side), count) for step, count in steps) for side in (-1, 1))
-        read = [_lines(end, sensitivity, options, lattices) for end in ends]
+        read = [_lines(end, options, lattices) for end in ends]
         return replace(read[0], add=between([end.add for end in read]), remove=between([end.remove for end in read]))
 
     tolerance = math.inf if lattices is None else options.relative_tolerance
@@ -71,18 +64,16 @@ def on_lines(
     return Plan(CONTOUR, contour_tariff.contour(parts, ends, tolerance), build)
 
 
-def few_of_two_steps(steps: Steps, sensitivity: float, lattices: TradeOffPair) -> TradeOffPair:
+def few_of_two_steps(steps: Steps, lattices: TradeOffPair) -> TradeOffPair:
     """The curves of lattices, where few numbers of a run of two steps are asked for those of its closed form."""
-    direct = two_steps_pair(steps, sensitivity) if is_two_steps(steps) else None
+    direct = two_steps_pair(steps) if is_two_steps(steps) else None
     if direct is None:
         return lattices
     add = FewDirectly(direct.add, lattices.add)
     return replace(lattices, add=add, remove=add.reversed(), notes=(*lattices.notes, *direct.notes))
 
 
-def beside_a_little_noise(
-    run: Responses, steps: Steps, sensitivity: float, options: EngineOptions, lattices: Lattices | None
-) -> Plan:
+def beside_a_little_noise(run: Responses, steps: Steps, options: EngineOptions, lattices: Lattices | None) -> Plan:
     """Runs of too many responses for exact sums."""
 
     def build() -> TradeOffPair:
@@ -95,7 +86,7 @@ def beside_a_little_noise(
         if lattices is None:
             return lines
         loose = replace(options, relative_tolerance=max(options.relative_tolerance, SMOOTHED_TOLERANCE))
-        return beside_parts(_with_second(lines, steps, sensitivity, loose, lattices), steps, sensitivity)
+        return beside_parts(_with_second(lines, steps, loose, lattices), steps)
 
     return Plan(CONTOUR, contour_tariff.smoothed(len(run.answers)), build)
 
@@ -107,22 +98,29 @@ def _loss_of(counted: Counted) -> tuple[float, int]:
         return part.shift.upper, count
     if isinstance(part, TwoPointPart):
         return min(max(part.epsilon, part.delta), 1.0), count
+    if isinstance(part, GaussianMixturePart):
+        return min(part.mean_shift, 1.0), count
     loss = part.loss if isinstance(part, LaplacePart) else 1 / part.noise_multiplier
     return min(part.sample_rate * loss, 1.0), count
 
 
-def _lines(steps: Steps, sensitivity: float, options: EngineOptions, lattices: Lattices | None) -> TradeOffPair:
+def _lines(steps: Steps, options: EngineOptions, lattices: Lattices | None) -> TradeOffPair:
     """A run that has lines, all of whose parameters are doubles."""
-    lines = _contour(contour_parts(steps, sensitivity) or ())
+    lines = _contour(contour_parts(steps) or ())
     if lattices is None:
         return lines
-    return beside_parts(_with_second(lines, steps, sensitivity, options, lattices), steps, sensitivity)
+    return beside_parts(_with_second(lines, steps, options, lattices), steps)
 
 
 def _contour(parts: tuple[Counted, ...]) -> TradeOffPair:
     # Imported when first needed: closed forms answer without it.
     from service.privacy.composition.contour.engine import contour_pair
-    from service.privacy.composition.transforms.steps import LaplaceSteps, SampledGaussianSteps, TwoPointSteps
+    from service.privacy.composition.transforms.steps import (
+        GaussianMixtureSteps,
+        LaplaceSteps,
+        SampledGaussianSteps,
+        TwoPointSteps,
+    )
 
     squares = math.fsum(count * part.shift.upper**2 for part, count in parts if isinstance(part, GaussianPart))
     sampled = tuple(
@@ -136,7 +134,10 @@ def _contour(parts: tuple[Counted, ...]) -> TradeOffPair:
     reason = "contour: cumulant generating functions of the steps add up; a certified line integral reads the sum."
     known = [(part, count) for part, count in parts if isinstance(part, TwoPointPart)]
     two_point = tuple(TwoPointSteps(part.epsilon, count) for part, count in known if part.epsilon > 0)
-    add, remove = contour_pair(squares, sampled, laplace, two_point)
+    mixtures = tuple(
+        GaussianMixtureSteps(part, count) for part, count in parts if isinstance(part, GaussianMixturePart)
+    )
+    add, remove = contour_pair(squares, sampled, laplace, two_point, mixtures)
     mass = SingularMass.of((part.delta, count) for part, count in known)
     if mass.mass.upper > 0:
         add = WithSingularMass(add, mass)
@@ -146,18 +147,16 @@ def _contour(parts: tuple[Counted, ...]) -> TradeOffPair:
     )
 
 
-def _with_second(
-    lines: TradeOffPair, steps: Steps, sensitivity: float, options: EngineOptions, lattices: Lattices
-) -> TradeOffPair:
+def _with_second(lines: TradeOffPair, steps: Steps, options: EngineOptions, lattices: Lattices) -> TradeOffPair:
     tolerance = max(options.relative_tolerance, WIDEST_SECOND)
-    direct = two_steps_pair(steps, sensitivity) if is_two_steps(steps) else None
+    direct = two_steps_pair(steps) if is_two_steps(steps) else None
     if direct is not None and any(_noise(step) < DIRECT_NOISE for step, _ in steps):
         return _few_directly(direct, lines, tolerance)
 
     def second() -> AbstractTradeOff:
         if direct is not None:
             return direct.add
-        return lattices(steps, sensitivity, replace(options, relative_tolerance=tolerance)).add
+        return lattices(steps, replace(options, relative_tolerance=tolerance)).add
 
     name = "discretised" if direct is None else "closed_form of one step, shifted by the other"
     asked = SecondEngine(f"{name}: also asked, since contour was wider than {tolerance:g}; both enclosures hold.")
@@ -174,24 +173,24 @@ def _few_directly(direct: TradeOffPair, lines: TradeOffPair, tolerance: float) -
 
 def _noise(step: AbstractStep) -> float:
     """The noise multiplier of a sampled Gaussian step; infinite for others."""
-    part = step.part(1.0)
+    part = step.part()
     return part.noise_multiplier if isinstance(part, SampledGaussianPart) else math.inf
 
 
-def beside_parts(whole: TradeOffPair, steps: Steps, sensitivity: float) -> TradeOffPair:
+def beside_parts(whole: TradeOffPair, steps: Steps) -> TradeOffPair:
     """The curves of a run, where they are wide no lower than those of parts with a closed form or a line."""
-    return with_parts(whole, steps, sensitivity, partial(_cheaply, sensitivity))
+    return with_parts(whole, steps, _cheaply)
 
 
-def _cheaply(sensitivity: float, part: Steps) -> TradeOffPair | None:
+def _cheaply(part: Steps) -> TradeOffPair | None:
     if len(part) == 1 and part[0][1] == 1:
-        return part[0][0].curves(sensitivity)
-    summed = closed_forms.summed(part, sensitivity)
+        return part[0][0].curves()
+    summed = closed_forms.summed(part)
     if summed is not None:
         return summed.curves
     part = tuple((step.rounded(-1), count) for step, count in part)  # revealing no more
-    known = contour_parts(part, sensitivity)
-    if known is None or (sensitivity != 1 and any(isinstance(step, PoissonSampled) for step, _ in part)):
+    known = contour_parts(part)
+    if known is None:
         return None
     gaussians = closed_forms.gaussian_sum(known)
     return _contour(known) if gaussians is None else gaussians.curves

@@ -26,13 +26,13 @@ takes twice as many of the other's.
 Counted = tuple[Part, int]
 
 
-def contour_parts(steps: Steps, sensitivity: float) -> tuple[Counted, ...] | None:
+def contour_parts(steps: Steps) -> tuple[Counted, ...] | None:
     """What the steps add to a composition that the contour engine reads; None where it cannot, or would be wide.
 
     A Gaussian step, sampled or not, makes the transform of any run fall in the end; so do many Laplace steps, whose
     atoms together have next to no mass. Steps of two losses never do.
     """
-    found = tuple((step.part(sensitivity), count) for step, count in steps)
+    found = tuple((step.part(), count) for step, count in steps)
     known = tuple((part, count) for part, count in found if part is not None)
     laplace = [(part, count) for part, count in known if isinstance(part, LaplacePart)]
     if len(known) < len(found) or len(laplace) > MOST_LAPLACE:
@@ -48,16 +48,16 @@ def contour_parts(steps: Steps, sensitivity: float) -> tuple[Counted, ...] | Non
     return known
 
 
-def shifts_beside(steps: Steps, sensitivity: float) -> tuple[tuple[AbstractStep, int], int] | None:
+def shifts_beside(steps: Steps) -> tuple[tuple[AbstractStep, int], int] | None:
     """The only steps whose curve is in closed form beside steps of two losses, and how many losses these have together;
     None where there are others, or too many.
     """
-    known = [(step, count, step.part(sensitivity)) for step, count in steps]
+    known = [(step, count, step.part()) for step, count in steps]
     others = [(step, count) for step, count, part in known if not isinstance(part, TwoPointPart)]
     if len(others) != 1:
         return None
     ((step, count),) = others
-    summed = isinstance(step, Laplace) and can_sum(count, sensitivity / step.noise_multiplier)
+    summed = isinstance(step, Laplace) and can_sum(count, step.largest_loss)
     losses = math.prod(times + 1 for _, times, part in known if isinstance(part, TwoPointPart) and part.epsilon > 0)
     return ((step, count), losses) if (count == 1 or summed) and losses <= MOST_SHIFTS[count > 1] else None
 

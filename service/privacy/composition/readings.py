@@ -84,7 +84,8 @@ def nothing_known(n: int) -> Readings:
 
 
 def read_points(line: Line, alpha: FloatArray) -> Readings:
-    """ln power, ln type II error and ln slope at rates strictly between 0 and 1, by the inequalities of `contour.py`.
+    """ln power, ln type II error and ln slope at rates strictly between 0 and 1, by the inequalities of
+    `contour/engine.py`.
 
     Unknown (power and type II error at most 1) where no threshold is found.
     """

@@ -20,12 +20,12 @@ Cheaply = Callable[[Steps], TradeOffPair | None]
 """Curves of a part of a run by a closed form or a line; None where it has neither."""
 
 
-def with_parts(whole: TradeOffPair, steps: Steps, sensitivity: float, cheaply: Cheaply) -> TradeOffPair:
+def with_parts(whole: TradeOffPair, steps: Steps, cheaply: Cheaply) -> TradeOffPair:
     """The curves of a run, where they are wide no lower than those of its parts; the same where there is no part.
 
     Parts: what lines compose, taken together; every equal step with its count; and a single one of it.
     """
-    groups = _groups(steps, sensitivity)
+    groups = _groups(steps)
     if not groups or not whole.add.evidence.is_certain:
         return whole
 
@@ -45,9 +45,9 @@ def with_parts(whole: TradeOffPair, steps: Steps, sensitivity: float, cheaply: C
     return replace(whole, add=add, remove=remove)
 
 
-def _groups(steps: Steps, sensitivity: float) -> list[Steps]:
+def _groups(steps: Steps) -> list[Steps]:
     """Parts of a run that are not all of it."""
-    on_lines = tuple(each for each in steps if contour_parts((each,), sensitivity) is not None)
+    on_lines = tuple(each for each in steps if contour_parts((each,)) is not None)
     alone: list[Steps] = []
     for step, count in steps[:MOST_PARTS]:
         alone += [((step, count),), ((step, 1),)]

@@ -2,22 +2,25 @@
 
 AbstractMechanism   lists the elementary steps it consists of, with their counts
 - AbstractStep      an elementary step: knows its own exact curves, and what it adds to a composition
+  - ResolvedStep    one whose curves hold under the relation asked for; the others are so `under` it
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, final
 
 from typing_extensions import override
 
 from service.privacy.enclosure import Enclosure
 from service.privacy.errors import OutOfDomain
-from service.privacy.mechanisms.caveats import Hazard, Premise
+from service.privacy.mechanisms.caveats import Caveats, Hazard, Premise, in_order
 from service.privacy.mechanisms.domain import TOTAL_STEPS
+from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.trade_off.pair import TradeOffPair
 
 if TYPE_CHECKING:
@@ -49,6 +52,26 @@ class AbstractMechanism(ABC):
         """Known traps of runs like it, beside those of its `inner` mechanisms."""
         return ()
 
+    @final
+    def caveats(self) -> Caveats:
+        """Premises and hazards of all its parts and its own."""
+        premises: list[Premise] = []
+        hazards: list[Hazard] = []
+        ends: list[tuple[Hazard, ...]] = []
+        for node in _nodes_of(self):
+            premises += node.premises
+            caused = node.hazards
+            hazards += caused
+            if not node.inner:
+                ends.append(caused)
+        said = (hazard for hazard in hazards if not hazard.alone or all(hazard in caused for caused in ends))
+        return Caveats(in_order(premises), in_order(said))
+
+
+def _nodes_of(mechanism: AbstractMechanism) -> list[AbstractMechanism]:
+    """All mechanisms of the tree, parts before the whole."""
+    return [*(node for part in dict.fromkeys(mechanism.inner) for node in _nodes_of(part)), mechanism]
+
 
 @dataclass(frozen=True, slots=True)
 class GaussianPart:
@@ -77,7 +100,7 @@ class SampledGaussianPart:
 class LaplacePart:
     """A Laplace step, on a Poisson sample where `sample_rate` < 1: composes by its cumulant generating function.
 
-    `loss`: its largest loss without sampling, sensitivity/scale in nats, within u.
+    `loss`: its largest loss without sampling, distance over scale in nats, within u.
     """
 
     loss: float
@@ -108,8 +131,16 @@ class GaussianMixturePart:
     mirrored: bool = False
     weight_error: float = 0.0
 
+    @property
+    def mean_shift(self) -> float:
+        """The mean of the shift in units of the noise, of both hypotheses where it is mirrored: about the deviation of
+        a weak loss.
+        """
+        mean = math.fsum(shift * weight for shift, weight in zip(self.shifts, self.weights, strict=True))
+        return mean / self.noise_multiplier * (1 + self.mirrored)
 
-Part: TypeAlias = GaussianPart | SampledGaussianPart | LaplacePart | TwoPointPart
+
+Part: TypeAlias = GaussianPart | SampledGaussianPart | LaplacePart | TwoPointPart | GaussianMixturePart
 
 
 ATOM_DIGITS = 50
@@ -121,15 +152,21 @@ class Attained:
     """What one choice of data sets (and of a mechanism of a stated class) attains in every step of a composition.
 
     `step`: the step with the pair of that choice, or with one for each direction. `bracket`: the sentence that names
-    this theorem and the one of the step's own pair, which bounds the composition from above.
+    this theorem and the one of the step's own pair, which bounds the composition from above. `alone`: where the step's
+    own pair is not even attained when nothing else is run, what is attained then. `either_way`: whether the choice may
+    be read in either direction, as the hypotheses may be exchanged.
     """
 
     step: AbstractStep
     bracket: str
+    alone: AbstractStep | None = None
+    either_way: bool = True
 
 
 class AbstractStep(AbstractMechanism):
-    """An elementary step. `sensitivity` is 1 when a record is added or removed, 2 when it is replaced."""
+    """An elementary step: its curves, parts and laws are those of its own pair. The pair of a step as it was described
+    is that of one record added or removed; `under` gives the step with the pair of other neighbours.
+    """
 
     __slots__ = ()
 
@@ -139,20 +176,28 @@ class AbstractStep(AbstractMechanism):
         return ((self, 1),)
 
     @abstractmethod
-    def curves(self, sensitivity: float) -> TradeOffPair:
-        """Exact worst-case curves of the step alone; UnsupportedCombination where none are known."""
+    def under(self, neighbours: Neighbours) -> AbstractStep:
+        """The step whose own pair is the worst case of this one between such neighbours: it dominates, in every
+        composition, and is attained where `attained` does not say otherwise.
 
-    def part(self, sensitivity: float) -> Part | None:  # noqa: ARG002 - some steps are neither
+        Raises UnsupportedCombination with field `threat_model`, which names the missing theorem.
+        """
+
+    @abstractmethod
+    def curves(self) -> TradeOffPair:
+        """Exact worst-case curves of the step alone."""
+
+    def part(self) -> Part | None:
         """What the step adds to a composition of Gaussian and Laplace steps, sampled or not, and of steps of two
         losses; None if it is none of these.
         """
         return None
 
-    def loss_atoms(self, sensitivity: float) -> tuple[tuple[float, float], ...]:  # noqa: ARG002 - most losses have none
+    def loss_atoms(self) -> tuple[tuple[float, float], ...]:
         """(loss, H0-mass) of the losses (nats, add direction) that have a probability of their own, within 16 u."""
         return ()
 
-    def attained(self, sensitivity: float) -> Attained | None:  # noqa: ARG002 - most pairs are attained as they are
+    def attained(self) -> Attained | None:
         """None where one choice attains the pair of `curves` in every step of any composition and in both directions;
         else what is attained so: the composition of `curves` is then an upper end, and this a lower one.
         """
@@ -163,10 +208,22 @@ class AbstractStep(AbstractMechanism):
         return self
 
     @abstractmethod
-    def loss_law(self, sensitivity: float) -> LossLaw:
+    def loss_law(self) -> LossLaw:
         """The law of ln dP1/dP0 of the step in the add direction, for engines that approximate or sample;
         UnsupportedCombination where none is known.
         """
+
+
+class ResolvedStep(AbstractStep):
+    """A step that knows its own pair already: what `under` gives, or an engine or a threat model makes."""
+
+    __slots__ = ()
+
+    @final
+    @override
+    def under(self, neighbours: Neighbours) -> AbstractStep:
+        """Itself."""
+        return self
 
 
 Steps: TypeAlias = tuple[tuple[AbstractStep, int], ...]

@@ -11,6 +11,7 @@ from typing_extensions import override
 from service.privacy.mechanisms.abstract import AbstractStep, TwoPointPart
 from service.privacy.mechanisms.caveats import PARAMETERS_ARE_PROVED, STATED_PARAMETERS_ALONE, Hazard, Premise
 from service.privacy.mechanisms.domain import DELTA, EPSILON, check_fields
+from service.privacy.mechanisms.neighbours import RELATIONS, Neighbours
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
 
@@ -45,23 +46,29 @@ class ApproximateDp(AbstractStep):
         return (STATED_PARAMETERS_ALONE,)
 
     @override
-    def curves(self, sensitivity: float) -> TradeOffPair:
-        # epsilon and delta are stated for the relation in force: sensitivity does not change them.
+    def under(self, neighbours: Neighbours) -> ApproximateDp:
+        # Stated for one record under the relation in force.
+        if neighbours.records > 1:
+            raise neighbours.refused(self.type, "not yet.", RELATIONS)
+        return self
+
+    @override
+    def curves(self) -> TradeOffPair:
         curve = ApproximateDpTradeOff(float(self.epsilon), float(self.delta))
         return TradeOffPair(curve, curve, source="Kairouz, Oh, Viswanath 2015, Theorem 2.1")
 
     @override
-    def loss_atoms(self, sensitivity: float) -> tuple[tuple[float, float], ...]:
+    def loss_atoms(self) -> tuple[tuple[float, float], ...]:
         rest, rare = 1 - self.delta, math.exp(-self.epsilon) / (1 + math.exp(-self.epsilon))
         return ((-self.epsilon, rest / (1 + math.exp(-self.epsilon))), (self.epsilon, rest * rare))
 
     @override
-    def part(self, sensitivity: float) -> TwoPointPart:
+    def part(self) -> TwoPointPart:
         # Stated for the relation in force, like the curves.
         return TwoPointPart(float(self.epsilon), float(self.delta))
 
     @override
-    def loss_law(self, sensitivity: float) -> LossLaw:
+    def loss_law(self) -> LossLaw:
         from service.privacy.losses.steps import two_point_loss
 
         return two_point_loss(float(self.epsilon), float(self.delta))

@@ -12,6 +12,7 @@ from service.privacy.mechanisms.composed import Composed
 from service.privacy.mechanisms.dpsgd import DpSgd
 from service.privacy.mechanisms.exponential import Exponential
 from service.privacy.mechanisms.gaussian import Gaussian
+from service.privacy.mechanisms.gaussian_mixture import GaussianMixture
 from service.privacy.mechanisms.gdp import Gdp
 from service.privacy.mechanisms.laplace import Laplace
 from service.privacy.mechanisms.mixture import Mixture
@@ -25,6 +26,7 @@ MECHANISMS: Final[Mapping[str, type[AbstractMechanism]]] = MappingProxyType(
         kind.type: kind
         for kind in (
             Gaussian,
+            GaussianMixture,
             Laplace,
             Gdp,
             PureDp,

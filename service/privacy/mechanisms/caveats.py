@@ -5,11 +5,13 @@ Each stands in the file of the mechanism that causes it; here are those that sev
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar, get_args
 
 Subject = Literal["noise", "sampling", "gradients", "parameters", "scores", "parts", "draw", "records", "attacker"]
 """What a caveat is about: answers say them in this order."""
+PLACES: Final = {subject: place for place, subject in enumerate(get_args(Subject))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,22 @@ class Hazard:
     text: str
     about: Subject
     alone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Caveats:
+    """What answers about a mechanism say of it and of all its parts, each once."""
+
+    premises: tuple[Premise, ...]
+    hazards: tuple[Hazard, ...]
+
+
+Said = TypeVar("Said", Premise, Hazard)
+
+
+def in_order(said: Iterable[Said]) -> tuple[Said, ...]:
+    """Each once, by what it is about; those about the same as they were said."""
+    return tuple(sorted(dict.fromkeys(said), key=lambda each: PLACES[each.about]))
 
 
 SENSITIVITY_BOUNDED: Final = Premise(
@@ -67,6 +85,7 @@ STATED_PARAMETERS_ALONE: Final = Hazard(
 )
 ONE_RECORD_IS_PROTECTED: Final = Hazard(
     code="one_record_is_protected",
-    text="The answers hold for one record. Someone who contributed several records is protected less.",
+    text="The answers hold for one record. Someone who contributed several records is protected less: `records` of "
+    "worst_case answers for all of them together.",
     about="records",
 )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cache
-from typing import Any, get_type_hints
+from typing import Any, cast, get_type_hints
 
 from service.privacy.errors import OutOfDomain
 
@@ -32,6 +32,8 @@ class Domain:
 NOISE_MULTIPLIER = Domain(1e-4, 1e15)
 SAMPLE_RATE = Domain(0.0, 1.0, open_low=True)
 STEPS = Domain(1, 10**12, integer=True)
+EPOCHS = Domain(0.0, 1e12, open_low=True)
+PHASES = Domain(1, 10_000, integer=True)
 TOTAL_STEPS = Domain(1, 10**15, integer=True)
 EPSILON = Domain(0.0, 1e6)
 DELTA = Domain(0.0, 1.0)
@@ -43,16 +45,34 @@ NOISE_STD = Domain(0.0, 1e15)
 MAX_GRAD_NORM = Domain(0.0, 1e15, open_low=True)
 SUSCEPTIBILITY = Domain(0.0, 1e12)
 WEIGHT = Domain(0.0, 1.0, open_low=True)
+RECORDS = Domain(1, 10**6, integer=True)
+SHIFTS = 256
+"""Largest number of shifts of a mixture of Gaussians."""
 COMPONENTS = 256
 """Largest number of mechanisms composed side by side, or drawn from."""
 
 
+_RESOLVED = {"resolved": True}
+
+
+def resolved(default: int) -> Any:
+    """A field that no request names: what a neighbouring relation makes of a step (`AbstractStep.under`)."""
+    return field(default=default, metadata=_RESOLVED)
+
+
+def sent_fields(kind: type[Any]) -> list[str]:
+    """The fields of a mechanism class that requests name."""
+    return [each.name for each in fields(kind) if not each.metadata.get("resolved")]
+
+
 def check_fields(mechanism: object) -> None:
     """Raises OutOfDomain for the first field that lies outside the Domain in its annotation; None, as the default of a
-    field, is inside.
+    field, is inside, and a list whose items are.
     """
     for name, domain in domains(type(mechanism)).items():
         value = getattr(mechanism, name)
+        if isinstance(cast("object", value), tuple) and all(item in domain for item in value):
+            continue
         if value not in domain and not (value is None and name in _absent(type(mechanism))):
             raise OutOfDomain(name, value, str(domain))
 
@@ -62,10 +82,10 @@ def domains(kind: type[Any]) -> dict[str, Domain]:
     """The declared domain of each numeric field of a mechanism class."""
     hints = get_type_hints(kind, include_extras=True)
     found: dict[str, Domain] = {}
-    for field in fields(kind):
-        for mark in getattr(hints[field.name], "__metadata__", ()):
+    for each in fields(kind):
+        for mark in getattr(hints[each.name], "__metadata__", ()):
             if isinstance(mark, Domain):
-                found[field.name] = mark
+                found[each.name] = mark
     return found
 
 

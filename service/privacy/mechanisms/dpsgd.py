@@ -2,65 +2,193 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Final, final
+from fractions import Fraction
+from itertools import cycle, islice
+from typing import Annotated, ClassVar, Final, final, get_args
 
 from typing_extensions import override
 
-from service.privacy.mechanisms.abstract import AbstractMechanism, Steps
-from service.privacy.mechanisms.caveats import ONE_RECORD_IS_PROTECTED, Hazard, Premise
-from service.privacy.mechanisms.domain import NOISE_MULTIPLIER, SAMPLE_RATE, STEPS, check_fields
+from service.privacy.errors import OutOfDomain
+from service.privacy.mechanisms.abstract import AbstractMechanism, AbstractStep, Steps, merged
+from service.privacy.mechanisms.batches.fixed_batches import FixedBatches
+from service.privacy.mechanisms.batches.shuffled_epochs import ShuffledEpochs
+from service.privacy.mechanisms.caveats import Hazard, Premise
+from service.privacy.mechanisms.domain import (
+    BATCH_SIZE,
+    DATASET_SIZE,
+    EPOCHS,
+    NOISE_MULTIPLIER,
+    PHASES,
+    SAMPLE_RATE,
+    STEPS,
+    check_fields,
+)
+from service.privacy.mechanisms.dpsgd_caveats import ORDER_IS_DRAWN_ONCE, SAMPLERS, Sampling, steps_rounded_up
 from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.mechanisms.repeated import Repeated
 
-MICROBATCHES_DOUBLE_SENSITIVITY: Final = Hazard(
-    code="microbatches_double_sensitivity",
-    text="Clipping averages of microbatches instead of single examples doubles the sensitivity: noise_multiplier is "
-    "then half of what was configured.",
-    about="gradients",
-)
+NEARLY: Final = Fraction(2) ** -50
+"""Relative: a number of batches that follows from a rate, which was rounded to a double, and is so near to a whole one
+is that."""
+Phase = tuple[float, float, int]
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DpSgd(AbstractMechanism):
-    """Short for `steps` repetitions of a Poisson-sampled Gaussian step: what an ML platform logs of a training run.
+    """Noisy sums of clipped gradients over batches: what an ML platform logs of a training run.
 
-    Attained as its step is (`poisson_sampled.py`): gradients of all other examples are 0, the record's is as long as
-    clipping allows and the same in every step.
+    `noise_multiplier`: noise on the sum over the norm to which the gradient of one record is clipped. Lists have one
+    entry for each phase of a schedule; a number stands for all phases. `sampling` says how batches were drawn:
+
+    - `poisson`: short for `steps` repetitions of a Poisson-sampled Gaussian step, attained as that is
+      (`poisson_sampled.py`): gradients of all other examples are 0, the record's is as long as clipping allows and the
+      same in every step.
+    - `fixed_without_replacement`: a share `sample_rate` of all records, which is exactly `batch_size` over
+      `dataset_size` where these are known; `fixed_with_replacement`: every draw among all (`batches/fixed_batches.py`).
+    - `shuffled`: whole epochs of dataset_size/batch_size batches, rounded up (`batches/shuffled_epochs.py`); `reshuffled`
+      False: all in the order of the first.
+
+    `epochs` is what was asked for where `steps` followed from it; it changes no number.
     """
 
     type: ClassVar[str] = "dpsgd"
-    noise_multiplier: Annotated[float, NOISE_MULTIPLIER]
-    sample_rate: Annotated[float, SAMPLE_RATE]
-    steps: Annotated[int, STEPS]
+    noise_multiplier: Annotated[float | tuple[float, ...], NOISE_MULTIPLIER]
+    sample_rate: Annotated[float | tuple[float, ...], SAMPLE_RATE]
+    steps: Annotated[int | tuple[int, ...], STEPS]
+    sampling: Sampling = "poisson"
+    batch_size: Annotated[int | None, BATCH_SIZE] = None
+    dataset_size: Annotated[int | None, DATASET_SIZE] = None
+    epochs: Annotated[float | None, EPOCHS] = None
+    reshuffled: bool | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
+        if self.sampling not in get_args(Sampling):
+            raise OutOfDomain("sampling", self.sampling, f"one of {', '.join(get_args(Sampling))}")
+        if (self.batch_size or 0) > (self.dataset_size or math.inf):
+            raise OutOfDomain("batch_size", self.batch_size, f"at most dataset_size, {self.dataset_size}")
+        if self.sampling == "fixed_with_replacement" and None in (self.batch_size, self.dataset_size):
+            raise OutOfDomain("batch_size", self.batch_size, "given, with dataset_size")
+        columns = {"noise_multiplier": self.noise_multiplier, "sample_rate": self.sample_rate, "steps": self.steps}
+        for name, value in columns.items():
+            if isinstance(value, tuple) and not (len(value) == self._length and self._length in PHASES):
+                raise OutOfDomain(name, value, f"a number, or a list as long as the others, of {PHASES} entries")
 
     @property
     @override
     def inner(self) -> tuple[AbstractMechanism, ...]:
-        return (self._run,)
+        """Of a schedule the phases whose premises and hazards are those of all: some with the extreme rates."""
+        if self.sampling != "poisson":
+            return ()
+        phases = list(self._phases())
+        sampled = [phase for phase in phases if phase[1] < 1] or phases[:1]
+        extremes = (min(sampled, key=_rate), max(sampled, key=_rate))
+        return tuple(dict.fromkeys(_poisson_run(*phase) for phase in extremes))
 
     @property
     @override
     def premises(self) -> tuple[Premise, ...]:
-        return ()
+        order = (ORDER_IS_DRAWN_ONCE,) if self.reshuffled is False else ()
+        return (*SAMPLERS[self.sampling].premises, *order, *self._rounding())
 
     @property
     @override
     def hazards(self) -> tuple[Hazard, ...]:
-        return (MICROBATCHES_DOUBLE_SENSITIVITY, ONE_RECORD_IS_PROTECTED)
+        return SAMPLERS[self.sampling].hazards
 
     @override
     def elementary_steps(self) -> Steps:
-        return self._run.elementary_steps()
+        return merged(self._epochs() if self.sampling == "shuffled" else self._counted())
+
+    def _epochs(self) -> Iterator[tuple[AbstractStep, int]]:
+        """Shuffled epochs, whole ones, with orders of their own or with one for all."""
+        known = [
+            (1 / Fraction(noise) ** 2, whole(self._batches_per_epoch(rate)), steps)
+            for noise, rate, steps in self._phases()
+        ]
+        if all(batches == 1 for _, batches, _ in known):  # all records in every batch
+            yield from self._counted()
+            return
+        if self.reshuffled is False:
+            square = sum(-(-steps // batches) * square for square, batches, steps in known)
+            yield ShuffledEpochs(square=Fraction(square), batches=known[0][1]), 1
+            return
+        for square, batches, steps in known:
+            yield ShuffledEpochs(square=square, batches=batches), -(-steps // batches)
+
+    def _counted(self) -> Iterator[tuple[AbstractStep, int]]:
+        """The step of each phase, and its count; steps of equal phases are made once."""
+        made: dict[tuple[float, float], AbstractStep] = {}
+        for noise, rate, steps in self._phases():
+            if (noise, rate) not in made:
+                made[noise, rate] = self._step(noise, rate)
+            yield made[noise, rate], steps
+
+    def _step(self, noise: float, rate: float) -> AbstractStep:
+        if self.sampling == "poisson":
+            base = Gaussian(noise_multiplier=noise)
+            return base if rate == 1 else PoissonSampled(sample_rate=rate, mechanism=base)
+        if self.sampling == "shuffled":
+            return Gaussian(noise_multiplier=noise)
+        return FixedBatches(
+            sample_rate=self._share or Fraction(rate),
+            noise_multiplier=Fraction(noise),
+            dataset_size=self.dataset_size,
+            batch_size=self.batch_size,
+            replacement=self.sampling == "fixed_with_replacement",
+        )
 
     @property
-    def _run(self) -> Repeated:
-        """What it is short for."""
-        base = Gaussian(noise_multiplier=self.noise_multiplier)
-        step = PoissonSampled(sample_rate=self.sample_rate, mechanism=base)
-        return Repeated(mechanism=step, steps=self.steps)
+    def _share(self) -> Fraction | None:
+        """A batch over all records, where both are known."""
+        known = self.batch_size is not None and self.dataset_size is not None
+        return Fraction(self.batch_size or 1, self.dataset_size or 1) if known else None
+
+    @property
+    def _length(self) -> int:
+        """Phases of the schedule."""
+        columns = (self.noise_multiplier, self.sample_rate, self.steps)
+        return max((len(column) for column in columns if isinstance(column, tuple)), default=1)
+
+    def _phases(self) -> Iterator[Phase]:
+        noises, rates, steps = (
+            cycle(column if isinstance(column, tuple) else (column,))
+            for column in (self.noise_multiplier, self.sample_rate, self.steps)
+        )
+        return zip(noises, rates, map(int, islice(steps, self._length)), strict=False)
+
+    def _batches_per_epoch(self, rate: float) -> Fraction:
+        """Numbers mean what they are written as: 0.1 is a tenth, not the double beside it."""
+        return 1 / (self._share or Fraction(repr(rate)))
+
+    def _rounding(self) -> tuple[Premise, ...]:
+        """Whether the steps that are answered for are more than what was described."""
+        for _, rate, steps in self._phases():
+            each = self._batches_per_epoch(rate)
+            exact = steps if self.epochs is None else Fraction(repr(self.epochs)) * each
+            served = -(-steps // whole(each)) * whole(each) if self.sampling == "shuffled" else steps
+            if abs(exact - served) > NEARLY * served:
+                length = f"{steps} batches" if self.epochs is None else f"{self.epochs:g} epochs"
+                return (steps_rounded_up(f"{length} of {float(each):.10g} batches an epoch", served),)
+        return ()
+
+
+def whole(number: Fraction) -> int:
+    """A number of batches, rounded up."""
+    nearest = max(round(number), 1)
+    return nearest if abs(number - nearest) <= NEARLY * number else math.ceil(number)
+
+
+def _rate(phase: Phase) -> float:
+    return phase[1]
+
+
+def _poisson_run(noise: float, rate: float, steps: int) -> Repeated:
+    """What a phase is short for."""
+    step = PoissonSampled(sample_rate=rate, mechanism=Gaussian(noise_multiplier=noise))
+    return Repeated(mechanism=step, steps=steps)

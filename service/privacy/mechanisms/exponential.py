@@ -10,6 +10,7 @@ from typing_extensions import override
 from service.privacy.mechanisms.abstract import AbstractStep
 from service.privacy.mechanisms.caveats import Premise
 from service.privacy.mechanisms.domain import EPSILON, check_fields
+from service.privacy.mechanisms.neighbours import RELATIONS, Neighbours
 from service.privacy.trade_off.bounded_range import exponential_curve
 from service.privacy.trade_off.pair import TradeOffPair
 
@@ -48,8 +49,14 @@ class Exponential(AbstractStep):
         return (SCORES_BOUNDED,)
 
     @override
-    def curves(self, sensitivity: float) -> TradeOffPair:
-        # epsilon is stated for the relation in force: sensitivity does not change it.
+    def under(self, neighbours: Neighbours) -> Exponential:
+        # Stated for one record under the relation in force.
+        if neighbours.records > 1:
+            raise neighbours.refused(self.type, "not yet.", RELATIONS)
+        return self
+
+    @override
+    def curves(self) -> TradeOffPair:
         curve = exponential_curve(float(self.epsilon))
         return TradeOffPair(
             curve,
@@ -58,7 +65,7 @@ class Exponential(AbstractStep):
         )
 
     @override
-    def loss_law(self, sensitivity: float) -> LossLaw:
+    def loss_law(self) -> LossLaw:
         from service.privacy.losses.steps import bounded_range_loss
 
         return bounded_range_loss(float(self.epsilon))

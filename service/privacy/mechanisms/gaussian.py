@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, final
 
 from typing_extensions import override
 
 from service.privacy.mechanisms.abstract import AbstractStep, GaussianPart
 from service.privacy.mechanisms.caveats import NOISE_IS_FRESH, SENSITIVITY_BOUNDED, Premise
-from service.privacy.mechanisms.domain import NOISE_MULTIPLIER, check_fields
+from service.privacy.mechanisms.domain import NOISE_MULTIPLIER, check_fields, resolved
+from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.trade_off.enclosed.ulps import quotient
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
@@ -21,15 +22,16 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gaussian(AbstractStep):
-    """Adds N(0, sigma^2) noise; `noise_multiplier` = sigma over the add/remove sensitivity. mu = sensitivity /
-    noise_multiplier.
+    """Adds N(0, sigma^2) noise; `noise_multiplier` = sigma over the sensitivity to one record that is added. mu =
+    sensitivity / noise_multiplier; `sensitivity`: that between the neighbours asked for, over that of one record.
 
-    Attained in every step and both directions by one pair of data sets: the record moves every query by its whole
-    sensitivity in one direction (replaced: u by -u), and everything else adds nothing.
+    Attained in every step and both directions by one pair of data sets: the records move every query by their whole
+    sensitivity in one direction (replaced: u by -u; zeroed: u), and everything else adds nothing.
     """
 
     type: ClassVar[str] = "gaussian"
     noise_multiplier: Annotated[float, NOISE_MULTIPLIER]
+    sensitivity: int = resolved(1)
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -40,16 +42,23 @@ class Gaussian(AbstractStep):
         return (SENSITIVITY_BOUNDED, NOISE_IS_FRESH)
 
     @override
-    def curves(self, sensitivity: float) -> TradeOffPair:
-        curve = gaussian_curve(self.part(sensitivity).shift)
+    def under(self, neighbours: Neighbours) -> Gaussian:
+        # k records move a query by at most k times as far (triangle inequality), and all of them in one direction do.
+        return replace(self, sensitivity=neighbours.distance)
+
+    @override
+    def curves(self) -> TradeOffPair:
+        curve = gaussian_curve(self.part().shift)
         return TradeOffPair(curve, curve, source="Dong, Roth, Su 2022 (Gaussian differential privacy), Theorem 2.7")
 
     @override
-    def part(self, sensitivity: float) -> GaussianPart:
-        return GaussianPart(quotient(sensitivity, self.noise_multiplier), (sensitivity, self.noise_multiplier))
+    def part(self) -> GaussianPart:
+        return GaussianPart(
+            quotient(float(self.sensitivity), self.noise_multiplier), (float(self.sensitivity), self.noise_multiplier)
+        )
 
     @override
-    def loss_law(self, sensitivity: float) -> LossLaw:
+    def loss_law(self) -> LossLaw:
         from service.privacy.losses.steps import gaussian_loss
 
-        return gaussian_loss(sensitivity / self.noise_multiplier)
+        return gaussian_loss(self.sensitivity / self.noise_multiplier)

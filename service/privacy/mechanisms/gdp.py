@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, ClassVar, final
 
 from typing_extensions import override
 
-from service.privacy.enclosure import Enclosure
+from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.mechanisms.abstract import AbstractStep, GaussianPart
 from service.privacy.mechanisms.caveats import PARAMETERS_ARE_PROVED, Premise
-from service.privacy.mechanisms.domain import MU, check_fields
+from service.privacy.mechanisms.domain import MU, check_fields, resolved
+from service.privacy.mechanisms.neighbours import Neighbours
+from service.privacy.numerics.rounding import rounded
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
 
@@ -28,6 +31,7 @@ class Gdp(AbstractStep):
 
     type: ClassVar[str] = "gdp"
     mu: Annotated[float, MU]
+    records: int = resolved(1)
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -38,17 +42,24 @@ class Gdp(AbstractStep):
         return (PARAMETERS_ARE_PROVED,)
 
     @override
-    def curves(self, sensitivity: float) -> TradeOffPair:
-        curve = gaussian_curve(self.part(sensitivity).shift)
+    def under(self, neighbours: Neighbours) -> Gdp:
+        # Dong, Roth, Su 2022, Theorem 2.14; attained by the Gaussian query, which k records move by k mu.
+        return replace(self, records=neighbours.records)
+
+    @override
+    def curves(self) -> TradeOffPair:
+        curve = gaussian_curve(self.part().shift)
         return TradeOffPair(curve, curve, source="Dong, Roth, Su 2022 (Gaussian differential privacy), Definition 2.6")
 
     @override
-    def part(self, sensitivity: float) -> GaussianPart:
-        # mu is stated for the relation in force: sensitivity does not change it.
-        return GaussianPart(Enclosure.point(float(self.mu)), (self.mu, 1.0))
+    def part(self) -> GaussianPart:
+        # mu is stated for one record under the relation in force.
+        total = Fraction(self.mu) * self.records
+        shift = Enclosure(rounded(total, -1), rounded(total, 1), Evidence.EXACT)
+        return GaussianPart(shift, (total, Fraction(1)))
 
     @override
-    def loss_law(self, sensitivity: float) -> LossLaw:
+    def loss_law(self) -> LossLaw:
         from service.privacy.losses.steps import gaussian_loss
 
-        return gaussian_loss(float(self.mu))
+        return gaussian_loss(self.mu * self.records)

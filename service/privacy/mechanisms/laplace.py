@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, final
 
 from typing_extensions import override
 
 from service.privacy.mechanisms.abstract import ATOM_DIGITS, AbstractStep, LaplacePart
 from service.privacy.mechanisms.caveats import NOISE_IS_FRESH, SENSITIVITY_BOUNDED, Premise
-from service.privacy.mechanisms.domain import NOISE_MULTIPLIER, check_fields
+from service.privacy.mechanisms.domain import NOISE_MULTIPLIER, check_fields, resolved
+from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.trade_off.enclosed.ulps import quotient
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.shifted.laplace import LaplaceTradeOff
@@ -21,15 +22,16 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Laplace(AbstractStep):
-    """Adds Laplace noise; `noise_multiplier` = its scale over the add/remove sensitivity. Pure DP with eps =
-    sensitivity / noise_multiplier.
+    """Adds Laplace noise; `noise_multiplier` = its scale over the sensitivity to one record that is added. Pure DP with
+    eps = sensitivity / noise_multiplier; `sensitivity`: that between the neighbours asked for, over that of one record.
 
-    Attained in every step and both directions by one pair of data sets: the record moves one coordinate of every query
-    by its whole sensitivity (replaced: u by -u), and everything else adds nothing.
+    Attained in every step and both directions by one pair of data sets: the records move one coordinate of every query
+    by their whole sensitivity (replaced: u by -u; zeroed: u), and everything else adds nothing.
     """
 
     type: ClassVar[str] = "laplace"
     noise_multiplier: Annotated[float, NOISE_MULTIPLIER]
+    sensitivity: int = resolved(1)
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -40,26 +42,36 @@ class Laplace(AbstractStep):
         return (SENSITIVITY_BOUNDED, NOISE_IS_FRESH)
 
     @override
-    def curves(self, sensitivity: float) -> TradeOffPair:
-        curve = LaplaceTradeOff(quotient(sensitivity, self.noise_multiplier))
+    def under(self, neighbours: Neighbours) -> Laplace:
+        # As for Gaussian steps, of norms that are sums.
+        return replace(self, sensitivity=neighbours.distance)
+
+    @property
+    def largest_loss(self) -> float:
+        """The largest loss, nats, within u."""
+        return self.sensitivity / self.noise_multiplier
+
+    @override
+    def curves(self) -> TradeOffPair:
+        curve = LaplaceTradeOff(quotient(float(self.sensitivity), self.noise_multiplier))
         return TradeOffPair(curve, curve, source="Kaissis et al. 2023 (ReRo), Corollary 1")
 
     @override
-    def loss_atoms(self, sensitivity: float) -> tuple[tuple[float, float], ...]:
+    def loss_atoms(self) -> tuple[tuple[float, float], ...]:
         import mpmath
 
         # More digits: the rounding of the shift would be multiplied by it in e^-shift.
         many_digits: Any = mpmath
         with many_digits.workdps(ATOM_DIGITS):
-            shift = many_digits.mpf(sensitivity) / self.noise_multiplier
+            shift = many_digits.mpf(self.sensitivity) / self.noise_multiplier
             return ((-float(shift), 0.5), (float(shift), float(many_digits.exp(-shift) / 2)))
 
     @override
-    def part(self, sensitivity: float) -> LaplacePart:
-        return LaplacePart(sensitivity / self.noise_multiplier, 1.0)
+    def part(self) -> LaplacePart:
+        return LaplacePart(self.largest_loss, 1.0)
 
     @override
-    def loss_law(self, sensitivity: float) -> LossLaw:
+    def loss_law(self) -> LossLaw:
         from service.privacy.losses.steps import laplace_loss
 
-        return laplace_loss(sensitivity / self.noise_multiplier)
+        return laplace_loss(self.largest_loss)

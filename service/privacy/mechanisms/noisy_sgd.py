@@ -11,8 +11,8 @@ from typing_extensions import override
 
 from service.privacy.errors import OutOfDomain
 from service.privacy.mechanisms.abstract import AbstractMechanism, Steps, merged
-from service.privacy.mechanisms.batch_mean import BatchMean
-from service.privacy.mechanisms.batch_seen import BatchSeen
+from service.privacy.mechanisms.batches.batch_seen import BatchSeen
+from service.privacy.mechanisms.batches.fixed_batches import FixedBatches
 from service.privacy.mechanisms.caveats import ONE_RECORD_IS_PROTECTED, PARTS_ARE_INDEPENDENT, Hazard, Premise
 from service.privacy.mechanisms.domain import (
     BATCH_SIZE,
@@ -52,7 +52,7 @@ class NoisySgd(AbstractMechanism):
     centred K = |Sigma^-1/2 (gradient - mean)|^2 of the record under attack (None: the dimension): of interest to the
     membership adversary alone. Without noise, or without clipping, the worst case sees the whole gradient. Where a
     record is added or removed `dataset_size` is that of the larger data set, and a batch of all of it is all that the
-    smaller one has. `batch_mean.py` has the pairs of a step, and what of them is attained.
+    smaller one has. `batches/batch_mean.py` has the pairs of a step, and what of them is attained.
     """
 
     type: ClassVar[str] = "noisy_sgd"
@@ -103,7 +103,13 @@ class NoisySgd(AbstractMechanism):
         rate = Fraction(self.batch_size, self.dataset_size)
         if self.max_grad_norm is not None and not self.shows_batches:
             multiplier = self.batch_size * Fraction(self.noise_std) / Fraction(self.max_grad_norm)
-            return merged(((BatchMean(sample_rate=rate, noise_multiplier=multiplier), self.steps),))
+            step = FixedBatches(
+                sample_rate=rate,
+                noise_multiplier=multiplier,
+                dataset_size=self.dataset_size,
+                batch_size=self.batch_size,
+            )
+            return merged(((step, self.steps),))
         # The record is seen if it is in any batch: one step that samples it so often.
         return ((BatchSeen(least=_ever(rate, self.steps, -1), most=_ever(rate, self.steps, 1)), 1),)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, cast, final
 
 from typing_extensions import override
@@ -21,6 +22,8 @@ from service.privacy.mechanisms.domain import SAMPLE_RATE, check_fields
 from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.laplace import Laplace
 from service.privacy.mechanisms.mixture import refuse_mixtures
+from service.privacy.mechanisms.neighbours import ADD_OR_REMOVE, ONE_ADDED, REPLACE, ZERO_OUT, Neighbours
+from service.privacy.mechanisms.shifted_mixture import ShiftedMixture, binomial_weights, mixture_step
 from service.privacy.trade_off.enclosed.ulps import quotient
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.sampling.poisson_sampled import PoissonSampledAdd
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
     from service.privacy.losses.law import LossLaw
 
 LARGE_SAMPLE_RATE: Final = 0.1
+LARGEST_GROUP: Final = 64
+"""Records of one person, each of which is drawn or not."""
 SAMPLING_IS_POISSON: Final = Premise(
     "sampling_is_poisson",
     "Every record enters every batch independently with the stated probability, and batches are secret.",
@@ -38,8 +43,8 @@ SAMPLING_IS_POISSON: Final = Premise(
 )
 POISSON_SAMPLING_ASSUMED: Final = Hazard(
     code="poisson_sampling_assumed",
-    text="Batches from shuffled epochs or of fixed size are not covered: no tight analysis of them is known, and the "
-    "attack can be stronger than answered here.",
+    text="Batches from shuffled epochs or of fixed size are not covered, and the attack on them can be far stronger "
+    "than answered here: dpsgd has them as other kinds of `sampling`.",
     about="sampling",
 )
 LARGE_SAMPLE_RATE_STATED: Final = Hazard(
@@ -58,7 +63,18 @@ class PoissonSampled(AbstractStep):
 
     Attained in every step and both directions by one pair of data sets: all other records add nothing to any query, and
     the record, where it is drawn, moves it by its whole sensitivity, so that the laws are the pair itself (add: the
-    hypothesis without the record is the base's; a composition keeps this orientation in all its steps).
+    hypothesis without the record is the base's; a composition keeps this orientation in all its steps). An empty record
+    adds nothing whether it is drawn or not: `zero_out` has the same pair.
+
+    Gaussian steps, between other neighbours. k records added or zeroed, u each: of them Binom(k, q) are drawn, and
+    N(0) against sum_i Binom(k, q)(i) N(i mu) dominates and is attained as above (Ganesh 2024). One record replaced:
+    (1 - q) N(0) + q N(-mu) against (1 - q) N(0) + q N(mu) dominates (Lebeda, Regehr, Kamath, Steinke 2025,
+    Proposition 13). Proof: for eps >= 0, with e^{eps'} = 1 + (e^eps - 1)/q and beta = e^{eps - eps'}, the profile at
+    eps of (1-q) N(0) + q N(g) against (1-q) N(0) + q N(h) is q times that at eps' of N(g) against (1 - beta) N(0) +
+    beta N(h) (Balle, Barthe, Gaboardi 2018, Theorem 2); seen from g the two centres are at distances of at most 1 and
+    2, and a mixture over vectors is dominated by that over their lengths, in each of which it rises (Choquette-Choo et
+    al. 2024, Corollary 4.7): g = -h at full length is worst. For eps < 0 the hypotheses are exchanged. Attained in
+    every step by u against -u, where all others add nothing.
     """
 
     type: ClassVar[str] = "poisson_sampled"
@@ -104,8 +120,30 @@ class PoissonSampled(AbstractStep):
         return self.mechanism.elementary_steps() if self.sample_rate == 1 else ((self, 1),)
 
     @override
-    def curves(self, sensitivity: float) -> TradeOffPair:
-        self._check_relation(sensitivity)
+    def under(self, neighbours: Neighbours) -> AbstractStep:
+        if neighbours == ONE_ADDED or neighbours == Neighbours(ZERO_OUT):
+            return self
+        several = neighbours.records > 1
+        if isinstance(self._base, Laplace) or (several and neighbours.relation == REPLACE):
+            what = f"poisson_sampled {self._base.type} with sample_rate < 1"
+            reason = (
+                "no dominating pair is known of several records that are replaced, as some of either kind are drawn."
+                if several and neighbours.relation == REPLACE
+                else "no dominating pair is known of Laplace noise with a record or its replacement, or several, drawn."
+            )
+            raise neighbours.refused(what, reason, (ADD_OR_REMOVE, ZERO_OUT))
+        if neighbours.records > LARGEST_GROUP:
+            reason = f"mixtures of more than {LARGEST_GROUP} shifts are not served."
+            raise neighbours.refused("poisson_sampled with sample_rate < 1", reason, (f"up to {LARGEST_GROUP}",))
+        noise, rate = Fraction(self._base.noise_multiplier), Fraction(self.sample_rate)
+        if neighbours.relation == REPLACE:
+            weights = (1 - self.sample_rate, self.sample_rate)  # the first correctly rounded
+            return ShiftedMixture(noise_multiplier=noise, shifts=(0.0, 1.0), weights=weights, mirrored=True)
+        drawn = binomial_weights(neighbours.records, rate)
+        return mixture_step(noise, [(float(count), weight) for count, weight in enumerate(drawn)])
+
+    @override
+    def curves(self) -> TradeOffPair:
         base = self._base
         shift = quotient(1.0, base.noise_multiplier)
         curve = GaussianTradeOff(shift) if isinstance(base, Gaussian) else LaplaceTradeOff(shift)
@@ -116,45 +154,35 @@ class PoissonSampled(AbstractStep):
         return TradeOffPair(add, add.reversed(), source)
 
     @override
-    def loss_atoms(self, sensitivity: float) -> tuple[tuple[float, float], ...]:
+    def loss_atoms(self) -> tuple[tuple[float, float], ...]:
         # H0 is the law of the base without the record, whatever the rate. ln(1 - p + p e^b) may cancel at either end.
-        masses = tuple(mass for _, mass in self._base.loss_atoms(sensitivity))
+        masses = tuple(mass for _, mass in self._base.loss_atoms())
         if not masses:
             return ()
         import mpmath
 
         many_digits: Any = mpmath
         with many_digits.workdps(ATOM_DIGITS):
-            shift = many_digits.mpf(sensitivity) / self._base.noise_multiplier
+            shift = many_digits.mpf(1) / self._base.noise_multiplier
             growths = [self.sample_rate * many_digits.expm1(base) for base in (-shift, shift)]
             losses = [float(many_digits.log1p(growth)) for growth in growths]
         return tuple(zip(losses, masses, strict=True))
 
     @override
-    def part(self, sensitivity: float) -> SampledGaussianPart | LaplacePart:
+    def part(self) -> SampledGaussianPart | LaplacePart:
         base = self._base
         if isinstance(base, Gaussian):
             return SampledGaussianPart(base.noise_multiplier, self.sample_rate)
-        return LaplacePart(sensitivity / base.noise_multiplier, self.sample_rate)
+        return LaplacePart(1 / base.noise_multiplier, self.sample_rate)
 
     @override
-    def loss_law(self, sensitivity: float) -> LossLaw:
+    def loss_law(self) -> LossLaw:
         from service.privacy.losses.steps import laplace_loss, sampled_gaussian_loss
 
-        self._check_relation(sensitivity)
         base = self._base
         if isinstance(base, Gaussian):
             return sampled_gaussian_loss(base.noise_multiplier, self.sample_rate)
         return laplace_loss(1 / base.noise_multiplier, self.sample_rate)
-
-    def _check_relation(self, sensitivity: float) -> None:
-        if sensitivity != 1:
-            raise UnsupportedCombination(
-                "threat_model",
-                "replace_one for poisson_sampled with sample_rate < 1",
-                "no dominating pair is known for it.",
-                ("add_or_remove_one",),
-            )
 
     @property
     def _base(self) -> Gaussian | Laplace:

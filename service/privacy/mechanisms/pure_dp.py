@@ -11,6 +11,7 @@ from typing_extensions import override
 from service.privacy.mechanisms.abstract import AbstractStep, TwoPointPart
 from service.privacy.mechanisms.caveats import PARAMETERS_ARE_PROVED, STATED_PARAMETERS_ALONE, Hazard, Premise
 from service.privacy.mechanisms.domain import EPSILON, check_fields
+from service.privacy.mechanisms.neighbours import RELATIONS, Neighbours
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
 
@@ -44,23 +45,29 @@ class PureDp(AbstractStep):
         return (STATED_PARAMETERS_ALONE,)
 
     @override
-    def curves(self, sensitivity: float) -> TradeOffPair:
-        # epsilon is stated for the relation in force: sensitivity does not change it.
+    def under(self, neighbours: Neighbours) -> PureDp:
+        # Stated for one record under the relation in force.
+        if neighbours.records > 1:
+            raise neighbours.refused(self.type, "not yet.", RELATIONS)
+        return self
+
+    @override
+    def curves(self) -> TradeOffPair:
         curve = ApproximateDpTradeOff(float(self.epsilon), 0.0)
         return TradeOffPair(curve, curve, source="Wasserman, Zhou 2010; Kairouz, Oh, Viswanath 2015, Theorem 2.1")
 
     @override
-    def loss_atoms(self, sensitivity: float) -> tuple[tuple[float, float], ...]:
+    def loss_atoms(self) -> tuple[tuple[float, float], ...]:
         rare = math.exp(-self.epsilon) / (1 + math.exp(-self.epsilon))
         return ((-self.epsilon, 1 / (1 + math.exp(-self.epsilon))), (self.epsilon, rare))
 
     @override
-    def part(self, sensitivity: float) -> TwoPointPart:
+    def part(self) -> TwoPointPart:
         # Stated for the relation in force, like the curves.
         return TwoPointPart(float(self.epsilon), 0.0)
 
     @override
-    def loss_law(self, sensitivity: float) -> LossLaw:
+    def loss_law(self) -> LossLaw:
         from service.privacy.losses.steps import two_point_loss
 
         return two_point_loss(float(self.epsilon), 0.0)

@@ -1,6 +1,7 @@
 """Exact intervals from samples: order statistics, shares, and means of bounded variables. No law is assumed.
 
-Every function is one-sided with its own chance to fail; who uses several adds the chances up.
+Every function is one-sided with its own chance `failure` in (0, 1) to fail; who uses several adds the chances up.
+Arrays of any shape in, arrays of that shape out. Quantiles are scipy's, with nothing added for their own error.
 """
 
 from __future__ import annotations

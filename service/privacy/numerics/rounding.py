@@ -1,7 +1,7 @@
 """The rounding model every error bound of the core rests on, and the few constants derived from it.
 
-Model (tested over the used ranges in `tests/privacy/test_rounding.py`): double precision, round to nearest, and numpy's
-`exp`, `expm1`, `log`, `log1p`, `sin`, `cos`, `arctan2` within `FUNCTION_ULPS` units in the last place.
+Model (tested over the used ranges in `tests/privacy/trade_off/test_rounding.py`): double precision, round to nearest,
+and numpy's `exp`, `expm1`, `log`, `log1p`, `sin`, `cos`, `arctan2` within `FUNCTION_ULPS` units in the last place.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Comparison:
 
 
 def compare(rates: FloatArray, first: tuple[CurvePoints, Evidence], second: tuple[CurvePoints, Evidence]) -> Comparison:
-    """Compare two curves by their enclosures at the same false positive rates, in any order.
+    """Compare two curves by their enclosures at the same false positive rates, shape (n,), in any order.
 
     The verdict holds at these rates; the crossings are proved, because both curves are continuous between them.
     """

@@ -39,7 +39,9 @@ class EarlierBound:
 
 @dataclass(frozen=True, slots=True)
 class DpParameters:
-    """The mechanism is (eps, delta)-DP, eps in nats."""
+    """The mechanism is (eps, delta)-DP, eps >= 0 in nats, delta in [0, 1]. Every method gives the bounds that are known
+    for its question, maybe none; priors and rates in [0, 1].
+    """
 
     epsilon: float
     delta: float

@@ -45,6 +45,9 @@ class GdpReading(Reading):
 def mu(curve: AbstractTradeOff, false_positive_rate_min: float, type_two_error_min: float) -> GdpReading:
     """Smallest mu >= 0 with f >= g_mu wherever alpha >= false_positive_rate_min and f(alpha) >= type_two_error_min
     (both in [0, 1]).
+
+    Relative width at most 1e-8 where mu >= 1e-6, on single steps, sampled ones and a run of 300 (tested over three
+    ranges). mu is 0, with a note, where nothing of the curve is in its range. Raises OutOfDomain outside [0, 1].
     """
     for name, value in (
         ("false_positive_rate_min", false_positive_rate_min),

@@ -3,6 +3,10 @@
 p is the prior probability that the record is in, inclusion independent of the rest; alpha the false positive rate. The
 formulas for general curves follow Thudi et al. 2022 (pure DP) with the attacker's likelihoods bounded by the curve:
 among all tests of rate alpha the true positive rate lies between f(1 - alpha) and 1 - f(alpha).
+
+Ends are those of the curve, moved outwards by what the formula rounds. Against 700 digits on curves of pure DP, epsilon
+to 1e6, p and alpha from 1e-300 to within 1e-16 of 1, they hold and are closer than 3e-8 of a value above
+1e-290 (`tests/privacy/questions/test_membership_ranges.py`). OutOfDomain is raised for a p or an alpha outside [0, 1].
 """
 
 from __future__ import annotations

@@ -2,6 +2,11 @@
 
 Epsilon (nats) stands for the largest log-likelihood ratio of a curve, so the inverses hold for every curve that has
 one. A quantity that is largest is safe from below. None: not even epsilon 0 keeps the promise, or not surely.
+
+Against 700 digits, epsilon to 1e6, probabilities from 1e-300 to within 1e-16 of 1, up to 1e12 deletions, both ends
+hold; they are closer than 1e-13 of `largest_epsilon`, 1e-10 of the one for deletions, 3e-8 of a prior or a rate above
+1e-290 (`tests/privacy/questions/test_membership_ranges.py`). OutOfDomain is raised for what is no probability, for an
+epsilon that is negative or infinite, and for fewer than one deletion.
 """
 
 from __future__ import annotations

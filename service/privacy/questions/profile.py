@@ -1,4 +1,4 @@
-"""epsilon and delta: the privacy profile of a curve."""
+"""epsilon and delta: the privacy profile of a curve, whose enclosures of it are the ends of the readings."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ NO_EPSILON: Final = (
 
 
 def epsilon(curve: AbstractTradeOff, delta: float) -> Reading:
-    """Smallest eps >= 0 (nats) with delta(eps) <= delta in [0, 1]; infinity where no finite eps will do."""
+    """Smallest eps >= 0 (nats) with delta(eps) <= delta in [0, 1]; infinity where no finite eps will do.
+
+    Raises OutOfDomain for any other delta.
+    """
     found = curve.epsilon(delta)
     notes = () if found.lower < math.inf else (NO_PURE_EPSILON if delta == 0 else NO_EPSILON,)
     return Reading(found, "upper", SOURCE, notes)
 
 
 def delta(curve: AbstractTradeOff, epsilon: float) -> Reading:
-    """delta(eps) = sup_alpha power(alpha) - e^eps alpha, eps in nats."""
+    """delta(eps) = sup_alpha power(alpha) - e^eps alpha, in [0, 1], for any eps but not-a-number (nats)."""
     return Reading(curve.profile_at(epsilon), "upper", SOURCE)

@@ -37,7 +37,8 @@ def unlearning_guarantee(curve: AbstractTradeOff, prior: float, confidence: floa
     """Whether a record is B-MI unlearnt as it is: P(not a member | release) >= B whatever the release.
 
     The reading is the smallest negative predictive value, 1/(1 + e^L p/(1 - p)) at the largest log-likelihood ratio L
-    of the curve. `unknown` where B lies inside its enclosure, or where that is no bound.
+    of the curve. `unknown` where B lies inside its enclosure, or where that is no bound. Accuracy: that of
+    `negative_predictive_value`. Raises OutOfDomain for a prior or a B outside [0, 1].
     """
     _check(prior, confidence)
     smallest = negative_predictive_value(curve, prior, side="at_least").value
@@ -55,7 +56,9 @@ def deletion_capacity(curve: AbstractTradeOff, prior: float, confidence: float) 
     """floor(ln B / ln L): how many records can be said, with probability B together, not to have been used.
 
     L is the smallest probability that a record was not used, whatever the output. An integer, infinite where L = 1 or B
-    = 0, 0 where L = 0; when rounding leaves the floor open, both integers are the ends and the lower one is safe.
+    = 0, 0 where L = 0; when rounding leaves the floor open, both integers are the ends and the lower one is safe: for
+    pure DP up to epsilon 1e6 they are at most 3e-8 of themselves and 1 apart (tested against 700 digits). Raises
+    OutOfDomain for a prior or a B outside [0, 1].
     """
     _check(prior, confidence)
     if prior == 0 or confidence == 0:

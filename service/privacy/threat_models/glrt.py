@@ -84,7 +84,7 @@ class Glrt(RelaxedThreatModel):
             raise no_engine(f"{method} for glrt", known)
         tariff = glrt_tariff(steps, method)
         if sampled:
-            return Plan("closed_form", tariff, lambda: steps[0][0].curves(1.0))
+            return Plan("closed_form", tariff, steps[0][0].curves)
         if method == "clt":
             return Plan("clt", tariff, lambda: limit_curves(self.dimension, noncentrality_of(steps)))
         return Plan("closed_form", tariff, lambda: exact_curves(self.dimension, noncentrality_of(steps)))
@@ -155,7 +155,7 @@ def _composed(steps: GlrtSteps, method: str, options: EngineOptions) -> Plan:
     def build() -> TradeOffPair:
         from service.privacy.composition.lattice.engine import discretised_pair
 
-        found = discretised_pair(tuple(steps), 1.0, options)
+        found = discretised_pair(tuple(steps), options)
         return replace(found, source=f"{SAMPLED_SOURCE}; {found.source}", notes=(NO_BOUND, *found.notes))
 
     return Plan("discretised", glrt_tariff(steps, "discretised"), build)

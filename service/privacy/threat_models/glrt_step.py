@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import UnsupportedCombination
-from service.privacy.mechanisms.abstract import AbstractStep, Steps
+from service.privacy.mechanisms.abstract import ResolvedStep, Steps
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.enclosed.ulps import above, below
 from service.privacy.trade_off.pair import TradeOffPair
@@ -28,7 +28,7 @@ LIMIT_SOURCE: Final = "Kaissis et al. 2024 (GLRT), Equation 44"
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GlrtStep(AbstractStep):
+class GlrtStep(ResolvedStep):
     """A Gaussian step on `dimension` coordinates, on a Poisson sample where `sample_rate` is below 1."""
 
     type: ClassVar[str] = "glrt"
@@ -41,7 +41,7 @@ class GlrtStep(AbstractStep):
         return ((self, 1),)
 
     @override
-    def curves(self, sensitivity: float) -> TradeOffPair:
+    def curves(self) -> TradeOffPair:
         """H0 = P0, H1 = (1 - p) P0 + p P1 of the step's own statistic, each direction by itself; `sensitivity` is 1."""
         alone = exact_curves(self.dimension, noncentrality_of(((self, 1),)))
         if self.sample_rate == 1:
@@ -52,11 +52,11 @@ class GlrtStep(AbstractStep):
         return TradeOffPair(add, add.reversed(), SAMPLED_SOURCE, alone.notes)
 
     @override
-    def part(self, sensitivity: float) -> None:
+    def part(self) -> None:
         """Neither a Gaussian nor a sampled Gaussian step."""
 
     @override
-    def loss_law(self, sensitivity: float) -> NoReturn:
+    def loss_law(self) -> NoReturn:
         """Raises UnsupportedCombination: none is known."""
         raise no_engine("an approximation for glrt", ("auto", "closed_form", "discretised"))
 

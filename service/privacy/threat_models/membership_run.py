@@ -15,6 +15,7 @@ from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.domain import NOISE_MULTIPLIER
 from service.privacy.mechanisms.gaussian import Gaussian
+from service.privacy.mechanisms.neighbours import ONE_ADDED
 from service.privacy.mechanisms.noisy_sgd import NoisySgd
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.mechanisms.repeated import Repeated
@@ -155,7 +156,7 @@ def _on_lattices(run: MembershipRun, susceptibility: float, options: EngineOptio
         effective_batch_size=effective,
         sample_rate=run.mechanism.sample_rate,
     )
-    pair = discretised_pair(((step, run.steps),), 1.0, options)
+    pair = discretised_pair(((step, run.steps),), options)
     return replace(pair, source=f"{SOURCE}; {pair.source}")
 
 
@@ -163,10 +164,10 @@ def _composed_gaussians(run: MembershipRun, susceptibility: float, options: Engi
     from service.privacy.composition import choose
 
     method = "auto" if run.steps == 1 else CONTOUR
-    priced = choose.plan(gaussian_run(run, _rough_step_mu(run, susceptibility)), method, 1.0, options)
+    priced = choose.plan(gaussian_run(run, _rough_step_mu(run, susceptibility)), method, ONE_ADDED, options)
 
     def build() -> TradeOffPair:
-        found = choose.pair(gaussian_run(run, step_mu_of(run, susceptibility)), method, 1.0, options)
+        found = choose.pair(gaussian_run(run, step_mu_of(run, susceptibility)), method, ONE_ADDED, options)
         add = Approximate(found.add)
         source = f"{GAUSSIAN_STEP}; {found.source}"
         return TradeOffPair(add, add.reversed(), source, found.notes, bracket=brackets_of((found,)))

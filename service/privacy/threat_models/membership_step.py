@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import UnsupportedCombination
-from service.privacy.mechanisms.abstract import AbstractStep, Steps
+from service.privacy.mechanisms.abstract import ResolvedStep, Steps
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF, rounded
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
@@ -53,7 +53,7 @@ def full_batches(dimension: int, susceptibility: float, effective: Fraction, ste
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MembershipStep(AbstractStep):
+class MembershipStep(ResolvedStep):
     """One step of which a share `sample_rate` < 1 of all records is seen, against a record of this susceptibility.
 
     H1 is the mixture (1 - p) H0 + p H1 of the step that sees the record, in this direction alone: an adversary who asks
@@ -71,17 +71,17 @@ class MembershipStep(AbstractStep):
         return ((self, 1),)
 
     @override
-    def curves(self, sensitivity: float) -> TradeOffPair:
+    def curves(self) -> TradeOffPair:
         seen = full_batches(self.dimension, self.susceptibility, self.effective_batch_size, 1)
         add = SampledAdd(seen, self.sample_rate)
         return TradeOffPair(add, add.reversed(), SOURCE)
 
     @override
-    def part(self, sensitivity: float) -> None:
+    def part(self) -> None:
         """Neither a Gaussian nor a sampled one."""
 
     @override
-    def loss_law(self, sensitivity: float) -> NoReturn:
+    def loss_law(self) -> NoReturn:
         raise UnsupportedCombination(
             "method", "an approximation for the membership adversary", "no law of its loss is known.", ("auto",)
         )

@@ -17,7 +17,7 @@ from service.privacy.mechanisms.approximate_dp import ApproximateDp
 from service.privacy.mechanisms.caveats import Premise
 from service.privacy.mechanisms.domain import DELTA, EPSILON, check_fields
 from service.privacy.mechanisms.mixture import Mixture
-from service.privacy.mechanisms.poisson_sampled import PoissonSampled
+from service.privacy.mechanisms.neighbours import ONE_REPLACED
 from service.privacy.threat_models.harder_tariff import beside_stated
 from service.privacy.threat_models.relaxed import RelaxedThreatModel
 from service.privacy.threat_models.worst_case import WorstCase
@@ -143,5 +143,10 @@ def _stated(own: Plan, *notes: str) -> TradeOffPair:
 def _can_replace(mechanism: AbstractMechanism) -> bool:
     """Whether the worst case of replacing a record has known curves."""
     parts = [part for _, part in mechanism.drawn()] if isinstance(mechanism, Mixture) else [mechanism]
-    steps = (step for part in parts for step, _ in part.elementary_steps())
-    return not any(isinstance(step, PoissonSampled) for step in steps)
+    try:
+        for part in parts:
+            for step, _ in part.elementary_steps():
+                step.under(ONE_REPLACED)
+    except UnsupportedCombination:
+        return False
+    return True

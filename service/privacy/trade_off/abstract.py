@@ -39,7 +39,9 @@ class CurvePoints:
 class AbstractTradeOff(ABC):
     """A trade-off curve between H0 (record absent, in the add direction) and H1.
 
-    Arrays in, arrays out: every method takes a one-dimensional float64 array and returns arrays of its shape.
+    Arrays in, arrays out: every method takes a one-dimensional float64 array and returns arrays of its shape. Results
+    are enclosures with the curve's `evidence`; how close their ends are, each curve says. OutOfDomain is raised for
+    rates and deltas outside [0, 1], for not-a-number and for empty lists.
     """
 
     evidence: Evidence

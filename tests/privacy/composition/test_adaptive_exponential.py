@@ -169,7 +169,7 @@ def randomised_responses(eta: float, steps: int, x: FloatArray) -> FloatArray:
 @pytest.mark.parametrize(("eta", "steps"), [(0.2, 4), (1.0, 20), (5.0, 6)])
 def test_between_fixed_shifts_and_the_dominating_pair(eta: float, steps: int) -> None:
     curve = ExponentialRunTradeOff(((eta, steps),), 1e-9)
-    dominating = discretised_pair(((Exponential(epsilon=eta), steps),), 1.0, EngineOptions(relative_tolerance=1e-4)).add
+    dominating = discretised_pair(((Exponential(epsilon=eta), steps),), EngineOptions(relative_tolerance=1e-4)).add
     x = 0.5 * math.sqrt(steps) * eta * np.array([0.0, 1.0, 2.0, 3.0])
     bounds, above = curve.profile(x), dominating.profile(x)
     for share in (0.3, 0.5, 0.6, 0.8):
@@ -286,7 +286,7 @@ def test_beside_other_steps_the_run_comes_last() -> None:
 def test_long_runs_are_brackets() -> None:
     short, long = curves(exponential(0.3, 100)), curves(exponential(0.3, 120))
     assert long.bracket is not None
-    dominating = discretised_pair(((Exponential(epsilon=0.3), 120),), 1.0, EngineOptions(relative_tolerance=1e-3)).add
+    dominating = discretised_pair(((Exponential(epsilon=0.3), 120),), EngineOptions(relative_tolerance=1e-3)).add
     for x in (0.0, 4.0):
         found = long.both.profile_at(x)
         assert short.both.profile_at(x).lower <= found.lower <= found.upper < dominating.profile_at(x).lower

@@ -19,14 +19,15 @@ from service.privacy.composition.options import EngineOptions
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
 from service.privacy.losses.law import Hypothesis
+from service.privacy.mechanisms.neighbours import ONE_REPLACED
 from service.privacy.questions import gaussian_dp, gdp_cells, membership
 from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.cases import built, dpsgd, gaussian, laplace, sampled
 from tests.privacy.references import number, rows
 
 METHODS = ("clt", "edgeworth", "saddlepoint")
-RATES = np.array([1e-300, 1e-12, 1e-6, 1e-3, 0.1, 0.5, 0.9, 0.999, 1 - 1e-9])
-EPSILONS = np.array([-6.0, -1.0, -1e-3, 0.0, 1e-3, 0.5, 2.0, 5.0])
+RATES = np.array([1e-300, 1e-9, 1e-3, 0.1, 0.5, 0.999, 1 - 1e-9])
+EPSILONS = np.array([-6.0, -1.0, 0.0, 1e-3, 0.5, 5.0])
 
 # (sigma, p, N, kappa), gamma, then the errors of CLT, Edgeworth 0 to 4 and Lugannani-Rice from an earlier experiment,
 # rounded to a digit or two; R: leaves [0, 1], M: not monotone under H0. Three errors of Lugannani-Rice are left out:
@@ -57,7 +58,7 @@ ENTRIES = [
 
 @cache
 def pair_of(method: str, spec: str, order: int = 4) -> TradeOffPair:
-    return choose.pair(built(SPECS[spec]), method, 1.0, EngineOptions(order=order))
+    return choose.pair(built(SPECS[spec]), method, options=EngineOptions(order=order))
 
 
 SPECS: dict[str, dict[str, Any]] = {
@@ -86,12 +87,12 @@ def test_errors_are_the_known_ones(inputs: list[str], printed: str, method: str,
     sigma, rate, steps, kappa = float(inputs[0]), float(inputs[1]), int(inputs[2]), float(inputs[3])
     truth = certified_power(sigma, rate, steps, kappa)
     assert truth.upper == pytest.approx(float(printed), rel=1e-6)
-    pair = choose.pair(built(dpsgd(sigma, rate, steps)), method, 1.0, EngineOptions(order=order))
+    pair = choose.pair(built(dpsgd(sigma, rate, steps)), method, options=EngineOptions(order=order))
     error = pair.add.power_at(kappa).upper - 0.5 * (truth.lower + truth.upper)
     # A digit is half a unit away at most.
     assert 0.5 <= error / float(entry[0]) <= 1.5
     if method == "edgeworth":
-        tails = EdgeworthTails(composed_loss(built(dpsgd(sigma, rate, steps)).elementary_steps(), 1.0, method), order)
+        tails = EdgeworthTails(composed_loss(built(dpsgd(sigma, rate, steps)).elementary_steps(), method), order)
         expected = (LEAVES, NOT_MONOTONE) if "RM" in entry else ()
         assert faults_of(tails, 0) == expected
         for fault in expected:
@@ -131,7 +132,7 @@ def test_lugannani_rice_at_thirty_digits(sigma: float, rate: str, steps: int, ka
 @pytest.mark.parametrize("order", range(5))
 def test_gaussians_are_exact(method: str, order: int) -> None:
     for spec in (gaussian(1.0), SPECS["gaussians"], {"type": "repeated", "mechanism": gaussian(1e4), "steps": 10**6}):
-        ours = choose.pair(built(spec), method, 1.0, EngineOptions(order=order)).add
+        ours = choose.pair(built(spec), method, options=EngineOptions(order=order)).add
         exact = choose.pair(built(spec), "closed_form").add
         points, truths = ours.points(RATES), exact.points(RATES)
         for mine, truth in ((points.power, truths.power), (points.type_two_error, truths.type_two_error)):
@@ -205,7 +206,7 @@ def test_readings_are_single_numbers_of_a_curve(method: str, spec: str) -> None:
         assert (np.diff(points.type_two_error.upper) <= 0).all()
         assert (points.power.upper >= RATES * (1 - 1e-12)).all()
         assert (curve.profile(EPSILONS).upper >= -np.expm1(np.minimum(EPSILONS, 0)) * (1 - 1e-12)).all()
-        for delta in (1e-12, 1e-3, 0.5):
+        for delta in (1e-12, 0.5):  # searched for, which is dear
             eps = curve.epsilon(delta)
             assert eps.evidence is Evidence.ASYMPTOTIC
             assert 0 <= eps.lower == eps.upper <= curve.largest_log_ratio.upper
@@ -218,7 +219,7 @@ def test_every_question_can_be_asked_of_both_directions(
 ) -> None:
     """Approximated curves need not fit together; no reading may fail for it."""
     # Where ends do not meet, the search for mu spends all its work: less of it takes the same paths.
-    monkeypatch.setattr(gdp_cells, "MOST_POINTS", 100)
+    monkeypatch.setattr(gdp_cells, "MOST_POINTS", 40)
     both = pair_of(method, spec).both
     points = both.points(RATES[1:])
     assert (points.power.lower <= points.power.upper).all()
@@ -257,7 +258,7 @@ def test_epsilon_inverts_delta(method: str) -> None:
 
 def test_saddlepoint_is_continuous_at_the_mean() -> None:
     """The expansion that replaces 1/u - 1/w near the mean meets it on either side."""
-    tails = SaddlepointTails(composed_loss(built(SPECS["short"]).elementary_steps(), 1.0, "saddlepoint"))
+    tails = SaddlepointTails(composed_loss(built(SPECS["short"]).elementary_steps(), "saddlepoint"))
     hypotheses: tuple[Hypothesis, ...] = (0, 1)
     for hypothesis in hypotheses:
         sd = tails.deviations[hypothesis]
@@ -278,7 +279,7 @@ def test_what_no_expansion_serves_is_refused(method: str) -> None:
         assert refused.value.field == "method"
         assert "discretised" in refused.value.supported
     with pytest.raises(UnsupportedCombination) as refused:
-        choose.pair(built(dpsgd(1.0, 0.1, 10)), method, 2.0)
+        choose.pair(built(dpsgd(1.0, 0.1, 10)), method, ONE_REPLACED)
     assert refused.value.field == "threat_model"
 
 
@@ -294,14 +295,14 @@ def test_deviations_whose_powers_are_no_doubles(rate: float) -> None:
 def test_orders_outside_the_series_are_refused() -> None:
     for order in (-1, 5):
         with pytest.raises(OutOfDomain):
-            choose.pair(built(SPECS["good"]), "edgeworth", 1.0, EngineOptions(order=order))
+            choose.pair(built(SPECS["good"]), "edgeworth", options=EngineOptions(order=order))
 
 
 @every_engine
 def test_replacing_a_record_doubles_the_shift(method: str) -> None:
     one = {"type": "repeated", "mechanism": laplace(20.0), "steps": 50}
     doubled = {"type": "repeated", "mechanism": laplace(10.0), "steps": 50}
-    ours = choose.pair(built(one), method, 2.0).add.power(RATES).upper
+    ours = choose.pair(built(one), method, ONE_REPLACED).add.power(RATES).upper
     assert ours == pytest.approx(choose.pair(built(doubled), method).add.power(RATES).upper, rel=1e-12)
 
 

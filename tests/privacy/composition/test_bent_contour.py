@@ -106,7 +106,7 @@ def test_straight_lines_agree(reflected: bool) -> None:
 def test_lattices_agree(case: tuple[float, float, int, float], reflected: bool) -> None:
     sigma, rate, steps, kappa = case
     mechanism = built(dpsgd(sigma, rate, steps))
-    pair = discretised_pair(mechanism.elementary_steps(), 1.0, EngineOptions(relative_tolerance=1e-4))
+    pair = discretised_pair(mechanism.elementary_steps(), EngineOptions(relative_tolerance=1e-4))
     lattice = (pair.remove if reflected else pair.add).points(np.array([kappa])).power
     lower, upper = _power(_run(sigma, rate, steps, reflected=reflected), kappa)
     assert lower <= lattice.upper[0]

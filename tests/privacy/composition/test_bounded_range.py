@@ -154,7 +154,7 @@ def test_the_gaussian_curve_touches_where_both_errors_are_equal(eta: float) -> N
 
 
 def test_a_range_of_zero_tells_nothing() -> None:
-    curve = built({"type": "exponential", "epsilon": 0.0}).elementary_steps()[0][0].curves(1.0).add
+    curve = built({"type": "exponential", "epsilon": 0.0}).elementary_steps()[0][0].curves().add
     assert curve.power(np.array([0.3])).upper[0] == 0.3
     assert curve.epsilon(0.0).upper == 0.0
     assert math.isclose(float(curve.profile(np.array([-1.0])).upper[0]), -math.expm1(-1.0))

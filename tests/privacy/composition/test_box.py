@@ -11,8 +11,8 @@ from tests.privacy.agreement import Comparison, box_answer, box_comparison, comp
 from tests.privacy.random_cases import FAMILIES, BoxPoint, RandomCase, box_points, random_cases
 from tests.privacy.relaxed_cases import RelaxedCase, relaxed_cases, relaxed_comparisons
 
-POINTS = box_points(16, seed=2026)
-CASES = random_cases(30, 2, seed=2026)
+POINTS = box_points(10, seed=2026)
+CASES = random_cases(20, 2, seed=2026)
 RELAXED = relaxed_cases(5, 3, seed=2026)
 WIDTH = 1e-6
 
@@ -24,7 +24,7 @@ def is_sampled_often(point: BoxPoint) -> bool:
     return point.steps * point.sample_rate >= 30 and point.sample_rate >= 1e-3
 
 
-OFTEN = [point for point in box_points(40, seed=7) if is_sampled_often(point)]
+OFTEN = [point for point in box_points(24, seed=7) if is_sampled_often(point)]
 
 
 @pytest.mark.parametrize("point", POINTS, ids=str)

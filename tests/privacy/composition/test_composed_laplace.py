@@ -15,6 +15,7 @@ from scipy import special
 from service.privacy.composition.choose import pair, plan
 from service.privacy.composition.laplace_sums.reach import can_sum, log_excess, uniforms_kept
 from service.privacy.enclosure import Enclosure, Evidence
+from service.privacy.mechanisms.neighbours import ONE_REPLACED
 from service.privacy.numerics.bernstein import hyperbolic_moments, moving_integrals, right_parts, series_length
 from service.privacy.questions import gaussian_dp
 from service.privacy.trade_off.abstract import AbstractTradeOff
@@ -221,7 +222,7 @@ def test_the_lattice_agrees(noise: float, steps: int) -> None:
 
 def test_two_replaced_records_are_twice_the_sensitivity() -> None:
     mechanism = built({"type": "repeated", "mechanism": laplace(6.0), "steps": 20})
-    doubled, halved = pair(mechanism, sensitivity=2.0).add, curve(3.0, 20)
+    doubled, halved = pair(mechanism, neighbours=ONE_REPLACED).add, curve(3.0, 20)
     assert doubled.power_at(0.01) == halved.power_at(0.01)
 
 

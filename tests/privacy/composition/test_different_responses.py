@@ -129,7 +129,7 @@ def test_random_runs(seed: int) -> None:
 def test_the_lattice_agrees() -> None:
     spec = spec_of([(0.3, 5), (0.7, 2), (1.1, 1)], [1e-6])
     mine = pair(built(spec)).add
-    other = pair(built(spec), "discretised", 1.0, EngineOptions(relative_tolerance=1e-3)).add
+    other = pair(built(spec), "discretised", options=EngineOptions(relative_tolerance=1e-3)).add
     for rate in (1e-6, 0.01, 0.5):
         assert mine.power_at(rate).lower <= other.power_at(rate).upper
         assert other.power_at(rate).lower <= mine.power_at(rate).upper

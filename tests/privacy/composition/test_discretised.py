@@ -30,7 +30,7 @@ COARSE = EngineOptions(relative_tolerance=1e-4)
 
 
 def discretised(spec: dict[str, Any], options: EngineOptions = COARSE) -> TradeOffPair:
-    return pair(built(spec), "discretised", 1.0, options)
+    return pair(built(spec), "discretised", options=options)
 
 
 def repeated(base: dict[str, Any], steps: int) -> dict[str, Any]:
@@ -111,7 +111,7 @@ STEPS = {
 @pytest.mark.parametrize("spec", STEPS.values(), ids=STEPS)
 def test_lattice_laws_bracket_a_step_everywhere(spec: dict[str, Any], reach: str, cells: int) -> None:
     step = built(spec).elementary_steps()[0][0]
-    curves, atoms = step.curves(1.0), step.loss_atoms(1.0)
+    curves, atoms = step.curves(), step.loss_atoms()
     spacing = atoms[-1][0] / cells if atoms else 1 / cells + 1e-3
     offset = atoms[0][0] - round(atoms[0][0] / spacing) * spacing if atoms else 0.0
     ends = 3 if reach == "short" else 2 * cells + 3
@@ -201,7 +201,7 @@ def _agree(first: AbstractTradeOff, second: AbstractTradeOff, generator: random.
     _epsilons_meet(first.epsilon(delta), second.epsilon(delta))
 
 
-@pytest.mark.parametrize("seed", range(7))
+@pytest.mark.parametrize("seed", range(4))
 def test_agrees_with_the_contour_engine(seed: int) -> None:
     generator = random.Random(seed)
     noise, rate = 10 ** generator.uniform(-0.1, 0.5), 10 ** generator.uniform(-2, -0.1)

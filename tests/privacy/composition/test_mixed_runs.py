@@ -34,7 +34,7 @@ def approximate(epsilon: float, delta: float) -> dict[str, Any]:
 
 
 def curves(*parts: dict[str, Any], method: str = "auto", options: EngineOptions = LOOSE) -> TradeOffPair:
-    return pair(built({"type": "composed", "mechanisms": parts}), method, 1.0, options)
+    return pair(built({"type": "composed", "mechanisms": parts}), method, options=options)
 
 
 def gaussian_profile(mu: Any, epsilon: Any) -> Any:
@@ -147,7 +147,7 @@ RANDOM = mixed_points(20, seed=2031)
 
 def answer(point: MixedPoint, method: str = "auto", tolerance: float = 1e-6) -> Enclosure:
     options = EngineOptions(relative_tolerance=tolerance)
-    return point.question.ask(pair(point.mechanism, method, 1.0, options))
+    return point.question.ask(pair(point.mechanism, method, options=options))
 
 
 def test_most_of_the_mixed_box_is_narrow() -> None:

@@ -47,7 +47,7 @@ COMPOSED = [
 
 @cache
 def pair_of(spec: str, samples: int = 50_000, seed: int = 0) -> TradeOffPair:
-    return choose.pair(built(json.loads(spec)), "monte_carlo", 1.0, EngineOptions(samples=samples, seed=seed))
+    return choose.pair(built(json.loads(spec)), "monte_carlo", options=EngineOptions(samples=samples, seed=seed))
 
 
 def contains(lower: float, upper: float, truth: float, tolerance: float) -> bool:
@@ -198,7 +198,7 @@ def test_convolutions_by_transforms_are_within_their_noise(narrow: int, cells: i
 def test_the_seed_decides() -> None:
     spec = json.dumps(dpsgd(1.0, 0.1, 20))
     first = pair_of(spec, 2_000, 7).add.power(RATES)
-    again = choose.pair(built(json.loads(spec)), "monte_carlo", 1.0, EngineOptions(samples=2_000, seed=7)).add
+    again = choose.pair(built(json.loads(spec)), "monte_carlo", options=EngineOptions(samples=2_000, seed=7)).add
     assert (again.power(RATES).lower == first.lower).all()
     assert (again.power(RATES).upper == first.upper).all()
     assert (pair_of(spec, 2_000, 8).add.power(RATES).upper != first.upper).any()
@@ -209,7 +209,7 @@ def test_more_confidence_means_wider() -> None:
     widths: list[float] = []
     for confidence in (0.5, 0.9, 0.999, 0.999999):
         options = EngineOptions(samples=5_000, confidence=confidence)
-        answer = choose.pair(built(spec), "monte_carlo", 1.0, options).add.power_at(0.1)
+        answer = choose.pair(built(spec), "monte_carlo", options=options).add.power_at(0.1)
         widths.append(answer.upper - answer.lower)
     assert widths == sorted(widths)
 
@@ -249,7 +249,7 @@ def test_mixed_runs_and_questions() -> None:
 )
 def test_options_outside_their_domain(options: EngineOptions) -> None:
     with pytest.raises(OutOfDomain):
-        choose.pair(built(gaussian(1.0)), "monte_carlo", 1.0, options)
+        choose.pair(built(gaussian(1.0)), "monte_carlo", options=options)
 
 
 def test_cost_rises_with_steps_and_samples() -> None:
@@ -265,7 +265,7 @@ def test_losses_whose_squares_are_no_doubles_are_drawn(seed: int) -> None:
     random = np.random.default_rng(seed)
     rate, noise = 10 ** random.uniform(-300, -155), 10 ** random.uniform(-0.5, 15)
     options = EngineOptions(samples=1_000)
-    curve = choose.pair(built(dpsgd(noise, rate, int(random.integers(1, 40)))), "monte_carlo", 1.0, options).add
+    curve = choose.pair(built(dpsgd(noise, rate, int(random.integers(1, 40)))), "monte_carlo", options=options).add
     delta = curve.profile_at(0.0)
     assert 0 <= delta.lower <= delta.upper < 0.05
 

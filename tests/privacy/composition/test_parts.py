@@ -88,9 +88,9 @@ def test_a_vague_run_of_gaussian_parts_knows_what_its_parts_prove() -> None:
         strongest = gaussian_curve(Enclosure.point((1 - 1e-14) / float(noises.min())))  # mu of a part has a few ulps
 
         def cheaply(part: Steps) -> TradeOffPair:
-            return part[0][0].curves(1.0)
+            return part[0][0].curves()
 
-        served = with_parts(TradeOffPair(Vague(true), Vague(true), ""), steps, 1.0, cheaply)
+        served = with_parts(TradeOffPair(Vague(true), Vague(true), ""), steps, cheaply)
         epsilon, delta = float(generator.uniform(-1, 3)), float(10 ** generator.uniform(-12, -1))
         for curve in (served.add, served.remove):
             assert (curve.power(RATES).lower >= strongest.power(RATES).lower).all()

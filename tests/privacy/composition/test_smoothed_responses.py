@@ -130,7 +130,10 @@ def test_between_runs_of_multiples(seed: int) -> None:
 
 def test_the_lattice_agrees() -> None:
     spec = spec_of([(0.1 * math.sqrt(i), 1) for i in range(1, 29)], [1e-6])
-    mine, other = pair(built(spec)).add, pair(built(spec), "discretised", 1.0, EngineOptions(relative_tolerance=1)).add
+    mine, other = (
+        pair(built(spec)).add,
+        pair(built(spec), "discretised", options=EngineOptions(relative_tolerance=1)).add,
+    )
     rates = np.array([0.01])
     assert_meet(mine.points(rates).power, other.points(rates).power, spec)
 

@@ -11,9 +11,10 @@ import pytest
 from service.privacy.composition.closed_form_tariff import ONE_SHAPE
 from service.privacy.enclosure import Enclosure
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
+from service.privacy.mechanisms.neighbours import NeighboringRelation
 from service.privacy.questions import membership, profile
 from service.privacy.threat_models.practical import Practical
-from service.privacy.threat_models.worst_case import NeighboringRelation, WorstCase
+from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from tests.privacy.cases import built, dpsgd, gaussian, laplace, mixture, sampled

@@ -82,10 +82,13 @@ class GaussianTruth:
 
     def level(self, alpha: float) -> mpf:
         low, high = mpf(-5000), mpf(5000)
-        for _ in range(140):  # to 1e-38
+        for _ in range(50):  # to 1e-11
             middle = (low + high) / 2
             low, high = (middle, high) if self.rate(middle) > alpha else (low, middle)
-        return (low + high) / 2
+        for _ in range(3):  # to 1e-22, 1e-44, 1e-88: Newton's steps for ln of the rate
+            rate, slope = self.rate(low), self._sum(lambda mean, c=low: mpmath.npdf(c / mean + mean / 2) / mean)
+            low += rate / slope * mpmath.log(rate / alpha)
+        return low
 
     def rate(self, c: mpf) -> mpf:
         return self._sum(lambda mean: tail(c / mean + mean / 2))

@@ -20,7 +20,7 @@ RATES = np.array([1e-6, 1e-3, 0.5, 1 - 1e-6])
 
 def discretised(*parts: dict[str, Any]) -> TradeOffPair:
     options = EngineOptions(relative_tolerance=1e-3)
-    return pair(built({"type": "composed", "mechanisms": list(parts)}), "discretised", 1.0, options)
+    return pair(built({"type": "composed", "mechanisms": list(parts)}), "discretised", options=options)
 
 
 def approximate_dp(epsilon: float, delta: float, steps: int = 1) -> dict[str, Any]:

@@ -119,7 +119,7 @@ def drawn(rng: random.Random, kinds: tuple[type[Gaussian | Laplace], ...], least
 
 
 def known(steps: Steps) -> tuple[TwoSteps, Step, Step]:
-    curve = two_steps_curve(steps, 1.0)
+    curve = two_steps_curve(steps)
     assert curve is not None
     first, second = (Step(step) for step, count in steps for _ in range(count))
     return curve, first, second
@@ -186,5 +186,5 @@ def test_a_run_of_two_steps_is_narrow_unasked(noise: float, rate: float) -> None
 
 def test_other_runs_are_left_to_other_engines() -> None:
     step = PoissonSampled(sample_rate=0.1, mechanism=Gaussian(noise_multiplier=1.0))
-    assert two_steps_curve(((step, 3),), 1.0) is None
-    assert two_steps_curve(((step, 1),), 1.0) is None
+    assert two_steps_curve(((step, 3),)) is None
+    assert two_steps_curve(((step, 1),)) is None

@@ -20,7 +20,7 @@ from service.privacy.trade_off.shifted.gaussian import GaussianTradeOff
 SOURCE = "Dong, Roth, Su 2022 (Gaussian differential privacy), Corollary 5.4; Bu et al. 2020, Theorem 5"
 
 
-def clt_pair(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
+def clt_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
     """The curve g_mu with mu^2 = sum over steps of N chi^2(P1, P0); mu^2 itself for Gaussian and gdp steps.
 
     A step sampled at rate p has chi^2 = p^2 chi^2 of its base: mu = p sqrt(N (e^{1/sigma^2} - 1)) for a sampled
@@ -28,7 +28,7 @@ def clt_pair(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeO
     no curve changes. Raises UnsupportedCombination (`method`) for singular mass or no loss at all.
     """
     del options
-    loss = composed_loss(steps, sensitivity, "clt")
+    loss = composed_loss(steps, "clt")
     mu = math.sqrt(math.fsum(count * law.clt_mu_squared for law, count in loss.parts))
     curve = CentralLimitTradeOff(min(mu, MU.high))
     reason = f"clt: Gaussian limit with mu = {curve.mu:.6g}; an approximation without a bound."

@@ -29,7 +29,7 @@ STANDARDISED = np.linspace(-REACH, REACH, 1801)
 SOURCE = "Kaissis et al. 2023 (ReRo), section 4; Petrov 1975, chapter VI (Edgeworth series)"
 
 
-def edgeworth_pair(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
+def edgeworth_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
     """The curves of the Edgeworth series of `options.order` (0: normal laws with the exact moments of H0 and H1; each
     order adds the terms of one more power of N^-1/2, order 4 the sixth cumulant).
 
@@ -40,7 +40,7 @@ def edgeworth_pair(steps: Steps, sensitivity: float, options: EngineOptions) -> 
     """
     if options.order not in range(LARGEST_ORDER + 1):
         raise OutOfDomain("order", options.order, f"an integer in [0, {LARGEST_ORDER}]")
-    loss = composed_loss(steps, sensitivity, "edgeworth")
+    loss = composed_loss(steps, "edgeworth")
     tails = EdgeworthTails(loss, options.order)
     add = ApproximateTradeOff(loss, tails, "edgeworth")
     reason = f"edgeworth: series of order {options.order} from numerical cumulants; an approximation without a bound."

@@ -31,7 +31,7 @@ STANDARDISED = REACH * np.sinh(np.linspace(-6, 6, 241)) / math.sinh(6)
 """Tilts in units of the inverse standard deviation, denser near 0: far jumps make thresholds grow faster than tilts."""
 
 
-def saddlepoint_pair(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
+def saddlepoint_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
     """The curves of the Lugannani-Rice tails P(S > c) = Phi(-w) + phi(w) (1/u - 1/w).
 
     s solves K'(s) = c; for H0 w^2/2 = s K' - K = KL(P_s, P0) and u = s sqrt(K''), for H1 the same with s - 1 and P1;
@@ -40,7 +40,7 @@ def saddlepoint_pair(steps: Steps, sensitivity: float, options: EngineOptions) -
     Raises UnsupportedCombination (`method`) for singular mass or no loss at all.
     """
     del options
-    loss = composed_loss(steps, sensitivity, "saddlepoint")
+    loss = composed_loss(steps, "saddlepoint")
     tails = SaddlepointTails(loss)
     add = ApproximateTradeOff(loss, tails, "saddlepoint")
     reason = "saddlepoint: Lugannani-Rice tails of the numerical generating function; an approximation without a bound."

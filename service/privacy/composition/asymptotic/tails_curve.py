@@ -42,11 +42,11 @@ LEAST_VARIANCE = 1e-150
 """Least variance of the loss (nats squared): skewness and excess are quotients of its powers."""
 
 
-def composed_loss(steps: Steps, sensitivity: float, method: str) -> ComposedLoss:
+def composed_loss(steps: Steps, method: str) -> ComposedLoss:
     """The loss of the run; UnsupportedCombination (`method`) where it has singular mass, or does not vary under
     one of the hypotheses.
     """
-    parts = tuple((step.loss_law(sensitivity), count) for step, count in steps)
+    parts = tuple((step.loss_law(), count) for step, count in steps)
     singular = sorted({step.type for (step, _), (law, _) in zip(steps, parts, strict=True) if law.singular_mass > 0})
     if singular:
         reason = "probability mass that only one hypothesis has is outside every expansion around the normal law."

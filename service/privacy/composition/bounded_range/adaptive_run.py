@@ -14,7 +14,7 @@ from service.privacy.composition.bounded_range.nodes import curve_of, log_end
 from service.privacy.composition.bounded_range.recursion import log_rest
 from service.privacy.enclosure import SMALLEST, Bounds, Enclosure, Evidence
 from service.privacy.errors import UnsupportedCombination
-from service.privacy.mechanisms.abstract import AbstractStep
+from service.privacy.mechanisms.abstract import ResolvedStep
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
@@ -33,7 +33,7 @@ SOURCE: Final = "Dong, Durfee, Rogers 2020 (optimal composition for exponential 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=False)
-class ExponentialRun(AbstractStep):
+class ExponentialRun(ResolvedStep):
     """Up to MOST_STEPS exponential steps as one: no mechanism of the wire, but the pair that dominates all their
     adaptive compositions, and whose profile one of them attains at every epsilon.
     """
@@ -43,12 +43,12 @@ class ExponentialRun(AbstractStep):
     tolerance: float
 
     @override
-    def curves(self, sensitivity: float) -> TradeOffPair:
+    def curves(self) -> TradeOffPair:
         curve = ExponentialRunTradeOff(self.groups, self.tolerance)
         return TradeOffPair(curve, curve, SOURCE)
 
     @override
-    def loss_law(self, sensitivity: float) -> LossLaw:
+    def loss_law(self) -> LossLaw:
         raise UnsupportedCombination("method", "exponential", "the law of a run of exponential steps is not known.", ())
 
 

@@ -62,10 +62,10 @@ SAMPLED_BRACKET: Final = (
     f"bracket: upper ends by exponential steps as dominating pairs ({DOMINATING}); lower ends by an attack whose shift "
     f"is half of epsilon in every step, which is randomised response ({SOURCE})."
 )
-Engine = Callable[[Steps, float, EngineOptions], TradeOffPair]
+Engine = Callable[[Steps, EngineOptions], TradeOffPair]
 
 
-def adaptive_exponential_pair(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
+def adaptive_exponential_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
     """The curves of a run in which `several_exponentials` are."""
     groups = tuple((float(step.epsilon), count) for step, count in steps if isinstance(step, Exponential))
     groups = tuple(sorted(group for group in groups if group[0] > 0))
@@ -78,16 +78,16 @@ def adaptive_exponential_pair(steps: Steps, sensitivity: float, options: EngineO
         one = ExponentialRun(inside, options.relative_tolerance)
         ordered = ORDER_BRACKET if len(inside) > 1 else None
         if not others:
-            pair = one.curves(sensitivity)
+            pair = one.curves()
             return TradeOffPair(pair.add, pair.remove, SOURCE, (reason,), bracket=ordered)
-        pair = discretised_pair(((one, 1), *others), sensitivity, options)
+        pair = discretised_pair(((one, 1), *others), options)
         return TradeOffPair(pair.add, pair.remove, f"{SOURCE}; {pair.source}", (reason, *pair.notes), bracket=ordered)
     options = replace(options, relative_tolerance=max(options.relative_tolerance, FINEST_BRACKET))
-    above = discretised_pair((*_blocks(inside, groups, options), *others), sensitivity, options)
+    above = discretised_pair((*_blocks(inside, groups, options), *others), options)
     run: Steps = ((ExponentialRun(inside, options.relative_tolerance), 1),) if inside else ()
-    below = FixedShifts(left, (*run, *others), sensitivity, above.add, _forgetful(groups, inside), options)
+    below = FixedShifts(left, (*run, *others), above.add, _forgetful(groups, inside), options)
     add = Bracketed(below, above.add)
-    mirrors = [step.curves(sensitivity) for step, _ in others]
+    mirrors = [step.curves() for step, _ in others]
     remove = add if all(curves.add is curves.remove for curves in mirrors) else add.reversed()
     return TradeOffPair(add, remove, f"{SOURCE}; {above.source}", (reason, *above.notes), bracket=BRACKET)
 
@@ -95,8 +95,8 @@ def adaptive_exponential_pair(steps: Steps, sensitivity: float, options: EngineO
 def approximated(engine: Engine) -> Engine:
     """An engine without bounds on the dominating pair, with a word on what that is."""
 
-    def serve(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
-        pair = engine(steps, sensitivity, options)
+    def serve(steps: Steps, options: EngineOptions) -> TradeOffPair:
+        pair = engine(steps, options)
         note = (
             "exponential: approximates the dominating pair, the worst shift of every step at once, which several steps "
             "do not attain; `auto` bounds what they do attain."
@@ -109,14 +109,14 @@ def approximated(engine: Engine) -> Engine:
 def sampled(engine: Engine) -> Engine:
     """An engine that samples: above the dominating pair, below a shift of epsilon/2 in every step."""
 
-    def serve(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
+    def serve(steps: Steps, options: EngineOptions) -> TradeOffPair:
         options = options.for_parts(2)
-        above = engine(steps, sensitivity, options)
+        above = engine(steps, options)
         halves = merged(
             (PureDp(epsilon=0.5 * step.epsilon) if isinstance(step, Exponential) else step, count)
             for step, count in steps
         )
-        add = Bracketed(engine(halves, sensitivity, options).add, above.add)
+        add = Bracketed(engine(halves, options).add, above.add)
         return TradeOffPair(add, add.reversed(), above.source, above.notes, bracket=SAMPLED_BRACKET)
 
     return serve

@@ -14,7 +14,7 @@ from service.privacy.composition.lattice.engine import discretised_pair
 from service.privacy.composition.options import EngineOptions
 from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.errors import UnsupportedCombination
-from service.privacy.mechanisms.abstract import AbstractStep, Steps
+from service.privacy.mechanisms.abstract import ResolvedStep, Steps
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.enclosed.logs import log_ends
@@ -36,7 +36,7 @@ SMALLEST_EPSILON: Final = 1e-280
 
 @final
 @dataclass(frozen=True, slots=True)
-class TwoOutcomes(AbstractStep):
+class TwoOutcomes(ResolvedStep):
     """One shift of an exponential step: no mechanism of the wire."""
 
     type: ClassVar[str] = "exponential"
@@ -44,17 +44,17 @@ class TwoOutcomes(AbstractStep):
     low: float
 
     @override
-    def curves(self, sensitivity: float) -> TradeOffPair:
+    def curves(self) -> TradeOffPair:
         add = TwoOutcomesTradeOff(self.high, self.low)
         return TradeOffPair(add, add.reversed(), source="two outcomes")
 
     @override
-    def loss_atoms(self, sensitivity: float) -> tuple[tuple[float, float], ...]:
+    def loss_atoms(self) -> tuple[tuple[float, float], ...]:
         there, back = (TwoOutcomesTradeOff(*ends) for ends in ((self.high, self.low), (self.low, self.high)))
         return ((-self.low, back.likely), (self.high, there.rare))
 
     @override
-    def loss_law(self, sensitivity: float) -> LossLaw:
+    def loss_law(self) -> LossLaw:
         raise UnsupportedCombination("method", "exponential", "one shift is only composed on lattices.", ())
 
 
@@ -73,7 +73,6 @@ class FixedShifts(AbstractTradeOff):
         self,
         groups: Groups,
         others: Steps,
-        sensitivity: float,
         guide: AbstractTradeOff,
         least: AbstractTradeOff | None,
         options: EngineOptions,
@@ -81,7 +80,7 @@ class FixedShifts(AbstractTradeOff):
         mirrored: bool = False,
     ) -> None:
         """`least`: another curve that is attained, its own inverse."""
-        self._groups, self._others, self._sensitivity, self._least = groups, others, sensitivity, least
+        self._groups, self._others, self._least = groups, others, least
         self._guide, self._options, self._mirrored = guide, options, mirrored
         self._curves: dict[int, AbstractTradeOff] = {}
 
@@ -112,7 +111,6 @@ class FixedShifts(AbstractTradeOff):
         return FixedShifts(
             self._groups,
             self._others,
-            self._sensitivity,
             self._guide.reversed(),
             self._least,
             self._options,
@@ -129,7 +127,7 @@ class FixedShifts(AbstractTradeOff):
                 for epsilon, count in self._groups
                 if epsilon * min(part, 1 - part) > SMALLEST_EPSILON and epsilon < LARGEST_EPSILON
             )
-            pair = discretised_pair((*steps, *self._others), self._sensitivity, self._options)
+            pair = discretised_pair((*steps, *self._others), self._options)
             self._curves[share] = pair.remove if self._mirrored else pair.add
         return self._curves[share]
 
@@ -139,7 +137,7 @@ class FixedShifts(AbstractTradeOff):
         own, rest = math.fsum(0.25 * count * epsilon**2 for epsilon, count in self._groups), 0.0
         for step, count in self._others:
             try:
-                rest += count * float(step.loss_law(self._sensitivity).cumulants(0)[1])
+                rest += count * float(step.loss_law().cumulants(0)[1])
             except UnsupportedCombination:
                 rest += own
         return own / (own + rest) if own > 0 and math.isfinite(rest) else 0.0

@@ -30,7 +30,12 @@ from service.privacy.composition.contour.ladder import ContourLadder, Rung
 from service.privacy.composition.contour.line import ContourLine
 from service.privacy.composition.contour.run import CUT_DIGITS, ContourRun
 from service.privacy.composition.readings import Readings, prove_root, read_points, read_profile, solve_profile
-from service.privacy.composition.transforms.steps import LaplaceSteps, SampledGaussianSteps, TwoPointSteps
+from service.privacy.composition.transforms.steps import (
+    GaussianMixtureSteps,
+    LaplaceSteps,
+    SampledGaussianSteps,
+    TwoPointSteps,
+)
 from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
@@ -71,15 +76,16 @@ def contour_pair(
     sampled: Iterable[SampledGaussianSteps],
     laplace: Iterable[LaplaceSteps] = (),
     two_point: Iterable[TwoPointSteps] = (),
+    mixtures: Iterable[GaussianMixtureSteps] = (),
 ) -> tuple[ContourTradeOff, ContourTradeOff]:
     """The add and remove curves of a run.
 
     `gaussian_mu_squared`: sum of N/sigma^2 over plain Gaussian steps (0 without any), within 1e-14 of its value.
     `sampled`: Poisson-sampled Gaussian steps, 0 < sample_rate < 1. `laplace`: Laplace steps, 0 < sample_rate <= 1.
-    `two_point`: steps of two losses, above 0. Source: composition of dominating pairs (Zhu, Dong, Wang 2022,
-    Theorems 10 and 11).
+    `two_point`: steps of two losses, above 0. `mixtures`: mixtures of shifted Gaussians, with a positive shift. Source:
+    composition of dominating pairs (Zhu, Dong, Wang 2022, Theorems 10 and 11).
     """
-    run = ContourRun.of(gaussian_mu_squared, tuple(sampled), tuple(laplace), tuple(two_point))
+    run = ContourRun.of(gaussian_mu_squared, tuple(sampled), tuple(laplace), tuple(two_point), tuple(mixtures))
     add = ContourTradeOff(run, reflected=False)
     return add, add.reversed()
 
@@ -97,7 +103,7 @@ class ContourTradeOff(AbstractTradeOff):
 
     def __init__(self, run: ContourRun, *, reflected: bool) -> None:
         self._run, self._reflected = run, reflected
-        kinds = max(map(len, run.groups), default=0)
+        kinds = max(map(len, (*run.groups, *run.mixtures)), default=0)
         self._good_width = _GOOD_WIDTH if kinds <= _MANY else _GOOD_WIDTH_OF_MANY
         self._ladders: dict[float, ContourLadder | None] = {}
 
@@ -106,14 +112,15 @@ class ContourTradeOff(AbstractTradeOff):
         """Bounds that need no line. Laplace and two-point steps always say something of the record."""
         transform = self._run.transform(CUT_DIGITS[-1], reflected=self._reflected)
         log_silent = self._run.log_unsampled if self._run.is_gaussian else -math.inf
-        steps = tuple(step for group in self._run.groups for step in group) if log_silent > -math.inf else ()
+        only = log_silent > -math.inf and not self._run.mixtures
+        steps = tuple(step for group in self._run.groups for step in group) if only else ()
         mu = self._run.global_mu
         return FallbackBounds(self._run.gaussian_mu_squared, log_silent, self._reflected, transform, steps, mu)
 
     @cached_property
     def _bent(self) -> BentRun | None:
         """Bent contours for runs of few kinds of sampled Gaussian steps, with Gaussian ones or not; None for others."""
-        if not self._run.is_gaussian:
+        if not self._run.is_gaussian or self._run.mixtures:
             return None
         steps = tuple(step for group in self._run.groups for step in group)
         return bent_run(steps, self._run.gaussian_mu_squared, reflected=self._reflected)
@@ -141,13 +148,13 @@ class ContourTradeOff(AbstractTradeOff):
         infinite for Gaussian noise, unless a Gaussian step is there.
         """
         low, high = self._run.reach
-        return _around(-low if self._reflected else high)
+        return _around(-low, self._run.reach_error) if self._reflected else _around(high)
 
     @property
     def smallest_log_ratio(self) -> Enclosure:
         """The negative of the other direction's largest."""
         low, high = self._run.reach
-        return _around(-high if self._reflected else low)
+        return _around(-high) if self._reflected else _around(low, self._run.reach_error)
 
     @property
     def singular_power(self) -> Enclosure:
@@ -156,13 +163,16 @@ class ContourTradeOff(AbstractTradeOff):
 
     @property
     def global_gdp_mu(self) -> Enclosure | None:
-        """sqrt(sum N/sigma^2) whatever the rates: sampling only helps, and its help vanishes as alpha -> 0. Not known
-        where other steps are there.
+        """sqrt(sum N/sigma^2) whatever the rates: sampling only helps, and its help vanishes as alpha -> 0. Of the
+        shifts of a mixture the largest counts then. Not known where other steps are there, or mirrored mixtures.
         """
-        return _around(self._run.global_mu) if self._run.is_gaussian else None
+        mirrored = any(part.mirrored for group in self._run.mixtures for part, _ in group)
+        return _around(self._run.global_mu) if self._run.is_gaussian and not mirrored else None
 
     def reversed(self) -> ContourTradeOff:
-        """The other direction of the same run."""
+        """The other direction of the same run: the same curve where the loss of every step has a symmetric law."""
+        if self._run.mixtures and self._run.is_symmetric:
+            return self
         return ContourTradeOff(self._run, reflected=not self._reflected)
 
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
@@ -350,9 +360,9 @@ class ContourTradeOff(AbstractTradeOff):
         return ended
 
 
-def _around(value: float) -> Enclosure:
-    """A sum of at most 256 parts, or its root, whose terms are rounded: 600 u covers all of it."""
+def _around(value: float, error: float = 0.0) -> Enclosure:
+    """A sum of at most 256 parts, or its root, whose terms are rounded: 600 u covers all of it. `error`: of terms."""
     if math.isinf(value):
         return Enclosure.point(value)
-    slack = 600 * UNIT_ROUNDOFF * abs(value)
+    slack = 600 * UNIT_ROUNDOFF * abs(value) + error
     return Enclosure(value - slack, value + slack, Evidence.CERTIFIED)

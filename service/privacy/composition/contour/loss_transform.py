@@ -1,5 +1,5 @@
-"""K(z) = ln E0 e^{zS} of a whole run: Gaussian steps in closed form plus Poisson-sampled Gaussian, Laplace and
-two-point parts.
+"""K(z) = ln E0 e^{zS} of a whole run: Gaussian steps in closed form plus Poisson-sampled Gaussian, Laplace, two-point
+and Gaussian mixture parts.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from service.privacy.composition.transforms.abstract import LineValues, RealCumulants, StepLine, StepTransform
+from service.privacy.composition.transforms.gaussian_mixture import GaussianMixtureParts
+from service.privacy.composition.transforms.gaussian_mixture_line import GaussianMixtureLine
 from service.privacy.composition.transforms.sampled_gaussian import SampledGaussianParts
 from service.privacy.composition.transforms.sampled_gaussian_line import SampledGaussianLine
 from service.privacy.composition.transforms.sampled_laplace import SampledLaplaceParts
@@ -30,11 +32,12 @@ class LossTransform:
     reflected: bool = False
     laplace: tuple[SampledLaplaceParts, ...] = ()
     two_point: tuple[TwoPointParts, ...] = ()
+    mixtures: tuple[GaussianMixtureParts, ...] = ()
 
     @property
     def steps(self) -> tuple[StepTransform, ...]:
         """The steps that are not Gaussian, by kind."""
-        return (*self.parts, *self.laplace, *self.two_point)
+        return (*self.parts, *self.laplace, *self.two_point, *self.mixtures)
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
         """K, K', K'' at real tilts (shape (S,)) and a bound of the error of K."""
@@ -55,9 +58,18 @@ class LossTransform:
     @property
     def log_dropped(self) -> tuple[float, float]:
         """ln of the mass of H0 and of H1 that the cut of the sampled parts leaves out, at most (in this direction)."""
-        null = _log_sum([np.log(part.count) + part.log_dropped_null for part in self.parts])
-        alternative = _log_sum([np.log(part.count) + part.log_dropped_alternative for part in self.parts])
+        null = _log_sum([np.log(part.count) + part.log_dropped_null for part in self._cut])
+        alternative = _log_sum([np.log(part.count) + part.log_dropped_alternative for part in self._cut])
         return (alternative, null) if self.reflected else (null, alternative)
+
+    @property
+    def _cut(self) -> tuple[SampledGaussianParts | GaussianMixtureParts, ...]:
+        return (*self.parts, *self.mixtures)
+
+    @property
+    def vanishes(self) -> bool:
+        """Whether there is Gaussian noise: the transform of the whole run falls to 0."""
+        return bool(self._cut) or self.gaussian_mu_squared > 0
 
     @property
     def is_mixed(self) -> bool:
@@ -68,13 +80,13 @@ class LossTransform:
     def work(self) -> int:
         """Array elements of one evaluation of K on a line."""
         shared = sum(part.line_size for part in self.parts)
-        return 1 + shared + sum(part.size for part in (*self.laplace, *self.two_point))
+        return 1 + shared + sum(part.size for part in (*self.laplace, *self.two_point, *self.mixtures))
 
     def log_frozen(self, tilt: float) -> float:
         """ln of the mass, tilted by e^{tilt S}, of losses whose transform does not fall: of atoms of all steps. Of a
         two-point step that is everything.
         """
-        if self.parts or self.gaussian_mu_squared > 0:
+        if self.vanishes:
             return -np.inf
         s = 1 - tilt if self.reflected else tilt
         return sum(SampledLaplaceLine(part, s).log_frozen for part in self.laplace)
@@ -90,11 +102,13 @@ class TransformLine:
     def __init__(self, transform: LossTransform, theta: float) -> None:
         self._transform = transform
         self._theta = 1 - theta if transform.reflected else theta
-        self._gaussian = tuple(SampledGaussianLine(part, self._theta) for part in transform.parts)
+        sampled = (SampledGaussianLine(part, self._theta) for part in transform.parts)
+        mixtures = (GaussianMixtureLine(part, self._theta) for part in transform.mixtures)
+        self._gaussian = (*sampled, *mixtures)
         self._laplace = tuple(SampledLaplaceLine(part, self._theta) for part in transform.laplace)
         two_point = (TwoPointLine(part, self._theta) for part in transform.two_point)
         self._lines: tuple[StepLine, ...] = (*self._gaussian, *self._laplace, *two_point)
-        self._vanishes = bool(transform.parts) or transform.gaussian_mu_squared > 0
+        self._vanishes = transform.vanishes
 
     def origin(self) -> tuple[float, float]:
         """K(theta) to full precision, and a bound of its error."""

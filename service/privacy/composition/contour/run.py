@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from service.privacy.composition.contour.loss_transform import LossTransform
+from service.privacy.composition.transforms.gaussian_mixture import GaussianMixtureParts
 from service.privacy.composition.transforms.sampled_gaussian import SampledGaussianParts
 from service.privacy.composition.transforms.sampled_laplace import SampledLaplaceParts
-from service.privacy.composition.transforms.steps import LaplaceSteps, SampledGaussianSteps, TwoPointSteps
+from service.privacy.composition.transforms.steps import (
+    GaussianMixtureSteps,
+    LaplaceSteps,
+    SampledGaussianSteps,
+    TwoPointSteps,
+)
 from service.privacy.composition.transforms.two_points import TwoPointParts
+from service.privacy.mechanisms.abstract import GaussianMixturePart
 
 CUT_DIGITS = (22.0, 40.0, 80.0, 160.0, 330.0, 1000.0)
 """Masses 10^-digits at which far jumps are cut off."""
 
 _LARGEST_GRID = 150_000
 """Nodes (times parts) above which no moment is evaluated: only noise multipliers below about 0.002 need more."""
+
+_MOST_TERMS = 2_000
+"""Shifts times parts of mixtures that are evaluated together: bounds the memory."""
 
 
 @dataclass(frozen=True)
@@ -26,13 +37,19 @@ class ContourRun:
     groups: tuple[tuple[SampledGaussianSteps, ...], ...]
     laplace: tuple[SampledLaplaceParts, ...]
     two_point: tuple[TwoPointParts, ...]
+    mixtures: tuple[tuple[GaussianMixtureSteps, ...], ...]
     log_unsampled: float
-    """ln of the chance that no sampled Gaussian step has the record."""
+    """ln of the chance that no sampled Gaussian step has the record; -inf where a mirrored mixture is there."""
     global_mu: float
-    """sqrt(sum N/sigma^2); infinite where Laplace or two-point steps are there, for which it says nothing."""
+    """sqrt(sum N mu^2), mu of a step without sampling, of a mixture that of its largest shift, twice that where it is
+    mirrored; infinite where Laplace or two-point steps are there, for which it says nothing.
+    """
     deviation: float
     _grids: dict[float, tuple[SampledGaussianParts, ...]] = field(
         default_factory=dict[float, tuple[SampledGaussianParts, ...]]
+    )
+    _mixture_grids: dict[float, tuple[GaussianMixtureParts, ...]] = field(
+        default_factory=dict[float, tuple[GaussianMixtureParts, ...]]
     )
     _cuts: dict[tuple[float, int], int] = field(default_factory=dict[tuple[float, int], int])
 
@@ -42,9 +59,10 @@ class ContourRun:
         sampled: tuple[SampledGaussianSteps, ...],
         laplace: tuple[LaplaceSteps, ...] = (),
         two_point: tuple[TwoPointSteps, ...] = (),
+        mixtures: tuple[GaussianMixtureSteps, ...] = (),
     ) -> ContourRun:
-        """The run of Gaussian steps of total mu^2, and the given sampled Gaussian, (sampled) Laplace and two-point
-        steps.
+        """The run of Gaussian steps of total mu^2, and the given sampled Gaussian, (sampled) Laplace, two-point and
+        mixture steps.
         """
         groups: list[list[SampledGaussianSteps]] = []
         for step in sorted(sampled):  # parts of similar noise share one grid
@@ -55,16 +73,21 @@ class ContourRun:
         spreads = [(rate / sigma, count) for sigma, rate, count in sampled]
         spreads += [(rate * loss, count) for loss, rate, count in laplace]
         spreads += [(loss, count) for loss, count in two_point]
+        spreads += [(part.mean_shift, count) for part, count in mixtures]
         variance = gaussian_mu_squared + math.fsum(count * min(spread, 1.0) ** 2 for spread, count in spreads)
         log_unsampled = math.fsum(count * math.log1p(-rate) for _, rate, count in sampled)
-        global_mu = math.sqrt(gaussian_mu_squared + math.fsum(count / sigma**2 for sigma, _, count in sampled))
-        ends = gaussian_mu_squared > 0 or bool(sampled)
+        log_unsampled += math.fsum(count * _log_unsampled(part) for part, count in mixtures)
+        squares = [count / sigma**2 for sigma, _, count in sampled]
+        squares += [count * _largest_shift(part) ** 2 for part, count in mixtures]
+        global_mu = math.sqrt(gaussian_mu_squared + math.fsum(squares))
+        ends = gaussian_mu_squared > 0 or bool(sampled or mixtures)
         if laplace or two_point:
             global_mu = math.inf
         kinds = (
             tuple(map(tuple, groups)),
             (SampledLaplaceParts(laplace, math.sqrt(variance) if ends else None),) if laplace else (),
             (TwoPointParts(two_point),) if two_point else (),
+            _alike(mixtures),
         )
         return ContourRun(gaussian_mu_squared, *kinds, log_unsampled, global_mu, math.sqrt(variance))
 
@@ -80,14 +103,28 @@ class ContourRun:
             return -math.inf, math.inf
         ends = [part.log_reach for part in self.laplace] + [(-part.reach, part.reach) for part in self.two_point]
         low, high = math.fsum(end[0] for end in ends), math.fsum(end[1] for end in ends)
-        return self.log_unsampled + low, math.inf if self.groups else high
+        return self.log_unsampled + low, math.inf if self.groups or self.mixtures else high
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether both directions are the same: the law of the loss of every step is symmetric."""
+        mirrored = all(part.mirrored for group in self.mixtures for part, _ in group)
+        return mirrored and not (self.groups or self.laplace)
+
+    @property
+    def reach_error(self) -> float:
+        """What the errors of weights may add to the infimum of the loss, nats."""
+        known = [(part, count) for group in self.mixtures for part, count in group]
+        logs = [(_log_unsampled(part), count * part.weight_error) for part, count in known]
+        return math.fsum(4 * error * math.exp(-log) for log, error in logs if error > 0 and log > -700)
 
     def transform(self, digits: float, *, reflected: bool) -> LossTransform | None:
         """The moments with less than 10^-digits of the mass cut off; None where their grids would be too large."""
         parts = self._parts(digits)
-        if any(part.size > _LARGEST_GRID for part in parts):
+        mixtures = self._mixture_parts(digits)
+        if any(part.size > _LARGEST_GRID for part in (*parts, *mixtures)):
             return None
-        return LossTransform(self.gaussian_mu_squared, parts, reflected, self.laplace, self.two_point)
+        return LossTransform(self.gaussian_mu_squared, parts, reflected, self.laplace, self.two_point, mixtures)
 
     def first_cut(self, value: float, score: float) -> int:
         """Index in `CUT_DIGITS` of the cut to begin with: a guess that costs time, never validity.
@@ -96,7 +133,7 @@ class ContourRun:
         tilt theta the end y of the grid weighs about N e^{-y^2/2 + theta L(y)}. Tilts grow with the score, up to where
         jumps inside the cut take over; the cut must lie where the end weighs nothing by then.
         """
-        if not self.groups:  # nothing is cut
+        if not (self.groups or self.mixtures):  # nothing is cut
             return len(CUT_DIGITS) - 1
         wanted = 12 - math.log10(value)
         digits = next((digits for digits in CUT_DIGITS if digits >= wanted), CUT_DIGITS[-1])
@@ -104,7 +141,7 @@ class ContourRun:
         if key not in self._cuts:
             theta = 0.5 + key[1] / max(self.deviation, 1e-290)
             deeper = range(CUT_DIGITS.index(digits), len(CUT_DIGITS))
-            light = (i for i in deeper if all(_end_is_light(group, CUT_DIGITS[i], theta) for group in self.groups))
+            light = (i for i in deeper if self._ends_are_light(CUT_DIGITS[i], theta))
             self._cuts[key] = next(light, deeper[0])
         return self._cuts[key]
 
@@ -119,6 +156,45 @@ class ContourRun:
             self._grids[digits] = tuple(SampledGaussianParts(group, self.deviation, digits) for group in self.groups)
         return self._grids[digits]
 
+    def _mixture_parts(self, digits: float) -> tuple[GaussianMixtureParts, ...]:
+        if digits not in self._mixture_grids:
+            made = (GaussianMixtureParts(group, self.deviation, digits) for group in self.mixtures)
+            self._mixture_grids[digits] = tuple(made)
+        return self._mixture_grids[digits]
+
+    def _ends_are_light(self, digits: float, theta: float) -> bool:
+        """Whether the ends of all grids for a cut weigh nothing at the tilt."""
+        sampled = all(_end_is_light(group, digits, theta) for group in self.groups)
+        return sampled and all(_mixture_end_is_light(group, digits, theta) for group in self.mixtures)
+
+
+def _largest_shift(part: GaussianMixturePart) -> float:
+    return part.shifts[-1] / part.noise_multiplier * (1 + part.mirrored)
+
+
+def _log_unsampled(part: GaussianMixturePart) -> float:
+    """ln w_0 from below; -inf where it is not known to be positive."""
+    taken = math.fsum(w for s, w in zip(part.shifts, part.weights, strict=True) if s > 0) * (1 + part.weight_error)
+    return math.log1p(-taken) if taken < 1 and part.shifts[0] == 0 and not part.mirrored else -math.inf
+
+
+def _alike(mixtures: tuple[GaussianMixtureSteps, ...]) -> tuple[tuple[GaussianMixtureSteps, ...], ...]:
+    """Mixtures of similar noise and as many shifts together, not too many at once."""
+
+    def form(part: GaussianMixturePart) -> tuple[bool, int]:
+        return part.mirrored, len(part.shifts)
+
+    groups: list[list[GaussianMixtureSteps]] = []
+    for step in sorted(mixtures, key=lambda one: (*form(one.part), one.part.noise_multiplier, one.part.weights)):
+        first = groups[-1][0].part if groups else None
+        alike = first is not None and form(first) == form(step.part)
+        near = first is not None and step.part.noise_multiplier <= 1.6 * first.noise_multiplier
+        if alike and near and len(groups[-1]) * len(step.part.shifts) < _MOST_TERMS:
+            groups[-1].append(step)
+        else:
+            groups.append([step])
+    return tuple(map(tuple, groups))
+
 
 def _end_is_light(steps: tuple[SampledGaussianSteps, ...], digits: float, theta: float) -> bool:
     """Whether the end of the grid for a cut weighs nothing at the tilt, or at the least tilt at which jumps rule."""
@@ -127,10 +203,41 @@ def _end_is_light(steps: tuple[SampledGaussianSteps, ...], digits: float, theta:
     goal = digits * math.log(10) + math.log(2) + steps_log
     end = max(math.sqrt(2 * goal), 1 / sigma + math.sqrt(2 * max(goal + math.log(rate), 0.0)))
 
-    def heaviest_tilt(y: float, margin: float) -> float:
+    def loss(y: float) -> float:
         exponent = y / sigma - 0.5 / sigma**2
-        loss = math.log1p(rate * math.expm1(exponent)) if exponent < 600 else exponent + math.log(rate)
-        return (0.5 * y * y - steps_log - margin) / loss if loss > 0 else math.inf
+        return math.log1p(rate * math.expm1(exponent)) if exponent < 600 else exponent + math.log(rate)
+
+    return _is_light(loss, end, steps_log, theta)
+
+
+def _mixture_end_is_light(steps: tuple[GaussianMixtureSteps, ...], digits: float, theta: float) -> bool:
+    """The same for mixtures. Where there are several shifts a deeper cut has jumps to larger ones, too, which rule at
+    smaller tilts: the first cut is as good as any.
+    """
+    if any(sum(shift > 0 for shift in part.shifts) > 1 for part, _ in steps):
+        return True
+    part, count = max(steps, key=lambda step: step.part.mean_shift)
+    steps_log = math.log(count)
+    known = [(s / part.noise_multiplier, math.log(w)) for s, w in zip(part.shifts, part.weights, strict=True) if w > 0]
+
+    goal = digits * math.log(10) + math.log(4) + steps_log
+    end = max(math.sqrt(2 * goal), *(s + math.sqrt(2 * (goal + w)) for s, w in known if goal + w > 0))
+
+    def loss_with(y: float) -> float:
+        exponents = [w + s * y - 0.5 * s * s for s, w in known]
+        top = max(exponents)
+        return top + math.log(math.fsum(math.exp(exponent - top) for exponent in exponents))
+
+    def loss(y: float) -> float:
+        return loss_with(y) - loss_with(-y) if part.mirrored else loss_with(y)
+
+    return _is_light(loss, end, steps_log, theta)
+
+
+def _is_light(loss: Callable[[float], float], end: float, steps_log: float, theta: float) -> bool:
+    def heaviest_tilt(y: float, margin: float) -> float:
+        value = loss(y)
+        return (0.5 * y * y - steps_log - margin) / value if value > 0 else math.inf
 
     start = math.sqrt(2 * (steps_log + 8))
     jumps = min(heaviest_tilt(start + (end - start) * k / 12, 0.0) for k in range(13))

@@ -8,7 +8,13 @@ from typing import Final
 
 from service.privacy.composition.parts import Counted
 from service.privacy.composition.tariff import Prices, Tariff, one_curve
-from service.privacy.mechanisms.abstract import GaussianPart, LaplacePart, SampledGaussianPart, TwoPointPart
+from service.privacy.mechanisms.abstract import (
+    GaussianMixturePart,
+    GaussianPart,
+    LaplacePart,
+    SampledGaussianPart,
+    TwoPointPart,
+)
 
 ONE_HUMP: Final = Tariff(
     base=9_000,
@@ -150,7 +156,8 @@ WITHOUT_LATTICES: Final = 1 / 5
 def contour(parts: tuple[Counted, ...], ends: int, tolerance: float) -> Tariff:
     """`ends`: how many roundings of the parameters are read."""
     kind = _kind(parts)
-    if kind is JUMPS and sum(count for _, count in parts) == 2 and tolerance < math.inf:
+    mixed = any(isinstance(part, GaussianMixturePart) for part, _ in parts)
+    if kind is JUMPS and sum(count for _, count in parts) == 2 and tolerance < math.inf and not mixed:
         return TWO_STEPS
     alone = WITHOUT_LATTICES if kind is JUMPS and tolerance >= LOOSE else 1.0
     return kind.scaled(ends * alone * math.sqrt(min(len(parts), MOST_PARTS)))
@@ -173,15 +180,23 @@ def smoothed(different: int) -> Tariff:
     return one_curve(10_000, prices)
 
 
+_Jumping = SampledGaussianPart | LaplacePart | GaussianMixturePart
+
+
+def _jump(part: _Jumping) -> tuple[float, float]:
+    """Noise and rate of a step whose loss is mostly small; of a mixture, those of a step of about its mean loss."""
+    if isinstance(part, GaussianMixturePart):
+        rate = 1 - part.weights[0] if part.shifts[0] == 0 else 1.0
+        far = max(part.shifts)  # of a rate too small for 1 less it
+        return (rate / part.mean_shift, rate) if rate > 0 else (1 / far, part.mean_shift / far)
+    return (part.noise_multiplier if isinstance(part, SampledGaussianPart) else 1 / part.loss), part.sample_rate
+
+
 def _kind(parts: tuple[Counted, ...]) -> Tariff:
     gaussian = math.sqrt(
         min(math.fsum(count * part.shift.upper**2 for part, count in parts if isinstance(part, GaussianPart)), 1e300)
     )
-    jumping = [
-        (part.noise_multiplier if isinstance(part, SampledGaussianPart) else 1 / part.loss, part.sample_rate, count)
-        for part, count in parts
-        if isinstance(part, SampledGaussianPart | LaplacePart)
-    ]
+    jumping = [(*_jump(part), count) for part, count in parts if isinstance(part, _Jumping)]
     stated = [(part.epsilon, count) for part, count in parts if isinstance(part, TwoPointPart)]
     sampled = math.hypot(*(math.sqrt(count) * rate / noise for noise, rate, count in jumping))
     steps = sum(count for _, count in parts)

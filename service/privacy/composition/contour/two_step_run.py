@@ -17,11 +17,11 @@ def is_two_steps(steps: Steps) -> bool:
     return sum(count for _, count in steps) == 2
 
 
-def two_steps_curve(steps: Steps, sensitivity: float) -> TwoSteps | None:
+def two_steps_curve(steps: Steps) -> TwoSteps | None:
     """The curve of the add direction; None where there are not two steps, or one is of another kind."""
     if not is_two_steps(steps):
         return None
-    alone = [step.curves(sensitivity) for step, count in steps for _ in range(count)]
+    alone = [step.curves() for step, count in steps for _ in range(count)]
     known = [(cells, pair.add) for pair in alone if (cells := _cells_of(pair.add)) is not None and not pair.bracket]
     if len(known) < 2:
         return None
@@ -30,9 +30,9 @@ def two_steps_curve(steps: Steps, sensitivity: float) -> TwoSteps | None:
     return TwoSteps(cells, first, second)
 
 
-def two_steps_pair(steps: Steps, sensitivity: float) -> TradeOffPair | None:
+def two_steps_pair(steps: Steps) -> TradeOffPair | None:
     """Both directions; None as for `two_steps_curve`."""
-    curve = two_steps_curve(steps, sensitivity)
+    curve = two_steps_curve(steps)
     if curve is None:
         return None
     reason = "closed_form: the loss of one step shifts the thresholds at which the curve of the other is read."

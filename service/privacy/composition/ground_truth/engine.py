@@ -31,7 +31,7 @@ FEWEST_DIGITS: Final = 15
 MOST_DIGITS: Final = 50
 
 
-def ground_truth_pair(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
+def ground_truth_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
     """The add and remove curves of a run, each reading with `options.digits` (15 to 50) proved significant digits.
 
     Raises OutOfDomain for other digits; UnsupportedCombination with field `method` for steps of other kinds, and for
@@ -39,12 +39,12 @@ def ground_truth_pair(steps: Steps, sensitivity: float, options: EngineOptions) 
     """
     if not FEWEST_DIGITS <= options.digits <= MOST_DIGITS:
         raise OutOfDomain("digits", options.digits, f"in [{FEWEST_DIGITS}, {MOST_DIGITS}]")
-    run = _exact_run(steps, sensitivity)
+    run = _exact_run(steps)
     if not run.steps and run.gaussian_mu_squared == 0:
         identity = gaussian_curve(Enclosure.point(0.0))
         return TradeOffPair(identity, identity, "equal laws", ("ground_truth: f(alpha) = 1 - alpha exactly.",))
     lone = run.gaussian_mu_squared == 0 and len(run.steps) == 1 and run.steps[0].count == 1
-    return _pair(run, lone, _guides(steps, sensitivity, run, lone), options.digits)
+    return _pair(run, lone, _guides(steps, run, lone), options.digits)
 
 
 def _pair(
@@ -70,16 +70,14 @@ def _pair(
     return TradeOffPair(add, add.reversed(), source, (note,))
 
 
-def _exact_run(steps: Steps, sensitivity: float) -> GroundTruthRun:
+def _exact_run(steps: Steps) -> GroundTruthRun:
     mu_squared, sampled = Fraction(0), list[ExactStep]()
     for step, count in steps:
-        part = step.part(sensitivity)
+        part = step.part()
         if isinstance(part, GaussianPart):
             above, below = part.quotient
             mu_squared += count * (Fraction(above) / Fraction(below)) ** 2
         elif isinstance(part, SampledGaussianPart):
-            if sensitivity != 1:
-                step.curves(sensitivity)  # refuses: no dominating pair is known
             noise, rate = part.exact or (Fraction(part.noise_multiplier), Fraction(part.sample_rate))
             sampled.append(ExactStep(noise, rate, count))
         else:
@@ -89,12 +87,10 @@ def _exact_run(steps: Steps, sensitivity: float) -> GroundTruthRun:
     return GroundTruthRun(mu_squared, tuple(sampled))
 
 
-def _guides(
-    steps: Steps, sensitivity: float, run: GroundTruthRun, lone: bool
-) -> tuple[AbstractTradeOff, AbstractTradeOff]:
+def _guides(steps: Steps, run: GroundTruthRun, lone: bool) -> tuple[AbstractTradeOff, AbstractTradeOff]:
     """Curves in doubles that say where to look: the results rest on nothing of them."""
     if lone:
-        pair = steps[0][0].curves(sensitivity)
+        pair = steps[0][0].curves()
         return pair.add, pair.remove
     if not run.steps:
         mu = math.sqrt(float(run.gaussian_mu_squared))

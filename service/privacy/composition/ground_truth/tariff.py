@@ -18,9 +18,9 @@ GROUND_TRUTH_HARD: Final = 24
 """Microseconds of a reading in ball arithmetic at 25 digits, by a closed form or on two lines; hard ones are dearer."""
 
 
-def ground_truth(steps: Steps, sensitivity: float, digits: int) -> Tariff:
+def ground_truth(steps: Steps, digits: int) -> Tariff:
     """A list is read number by number."""
-    reading = ground_truth_reading(steps, sensitivity, digits)
+    reading = ground_truth_reading(steps, digits)
     directed = Prices(
         point=reading,
         spread=0,
@@ -42,13 +42,11 @@ def ground_truth(steps: Steps, sensitivity: float, digits: int) -> Tariff:
     return Tariff(base=0, directed=directed, hull=hull)
 
 
-def ground_truth_reading(steps: Steps, sensitivity: float, digits: int) -> float:
+def ground_truth_reading(steps: Steps, digits: int) -> float:
     """Price of one number in ball arithmetic. Lines are long where few steps, little noise or rare sampling make the
     loss one of rare large jumps.
     """
-    sampled = [
-        (part, count) for step, count in steps if isinstance(part := step.part(sensitivity), SampledGaussianPart)
-    ]
+    sampled = [(part, count) for step, count in steps if isinstance(part := step.part(), SampledGaussianPart)]
     if not sampled or (len(steps) == 1 and steps[0][1] == 1):
         return GROUND_TRUTH_CLOSED
     loss = math.sqrt(math.fsum(count * (part.sample_rate / part.noise_multiplier) ** 2 for part, count in sampled))

@@ -43,18 +43,18 @@ _ROUGH = 0.1
 _LAST_RATE = math.nextafter(1.0, 0.0)
 
 
-def discretised_pair(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
+def discretised_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
     """The curves of any composition of steps with curves of their own. Raises UnsupportedCombination for steps that
     have none under this relation.
     """
     parts: list[LatticeStep] = []
     for step, count in steps:
-        curves = step.curves(sensitivity)
+        curves = step.curves()
         if curves.add.singular_power.lower >= 1:
             return TradeOffPair(curves.add, curves.remove, SOURCE, ("discretised: one step reveals everything.",))
         if curves.add.largest_log_ratio.upper > 0 or curves.add.singular_power.upper > 0:
-            two_point = part if isinstance(part := step.part(sensitivity), TwoPointPart) else None
-            parts.append(LatticeStep(curves.add, curves.remove, step.loss_atoms(sensitivity), count, two_point))
+            two_point = part if isinstance(part := step.part(), TwoPointPart) else None
+            parts.append(LatticeStep(curves.add, curves.remove, step.loss_atoms(), count, two_point))
     if not parts:
         nothing = gaussian_curve(Enclosure.point(0.0))
         return TradeOffPair(nothing, nothing, SOURCE, ("discretised: no step reveals anything.",))

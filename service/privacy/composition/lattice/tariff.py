@@ -11,6 +11,7 @@ from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.composition.tariff import Prices, Tariff, one_curve
 from service.privacy.mechanisms.abstract import (
     AbstractStep,
+    GaussianMixturePart,
     GaussianPart,
     LaplacePart,
     SampledGaussianPart,
@@ -75,11 +76,11 @@ LISTS_BESIDE: Final = 6.0
 SHARE_OF_A_PART: Final = 1 / 10
 
 
-def lattices(steps: Steps, sensitivity: float, options: EngineOptions) -> Tariff:
+def lattices(steps: Steps, options: EngineOptions) -> Tariff:
     """Tariff of any steps."""
     count = min(sum(count for _, count in steps), LONGEST)
     factor = (1 + count / LONG) * (1 + SHARE_OF_A_PART * (len(steps) - 1))
-    losses = [(_loss(step, sensitivity), count) for step, count in steps]
+    losses = [(_loss(step), count) for step, count in steps]
     revealed = any(loss > LARGEST_LOSS for loss, _ in losses)
     if revealed:
         factor *= REVEALED
@@ -108,9 +109,9 @@ def _limited(known: Tariff) -> Tariff:
     return replace(known, directed=limited(known.directed), hull=limited(known.hull))
 
 
-def _loss(step: AbstractStep, sensitivity: float) -> float:
+def _loss(step: AbstractStep) -> float:
     """About the standard deviation of the loss of a step; of one without a known part, its number of nats."""
-    part = step.part(sensitivity)
+    part = step.part()
     match part:
         case GaussianPart():
             loss = part.shift.upper
@@ -118,6 +119,8 @@ def _loss(step: AbstractStep, sensitivity: float) -> float:
             loss = part.sample_rate / part.noise_multiplier
         case LaplacePart():
             loss = part.sample_rate * part.loss
+        case GaussianMixturePart():
+            loss = part.mean_shift
         case TwoPointPart():
             loss = part.epsilon
         case _:
@@ -125,13 +128,13 @@ def _loss(step: AbstractStep, sensitivity: float) -> float:
     return min(loss, 1e100)
 
 
-def adaptive_exponential(steps: Steps, sensitivity: float, options: EngineOptions) -> Tariff:
+def adaptive_exponential(steps: Steps, options: EngineOptions) -> Tariff:
     """A recursion, read by itself; beside other steps, or beyond its reach, a part of a few lattices."""
     count = sum(count for step, count in steps if isinstance(step, Exponential))
     base = _recursion([(float(step.epsilon), count) for step, count in steps if isinstance(step, Exponential)])
     if count == sum(count for _, count in steps) <= LONGEST_RECURSION:
         return one_curve(base, RECURSION)
-    known = lattices(steps, sensitivity, options).scaled(COMPONENTS)
+    known = lattices(steps, options).scaled(COMPONENTS)
     hull = replace(known.hull, spread=LISTS_BESIDE * known.hull.spread)
     return replace(known, base=known.base + base, hull=hull)
 

@@ -37,7 +37,7 @@ ROUNDS = 11
 """Each divides the bracket of an epsilon by 32."""
 
 
-def monte_carlo_pair(steps: Steps, sensitivity: float, options: EngineOptions) -> TradeOffPair:
+def monte_carlo_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
     """The curves of a run from `options.samples` draws of the total loss S under each hypothesis.
 
     A threshold is an order statistic of the draws under H0, the power the share of draws under H1 above it. All numbers
@@ -60,7 +60,7 @@ def monte_carlo_pair(steps: Steps, sensitivity: float, options: EngineOptions) -
         raise OutOfDomain("confidence", options.confidence, "a number in (0, 1)")
     if options.seed < 0:
         raise OutOfDomain("seed", options.seed, "an integer of at least 0")
-    loss = ComposedLoss(tuple((step.loss_law(sensitivity), count) for step, count in steps))
+    loss = ComposedLoss(tuple((step.loss_law(), count) for step, count in steps))
     add = MonteCarloTradeOff(Draws(loss, options.samples, options.seed), 1 - options.confidence)
     reason = (
         f"monte_carlo: {options.samples} draws for each hypothesis, seed {options.seed}; "

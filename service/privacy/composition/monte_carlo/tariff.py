@@ -25,9 +25,9 @@ TABLE, DRAWN_CHUNK = 10_000, 20_000
 """Price of a table of a law, or of a power of it; of as many draws from a table."""
 
 
-def monte_carlo(steps: Steps, sensitivity: float, samples: int) -> Tariff:
+def monte_carlo(steps: Steps, samples: int) -> Tariff:
     """The first reading pays for the draws of both hypotheses."""
-    laws = [count for step, count in steps if not isinstance(step.part(sensitivity), GaussianPart)]
+    laws = [count for step, count in steps if not isinstance(step.part(), GaussianPart)]
     tables = sum(TABLE * (count.bit_length() + count.bit_count() - 1) for count in laws)
     chunks = len(laws) * (2_000 + DRAWN_CHUNK * samples / CHUNK)
     bands = 300 * math.sqrt(samples)

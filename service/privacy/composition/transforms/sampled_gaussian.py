@@ -20,6 +20,7 @@ from functools import cached_property
 import numpy as np
 
 from service.privacy.composition.transforms.abstract import RealCumulants
+from service.privacy.composition.transforms.node_sums import excess
 from service.privacy.composition.transforms.sampled_gaussian_grid import Grid, Layout
 from service.privacy.composition.transforms.sampled_gaussian_shared import moment_sums
 from service.privacy.composition.transforms.steps import SampledGaussianSteps
@@ -312,9 +313,9 @@ class TiltedMoments:
         grid = parts.grid
         all_weights, all_shifts = grid.tilted(np.array([tilt]))
         weights, shift = all_weights[0], all_shifts[0]
-        excess, size = _excess(grid, tilt, weights)
+        summands, size = excess(grid.loss, grid.weight, grid.log_weight, tilt, weights)
         plain = shift == 0
-        sum_excess = excess.sum(axis=-1)
+        sum_excess = summands.sum(axis=-1)
         total = np.asarray(np.where(plain, 1 + sum_excess, weights.sum(axis=-1)), dtype=np.float64)
         log_total = shift + np.where(plain, np.log1p(np.maximum(sum_excess, -1 + 1e-300)), np.log(total))
         size = np.where(plain[:, None], size, weights)
@@ -323,20 +324,3 @@ class TiltedMoments:
         rounding += shift * UNIT_ROUNDOFF * total
         cut = parts.ends.cut_error(np.array([tilt]), shift[None])[0]
         return TiltedMoments(tilt, weights, total, log_total, rounding / total, cut / total)
-
-
-def _excess(grid: Grid, tilt: float, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Summands phi (e^{sL} - 1 - s(e^L - 1)) of M(s) - 1, and the size of what makes up each; shape (parts, nodes).
-
-    Where max(1, |s|) |L| < 0.4 they are power series to order 14; what these leave out is below 2e-16 of them, far
-    inside the relative error of a weight.
-    """
-    linear = tilt * (grid.weight * np.expm1(np.minimum(grid.loss, 600.0)))
-    scale = max(1.0, abs(tilt))
-    small = np.abs(grid.loss) * scale < 0.4
-    ratio = tilt / scale
-    coefficients = np.array([(ratio**n - ratio * scale ** (1 - n)) / math.factorial(n) for n in range(2, 15)])
-    scaled = np.where(small, grid.loss * scale, 0.0)
-    series = grid.weight * scaled**2 * np.polynomial.polynomial.polyval(scaled, coefficients)
-    excess = np.where(small, series, weights - grid.weight - linear)
-    return excess, np.where(small, np.abs(series), weights + grid.weight + np.abs(linear))

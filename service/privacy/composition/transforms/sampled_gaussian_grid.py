@@ -11,11 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from service.privacy.composition.transforms.node_sums import tilted
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF, sum_error
-
-_LARGEST_EXPONENT = 300.0
-"""Moment sums whose largest exponent exceeds this are scaled, so that nothing overflows."""
 
 
 def _loss(v: FloatArray, rate: FloatArray) -> FloatArray:
@@ -67,14 +65,8 @@ class Grid:
     """ln(1 + e^u) at the nodes u that all parts share, shape (nodes,); None where they share y."""
 
     def tilted(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Weights phi h e^{sL - shift}, shape (S, parts, nodes), and the shift, shape (S, parts).
-
-        The shift keeps the weights from overflowing and is mostly 0.
-        """
-        joint = tilts[:, None, None] * self.loss + self.log_weight
-        top = joint.max(axis=-1)
-        shift = np.where(top > _LARGEST_EXPONENT, top, 0.0)
-        return np.exp(joint - shift[:, :, None] if shift.any() else joint), shift
+        """Weights phi h e^{sL - shift}, shape (S, parts, nodes), and the shift, shape (S, parts)."""
+        return tilted(self.loss, self.log_weight, tilts)
 
     def at_ends(self, values: FloatArray) -> FloatArray:
         """The columns of an array (..., parts, nodes) at each part's first and last node, shape (..., parts, 2)."""

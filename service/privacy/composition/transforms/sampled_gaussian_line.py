@@ -13,11 +13,18 @@ from functools import cached_property
 import numpy as np
 
 from service.privacy.composition.transforms.abstract import LineValues
+from service.privacy.composition.transforms.node_sums import (
+    line_values,
+    mean_excess,
+    outside,
+    significant,
+    tilted_differences,
+)
 from service.privacy.composition.transforms.sampled_gaussian import LARGEST_ETA, SampledGaussianParts, TiltedMoments
 from service.privacy.composition.transforms.sampled_gaussian_shared import difference_slope, differences, strip_errors
 from service.privacy.numerics.arrays import FloatArray
-from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_ROUNDOFF
-from service.privacy.numerics.unit_circle import ComplexArray, multiples
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.numerics.unit_circle import ComplexArray
 
 _LOG_NEGLIGIBLE = -75.0
 """A strip error of a majorant below this needs no sharper bound."""
@@ -27,9 +34,6 @@ _ETA_FACTORS = np.array([0.5, 0.65, 0.8, 0.95, 1.15, 1.5, 2.2, 5.0, 30.0])
 
 _NEGLIGIBLE = 2e-14
 """A trapezoid error of the whole run below this needs no sharper bound."""
-
-_ROUNDING_FLOOR = 1e-15
-"""|M|^2/M(theta)^2 is not resolved below this; moduli are raised to its root, and the raise is part of the error."""
 
 
 class SampledGaussianLine:
@@ -43,57 +47,26 @@ class SampledGaussianLine:
         self._weights = moments.weights / moments.total[:, None]
         self._cut, self._total_error = moments.cut, moments.rounding
         self._log_weights = theta * self.grid.loss + self.grid.log_weight - moments.log_total[:, None]
-        self._window = _significant(self._weights)
+        self._window = significant(self._weights)
         # The 1e-30 stands for weights that underflowed.
-        self._omitted = _outside(self._weights, self._window) + 1e-30
+        self._omitted = outside(self._weights, self._window) + 1e-30
         self._total = np.exp(np.minimum(moments.log_total, 700.0))  # only ever divides: too small is safe
         self._strips: _MajorantStrips | None = None
         self._strips_height = self._chosen_height = 0.0
 
     def values(self, step: float, nodes: int) -> LineValues:
-        """K(theta + i t_k) - K(theta) = sum N ln(1 + d_k) with d_k = E_theta(e^{i t_k L} - 1), and its error bound.
-
-        N is an integer, so the branch of the logarithm does not matter to e^K. An error e of d is a relative error
-        e/|1 + d| of each of the N factors of e^K, and (1 + e/|1 + d|)^N = e^{N log1p(e/|1 + d|)}.
-        """
-        count = self.parts.count[:, None]
+        """K(theta + i t_k) - K(theta) = sum N ln(1 + d_k) with d_k = E_theta(e^{i t_k L} - 1), and its error bound."""
         t = np.arange(nodes + 1, dtype=np.float64) * step
         d = self._tilted_differences(step, nodes) if self.grid.soft is None else self._shared_differences(step, nodes)
-        log_modulus = 0.5 * np.log1p(np.maximum(2 * d.real + (d.real**2 + d.imag**2), _ROUNDING_FLOOR - 1))
-        # |M|^2 - 1 near -1 has lost its digits: an error u of it is u/|M|^2 of |M|, that of 1 + d is u/|M|.
-        modulus = np.hypot(1 + d.real, d.imag)
-        log_modulus = np.where(modulus < 0.5, np.log(np.maximum(modulus, math.sqrt(_ROUNDING_FLOOR))), log_modulus)
-        angle = np.arctan2(d.imag, 1 + d.real)
         size = np.abs(d)
         error = self._rounding_error(t) if self.grid.soft is None else self._shared_rounding(t, size)
         error = error + 6 * UNIT_ROUNDOFF * size * (2 + size) + self._quadrature_error(t)
-        error = error + 2 * math.sqrt(_ROUNDING_FLOOR) * (log_modulus <= 0.49 * math.log(_ROUNDING_FLOOR))
-        relative = np.log1p(error / np.exp(log_modulus))
-        relative += 2 * FUNCTION_ERROR * (np.abs(log_modulus) + np.abs(angle))
-        summation = (2 + len(count)) * UNIT_ROUNDOFF * (count * (np.abs(log_modulus) + np.abs(angle))).sum(axis=0)
-        difference = (count * (log_modulus + 1j * angle)).sum(axis=0)
-        return LineValues(difference, (count * relative).sum(axis=0) * 1.001 + summation)
+        return line_values(self.parts.count, d, error)
 
     def _tilted_differences(self, step: float, nodes: int) -> ComplexArray:
-        """d_k for all parts, shape (parts, nodes + 1), as sums of second-order terms only.
-
-        E0(w - 1) = 0, so d = E_theta(e^{itL} - 1 - itL) + it E_theta(L - e^{-theta L}(e^L - 1)): every summand is
-        O(L^2), and rounding does not grow with the number of steps. With k = a columns + b and
-        E(x) = e^{ix} - 1 = ix + E'(x), E(x+y) - i(x+y) = E(x) E(y) + E'(x) + E'(y): the sums over nodes become one
-        matrix product.
-        """
-        rows = max(1, math.isqrt(nodes + 1))
-        columns = -(-(nodes + 1) // rows)
+        """d_k for all parts, shape (parts, nodes + 1), each by its own losses."""
         weights, loss = self._weights[:, self._window], self.grid.loss[:, self._window]
-        blocks = (len(weights), weights.shape[1] // SUM_BLOCK, 1, SUM_BLOCK)
-        weights, loss = weights.reshape(blocks), loss.reshape(blocks)
-        outer, outer_rest = multiples(loss * (columns * step), rows)
-        inner, inner_rest = multiples(loss * step, columns)
-        total = np.matmul(weights * outer, inner.swapaxes(-1, -2)).sum(axis=1)
-        total += (weights * outer_rest).sum(axis=-1).sum(axis=1)[:, :, None]
-        total += (weights * inner_rest).sum(axis=-1).sum(axis=1)[:, None, :]
-        t = np.arange(nodes + 1) * step
-        return total.reshape(len(weights), -1)[:, : nodes + 1] + 1j * t * self._mean_excess[0][:, None]
+        return tilted_differences(weights, loss, self._mean_excess[0], step, nodes)
 
     def _shared_differences(self, step: float, nodes: int) -> ComplexArray:
         """d_k by plain sums over the losses that all parts share."""
@@ -117,22 +90,8 @@ class SampledGaussianLine:
     @cached_property
     def _mean_excess(self) -> tuple[FloatArray, FloatArray]:
         """E_theta(L) = E_theta(L - e^{-theta L}(e^L - 1)) per part, and the rounding error of its sum."""
-        grid, theta = self.grid, self.theta
-        loss = grid.loss
-        scale = 1 + abs(theta)
-        small = np.abs(loss) * scale < 0.5
-        upper, lower = (1 - theta) / scale, -theta / scale  # differ by 1/scale: a^n - b^n = (a - b) sum a^k b^{n-1-k}
-        coefficients, quotient, power = np.empty(14), 1.0, 1.0  # quotient: the sum for n, power: lower^(n - 1)
-        for n in range(2, 16):
-            power *= lower
-            quotient = upper * quotient + power
-            coefficients[n - 2] = quotient / (scale * math.factorial(n))
-        scaled = np.where(small, loss * scale, 0.0)
-        series = -(scaled**2) * np.polynomial.polynomial.polyval(scaled, coefficients)
-        direct = self._weights * loss
-        exponential = grid.weight * np.expm1(np.minimum(loss, 600.0)) / self._total[:, None]
-        terms = np.where(small, self._weights * series, direct - exponential)
-        size = np.where(small, np.abs(terms), np.abs(direct) + np.abs(exponential))
+        grid = self.grid
+        terms, size = mean_excess(grid.loss, grid.weight, grid.log_weight, self._weights, self.theta, self._total)
         return terms.sum(axis=-1), np.sum(size * grid.relative_error, axis=-1)
 
     def _rounding_error(self, t: FloatArray) -> FloatArray:
@@ -348,15 +307,3 @@ class _MajorantStrips:
         # Parts that share their losses: one exponential for all.
         shared = np.exp(np.maximum(self.log_modulus - turned, -300.0))[:, :, 0]
         return shared @ np.exp(np.maximum(self.log_weights, -400.0)).T
-
-
-def _significant(weights: FloatArray) -> slice:
-    """The range of nodes (in whole blocks) outside which all tilted weights of all parts vanish in double precision."""
-    alive = np.flatnonzero((weights > weights.max(axis=-1, keepdims=True) * 1e-30).any(axis=0))
-    first = int(alive[0]) // SUM_BLOCK * SUM_BLOCK
-    return slice(first, -(-(int(alive[-1]) + 1) // SUM_BLOCK) * SUM_BLOCK)
-
-
-def _outside(weights: FloatArray, window: slice) -> FloatArray:
-    """Sum of the weights left out by a window, per part."""
-    return weights[:, : window.start].sum(axis=-1) + weights[:, window.stop :].sum(axis=-1)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from service.privacy.mechanisms.abstract import GaussianMixturePart
+
 
 class SampledGaussianSteps(NamedTuple):
     """`number` Gaussian steps, each on a Poisson sample of the records."""
@@ -25,4 +27,11 @@ class TwoPointSteps(NamedTuple):
     """`number` steps whose loss is `loss` or minus that."""
 
     loss: float
+    number: int
+
+
+class GaussianMixtureSteps(NamedTuple):
+    """`number` steps that are a mixture of shifted Gaussians with the record."""
+
+    part: GaussianMixturePart
     number: int

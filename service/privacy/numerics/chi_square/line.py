@@ -1,6 +1,6 @@
 """Tails and density of a noncentral chi-square law from vertical lines, one through the saddle point of each x.
 
-On w (1 + i u), with v = 1 - 1/w and b = nc/(2 w) (see `chi_square_saddle`), the inversion integrals are
+On w (1 + i u), with v = 1 - 1/w and b = nc/(2 w) (see `saddle.py`), the inversion integrals are
 
     e^{-phi} P(X <= x) = (1/pi) int_0^inf Re e^{E(u)} / (v + i u) du   (v > 0; for v < 0 it is -e^{-phi} P(X > x)),
     e^{-phi} f(x)      = (w/2 pi) int_0^inf Re e^{E(u)} du,

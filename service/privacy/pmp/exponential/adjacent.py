@@ -28,7 +28,7 @@ PATTERNS_AT_ONCE = 2**18
 def adjacent_epsilon(
     population: Population, bounds: SwapBounds, *, enumerate_subsets: bool, at_most: float = math.inf
 ) -> Enclosure:
-    """The largest |ln p(w|D)/p(w|D')| over objects and adjacent n-subsets: by enumeration, or between bounds.
+    """The largest |ln p(w|D)/p(w|D')| (nats) over objects and adjacent n-subsets: by enumeration, or between bounds.
 
     Enumeration costs 2 m N C(2n, n - 1). Without it the upper end is the swap bound, and the lower one is attained by
     subsets that concentrate on one object each (exact for two objects). `at_most`: an epsilon of differential privacy

@@ -25,7 +25,7 @@ LARGEST_BLOCK = 2**18
 @final
 @dataclass(frozen=True, slots=True)
 class SwapBounds:
-    """Upper bounds, objects x points; rounding is inside.
+    """Upper bounds in nats, objects x points; rounding is inside.
 
     `with_point`: of ln(P(w | x in D)/P(w | x not in D)), `without`: of its negative. `gain`, `loss`: of
     ln p(w|D)/p(w|D') and of its negative for any D with x and D' with another point in its place.

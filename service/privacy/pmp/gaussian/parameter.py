@@ -66,7 +66,10 @@ def sensitivity(query: Query, data_size: int, clip_radius: float) -> Enclosure:
 
 
 def worst_case_epsilon(release: GaussianRelease, delta: float) -> Enclosure:
-    """The smallest epsilon at which the release is (epsilon, delta)-DP for replaced records; Balle and Wang 2018."""
+    """The smallest epsilon (nats) at which the release is (epsilon, delta)-DP for replaced records, delta in [0, 1].
+
+    Infinite without clipping and for delta = 0. Source: Balle and Wang 2018, Theorem 8.
+    """
     ratio = release.worst_ratio
     if ratio.upper == math.inf:
         return Enclosure.point(0.0 if delta == 1 else math.inf)
@@ -92,7 +95,8 @@ def gaussian_pmp(points: FloatArray, release: GaussianRelease, delta: float) -> 
 
 
 def success_bound(epsilon: float, delta: float, prior: float) -> float:
-    """The largest chance, on average over releases, to tell membership under (epsilon, delta)-PMP; rounded up.
+    """The largest chance, on average over releases, to tell membership under (epsilon, delta)-PMP; rounded up, by less
+    than 1e-14 (tested). epsilon >= 0 in nats, delta and prior in [0, 1].
 
     (e^epsilon + delta)/(1 + e^epsilon), or that of who always says the likelier answer or is told with probability
     delta, where that is more. Lowy et al. 2023, Lemma 6, for a prior of 1/2.

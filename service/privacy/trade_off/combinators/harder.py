@@ -15,6 +15,7 @@ from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.roots import sectioned_root
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.combinators.extremes import larger_in_logs, smaller_in_logs, smallest
 from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
 from service.privacy.trade_off.enclosed.logs import log, log_down, log_ends
 from service.privacy.trade_off.enclosed.weighted_sums import log_sum
@@ -75,7 +76,7 @@ class Harder(AbstractTradeOff):
     @property
     @override
     def singular_power(self) -> Enclosure:
-        return _smallest(self.first.singular_power, self.second.singular_power)
+        return smallest(self.first.singular_power, self.second.singular_power)
 
     @property
     @override
@@ -97,8 +98,8 @@ class Harder(AbstractTradeOff):
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         first, second = self.first.points(alpha), self.second.points(alpha)
-        power = _smaller(first.power, second.power)
-        error = _larger(first.type_two_error, second.type_two_error)
+        power = smaller_in_logs(first.power, second.power)
+        error = larger_in_logs(first.type_two_error, second.type_two_error)
         one = _surely_smaller(first.power, second.power)
         other = _surely_smaller(second.power, first.power)
         one |= _surely_smaller(second.type_two_error, first.type_two_error)
@@ -223,7 +224,7 @@ class Harder(AbstractTradeOff):
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
         first, second = self.first.epsilon(delta), self.second.epsilon(delta)
-        smaller = _smallest(first, second)
+        smaller = smallest(first, second)
         if smaller.upper == 0:
             return smaller
         if math.isfinite(smaller.lower):
@@ -289,33 +290,3 @@ def _surely_smaller(first: Bounds, second: Bounds) -> BoolArray:
 def _middle(bounds: Bounds) -> FloatArray:
     lower, upper = log_ends(bounds)
     return np.where(lower > -np.inf, 0.5 * (lower + upper), upper)
-
-
-def _smaller(first: Bounds, second: Bounds) -> Bounds:
-    (one_low, one_high), (other_low, other_high) = log_ends(first), log_ends(second)
-    return Bounds(
-        np.minimum(first.lower, second.lower),
-        np.minimum(first.upper, second.upper),
-        np.minimum(one_low, other_low),
-        np.minimum(one_high, other_high),
-    )
-
-
-def _larger(first: Bounds, second: Bounds) -> Bounds:
-    (one_low, one_high), (other_low, other_high) = log_ends(first), log_ends(second)
-    return Bounds(
-        np.maximum(first.lower, second.lower),
-        np.maximum(first.upper, second.upper),
-        np.maximum(one_low, other_low),
-        np.maximum(one_high, other_high),
-    )
-
-
-def _smallest(first: Enclosure, second: Enclosure) -> Enclosure:
-    evidence = Evidence.weakest(first.evidence, second.evidence)
-    logs = [
-        None if one is None or other is None else min(one, other)
-        for one, other in ((first.log_lower, second.log_lower), (first.log_upper, second.log_upper))
-    ]
-    ends = min(first.lower, second.lower), min(first.upper, second.upper)
-    return Enclosure(*ends, evidence, log_lower=logs[0], log_upper=logs[1])

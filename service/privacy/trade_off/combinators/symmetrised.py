@@ -13,6 +13,7 @@ from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.combinators.extremes import larger, largest
 from service.privacy.trade_off.enclosed.logs import log, log_down, log_ends, log_up
 
 HALVINGS = 60
@@ -61,7 +62,7 @@ class Symmetrised(AbstractTradeOff):
     @property
     @override
     def largest_log_ratio(self) -> Enclosure:
-        return _largest(self.first.largest_log_ratio, self.second.largest_log_ratio)
+        return largest(self.first.largest_log_ratio, self.second.largest_log_ratio)
 
     @property
     @override
@@ -73,14 +74,14 @@ class Symmetrised(AbstractTradeOff):
     @property
     @override
     def singular_power(self) -> Enclosure:
-        return _largest(self.first.singular_power, self.second.singular_power)
+        return largest(self.first.singular_power, self.second.singular_power)
 
     @property
     @override
     def global_gdp_mu(self) -> Enclosure | None:
         # g_mu is convex: it lies below both curves exactly when it lies below their hull.
         first, second = self.first.global_gdp_mu, self.second.global_gdp_mu
-        return None if first is None or second is None else _largest(first, second)
+        return None if first is None or second is None else largest(first, second)
 
     @override
     def reversed(self) -> AbstractTradeOff:
@@ -88,15 +89,15 @@ class Symmetrised(AbstractTradeOff):
 
     @override
     def _profile_formula(self, epsilon: FloatArray) -> Bounds:
-        return _upper_of(self.first.profile(epsilon), self.second.profile(epsilon))
+        return larger(self.first.profile(epsilon), self.second.profile(epsilon))
 
     @override
     def _profile_at_formula(self, epsilon: float) -> Enclosure:
-        return _largest(self.first.profile_at(epsilon), self.second.profile_at(epsilon))
+        return largest(self.first.profile_at(epsilon), self.second.profile_at(epsilon))
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        return _largest(self.first.epsilon(delta), self.second.epsilon(delta))
+        return largest(self.first.epsilon(delta), self.second.epsilon(delta))
 
     @override
     def _power_at_formula(self, rate: float) -> Enclosure:
@@ -195,7 +196,7 @@ class Symmetrised(AbstractTradeOff):
             if not (falls | rises).any():
                 break
             left, right = np.where(falls, c, left), np.where(rises, c, right)
-        profile, _ = log_ends(_upper_of(self.first.profile(right), self.second.profile(right)))
+        profile, _ = log_ends(larger(self.first.profile(right), self.second.profile(right)))
         return left, right, np.maximum(lowest, _log_sum(profile, left + np.log(alpha), -1))
 
     def _in_order(self, lowest: FloatArray, highest: FloatArray, what: str) -> FloatArray:
@@ -230,30 +231,6 @@ class Symmetrised(AbstractTradeOff):
         log_low = np.minimum(log_low, 0.0)
         log_low = self._in_order(log_low, log_high, "type II error")
         return Bounds.from_logs(log_low, np.minimum(log_high, 0.0))
-
-
-def _largest(first: Enclosure, second: Enclosure) -> Enclosure:
-    larger = first if first.upper >= second.upper else second
-    evidence = Evidence.weakest(first.evidence, second.evidence)
-    log_lower = _maximum(first.log_lower, second.log_lower)
-    log_upper = _maximum(first.log_upper, second.log_upper)
-    decimals = first.decimal, second.decimal
-    decimal = None if decimals[0] is None or decimals[1] is None else decimals[0].largest(decimals[1])
-    return Enclosure(max(first.lower, second.lower), larger.upper, evidence, log_lower, log_upper, decimal)
-
-
-def _maximum(first: float | None, second: float | None) -> float | None:
-    return None if first is None or second is None else max(first, second)
-
-
-def _upper_of(first: Bounds, second: Bounds) -> Bounds:
-    """Element-wise maximum of two enclosed numbers."""
-    logs: list[FloatArray | None] = [None, None]
-    if first.log_lower is not None and second.log_lower is not None:
-        logs[0] = np.maximum(first.log_lower, second.log_lower)
-    if first.log_upper is not None and second.log_upper is not None:
-        logs[1] = np.maximum(first.log_upper, second.log_upper)
-    return Bounds(np.maximum(first.lower, second.lower), np.maximum(first.upper, second.upper), logs[0], logs[1])
 
 
 def _log_sum(first: FloatArray, second: FloatArray, side: int) -> FloatArray:

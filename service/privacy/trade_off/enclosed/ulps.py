@@ -1,8 +1,8 @@
 """The accuracy assumed of scipy's special functions, and small helpers to round outwards.
 
-Model (tested against 60-digit values over the used ranges in `tests/privacy/test_ulps.py`; relative errors in units of
-u = 2^-53, arguments taken as exact): `ndtri` 12 u; `log_ndtr(t)` 8 u max(1, 1 + t |t|); `erfcx` on [-5, inf) 24 u;
-`erf`, `erfinv` 8 u; `ndtri_exp` 1e-11 (its error grows in the far tail). The elementary functions are covered by
+Model (tested against 60-digit values over the used ranges in `tests/privacy/trade_off/test_ulps.py`; relative errors in
+units of u = 2^-53, arguments taken as exact): `ndtri` 12 u; `log_ndtr(t)` 8 u max(1, 1 + t |t|); `erfcx` on [-5, inf)
+24 u; `erf`, `erfinv` 8 u; `ndtri_exp` 1e-11 (its error grows in the far tail). The elementary functions are covered by
 `numerics.rounding.FUNCTION_ERROR`.
 """
 

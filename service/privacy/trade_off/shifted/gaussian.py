@@ -151,6 +151,27 @@ class GaussianTradeOff(AbstractShifted):
         return eps, radius
 
 
+@SILENTLY
+def gaussian_log_profile(epsilon: FloatArray, mu: FloatArray) -> FloatArray:
+    """Lower and upper ends of ln delta(eps) of N(0, 1) against N(mu, 1), mu > 0, for real eps: shape (2, n), like both
+    arguments, whose first rows are what the lower ends are read at (the larger eps, the smaller mu).
+    """
+    logs = np.empty_like(epsilon)
+    small = mu[1] <= SMALL_SHIFT
+    for places, difference in ((small, _difference_small), (~small, _difference)):
+        if places.any():
+            value, error = _log_profile(np.abs(epsilon[:, places]), mu[:, places], difference)
+            logs[:, places] = np.minimum(value + OUTWARD * error, 0.0)
+    negative = epsilon < 0
+    if not negative.any():
+        return logs
+    e = np.where(negative, epsilon, 0.0)
+    there = -np.expm1(e) + np.exp(e + logs)
+    # Two positive terms, each within a few roundings; close to 1 the rest has none to spare.
+    there = np.log(there) + OUTWARD * (8 * FUNCTION_ERROR * (1 + np.abs(np.log(there)) + np.exp(e) * np.abs(e)))
+    return np.where(negative, np.minimum(there, 0.0), logs)
+
+
 def reflected(bounds: Bounds, epsilon: FloatArray) -> Bounds:
     """Profile of a self-inverse curve where eps < 0, from the profile at |eps|: 1 - e^eps + e^eps delta(-eps), no
     cancellation.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Final, final
 
 from typing_extensions import override
 
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractStep
+from service.privacy.mechanisms.neighbours import ADD_OR_REMOVE, REPLACE, ZERO_OUT, Neighbours
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from service.privacy.trade_off.combinators.bracketed import between
 from service.privacy.trade_off.pair import TradeOffPair
@@ -17,7 +18,6 @@ from service.privacy.trade_off.sampling.sampled import SampledAdd
 if TYPE_CHECKING:
     from service.privacy.losses.law import LossLaw
 
-REPLACED: Final = 2.0
 SOURCE: Final = "Dong, Roth, Su 2022, Theorem 4.2 (subsampling without replacement), without noise"
 NOTE: Final = "Without noise or clipping a sampled record is seen as it is."
 
@@ -29,6 +29,7 @@ class BatchSeen(AbstractStep):
 
     With the common part C of what is released (no batch holds the record) and what shows the record or its replacement,
     A and B: replaced, (1 - p) C + p A against (1 - p) C + p B, the pair of (0, p)-DP; added, C against (1 - p) C + p B.
+    An empty record in its place is seen as another is, where what all others add is not nothing.
     Both are attained in every step and direction by one pair of data sets, in which all others have the gradient 0.
     Without clipping, but with noise, they are attained in the limit of large gradients.
     """
@@ -36,11 +37,19 @@ class BatchSeen(AbstractStep):
     type: ClassVar[str] = "noisy_sgd"
     least: float
     most: float
+    replaced: bool = False
 
     @override
-    def curves(self, sensitivity: float) -> TradeOffPair:
+    def under(self, neighbours: Neighbours) -> BatchSeen:
+        if neighbours.records > 1:
+            reason = "the chance that a batch of fixed size holds any of several records is not derived here."
+            raise neighbours.refused("noisy_sgd without noise", reason, (ADD_OR_REMOVE, REPLACE, ZERO_OUT))
+        return replace(self, replaced=neighbours.relation != ADD_OR_REMOVE)
+
+    @override
+    def curves(self) -> TradeOffPair:
         chances = list(dict.fromkeys((self.least, self.most)))
-        if sensitivity == REPLACED or self.least == 1:
+        if self.replaced or self.least == 1:
             curve = between([ApproximateDpTradeOff(0.0, chance) for chance in chances])
             return TradeOffPair(curve, curve, SOURCE, (NOTE,))
         revealed = ApproximateDpTradeOff(0.0, 1.0)
@@ -48,10 +57,10 @@ class BatchSeen(AbstractStep):
         return TradeOffPair(add, add.reversed(), SOURCE, (NOTE,))
 
     @override
-    def loss_law(self, sensitivity: float) -> LossLaw:
+    def loss_law(self) -> LossLaw:
         from service.privacy.losses.steps import two_point_loss
 
-        if sensitivity == REPLACED or self.least == 1:
+        if self.replaced or self.least == 1:
             return two_point_loss(0.0, 0.5 * (self.least + self.most))
         reason = "mass that one of both hypotheses alone has is outside of all expansions, and of what is drawn here."
         supported = ("auto", "closed_form", "discretised", "replace_one")

@@ -37,7 +37,7 @@ from typing_extensions import override
 
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import UnsupportedCombination
-from service.privacy.mechanisms.abstract import AbstractStep, Attained, GaussianPart, SampledGaussianPart
+from service.privacy.mechanisms.abstract import Attained, GaussianPart, ResolvedStep, SampledGaussianPart
 from service.privacy.numerics.rounding import rounded
 from service.privacy.trade_off.combinators.bracketed import between
 from service.privacy.trade_off.pair import TradeOffPair
@@ -47,8 +47,6 @@ from service.privacy.trade_off.shifted.gaussian import GaussianTradeOff, gaussia
 if TYPE_CHECKING:
     from service.privacy.losses.law import LossLaw
 
-REPLACED: Final = 2.0
-"""The sensitivity of `replace_one`."""
 ADDED: Final = (
     "Zhu, Dong, Wang 2022, Theorem 11 (subsampling without replacement: the pair of replacing a record of the batch)"
 )
@@ -63,21 +61,21 @@ BRACKET: Final = (
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchMean(AbstractStep):
+class BatchMean(ResolvedStep):
     """A batch of a share `sample_rate` = gamma <= 1 of all records, `noise_multiplier` = sigma, both exact; see the
     module.
 
-    `one_way`: of a replaced record, the pair of data sets that is attained in every step (the record against all
-    others), in place of both that are attained in one.
+    `symmetrised`: the pair of a replaced record, both of whose halves are attained in one step; else that of the record
+    against all others, which is attained in every step.
     """
 
     type: ClassVar[str] = "noisy_sgd"
     sample_rate: Fraction
     noise_multiplier: Fraction
-    one_way: bool = False
+    symmetrised: bool = False
 
     @override
-    def curves(self, sensitivity: float) -> TradeOffPair:
+    def curves(self) -> TradeOffPair:
         if self.sample_rate == 1:
             curve = gaussian_curve(self._shift)
             return TradeOffPair(curve, curve, SYMMETRISED)
@@ -86,16 +84,16 @@ class BatchMean(AbstractStep):
         rates = {rounded(self.sample_rate, side): None for side in (-1, 1)}
         pairs = [TradeOffPair(add, add.reversed(), ADDED) for add in (PoissonSampledAdd(base, rate) for rate in rates)]
         add = between([pair.add for pair in pairs])
-        if self._is_one_way(sensitivity):
+        if not self.symmetrised:
             return TradeOffPair(add, add.reversed(), ADDED)
         both = between([pair.both for pair in pairs])
         return TradeOffPair(both, both, SYMMETRISED)
 
     @override
-    def part(self, sensitivity: float) -> GaussianPart | SampledGaussianPart | None:
+    def part(self) -> GaussianPart | SampledGaussianPart | None:
         if self.sample_rate == 1:
             return GaussianPart(self._shift, (Fraction(2), self.noise_multiplier))
-        if not self._is_one_way(sensitivity):
+        if self.symmetrised:
             return None
         halved = self.noise_multiplier / 2
         return SampledGaussianPart(float(halved), float(self.sample_rate), (halved, self.sample_rate))
@@ -109,18 +107,18 @@ class BatchMean(AbstractStep):
         return replace(self, sample_rate=Fraction(rate), noise_multiplier=Fraction(noise))
 
     @override
-    def attained(self, sensitivity: float) -> Attained | None:
-        if self.sample_rate == 1 or self._is_one_way(sensitivity):
+    def attained(self) -> Attained | None:
+        if self.sample_rate == 1 or not self.symmetrised:
             return None
-        return Attained(replace(self, one_way=True), BRACKET)
+        return Attained(replace(self, symmetrised=False), BRACKET)
 
     @override
-    def loss_law(self, sensitivity: float) -> LossLaw:
+    def loss_law(self) -> LossLaw:
         from service.privacy.losses.steps import gaussian_loss, sampled_gaussian_loss
 
         if self.sample_rate == 1:
-            return gaussian_loss(float(REPLACED / self.noise_multiplier))
-        if self._is_one_way(sensitivity):
+            return gaussian_loss(float(2 / self.noise_multiplier))
+        if not self.symmetrised:
             return sampled_gaussian_loss(float(self.noise_multiplier / 2), float(self.sample_rate))
         reason = (
             "the law of the loss is needed, and the larger of two profiles has none in closed form; several steps are "
@@ -132,9 +130,6 @@ class BatchMean(AbstractStep):
             reason,
             ("auto", "closed_form", "discretised", "add_or_remove_one"),
         )
-
-    def _is_one_way(self, sensitivity: float) -> bool:
-        return self.one_way or sensitivity != REPLACED
 
     @property
     def _shift(self) -> Enclosure:

@@ -1,0 +1,262 @@
+"""DP-SGD on the wire: how much noise, how batches were drawn, how long; each may change from phase to phase.
+
+A rate may be sent as two sizes and a length as epochs. What follows from them is filled in, so that a response says it
+again: a description that came back from the service means the same when it is sent once more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Annotated, Any, Final, Literal, Self, TypeVar
+
+from pydantic import AliasChoices, Discriminator, Field, Tag, model_validator
+from pydantic_core import PydanticCustomError
+
+from api_schemas.base import Request, component, is_none
+from api_schemas.quantities import LARGEST_LIST, LARGEST_RECORDS, LARGEST_STEPS
+
+Number = TypeVar("Number", int, float)
+Sampling = Annotated[
+    Literal["poisson", "fixed_without_replacement", "fixed_with_replacement", "shuffled"],
+    component(
+        "Sampling",
+        "How batches were drawn. poisson: every record enters every batch independently. fixed_without_replacement: "
+        "every batch is a uniform set of batch_size different records, drawn afresh. fixed_with_replacement: every one "
+        "of its batch_size records is drawn afresh among all. shuffled: an epoch visits all records once, in random "
+        "order, cut into batches.",
+        examples=["shuffled"],
+    ),
+]
+
+
+def _is_poisson(value: object) -> bool:
+    return value == "poisson"
+
+
+def _kind(value: object) -> str:
+    return "list" if isinstance(value, list | tuple) else "number"
+
+
+LENGTHS: Final = Field(min_length=1, max_length=LARGEST_LIST, fail_fast=True)
+_Noise = Annotated[float, Field(ge=1e-4, le=1e15)]
+_Rate = Annotated[float, Field(gt=0, le=1)]
+_Count = Annotated[int, Field(ge=1, le=LARGEST_STEPS)]
+NoiseMultipliers = Annotated[
+    Annotated[_Noise, Tag("number")] | Annotated[tuple[_Noise, ...], LENGTHS, Tag("list")],
+    Discriminator(_kind),
+    Field(
+        validation_alias=AliasChoices("noise_multiplier", "sigma", "noise"),
+        description="Standard deviation of the Gaussian noise on the sum of a batch, divided by the norm to which the "
+        "gradient of one record is clipped; a list: one for each phase.",
+        examples=[1.0],
+    ),
+]
+SampleRates = Annotated[
+    Annotated[_Rate, Tag("number")] | Annotated[tuple[_Rate, ...], LENGTHS, Tag("list")],
+    Discriminator(_kind),
+]
+OptionalSampleRates = Annotated[
+    SampleRates | None,
+    Field(
+        validation_alias=AliasChoices("sample_rate", "sampling_probability", "sampling_prob", "sampling_rate", "q"),
+        description="Share of the records in a batch: under Poisson sampling the probability that a record enters, "
+        "else batch_size over dataset_size, which may be sent in its place; a list: one for each phase.",
+        examples=[0.01],
+        exclude_if=is_none,
+    ),
+]
+StepCounts = Annotated[
+    Annotated[_Count, Tag("number")] | Annotated[tuple[_Count, ...], LENGTHS, Tag("list")],
+    Discriminator(_kind),
+]
+OptionalStepCounts = Annotated[
+    StepCounts | None,
+    Field(
+        validation_alias=AliasChoices("steps", "num_steps", "count", "iterations", "num_compositions", "ncomp"),
+        description="Number of batches; a list: one number for each phase. `epochs` may be sent in its place.",
+        examples=[1000],
+        exclude_if=is_none,
+    ),
+]
+OptionalBatchSize = Annotated[
+    Annotated[int, Field(ge=1, le=LARGEST_RECORDS)] | None,
+    Field(
+        validation_alias=AliasChoices("batch_size", "n"),
+        description="Records in a batch (poisson: on average); with dataset_size, in place of the rate.",
+        examples=[480],
+        exclude_if=is_none,
+    ),
+]
+OptionalDatasetSize = Annotated[
+    Annotated[int, Field(ge=1, le=LARGEST_RECORDS)] | None,
+    Field(
+        validation_alias=AliasChoices("dataset_size", "num_examples", "n_train"),
+        description="Records in the data set; where one is added or removed, in the larger one.",
+        examples=[48_000],
+        exclude_if=is_none,
+    ),
+]
+OptionalEpochs = Annotated[
+    Annotated[float, Field(gt=0, le=LARGEST_STEPS)] | None,
+    Field(
+        validation_alias=AliasChoices("epochs", "num_epochs"),
+        description="Passes over the data set, in place of steps (with a list of any kind: of each phase). An epoch is "
+        "dataset_size/batch_size batches; their number is rounded up.",
+        examples=[10.0],
+        exclude_if=is_none,
+    ),
+]
+OptionalReshuffled = Annotated[
+    bool | None,
+    Field(
+        description="shuffled: whether every epoch has an order of its own (absent: true), or all have that of the "
+        "first.",
+        examples=[True],
+        exclude_if=is_none,
+    ),
+]
+
+AGREEMENT: Final = 1e-9
+"""Relative: a rate and two sizes that are sent together mean the same."""
+NEARLY: Final = Fraction(2) ** -50
+"""Relative: a number of batches that follows from a rate, which was rounded to a double, and is so near to a whole one
+is that."""
+
+
+class DpsgdMechanism(Request):
+    """DP-SGD: `steps` noisy sums of clipped gradients, each over a batch, every model on the way released.
+
+    `sampling` says how batches were drawn. `noise_multiplier`, `sample_rate` and `steps` may be lists of one length,
+    a phase for each entry; a number stands for all phases. In place of the rate `batch_size` and `dataset_size` may be
+    sent, in place of steps `epochs`; what follows from them is filled in. Where batches are `shuffled`, neighbours
+    differ by a record that is replaced by an empty one (`zero_out`).
+    """
+
+    type: Literal["dpsgd"]
+    noise_multiplier: NoiseMultipliers
+    sampling: Annotated[Sampling, Field(exclude_if=_is_poisson)] = "poisson"
+    sample_rate: OptionalSampleRates = None
+    batch_size: OptionalBatchSize = None
+    dataset_size: OptionalDatasetSize = None
+    steps: OptionalStepCounts = None
+    epochs: OptionalEpochs = None
+    reshuffled: OptionalReshuffled = None
+
+    @model_validator(mode="after")
+    def _settled(self) -> Self:
+        held = vars(self)
+        held["sample_rate"] = self._settled_rate()
+        self._check_lengths()
+        held["steps"] = self._settled_steps()
+        self._check_lengths()
+        if self.sampling == "shuffled":
+            held["reshuffled"] = self.reshuffled is not False
+            if not held["reshuffled"] and isinstance(self.sample_rate, tuple):
+                raise _refusal("sample_rate", "Must be a number where all epochs have the order of the first.")
+        elif self.reshuffled is not None:
+            raise _refusal("reshuffled", "Only for the sampling shuffled.")
+        return self
+
+    @property
+    def phases(self) -> int:
+        """The length of its lists; 1 where there is none."""
+        return max(map(len, self._lists().values()), default=1)
+
+    @property
+    def total_steps(self) -> int:
+        """The batches of all phases."""
+        steps = self.steps if self.steps is not None else 0
+        return sum(steps) if isinstance(steps, tuple) else steps * self.phases
+
+    @property
+    def samples_records(self) -> bool:
+        """Whether any batch may leave a record out."""
+        return any(rate < 1 for rate in listed(self.sample_rate or 1.0))
+
+    def _lists(self) -> dict[str, tuple[Any, ...]]:
+        known = {"noise_multiplier": self.noise_multiplier, "sample_rate": self.sample_rate, "steps": self.steps}
+        return {name: value for name, value in known.items() if isinstance(value, tuple)}
+
+    def _check_lengths(self) -> None:
+        lengths = {name: len(values) for name, values in self._lists().items()}
+        for name, length in lengths.items():
+            longest = max(lengths.values())
+            if length != longest:
+                sentence = f"All lists must have one length: this one has {length} entries, another one {longest}."
+                raise _refusal(name, sentence)
+
+    def _settled_rate(self) -> float | tuple[float, ...]:
+        """The rate that was sent, or that of the sizes."""
+        batch, records, sent = self.batch_size, self.dataset_size, self.sample_rate
+        if batch is None or records is None:
+            missing = "batch_size" if batch is None else "dataset_size"
+            if batch is not records:
+                raise _refusal(missing, "Required: batch_size and dataset_size are sent together.")
+            if self.sampling == "fixed_with_replacement":
+                raise _refusal(missing, "Required: batches drawn with replacement are described by both sizes.")
+            if sent is None:
+                raise _refusal(
+                    "sample_rate", "Required: sample_rate, numbers in (0, 1], or batch_size and dataset_size."
+                )
+            return sent
+        if batch > records:
+            raise _refusal("batch_size", "batch_size must be at most dataset_size.")
+        known = batch / records
+        if isinstance(sent, tuple):
+            raise _refusal("sample_rate", "Must be absent, or a number, where batch_size and dataset_size are sent.")
+        if sent is not None and abs(sent - known) > AGREEMENT * known:
+            raise _refusal(
+                "sample_rate", "Must be batch_size/dataset_size where these are sent as well: send one of the two."
+            )
+        return known if sent is None else sent
+
+    def _settled_steps(self) -> int | tuple[int, ...]:
+        """The steps that were sent, or those of the epochs."""
+        sent = self.steps
+        if self.epochs is None:
+            if sent is None:
+                raise _refusal("steps", "Required: steps, integers in [1, 1e+12], or epochs.")
+            return sent
+        rates = self.sample_rate
+        each = [_batches(self, rate, self.epochs) for rate in listed(rates or 1.0)]
+        if max(each) > LARGEST_STEPS:
+            raise _refusal("epochs", f"All steps of a phase together may be at most {LARGEST_STEPS:.0e}.")
+        known = tuple(each) if isinstance(rates, tuple) else each[0]
+        if sent is not None and sent != known:
+            raise _refusal("epochs", "Must be absent where steps are sent, which are not what it gives.")
+        return known
+
+
+def listed(value: Number | tuple[Number, ...]) -> tuple[Number, ...]:
+    """The numbers of a list, or the one number."""
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _batches(run: DpsgdMechanism, rate: float, epochs: float) -> int:
+    """The batches of so many epochs, rounded up; of shuffled ones whole epochs of whole batches.
+
+    Numbers mean what they are written as: 0.1 is a tenth, not the double beside it.
+    """
+    if run.batch_size is not None and run.dataset_size is not None:
+        each = Fraction(run.dataset_size, run.batch_size)
+    else:
+        each = 1 / Fraction(repr(rate))
+    if run.sampling == "shuffled":
+        return _whole(each) * math.ceil(epochs)
+    return _whole(each * Fraction(repr(epochs)))
+
+
+def _whole(number: Fraction) -> int:
+    nearest = max(round(number), 1)
+    return nearest if abs(number - nearest) <= NEARLY * number else math.ceil(number)
+
+
+def _refusal(field: str, sentence: str) -> PydanticCustomError:
+    return PydanticCustomError("settled", "{sentence}", {"sentence": sentence, "field": field})
+
+
+def phases_of(runs: Iterable[object]) -> int:
+    """The entries of all lists of a description that may change from phase to phase."""
+    return sum(run.phases for run in runs if isinstance(run, DpsgdMechanism))

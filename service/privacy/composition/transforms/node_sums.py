@@ -1,0 +1,143 @@
+"""Sums over the nodes of trapezoid rules for M(z) = E0 e^{zL}, of steps of any law, without cancellation.
+
+Arrays: parts P, nodes n. `weight` is that of H0 at a node, `weights` those of the law tilted by e^{theta L}, of sum 1.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from service.privacy.composition.transforms.abstract import LineValues
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_ROUNDOFF
+from service.privacy.numerics.unit_circle import ComplexArray, multiples
+
+_LARGEST_EXPONENT = 300.0
+"""Moment sums whose largest exponent exceeds this are scaled, so that nothing overflows."""
+
+_LARGEST_LOSS = 600.0
+"""Losses above which e^L is not computed without the weight of its node."""
+
+_ROUNDING_FLOOR = 1e-15
+"""|M|^2/M(theta)^2 is not resolved below this; moduli are raised to its root, and the raise is part of the error."""
+
+
+def tilted(loss: FloatArray, log_weight: FloatArray, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Weights e^{log_weight + sL - shift}, shape (S, P, n), and the shift, shape (S, P).
+
+    The shift keeps the weights from overflowing and is mostly 0.
+    """
+    joint = tilts[:, None, None] * loss + log_weight
+    top = joint.max(axis=-1)
+    shift = np.where(top > _LARGEST_EXPONENT, top, 0.0)
+    return np.exp(joint - shift[:, :, None] if shift.any() else joint), shift
+
+
+def growth(loss: FloatArray, weight: FloatArray, log_weight: FloatArray) -> FloatArray:
+    """weight (e^L - 1), whose sum over the nodes is E0(w - 1) = 0; shape (P, n)."""
+    moderate = weight * np.expm1(np.minimum(loss, _LARGEST_LOSS))
+    return np.where(loss > _LARGEST_LOSS, np.exp(np.minimum(log_weight + loss, _LARGEST_LOSS)), moderate)
+
+
+def excess(
+    loss: FloatArray, weight: FloatArray, log_weight: FloatArray, tilt: float, weights: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Summands weight (e^{sL} - 1 - s(e^L - 1)) of M(s) - 1, and the size of what makes up each; shape (P, n).
+
+    Where max(1, |s|) |L| < 0.4 they are power series to order 14; what these leave out is below 2e-16 of them, far
+    inside the relative error of a weight. `weights`: weight e^{sL}.
+    """
+    linear = tilt * growth(loss, weight, log_weight)
+    scale = max(1.0, abs(tilt))
+    small = np.abs(loss) * scale < 0.4
+    ratio = tilt / scale
+    coefficients = np.array([(ratio**n - ratio * scale ** (1 - n)) / math.factorial(n) for n in range(2, 15)])
+    scaled = np.where(small, loss * scale, 0.0)
+    series = weight * scaled**2 * np.polynomial.polynomial.polyval(scaled, coefficients)
+    summands = np.where(small, series, weights - weight - linear)
+    return summands, np.where(small, np.abs(series), weights + weight + np.abs(linear))
+
+
+def mean_excess(
+    loss: FloatArray,
+    weight: FloatArray,
+    log_weight: FloatArray,
+    weights: FloatArray,
+    theta: float,
+    total: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """Summands of E_theta(L) = E_theta(L - e^{-theta L}(e^L - 1)), and the sizes of what makes them up; shape (P, n).
+
+    They are power series where (1 + |theta|) |L| < 0.5. `total`: M(theta), shape (P,).
+    """
+    scale = 1 + abs(theta)
+    small = np.abs(loss) * scale < 0.5
+    upper, lower = (1 - theta) / scale, -theta / scale  # differ by 1/scale: a^n - b^n = (a - b) sum a^k b^{n-1-k}
+    coefficients, quotient, power = np.empty(14), 1.0, 1.0  # quotient: the sum for n, power: lower^(n - 1)
+    for n in range(2, 16):
+        power *= lower
+        quotient = upper * quotient + power
+        coefficients[n - 2] = quotient / (scale * math.factorial(n))
+    scaled = np.where(small, loss * scale, 0.0)
+    series = -(scaled**2) * np.polynomial.polynomial.polyval(scaled, coefficients)
+    direct = weights * loss
+    exponential = growth(loss, weight, log_weight) / total[:, None]
+    terms = np.where(small, weights * series, direct - exponential)
+    return terms, np.where(small, np.abs(terms), np.abs(direct) + np.abs(exponential))
+
+
+def tilted_differences(
+    weights: FloatArray, loss: FloatArray, mean: FloatArray, step: float, nodes: int
+) -> ComplexArray:
+    """d_k = E_theta(e^{i t_k L} - 1), t_k = k step, for all parts, shape (P, nodes + 1), as sums of second-order terms.
+
+    E0(w - 1) = 0, so d = E_theta(e^{itL} - 1 - itL) + it E_theta(L - e^{-theta L}(e^L - 1)): every summand is
+    O(L^2), and rounding does not grow with the number of steps. With k = a columns + b and
+    E(x) = e^{ix} - 1 = ix + E'(x), E(x+y) - i(x+y) = E(x) E(y) + E'(x) + E'(y): the sums over nodes become one
+    matrix product. `mean`: the second expectation, shape (P,); the number of L is a multiple of `SUM_BLOCK`.
+    """
+    rows = max(1, math.isqrt(nodes + 1))
+    columns = -(-(nodes + 1) // rows)
+    blocks = (len(weights), weights.shape[1] // SUM_BLOCK, 1, SUM_BLOCK)
+    weights, loss = weights.reshape(blocks), loss.reshape(blocks)
+    outer, outer_rest = multiples(loss * (columns * step), rows)
+    inner, inner_rest = multiples(loss * step, columns)
+    total = np.matmul(weights * outer, inner.swapaxes(-1, -2)).sum(axis=1)
+    total += (weights * outer_rest).sum(axis=-1).sum(axis=1)[:, :, None]
+    total += (weights * inner_rest).sum(axis=-1).sum(axis=1)[:, None, :]
+    t = np.arange(nodes + 1) * step
+    return total.reshape(len(weights), -1)[:, : nodes + 1] + 1j * t * mean[:, None]
+
+
+def line_values(counts: FloatArray, d: ComplexArray, error: FloatArray) -> LineValues:
+    """sum N ln(1 + d) over the parts, and its error: `d` and its `error` of shape (P, K), `counts` of shape (P,).
+
+    N is an integer, so the branch of the logarithm does not matter to e^K. An error e of d is a relative error
+    e/|1 + d| of each of the N factors of e^K, and (1 + e/|1 + d|)^N = e^{N log1p(e/|1 + d|)}.
+    """
+    count = counts[:, None]
+    log_modulus = 0.5 * np.log1p(np.maximum(2 * d.real + (d.real**2 + d.imag**2), _ROUNDING_FLOOR - 1))
+    # |M|^2 - 1 near -1 has lost its digits: an error u of it is u/|M|^2 of |M|, that of 1 + d is u/|M|.
+    modulus = np.hypot(1 + d.real, d.imag)
+    log_modulus = np.where(modulus < 0.5, np.log(np.maximum(modulus, math.sqrt(_ROUNDING_FLOOR))), log_modulus)
+    angle = np.arctan2(d.imag, 1 + d.real)
+    error = error + 2 * math.sqrt(_ROUNDING_FLOOR) * (log_modulus <= 0.49 * math.log(_ROUNDING_FLOOR))
+    relative = np.log1p(error / np.exp(log_modulus))
+    relative += 2 * FUNCTION_ERROR * (np.abs(log_modulus) + np.abs(angle))
+    summation = (2 + len(count)) * UNIT_ROUNDOFF * (count * (np.abs(log_modulus) + np.abs(angle))).sum(axis=0)
+    difference = (count * (log_modulus + 1j * angle)).sum(axis=0)
+    return LineValues(difference, (count * relative).sum(axis=0) * 1.001 + summation)
+
+
+def significant(weights: FloatArray) -> slice:
+    """The range of nodes (in whole blocks) outside which all tilted weights of all parts vanish in double precision."""
+    alive = np.flatnonzero((weights > weights.max(axis=-1, keepdims=True) * 1e-30).any(axis=0))
+    first = int(alive[0]) // SUM_BLOCK * SUM_BLOCK
+    return slice(first, -(-(int(alive[-1]) + 1) // SUM_BLOCK) * SUM_BLOCK)
+
+
+def outside(weights: FloatArray, window: slice) -> FloatArray:
+    """Sum of the weights left out by a window, per part."""
+    return weights[:, : window.start].sum(axis=-1) + weights[:, window.stop :].sum(axis=-1)

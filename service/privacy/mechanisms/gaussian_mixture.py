@@ -1,0 +1,90 @@
+"""A step of noise that shifts by one of several distances, drawn anew: a pair that is stated as it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, final
+
+from typing_extensions import override
+
+from service.privacy.errors import OutOfDomain
+from service.privacy.mechanisms.abstract import AbstractStep, Part
+from service.privacy.mechanisms.caveats import NOISE_IS_FRESH, Premise
+from service.privacy.mechanisms.domain import NOISE_MULTIPLIER, SHIFTS, check_fields
+from service.privacy.mechanisms.mixture import WEIGHT_SUM_TOLERANCE
+from service.privacy.mechanisms.neighbours import ADD_OR_REMOVE, Neighbours
+from service.privacy.mechanisms.shifted_mixture import mixture_step
+from service.privacy.trade_off.pair import TradeOffPair
+
+if TYPE_CHECKING:
+    from service.privacy.losses.law import LossLaw
+
+SHIFT_IS_DRAWN: Final = Premise(
+    "shift_is_drawn",
+    "With the record, a query is shifted by at most one of the stated shifts, drawn with the stated weights, "
+    "independently in every step and secret; without it, not at all.",
+    about="sampling",
+)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GaussianMixture(AbstractStep):
+    """N(0, sigma^2) without the record, sum w_i N(s_i, sigma^2) with it: `shifts` s_i >= 0 in units of what
+    `noise_multiplier` sigma is relative to, `weights` w_i > 0 that sum to 1 (within 1e-12, and are divided by their
+    sum).
+
+    Attained in every step and both directions by a query that the record shifts so, and all else not at all. Vectors of
+    lengths s_i in place of shifts are no easier to tell (Choquette-Choo et al. 2024, Corollary 4.7).
+    """
+
+    type: ClassVar[str] = "gaussian_mixture"
+    noise_multiplier: Annotated[float, NOISE_MULTIPLIER]
+    shifts: tuple[float, ...]
+    weights: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if not 1 <= len(self.shifts) <= SHIFTS:
+            raise OutOfDomain("shifts", len(self.shifts), f"a list of 1 to {SHIFTS} shifts")
+        for shift in self.shifts:
+            if not (shift == 0 or 1e-15 <= shift <= 1e15):
+                raise OutOfDomain("shifts", shift, "a list of numbers that are 0 or in [1e-15, 1e15]")
+        if len(self.weights) != len(self.shifts):
+            raise OutOfDomain("weights", len(self.weights), f"as many weights as shifts, {len(self.shifts)}")
+        for weight in self.weights:
+            if not 0 < weight <= 1:
+                raise OutOfDomain("weights", weight, "a list of numbers in (0, 1]")
+        total = sum(map(Fraction, self.weights))
+        if abs(total - 1) > WEIGHT_SUM_TOLERANCE:
+            raise OutOfDomain("weights", float(total), "weights that sum to 1 (within 1e-12)")
+
+    @property
+    @override
+    def premises(self) -> tuple[Premise, ...]:
+        return (SHIFT_IS_DRAWN, NOISE_IS_FRESH)
+
+    @override
+    def under(self, neighbours: Neighbours) -> AbstractStep:
+        if neighbours.relation != ADD_OR_REMOVE or neighbours.records > 1:
+            reason = "the shifts are stated for one record that is added; what another does in its place is not said."
+            raise neighbours.refused(self.type, reason, (ADD_OR_REMOVE,))
+        return self._step
+
+    @property
+    def _step(self) -> AbstractStep:
+        weighted = zip(map(float, self.shifts), map(Fraction, self.weights), strict=True)
+        return mixture_step(Fraction(self.noise_multiplier), weighted)
+
+    @override
+    def curves(self) -> TradeOffPair:
+        return self._step.curves()
+
+    @override
+    def part(self) -> Part | None:
+        return self._step.part()
+
+    @override
+    def loss_law(self) -> LossLaw:
+        return self._step.loss_law()

@@ -1,0 +1,50 @@
+"""Which data sets count as neighbours: what a threat model says once, and steps are resolved under."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, final, get_args
+
+from service.privacy.errors import OutOfDomain, UnsupportedCombination
+from service.privacy.mechanisms.domain import RECORDS
+
+NeighboringRelation = Literal["add_or_remove_one", "replace_one", "zero_out"]
+ADD_OR_REMOVE: Final[NeighboringRelation] = "add_or_remove_one"
+REPLACE: Final[NeighboringRelation] = "replace_one"
+ZERO_OUT: Final[NeighboringRelation] = "zero_out"
+LEAST_FIRST: Final[tuple[NeighboringRelation, ...]] = (ZERO_OUT, ADD_OR_REMOVE, REPLACE)
+"""By how far a record moves a release."""
+RELATIONS: Final[tuple[str, ...]] = get_args(NeighboringRelation)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """Data sets D and D' of which D' has `records` records more (`add_or_remove_one`), other ones in their places
+    (`replace_one`), or empty ones, which add nothing to any query (`zero_out`).
+
+    One person's records: D' is reached from D by `records` changes of one record each, all of the same kind.
+    """
+
+    relation: NeighboringRelation = "add_or_remove_one"
+    records: int = 1
+
+    def __post_init__(self) -> None:
+        if self.relation not in RELATIONS:
+            raise OutOfDomain("neighboring_relation", self.relation, f"one of {', '.join(RELATIONS)}")
+        if self.records not in RECORDS:
+            raise OutOfDomain("records", self.records, str(RECORDS))
+
+    @property
+    def distance(self) -> int:
+        """How far a sum moves at most, over what one record adds to it: a replaced record moves it by u and by -u."""
+        return 2 * self.records if self.relation == REPLACE else self.records
+
+    def refused(self, what: str, reason: str, supported: tuple[str, ...]) -> UnsupportedCombination:
+        """The error that says which theorem is missing for `what` between such neighbours."""
+        several = f" of {self.records} records" if self.records > 1 else ""
+        return UnsupportedCombination("threat_model", f"{self.relation}{several} for {what}", reason, supported)
+
+
+ONE_ADDED: Final = Neighbours()
+ONE_REPLACED: Final = Neighbours("replace_one")

@@ -1,0 +1,176 @@
+"""One elementary step for many samplers and groups: a mixture of shifted Gaussians.
+
+    N(0)  against  sum_i w_i N(s_i mu),      mu = 1/noise_multiplier, s_i >= 0, unit variance;
+    mirrored: sum_i w_i N(-s_i mu) against the same.
+
+The likelihood ratio increases in x, so that every test is a threshold. Attained: each user of it says by which data
+sets, in every step and in both directions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar, Final, final
+
+import numpy as np
+from typing_extensions import override
+
+from service.privacy.mechanisms.abstract import AbstractStep, GaussianMixturePart, ResolvedStep
+from service.privacy.mechanisms.batches.batch_mean import BatchMean
+from service.privacy.mechanisms.gdp import Gdp
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF, rounded
+from service.privacy.trade_off.pair import TradeOffPair
+
+if TYPE_CHECKING:
+    from service.privacy.losses.law import LossLaw
+
+ADDED: Final = (
+    "Choquette-Choo, Ganesh, Steinke, Thakurta 2024, Corollary 4.7, and Ganesh 2024 (mixtures of shifted Gaussians "
+    "dominate those of vectors of the same lengths); Zhu, Dong, Wang 2022, Theorem 10 (composition)"
+)
+REPLACED: Final = (
+    "Lebeda, Regehr, Kamath, Steinke 2025, Proposition 13 (Poisson sampling, a record replaced: opposite shifts)"
+)
+SMALLEST_WEIGHT: Final = 1e-290
+"""Lighter humps, which no double may hold, are served between two roundings."""
+
+WEIGHT_DIGITS: Final = 50
+MOST_SKIPPED: Final = 4096
+"""Numbers of hits that are too rare to count, before those that are not."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShiftedMixture(ResolvedStep):
+    """`noise_multiplier` is exact. `shifts` ascend, >= 0, at least two; `weights`: each within u, relative, of one of
+    a law, that of shift 0 of what the others leave of 1. See the module.
+    """
+
+    type: ClassVar[str] = "gaussian_mixture"
+    noise_multiplier: Fraction
+    shifts: tuple[float, ...]
+    weights: tuple[float, ...]
+    mirrored: bool = False
+
+    @override
+    def curves(self) -> TradeOffPair:
+        from service.privacy.trade_off.combinators.bracketed import between
+
+        if min(self.weights) >= SMALLEST_WEIGHT:
+            return self._curves()
+        pairs = [self.rounded(side).curves() for side in (-1, 1)]
+        add = between([pair.add for pair in pairs])
+        return replace(pairs[1], add=add, remove=add if self.mirrored else add.reversed())
+
+    def _curves(self) -> TradeOffPair:
+        from service.privacy.trade_off.shifted.gaussian_mixture import GaussianMixtureTradeOff, Humps
+
+        exact = [Fraction(shift) / self.noise_multiplier for shift in self.shifts]
+        ends = np.array([[rounded(distance, side) for distance in exact] for side in (-1, 1)])
+        humps = Humps(ends, np.array(self.weights), UNIT_ROUNDOFF)
+        if self.mirrored:
+            curve = GaussianMixtureTradeOff(humps, humps)
+            return TradeOffPair(curve, curve, REPLACED)
+        add = GaussianMixtureTradeOff(Humps(np.zeros((2, 1)), np.ones(1), 0.0), humps)
+        return TradeOffPair(add, add.reversed(), ADDED)
+
+    @override
+    def part(self) -> GaussianMixturePart:
+        noise = float(self.noise_multiplier)
+        return GaussianMixturePart(noise, self.shifts, self.weights, self.mirrored, UNIT_ROUNDOFF)
+
+    @override
+    def rounded(self, side: int) -> AbstractStep:
+        """Without humps that are too light: what they weigh goes to the least shift (side -1), or to the largest. More
+        noise, and weight at smaller shifts, reveal less.
+        """
+        noise = Fraction(rounded(self.noise_multiplier, -side))
+        kept = {s: w for s, w in zip(self.shifts, self.weights, strict=True) if w >= SMALLEST_WEIGHT}
+        light = len(self.shifts) - len(kept)
+        if not light:
+            return self if noise == self.noise_multiplier else replace(self, noise_multiplier=noise)
+        if side < 0:
+            kept[min(kept)] += math.fsum(weight for weight in self.weights if weight < SMALLEST_WEIGHT)
+        else:
+            kept[self.shifts[-1]] = kept.get(self.shifts[-1], 0.0) + light * SMALLEST_WEIGHT
+        shifts = tuple(sorted(kept))
+        if shifts == (0.0,):
+            return Gdp(mu=0.0)
+        return replace(self, noise_multiplier=noise, shifts=shifts, weights=tuple(kept[s] for s in shifts))
+
+    @override
+    def loss_law(self) -> LossLaw:
+        from service.privacy.losses.mixtures import gaussian_mixture_loss
+
+        kept = [(s, w) for s, w in zip(self.shifts, self.weights, strict=True) if w >= SMALLEST_WEIGHT]
+        distances = [float(Fraction(shift) / self.noise_multiplier) for shift, _ in kept]
+        return gaussian_mixture_loss(distances, [weight for _, weight in kept], mirrored=self.mirrored)
+
+
+def mixture_step(noise_multiplier: Fraction, weighted: Iterable[tuple[float, Fraction]]) -> AbstractStep:
+    """The step of N(0) against the mixture of these (shift, weight), equal shifts joined and weights over their sum.
+
+    One positive shift makes it a Gaussian step, sampled or not, which other engines know as well.
+    """
+    joined: dict[float, Fraction] = {}
+    for shift, weight in weighted:
+        if weight > 0:
+            joined[shift] = joined.get(shift, Fraction(0)) + weight
+    total = sum(joined.values())
+    shifts = tuple(sorted(joined))
+    if shifts[-1] == 0:
+        return Gdp(mu=0.0)
+    if len(shifts) <= 2 and (len(shifts) == 1 or shifts[0] == 0):
+        noise = 2 * noise_multiplier / Fraction(shifts[-1])
+        return BatchMean(sample_rate=joined[shifts[-1]] / total, noise_multiplier=noise)
+    weights = tuple(float(joined[shift] / total) for shift in shifts)
+    return ShiftedMixture(noise_multiplier=noise_multiplier, shifts=shifts, weights=weights)
+
+
+def binomial_weights(trials: int, rate: Fraction) -> tuple[Fraction, ...]:
+    """The exact law of the number of hits of `trials` independent trials: weights of 0 .. trials."""
+    # One denominator for all, so that nothing is cancelled on the way.
+    hit, whole = rate.numerator, rate.denominator
+    return tuple(
+        Fraction(math.comb(trials, hits) * hit**hits * (whole - hit) ** (trials - hits), whole**trials)
+        for hits in range(trials + 1)
+    )
+
+
+def hypergeometric_weights(drawn: int, marked: int, among: int) -> tuple[Fraction, ...]:
+    """The exact law of the number of `marked` records in a batch of `drawn` of `among`, which leaves room for it."""
+    weight = Fraction(1)
+    for other in range(marked):
+        weight *= Fraction(among - drawn - other, among - other)
+    weights = [weight]
+    for hits in range(min(drawn, marked)):
+        weight *= Fraction((marked - hits) * (drawn - hits), (hits + 1) * (among - marked - drawn + hits + 1))
+        weights.append(weight)
+    return tuple(weights)
+
+
+def hits_of_many(trials: int, rate: Fraction, most: int) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """The binomial law of so many trials that not all numbers of hits have weights of their own: those that do, and one
+    light hump at the largest that stands for all others. More than `most` numbers are returned where they are more.
+    """
+    import mpmath
+
+    many_digits: Any = mpmath
+    with many_digits.workdps(WEIGHT_DIGITS):
+        share = many_digits.mpf(rate.numerator) / rate.denominator
+        odds = share / (1 - share)
+        weight = (1 - share) ** trials
+        mean, hits = trials * rate, 0
+        kept: list[tuple[int, float]] = []
+        while len(kept) <= most and (hits < mean or weight >= SMALLEST_WEIGHT):
+            if weight >= SMALLEST_WEIGHT:
+                kept.append((hits, float(weight)))
+            elif hits > MOST_SKIPPED:
+                return tuple(range(most + 1)), ()
+            weight *= odds * (trials - hits) / (hits + 1)
+            hits += 1
+    kept.append((trials, 0.0))
+    return tuple(hits for hits, _ in kept), tuple(weight for _, weight in kept)

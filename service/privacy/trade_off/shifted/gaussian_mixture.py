@@ -1,0 +1,307 @@
+"""The curve of one mixture of shifted Gaussians against another, on either side of 0, for a single step.
+
+    H0 = sum_j v_j N(-d_j, 1),      H1 = sum_i w_i N(d'_i, 1),      d_j, d'_i >= 0.
+
+ln dH1/dH0 increases in x: the best tests reject above a threshold t, and rates and powers are sums of Phi at t. With
+Gaussian profiles delta_d, of N(0, 1) against N(d, 1), the profile where ln dH1/dH0 is eps at t is a sum without any
+cancellation:
+
+    delta(eps) = sum_i w_i delta_{d'_i}(d'_i t - d'_i^2/2) + e^eps sum_j v_j e^{-g_j} delta_{d_j}(g_j),
+    g_j = d_j t + d_j^2/2.
+
+(H1(x > t) - e^eps H0(x > t), with w_i e^{d'_i t - d'_i^2/2} Phi(-t) added to it and taken away in both sums: what is
+added and what is taken away are the same, as t is where e^eps is the ratio.) Hypotheses exchanged and x mirrored, the
+humps of H0 and of H1 change places: one class serves both directions.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final, final
+
+import numpy as np
+from typing_extensions import override
+
+from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
+from service.privacy.trade_off.enclosed.increasing_inverse import certified_inverse
+from service.privacy.trade_off.shifted.gaussian import gaussian_log_profile
+from service.privacy.trade_off.shifted.location_law import NORMAL
+
+CHUNK: Final = 1 << 18
+"""Thresholds times humps read at once."""
+FARTHEST: Final = 1e30
+"""Thresholds beyond are not looked for: there a loss has reached its limit, or no double holds it."""
+FEW: Final = 64
+"""Thresholds that are looked for one by one."""
+SIDES: Final = np.array([-1.0, 1.0])[:, np.newaxis, np.newaxis]
+
+Ends = tuple[FloatArray, FloatArray]
+
+
+@final
+@dataclass(frozen=True)
+class Humps:
+    """Normal laws of variance 1 on one side of 0: distances, and weights whose sum is 1.
+
+    `distances`: lower and upper ends, shape (2, m). `weights`: shape (m,), each within `weight_error`, relative.
+    """
+
+    distances: FloatArray
+    weights: FloatArray
+    weight_error: float
+
+    @property
+    def log_weights(self) -> FloatArray:
+        """Ends of ln w, shape (2, m, 1)."""
+        value = np.log(self.weights)
+        error = FUNCTION_ERROR * np.abs(value) + 2 * self.weight_error
+        return np.stack((value - error, value + error))[:, :, np.newaxis]
+
+    @property
+    def is_at_zero(self) -> bool:
+        """Whether nothing is shifted."""
+        return float(self.distances[1].max()) == 0
+
+    @property
+    def weight_at_zero(self) -> Enclosure | None:
+        """The weight of what is not shifted; None where all is."""
+        zero = self.distances[1] == 0
+        if not zero.any():
+            return None
+        weight = float(self.weights[zero].sum())
+        error = 2 * self.weight_error * weight
+        return Enclosure(weight - error, min(weight + error, 1.0), Evidence.EXACT)
+
+    def log_mass(self, x: FloatArray, sign: int) -> Ends:
+        """Ends of ln sum w Phi(x + sign d)."""
+        low, high = self.distances[:, :, np.newaxis] if sign > 0 else -self.distances[::-1, :, np.newaxis]
+        wobble = 2 * UNIT_ROUNDOFF * (np.abs(x) + np.abs(low))
+        points = np.stack((x + low - wobble, x + high + wobble))
+        logs, error = NORMAL.log_cdf(points)
+        below, above = log_sums(np.minimum(logs + SIDES * error, 0.0) + self.log_weights)
+        return below, np.minimum(above, 0.0)
+
+    def log_density(self, t: FloatArray, sign: int) -> Ends:
+        """Ends of ln sum w e^{sign d t - d^2/2}: the density over that of N(0, 1)."""
+        return log_sums(self.exponents(t, sign) + self.log_weights)
+
+    def exponents(self, t: FloatArray, sign: int) -> FloatArray:
+        """Ends of sign d t - d^2/2, shape (2, m, T)."""
+        d = self.distances[:, :, np.newaxis]
+        moved, square = sign * d * t, 0.5 * d * d
+        slack = 4 * UNIT_ROUNDOFF * (np.abs(moved) + square)
+        low = moved.min(axis=0) - square[1] - slack.max(axis=0)
+        high = moved.max(axis=0) - square[0] + slack.max(axis=0)
+        return np.stack((low, high))
+
+
+@final
+class GaussianMixtureTradeOff(AbstractTradeOff):
+    """The mixture `absent`, mirrored to the left of 0, against `present` to the right; not both only at 0.
+
+    Points and profiles to some 1e-13, and what rounding of a threshold t moves a density there: t^2 u, relative.
+    """
+
+    evidence = Evidence.EXACT
+    method = "closed_form"
+
+    def __init__(self, absent: Humps, present: Humps) -> None:
+        self.absent, self.present = absent, present
+        self._chunk = max(CHUNK // (len(absent.weights) + len(present.weights)), 1)
+
+    @override
+    def reversed(self) -> AbstractTradeOff:
+        return self if self.absent is self.present else GaussianMixtureTradeOff(self.present, self.absent)
+
+    @property
+    @override
+    def largest_log_ratio(self) -> Enclosure:
+        """Infinite, but where H1 is N(0, 1) and H0 holds it with a weight."""
+        limit = _limit(self.present, self.absent)
+        return Enclosure.point(math.inf) if limit is None else Enclosure(-limit.upper, -limit.lower, limit.evidence)
+
+    @property
+    @override
+    def smallest_log_ratio(self) -> Enclosure:
+        limit = _limit(self.absent, self.present)
+        return Enclosure.point(-math.inf) if limit is None else limit
+
+    @property
+    @override
+    def singular_power(self) -> Enclosure:
+        return Enclosure.point(0.0)
+
+    @property
+    @override
+    def global_gdp_mu(self) -> Enclosure | None:
+        """The largest distance, whatever its weight, where one side is N(0, 1): N(d) is never harder to tell than a
+        mixture of nearer humps, and as bad in the limit alpha -> 0. Not known for two mixtures.
+        """
+        if not (self.absent.is_at_zero or self.present.is_at_zero):
+            return None
+        ends = np.maximum(self.absent.distances.max(axis=1), self.present.distances.max(axis=1))
+        return Enclosure(float(ends[0]), float(ends[1]), Evidence.EXACT)
+
+    def _log_ratio(self, t: FloatArray) -> Ends:
+        """Ends of ln dH1/dH0 at t."""
+        (present_low, present_high), (absent_low, absent_high) = (
+            self.present.log_density(t, 1),
+            self.absent.log_density(t, -1),
+        )
+        slack = 2 * UNIT_ROUNDOFF * (np.abs(present_low) + np.abs(absent_high))
+        return present_low - absent_high - slack, present_high - absent_low + slack
+
+    @override
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        # Of rates above 1/2 the rest is solved for, which is exact.
+        low = alpha <= 0.5
+        left, right = np.empty_like(alpha), np.empty_like(alpha)
+        for chosen, places in ((1, low), (-1, ~low)):
+            rates = alpha[places] if chosen > 0 else 1 - alpha[places]
+            for part in _parts(np.flatnonzero(places), self._chunk):
+                target = rates[np.searchsorted(np.flatnonzero(places), part)]
+                left[part], right[part] = self._thresholds(target, chosen)
+        return self._read(left, right)
+
+    def _thresholds(self, rates: FloatArray, side: int) -> Ends:
+        """Ends of t with H0(x > t) = rate (side 1), or H0(x < t) = rate (-1), for rates in (0, 1/2]."""
+
+        def reading(t: FloatArray) -> Ends:
+            below, above = self.absent.log_mass(-side * t, -side)
+            return (-above, -below) if side > 0 else (below, above)
+
+        z, farthest = NORMAL.quantile(rates)[0], float(self.absent.distances[1].max())
+        slack = 1e-9 * (1 + np.abs(z) + farthest)
+        middle = -side * z
+        return certified_inverse(reading, -side * np.log(rates), middle - farthest - slack, middle + slack)
+
+    def _read(self, left: FloatArray, right: FloatArray) -> CurvePoints:
+        read: list[FloatArray] = []
+        for part in _parts(np.arange(len(left)), self._chunk):
+            at, to = left[part], right[part]
+            power = self.present.log_mass(-to, 1)[0], self.present.log_mass(-at, 1)[1]
+            error = self.present.log_mass(at, -1)[0], self.present.log_mass(to, -1)[1]
+            slope = self._log_ratio(at)[0], self._log_ratio(to)[1]
+            read.append(np.stack((*power, *error, *slope)))
+        power_low, power_high, error_low, error_high, slope_low, slope_high = np.concatenate(read, axis=1)
+        return CurvePoints(
+            Bounds.from_logs(error_low, error_high),
+            Bounds.from_logs(power_low, power_high),
+            Bounds(slope_low, slope_high),
+        )
+
+    @override
+    @np.errstate(all="ignore")
+    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+        read = [self._profile(epsilon[part]) for part in _parts(np.arange(len(epsilon)), self._chunk)]
+        low, high = np.concatenate(read, axis=1)
+        return Bounds.from_logs(low, high)
+
+    def _profile(self, epsilon: FloatArray) -> FloatArray:
+        """Ends of ln delta(eps), shape (2, E): falls as the threshold rises, and is never less than 1 - e^eps, which is
+        all there is below the smallest ratio.
+        """
+        start = self._start(epsilon)
+        left, right = certified_inverse(self._log_ratio, epsilon, *start)
+        low, high = self._log_delta(right)[0], self._log_delta(left)[1]
+        nothing = np.where(epsilon < 0, np.log(-np.expm1(np.minimum(epsilon, -5e-324))), -np.inf)
+        margin = 2 * FUNCTION_ERROR * (1 + np.where(np.isfinite(nothing), np.abs(nothing), 0.0))
+        low = np.maximum(np.where(np.isfinite(right), low, -np.inf), nothing - margin)
+        smallest = self.smallest_log_ratio.lower
+        limit = math.log(-math.expm1(smallest)) * (1 - 4 * FUNCTION_ERROR) if smallest < 0 else 0.0
+        high = np.where(np.isfinite(left), high, np.maximum(limit, nothing + margin))
+        largest = self.largest_log_ratio.upper
+        return np.stack((low, np.where(epsilon >= largest, -np.inf, np.minimum(np.maximum(high, low), 0.0))))
+
+    def _start(self, epsilon: FloatArray) -> Ends:
+        """Thresholds on either side of that of eps; of many, neighbours on a grid."""
+        if len(epsilon) <= FEW:
+            return self._far_ends(epsilon)
+        first, last = self._far_ends(np.array([epsilon.min(), epsilon.max()]))
+        grid = np.linspace(first.min(), last.max(), 8 * FEW)
+        known = np.maximum.accumulate(0.5 * sum(self._log_ratio(grid)))
+        right = np.clip(np.searchsorted(known, epsilon), 1, len(grid) - 1)
+        return grid[right - 1], grid[right]
+
+    def _far_ends(self, epsilon: FloatArray) -> Ends:
+        """Found by going ever farther; at FARTHEST where there is none."""
+        ends: list[FloatArray] = []
+        for side in (-1, 1):
+            t = np.full_like(epsilon, float(side))
+            while True:
+                short = side * (0.5 * sum(self._log_ratio(t)) - epsilon) < 0
+                short &= np.abs(t) < FARTHEST
+                if not short.any():
+                    break
+                t = np.where(short, 4 * t, t)
+            ends.append(t)
+        return ends[0], ends[1]
+
+    def _log_delta(self, t: FloatArray) -> Ends:
+        """Ends of ln delta at the eps that is the loss at t."""
+        t = np.where(np.isfinite(t), t, np.copysign(FARTHEST, t))
+        terms = [_tails(self.present, self.present.exponents(t, 1), None)]
+        if not self.absent.is_at_zero:
+            shrunk = self.absent.exponents(t, -1)
+            terms.append(_tails(self.absent, -shrunk[::-1], shrunk + np.stack(self._log_ratio(t))[:, np.newaxis]))
+        below, above = log_sums(np.concatenate([term for term in terms if term is not None], axis=1))
+        return below, np.minimum(above, 0.0)
+
+    @override
+    @np.errstate(all="ignore")
+    def _epsilon_formula(self, delta: float) -> Enclosure:
+        zero = np.zeros(1)
+        if self._profile(zero)[1, 0] <= math.log(delta) * (1 + 4 * UNIT_ROUNDOFF):
+            return Enclosure.point(0.0)
+        low = float(certified_inverse(self._log_ratio, zero, *self._start(zero))[0][0])
+        high, step = low, 1.0
+        while self._log_delta(np.array([high]))[1][0] > math.log(delta) * (1 + 4 * UNIT_ROUNDOFF):
+            high, step = high + step, 2 * step
+
+        def reading(t: FloatArray) -> Bounds:
+            below, above = self._log_delta(t)
+            return Bounds.from_logs(below, above)
+
+        root = decreasing_root(reading, delta, low, high)
+        below, above = self._log_ratio(np.array([root.lower, root.upper]))
+        return Enclosure(max(float(below[0]), 0.0), max(float(above[1]), 0.0), self.evidence)
+
+
+def log_sums(logs: FloatArray) -> Ends:
+    """ln sum_m e^logs of ends, shape (2, m, T), rounded outwards: shapes (T,)."""
+    top = np.maximum(logs.max(axis=1), -1e308)
+    value = np.log(np.exp(logs - top[:, np.newaxis]).sum(axis=1))
+    error = (logs.shape[1] + 16) * UNIT_ROUNDOFF + 2 * FUNCTION_ERROR * (2 + np.abs(value))
+    error = error + 4 * UNIT_ROUNDOFF * np.abs(top)
+    return top[0] + value[0] - error[0], top[1] + value[1] + error[1]
+
+
+def _tails(humps: Humps, epsilon: FloatArray, factor: FloatArray | None) -> FloatArray | None:
+    """Ends of ln of w times a Gaussian profile at `epsilon`, times e^`factor`, of all humps that are not at 0."""
+    apart = humps.distances[1] > 0
+    if not apart.any():
+        return None
+    here = epsilon[:, apart]
+    distances = np.broadcast_to(humps.distances[:, apart, np.newaxis], here.shape)
+    # A profile falls with eps.
+    logs = gaussian_log_profile(here[::-1].reshape(2, -1), distances.reshape(2, -1)).reshape(here.shape)
+    logs = logs + humps.log_weights[:, apart]
+    return logs if factor is None else logs + factor[:, apart]
+
+
+def _limit(still: Humps, mixed: Humps) -> Enclosure | None:
+    """ln of the weight that `mixed` leaves at 0, where `still` is N(0, 1); None where there is no limit."""
+    weight = mixed.weight_at_zero
+    if not still.is_at_zero or weight is None:
+        return None
+    low, high = (math.log(end) * (1 - side * FUNCTION_ERROR) for side, end in ((-1, weight.lower), (1, weight.upper)))
+    return Enclosure(low, min(high, 0.0), Evidence.EXACT)
+
+
+def _parts(places: np.ndarray, size: int) -> list[np.ndarray]:
+    return [places[at : at + size] for at in range(0, len(places), size)]
