@@ -134,9 +134,7 @@ class PoissonSampled(AbstractStep):
             raise neighbours.refused(what, reason, (ADD_OR_REMOVE, ZERO_OUT))
         if neighbours.records > LARGEST_GROUP:
             reason = f"mixtures of more than {LARGEST_GROUP} shifts are not served."
-            raise neighbours.refused(
-                "poisson_sampled with sample_rate < 1", reason, (f"up to {LARGEST_GROUP}",)
-            )
+            raise neighbours.refused("poisson_sampled with sample_rate < 1", reason, (f"up to {LARGEST_GROUP}",))
         noise, rate = Fraction(self._base.noise_multiplier), Fraction(self.sample_rate)
         if neighbours.relation == REPLACE:
             weights = (1 - self.sample_rate, self.sample_rate)  # the first correctly rounded

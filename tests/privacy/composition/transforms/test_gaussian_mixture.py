@@ -62,6 +62,7 @@ def _moments(part: GaussianMixturePart) -> Callable[[mpmath.mpc], mpmath.mpc]:
 
 
 @pytest.mark.parametrize("seed", range(6))
+@np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")  # as the engine reads lines
 def test_sums_enclose_direct_integration(seed: int) -> None:
     """K at a real tilt, twice; its values on the line; majorants and the variation that closes its end."""
     part, count = _random_part(random.Random(seed))
@@ -135,18 +136,19 @@ def test_one_certain_shift_is_a_gaussian_step(mirrored: bool) -> None:
     for curve in (*_run(part, count), *_run(split, count)):
         profile = curve.profile(np.array([0.3, 1.5]))
         expected = np.array([_gaussian_delta(mu, 0.3), _gaussian_delta(mu, 1.5)])
-        assert (profile.lower <= expected * (1 + 1e-9)).all() and (expected * (1 - 1e-9) <= profile.upper).all()
+        assert (profile.lower <= expected * (1 + 1e-9)).all()
+        assert (expected * (1 - 1e-9) <= profile.upper).all()
         assert (profile.upper - profile.lower <= 1e-9 * profile.upper).all()
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(5))
 def test_one_shift_is_a_sampled_gaussian_step(seed: int) -> None:
-    """The enclosures of both engines' parts meet in both directions, alone and beside Laplace and Gaussian steps."""
+    """The enclosures of both kinds of parts meet in both directions, alone and beside Gaussian and Laplace steps."""
     source = random.Random(seed)
-    noise, rate = math.exp(source.uniform(-0.5, 3.5)), math.exp(source.uniform(-9, -0.7))
-    count = int(math.exp(source.uniform(4, 20)))
-    beside = (LaplaceSteps(0.3, 0.5, 20),) if seed % 2 else ()
-    squares = 0.04 if seed % 3 == 0 else 0.0
+    noise, rate = math.exp(source.uniform(0, 3.5)), math.exp(source.uniform(-5, -0.7))
+    count = int(math.exp(source.uniform(6, 20)))
+    beside = (LaplaceSteps(0.3, 0.5, 20),) if seed == 4 else ()
+    squares = 0.04 if seed > 2 else 0.0
     one = GaussianMixtureSteps(GaussianMixturePart(noise, (0.0, 1.0), (1 - rate, rate)), count)
     alpha = np.array([1e-6, 0.02, 0.4])
     pairs = zip(
@@ -157,7 +159,9 @@ def test_one_shift_is_a_sampled_gaussian_step(seed: int) -> None:
     for mixture, sampled in pairs:
         assert _meet(mixture.epsilon(1e-6), sampled.epsilon(1e-6))
         first, second = mixture.points(alpha).power, sampled.points(alpha).power
-        assert (first.lower <= second.upper).all() and (second.lower <= first.upper).all()
+        assert (first.lower <= second.upper).all()
+        assert (second.lower <= first.upper).all()
+        assert (first.upper - first.lower <= 1e-8 * first.upper).all()
 
 
 def test_replacing_is_symmetric() -> None:
@@ -177,14 +181,14 @@ def test_errors_of_weights_are_in_the_enclosure() -> None:
         heavy = [w * (1 + sign * error) for w, sign in zip((0.02, 0.01), signs, strict=True)]
         end = GaussianMixturePart(1.2, part.shifts, (1 - math.fsum(heavy), *heavy))
         found = _run(end, 500)[0].epsilon(1e-5)
-        assert whole.lower <= found.lower and found.upper <= whole.upper
+        assert whole.lower <= found.lower <= found.upper <= whole.upper
     assert _narrow(whole, 1e-4)
 
 
 def test_convolutions_agree() -> None:
     """delta of a few steps from the law of one step's loss on a fine lattice, by Fourier transforms."""
     part, count, h = GaussianMixturePart(2.0, (0.0, 1.0, 2.5), (0.8, 0.15, 0.05)), 24, 2.0**-11
-    x = np.linspace(-14.0, 18.0, 2_000_001)
+    x = np.linspace(-14.0, 18.0, 400_001)
     moved = np.array(part.shifts) / part.noise_multiplier
     ratio = sum(w * np.exp(s * x - s * s / 2) for w, s in zip(part.weights, moved, strict=True))
     density = np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi) * (x[1] - x[0]) * ratio
@@ -209,6 +213,8 @@ def test_different_mixtures_share_a_run(remove: bool) -> None:
     steps = [GaussianMixtureSteps(part, 40) for part in parts]
     halves = [GaussianMixtureSteps(part, 20) for part in (*parts, *parts[::-1])]
     whole, split = (contour_pair(0.0, (), mixtures=run)[remove].epsilon(1e-5) for run in (steps, halves))
-    assert _meet(whole, split) and _narrow(whole) and _narrow(split)
+    assert _meet(whole, split)
+    assert _narrow(whole)
+    assert _narrow(split)
     quieter = [*steps[:-1], GaussianMixtureSteps(_binomial(1.2, 3, 0.01, mirrored=True), 40)]
     assert contour_pair(0.0, (), mixtures=quieter)[remove].epsilon(1e-5).upper < whole.lower
