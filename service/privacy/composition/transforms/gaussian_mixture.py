@@ -48,13 +48,18 @@ _USUAL_LEAST, _LEAST = 0.45, 0.2
 class GaussianMixtureParts:
     """N_i steps each of mixtures of shifted Gaussians, all mirrored or none, as one summand of the run's K."""
 
-    def __init__(self, steps: tuple[GaussianMixtureSteps, ...], deviation: float, digits: float) -> None:
-        """`deviation`: about the standard deviation of the whole run's loss, from below; the grid's step follows it."""
+    def __init__(
+        self, steps: tuple[GaussianMixtureSteps, ...], deviation: float, digits: float, beside: float = 0.0
+    ) -> None:
+        """`deviation`: about the standard deviation of the whole run's loss, from below; the grid's step follows it.
+        `beside`: how many other steps the run has.
+        """
         self.mirrored = steps[0].part.mirrored
         self.count = np.array([step.number for step in steps], dtype=np.float64)
         self._terms = Terms.of(steps)
+        self._steps = float(self.count.sum()) + beside
         # Nats: trapezoid errors of e^-need per step are below 1e-18 for the whole run.
-        self._need = math.log(float(self.count.sum())) + 42.0
+        self._need = math.log(self._steps) + 42.0
         self._deviation = deviation
         goal = digits * math.log(10) + np.log(4 * self.count)
         self._low, self._high = self._reach(goal)
@@ -89,7 +94,7 @@ class GaussianMixtureParts:
 
     def _laid_out(self) -> tuple[FloatArray, IndexArray, IndexArray]:
         """Step, first node and number of nodes of each part."""
-        share = 12.0 / math.sqrt(float(self.count.sum()))
+        share = 12.0 / math.sqrt(self._steps)
         smooth = 2 * math.pi / (math.sqrt(2 * self._need) / 0.9 + share)
         width = math.sqrt(2 * (1 - _USUAL_LEAST)) / np.sqrt(self._largest_spread())
         wanted = np.minimum(smooth, 2 * math.pi * width / (self._need + 15.0 + self._growth()))
@@ -120,9 +125,9 @@ class GaussianMixtureParts:
     def _growth(self) -> FloatArray | float:
         """About how much (nats) e^{t arg w} grows on a strip at the greatest height t of a line: steers the step."""
         highest = 9.0 / max(self._deviation, 1e-3)
-        steps, terms = float(self.count.sum()), self._terms
+        steps, terms = self._steps, self._terms
         if steps >= _FEW_STEPS:
-            rare = float(self.count @ (1 - terms.rest)) < _FEW_SAMPLED
+            rare = float(self.count @ (1 - terms.rest)) < _FEW_SAMPLED * float(self.count.sum()) / steps
             return min((1.35 if rare else 0.9) * highest, 180.0 if rare else 120.0)
         # Few steps: |M| falls only like exp(-ln^2(t w e^{-s^2 mu^2/2})/(2 s^2 mu^2)), s the smallest shift.
         shift, weight = terms.shift[:, 0], terms.weight[:, 0]

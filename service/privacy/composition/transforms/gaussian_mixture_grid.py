@@ -8,10 +8,12 @@ cells of the nodes next to x, |x' - x| <= h/2,
     E_{x'} g = E_x(g e^{mu (s - m)(x' - x)}) / E_x e^{mu (s - m)(x' - x)} <= E_x(g e^{mu |s - m| h/2})     for g >= 0,
 
 the denominator being at least 1 by Jensen. `near`, `spread` and `steepest` are these bounds for mu |s - m|,
-mu^2 (s - m)^2 and mu s. With A(x, q) = a(x + iq)/a(x) = E_x e^{iq mu s} they give, for all x' of the cell and |q'| <= q,
+mu^2 (s - m)^2 and mu s. With A(x, q) = a(x + iq)/a(x) = E_x e^{iq mu s} they give, for x' in the cell and |q'| <= q,
 
     |A| <= 1,    |A| >= Re e^{-iq' mu m} A = E_{x'} cos(q' mu (s - m)) >= 1 - q^2 spread/2 =: least,
-    a'/a (x' + iq') = mu (m + E_{x'}((s - m) e^{iq' mu s})/A),    |a'/a - mu m| <= near/least,    |a'/a| <= steepest/least,
+    a'/a (x' + iq') = mu (m + E_{x'}((s - m) e^{iq' mu s})/A),
+    |a'/a - mu m| <= near/least,    |a'/a| <= steepest/least,
+
     |A|^2 d arg A/dq = mu E_{x'} (s + s') cos(q mu (s - s'))/2 >= mu (E_{x'} s - (q mu)^2 E_{x'} (s + s')(s - s')^2/4),
 
 the last with an independent s'. So a has no zero where least > 0, however large the largest shift is: only the spread
@@ -259,7 +261,7 @@ class Strip:
 
 
 def _cell_moments(terms: Terms, responsibility: FloatArray, h: FloatArray) -> tuple[FloatArray, ...]:
-    """mu m at the nodes and over the cells, `near`, `spread` and `rising` over the cells, see the module; (parts, nodes) each.
+    """mu m at the nodes and over the cells, `near`, `spread` and `rising` over the cells; (parts, nodes) each.
 
     Half a cell to the left each term of a' is at least e^{-mu s h/2} times as large, and a is no larger.
     """
