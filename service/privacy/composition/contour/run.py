@@ -28,7 +28,7 @@ _LARGEST_GRID = 150_000
 _MOST_PARTS = 512
 """Different sampled steps that are evaluated together: bounds the memory."""
 
-_MOST_TERMS = 2_000
+_MOST_TERMS = 400
 """Shifts times parts of mixtures that are evaluated together: bounds the memory."""
 
 
