@@ -24,9 +24,9 @@ from service.privacy.composition.responses.exact_runs import smoothed_responses_
 from service.privacy.composition.tariff import Tariff, one_curve
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism, Steps, merged
-from service.privacy.mechanisms.groups import Between
 from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.mechanisms.neighbours import ONE_ADDED, Neighbours
+from service.privacy.mechanisms.steps.groups import Between
 from service.privacy.trade_off.combinators.bracketed import Bracketed
 from service.privacy.trade_off.pair import TradeOffPair
 

@@ -25,10 +25,10 @@ from service.privacy.mechanisms.domain import (
     check_fields,
 )
 from service.privacy.mechanisms.dpsgd_caveats import ORDER_IS_DRAWN_ONCE, SAMPLERS, Sampling, steps_rounded_up
-from service.privacy.mechanisms.fixed_batches import FixedBatches
 from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.mechanisms.repeated import Repeated
+from service.privacy.mechanisms.steps.fixed_batches import FixedBatches
 
 NEARLY: Final = Fraction(2) ** -50
 """Relative: a number of batches that follows from a rate, which was rounded to a double, and is so near to a whole one

@@ -11,7 +11,6 @@ from typing_extensions import override
 
 from service.privacy.errors import OutOfDomain
 from service.privacy.mechanisms.abstract import AbstractMechanism, Steps, merged
-from service.privacy.mechanisms.batch_seen import BatchSeen
 from service.privacy.mechanisms.caveats import ONE_RECORD_IS_PROTECTED, PARTS_ARE_INDEPENDENT, Hazard, Premise
 from service.privacy.mechanisms.domain import (
     BATCH_SIZE,
@@ -24,7 +23,8 @@ from service.privacy.mechanisms.domain import (
     SUSCEPTIBILITY,
     check_fields,
 )
-from service.privacy.mechanisms.fixed_batches import FixedBatches
+from service.privacy.mechanisms.steps.batch_seen import BatchSeen
+from service.privacy.mechanisms.steps.fixed_batches import FixedBatches
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF, rounded
 
 EVER_ERROR: Final = 32 * UNIT_ROUNDOFF
