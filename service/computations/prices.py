@@ -29,7 +29,7 @@ from service.privacy.composition.plan import Plan
 from service.privacy.composition.tariff import Prices, Tariff
 from service.privacy.questions.complement import LARGE_RATE
 
-ANSWER: Final = 150
+ANSWER: Final = 70
 """Price of looking up what was read, and writing one answer."""
 INLINE_LIMIT: Final = 10_000
 """Microseconds: what the ceilings of closed forms may come to together for the event loop to read them. Half of what it
@@ -74,11 +74,12 @@ def _parts_of(threat_model: ThreatModelSpec) -> int:
 
 def price(questions: Sequence[QuestionSpec], tariff: Tariff) -> float:
     """Microseconds of CPU, roughly; of closed forms, at most. Curves keep what was read of them."""
-    total, read = float(ANSWER * len(questions)), set[Direction]()
+    total, read, limits = float(ANSWER * len(questions)), set[Direction](), set[Direction]()
     for question in dict.fromkeys(questions):
         prices = tariff.hull if question.direction == "both" else tariff.directed
         if _reads_limits(question):
-            total += prices.ratio
+            total += 0 if question.direction in limits else prices.ratio
+            limits.add(question.direction)
         else:
             total += _price(question, prices)
             read.add(question.direction)

@@ -13,6 +13,7 @@ from service.privacy.composition.brackets import (
     ENGINES_OF_BRACKETS,
     attained,
     dominating,
+    either_way,
     is_bracket,
     is_single,
     sentence,
@@ -24,9 +25,9 @@ from service.privacy.composition.responses.exact_runs import smoothed_responses_
 from service.privacy.composition.tariff import Tariff, one_curve
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism, Steps, merged
+from service.privacy.mechanisms.groups import Between
 from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.mechanisms.neighbours import ONE_ADDED, Neighbours
-from service.privacy.mechanisms.steps.groups import Between
 from service.privacy.trade_off.combinators.bracketed import Bracketed
 from service.privacy.trade_off.pair import TradeOffPair
 
@@ -138,25 +139,32 @@ def _on_lattices(steps: Steps, options: EngineOptions) -> Plan:
 def _bracket(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
     """The worst case between what one choice attains in every step and the composition of all pairs.
 
-    The choice may be read in either direction, like the step's own pair, so that both directions of what is attained
-    are lower ends of both curves.
+    Where the choice may be read in either direction, like the step's own pair, both directions of what is attained are
+    lower ends of both curves.
     """
     if method not in ENGINES_OF_BRACKETS:
         reason = (
             "no pair is known that dominates its steps and that one choice of data sets attains in all of them, so "
             "there is no law of one loss: its worst case is enclosed by two theorems."
         )
-        raise UnsupportedCombination("method", f"{method} for several steps of {kind}", reason, ENGINES_OF_BRACKETS)
+        raise UnsupportedCombination("method", f"{method} for steps of {kind}", reason, ENGINES_OF_BRACKETS)
     # Theorems leave more open than coarser lattices do.
     looser, loose = (engines.looser(options, least) for least in BRACKET_TOLERANCES)
     below = _composition(attained(steps), kind, "auto", looser)
-    above = engines.lattices(steps, loose)
+    most = dominating(steps)
+    if contour_parts(most) is not None:
+        above = _composition(most, kind, method, options)
+    else:
+        above = engines.lattices(most, loose)
 
     def build() -> TradeOffPair:
-        lower, upper = below.curves.both, engines.discretised(dominating(steps), loose)
-        add = Bracketed(lower, upper.add)
-        pairs = [step.curves() for step, _ in steps]
-        remove = add if all(each.add is each.remove for each in pairs) else Bracketed(lower, upper.remove)
+        lower, upper = below.curves, above.curves
+        if either_way(steps):
+            add = Bracketed(lower.both, upper.add)
+            pairs = [step.curves() for step, _ in steps]
+            remove = add if all(each.add is each.remove for each in pairs) else Bracketed(lower.both, upper.remove)
+        else:
+            add, remove = Bracketed(lower.add, upper.add), Bracketed(lower.remove, upper.remove)
         return TradeOffPair(add, remove, upper.source, upper.notes, bracket=sentence(steps))
 
     both = below.tariff.hull.plus(above.tariff.directed)

@@ -10,8 +10,8 @@ from typing_extensions import override
 from service.privacy.mechanisms.abstract import AbstractStep
 from service.privacy.mechanisms.caveats import Premise
 from service.privacy.mechanisms.domain import EPSILON, check_fields
+from service.privacy.mechanisms.groups import between, multiple
 from service.privacy.mechanisms.neighbours import Neighbours
-from service.privacy.mechanisms.steps.groups import between, multiple
 from service.privacy.numerics.rounding import rounded
 from service.privacy.trade_off.bounded_range import exponential_curve
 from service.privacy.trade_off.pair import TradeOffPair

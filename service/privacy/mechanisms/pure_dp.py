@@ -11,8 +11,8 @@ from typing_extensions import override
 from service.privacy.mechanisms.abstract import AbstractStep, TwoPointPart
 from service.privacy.mechanisms.caveats import PARAMETERS_ARE_PROVED, STATED_PARAMETERS_ALONE, Hazard, Premise
 from service.privacy.mechanisms.domain import EPSILON, check_fields
+from service.privacy.mechanisms.groups import STATED, Between, attained_noise, multiple
 from service.privacy.mechanisms.neighbours import Neighbours
-from service.privacy.mechanisms.steps.groups import STATED, Between, attained_noise, multiple
 from service.privacy.numerics.rounding import rounded
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from service.privacy.trade_off.pair import TradeOffPair

@@ -82,8 +82,8 @@ def contour_pair(
 
     `gaussian_mu_squared`: sum of N/sigma^2 over plain Gaussian steps (0 without any), within 1e-14 of its value.
     `sampled`: Poisson-sampled Gaussian steps, 0 < sample_rate < 1. `laplace`: Laplace steps, 0 < sample_rate <= 1.
-    `two_point`: steps of two losses, above 0. `mixtures`: of shifted Gaussians, with a positive shift. Source: composition of dominating pairs (Zhu, Dong, Wang 2022,
-    Theorems 10 and 11).
+    `two_point`: steps of two losses, above 0. `mixtures`: mixtures of shifted Gaussians, with a positive shift. Source:
+    composition of dominating pairs (Zhu, Dong, Wang 2022, Theorems 10 and 11).
     """
     run = ContourRun.of(gaussian_mu_squared, tuple(sampled), tuple(laplace), tuple(two_point), tuple(mixtures))
     add = ContourTradeOff(run, reflected=False)
@@ -163,8 +163,8 @@ class ContourTradeOff(AbstractTradeOff):
 
     @property
     def global_gdp_mu(self) -> Enclosure | None:
-        """sqrt(sum N/sigma^2) whatever the rates: sampling only helps, and its help vanishes as alpha -> 0. So do weights
-        of shifts: the largest counts. Not known where other steps are there, mirrored mixtures among them.
+        """sqrt(sum N/sigma^2) whatever the rates: sampling only helps, and its help vanishes as alpha -> 0. Of the
+        shifts of a mixture the largest counts then. Not known where other steps are there, or mirrored mixtures.
         """
         mirrored = any(part.mirrored for group in self._run.mixtures for part, _ in group)
         return _around(self._run.global_mu) if self._run.is_gaussian and not mirrored else None

@@ -1,4 +1,4 @@
-"""The grid in x behind the moments of steps that are mixtures of shifted Gaussians: nodes, losses, strips of analyticity.
+"""The grid in x behind the moments of steps that are mixtures of shifted Gaussians: nodes, losses and strips.
 
 One step has H1 = sum w_i N(s_i mu), mu = 1/sigma, with a(x) = sum w_i e^{v_i}, v_i = s_i mu x - s_i^2 mu^2/2, beside
 N(0, 1), and H0 = N(0, 1) with b = 1, or its mirror image with b(x) = a(-x). L = ln a - ln b, and phi b is the density
@@ -7,16 +7,18 @@ cells of the nodes next to x, |x' - x| <= h/2,
 
     E_{x'} g = E_x(g e^{mu (s - m)(x' - x)}) / E_x e^{mu (s - m)(x' - x)} <= E_x(g e^{mu |s - m| h/2})     for g >= 0,
 
-the denominator being at least 1 by Jensen. `near` and `spread` are these bounds for |s - m| and (s - m)^2. With
-A(x, q) = a(x + iq)/a(x) = E_x e^{iq mu s} they give, for all x' of the cell and all |q'| <= q,
+the denominator being at least 1 by Jensen. `near`, `spread` and `steepest` are these bounds for mu |s - m|,
+mu^2 (s - m)^2 and mu s. With A(x, q) = a(x + iq)/a(x) = E_x e^{iq mu s} they give, for x' in the cell and |q'| <= q,
 
-    |A| <= 1,    |A| >= Re e^{-iq' mu m} A = E_{x'} cos(q' mu (s - m)) >= 1 - (q mu)^2 spread/2 =: least,
-    a'/a (x' + iq') = mu (m + E_{x'}((s - m) e^{iq' mu s})/A),    |a'/a - mu m| <= mu near/least.
+    |A| <= 1,    |A| >= Re e^{-iq' mu m} A = E_{x'} cos(q' mu (s - m)) >= 1 - q^2 spread/2 =: least,
+    a'/a (x' + iq') = mu (m + E_{x'}((s - m) e^{iq' mu s})/A),
+    |a'/a - mu m| <= near/least,    |a'/a| <= steepest/least,
 
     |A|^2 d arg A/dq = mu E_{x'} (s + s') cos(q mu (s - s'))/2 >= mu (E_{x'} s - (q mu)^2 E_{x'} (s + s')(s - s')^2/4),
 
-the last with an independent s'. So a has no zero where least > 0, however large the largest shift is: only the spread of the shift that one x leaves
-open counts. There arg A = q mu m + arg(e^{-iq mu m} A), the second between +-pi/2: the argument that vanishes at q = 0. It increases with q where the last bound is positive.
+the last with an independent s'. So a has no zero where least > 0, however large the largest shift is: only the spread
+of the shift that one x leaves open counts. There arg A = q mu m + arg(e^{-iq mu m} A), the second between +-pi/2, is
+the argument that vanishes at q = 0; it increases with q where the last bound is positive.
 """
 
 from __future__ import annotations
@@ -140,6 +142,8 @@ class Grid:
     """Of the terms, shape (parts, terms, nodes)."""
     mean: FloatArray
     """mu m, the derivative of ln a."""
+    steepest: FloatArray
+    """The same from above over the cell."""
     near: FloatArray
     """mu E|s - m| from above over the cell."""
     spread: FloatArray
@@ -164,7 +168,7 @@ class Grid:
         stop = start + kept
         x = (np.arange(nodes) + (-0.5 * (nodes - 1) if mirrored else first[:, None])) * h  # exact
         log_a, a_error, responsibility = log_ratio(terms, x)
-        mean, near, spread, rising = _cell_moments(terms, responsibility, h)
+        mean, steepest, near, spread, rising = _cell_moments(terms, responsibility, h)
         answerable = (responsibility > _ANSWERABLE).any(axis=(0, 2))
         log_b = log_a[:, ::-1] if mirrored else np.zeros_like(log_a)
         b_error = a_error[:, ::-1] if mirrored else np.zeros_like(log_a)
@@ -186,6 +190,7 @@ class Grid:
             np.exp(log_weight),
             responsibility[:, answerable],
             mean,
+            steepest,
             near,
             spread,
             rising,
@@ -256,7 +261,7 @@ class Strip:
 
 
 def _cell_moments(terms: Terms, responsibility: FloatArray, h: FloatArray) -> tuple[FloatArray, ...]:
-    """mu m at the nodes, `near`, `spread` and `rising` over the cells, see the module; (parts, nodes) each.
+    """mu m at the nodes and over the cells, `near`, `spread` and `rising` over the cells; (parts, nodes) each.
 
     Half a cell to the left each term of a' is at least e^{-mu s h/2} times as large, and a is no larger.
     """
@@ -274,4 +279,4 @@ def _cell_moments(terms: Terms, responsibility: FloatArray, h: FloatArray) -> tu
     least = (responsibility * shift * np.exp(-0.5 * h[:, None] * shift)).sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         rising = np.where(least > 0, 2 * np.sqrt(least / bent) * (1 - 1e-9), 0.0)
-    return mean, near * (1 + 1e-9), spread * (1 + 1e-9), rising
+    return mean, powers[1] * (1 + 1e-9), near * (1 + 1e-9), spread * (1 + 1e-9), rising

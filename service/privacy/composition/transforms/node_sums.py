@@ -17,6 +17,9 @@ from service.privacy.numerics.unit_circle import ComplexArray, multiples
 _LARGEST_EXPONENT = 300.0
 """Moment sums whose largest exponent exceeds this are scaled, so that nothing overflows."""
 
+_LARGEST_LOSS = 600.0
+"""Losses above which e^L is not computed without the weight of its node."""
+
 _ROUNDING_FLOOR = 1e-15
 """|M|^2/M(theta)^2 is not resolved below this; moduli are raised to its root, and the raise is part of the error."""
 
@@ -32,13 +35,21 @@ def tilted(loss: FloatArray, log_weight: FloatArray, tilts: FloatArray) -> tuple
     return np.exp(joint - shift[:, :, None] if shift.any() else joint), shift
 
 
-def excess(loss: FloatArray, weight: FloatArray, tilt: float, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+def growth(loss: FloatArray, weight: FloatArray, log_weight: FloatArray) -> FloatArray:
+    """weight (e^L - 1), whose sum over the nodes is E0(w - 1) = 0; shape (P, n)."""
+    moderate = weight * np.expm1(np.minimum(loss, _LARGEST_LOSS))
+    return np.where(loss > _LARGEST_LOSS, np.exp(np.minimum(log_weight + loss, _LARGEST_LOSS)), moderate)
+
+
+def excess(
+    loss: FloatArray, weight: FloatArray, log_weight: FloatArray, tilt: float, weights: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """Summands weight (e^{sL} - 1 - s(e^L - 1)) of M(s) - 1, and the size of what makes up each; shape (P, n).
 
     Where max(1, |s|) |L| < 0.4 they are power series to order 14; what these leave out is below 2e-16 of them, far
     inside the relative error of a weight. `weights`: weight e^{sL}.
     """
-    linear = tilt * (weight * np.expm1(np.minimum(loss, 600.0)))
+    linear = tilt * growth(loss, weight, log_weight)
     scale = max(1.0, abs(tilt))
     small = np.abs(loss) * scale < 0.4
     ratio = tilt / scale
@@ -50,7 +61,12 @@ def excess(loss: FloatArray, weight: FloatArray, tilt: float, weights: FloatArra
 
 
 def mean_excess(
-    loss: FloatArray, weight: FloatArray, weights: FloatArray, theta: float, total: FloatArray
+    loss: FloatArray,
+    weight: FloatArray,
+    log_weight: FloatArray,
+    weights: FloatArray,
+    theta: float,
+    total: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
     """Summands of E_theta(L) = E_theta(L - e^{-theta L}(e^L - 1)), and the sizes of what makes them up; shape (P, n).
 
@@ -67,7 +83,7 @@ def mean_excess(
     scaled = np.where(small, loss * scale, 0.0)
     series = -(scaled**2) * np.polynomial.polynomial.polyval(scaled, coefficients)
     direct = weights * loss
-    exponential = weight * np.expm1(np.minimum(loss, 600.0)) / total[:, None]
+    exponential = growth(loss, weight, log_weight) / total[:, None]
     terms = np.where(small, weights * series, direct - exponential)
     return terms, np.where(small, np.abs(terms), np.abs(direct) + np.abs(exponential))
 

@@ -313,7 +313,7 @@ class TiltedMoments:
         grid = parts.grid
         all_weights, all_shifts = grid.tilted(np.array([tilt]))
         weights, shift = all_weights[0], all_shifts[0]
-        summands, size = excess(grid.loss, grid.weight, tilt, weights)
+        summands, size = excess(grid.loss, grid.weight, grid.log_weight, tilt, weights)
         plain = shift == 0
         sum_excess = summands.sum(axis=-1)
         total = np.asarray(np.where(plain, 1 + sum_excess, weights.sum(axis=-1)), dtype=np.float64)

@@ -91,7 +91,7 @@ class SampledGaussianLine:
     def _mean_excess(self) -> tuple[FloatArray, FloatArray]:
         """E_theta(L) = E_theta(L - e^{-theta L}(e^L - 1)) per part, and the rounding error of its sum."""
         grid = self.grid
-        terms, size = mean_excess(grid.loss, grid.weight, self._weights, self.theta, self._total)
+        terms, size = mean_excess(grid.loss, grid.weight, grid.log_weight, self._weights, self.theta, self._total)
         return terms.sum(axis=-1), np.sum(size * grid.relative_error, axis=-1)
 
     def _rounding_error(self, t: FloatArray) -> FloatArray:

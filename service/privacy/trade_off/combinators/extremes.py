@@ -16,7 +16,7 @@ def smallest(first: Enclosure, second: Enclosure) -> Enclosure:
         for one, other in ((first.log_lower, second.log_lower), (first.log_upper, second.log_upper))
     ]
     ends = min(first.lower, second.lower), min(first.upper, second.upper)
-    return Enclosure(*ends, Evidence.weakest(first.evidence, second.evidence), *logs)
+    return Enclosure(*ends, Evidence.weakest(first.evidence, second.evidence), logs[0], logs[1])
 
 
 def largest(first: Enclosure, second: Enclosure) -> Enclosure:
@@ -28,7 +28,7 @@ def largest(first: Enclosure, second: Enclosure) -> Enclosure:
     ends = max(first.lower, second.lower), max(first.upper, second.upper)
     decimals = first.decimal, second.decimal
     decimal = None if decimals[0] is None or decimals[1] is None else decimals[0].largest(decimals[1])
-    return Enclosure(*ends, Evidence.weakest(first.evidence, second.evidence), *logs, decimal=decimal)
+    return Enclosure(*ends, Evidence.weakest(first.evidence, second.evidence), logs[0], logs[1], decimal)
 
 
 def smaller_in_logs(first: Bounds, second: Bounds) -> Bounds:
