@@ -38,7 +38,9 @@ def certified_inverse(reading: Reading, target: FloatArray, guess: FloatArray) -
 
 
 @np.errstate(all="ignore")
-def increasing_roots(reading: Callable[[FloatArray], Ends], target: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+def increasing_roots(
+    reading: Callable[[FloatArray], Ends], target: FloatArray, low: FloatArray, high: FloatArray
+) -> FloatArray:
     """Uncertified roots: Illinois' false position between both ends, halved where it stalls; where both ends are on one
     side, that end.
     """
