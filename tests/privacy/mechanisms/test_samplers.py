@@ -220,5 +220,5 @@ def test_many_phases_of_one_step_are_as_near_as_few_of_many() -> None:
 )
 def test_what_is_out_of_its_domain_is_named(name: str, fields: dict[str, Any]) -> None:
     with pytest.raises(OutOfDomain) as caught:
-        DpSgd(**({"noise_multiplier": 1.0, "sample_rate": 0.1, "steps": 10} | fields))
+        DpSgd(**(dict[str, Any](noise_multiplier=1.0, sample_rate=0.1, steps=10) | fields))
     assert caught.value.name == name
