@@ -12,7 +12,7 @@ import numpy as np
 
 from service.privacy.composition.transforms.gaussian_mixture_grid import Grid
 from service.privacy.composition.transforms.node_sums import excess, mean_excess
-from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
 
@@ -51,7 +51,7 @@ def tilted_moments(grid: Grid, tilt: float, identity_error: FloatArray) -> Tilte
     second = second + 2 * (1 + abs(tilt)) * identity_error
     change = summands.sum(axis=-1)
     total = 1 + change
-    better = (shift == 0) & (total > 0) & (second < error * total)
+    better: BoolArray = np.asarray((shift == 0) & (total > 0) & (second < error * total))
     total = np.where(better, total, plain)
     log_total = shift + np.where(better, np.log1p(np.maximum(change, -1 + 1e-300)), np.log(plain))
     return TiltedMoments(tilt, weights, shift, total, log_total, np.where(better, second / total, error))
@@ -79,6 +79,6 @@ def mean_loss(
     error = np.sum(size * grid.relative_error + 1.01 * grid.loss_error * moved, axis=-1) + 2 * identity_error / total
     direct = weights * grid.loss
     plain = np.sum(np.abs(direct) * grid.relative_error + 1.01 * grid.loss_error * weights, axis=-1)
-    better = error < plain
+    better: BoolArray = np.asarray(error < plain)
     mean = np.where(better, terms.sum(axis=-1), direct.sum(axis=-1))
     return mean, np.where(better, error, plain) + moments.error * np.abs(direct).sum(axis=-1)
