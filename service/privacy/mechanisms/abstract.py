@@ -152,11 +152,15 @@ class Attained:
     """What one choice of data sets (and of a mechanism of a stated class) attains in every step of a composition.
 
     `step`: the step with the pair of that choice, or with one for each direction. `bracket`: the sentence that names
-    this theorem and the one of the step's own pair, which bounds the composition from above.
+    this theorem and the one of the step's own pair, which bounds the composition from above. `alone`: where the step's
+    own pair is not even attained when nothing else is run, what is attained then. `either_way`: whether the choice may
+    be read in either direction, as the hypotheses may be exchanged.
     """
 
     step: AbstractStep
     bracket: str
+    alone: AbstractStep | None = None
+    either_way: bool = True
 
 
 class AbstractStep(AbstractMechanism):
