@@ -126,7 +126,8 @@ def _log_of_sum(terms: Terms, v: FloatArray, v_error: FloatArray) -> tuple[Float
     error = error + (terms.shift.shape[1] + 4 + np.abs(top)) * UNIT_ROUNDOFF
     log_a = top + np.log(total)
     falling = np.minimum(weight * np.exp(np.minimum(-log_a, 700.0))[:, None], 1e300)
-    return log_a, error, np.sum(np.where(v > 0, parts / total[:, None], falling), axis=1)
+    moved = np.asarray(np.where(v > 0, parts / total[:, None], falling), dtype=np.float64)
+    return log_a, error, moved.sum(axis=1)
 
 
 @dataclass(frozen=True, slots=True)

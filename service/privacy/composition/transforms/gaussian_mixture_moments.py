@@ -52,9 +52,11 @@ def tilted_moments(grid: Grid, tilt: float, identity_error: FloatArray) -> Tilte
     change = summands.sum(axis=-1)
     total = 1 + change
     better: BoolArray = np.asarray((shift == 0) & (total > 0) & (second < error * total))
-    total = np.where(better, total, plain)
-    log_total = shift + np.where(better, np.log1p(np.maximum(change, -1 + 1e-300)), np.log(plain))
-    return TiltedMoments(tilt, weights, shift, total, log_total, np.where(better, second / total, error))
+    total = np.asarray(np.where(better, total, plain), dtype=np.float64)
+    summed = np.log1p(np.maximum(change, -1 + 1e-300))
+    log_total = shift + np.asarray(np.where(better, summed, np.log(plain)), dtype=np.float64)
+    error = np.asarray(np.where(better, second / total, error), dtype=np.float64)
+    return TiltedMoments(tilt, weights, shift, total, log_total, error)
 
 
 def untilting(grid: Grid, tilt: float, weights: FloatArray, total: FloatArray) -> FloatArray:
@@ -80,5 +82,6 @@ def mean_loss(
     direct = weights * grid.loss
     plain = np.sum(np.abs(direct) * grid.relative_error + 1.01 * grid.loss_error * weights, axis=-1)
     better: BoolArray = np.asarray(error < plain)
-    mean = np.where(better, terms.sum(axis=-1), direct.sum(axis=-1))
-    return mean, np.where(better, error, plain) + moments.error * np.abs(direct).sum(axis=-1)
+    mean = np.asarray(np.where(better, terms.sum(axis=-1), direct.sum(axis=-1)), dtype=np.float64)
+    least = np.asarray(np.where(better, error, plain), dtype=np.float64)
+    return mean, least + moments.error * np.abs(direct).sum(axis=-1)
