@@ -33,8 +33,9 @@ RELATIONS: Final[tuple[NeighboringRelation, ...]] = ("zero_out", "add_or_remove_
 class WorstCaseThreatModel(Request):
     """The adversary of differential privacy: knows all other records and runs the Neyman-Pearson optimal test.
 
-    `neighboring_relation` is `add_or_remove_one` where it is absent, but `replace_one` for `noisy_sgd`. `records`: how
-    many records of one person are protected together (group or user-level privacy); absent: one.
+    `neighboring_relation` is `add_or_remove_one` where it is absent, but `replace_one` for `noisy_sgd`, and `zero_out`
+    for `dpsgd` on shuffled batches. `records`: how many records of one person are protected together (group or
+    user-level privacy); absent: one.
     """
 
     type: Literal["worst_case"]
@@ -194,10 +195,11 @@ MixtureThreatModel.model_rebuild()
 
 def settled(threat_model: ThreatModelSpec, mechanism: MechanismSpec) -> ThreatModelSpec:
     """The threat model with the neighbouring relation filled in that the mechanism has, where none is named."""
-    if not any(isinstance(node, NoisySgdMechanism) for node in nodes_of(mechanism)):
+    relation = _relation_of(mechanism)
+    if relation is None:
         return threat_model
     if isinstance(threat_model, WorstCaseThreatModel) and "neighboring_relation" not in threat_model.model_fields_set:
-        return threat_model.model_copy(update={"neighboring_relation": "replace_one"})
+        return threat_model.model_copy(update={"neighboring_relation": relation})
     if isinstance(threat_model, MixtureThreatModel):
         components = tuple(
             part.model_copy(update={"threat_model": settled(part.threat_model, mechanism)})
@@ -205,6 +207,17 @@ def settled(threat_model: ThreatModelSpec, mechanism: MechanismSpec) -> ThreatMo
         )
         return threat_model.model_copy(update={"components": components})
     return threat_model
+
+
+def _relation_of(mechanism: MechanismSpec) -> NeighboringRelation | None:
+    """The relation that a mechanism is read under where none is named; None: the usual one."""
+    if _shuffles(mechanism):
+        return "zero_out"
+    return "replace_one" if any(isinstance(node, NoisySgdMechanism) for node in nodes_of(mechanism)) else None
+
+
+def _shuffles(mechanism: MechanismSpec) -> bool:
+    return any(isinstance(node, DpsgdMechanism) and node.sampling == "shuffled" for node in nodes_of(mechanism))
 
 
 def worst_case_beside(relaxed: Iterable[ThreatModelSpec], mechanism: MechanismSpec) -> WorstCaseThreatModel:
@@ -228,7 +241,8 @@ def _faced(threat_model: ThreatModelSpec, mechanism: MechanismSpec) -> Iterator[
             yield "replace_one", None
         case PracticalThreatModel():
             # All of its data have the same size, for which not every step has known curves.
-            yield ("replace_one" if _can_replace(mechanism) else "add_or_remove_one"), None
+            known: NeighboringRelation = "replace_one" if _can_replace(mechanism) else "add_or_remove_one"
+            yield ("zero_out" if _shuffles(mechanism) else known), None
         case MixtureThreatModel():
             for part in threat_model.components:
                 yield from _faced(part.threat_model, mechanism)

@@ -24,6 +24,7 @@ from api_schemas.questions import (
     UnlearningGuaranteeQuestion,
 )
 from api_schemas.threat_models import MembershipThreatModel, MixtureThreatModel, ThreatModelSpec
+from api_schemas.training_runs import phases_of
 from service.computations.abstract import Quote
 from service.privacy.composition.plan import Plan
 from service.privacy.composition.tariff import Prices, Tariff
@@ -49,7 +50,7 @@ def quote(priced: Sequence[tuple[float, Plan]], beside: float = 0.0) -> Quote:
 
 
 MOST_LOOKED_AT: Final = 600
-"""Mechanisms, adversaries and subpopulations in a description: the parts of longer ones, which are nested deep, take as
+"""Mechanisms, phases of schedules, adversaries and subpopulations in a description: the parts of longer ones take as
 long to make as the event loop may be held up, so that nobody looks at them before a worker does."""
 EXACT_PARTS: Final = 5
 UNSEEN: Final = Quote(5_000_000, engine="unseen")
@@ -59,7 +60,7 @@ def is_long(mechanism: MechanismSpec, threat_models: Sequence[ThreatModelSpec]) 
     """Whether a description has more parts than are looked at for a price."""
     nodes = nodes_of(mechanism)
     exact = sum(isinstance(node, NoisySgdMechanism) for node in nodes)  # whose parameters are fractions
-    return len(nodes) + EXACT_PARTS * exact + sum(map(_parts_of, threat_models)) > MOST_LOOKED_AT
+    return len(nodes) + phases_of(nodes) + EXACT_PARTS * exact + sum(map(_parts_of, threat_models)) > MOST_LOOKED_AT
 
 
 def _parts_of(threat_model: ThreatModelSpec) -> int:

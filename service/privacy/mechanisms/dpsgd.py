@@ -49,9 +49,10 @@ class DpSgd(AbstractMechanism):
       (`poisson_sampled.py`): gradients of all other examples are 0, the record's is as long as clipping allows and the
       same in every step.
     - `fixed_without_replacement`: a share `sample_rate` of all records, which is exactly `batch_size` over
-      `dataset_size` where these are known; `fixed_with_replacement`: every draw among all (`batches/fixed_batches.py`).
-    - `shuffled`: whole epochs of dataset_size/batch_size batches, rounded up (`batches/shuffled_epochs.py`); `reshuffled`
-      False: all in the order of the first.
+      `dataset_size` where these are known; `fixed_with_replacement`: every draw among all records
+      (`batches/fixed_batches.py`).
+    - `shuffled`: whole epochs of dataset_size/batch_size batches, rounded up; `reshuffled` False: all in the order of
+      the first (`batches/shuffled_epochs.py`).
 
     `epochs` is what was asked for where `steps` followed from it; it changes no number.
     """

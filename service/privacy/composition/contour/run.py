@@ -25,7 +25,10 @@ CUT_DIGITS = (22.0, 40.0, 80.0, 160.0, 330.0, 1000.0)
 _LARGEST_GRID = 150_000
 """Nodes (times parts) above which no moment is evaluated: only noise multipliers below about 0.002 need more."""
 
-_MOST_TERMS = 2_000
+_MOST_PARTS = 512
+"""Different sampled steps that are evaluated together: bounds the memory."""
+
+_MOST_TERMS = 400
 """Shifts times parts of mixtures that are evaluated together: bounds the memory."""
 
 
@@ -66,7 +69,7 @@ class ContourRun:
         """
         groups: list[list[SampledGaussianSteps]] = []
         for step in sorted(sampled):  # parts of similar noise share one grid
-            if groups and step[0] <= 1.6 * groups[-1][0][0]:
+            if groups and step[0] <= 1.6 * groups[-1][0][0] and len(groups[-1]) < _MOST_PARTS:
                 groups[-1].append(step)
             else:
                 groups.append([step])
@@ -159,7 +162,7 @@ class ContourRun:
     def _mixture_parts(self, digits: float) -> tuple[GaussianMixtureParts, ...]:
         if digits not in self._mixture_grids:
             counts = [sum(step.number for step in group) for group in self.mixtures]
-            others = [sum(step.number for step in group) for group in self.groups]
+            others = [sum(count for _, _, count in group) for group in self.groups]
             total = float(sum(counts) + sum(others))
             self._mixture_grids[digits] = tuple(
                 GaussianMixtureParts(group, self.deviation, digits, total - count)

@@ -41,6 +41,9 @@ _NEGLIGIBLE = 1e-14
 _PLACES = 48
 """Points at which the spread of the shift is looked at before the nodes are laid out, beside those between shifts."""
 
+_PRODUCT_GAIN = 4
+"""How many times cheaper a product is than an exponential."""
+
 _USUAL_LEAST, _LEAST = 0.45, 0.2
 """Lower bounds of |A| on the strip that the step is chosen for, and on the widest."""
 
@@ -143,6 +146,11 @@ class GaussianMixtureParts:
     def size(self) -> int:
         """Number of array elements of one (parts, nodes) array: the unit of this engine's cost."""
         return int(self._kept.max() + 2) * len(self.count)
+
+    @property
+    def line_size(self) -> int:
+        """What one node of a line costs, in the same unit: its products are cheap beside exponentials."""
+        return self.size // _PRODUCT_GAIN
 
     @property
     def nodes(self) -> int:
