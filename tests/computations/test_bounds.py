@@ -292,7 +292,11 @@ def test_hazards_and_assumptions(mechanism: dict[str, Any], codes: set[str]) -> 
         ({"type": "composed", "mechanisms": [LAPLACE, GAUSSIAN]}, {"method": "closed_form"}, "/method"),
         ({"type": "dpsgd", "sigma": 1.0, "q": 0.1, "steps": 10}, {"method": "closed_form"}, "/method"),
         (PURE, {"method": "contour"}, "/method"),
-        (SAMPLED, {"threat_model": {"type": "worst_case", "neighboring_relation": "replace_one"}}, "/threat_model"),
+        (
+            SAMPLED | {"mechanism": LAPLACE},
+            {"threat_model": {"type": "worst_case", "neighboring_relation": "replace_one"}},
+            "/threat_model",
+        ),
     ],
 )
 def test_what_is_not_supported_names_its_place_and_what_is(

@@ -97,26 +97,37 @@ def log_ratio(terms: Terms, x: FloatArray) -> tuple[FloatArray, FloatArray, Floa
     ratio = 1 + np.maximum(change, _LEAST_RATIO)
     rounding = (by_exponent + (FUNCTION_ERROR + (count + 4) * UNIT_ROUNDOFF) * size) / ratio
     relative_size = size / ratio
-    extreme = (change < _LEAST_RATIO) | (v.max(axis=1) > _LARGEST_EXPONENT)
+    extreme: BoolArray = np.asarray((change < _LEAST_RATIO) | (v.max(axis=1) > _LARGEST_EXPONENT))
     if extreme.any():
-        with np.errstate(divide="ignore"):
-            log_rest = np.log(terms.rest)[:, None]
-        joint = log_weight + v
-        top = np.maximum(joint.max(axis=1), log_rest)
-        parts = np.exp(joint - top[:, None])
-        rest = np.exp(log_rest - top)
-        total = parts.sum(axis=1) + rest
-        logged = FUNCTION_ERROR * np.abs(np.where(weight > 0, log_weight, 0.0))
-        exponent = v_error + logged + 2 * UNIT_ROUNDOFF * (np.abs(v) + np.abs(top)[:, None])
-        missing = (FUNCTION_ERROR + 2 * UNIT_ROUNDOFF) * np.abs(np.where(rest > 0, log_rest, 0.0)) * rest
-        error = ((parts * exponent).sum(axis=1) + missing) / total + FUNCTION_ERROR + (count + 4) * UNIT_ROUNDOFF
-        rounding = np.where(extreme, error + UNIT_ROUNDOFF * np.abs(top), rounding)
-        plain = np.where(extreme, top + np.log(total), plain)
-        falling = np.minimum(weight * np.exp(np.minimum(-plain, 700.0))[:, None], 1e300)
-        moved = np.where(v > 0, parts / total[:, None], falling).sum(axis=1)
-        relative_size = np.where(extreme, moved, relative_size)
+        summed = _log_of_sum(terms, v, v_error)
+        plain, rounding, relative_size = (
+            np.asarray(np.where(extreme, *both), dtype=np.float64)
+            for both in zip(summed, (plain, rounding, relative_size), strict=True)
+        )
     error = rounding + FUNCTION_ERROR * np.abs(plain) + terms.weight_error[:, None] * relative_size * 1.01
     return plain, error, np.exp(np.minimum(log_weight + v - plain[:, None], 0.0))
+
+
+def _log_of_sum(terms: Terms, v: FloatArray, v_error: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """ln a as that of a sum of positive terms, a bound of its rounding error, and sum w_i |e^{v_i} - 1|/a, from above;
+    (parts, n) each.
+    """
+    weight, log_weight = terms.weight[:, :, None], terms.log_weight[:, :, None]
+    with np.errstate(divide="ignore"):
+        log_rest = np.log(terms.rest)[:, None]
+    joint = log_weight + v
+    top = np.maximum(joint.max(axis=1), log_rest)
+    parts, rest = np.exp(joint - top[:, None]), np.exp(log_rest - top)
+    total = parts.sum(axis=1) + rest
+    logged = FUNCTION_ERROR * np.abs(np.where(weight > 0, log_weight, 0.0))
+    exponent = v_error + logged + 2 * UNIT_ROUNDOFF * (np.abs(v) + np.abs(top)[:, None])
+    missing = (FUNCTION_ERROR + 2 * UNIT_ROUNDOFF) * np.abs(np.where(rest > 0, log_rest, 0.0)) * rest
+    error = ((parts * exponent).sum(axis=1) + missing) / total + FUNCTION_ERROR
+    error = error + (terms.shift.shape[1] + 4 + np.abs(top)) * UNIT_ROUNDOFF
+    log_a = top + np.log(total)
+    falling = np.minimum(weight * np.exp(np.minimum(-log_a, 700.0))[:, None], 1e300)
+    moved = np.asarray(np.where(v > 0, parts / total[:, None], falling), dtype=np.float64)
+    return log_a, error, moved.sum(axis=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +180,7 @@ class Grid:
         x = (np.arange(nodes) + (-0.5 * (nodes - 1) if mirrored else first[:, None])) * h  # exact
         log_a, a_error, responsibility = log_ratio(terms, x)
         mean, steepest, near, spread, rising = _cell_moments(terms, responsibility, h)
-        answerable = (responsibility > _ANSWERABLE).any(axis=(0, 2))
+        answerable: BoolArray = np.asarray((responsibility > _ANSWERABLE).any(axis=(0, 2)))
         log_b = log_a[:, ::-1] if mirrored else np.zeros_like(log_a)
         b_error = a_error[:, ::-1] if mirrored else np.zeros_like(log_a)
         loss = log_a - log_b

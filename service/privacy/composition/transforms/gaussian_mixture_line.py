@@ -192,6 +192,8 @@ class GaussianMixtureLine:
         at most the largest shift.
         """
         grid, h = self.grid, self.grid.step
+        if grid.terms.shift.size == 0:
+            return np.inf  # nothing is left of the humps between the cuts, and nothing is bounded by them
         rate = grid.both(grid.mean)
         # m increases: over a cell of a it is at least that of the node before.
         before = np.concatenate([np.zeros_like(rate[:, :1]), grid.mean[:, :-1]], axis=1)

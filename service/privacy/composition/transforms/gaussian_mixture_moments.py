@@ -12,7 +12,7 @@ import numpy as np
 
 from service.privacy.composition.transforms.gaussian_mixture_grid import Grid
 from service.privacy.composition.transforms.node_sums import excess, mean_excess
-from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
 
@@ -51,10 +51,12 @@ def tilted_moments(grid: Grid, tilt: float, identity_error: FloatArray) -> Tilte
     second = second + 2 * (1 + abs(tilt)) * identity_error
     change = summands.sum(axis=-1)
     total = 1 + change
-    better = (shift == 0) & (total > 0) & (second < error * total)
-    total = np.where(better, total, plain)
-    log_total = shift + np.where(better, np.log1p(np.maximum(change, -1 + 1e-300)), np.log(plain))
-    return TiltedMoments(tilt, weights, shift, total, log_total, np.where(better, second / total, error))
+    better: BoolArray = np.asarray((shift == 0) & (total > 0) & (second < error * total))
+    total = np.asarray(np.where(better, total, plain), dtype=np.float64)
+    summed = np.log1p(np.maximum(change, -1 + 1e-300))
+    log_total = shift + np.asarray(np.where(better, summed, np.log(plain)), dtype=np.float64)
+    error = np.asarray(np.where(better, second / total, error), dtype=np.float64)
+    return TiltedMoments(tilt, weights, shift, total, log_total, error)
 
 
 def untilting(grid: Grid, tilt: float, weights: FloatArray, total: FloatArray) -> FloatArray:
@@ -79,6 +81,7 @@ def mean_loss(
     error = np.sum(size * grid.relative_error + 1.01 * grid.loss_error * moved, axis=-1) + 2 * identity_error / total
     direct = weights * grid.loss
     plain = np.sum(np.abs(direct) * grid.relative_error + 1.01 * grid.loss_error * weights, axis=-1)
-    better = error < plain
-    mean = np.where(better, terms.sum(axis=-1), direct.sum(axis=-1))
-    return mean, np.where(better, error, plain) + moments.error * np.abs(direct).sum(axis=-1)
+    better: BoolArray = np.asarray(error < plain)
+    mean = np.asarray(np.where(better, terms.sum(axis=-1), direct.sum(axis=-1)), dtype=np.float64)
+    least = np.asarray(np.where(better, error, plain), dtype=np.float64)
+    return mean, least + moments.error * np.abs(direct).sum(axis=-1)
