@@ -126,6 +126,12 @@ TWO_STEPS: Final = Tariff(
 """The closed form of one step at thresholds that the other shifts: each number is searched for by itself."""
 DIRECT_NOISE: Final = 0.5
 """Noise multiplier of a sampled step below which the line of two steps is long, and often wide."""
+SMOOTH_NOISE: Final = 1.25
+"""Noise, over the shift, from which lines of two mixtures are short and narrow, where both hypotheses are mixed: no
+loss has a limit then, beside which its law is dense.
+"""
+OF_A_MIXTURE: Final = 3
+"""Two steps of mixtures cost the humps of the larger, and so many more, times what two shifted laws do."""
 LARGEST_LOSS: Final = 30.0
 """Standard deviations of the loss of a run, roughly, from which it gives everything away."""
 WEAK, NOTHING = 1e-2, 1e-13
@@ -158,9 +164,12 @@ WITHOUT_LATTICES: Final = 1 / 5
 def contour(parts: tuple[Counted, ...], ends: int, tolerance: float) -> Tariff:
     """`ends`: how many roundings of the parameters are read."""
     kind = _kind(parts)
-    mixed = any(isinstance(part, GaussianMixturePart) for part, _ in parts)
-    if kind is JUMPS and sum(count for _, count in parts) == 2 and tolerance < math.inf and not mixed:
-        return TWO_STEPS
+    humps = max((len(part.shifts) for part, _ in parts if isinstance(part, GaussianMixturePart)), default=0)
+    if sum(count for _, count in parts) == 2 and tolerance < math.inf:
+        if humps and is_direct(parts):
+            return TWO_STEPS.scaled(humps + OF_A_MIXTURE)
+        if kind is JUMPS and not humps:
+            return TWO_STEPS
     alone = WITHOUT_LATTICES if kind is JUMPS and tolerance >= LOOSE else 1.0
     return kind.scaled(ends * alone * math.sqrt(min(len(parts), MOST_PARTS)))
 
@@ -169,8 +178,9 @@ def is_direct(parts: tuple[Counted, ...]) -> bool:
     """Whether the line of two steps is long, and often wide, so that their closed form is read first."""
     if any(isinstance(part, SampledGaussianPart) and part.noise_multiplier < DIRECT_NOISE for part, _ in parts):
         return True
-    mixed = any(isinstance(part, GaussianMixturePart) for part, _ in parts)
-    return mixed and _kind(parts) not in (ONE_HUMP, WEAK_RUN)
+    mixtures = [part for part, _ in parts if isinstance(part, GaussianMixturePart)]
+    smooth = all(part.mirrored and part.noise_multiplier >= SMOOTH_NOISE * part.shifts[-1] for part in mixtures)
+    return bool(mixtures) and not smooth and _kind(parts) not in (ONE_HUMP, WEAK_RUN)
 
 
 def smoothed(different: int) -> Tariff:
