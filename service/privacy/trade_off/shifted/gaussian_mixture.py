@@ -231,9 +231,9 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         first, last = self._far_ends(np.array([epsilon.min(), epsilon.max()]))
         # Where a loss has a limit the far end is where it is reached in doubles.
         first, last = np.maximum(first, -REACHED / self._nearest), np.minimum(last, REACHED / self._nearest)
-        grid = np.sinh(np.linspace(np.arcsinh(first.min()), np.arcsinh(last.max()), GRID))
+        grid: FloatArray = np.sinh(np.linspace(math.asinh(float(first.min())), math.asinh(float(last.max())), GRID))
         known, _ = self._plain(grid)
-        t = np.interp(epsilon, np.maximum.accumulate(known), grid)
+        t: FloatArray = np.interp(epsilon, np.maximum.accumulate(known), grid)
         for _ in range(NEWTON_STEPS):
             value, slope = self._plain(t)
             step = (value - epsilon) / slope
