@@ -23,7 +23,8 @@ from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.laplace import Laplace
 from service.privacy.mechanisms.mixture import refuse_mixtures
 from service.privacy.mechanisms.neighbours import ADD_OR_REMOVE, ONE_ADDED, REPLACE, ZERO_OUT, Neighbours
-from service.privacy.mechanisms.shifted_mixture import ShiftedMixture, binomial_weights, mixture_step
+from service.privacy.mechanisms.shift_laws import BinomialHits
+from service.privacy.mechanisms.shifted_mixture import ShiftedMixture, hits_step
 from service.privacy.trade_off.enclosed.ulps import quotient
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.sampling.poisson_sampled import PoissonSampledAdd
@@ -134,15 +135,13 @@ class PoissonSampled(AbstractStep):
             raise neighbours.refused(what, reason, (ADD_OR_REMOVE, ZERO_OUT))
         if neighbours.records > LARGEST_GROUP:
             reason = f"mixtures of more than {LARGEST_GROUP} shifts are not served."
-            raise neighbours.refused(
-                "poisson_sampled with sample_rate < 1", reason, (f"up to {LARGEST_GROUP}",)
-            )
+            raise neighbours.refused("poisson_sampled with sample_rate < 1", reason, (f"up to {LARGEST_GROUP}",))
         noise, rate = Fraction(self._base.noise_multiplier), Fraction(self.sample_rate)
         if neighbours.relation == REPLACE:
             weights = (1 - self.sample_rate, self.sample_rate)  # the first correctly rounded
-            return ShiftedMixture(noise_multiplier=noise, shifts=(0.0, 1.0), weights=weights, mirrored=True)
-        drawn = binomial_weights(neighbours.records, rate)
-        return mixture_step(noise, [(float(count), weight) for count, weight in enumerate(drawn)])
+            law = BinomialHits(1, rate)
+            return ShiftedMixture(noise_multiplier=noise, shifts=(0.0, 1.0), weights=weights, mirrored=True, law=law)
+        return hits_step(noise, BinomialHits(neighbours.records, rate))
 
     @override
     def curves(self) -> TradeOffPair:
