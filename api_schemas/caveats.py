@@ -43,6 +43,7 @@ AssumptionCode = Annotated[
         "sampling_is_poisson",
         "scores_bounded",
         "sensitivity_bounded",
+        "shift_is_drawn",
         "step_approximated",
         "steps_are_independent",
         "steps_rounded_up",

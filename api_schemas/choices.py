@@ -22,10 +22,13 @@ Side = Annotated[
     ),
 ]
 NeighboringRelation = Annotated[
-    Literal["add_or_remove_one", "replace_one"],
+    Literal["add_or_remove_one", "replace_one", "zero_out"],
     component(
         "NeighboringRelation",
-        "Which data sets count as neighbours. replace_one doubles the sensitivity of Gaussian and Laplace.",
+        "Which data sets count as neighbours. add_or_remove_one: one has a record more. replace_one: another record in "
+        "its place, which doubles the sensitivity of Gaussian and Laplace. zero_out: an empty record in its place, "
+        "which adds nothing to any sum. Stated guarantees (gdp, pure_dp, approximate_dp, exponential) are taken as "
+        "stated for it.",
         examples=["add_or_remove_one"],
     ),
 ]

@@ -14,6 +14,8 @@ from api_schemas.choices import NeighboringRelation
 from api_schemas.mechanisms import (
     WEIGHT_SUM_TOLERANCE,
     DpsgdMechanism,
+    GaussianMixtureMechanism,
+    LaplaceMechanism,
     MechanismSpec,
     NoisySgdMechanism,
     PoissonSampledMechanism,
@@ -23,12 +25,17 @@ from api_schemas.quantities import POSITIVE_ZERO, Dimension, Susceptibility, Wei
 
 LARGEST_POPULATION: Final = 64
 LARGEST_ADVERSARIES: Final = 16
+LARGEST_GROUP: Final = 1_000_000
+RELATIONS: Final[tuple[NeighboringRelation, ...]] = ("zero_out", "add_or_remove_one", "replace_one")
+"""Those under which a record moves a release least, first."""
 
 
 class WorstCaseThreatModel(Request):
     """The adversary of differential privacy: knows all other records and runs the Neyman-Pearson optimal test.
 
-    `neighboring_relation` is `add_or_remove_one` where it is absent, but `replace_one` for `noisy_sgd`.
+    `neighboring_relation` is `add_or_remove_one` where it is absent, but `replace_one` for `noisy_sgd`, and `zero_out`
+    for `dpsgd` on shuffled batches. `records`: how many records of one person are protected together (group or
+    user-level privacy); absent: one.
     """
 
     type: Literal["worst_case"]
@@ -36,6 +43,16 @@ class WorstCaseThreatModel(Request):
         NeighboringRelation,
         Field(validation_alias=AliasChoices("neighboring_relation", "neighbouring_relation")),
     ] = "add_or_remove_one"
+    records: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            le=LARGEST_GROUP,
+            description="Records that one person contributes at most, all protected together; absent: one record.",
+            examples=[1],
+            exclude_if=is_none,
+        ),
+    ] = None
 
 
 class GlrtThreatModel(Request):
@@ -178,10 +195,11 @@ MixtureThreatModel.model_rebuild()
 
 def settled(threat_model: ThreatModelSpec, mechanism: MechanismSpec) -> ThreatModelSpec:
     """The threat model with the neighbouring relation filled in that the mechanism has, where none is named."""
-    if not any(isinstance(node, NoisySgdMechanism) for node in nodes_of(mechanism)):
+    relation = _relation_of(mechanism)
+    if relation is None:
         return threat_model
     if isinstance(threat_model, WorstCaseThreatModel) and "neighboring_relation" not in threat_model.model_fields_set:
-        return WorstCaseThreatModel(type="worst_case", neighboring_relation="replace_one")
+        return threat_model.model_copy(update={"neighboring_relation": relation})
     if isinstance(threat_model, MixtureThreatModel):
         components = tuple(
             part.model_copy(update={"threat_model": settled(part.threat_model, mechanism)})
@@ -191,37 +209,53 @@ def settled(threat_model: ThreatModelSpec, mechanism: MechanismSpec) -> ThreatMo
     return threat_model
 
 
+def _relation_of(mechanism: MechanismSpec) -> NeighboringRelation | None:
+    """The relation that a mechanism is read under where none is named; None: the usual one."""
+    if _shuffles(mechanism):
+        return "zero_out"
+    return "replace_one" if any(isinstance(node, NoisySgdMechanism) for node in nodes_of(mechanism)) else None
+
+
+def _shuffles(mechanism: MechanismSpec) -> bool:
+    return any(isinstance(node, DpsgdMechanism) and node.sampling == "shuffled" for node in nodes_of(mechanism))
+
+
 def worst_case_beside(relaxed: Iterable[ThreatModelSpec], mechanism: MechanismSpec) -> WorstCaseThreatModel:
     """The worst case to be drawn beside relaxed threat models: the worst of those that they face."""
-    faced = {relation for each in relaxed for relation in _relations(settled(each, mechanism), mechanism)}
+    faced = [model for each in relaxed for model in _faced(settled(each, mechanism), mechanism)]
     return WorstCaseThreatModel(
         type="worst_case",
-        neighboring_relation="replace_one" if "replace_one" in faced else "add_or_remove_one",
+        neighboring_relation=max((relation for relation, _ in faced), key=RELATIONS.index),
+        records=max((records for _, records in faced if records is not None), default=None),
     )
 
 
-def _relations(threat_model: ThreatModelSpec, mechanism: MechanismSpec) -> Iterator[NeighboringRelation]:
-    """The relations of the worst cases that bound an adversary, or its types."""
+def _faced(threat_model: ThreatModelSpec, mechanism: MechanismSpec) -> Iterator[tuple[NeighboringRelation, int | None]]:
+    """The relations and records of the worst cases that bound an adversary, or its types."""
     match threat_model:
         case WorstCaseThreatModel():
-            yield threat_model.neighboring_relation
+            yield threat_model.neighboring_relation, threat_model.records
         case GlrtThreatModel():
-            yield "add_or_remove_one"
+            yield "add_or_remove_one", None
         case MembershipThreatModel():
-            yield "replace_one"
+            yield "replace_one", None
         case PracticalThreatModel():
-            # All of its data have the same size; records sampled one by one have no known curves for that.
-            yield "add_or_remove_one" if _samples_records(mechanism) else "replace_one"
+            # All of its data have the same size, for which not every step has known curves.
+            known: NeighboringRelation = "replace_one" if _can_replace(mechanism) else "add_or_remove_one"
+            yield ("zero_out" if _shuffles(mechanism) else known), None
         case MixtureThreatModel():
             for part in threat_model.components:
-                yield from _relations(part.threat_model, mechanism)
+                yield from _faced(part.threat_model, mechanism)
 
 
-def _samples_records(mechanism: MechanismSpec) -> bool:
-    return any(
-        (isinstance(node, PoissonSampledMechanism) and node.sample_rate < 1)
-        or (isinstance(node, DpsgdMechanism) and node.sampling == "poisson" and node.samples_records)
-        for node in nodes_of(mechanism)
+def _can_replace(mechanism: MechanismSpec) -> bool:
+    """Whether every step has a known pair for a record that is replaced."""
+    nodes = nodes_of(mechanism)
+    sampled = [node for node in nodes if isinstance(node, PoissonSampledMechanism) and node.sample_rate < 1]
+    return not (
+        any(isinstance(each, LaplaceMechanism) for node in sampled for each in nodes_of(node.mechanism))
+        or any(isinstance(node, GaussianMixtureMechanism) for node in nodes)
+        or any(isinstance(node, DpsgdMechanism) and node.sampling == "fixed_with_replacement" for node in nodes)
     )
 
 

@@ -128,7 +128,9 @@ is that."""
 class DpsgdMechanism(Request):
     """DP-SGD: `steps` noisy sums of clipped gradients, each over a batch, every model on the way released.
 
-    `sampling` says how batches were drawn. `noise_multiplier`, `sample_rate` and `steps` may be lists of one length,
+    The first question about a run: how were its batches drawn (`sampling`)? Most training code shuffles, or draws
+    batches of a fixed size, and the same numbers then mean far less privacy than under Poisson sampling, which is what
+    is read where nothing is said. `noise_multiplier`, `sample_rate` and `steps` may be lists of one length,
     a phase for each entry; a number stands for all phases. In place of the rate `batch_size` and `dataset_size` may be
     sent, in place of steps `epochs`; what follows from them is filled in. Where batches are `shuffled`, neighbours
     differ by a record that is replaced by an empty one (`zero_out`).

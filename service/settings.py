@@ -57,7 +57,7 @@ class Settings(BaseSettings):
     )
     memory_cache_bytes: Count = Field(default=32 * 2**20, description="Bytes of results kept in memory.")
 
-    max_body_bytes: Count = Field(default=2**19, description="Longer request bodies answer 413.")
+    max_body_bytes: Count = Field(default=2**20, description="Longer request bodies answer 413.")
     max_upload_bytes: Count = Field(
         default=2**26, description="Longer archives of arrays answer 413; four times this is held at once."
     )

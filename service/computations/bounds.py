@@ -7,6 +7,7 @@ from typing import Final
 from api_schemas.bounds import BoundsRequest, BoundsResponse
 from api_schemas.examples import BOUNDS_EXAMPLES
 from api_schemas.options import ONLY_WHERE_ASKED
+from api_schemas.questions import QuestionSpec
 from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.answers import curves_of, said, side_by_side
 from service.computations.caveats import caveats
@@ -43,7 +44,11 @@ def compute_bounds(request: BoundsRequest, digest: str, engine_version: str) -> 
         curves = threat_model.plan(mechanism, _main(request), options).curves
         engines = curves_of(threat_model.plans(mechanism, _beside(request), options))
         worst_case = worst_case_beside(threat_model, mechanism)
+        told: dict[QuestionSpec, ResponseFields] = {}
         for index, question in enumerate(request.questions):
+            if question in told:  # equal questions are read once
+                answers.append(told[question])
+                continue
             pointer, part = f"/questions/{index}", question
             read, notes = at_bounded_prior(question, request.dataset_subsampling)
             threat_model.check_question(read.type, getattr(read, "prior", None))
@@ -52,11 +57,12 @@ def compute_bounds(request: BoundsRequest, digest: str, engine_version: str) -> 
             if request.method == EVERY:
                 methods = side_by_side(engines, read, request.relative_tolerance)
                 methods += earlier_bounds(mechanism, curves, read) if worst_case is None else []
-            answers.append(found.answer(question, conditional=worst_case is not None, notes=notes, methods=methods))
+            told[question] = found.answer(question, conditional=worst_case is not None, notes=notes, methods=methods)
+            answers.append(told[question])
         beside = None if worst_case is None else _worst_case(worst_case, curves.worst_case, mechanism, request)
     except PrivacyComputationError as error:
         raise blamed(error, pointer, part) from None
-    known = caveats(mechanism)
+    known = caveats(mechanism, threat_model)
     sampled = request.dataset_subsampling
     return {
         "digest": digest,
@@ -78,12 +84,12 @@ def _worst_case(
 ) -> ResponseFields:
     """The same questions against the worst case, by the best engine; `known`: its curves, where they are at hand."""
     curves = known or model.curves(mechanism, BEST, options_of(request))
-    answers: list[ResponseFields] = []
-    for question in request.questions:
+    told: dict[QuestionSpec, ResponseFields] = {}
+    for question in dict.fromkeys(request.questions):
         read, notes = at_bounded_prior(question, request.dataset_subsampling)
         found = said(curves, read, request.relative_tolerance)
-        answers.append(found.answer(question, conditional=False, notes=notes))
-    return {"threat_model": worst_case_spec(model), "answers": answers}
+        told[question] = found.answer(question, conditional=False, notes=notes)
+    return {"threat_model": worst_case_spec(model), "answers": [told[question] for question in request.questions]}
 
 
 def bounds_quote(request: BoundsRequest) -> Quote:

@@ -9,6 +9,8 @@ from api_schemas.caveats import Assumption, Hazard
 from service.computations.parts import assumption_of
 from service.privacy.mechanisms import caveats as core
 from service.privacy.mechanisms.abstract import AbstractMechanism
+from service.privacy.threat_models.abstract import AbstractThreatModel
+from service.privacy.threat_models.worst_case import WorstCase
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +23,15 @@ class Caveats:
     """Known traps that the described mechanism may have fallen into."""
 
 
-def caveats(mechanism: AbstractMechanism) -> Caveats:
-    """The caveats of the answers about a mechanism, as they travel."""
-    return _written(mechanism.caveats())
+def caveats(mechanism: AbstractMechanism, *models: AbstractThreatModel) -> Caveats:
+    """The caveats of the answers about a mechanism, as they travel, against these attackers: those for whom several
+    records count have an answer to the hazard of one.
+    """
+    said = mechanism.caveats()
+    if models and all(isinstance(model, WorstCase) and model.neighbours.records > 1 for model in models):
+        hazards = tuple(hazard for hazard in said.hazards if hazard is not core.ONE_RECORD_IS_PROTECTED)
+        said = core.Caveats(said.premises, hazards)
+    return _written(said)
 
 
 @lru_cache(maxsize=64)  # mechanisms of a kind say the same, whatever their parameters

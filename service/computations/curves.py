@@ -41,7 +41,7 @@ def compute_curves(request: CurvesRequest, digest: str, engine_version: str) -> 
     """Draw every curve of a request, or raise with the pointer of the first part that cannot be served."""
     rates = _rates(request)
     curves, read = _curves(request, rates)
-    known = caveats(mechanism_of(request.mechanism))
+    known = caveats(mechanism_of(request.mechanism), *map(threat_model_of, request.threat_models))
     return {
         "digest": digest,
         "engine_version": engine_version,

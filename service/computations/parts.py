@@ -65,7 +65,9 @@ def threat_model_of(spec: ThreatModelSpec) -> AbstractThreatModel:
 
 def worst_case_spec(model: WorstCase) -> WorstCaseThreatModel:
     """How the worst case that stands beside a relaxed threat model is written."""
-    return WorstCaseThreatModel(type="worst_case", neighboring_relation=model.neighboring_relation)
+    return WorstCaseThreatModel(
+        type="worst_case", neighboring_relation=model.neighboring_relation, records=model.records
+    )
 
 
 def assumptions_of(model: AbstractThreatModel, mechanism: AbstractMechanism) -> tuple[Assumption, ...]:

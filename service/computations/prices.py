@@ -24,12 +24,13 @@ from api_schemas.questions import (
     UnlearningGuaranteeQuestion,
 )
 from api_schemas.threat_models import MembershipThreatModel, MixtureThreatModel, ThreatModelSpec
+from api_schemas.training_runs import phases_of
 from service.computations.abstract import Quote
 from service.privacy.composition.plan import Plan
 from service.privacy.composition.tariff import Prices, Tariff
 from service.privacy.questions.complement import LARGE_RATE
 
-ANSWER: Final = 150
+ANSWER: Final = 70
 """Price of looking up what was read, and writing one answer."""
 INLINE_LIMIT: Final = 10_000
 """Microseconds: what the ceilings of closed forms may come to together for the event loop to read them. Half of what it
@@ -49,7 +50,7 @@ def quote(priced: Sequence[tuple[float, Plan]], beside: float = 0.0) -> Quote:
 
 
 MOST_LOOKED_AT: Final = 600
-"""Mechanisms, adversaries and subpopulations in a description: the parts of longer ones, which are nested deep, take as
+"""Mechanisms, phases of schedules, adversaries and subpopulations in a description: the parts of longer ones take as
 long to make as the event loop may be held up, so that nobody looks at them before a worker does."""
 EXACT_PARTS: Final = 5
 UNSEEN: Final = Quote(5_000_000, engine="unseen")
@@ -59,7 +60,7 @@ def is_long(mechanism: MechanismSpec, threat_models: Sequence[ThreatModelSpec]) 
     """Whether a description has more parts than are looked at for a price."""
     nodes = nodes_of(mechanism)
     exact = sum(isinstance(node, NoisySgdMechanism) for node in nodes)  # whose parameters are fractions
-    return len(nodes) + EXACT_PARTS * exact + sum(map(_parts_of, threat_models)) > MOST_LOOKED_AT
+    return len(nodes) + phases_of(nodes) + EXACT_PARTS * exact + sum(map(_parts_of, threat_models)) > MOST_LOOKED_AT
 
 
 def _parts_of(threat_model: ThreatModelSpec) -> int:
@@ -74,11 +75,12 @@ def _parts_of(threat_model: ThreatModelSpec) -> int:
 
 def price(questions: Sequence[QuestionSpec], tariff: Tariff) -> float:
     """Microseconds of CPU, roughly; of closed forms, at most. Curves keep what was read of them."""
-    total, read = float(ANSWER * len(questions)), set[Direction]()
+    total, read, limits = float(ANSWER * len(questions)), set[Direction](), set[Direction]()
     for question in dict.fromkeys(questions):
         prices = tariff.hull if question.direction == "both" else tariff.directed
         if _reads_limits(question):
-            total += prices.ratio
+            total += 0 if question.direction in limits else prices.ratio
+            limits.add(question.direction)
         else:
             total += _price(question, prices)
             read.add(question.direction)

@@ -292,7 +292,11 @@ def test_hazards_and_assumptions(mechanism: dict[str, Any], codes: set[str]) -> 
         ({"type": "composed", "mechanisms": [LAPLACE, GAUSSIAN]}, {"method": "closed_form"}, "/method"),
         ({"type": "dpsgd", "sigma": 1.0, "q": 0.1, "steps": 10}, {"method": "closed_form"}, "/method"),
         (PURE, {"method": "contour"}, "/method"),
-        (SAMPLED, {"threat_model": {"type": "worst_case", "neighboring_relation": "replace_one"}}, "/threat_model"),
+        (
+            SAMPLED | {"mechanism": LAPLACE},
+            {"threat_model": {"type": "worst_case", "neighboring_relation": "replace_one"}},
+            "/threat_model",
+        ),
     ],
 )
 def test_what_is_not_supported_names_its_place_and_what_is(
@@ -374,3 +378,18 @@ def test_what_is_dear_has_its_price() -> None:
         add, both = ({**question, "direction": direction} for direction in ("add", "both"))
         assert BOUNDS.quote(request(run, both)).cost > factor * BOUNDS.quote(request(run, add)).cost
         assert BOUNDS.quote(request(full, both)).cost == BOUNDS.quote(request(full, add)).cost
+
+
+def test_equal_questions_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    module, read = importlib.import_module("service.computations.bounds"), list[str]()
+    said = module.said
+
+    def counted(curves: Any, question: Any, tolerance: float) -> Any:
+        read.append(question.type)
+        return said(curves, question, tolerance)
+
+    monkeypatch.setattr(module, "said", counted)
+    asked = [{"type": "advantage"}, {"type": "epsilon", "delta": 1e-5}, {"type": "advantage"}]
+    response = BoundsResponse.model_validate(BOUNDS.function(request(GAUSSIAN, *asked), DIGEST, "test"))
+    assert [answer.type for answer in response.answers] == ["advantage", "epsilon", "advantage"]
+    assert read == ["advantage", "epsilon"]

@@ -17,7 +17,7 @@ from service.privacy.threat_models.glrt import Glrt
 from service.privacy.threat_models.mixture import Adversary, AdversaryMixture
 from service.privacy.threat_models.worst_case import WorstCase
 from service.settings import Settings
-from tests.privacy.cases import built, gaussian
+from tests.privacy.cases import built, dpsgd, gaussian
 
 PAGE = (Path(__file__).parents[2] / "service" / "web" / "errata.html").read_text("utf-8")
 ROWS = {
@@ -61,6 +61,11 @@ def exponentials(steps: int, epsilon: float) -> float:
     return WorstCase().curves(built(run)).both.profile_at(epsilon).upper
 
 
+def fixed_batches() -> float:
+    run = {**dpsgd(1.0, 0.01, 1000), "sampling": "fixed_without_replacement"}
+    return WorstCase().curves(built(run)).both.epsilon(1e-5).upper
+
+
 CHECKS: dict[str, list[tuple[Callable[[], float], str]]] = {
     "rero-theorem-1": [(lambda: WorstCase().curves(pure_dp(1.0)).add.power_at(0.3).upper, "0.7425")],
     "exponential-fixed-shifts": [(lambda: exponentials(10, 1.0), "0.36841")],
@@ -91,6 +96,13 @@ CHECKS: dict[str, list[tuple[Callable[[], float], str]]] = {
     "glrt-composition": [
         (lambda: averaged_epsilon("common_to_all_steps"), "2.9437"),
         (lambda: averaged_epsilon("fresh_each_step"), "0.2135"),
+    ],
+    "samplers-fixed-batches": [(fixed_batches, "13.36")],
+    "samplers-replace": [
+        (lambda: WorstCase("replace_one").curves(built(gaussian(1.0))).both.epsilon(1e-5).upper, "9.997")
+    ],
+    "samplers-groups": [
+        (lambda: WorstCase(records=4).curves(built(dpsgd(1.0, 0.01, 1000))).both.epsilon(1e-5).upper, "8.8992")
     ],
     "glrt-mixture": [(half_of_each, "0.647417")],
     "thudi-capacity": [

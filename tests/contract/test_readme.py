@@ -14,10 +14,11 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
-from api_schemas.fields import shape_of, type_of
+from api_schemas.fields import shape_of, shape_of_field, type_of
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.membership_conversions import MembershipConversion
 from api_schemas.questions import QuestionSpec
+from api_schemas.training_runs import DpsgdMechanism
 from service.api.problems import HTTP_KINDS, INVALID_PARAMETER, KINDS, SERVER_KINDS, UNKNOWN
 from service.main import create_app
 from service.privacy.composition.choose import METHODS
@@ -74,6 +75,29 @@ def test_the_first_answer_is_the_one_that_comes(client: TestClient) -> None:
     response = client.post("/v1/bounds", content=body[1].encode(), headers={"content-type": "application/json"})
     assert response.status_code == 200
     assert_same(response.json(), json.loads(printed[1]))
+
+
+def test_what_the_same_run_means_under_each_sampler(client: TestClient) -> None:
+    text = section("The first question: how were batches drawn?")
+    rows = re.findall(r"(?m)^\| `(\w+)` \| .* \(`(\w+)`\) \| (?:between ([\d.]+) and )?([\d.]+)(?:, exact)? \|$", text)
+    run, schedule = (json.loads(code) for code in re.findall(r"```json\n(.*?)```", text, re.DOTALL))
+    assert [row[0] for row in rows] == list(shape_of_field(DpsgdMechanism.model_fields["sampling"]).choices)
+    for sampling, relation, lower, upper in rows:
+        answer = epsilon_of(client, run | {"sampling": sampling})
+        assert answer["threat_model"]["neighboring_relation"] == relation
+        [found] = answer["answers"]
+        assert found["tight"] is not bool(lower)
+        assert_rounded(upper, found["upper"], "upper")
+        if lower:
+            assert_rounded(lower, found["lower"], "lower")
+    assert epsilon_of(client, schedule)["answers"][0]["tolerance_met"]
+
+
+def epsilon_of(client: TestClient, mechanism: dict[str, Any]) -> dict[str, Any]:
+    sent = {"mechanism": mechanism, "questions": [{"type": "epsilon", "delta": 1e-5}], "relative_tolerance": 1e-4}
+    answer = client.post("/v1/bounds", json=sent)
+    assert answer.status_code == 200
+    return cast("dict[str, Any]", answer.json())
 
 
 def test_the_counts_are_above_the_bound_as_it_says(client: TestClient) -> None:

@@ -53,6 +53,7 @@ class Case:
     spec: Mapping[str, Any]
     published: tuple[Published, ...] = ()
     relation: NeighboringRelation = "add_or_remove_one"
+    records: int | None = None
 
     @property
     def mechanism(self) -> AbstractMechanism:
@@ -60,7 +61,7 @@ class Case:
 
     @property
     def worst_case(self) -> TradeOffPair:
-        return WorstCase(self.relation).curves(self.mechanism)
+        return WorstCase(self.relation, self.records).curves(self.mechanism)
 
 
 def gaussian(noise_multiplier: float) -> dict[str, Any]:
@@ -93,6 +94,16 @@ BALLE_WANG = "Balle, Wang 2018 (analytic Gaussian mechanism), Theorem 8, evaluat
 KAISSIS = "Kaissis et al. 2023 (ReRo), Corollary 1"
 FIGURE_3 = "Kaissis et al. 2023 (ReRo), Figure 3, recomputed at 40 digits"
 PEERS = "contour inversion in 80-bit arithmetic on two contours"
+
+LEBEDA = "Lebeda et al. 2025, Proposition 13, in double precision"
+GANESH = "Ganesh 2024 (tight group-level guarantees of sampled steps), in double precision"
+OWN = "the definition, by halving at 50 digits"
+MIXED: dict[str, Any] = {
+    "type": "gaussian_mixture",
+    "noise_multiplier": 1.0,
+    "shifts": [0.0, 1.0, 2.0],
+    "weights": [0.9, 0.09, 0.01],
+}
 
 CASES: tuple[Case, ...] = (
     Case("gaussian_1", gaussian(1.0), (Published("delta", 1.0, "both", 0.12693673750664397, 1e-15, BALLE_WANG),)),
@@ -181,6 +192,20 @@ CASES: tuple[Case, ...] = (
             Published("delta", 4.0, "both", 5.35147862765795e-13, 1e-24, PEERS),
         ),
     ),
+    Case(
+        "dpsgd_replaced",
+        dpsgd(1.0, 0.01, 1000),
+        (Published("epsilon", 1e-5, "both", 2.8434402592, 6e-9, LEBEDA),),
+        relation="replace_one",
+    ),
+    Case(
+        "dpsgd_group",
+        dpsgd(1.0, 0.01, 1000),
+        (Published("epsilon", 1e-5, "add", 8.8991878706, 2e-8, GANESH),),
+        records=4,
+    ),
+    Case("gaussian_mixture", MIXED, (Published("epsilon", 1e-5, "both", 3.3601202435991, 1e-12, OWN),)),
+    Case("gaussian_mixture_run", {"type": "repeated", "mechanism": MIXED, "steps": 100}),
     Case("dpsgd_c3", dpsgd(2.0, 0.1, 100), (Published("power", 1e-6, "add", 1.51460336325607e-5, 1e-16, PEERS),)),
     Case("dpsgd_one_step", dpsgd(1.0, 0.5, 1), (Published("epsilon", 1e-5, "both", 3.5339979854, 1e-10, PEERS),)),
     Case(

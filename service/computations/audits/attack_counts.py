@@ -103,7 +103,7 @@ def _held_against(request: AttackCountsRequest, rates: Region) -> _HeldAgainst:
             beside = _verdict(rates, curves, worst_case_spec(worst_case), relaxed=False)
     except PrivacyComputationError as error:
         raise blamed(error, "/threat_model", attacker) from None
-    known = caveats(mechanism)
+    known = caveats(mechanism, threat_model)
     assumptions = (TRIALS_INDEPENDENT, *known.assumptions, *assumptions_of(threat_model, mechanism))
     return _HeldAgainst(bound, beside, assumptions, known.hazards)
 

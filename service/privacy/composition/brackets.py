@@ -19,11 +19,19 @@ def is_bracket(steps: Steps) -> bool:
     """Whether no one choice is known that attains the steps' pairs in all of them: what composes them is an upper end
     then, and `attained` a lower one.
     """
-    return not is_single(steps) and any(step.attained() is not None for step, _ in steps)
+    found = [known for step, _ in steps if (known := step.attained()) is not None]
+    return any(known.alone is not None for known in found) if is_single(steps) else bool(found)
+
+
+def either_way(steps: Steps) -> bool:
+    """Whether what is attained in one direction is in the other one."""
+    return all(known is None or known.either_way for step, _ in steps for known in [step.attained()])
 
 
 def attained(steps: Steps) -> Steps:
     """The steps as one choice attains them in every step, with parameters that are doubles and reveal no more."""
+    if is_single(steps) and (known := steps[0][0].attained()) is not None and known.alone is not None:
+        return ((known.alone, 1),)
     found = [(step.attained(), step, count) for step, count in steps]
     return merged(((step if known is None else known.step).rounded(-1), count) for known, step, count in found)
 

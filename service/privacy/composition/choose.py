@@ -13,6 +13,7 @@ from service.privacy.composition.brackets import (
     ENGINES_OF_BRACKETS,
     attained,
     dominating,
+    either_way,
     is_bracket,
     is_single,
     sentence,
@@ -21,9 +22,10 @@ from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.composition.parts import contour_parts
 from service.privacy.composition.plan import Plan, mixed_plan
 from service.privacy.composition.responses.exact_runs import smoothed_responses_of
-from service.privacy.composition.tariff import one_curve
+from service.privacy.composition.tariff import Tariff, one_curve
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism, Steps, merged
+from service.privacy.mechanisms.groups import Between
 from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.mechanisms.neighbours import ONE_ADDED, Neighbours
 from service.privacy.trade_off.combinators.bracketed import Bracketed
@@ -31,6 +33,8 @@ from service.privacy.trade_off.pair import TradeOffPair
 
 METHODS: Final = ("auto", "closed_form", "contour", *engines.ENGINES)
 """`auto`, then every engine by its name on the wire, strongest evidence first among equals."""
+CERTAIN: Final = ("auto", "closed_form", "contour", "discretised")
+"""Engines whose answers are bounds of what they compose."""
 MU_OF_BRACKETS: Final = 3.0
 """How much dearer mu of Gaussian DP is between two theorems, whose sides are both searched to narrow ends."""
 BRACKET_TOLERANCES: Final = (1e-4, 1e-6)
@@ -91,6 +95,8 @@ def pair(
 
 def _composition(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
     """`plan` of the steps of a mechanism of this kind."""
+    if any(isinstance(step, Between) for step, _ in steps):
+        return _between(steps, kind, method, options)
     if is_bracket(steps):
         return _bracket(steps, kind, method, options)
     named = engines.by_name(method, steps, options)
@@ -133,30 +139,70 @@ def _on_lattices(steps: Steps, options: EngineOptions) -> Plan:
 def _bracket(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
     """The worst case between what one choice attains in every step and the composition of all pairs.
 
-    The choice may be read in either direction, like the step's own pair, so that both directions of what is attained
-    are lower ends of both curves.
+    Where the choice may be read in either direction, like the step's own pair, both directions of what is attained are
+    lower ends of both curves.
     """
     if method not in ENGINES_OF_BRACKETS:
         reason = (
             "no pair is known that dominates its steps and that one choice of data sets attains in all of them, so "
             "there is no law of one loss: its worst case is enclosed by two theorems."
         )
-        raise UnsupportedCombination("method", f"{method} for several steps of {kind}", reason, ENGINES_OF_BRACKETS)
+        raise UnsupportedCombination("method", f"{method} for steps of {kind}", reason, ENGINES_OF_BRACKETS)
     # Theorems leave more open than coarser lattices do.
     looser, loose = (engines.looser(options, least) for least in BRACKET_TOLERANCES)
     below = _composition(attained(steps), kind, "auto", looser)
-    above = engines.lattices(steps, loose)
+    most = dominating(steps)
+    if contour_parts(most) is not None:
+        above = _composition(most, kind, method, options)
+    else:
+        above = engines.lattices(most, loose)
 
     def build() -> TradeOffPair:
-        lower, upper = below.curves.both, engines.discretised(dominating(steps), loose)
-        add = Bracketed(lower, upper.add)
-        pairs = [step.curves() for step, _ in steps]
-        remove = add if all(each.add is each.remove for each in pairs) else Bracketed(lower, upper.remove)
+        lower, upper = below.curves, above.curves
+        if either_way(steps):
+            add = Bracketed(lower.both, upper.add)
+            pairs = [step.curves() for step, _ in steps]
+            remove = add if all(each.add is each.remove for each in pairs) else Bracketed(lower.both, upper.remove)
+        else:
+            add, remove = Bracketed(lower.add, upper.add), Bracketed(lower.remove, upper.remove)
         return TradeOffPair(add, remove, upper.source, upper.notes, bracket=sentence(steps))
 
     both = below.tariff.hull.plus(above.tariff.directed)
     both = replace(both, gdp_mu=MU_OF_BRACKETS * both.gdp_mu)
     return Plan(above.engine, one_curve(2 * below.tariff.base + above.tariff.base, both), build)
+
+
+def _between(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
+    """Steps that are known from two sides: one composition of what is attained, and one of what dominates."""
+    above = merged((step.above if isinstance(step, Between) else step, count) for step, count in steps)
+    sentences = dict.fromkeys(step.bracket for step, _ in steps if isinstance(step, Between) and step.bracket)
+    if method not in CERTAIN:
+        if sentences:
+            reason = "its worst case is enclosed by two theorems, and an estimate of one of them is none of it."
+            raise UnsupportedCombination("method", f"{method} for {kind} of several records", reason, CERTAIN)
+        return _composition(above, kind, method, options)
+    below = merged(
+        (part, count * times)
+        for step, count in steps
+        for part, times in (step.below if isinstance(step, Between) else ((step, 1),))
+    )
+    least = _composition(below, kind, "auto" if sentences else method, options)
+    most = _composition(above, kind, method, options)
+
+    def build() -> TradeOffPair:
+        lower, upper = least.curves, most.curves
+        add = Bracketed(lower.add, upper.add)
+        mirrored = lower.add is lower.remove and upper.add is upper.remove
+        remove = add if mirrored else Bracketed(lower.remove, upper.remove)
+        said = dict.fromkeys((*sentences, *(each.bracket for each in (lower, upper) if each.bracket)))
+        return TradeOffPair(add, remove, upper.source, upper.notes, bracket=" ".join(said) or None)
+
+    tariff = Tariff(
+        base=least.tariff.base + most.tariff.base,
+        directed=least.tariff.directed.plus(most.tariff.directed),
+        hull=least.tariff.hull.plus(most.tariff.hull),
+    )
+    return Plan(most.engine, tariff, build)
 
 
 def _mixture(mechanism: Mixture, method: str, neighbours: Neighbours, options: EngineOptions) -> Plan:

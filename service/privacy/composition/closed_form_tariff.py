@@ -52,7 +52,7 @@ def beside_two_points(losses: int, count: int, loss: float) -> Tariff:
         gdp_mu=10_000 * profile,
     )
     base = 2_000 if count == 1 else laplace_sums(count, loss).base
-    return Tariff(base=base, directed=prices, hull=prices.times(3))
+    return Tariff(base=base, directed=prices, hull=prices.times(3), by_profile=True)
 
 
 def response_sums(run: Responses) -> Tariff:

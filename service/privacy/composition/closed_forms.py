@@ -16,7 +16,7 @@ from service.privacy.composition.tariff import Tariff
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.mechanisms.abstract import AbstractStep, GaussianPart, Steps, TwoPointPart
 from service.privacy.mechanisms.approximate_dp import ApproximateDp
-from service.privacy.mechanisms.batch_mean import BatchMean
+from service.privacy.mechanisms.batches.batch_mean import BatchMean
 from service.privacy.mechanisms.exponential import Exponential
 from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.gdp import Gdp

@@ -24,7 +24,7 @@ from service.privacy.mechanisms.abstract import (
     Steps,
     TwoPointPart,
 )
-from service.privacy.mechanisms.batch_mean import BatchMean
+from service.privacy.mechanisms.batches.batch_mean import BatchMean
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.combinators.bracketed import between
 from service.privacy.trade_off.combinators.few_directly import FewDirectly

@@ -52,6 +52,8 @@ class Tariff:
     """Prices of the curve of one direction."""
     hull: Prices
     """Prices of the curve of both directions, which is searched for; the same object where there is one curve only."""
+    by_profile: bool = False
+    """Whether its points are searched for in its profile, so that those of a mixture are, too."""
 
     @property
     def is_one_curve(self) -> bool:
@@ -64,7 +66,7 @@ class Tariff:
             return self
         directed = self.directed.times(factor)
         hull = directed if self.is_one_curve else self.hull.times(factor)
-        return Tariff(base=self.base * factor, directed=directed, hull=hull)
+        return replace(self, base=self.base * factor, directed=directed, hull=hull)
 
 
 def one_curve(base: float, prices: Prices) -> Tariff:
@@ -76,6 +78,8 @@ SEARCH_ROUNDS, SEARCH_LOOKS, SEARCH_OF_ONE = 12, 100, 120
 """Readings of each part that a point of a mixture takes; points in each; points for each further rate."""
 ROUNDS_OF_A_ROOT, COMPLEMENT_READINGS, MU_POINTS, MU_PROFILES = 15, 20, 2, 40
 """What else is searched for on a mixture: epsilon by profiles; complements by points, mu by tangents."""
+PROFILES_OF_A_POINT: Final = 40
+"""First readings of the profile that a point takes where it is searched for in that: others are near them."""
 MIXED_HULL: Final = 1.5
 """How much dearer points of both directions of a mixture are than those of one, as measured."""
 
@@ -84,10 +88,11 @@ def mixed_tariff(parts: Sequence[Tariff]) -> Tariff:
     """The tariff of curves that are mixed: every point is searched for, by levels of the likelihood ratio and, on each
     part, the point of each level.
     """
-    directed = _searched([part.directed for part in parts])
+    by_profile = any(part.by_profile for part in parts)
+    directed = _searched([part.directed for part in parts], by_profile=by_profile)
     hull = directed
     if not all(part.is_one_curve for part in parts):
-        both = _searched([part.hull for part in parts])
+        both = _searched([part.hull for part in parts], by_profile=by_profile)
         # The hull reads points and profiles of the curves of both directions.
         hull = replace(
             both,
@@ -98,10 +103,13 @@ def mixed_tariff(parts: Sequence[Tariff]) -> Tariff:
     return Tariff(base=math.fsum(part.base for part in parts), directed=directed, hull=hull)
 
 
-def _searched(parts: Sequence[Prices]) -> Prices:
-    point = sum(SEARCH_ROUNDS * (part.point + SEARCH_LOOKS * part.listed_point) for part in parts)
-    listed = sum(SEARCH_OF_ONE * part.listed_point for part in parts)
+def _searched(parts: Sequence[Prices], *, by_profile: bool) -> Prices:
     profile = sum(part.profile for part in parts)
+    if by_profile:
+        point = listed = PROFILES_OF_A_POINT * profile
+    else:
+        point = sum(SEARCH_ROUNDS * (part.point + SEARCH_LOOKS * part.listed_point) for part in parts)
+        listed = sum(SEARCH_OF_ONE * part.listed_point for part in parts)
     return Prices(
         point=point,
         spread=point,

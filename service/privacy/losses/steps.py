@@ -87,8 +87,8 @@ def bounded_range_loss(eta: float) -> LossLaw:
 
     def distribution(losses: FloatArray, hypothesis: Hypothesis) -> FloatArray:
         inside = np.clip(losses, -eta, eta)
-        below = np.exp(-eta) * np.expm1(0.5 * (inside + eta)) if hypothesis else -np.expm1(-0.5 * (inside + eta))
-        return below / whole
+        below = -np.expm1(-0.5 * (inside + eta))  # under the first; the second has e^l times its density
+        return (np.exp(0.5 * (inside - eta)) if hypothesis else 1.0) * below / whole
 
     return NodeLossLaw(nodes, log_weights, -eta, eta, distribution)
 

@@ -18,10 +18,10 @@ from typing_extensions import override
 
 from service.privacy.enclosure import Enclosure
 from service.privacy.errors import OutOfDomain
+from service.privacy.mechanisms.batches.shift_laws import ExactShifts
 from service.privacy.mechanisms.caveats import Caveats, Hazard, Premise, in_order
 from service.privacy.mechanisms.domain import TOTAL_STEPS
 from service.privacy.mechanisms.neighbours import Neighbours
-from service.privacy.mechanisms.shift_laws import ExactShifts
 from service.privacy.trade_off.pair import TradeOffPair
 
 if TYPE_CHECKING:
@@ -155,11 +155,15 @@ class Attained:
     """What one choice of data sets (and of a mechanism of a stated class) attains in every step of a composition.
 
     `step`: the step with the pair of that choice, or with one for each direction. `bracket`: the sentence that names
-    this theorem and the one of the step's own pair, which bounds the composition from above.
+    this theorem and the one of the step's own pair, which bounds the composition from above. `alone`: where the step's
+    own pair is not even attained when nothing else is run, what is attained then. `either_way`: whether the choice may
+    be read in either direction, as the hypotheses may be exchanged.
     """
 
     step: AbstractStep
     bracket: str
+    alone: AbstractStep | None = None
+    either_way: bool = True
 
 
 class AbstractStep(AbstractMechanism):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, ClassVar, final
 
 from typing_extensions import override
@@ -11,7 +12,9 @@ from typing_extensions import override
 from service.privacy.mechanisms.abstract import AbstractStep, TwoPointPart
 from service.privacy.mechanisms.caveats import PARAMETERS_ARE_PROVED, STATED_PARAMETERS_ALONE, Hazard, Premise
 from service.privacy.mechanisms.domain import DELTA, EPSILON, check_fields
-from service.privacy.mechanisms.neighbours import RELATIONS, Neighbours
+from service.privacy.mechanisms.groups import STATED, Between, attained_noise, between, group_delta, multiple
+from service.privacy.mechanisms.neighbours import Neighbours
+from service.privacy.numerics.rounding import rounded
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
 
@@ -46,11 +49,20 @@ class ApproximateDp(AbstractStep):
         return (STATED_PARAMETERS_ALONE,)
 
     @override
-    def under(self, neighbours: Neighbours) -> ApproximateDp:
+    def under(self, neighbours: Neighbours) -> AbstractStep:
         # Stated for one record under the relation in force.
-        if neighbours.records > 1:
-            raise neighbours.refused(self.type, "not yet.", RELATIONS)
-        return self
+        k = neighbours.records
+        if k == 1:
+            return self
+        total = multiple(self.epsilon, neighbours, self.type)
+        above = ApproximateDp(epsilon=rounded(total, 1), delta=group_delta(self.epsilon, self.delta, k))
+        shown = ApproximateDp(epsilon=0.0, delta=rounded(min(Fraction(self.delta) * k, Fraction(1)), -1))
+        if self.epsilon == 0:
+            # A uniform law that every record moves by delta attains it.
+            return between(shown, above)
+        noise = attained_noise(self.epsilon, neighbours)
+        below = ((self, 1),) if noise is None else ((noise, 1), (shown, 1))
+        return Between(below=below, above=above, bracket=STATED)
 
     @override
     def curves(self) -> TradeOffPair:

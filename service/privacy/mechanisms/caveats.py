@@ -85,6 +85,7 @@ STATED_PARAMETERS_ALONE: Final = Hazard(
 )
 ONE_RECORD_IS_PROTECTED: Final = Hazard(
     code="one_record_is_protected",
-    text="The answers hold for one record. Someone who contributed several records is protected less.",
+    text="The answers hold for one record. Someone who contributed several records is protected less: `records` of "
+    "worst_case answers for all of them together.",
     about="records",
 )

@@ -13,6 +13,8 @@ from typing_extensions import override
 
 from service.privacy.errors import OutOfDomain
 from service.privacy.mechanisms.abstract import AbstractMechanism, AbstractStep, Steps, merged
+from service.privacy.mechanisms.batches.fixed_batches import FixedBatches
+from service.privacy.mechanisms.batches.shuffled_epochs import ShuffledEpochs
 from service.privacy.mechanisms.caveats import Hazard, Premise
 from service.privacy.mechanisms.domain import (
     BATCH_SIZE,
@@ -25,7 +27,6 @@ from service.privacy.mechanisms.domain import (
     check_fields,
 )
 from service.privacy.mechanisms.dpsgd_caveats import ORDER_IS_DRAWN_ONCE, SAMPLERS, Sampling, steps_rounded_up
-from service.privacy.mechanisms.fixed_batches import FixedBatches
 from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.mechanisms.repeated import Repeated
@@ -48,7 +49,10 @@ class DpSgd(AbstractMechanism):
       (`poisson_sampled.py`): gradients of all other examples are 0, the record's is as long as clipping allows and the
       same in every step.
     - `fixed_without_replacement`: a share `sample_rate` of all records, which is exactly `batch_size` over
-      `dataset_size` where these are known (`fixed_batches.py`).
+      `dataset_size` where these are known; `fixed_with_replacement`: every draw among all records
+      (`batches/fixed_batches.py`).
+    - `shuffled`: whole epochs of dataset_size/batch_size batches, rounded up; `reshuffled` False: all in the order of
+      the first (`batches/shuffled_epochs.py`).
 
     `epochs` is what was asked for where `steps` followed from it; it changes no number.
     """
@@ -100,9 +104,23 @@ class DpSgd(AbstractMechanism):
 
     @override
     def elementary_steps(self) -> Steps:
-        if self.sampling == "poisson" and self._length == 1:
-            return _poisson_run(*next(self._phases())).elementary_steps()
-        return merged(self._counted())
+        return merged(self._epochs() if self.sampling == "shuffled" else self._counted())
+
+    def _epochs(self) -> Iterator[tuple[AbstractStep, int]]:
+        """Shuffled epochs, whole ones, with orders of their own or with one for all."""
+        known = [
+            (1 / Fraction(noise) ** 2, whole(self._batches_per_epoch(rate)), steps)
+            for noise, rate, steps in self._phases()
+        ]
+        if all(batches == 1 for _, batches, _ in known):  # all records in every batch
+            yield from self._counted()
+            return
+        if self.reshuffled is False:
+            square = sum(-(-steps // batches) * square for square, batches, steps in known)
+            yield ShuffledEpochs(square=Fraction(square), batches=known[0][1]), 1
+            return
+        for square, batches, steps in known:
+            yield ShuffledEpochs(square=square, batches=batches), -(-steps // batches)
 
     def _counted(self) -> Iterator[tuple[AbstractStep, int]]:
         """The step of each phase, and its count; steps of equal phases are made once."""
@@ -116,6 +134,8 @@ class DpSgd(AbstractMechanism):
         if self.sampling == "poisson":
             base = Gaussian(noise_multiplier=noise)
             return base if rate == 1 else PoissonSampled(sample_rate=rate, mechanism=base)
+        if self.sampling == "shuffled":
+            return Gaussian(noise_multiplier=noise)
         return FixedBatches(
             sample_rate=self._share or Fraction(rate),
             noise_multiplier=Fraction(noise),
@@ -148,14 +168,21 @@ class DpSgd(AbstractMechanism):
         return 1 / (self._share or Fraction(repr(rate)))
 
     def _rounding(self) -> tuple[Premise, ...]:
-        """Whether steps that followed from epochs are more than these."""
-        if self.epochs is None:
-            return ()
+        """Whether the steps that are answered for are more than what was described."""
         for _, rate, steps in self._phases():
-            exact = Fraction(repr(self.epochs)) * self._batches_per_epoch(rate)
-            if abs(exact - steps) > NEARLY * steps:
-                return (steps_rounded_up(f"{self.epochs:g} epochs, or {float(exact):.10g} batches,", f"{steps}"),)
+            each = self._batches_per_epoch(rate)
+            exact = steps if self.epochs is None else Fraction(repr(self.epochs)) * each
+            served = -(-steps // whole(each)) * whole(each) if self.sampling == "shuffled" else steps
+            if abs(exact - served) > NEARLY * served:
+                length = f"{steps} batches" if self.epochs is None else f"{self.epochs:g} epochs"
+                return (steps_rounded_up(f"{length} of {float(each):.10g} batches an epoch", served),)
         return ()
+
+
+def whole(number: Fraction) -> int:
+    """A number of batches, rounded up."""
+    nearest = max(round(number), 1)
+    return nearest if abs(number - nearest) <= NEARLY * number else math.ceil(number)
 
 
 def _rate(phase: Phase) -> float:

@@ -81,11 +81,11 @@ SAMPLERS: Final[Mapping[Sampling, SamplerCaveats]] = {
 }
 
 
-def steps_rounded_up(described: str, batches: str) -> Premise:
-    """That a length was no whole number of batches, and what was computed in its place: more of them."""
+def steps_rounded_up(described: str, served: int) -> Premise:
+    """That a length was no whole number of batches, or of epochs, and what was computed in its place: more of them."""
     return Premise(
         "steps_rounded_up",
-        f"{described} is no whole number of batches or epochs; the answers are for {batches}, which reveal more.",
+        f"{described}: rounded up to whole ones, the answers are for {served} batches, which reveal no less.",
         holds="yes",
         about="parameters",
     )

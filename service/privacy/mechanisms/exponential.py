@@ -10,7 +10,9 @@ from typing_extensions import override
 from service.privacy.mechanisms.abstract import AbstractStep
 from service.privacy.mechanisms.caveats import Premise
 from service.privacy.mechanisms.domain import EPSILON, check_fields
-from service.privacy.mechanisms.neighbours import RELATIONS, Neighbours
+from service.privacy.mechanisms.groups import between, multiple
+from service.privacy.mechanisms.neighbours import Neighbours
+from service.privacy.numerics.rounding import rounded
 from service.privacy.trade_off.bounded_range import exponential_curve
 from service.privacy.trade_off.pair import TradeOffPair
 
@@ -49,11 +51,14 @@ class Exponential(AbstractStep):
         return (SCORES_BOUNDED,)
 
     @override
-    def under(self, neighbours: Neighbours) -> Exponential:
-        # Stated for one record under the relation in force.
-        if neighbours.records > 1:
-            raise neighbours.refused(self.type, "not yet.", RELATIONS)
-        return self
+    def under(self, neighbours: Neighbours) -> AbstractStep:
+        # Stated for one record under the relation in force. Scores that move by k Delta are reached by k changes of
+        # Delta each, so that these are all the exponential mechanisms of k epsilon, and no others.
+        if neighbours.records == 1:
+            return self
+        total = multiple(self.epsilon, neighbours, self.type)
+        low, high = (Exponential(epsilon=rounded(total, side)) for side in (-1, 1))
+        return between(low, high)
 
     @override
     def curves(self) -> TradeOffPair:

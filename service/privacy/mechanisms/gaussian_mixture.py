@@ -10,11 +10,11 @@ from typing_extensions import override
 
 from service.privacy.errors import OutOfDomain
 from service.privacy.mechanisms.abstract import AbstractStep, Part
+from service.privacy.mechanisms.batches.shifted_mixture import mixture_step
 from service.privacy.mechanisms.caveats import NOISE_IS_FRESH, Premise
 from service.privacy.mechanisms.domain import NOISE_MULTIPLIER, SHIFTS, check_fields
 from service.privacy.mechanisms.mixture import WEIGHT_SUM_TOLERANCE
 from service.privacy.mechanisms.neighbours import ADD_OR_REMOVE, Neighbours
-from service.privacy.mechanisms.shifted_mixture import mixture_step
 from service.privacy.trade_off.pair import TradeOffPair
 
 if TYPE_CHECKING:

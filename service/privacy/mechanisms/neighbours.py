@@ -9,9 +9,11 @@ from service.privacy.errors import OutOfDomain, UnsupportedCombination
 from service.privacy.mechanisms.domain import RECORDS
 
 NeighboringRelation = Literal["add_or_remove_one", "replace_one", "zero_out"]
-ADD_OR_REMOVE: Final = "add_or_remove_one"
-REPLACE: Final = "replace_one"
-ZERO_OUT: Final = "zero_out"
+ADD_OR_REMOVE: Final[NeighboringRelation] = "add_or_remove_one"
+REPLACE: Final[NeighboringRelation] = "replace_one"
+ZERO_OUT: Final[NeighboringRelation] = "zero_out"
+LEAST_FIRST: Final[tuple[NeighboringRelation, ...]] = (ZERO_OUT, ADD_OR_REMOVE, REPLACE)
+"""By how far a record moves a release."""
 RELATIONS: Final[tuple[str, ...]] = get_args(NeighboringRelation)
 
 

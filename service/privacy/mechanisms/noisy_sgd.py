@@ -11,7 +11,8 @@ from typing_extensions import override
 
 from service.privacy.errors import OutOfDomain
 from service.privacy.mechanisms.abstract import AbstractMechanism, Steps, merged
-from service.privacy.mechanisms.batch_seen import BatchSeen
+from service.privacy.mechanisms.batches.batch_seen import BatchSeen
+from service.privacy.mechanisms.batches.fixed_batches import FixedBatches
 from service.privacy.mechanisms.caveats import ONE_RECORD_IS_PROTECTED, PARTS_ARE_INDEPENDENT, Hazard, Premise
 from service.privacy.mechanisms.domain import (
     BATCH_SIZE,
@@ -24,7 +25,6 @@ from service.privacy.mechanisms.domain import (
     SUSCEPTIBILITY,
     check_fields,
 )
-from service.privacy.mechanisms.fixed_batches import FixedBatches
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF, rounded
 
 EVER_ERROR: Final = 32 * UNIT_ROUNDOFF
@@ -52,7 +52,7 @@ class NoisySgd(AbstractMechanism):
     centred K = |Sigma^-1/2 (gradient - mean)|^2 of the record under attack (None: the dimension): of interest to the
     membership adversary alone. Without noise, or without clipping, the worst case sees the whole gradient. Where a
     record is added or removed `dataset_size` is that of the larger data set, and a batch of all of it is all that the
-    smaller one has. `batch_mean.py` has the pairs of a step, and what of them is attained.
+    smaller one has. `batches/batch_mean.py` has the pairs of a step, and what of them is attained.
     """
 
     type: ClassVar[str] = "noisy_sgd"

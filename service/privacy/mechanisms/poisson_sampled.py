@@ -17,14 +17,14 @@ from service.privacy.mechanisms.abstract import (
     SampledGaussianPart,
     Steps,
 )
+from service.privacy.mechanisms.batches.shift_laws import BinomialHits
+from service.privacy.mechanisms.batches.shifted_mixture import ShiftedMixture, hits_step
 from service.privacy.mechanisms.caveats import Hazard, Premise
 from service.privacy.mechanisms.domain import SAMPLE_RATE, check_fields
 from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.laplace import Laplace
 from service.privacy.mechanisms.mixture import refuse_mixtures
 from service.privacy.mechanisms.neighbours import ADD_OR_REMOVE, ONE_ADDED, REPLACE, ZERO_OUT, Neighbours
-from service.privacy.mechanisms.shift_laws import BinomialHits
-from service.privacy.mechanisms.shifted_mixture import ShiftedMixture, hits_step
 from service.privacy.trade_off.enclosed.ulps import quotient
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.sampling.poisson_sampled import PoissonSampledAdd
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from service.privacy.losses.law import LossLaw
 
 LARGE_SAMPLE_RATE: Final = 0.1
-LARGEST_GROUP: Final = 256
+LARGEST_GROUP: Final = 64
 """Records of one person, each of which is drawn or not."""
 SAMPLING_IS_POISSON: Final = Premise(
     "sampling_is_poisson",

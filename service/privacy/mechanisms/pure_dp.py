@@ -11,7 +11,9 @@ from typing_extensions import override
 from service.privacy.mechanisms.abstract import AbstractStep, TwoPointPart
 from service.privacy.mechanisms.caveats import PARAMETERS_ARE_PROVED, STATED_PARAMETERS_ALONE, Hazard, Premise
 from service.privacy.mechanisms.domain import EPSILON, check_fields
-from service.privacy.mechanisms.neighbours import RELATIONS, Neighbours
+from service.privacy.mechanisms.groups import STATED, Between, attained_noise, multiple
+from service.privacy.mechanisms.neighbours import Neighbours
+from service.privacy.numerics.rounding import rounded
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
 
@@ -45,11 +47,13 @@ class PureDp(AbstractStep):
         return (STATED_PARAMETERS_ALONE,)
 
     @override
-    def under(self, neighbours: Neighbours) -> PureDp:
+    def under(self, neighbours: Neighbours) -> AbstractStep:
         # Stated for one record under the relation in force.
-        if neighbours.records > 1:
-            raise neighbours.refused(self.type, "not yet.", RELATIONS)
-        return self
+        if neighbours.records == 1 or self.epsilon == 0:
+            return self
+        above = PureDp(epsilon=rounded(multiple(self.epsilon, neighbours, self.type), 1))
+        below = attained_noise(self.epsilon, neighbours) or self
+        return Between(below=((below, 1),), above=above, bracket=STATED)
 
     @override
     def curves(self) -> TradeOffPair:

@@ -17,7 +17,6 @@ from service.privacy.mechanisms.approximate_dp import ApproximateDp
 from service.privacy.mechanisms.caveats import Premise
 from service.privacy.mechanisms.domain import DELTA, EPSILON, check_fields
 from service.privacy.mechanisms.mixture import Mixture
-from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.threat_models.harder_tariff import beside_stated
 from service.privacy.threat_models.relaxed import RelaxedThreatModel
 from service.privacy.threat_models.worst_case import WorstCase
@@ -101,7 +100,7 @@ class Practical(RelaxedThreatModel):
             reason = "a stated parameter has its curve in closed form, and nothing to compose."
             raise UnsupportedCombination("method", f"{method} for practical", reason, METHODS)
         own = choose.plan(self._stated, CLOSED_FORM)
-        if not _can_replace(mechanism):
+        if not _serves(REPLACED, mechanism):
             return replace(own, build=lambda: _stated(own, ADDED_OR_REMOVED))
         worst = REPLACED.plan(mechanism, "auto", options)
         prices = beside_stated(own.tariff, worst.tariff)
@@ -113,7 +112,10 @@ class Practical(RelaxedThreatModel):
 
     @override
     def worst_case(self, mechanism: AbstractMechanism) -> WorstCase:
-        return REPLACED if _can_replace(mechanism) else WorstCase("add_or_remove_one")
+        if _serves(REPLACED, mechanism):
+            return REPLACED
+        added = WorstCase("add_or_remove_one")
+        return added if _serves(added, mechanism) else WorstCase("zero_out")
 
     @override
     def premises(self, mechanism: AbstractMechanism) -> tuple[Premise, ...]:
@@ -140,8 +142,13 @@ def _stated(own: Plan, *notes: str) -> TradeOffPair:
     return replace(own.curves, source=SOURCE, notes=(STATED, NOT_COMPOSABLE, ONE_HALF, *notes))
 
 
-def _can_replace(mechanism: AbstractMechanism) -> bool:
-    """Whether the worst case of replacing a record has known curves."""
+def _serves(model: WorstCase, mechanism: AbstractMechanism) -> bool:
+    """Whether the worst case has known curves."""
     parts = [part for _, part in mechanism.drawn()] if isinstance(mechanism, Mixture) else [mechanism]
-    steps = (step for part in parts for step, _ in part.elementary_steps())
-    return not any(isinstance(step, PoissonSampled) for step in steps)
+    try:
+        for part in parts:
+            for step, _ in part.elementary_steps():
+                step.under(model.neighbours)
+    except UnsupportedCombination:
+        return False
+    return True

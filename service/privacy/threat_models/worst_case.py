@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import Annotated, ClassVar, final
 
 from typing_extensions import override
 
@@ -12,28 +12,37 @@ from service.privacy.composition import choose
 from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.composition.plan import Plan
 from service.privacy.mechanisms.abstract import AbstractMechanism
-from service.privacy.mechanisms.neighbours import NeighboringRelation, Neighbours
+from service.privacy.mechanisms.domain import RECORDS, check_fields
+from service.privacy.mechanisms.neighbours import LEAST_FIRST, NeighboringRelation, Neighbours
 from service.privacy.threat_models.abstract import AbstractThreatModel
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class WorstCase(AbstractThreatModel):
-    """`add_or_remove_one`, or `replace_one`, which doubles the sensitivity of Gaussian and Laplace steps, leaves `gdp`,
-    `pure_dp`, `approximate_dp` and `exponential` as stated, and is not supported for Poisson-sampled steps with a rate
-    below 1 (no dominating pair is known); `noisy_sgd` has an exact pair under the first, and under the second one that
-    several steps are not known to attain (`mechanisms/batch_mean.py`)."""
+    """The best test between data sets that are neighbours under `neighboring_relation`, and differ in `records` records
+    of one person (None: one). What a relation makes of a step, and which theorem is missing where it makes nothing of
+    it, stands in the step's `under`.
+
+    `add_or_remove_one`: k records move Gaussian and Laplace queries k times as far, and are drawn binomially by
+    Poisson samples, hypergeometrically by batches of fixed size. `replace_one` doubles the sensitivity of Gaussian and
+    Laplace, and has its own pair for Poisson-sampled Gaussian steps; `zero_out` has the pairs of `add_or_remove_one`
+    for all that sums over a Poisson sample or over all records. Stated guarantees hold for one record under the
+    relation in force, and are composed along k changes of one record.
+    """
 
     type: ClassVar[str] = "worst_case"
     neighboring_relation: NeighboringRelation = "add_or_remove_one"
+    records: Annotated[int | None, RECORDS] = None
 
     def __post_init__(self) -> None:
-        _ = self.neighbours  # checks
+        check_fields(self)
+        _ = self.neighbours  # checks the relation
 
     @property
     def neighbours(self) -> Neighbours:
         """Which data sets the attacker tells apart."""
-        return Neighbours(self.neighboring_relation)
+        return Neighbours(self.neighboring_relation, self.records or 1)
 
     @override
     def plan(
@@ -47,7 +56,12 @@ class WorstCase(AbstractThreatModel):
 
 
 def worst_of(models: Iterable[WorstCase]) -> WorstCase:
-    """The one under whose relation a record moves a release most: whatever is served under several relations has, at
-    every rate, at least as much power under it as under any other.
+    """The worst case that none of the models exceeds, at any rate, where it is served: the relation under which a
+    record moves a release most, and the most records. An empty record is one that may come in the place of another, and
+    a record that is added has the pair of one that replaces an empty one, or a weaker one.
     """
-    return max(models, key=lambda model: model.neighbours.distance)
+    listed = list(models)
+    return WorstCase(
+        max((model.neighboring_relation for model in listed), key=LEAST_FIRST.index),
+        max((model.records for model in listed if model.records is not None), default=None),
+    )

@@ -39,6 +39,7 @@ def law_of(name: str, neighbours: Neighbours = ONE_ADDED) -> LossLaw:
     return step.under(neighbours).loss_law()
 
 
+HYPOTHESES: tuple[Hypothesis, ...] = (0, 1)
 Mean = Callable[[Callable[[mpf], mpf]], mpf]
 
 
@@ -218,7 +219,7 @@ def test_replacing_doubles_the_shift_of_noise_and_nothing_else() -> None:
         assert one.under(ONE_REPLACED).loss_law().cumulants(1) == pytest.approx(other.loss_law().cumulants(1))
     for name in ("gdp", "pure_dp"):
         assert law_of(name, ONE_REPLACED).cumulants(1) == pytest.approx(law_of(name).cumulants(1))
-    for name in ("sampled_gaussian", "sampled_laplace"):
+    for name in ("sampled_laplace",):
         with pytest.raises(UnsupportedCombination) as refused:
             law_of(name, ONE_REPLACED)
         assert refused.value.field == "threat_model"
@@ -242,3 +243,25 @@ def test_approximate_dp_has_singular_mass_on_both_sides() -> None:
     law = step.loss_law()
     assert law.singular_mass == 1e-3
     assert law.cumulants(0) == pytest.approx(law_of("pure_dp").cumulants(0))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_distributions_rise_from_zero_to_one_whatever_the_losses(seed: int) -> None:
+    """From the smallest parameters to the largest, in both directions, and without an overflow."""
+    generator = np.random.default_rng([20261123, seed])
+    size, rate = 10.0 ** generator.uniform(-6, 6), 10.0 ** generator.uniform(-12, -0.01)
+    laws = (
+        bounded_range_loss(size),
+        laplace_loss(size),
+        laplace_loss(size, rate),
+        sampled_gaussian_loss(1 / size, rate),
+    )
+    places = np.concatenate((generator.uniform(-size, size, 200), [-size, size, 0.0, -1e-9, 1e-9]))
+    for law in laws:
+        losses = np.sort(np.concatenate((places, np.clip([law.smallest, law.largest], -1e300, 1e300))))
+        for hypothesis in HYPOTHESES:
+            with np.errstate(over="raise", invalid="raise"):
+                below = law.distribution(losses, hypothesis)
+            assert np.all(np.diff(below) >= -1e-12)
+            assert np.all((below >= 0) & (below <= 1 + 1e-12))
+            assert below[-1] == pytest.approx(1.0) or law.largest == math.inf

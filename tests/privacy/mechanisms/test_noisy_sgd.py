@@ -111,7 +111,7 @@ def test_an_added_record_is_the_pair_of_its_theorem(
 
 
 def test_an_added_record_has_the_published_epsilon() -> None:
-    rows = json.loads(SAMPLERS.read_text("utf-8"))
+    rows = [row for row in json.loads(SAMPLERS.read_text("utf-8")) if row["id"].startswith("fixed-without")]
     assert rows
     for row in rows:
         asked: dict[str, Any] = row["inputs"]

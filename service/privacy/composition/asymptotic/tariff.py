@@ -15,24 +15,24 @@ from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.mechanisms.pure_dp import PureDp
 
 ASYMPTOTIC: Final = Tariff(
-    base=5_000,
+    base=8_000,
     directed=Prices(
-        point=2_000,
-        spread=3_000,
+        point=500,
+        spread=2_000,
         listed_point=10,
-        profile=2_000,
-        epsilon=5_000,
-        complement=10_000,
+        profile=250,
+        epsilon=2_500,
+        complement=5_000,
         gdp_mu=500_000,
         ratio=5_000,
     ),
     hull=Prices(
-        point=10_000,
-        spread=20_000,
+        point=4_000,
+        spread=10_000,
         listed_point=40,
-        profile=2_000,
-        epsilon=10_000,
-        complement=200_000,
+        profile=500,
+        epsilon=5_000,
+        complement=100_000,
         gdp_mu=1_100_000,
     ),
 )

@@ -65,6 +65,10 @@ it costs; and of all lines of runs of Gaussian steps.
 """
 
 
+_FEWEST_OF_MANY, _MANY_STEPS = 250, 300
+"""Nodes of a line that are always allowed where there are more different steps than this, each of which adds work."""
+
+
 _AliasSide = tuple[FloatArray, FloatArray, FloatArray]
 """Tilts s on one side, s - theta, and what the exponents of their bounds have in common."""
 
@@ -123,7 +127,8 @@ class ContourLine:
         # Where no tilt further out can be evaluated the aliases stay unbounded, and the readings say so.
         period = max(period_right, period_left, 8.0 * sd)
         self.step = 2 * math.pi / (min(period, 1e4 * sd) if math.isfinite(period) else 1e4 * sd)
-        few = max(16, min(_FEW_NODES, _LITTLE_WORK // transform.work))
+        least = _FEWEST_OF_MANY if transform.different > _MANY_STEPS else 16
+        few = max(least, min(_FEW_NODES, _LITTLE_WORK // transform.work))
         # Runs of Gaussian steps have cheaper ways where a line is long: other cuts, and bent contours.
         allowed = max(16, min(_LARGEST_NODES, _LARGEST_WORK // transform.work)) if transform.is_mixed else few
         height = _height(run, sd, goal, allowed * self.step)

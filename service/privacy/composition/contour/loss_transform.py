@@ -79,8 +79,13 @@ class LossTransform:
     @property
     def work(self) -> int:
         """Array elements of one evaluation of K on a line."""
-        shared = sum(part.line_size for part in self.parts)
-        return 1 + shared + sum(part.size for part in (*self.laplace, *self.two_point, *self.mixtures))
+        shared = sum(part.line_size for part in self._cut)
+        return 1 + shared + sum(part.size for part in (*self.laplace, *self.two_point))
+
+    @property
+    def different(self) -> int:
+        """How many different steps with lines of their own there are, but for Laplace and two-point ones."""
+        return sum(len(part.count) for part in self._cut)
 
     def log_frozen(self, tilt: float) -> float:
         """ln of the mass, tilted by e^{tilt S}, of losses whose transform does not fall: of atoms of all steps. Of a

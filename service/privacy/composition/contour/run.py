@@ -25,7 +25,10 @@ CUT_DIGITS = (22.0, 40.0, 80.0, 160.0, 330.0, 1000.0)
 _LARGEST_GRID = 150_000
 """Nodes (times parts) above which no moment is evaluated: only noise multipliers below about 0.002 need more."""
 
-_MOST_TERMS = 2_000
+_MOST_PARTS = 512
+"""Different sampled steps that are evaluated together: bounds the memory."""
+
+_MOST_TERMS = 400
 """Shifts times parts of mixtures that are evaluated together: bounds the memory."""
 
 
@@ -66,7 +69,7 @@ class ContourRun:
         """
         groups: list[list[SampledGaussianSteps]] = []
         for step in sorted(sampled):  # parts of similar noise share one grid
-            if groups and step[0] <= 1.6 * groups[-1][0][0]:
+            if groups and step[0] <= 1.6 * groups[-1][0][0] and len(groups[-1]) < _MOST_PARTS:
                 groups[-1].append(step)
             else:
                 groups.append([step])
@@ -158,14 +161,21 @@ class ContourRun:
 
     def _mixture_parts(self, digits: float) -> tuple[GaussianMixtureParts, ...]:
         if digits not in self._mixture_grids:
-            made = (GaussianMixtureParts(group, self.deviation, digits) for group in self.mixtures)
-            self._mixture_grids[digits] = tuple(made)
+            counts = [sum(step.number for step in group) for group in self.mixtures]
+            others = [sum(count for _, _, count in group) for group in self.groups]
+            total = float(sum(counts) + sum(others))
+            self._mixture_grids[digits] = tuple(
+                GaussianMixtureParts(group, self.deviation, digits, total - count)
+                for group, count in zip(self.mixtures, counts, strict=True)
+            )
         return self._mixture_grids[digits]
 
     def _ends_are_light(self, digits: float, theta: float) -> bool:
         """Whether the ends of all grids for a cut weigh nothing at the tilt."""
+        several = any(sum(s > 0 for s in part.shifts) > 1 for group in self.mixtures for part, _ in group)
+        # A deeper cut has jumps to larger shifts, too, which rule at smaller tilts: the first is as good as any.
         sampled = all(_end_is_light(group, digits, theta) for group in self.groups)
-        return sampled and all(_mixture_end_is_light(group, digits, theta) for group in self.mixtures)
+        return several or (sampled and all(_mixture_end_is_light(group, digits, theta) for group in self.mixtures))
 
 
 def _largest_shift(part: GaussianMixturePart) -> float:
@@ -211,11 +221,7 @@ def _end_is_light(steps: tuple[SampledGaussianSteps, ...], digits: float, theta:
 
 
 def _mixture_end_is_light(steps: tuple[GaussianMixtureSteps, ...], digits: float, theta: float) -> bool:
-    """The same for mixtures. Where there are several shifts a deeper cut has jumps to larger ones, too, which rule at
-    smaller tilts: the first cut is as good as any.
-    """
-    if any(sum(shift > 0 for shift in part.shifts) > 1 for part, _ in steps):
-        return True
+    """The same for mixtures of one positive shift."""
     part, count = max(steps, key=lambda step: step.part.mean_shift)
     steps_log = math.log(count)
     known = [(s / part.noise_multiplier, math.log(w)) for s, w in zip(part.shifts, part.weights, strict=True) if w > 0]

@@ -8,7 +8,13 @@ from typing import Final
 
 from service.privacy.composition.parts import Counted
 from service.privacy.composition.tariff import Prices, Tariff, one_curve
-from service.privacy.mechanisms.abstract import GaussianMixturePart, GaussianPart, LaplacePart, SampledGaussianPart
+from service.privacy.mechanisms.abstract import (
+    GaussianMixturePart,
+    GaussianPart,
+    LaplacePart,
+    SampledGaussianPart,
+    TwoPointPart,
+)
 
 ONE_HUMP: Final = Tariff(
     base=9_000,
@@ -37,23 +43,23 @@ ONE_HUMP: Final = Tariff(
 JUMPS: Final = Tariff(
     base=20_000,
     directed=Prices(
-        point=500_000,
-        spread=1_500_000,
+        point=150_000,
+        spread=600_000,
         listed_point=3_000,
-        profile=180_000,
-        epsilon=400_000,
-        complement=1_500_000,
-        gdp_mu=1_200_000,
+        profile=100_000,
+        epsilon=250_000,
+        complement=600_000,
+        gdp_mu=2_000_000,
         ratio=2_000,
     ),
     hull=Prices(
-        point=1_000_000,
-        spread=4_000_000,
+        point=400_000,
+        spread=1_500_000,
         listed_point=8_000,
-        profile=300_000,
-        epsilon=700_000,
-        complement=2_500_000,
-        gdp_mu=2_500_000,
+        profile=200_000,
+        epsilon=400_000,
+        complement=1_200_000,
+        gdp_mu=3_000_000,
         ratio=2_000,
     ),
 )
@@ -61,27 +67,33 @@ JUMPS: Final = Tariff(
 EVERYTHING: Final = Tariff(
     base=9_000,
     directed=Prices(
-        point=700_000,
-        spread=1_500_000,
+        point=25_000,
+        spread=50_000,
         listed_point=500,
-        profile=8_000,
-        epsilon=60_000,
-        complement=1_000_000,
-        gdp_mu=2_000_000,
+        profile=30_000,
+        epsilon=300_000,
+        complement=50_000,
+        gdp_mu=500_000,
         ratio=2_000,
     ),
     hull=Prices(
-        point=1_200_000,
-        spread=3_000_000,
+        point=50_000,
+        spread=100_000,
         listed_point=1_000,
-        profile=20_000,
-        epsilon=120_000,
-        complement=2_000_000,
-        gdp_mu=6_000_000,
+        profile=60_000,
+        epsilon=600_000,
+        complement=100_000,
+        gdp_mu=1_000_000,
         ratio=2_000,
     ),
 )
 """Tariff of a run that gives nearly everything away: what is asked about lies far out in the tails, mostly."""
+LONG_AND_TELLING: Final = replace(
+    EVERYTHING,
+    directed=replace(EVERYTHING.directed, point=100_000, spread=200_000, gdp_mu=4_000_000),
+    hull=replace(EVERYTHING.hull, point=200_000, spread=400_000, gdp_mu=8_000_000),
+)
+"""The same of a long run: no jump tells everything at once."""
 WEAK_RUN: Final = replace(
     ONE_HUMP,
     directed=replace(ONE_HUMP.directed, gdp_mu=500_000),
@@ -116,22 +128,24 @@ LARGEST_LOSS: Final = 30.0
 """Standard deviations of the loss of a run, roughly, from which it gives everything away."""
 WEAK, NOTHING = 1e-2, 1e-13
 """Standard deviations of the loss of a run that reveals next to nothing, and of one with nothing to be found."""
-MOST_JUMPS, LEAST_JUMPS = 30.0, 1e-7
+MOST_JUMPS, LEAST_JUMPS = 5.0, 1e-7
 """Expected jumps of a run that are rare, and that are there at all."""
 FEW_STEPS: Final = 30
-"""Number of sampled steps below which their loss has several humps."""
+"""Number of sampled steps, or of steps of two losses, up to which their loss has several humps."""
 LARGEST_RATE: Final = 0.25
 """Largest rate of a step whose jumps are rare."""
-LEAST_NOISE, LARGEST_NOISE = 0.02, 40.0
-"""Noise of a step that jumps: below it a jump tells everything, above it no jump is large."""
-LEAST_STEPS, LEAST_LOSS, SMOOTH_NOISE = 100, 0.1, 0.5
-"""Steps, standard deviations of their loss, and noise, from which on the jumps of a run make one hump."""
 SMOOTH: Final = 1.0
 """mu of Gaussian steps from which nothing beside them has jumps."""
 LEAST_LAPLACE: Final = 0.05
 """Loss of a sampled Laplace step below which its transform has many nodes."""
-SHARE_OF_A_PART: Final = 1 / 40
-"""Every different step adds its own transform to each line."""
+MOST_PARTS: Final = 64
+"""Every different step adds its own transform to each line; of many the sums are shared. Prices rise with the root."""
+WIDE_JUMP: Final = 6.0
+"""A jump this much larger than what smooths the loss leaves humps apart: lines are as long as it is wide."""
+FARTHEST: Final = 6.0
+"""Standard deviations of the noise to which jumps are looked at."""
+LONG_RUN: Final = 10_000
+"""Steps of a run that gives everything away little by little."""
 
 
 LOOSE: Final = 1e-5
@@ -146,14 +160,14 @@ def contour(parts: tuple[Counted, ...], ends: int, tolerance: float) -> Tariff:
     if kind is JUMPS and sum(count for _, count in parts) == 2 and tolerance < math.inf and not mixed:
         return TWO_STEPS
     alone = WITHOUT_LATTICES if kind is JUMPS and tolerance >= LOOSE else 1.0
-    return kind.scaled(ends * alone * (1 + SHARE_OF_A_PART * (len(parts) - 1)))
+    return kind.scaled(ends * alone * math.sqrt(min(len(parts), MOST_PARTS)))
 
 
 def smoothed(different: int) -> Tariff:
     """Tariff of so many different responses beside a little noise: lines of some hundred thousand nodes, with a factor
     for every different one; a reading takes one or two.
     """
-    line = 60_000.0 + 1_500.0 * different
+    line = 150_000.0 + 1_500.0 * different
     prices = Prices(
         point=2 * line,
         spread=12 * line,
@@ -173,7 +187,8 @@ def _jump(part: _Jumping) -> tuple[float, float]:
     """Noise and rate of a step whose loss is mostly small; of a mixture, those of a step of about its mean loss."""
     if isinstance(part, GaussianMixturePart):
         rate = 1 - part.weights[0] if part.shifts[0] == 0 else 1.0
-        return rate / part.mean_shift, rate
+        far = max(part.shifts)  # of a rate too small for 1 less it
+        return (rate / part.mean_shift, rate) if rate > 0 else (1 / far, part.mean_shift / far)
     return (part.noise_multiplier if isinstance(part, SampledGaussianPart) else 1 / part.loss), part.sample_rate
 
 
@@ -182,19 +197,28 @@ def _kind(parts: tuple[Counted, ...]) -> Tariff:
         min(math.fsum(count * part.shift.upper**2 for part, count in parts if isinstance(part, GaussianPart)), 1e300)
     )
     jumping = [(*_jump(part), count) for part, count in parts if isinstance(part, _Jumping)]
+    stated = [(part.epsilon, count) for part, count in parts if isinstance(part, TwoPointPart)]
     sampled = math.hypot(*(math.sqrt(count) * rate / noise for noise, rate, count in jumping))
-    if math.hypot(gaussian, sampled) > LARGEST_LOSS:
-        return EVERYTHING
-    many = sum(count for _, _, count in jumping) >= LEAST_STEPS and sampled >= LEAST_LOSS
-    if many and min(noise for noise, _, _ in jumping) >= SMOOTH_NOISE:
-        return ONE_HUMP
-    jumps = math.fsum(
-        count * rate for noise, rate, count in jumping if rate < LARGEST_RATE and LEAST_NOISE <= noise <= LARGEST_NOISE
-    )
+    steps = sum(count for _, count in parts)
+    if math.hypot(gaussian, sampled, *(math.sqrt(count) * epsilon for epsilon, count in stated)) > LARGEST_LOSS:
+        return LONG_AND_TELLING if steps >= LONG_RUN and jumping else EVERYTHING
+    smooth = math.hypot(gaussian, sampled)
+    jumps = [_farthest(noise, rate) for noise, rate, count in jumping if rate < LARGEST_RATE and _rare(rate * count)]
+    jumps += [epsilon for epsilon, count in stated if count <= FEW_STEPS]
+    laplace = (part for part, _ in parts if isinstance(part, LaplacePart))
+    long = steps < LONG_RUN and any(part.sample_rate < 1 and part.loss < LEAST_LAPLACE for part in laplace)
     seldom = sum(count for _, rate, count in jumping if rate < 1)
     few = 0 < seldom <= FEW_STEPS and sampled >= WEAK
-    laplace = (part for part, _ in parts if isinstance(part, LaplacePart))
-    long = any(part.sample_rate < 1 and part.loss < LEAST_LAPLACE for part in laplace)
-    if gaussian < SMOOTH and (LEAST_JUMPS < jumps < MOST_JUMPS or few or long):
+    if gaussian < SMOOTH and (max(jumps, default=0.0) > WIDE_JUMP * smooth or long or few):
         return JUMPS
-    return WEAK_RUN if NOTHING < math.hypot(gaussian, sampled) < WEAK else ONE_HUMP
+    return WEAK_RUN if NOTHING < smooth < WEAK else ONE_HUMP
+
+
+def _rare(jumps: float) -> bool:
+    return LEAST_JUMPS < jumps < MOST_JUMPS
+
+
+def _farthest(noise: float, rate: float) -> float:
+    """About the largest loss of a sampled step, in nats."""
+    loss = min((FARTHEST + 0.5 / noise) / noise, 700.0)
+    return math.log1p(rate * math.expm1(loss))

@@ -10,7 +10,7 @@ from typing import final
 from flint import arb, ctx
 
 from service.privacy.mechanisms.abstract import GaussianMixturePart
-from service.privacy.mechanisms.shift_laws import BinomialHits, HypergeometricHits, ShiftLaw, StatedWeights
+from service.privacy.mechanisms.batches.shift_laws import BinomialHits, HypergeometricHits, ShiftLaw, StatedWeights
 from service.privacy.numerics.balls import GUARD_BITS, ball
 
 

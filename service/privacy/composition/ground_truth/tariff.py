@@ -28,7 +28,7 @@ def ground_truth(steps: Steps, digits: int) -> Tariff:
         profile=reading,
         epsilon=2 * reading,
         complement=60 * reading,
-        gdp_mu=200 * reading,
+        gdp_mu=40 * reading,
     )
     hull = Prices(
         point=60 * reading,

@@ -10,6 +10,7 @@ from typing import Final
 from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.composition.tariff import Prices, Tariff, one_curve
 from service.privacy.mechanisms.abstract import (
+    AbstractStep,
     GaussianMixturePart,
     GaussianPart,
     LaplacePart,
@@ -23,41 +24,41 @@ from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 DISCRETISED: Final = Tariff(
     base=30_000,
     directed=Prices(
-        point=75_000,
-        spread=900_000,
+        point=190_000,
+        spread=1_500_000,
         listed_point=400,
-        profile=60_000,
-        epsilon=90_000,
-        complement=250_000,
+        profile=150_000,
+        epsilon=225_000,
+        complement=600_000,
         gdp_mu=1_500_000,
-        ratio=10_000,
+        ratio=25_000,
     ),
     hull=Prices(
-        point=250_000,
-        spread=2_500_000,
+        point=600_000,
+        spread=4_000_000,
         listed_point=1_000,
-        profile=90_000,
-        epsilon=180_000,
-        complement=700_000,
+        profile=225_000,
+        epsilon=450_000,
+        complement=1_700_000,
         gdp_mu=5_000_000,
-        ratio=10_000,
+        ratio=25_000,
     ),
 )
 """Price of one step, on lattices as fine as the default tolerance wants."""
-LONG, LONGEST = 20, 200
+LONG, LONGEST = 60, 200
 """Steps for which lattices are twice as long as for one, and from which on they are as long as they may be."""
 LARGEST_LOSS: Final = 40.0
-REVEALED: Final = 1 / 6
-"""How much cheaper lattices are of a run whose loss, in standard deviations, roughly, is larger: with few cells."""
+REVEALED: Final = 1 / 10
+"""How much cheaper lattices are of a run with a step whose loss, in standard deviations, roughly, is larger."""
 WEAK, MOST_SAMPLED = 1e-6, 100
-SAMPLED_MU: Final = 12_000_000
+SAMPLED_MU: Final = 8_000_000
 """mu of few steps all of which are sampled: every point is looked for on lattices of its own."""
-WEAK_MU: Final = 30_000_000
+WEAK_MU: Final = 10_000_000
 """The same where losses, though they may be large, are next to never: no lattice finds its threshold at once."""
 LONGEST_MU, LONGEST_LIST, LISTED_POINT = 7_000_000, 6_000_000, 1_000
 """mu, and lists, of runs however long: between 6 and 16 seconds, and up to 5, were measured."""
 RECURSION: Final = Prices(
-    point=3_000, spread=0, listed_point=2_000, profile=300, epsilon=300, complement=200_000, gdp_mu=8_000_000
+    point=3_000, spread=0, listed_point=2_000, profile=300, epsilon=300, complement=200_000, gdp_mu=200_000
 )
 """Composed exponential steps, after the recursion: thousands of nodes for every rate."""
 LONGEST_RECURSION: Final = 100
@@ -79,14 +80,16 @@ def lattices(steps: Steps, options: EngineOptions) -> Tariff:
     """Tariff of any steps."""
     count = min(sum(count for _, count in steps), LONGEST)
     factor = (1 + count / LONG) * (1 + SHARE_OF_A_PART * (len(steps) - 1))
-    deviation = _deviation(steps)
-    if deviation > LARGEST_LOSS:
+    losses = [(_loss(step), count) for step, count in steps]
+    revealed = any(loss > LARGEST_LOSS for loss, _ in losses)
+    if revealed:
         factor *= REVEALED
     if options.relative_tolerance < DEFAULT_OPTIONS.relative_tolerance:
         factor *= FINER
     known = _limited(DISCRETISED.scaled(factor))
-    if count > MOST_SAMPLED or not all(isinstance(step, PoissonSampled) for step, _ in steps):
+    if revealed or count > MOST_SAMPLED or not all(isinstance(step, PoissonSampled) for step, _ in steps):
         return known
+    deviation = math.sqrt(math.fsum(count * loss**2 for loss, count in losses))
     searched = WEAK_MU if deviation < WEAK else SAMPLED_MU
     directed, hull = (replace(prices, gdp_mu=searched) for prices in (known.directed, known.hull))
     return replace(known, directed=directed, hull=hull)
@@ -106,26 +109,23 @@ def _limited(known: Tariff) -> Tariff:
     return replace(known, directed=limited(known.directed), hull=limited(known.hull))
 
 
-def _deviation(steps: Steps) -> float:
-    """About the standard deviation of the loss of a run; of steps without a known part, their number of nats."""
-    squares = 0.0
-    for step, count in steps:
-        part = step.part()
-        match part:
-            case GaussianPart():
-                loss = part.shift.upper
-            case SampledGaussianPart():
-                loss = part.sample_rate / part.noise_multiplier
-            case LaplacePart():
-                loss = part.sample_rate * part.loss
-            case GaussianMixturePart():
-                loss = part.mean_shift
-            case TwoPointPart():
-                loss = part.epsilon
-            case None:
-                loss = float(step.epsilon) if isinstance(step, Exponential) else 0.0
-        squares += count * min(loss, 1e100) ** 2
-    return math.sqrt(squares)
+def _loss(step: AbstractStep) -> float:
+    """About the standard deviation of the loss of a step; of one without a known part, its number of nats."""
+    part = step.part()
+    match part:
+        case GaussianPart():
+            loss = part.shift.upper
+        case SampledGaussianPart():
+            loss = part.sample_rate / part.noise_multiplier
+        case LaplacePart():
+            loss = part.sample_rate * part.loss
+        case GaussianMixturePart():
+            loss = part.mean_shift
+        case TwoPointPart():
+            loss = part.epsilon
+        case _:
+            loss = float(step.epsilon) if isinstance(step, Exponential) else 0.0
+    return min(loss, 1e100)
 
 
 def adaptive_exponential(steps: Steps, options: EngineOptions) -> Tariff:

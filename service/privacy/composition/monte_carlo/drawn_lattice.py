@@ -14,6 +14,7 @@ from typing import final
 
 import numpy as np
 
+from service.privacy.errors import UnsupportedCombination
 from service.privacy.losses.law import LossLaw
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
@@ -143,6 +144,11 @@ def _range(law: LossLaw, cut: float) -> tuple[float, float]:
     """Smallest loss, and largest or a loss that is exceeded with probability at most `cut` under both hypotheses."""
     if math.isfinite(law.largest):
         return law.smallest, law.largest
+    if law.smallest == -math.inf:
+        reason = "draws are told apart on a lattice of losses that is bounded on one side."
+        raise UnsupportedCombination(
+            "method", "monte_carlo for a replaced record of a sample", reason, ("auto", "discretised")
+        )
     # H1 exceeds H0. Go up in doubling steps until its tail is small, then halve the bracket.
     low = high = max(law.smallest, 0.0)
     width = max(math.sqrt(law.cumulants(1)[1]), -law.smallest)  # squares of a weak loss are no doubles

@@ -15,14 +15,13 @@ at a real tilt s. |A|^s <= 1 for s >= 0, and else at most least^s; the same hold
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from service.privacy.composition.transforms.abstract import RealCumulants
 from service.privacy.composition.transforms.gaussian_mixture_grid import Grid, Terms, log_ratio
-from service.privacy.composition.transforms.node_sums import excess
+from service.privacy.composition.transforms.gaussian_mixture_moments import TiltedMoments, tilted_moments
 from service.privacy.composition.transforms.steps import GaussianMixtureSteps
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
@@ -42,6 +41,9 @@ _NEGLIGIBLE = 1e-14
 _PLACES = 48
 """Points at which the spread of the shift is looked at before the nodes are laid out, beside those between shifts."""
 
+_PRODUCT_GAIN = 4
+"""How many times cheaper a product is than an exponential."""
+
 _USUAL_LEAST, _LEAST = 0.45, 0.2
 """Lower bounds of |A| on the strip that the step is chosen for, and on the widest."""
 
@@ -49,13 +51,18 @@ _USUAL_LEAST, _LEAST = 0.45, 0.2
 class GaussianMixtureParts:
     """N_i steps each of mixtures of shifted Gaussians, all mirrored or none, as one summand of the run's K."""
 
-    def __init__(self, steps: tuple[GaussianMixtureSteps, ...], deviation: float, digits: float) -> None:
-        """`deviation`: about the standard deviation of the whole run's loss, from below; the grid's step follows it."""
+    def __init__(
+        self, steps: tuple[GaussianMixtureSteps, ...], deviation: float, digits: float, beside: float = 0.0
+    ) -> None:
+        """`deviation`: about the standard deviation of the whole run's loss, from below; the grid's step follows it.
+        `beside`: how many other steps the run has.
+        """
         self.mirrored = steps[0].part.mirrored
         self.count = np.array([step.number for step in steps], dtype=np.float64)
         self._terms = Terms.of(steps)
+        self._steps = float(self.count.sum()) + beside
         # Nats: trapezoid errors of e^-need per step are below 1e-18 for the whole run.
-        self._need = math.log(float(self.count.sum())) + 42.0
+        self._need = math.log(self._steps) + 42.0
         self._deviation = deviation
         goal = digits * math.log(10) + np.log(4 * self.count)
         self._low, self._high = self._reach(goal)
@@ -90,7 +97,7 @@ class GaussianMixtureParts:
 
     def _laid_out(self) -> tuple[FloatArray, IndexArray, IndexArray]:
         """Step, first node and number of nodes of each part."""
-        share = 12.0 / math.sqrt(float(self.count.sum()))
+        share = 12.0 / math.sqrt(self._steps)
         smooth = 2 * math.pi / (math.sqrt(2 * self._need) / 0.9 + share)
         width = math.sqrt(2 * (1 - _USUAL_LEAST)) / np.sqrt(self._largest_spread())
         wanted = np.minimum(smooth, 2 * math.pi * width / (self._need + 15.0 + self._growth()))
@@ -121,9 +128,9 @@ class GaussianMixtureParts:
     def _growth(self) -> FloatArray | float:
         """About how much (nats) e^{t arg w} grows on a strip at the greatest height t of a line: steers the step."""
         highest = 9.0 / max(self._deviation, 1e-3)
-        steps, terms = float(self.count.sum()), self._terms
+        steps, terms = self._steps, self._terms
         if steps >= _FEW_STEPS:
-            rare = float(self.count @ (1 - terms.rest)) < _FEW_SAMPLED
+            rare = float(self.count @ (1 - terms.rest)) < _FEW_SAMPLED * float(self.count.sum()) / steps
             return min((1.35 if rare else 0.9) * highest, 180.0 if rare else 120.0)
         # Few steps: |M| falls only like exp(-ln^2(t w e^{-s^2 mu^2/2})/(2 s^2 mu^2)), s the smallest shift.
         shift, weight = terms.shift[:, 0], terms.weight[:, 0]
@@ -139,6 +146,11 @@ class GaussianMixtureParts:
     def size(self) -> int:
         """Number of array elements of one (parts, nodes) array: the unit of this engine's cost."""
         return int(self._kept.max() + 2) * len(self.count)
+
+    @property
+    def line_size(self) -> int:
+        """What one node of a line costs, in the same unit: its products are cheap beside exponentials."""
+        return self.size // _PRODUCT_GAIN
 
     @property
     def nodes(self) -> int:
@@ -181,20 +193,21 @@ class GaussianMixtureParts:
             truncation @ self.count,
         )
 
-    def value(self, moments: TiltedMoments) -> tuple[float, float]:
-        """K at the tilt of the moments and a bound of its error, which does not grow with the number of steps.
+    def moments(self, tilt: float) -> TiltedMoments:
+        """The law tilted by e^{sL}, shape (parts, nodes)."""
+        return tilted_moments(self.grid, tilt, self.identity_error)
 
-        M(s) - 1 = E0(e^{sL} - 1 - s(e^L - 1)), because E0(w - 1) = 0: every summand is second order in L.
-        """
-        tilt = moments.tilt
-        # The sums behind the identity have errors too: 1 - M_h(0) counts once, M_h(1) - M_h(0) s times.
-        quadrature = (
-            self._quadrature_error(np.array([tilt]), moments.weights[None], moments.total)[0]
-            + 2 * (1 + abs(tilt)) * self.identity_error / moments.total
-        )
-        relative = moments.rounding + quadrature + moments.cut
+    def value(self, moments: TiltedMoments) -> tuple[float, float]:
+        """K at the tilt of the moments and a bound of its error, which does not grow with the number of steps."""
+        tilts = np.array([moments.tilt])
+        quadrature = self._quadrature_error(tilts, moments.weights[None], moments.total)[0]
+        relative = moments.error + quadrature + self.cut(moments)
         error = np.where(relative < 0.1, 1.1 * relative, np.inf) + 8 * FUNCTION_ERROR * np.abs(moments.log_total)
         return float(moments.log_total @ self.count), float(error @ self.count) * 1.001
+
+    def cut(self, moments: TiltedMoments) -> FloatArray:
+        """What the sides of the rectangle add to the error of M, relative to it, shape (parts,)."""
+        return self.cut_error(np.array([moments.tilt]), moments.shift[None])[0] / moments.total
 
     @cached_property
     def _kernels(self) -> tuple[FloatArray, FloatArray]:
@@ -244,10 +257,10 @@ class GaussianMixtureParts:
     def _ends(self) -> tuple[FloatArray, ...]:
         """What the end nodes have of the quantities in `cut_error`, shape (parts, 2)."""
         grid = self.grid
-        flipped = (grid.mean + grid.near)[:, ::-1] if self.mirrored else np.zeros_like(grid.near)
+        flipped = grid.steepest[:, ::-1] if self.mirrored else np.zeros_like(grid.near)
         least = self._log_least[-1]
         flipped_least = least[:, ::-1] if self.mirrored else np.zeros_like(least)
-        columns = (grid.loss, grid.log_weight, grid.mean + grid.near, flipped, least, flipped_least)
+        columns = (grid.loss, grid.log_weight, grid.steepest, flipped, least, flipped_least)
         return tuple(grid.at_ends(column) for column in columns)
 
     def cut_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
@@ -268,46 +281,3 @@ class GaussianMixtureParts:
         """Error per step of the sums at tilts 0 and 1 behind E0(w - 1) = 0: trapezoid, cut, and sides."""
         ends = self.cut_error(np.array([0.0, 1.0]), np.zeros((2, len(self.count))))
         return self._plain_quadrature_error + self.dropped + ends.sum(axis=0)
-
-
-@dataclass(frozen=True, slots=True)
-class TiltedMoments:
-    """The law tilted by e^{sL} at one tilt s: weights of shape (parts, nodes), the rest of shape (parts,).
-
-    `total` is M(s) e^{-shift}, the scale of the weights; `rounding` and `cut` bound errors relative to it.
-    """
-
-    tilt: float
-    weights: FloatArray
-    total: FloatArray
-    log_total: FloatArray
-    rounding: FloatArray
-    cut: FloatArray
-
-    @staticmethod
-    def at(parts: GaussianMixtureParts, tilt: float) -> TiltedMoments:
-        """The moments at one tilt; M - 1 is summed up, not M, so that weak losses keep their digits.
-
-        An error of L changes a summand by at most |s| |e^{sL} - e^L| times itself, and by second order.
-        """
-        grid = parts.grid
-        all_weights, all_shifts = grid.tilted(np.array([tilt]))
-        weights, shift = all_weights[0], all_shifts[0]
-        summands, size = excess(grid.loss, grid.weight, grid.log_weight, tilt, weights)
-        plain = shift == 0
-        sum_excess = summands.sum(axis=-1)
-        total = np.asarray(np.where(plain, 1 + sum_excess, weights.sum(axis=-1)), dtype=np.float64)
-        log_total = shift + np.where(plain, np.log1p(np.maximum(sum_excess, -1 + 1e-300)), np.log(total))
-        size = np.where(plain[:, None], size, weights)
-        alternative = np.exp(np.minimum(grid.log_weight + grid.loss, 0.0))
-        unequal = np.where(
-            np.abs((1 - tilt) * grid.loss) < 1,
-            2 * weights * np.abs((1 - tilt) * grid.loss),
-            weights + alternative,
-        )
-        moved = abs(tilt) * np.where(plain[:, None], unequal, weights)
-        moved = moved + (weights + alternative) * (1 + tilt**2) * grid.loss_error
-        rounding = np.sum(size * grid.relative_error + 1.1 * grid.loss_error * moved, axis=-1)
-        rounding += shift * UNIT_ROUNDOFF * total
-        cut = parts.cut_error(np.array([tilt]), shift[None])[0]
-        return TiltedMoments(tilt, weights, total, log_total, rounding / total, cut / total)

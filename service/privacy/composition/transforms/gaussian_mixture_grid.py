@@ -7,11 +7,12 @@ cells of the nodes next to x, |x' - x| <= h/2,
 
     E_{x'} g = E_x(g e^{mu (s - m)(x' - x)}) / E_x e^{mu (s - m)(x' - x)} <= E_x(g e^{mu |s - m| h/2})     for g >= 0,
 
-the denominator being at least 1 by Jensen. `near` and `spread` are these bounds for |s - m| and (s - m)^2. With
-A(x, q) = a(x + iq)/a(x) = E_x e^{iq mu s} they give, for all x' of the cell and all |q'| <= q,
+the denominator being at least 1 by Jensen. `near`, `spread` and `steepest` are these bounds for mu |s - m|,
+mu^2 (s - m)^2 and mu s. With A(x, q) = a(x + iq)/a(x) = E_x e^{iq mu s} they give, for x' in the cell and |q'| <= q,
 
-    |A| <= 1,    |A| >= Re e^{-iq' mu m} A = E_{x'} cos(q' mu (s - m)) >= 1 - (q mu)^2 spread/2 =: least,
-    a'/a (x' + iq') = mu (m + E_{x'}((s - m) e^{iq' mu s})/A),    |a'/a - mu m| <= mu near/least.
+    |A| <= 1,    |A| >= Re e^{-iq' mu m} A = E_{x'} cos(q' mu (s - m)) >= 1 - q^2 spread/2 =: least,
+    a'/a (x' + iq') = mu (m + E_{x'}((s - m) e^{iq' mu s})/A),
+    |a'/a - mu m| <= near/least,    |a'/a| <= steepest/least,
 
     |A|^2 d arg A/dq = mu E_{x'} (s + s') cos(q mu (s - s'))/2 >= mu (E_{x'} s - (q mu)^2 E_{x'} (s + s')(s - s')^2/4),
 
@@ -96,26 +97,37 @@ def log_ratio(terms: Terms, x: FloatArray) -> tuple[FloatArray, FloatArray, Floa
     ratio = 1 + np.maximum(change, _LEAST_RATIO)
     rounding = (by_exponent + (FUNCTION_ERROR + (count + 4) * UNIT_ROUNDOFF) * size) / ratio
     relative_size = size / ratio
-    extreme = (change < _LEAST_RATIO) | (v.max(axis=1) > _LARGEST_EXPONENT)
+    extreme: BoolArray = np.asarray((change < _LEAST_RATIO) | (v.max(axis=1) > _LARGEST_EXPONENT))
     if extreme.any():
-        with np.errstate(divide="ignore"):
-            log_rest = np.log(terms.rest)[:, None]
-        joint = log_weight + v
-        top = np.maximum(joint.max(axis=1), log_rest)
-        parts = np.exp(joint - top[:, None])
-        rest = np.exp(log_rest - top)
-        total = parts.sum(axis=1) + rest
-        logged = FUNCTION_ERROR * np.abs(np.where(weight > 0, log_weight, 0.0))
-        exponent = v_error + logged + 2 * UNIT_ROUNDOFF * (np.abs(v) + np.abs(top)[:, None])
-        missing = (FUNCTION_ERROR + 2 * UNIT_ROUNDOFF) * np.abs(np.where(rest > 0, log_rest, 0.0)) * rest
-        error = ((parts * exponent).sum(axis=1) + missing) / total + FUNCTION_ERROR + (count + 4) * UNIT_ROUNDOFF
-        rounding = np.where(extreme, error + UNIT_ROUNDOFF * np.abs(top), rounding)
-        plain = np.where(extreme, top + np.log(total), plain)
-        falling = np.minimum(weight * np.exp(np.minimum(-plain, 700.0))[:, None], 1e300)
-        moved = np.where(v > 0, parts / total[:, None], falling).sum(axis=1)
-        relative_size = np.where(extreme, moved, relative_size)
+        summed = _log_of_sum(terms, v, v_error)
+        plain, rounding, relative_size = (
+            np.asarray(np.where(extreme, *both), dtype=np.float64)
+            for both in zip(summed, (plain, rounding, relative_size), strict=True)
+        )
     error = rounding + FUNCTION_ERROR * np.abs(plain) + terms.weight_error[:, None] * relative_size * 1.01
     return plain, error, np.exp(np.minimum(log_weight + v - plain[:, None], 0.0))
+
+
+def _log_of_sum(terms: Terms, v: FloatArray, v_error: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """ln a as that of a sum of positive terms, a bound of its rounding error, and sum w_i |e^{v_i} - 1|/a, from above;
+    (parts, n) each.
+    """
+    weight, log_weight = terms.weight[:, :, None], terms.log_weight[:, :, None]
+    with np.errstate(divide="ignore"):
+        log_rest = np.log(terms.rest)[:, None]
+    joint = log_weight + v
+    top = np.maximum(joint.max(axis=1), log_rest)
+    parts, rest = np.exp(joint - top[:, None]), np.exp(log_rest - top)
+    total = parts.sum(axis=1) + rest
+    logged = FUNCTION_ERROR * np.abs(np.where(weight > 0, log_weight, 0.0))
+    exponent = v_error + logged + 2 * UNIT_ROUNDOFF * (np.abs(v) + np.abs(top)[:, None])
+    missing = (FUNCTION_ERROR + 2 * UNIT_ROUNDOFF) * np.abs(np.where(rest > 0, log_rest, 0.0)) * rest
+    error = ((parts * exponent).sum(axis=1) + missing) / total + FUNCTION_ERROR
+    error = error + (terms.shift.shape[1] + 4 + np.abs(top)) * UNIT_ROUNDOFF
+    log_a = top + np.log(total)
+    falling = np.minimum(weight * np.exp(np.minimum(-log_a, 700.0))[:, None], 1e300)
+    moved = np.asarray(np.where(v > 0, parts / total[:, None], falling), dtype=np.float64)
+    return log_a, error, moved.sum(axis=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +153,8 @@ class Grid:
     """Of the terms, shape (parts, terms, nodes)."""
     mean: FloatArray
     """mu m, the derivative of ln a."""
+    steepest: FloatArray
+    """The same from above over the cell."""
     near: FloatArray
     """mu E|s - m| from above over the cell."""
     spread: FloatArray
@@ -165,8 +179,8 @@ class Grid:
         stop = start + kept
         x = (np.arange(nodes) + (-0.5 * (nodes - 1) if mirrored else first[:, None])) * h  # exact
         log_a, a_error, responsibility = log_ratio(terms, x)
-        mean, near, spread, rising = _cell_moments(terms, responsibility, h)
-        answerable = (responsibility > _ANSWERABLE).any(axis=(0, 2))
+        mean, steepest, near, spread, rising = _cell_moments(terms, responsibility, h)
+        answerable: BoolArray = np.asarray((responsibility > _ANSWERABLE).any(axis=(0, 2)))
         log_b = log_a[:, ::-1] if mirrored else np.zeros_like(log_a)
         b_error = a_error[:, ::-1] if mirrored else np.zeros_like(log_a)
         loss = log_a - log_b
@@ -187,6 +201,7 @@ class Grid:
             np.exp(log_weight),
             responsibility[:, answerable],
             mean,
+            steepest,
             near,
             spread,
             rising,
@@ -257,7 +272,7 @@ class Strip:
 
 
 def _cell_moments(terms: Terms, responsibility: FloatArray, h: FloatArray) -> tuple[FloatArray, ...]:
-    """mu m at the nodes, `near`, `spread` and `rising` over the cells, see the module; (parts, nodes) each.
+    """mu m at the nodes and over the cells, `near`, `spread` and `rising` over the cells; (parts, nodes) each.
 
     Half a cell to the left each term of a' is at least e^{-mu s h/2} times as large, and a is no larger.
     """
@@ -275,4 +290,4 @@ def _cell_moments(terms: Terms, responsibility: FloatArray, h: FloatArray) -> tu
     least = (responsibility * shift * np.exp(-0.5 * h[:, None] * shift)).sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         rising = np.where(least > 0, 2 * np.sqrt(least / bent) * (1 - 1e-9), 0.0)
-    return mean, near * (1 + 1e-9), spread * (1 + 1e-9), rising
+    return mean, powers[1] * (1 + 1e-9), near * (1 + 1e-9), spread * (1 + 1e-9), rising

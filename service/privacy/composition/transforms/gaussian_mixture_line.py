@@ -18,9 +18,11 @@ from functools import cached_property
 import numpy as np
 
 from service.privacy.composition.transforms.abstract import LineValues
-from service.privacy.composition.transforms.gaussian_mixture import GaussianMixtureParts, TiltedMoments
+from service.privacy.composition.transforms.gaussian_mixture import GaussianMixtureParts
 from service.privacy.composition.transforms.gaussian_mixture_grid import Strip
-from service.privacy.composition.transforms.node_sums import line_values, mean_excess, tilted_differences
+from service.privacy.composition.transforms.gaussian_mixture_majorants import MajorantStrips, least_ends
+from service.privacy.composition.transforms.gaussian_mixture_moments import mean_loss
+from service.privacy.composition.transforms.node_sums import line_values, tilted_differences
 from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
@@ -62,39 +64,36 @@ class GaussianMixtureLine:
 
     def __init__(self, parts: GaussianMixtureParts, theta: float) -> None:
         self.parts, self.theta, self.grid = parts, theta, parts.grid
-        moments = TiltedMoments.at(parts, theta)
+        self._moments = moments = parts.moments(theta)
         self.origin = parts.value(moments)
         """K(theta) and a bound of its error."""
         self._weights = moments.weights / moments.total[:, None]
-        self._cut = moments.cut
+        self._cut = parts.cut(moments)
         self._log_weights = theta * self.grid.loss + self.grid.log_weight - moments.log_total[:, None]
         self._total = np.exp(np.minimum(moments.log_total, 700.0))  # only ever divides: too small is safe
-        self._strips: _MajorantStrips | None = None
+        self._strips: MajorantStrips | None = None
         self._strips_height = self._chosen_height = 0.0
         self._chosen_eta = np.zeros(len(parts.count))
 
     def values(self, step: float, nodes: int) -> LineValues:
         """K(theta + i t_k) - K(theta) = sum N ln(1 + d_k) with d_k = E_theta(e^{i t_k L} - 1), and its error bound."""
         t = np.arange(nodes + 1, dtype=np.float64) * step
-        d = tilted_differences(self._weights, self.grid.loss, self._mean_excess[0], step, nodes)
+        d = tilted_differences(self._weights, self.grid.loss, self._mean[0], step, nodes)
         size = np.abs(d)
         error = self._rounding_error(t) + 6 * UNIT_ROUNDOFF * size * (2 + size) + self._quadrature_error(t)
         return line_values(self.parts.count, d, error)
 
     @cached_property
-    def _mean_excess(self) -> tuple[FloatArray, FloatArray]:
-        """E_theta(L) = E_theta(L - e^{-theta L}(e^L - 1)) per part, and the rounding error of its sum."""
-        grid = self.grid
-        terms, size = mean_excess(grid.loss, grid.weight, grid.log_weight, self._weights, self.theta, self._total)
-        return terms.sum(axis=-1), np.sum(size * grid.relative_error, axis=-1)
+    def _mean(self) -> tuple[FloatArray, FloatArray]:
+        """E_theta(L) per part, and the error of d per unit of t that comes with it."""
+        return mean_loss(self.grid, self._moments, self._weights, self._total, self.parts.identity_error)
 
     def _rounding_error(self, t: FloatArray) -> FloatArray:
-        """Bound of the rounding error of d_k, shape (parts, nodes + 1).
+        """Bound of the rounding error of d_k, shape (parts, nodes + 1), and of what its mean loss brings.
 
         Relative errors of weights and products act on |E(x)E(y)| + |E'(x)| + |E'(y)| <= min(x^2 + y^2 + xy, 2(x + y))
-        with x + y = t|L|. An error of L changes a summand by at most itself times
-
-            |theta| |e^{itL} - 1| + t (|e^{itL} - 1| + |1 - e^{(1-theta)L}|).
+        with x + y = t|L|; an error of L changes a summand by at most itself times (|theta| + t) |e^{itL} - 1|, beside
+        what `mean_loss` counts.
         """
         grid, theta, weights = self.grid, self.theta, self._weights
         # Powers of e^{ix} by repeated multiplication: 4 u for each of about 2 sqrt(len(t)) factors.
@@ -102,17 +101,11 @@ class GaussianMixtureLine:
         relative = relative + UNIT_ROUNDOFF * np.abs(theta * grid.loss)
         size = np.abs(grid.loss)
         loss_error = grid.loss_error + 4 * UNIT_ROUNDOFF * size
-        untilted = np.exp(np.minimum(grid.log_weight + grid.loss, 0.0)) / self._total[:, None]
-        exponent = np.abs((1 - theta) * grid.loss)
-        unequal = np.where(exponent < 1, 2 * weights * exponent, weights + untilted)
-        columns = np.stack([relative * size, loss_error, loss_error * size, relative * size**2], axis=-1)
+        columns = np.stack([relative * size, loss_error, loss_error * size, relative * size**2, loss_error**2], axis=-1)
         sums = np.matmul(weights[:, None], columns)[:, 0]
-        linear, flat, steep, quadratic = (sums[:, k][:, None] for k in range(4))
-        direct = np.sum(loss_error * unequal, axis=-1)[:, None]
-        second = np.sum(loss_error**2 * (weights + untilted), axis=-1)[:, None] * (1 + abs(theta) + t) ** 2
-        through_loss = (abs(theta) + t) * np.minimum(t * steep, 2 * flat) + t * direct + second
-        mean = self._mean_excess[1][:, None]
-        return 1.5 * np.minimum(t**2 * quadratic, 2 * t * linear) + 1.01 * through_loss + t * mean
+        linear, flat, steep, quadratic, second = (sums[:, k][:, None] for k in range(5))
+        through_loss = (abs(theta) + t) * np.minimum(t * steep, 2 * flat) + second * (1 + abs(theta) + t) ** 2
+        return 1.5 * np.minimum(t**2 * quadratic, 2 * t * linear) + 1.01 * through_loss + t * self._mean[1][:, None]
 
     def _field(self, strip: Strip) -> _Field:
         """The strip's A and B, as the integrand has them."""
@@ -124,8 +117,8 @@ class GaussianMixtureLine:
             grid.both(strip.argument),
             grid.lowered(theta, np.log(least)),
             np.abs(self._steepness - grid.x) + 0.5 * grid.step + grid.sized(theta, swing),
-            grid.both(swing),
-            grid.both(grid.mean + swing),
+            grid.both(np.minimum(swing, grid.steepest / least)),
+            grid.both(np.minimum(grid.mean + swing, grid.steepest / least)),
         )
 
     @cached_property
@@ -148,7 +141,7 @@ class GaussianMixtureLine:
         if not float((best @ self.parts.count)[0]) < _NEGLIGIBLE:
             heights = np.array([0.15, 0.3, 0.5, 0.7, 1.0]) * t[-1]
             best = np.fmin.reduce(self._strip_errors(heights, q), axis=0)
-        best = best + 4 * self._cut + 2 * heights[:, None] * self.parts.identity_error / self._total
+        best = best + 4 * self._cut
         return best[np.searchsorted(heights * (1 + 1e-12), t)].T
 
     def _strip_errors(self, heights: FloatArray, q: FloatArray) -> FloatArray:
@@ -199,6 +192,8 @@ class GaussianMixtureLine:
         at most the largest shift.
         """
         grid, h = self.grid, self.grid.step
+        if grid.terms.shift.size == 0:
+            return np.inf  # nothing is left of the humps between the cuts, and nothing is bounded by them
         rate = grid.both(grid.mean)
         # m increases: over a cell of a it is at least that of the node before.
         before = np.concatenate([np.zeros_like(rate[:, :1]), grid.mean[:, :-1]], axis=1)
@@ -228,7 +223,7 @@ class GaussianMixtureLine:
         self._chosen_height = float(heights[-1])
         return best @ self.parts.count, best.min(axis=1)
 
-    def _majorant_strips(self, height: float) -> _MajorantStrips:
+    def _majorant_strips(self, height: float) -> MajorantStrips:
         """Strips for heights from about this one on."""
         if self._strips is None or not 0.9 * self._strips_height <= height <= 1.7 * self._strips_height:
             self._strips_height = height
@@ -246,7 +241,7 @@ class GaussianMixtureLine:
         spread = np.where(self.grid.inside, self.grid.spread, 0.0).max(axis=1)
         return np.sqrt(2 * (1 - _LEAST) / spread) * (1 - 1e-9)
 
-    def _build_strips(self, eta: FloatArray) -> _MajorantStrips:
+    def _build_strips(self, eta: FloatArray) -> MajorantStrips:
         """Strips for eta of shape (E, parts): B_eta(t)/M(theta) as a trapezoid sum, and the error of that sum.
 
         With f = phi a^z b^{1-z} and g(x) = conj f(conj x), the integrand of B is the root of f(x + i eta) g(x - i eta),
@@ -269,7 +264,7 @@ class GaussianMixtureLine:
         turn = 0.5 * (above.turn + sign * below.turn) - 0.25 * h * (above.turn_slope + below.turn_slope)
         log_strip = self._log_weights + log_size + 0.5 * h * slope + kernel[..., None] + math.log(2.1)
         ends = self._log_weights + above.log_largest + 0.5 * h * self.parts.slope(theta)
-        return _MajorantStrips(
+        return MajorantStrips(
             eta,
             np.maximum(here.turn, 0.0),
             here.log_size + self._log_weights,
@@ -309,60 +304,3 @@ class GaussianMixtureLine:
         at = np.take_along_axis(responsibility, places, axis=-1)[..., 0]
         positive = np.sum(at * grid.terms.shift * k, axis=-1) > 1e-12 * np.sum(at * grid.terms.shift, axis=-1)
         return (last < 0) | (positive & (right > last))
-
-
-@dataclass(frozen=True, slots=True)
-class _MajorantStrips:
-    """Majorants on lines Im x = eta: B_eta(t)/M(theta) <= e^{eta^2/2} (sum e^{log_terms - t turn} + errors)."""
-
-    eta: FloatArray
-    turn: FloatArray
-    log_terms: FloatArray
-    strip_turn: FloatArray
-    log_strip: FloatArray
-    """The strip error at a height t of the line: sum e^{log_strip - t strip_turn}."""
-    log_ends: FloatArray
-    """ln of the size of the integrand half a cell from each node, in terms, and"""
-    end_rates: FloatArray
-    """how fast D changes there with the height."""
-    sizes: FloatArray
-    """The integrals over the cells on the real axis."""
-    middle: int
-    width: FloatArray
-    step: FloatArray
-
-    def log_bounds(self, heights: FloatArray) -> FloatArray:
-        """ln B_eta(t)/M(theta) from above, at most 0, shape (H, E, parts).
-
-        The path goes up to eta at one node J and down at another, where D >= 0: eta/h terms each. Outside of them it
-        stays on the real axis, where far jumps may turn too fast for the step. The sides of the sum's rectangle there
-        are bounded as those of a line's strips. The best J serves on either side.
-        """
-        t = heights[:, None, None, None]
-        summed = np.exp(self.log_terms - t * self.turn).sum(axis=-1) * (1 + 1e-12)
-        strip = np.exp(np.minimum(self.log_strip - t * self.strip_turn, 600.0)).sum(axis=-1)
-        q, h = self.width[..., None], self.step[:, None]
-        excess = q * np.maximum(t * self.end_rates + 0.5 * q - 1.5 * math.pi / h, 0.0)
-        share = 1.3 + 2 * q / h * (excess > 0) + self.eta[..., None] / h
-        sides = share * np.exp(self.log_ends + excess)
-        ends = least_ends(np.zeros_like(sides), sides, self.sizes, self.middle)
-        bounds = np.log(summed + strip + ends) + 0.5 * self.eta**2 + 1e-12
-        return np.fmin(np.where(np.isnan(bounds), 0.0, bounds), 0.0)
-
-
-def least_ends(inside: FloatArray, sides: FloatArray, beyond: FloatArray, middle: int) -> FloatArray:
-    """The least of `inside` up to a node, the side there, and what is beyond, on the left of the middle node and on its
-    right; nodes along the last axis.
-    """
-    left, right = slice(middle, None, -1), slice(middle, None)
-    return sum(
-        (_least_end(inside[..., part], sides[..., part], beyond[..., part]) for part in (left, right)),
-        np.zeros(inside.shape[:-1]),
-    )
-
-
-def _least_end(inside: FloatArray, side: FloatArray, beyond: FloatArray) -> FloatArray:
-    """The least of inside up to a node, the side there, and what is beyond; nodes along the last axis."""
-    rest = np.zeros_like(beyond)
-    rest[..., :-1] = np.cumsum(beyond[..., :0:-1], axis=-1)[..., ::-1]
-    return np.fmin.reduce(np.cumsum(inside, axis=-1) + side + rest, axis=-1)

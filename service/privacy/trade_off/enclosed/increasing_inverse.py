@@ -11,6 +11,7 @@ from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
 Ends = tuple[FloatArray, FloatArray]
+Reading = Callable[[FloatArray], Ends]
 NOISE: Final = 8 * UNIT_ROUNDOFF
 """Roots are not sought more finely than this, relative to 1 + their size."""
 MOST_STEPS: Final = 100
@@ -18,51 +19,57 @@ MOST_WIDENINGS: Final = 14
 WIDER: Final = 16.0
 
 
-def certified_inverse(
-    reading: Callable[[FloatArray], Ends], target: FloatArray, low: FloatArray, high: FloatArray
-) -> Ends:
-    """Both ends of x with f(x) = target, for an increasing f of which `reading` gives both ends; infinite where no
-    enclosure proves on which side a point is.
-
-    `low` and `high` say where to look, and need not be right. An end is a point whose enclosure proves its side.
+def certified_inverse(reading: Reading, target: FloatArray, guess: FloatArray) -> Ends:
+    """Both ends of x with f(x) = target, near a guess, for an increasing f of which `reading` gives both ends; infinite
+    where no enclosure proves on which side a point is: an end is a point whose enclosure proves its side.
     """
-    guess = _root(reading, target, low, high)
     left, right = np.full_like(guess, -np.inf), np.full_like(guess, np.inf)
     radius = NOISE * (1 + np.abs(guess))
     for _ in range(MOST_WIDENINGS):
-        open_left, open_right = left == -np.inf, right == np.inf
-        if not (open_left.any() or open_right.any()):
+        places = np.flatnonzero((left == -np.inf) | (right == np.inf))
+        if len(places) == 0:
             break
-        at, to = guess - radius, guess + radius
-        left = np.where(open_left & (reading(at)[1] <= target), at, left)
-        right = np.where(open_right & (reading(to)[0] >= target), to, right)
-        radius = WIDER * radius
+        at, to = guess[places] - radius[places], guess[places] + radius[places]
+        wanted = target[places]
+        left[places] = np.where((left[places] == -np.inf) & (reading(at)[1] <= wanted), at, left[places])
+        right[places] = np.where((right[places] == np.inf) & (reading(to)[0] >= wanted), to, right[places])
+        radius[places] = WIDER * radius[places]
     return left, right
 
 
 @np.errstate(all="ignore")
-def _root(reading: Callable[[FloatArray], Ends], target: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-    """An uncertified root: Illinois' false position between both ends, halved where it stalls."""
+def increasing_roots(
+    reading: Callable[[FloatArray], Ends], target: FloatArray, low: FloatArray, high: FloatArray
+) -> FloatArray:
+    """Uncertified roots: Illinois' false position between both ends, halved where it stalls; where both ends are on one
+    side, that end.
+    """
 
-    def value(x: FloatArray) -> FloatArray:
+    def value(x: FloatArray, wanted: FloatArray) -> FloatArray:
         below, above = reading(x)
-        return 0.5 * below + 0.5 * above - target
+        return 0.5 * below + 0.5 * above - wanted
 
-    left, right = low.copy(), high.copy()
-    at_left, at_right = value(left), value(right)
-    x, last = 0.5 * (left + right), np.zeros_like(low)
+    at_low, at_high = value(low, target), value(high, target)
+    found = np.where(at_low > 0, low, high)
+    places = np.flatnonzero((at_low <= 0) & (at_high >= 0))
+    left, right, at_left, at_right = (ends[places].copy() for ends in (low, high, at_low, at_high))
+    wanted, last = target[places], np.zeros(len(places))
     for step in range(MOST_STEPS):
+        if len(places) == 0:
+            break
         between = right - at_right * ((right - left) / (at_right - at_left))
-        middle = 0.5 * left + 0.5 * right
-        good = (between > left) & (between < right)
-        x = np.where(good & (step % 4 != 3), between, middle)
-        here = value(x)
+        good = (between > left) & (between < right) & (step % 4 != 3)
+        x = np.where(good, between, 0.5 * left + 0.5 * right)
+        here = value(x, wanted)
         above = here > 0
         # The end that stays twice counts half, so that the next line falls on its other side.
         at_left = np.where(above, np.where(last > 0, 0.5 * at_left, at_left), here)
         at_right = np.where(above, here, np.where(last < 0, 0.5 * at_right, at_right))
         left, right = np.where(above, left, x), np.where(above, x, right)
         last = np.where(above, 1.0, -1.0)
-        if (right - left <= NOISE * (1 + np.abs(x))).all() or (here == 0).all():
-            break
-    return x
+        found[places] = x
+        open_still = (right - left > NOISE * (1 + np.abs(x))) & (here != 0)
+        places, left, right, at_left, at_right, wanted, last = (
+            each[open_still] for each in (places, left, right, at_left, at_right, wanted, last)
+        )
+    return found

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, final
 
 import numpy as np
@@ -28,7 +29,7 @@ from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
-from service.privacy.trade_off.enclosed.increasing_inverse import certified_inverse
+from service.privacy.trade_off.enclosed.increasing_inverse import certified_inverse, increasing_roots
 from service.privacy.trade_off.shifted.gaussian import gaussian_log_profile
 from service.privacy.trade_off.shifted.location_law import NORMAL
 
@@ -38,6 +39,9 @@ FARTHEST: Final = 1e30
 """Thresholds beyond are not looked for: there a loss has reached its limit, or no double holds it."""
 FEW: Final = 64
 """Thresholds that are looked for one by one."""
+GRID, NEWTON_STEPS = 4096, 3
+REACHED: Final = 1e4
+"""Thresholds times the nearest distance beyond which guesses of many are not looked for."""
 SIDES: Final = np.array([-1.0, 1.0])[:, np.newaxis, np.newaxis]
 
 Ends = tuple[FloatArray, FloatArray]
@@ -178,7 +182,9 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         z, farthest = NORMAL.quantile(rates)[0], float(self.absent.distances[1].max())
         slack = 1e-9 * (1 + np.abs(z) + farthest)
         middle = -side * z
-        return certified_inverse(reading, -side * np.log(rates), middle - farthest - slack, middle + slack)
+        target = -side * np.log(rates)
+        guess = increasing_roots(reading, target, middle - farthest - slack, middle + slack)
+        return certified_inverse(reading, target, guess)
 
     def _read(self, left: FloatArray, right: FloatArray) -> CurvePoints:
         read: list[FloatArray] = []
@@ -206,8 +212,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         """Ends of ln delta(eps), shape (2, E): falls as the threshold rises, and is never less than 1 - e^eps, which is
         all there is below the smallest ratio.
         """
-        start = self._start(epsilon)
-        left, right = certified_inverse(self._log_ratio, epsilon, *start)
+        left, right = self._at_losses(epsilon)
         low, high = self._log_delta(right)[0], self._log_delta(left)[1]
         nothing = np.where(epsilon < 0, np.log(-np.expm1(np.minimum(epsilon, -5e-324))), -np.inf)
         margin = 2 * FUNCTION_ERROR * (1 + np.where(np.isfinite(nothing), np.abs(nothing), 0.0))
@@ -218,15 +223,43 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         largest = self.largest_log_ratio.upper
         return np.stack((low, np.where(epsilon >= largest, -np.inf, np.minimum(np.maximum(high, low), 0.0))))
 
-    def _start(self, epsilon: FloatArray) -> Ends:
-        """Thresholds on either side of that of eps; of many, neighbours on a grid."""
+    def _at_losses(self, epsilon: FloatArray) -> Ends:
+        """Ends of the thresholds at which the loss is eps; of many, from guesses between those on a grid."""
         if len(epsilon) <= FEW:
-            return self._far_ends(epsilon)
+            guess = increasing_roots(self._log_ratio, epsilon, *self._far_ends(epsilon))
+            return certified_inverse(self._log_ratio, epsilon, guess)
         first, last = self._far_ends(np.array([epsilon.min(), epsilon.max()]))
-        grid = np.linspace(first.min(), last.max(), 8 * FEW)
-        known = np.maximum.accumulate(0.5 * sum(self._log_ratio(grid)))
-        right = np.clip(np.searchsorted(known, epsilon), 1, len(grid) - 1)
-        return grid[right - 1], grid[right]
+        # Where a loss has a limit the far end is where it is reached in doubles.
+        first, last = np.maximum(first, -REACHED / self._nearest), np.minimum(last, REACHED / self._nearest)
+        grid = np.sinh(np.linspace(np.arcsinh(first.min()), np.arcsinh(last.max()), GRID))
+        known, _ = self._plain(grid)
+        t = np.interp(epsilon, np.maximum.accumulate(known), grid)
+        for _ in range(NEWTON_STEPS):
+            value, slope = self._plain(t)
+            step = (value - epsilon) / slope
+            t = np.where(np.isfinite(step), np.clip(t - step, grid[0], grid[-1]), t)
+        return certified_inverse(self._log_ratio, epsilon, t)
+
+    @cached_property
+    def _nearest(self) -> float:
+        """The smallest distance that is none."""
+        both = np.concatenate((self.absent.distances[0], self.present.distances[0]))
+        return float(both[both > 0].min())
+
+    def _plain(self, t: FloatArray) -> Ends:
+        """ln dH1/dH0 and its slope, without bounds."""
+        value, slope = np.zeros_like(t), np.zeros_like(t)
+        for humps, sign in ((self.present, 1), (self.absent, -1)):
+            if humps.is_at_zero:
+                continue
+            d = humps.distances[0][:, np.newaxis]
+            exponents = sign * d * t + (np.log(humps.weights)[:, np.newaxis] - 0.5 * d * d)
+            top = exponents.max(axis=0)
+            shares = np.exp(exponents - top)
+            total = shares.sum(axis=0)
+            value += sign * (top + np.log(total))
+            slope += humps.distances[0] @ shares / total
+        return value, slope
 
     def _far_ends(self, epsilon: FloatArray) -> Ends:
         """Found by going ever farther; at FARTHEST where there is none."""
@@ -258,7 +291,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         zero = np.zeros(1)
         if self._profile(zero)[1, 0] <= math.log(delta) * (1 + 4 * UNIT_ROUNDOFF):
             return Enclosure.point(0.0)
-        low = float(certified_inverse(self._log_ratio, zero, *self._start(zero))[0][0])
+        low = float(self._at_losses(zero)[0][0])
         high, step = low, 1.0
         while self._log_delta(np.array([high]))[1][0] > math.log(delta) * (1 + 4 * UNIT_ROUNDOFF):
             high, step = high + step, 2 * step

@@ -19,9 +19,8 @@ import numpy as np
 from typing_extensions import override
 
 from service.privacy.mechanisms.abstract import AbstractStep, GaussianMixturePart, ResolvedStep
-from service.privacy.mechanisms.batch_mean import BatchMean
-from service.privacy.mechanisms.gdp import Gdp
-from service.privacy.mechanisms.shift_laws import (
+from service.privacy.mechanisms.batches.batch_mean import BatchMean
+from service.privacy.mechanisms.batches.shift_laws import (
     BinomialHits,
     ExactShifts,
     HypergeometricHits,
@@ -30,6 +29,7 @@ from service.privacy.mechanisms.shift_laws import (
     binomial_weights,
     hypergeometric_weights,
 )
+from service.privacy.mechanisms.gdp import Gdp
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF, rounded
 from service.privacy.trade_off.pair import TradeOffPair
 

@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, ClassVar, Final, final
 from typing_extensions import override
 
 from service.privacy.mechanisms.abstract import AbstractStep, Part
-from service.privacy.mechanisms.batch_mean import BatchMean
+from service.privacy.mechanisms.batches.batch_mean import BatchMean
+from service.privacy.mechanisms.batches.shift_laws import BinomialHits, HypergeometricHits
+from service.privacy.mechanisms.batches.shifted_mixture import ShiftedMixture, hits_of_many, hits_step
 from service.privacy.mechanisms.neighbours import ADD_OR_REMOVE, ONE_ADDED, REPLACE, ZERO_OUT, Neighbours
-from service.privacy.mechanisms.shift_laws import BinomialHits, HypergeometricHits
-from service.privacy.mechanisms.shifted_mixture import ShiftedMixture, hits_of_many, hits_step
 from service.privacy.trade_off.pair import TradeOffPair
 
 if TYPE_CHECKING:

@@ -1,0 +1,154 @@
+"""Epochs of shuffled batches: each visits all records once, in random order.
+
+T batches an epoch, noise sigma on sums of gradients of length at most 1, mu = 1/sigma. Neighbours differ by one record
+x, which D' has and D has an empty one for: it takes a place in the order like any other, and adds nothing.
+
+**From above.** The order, uniform and independent of what x is, may be shown to the attacker: joint convexity. Then x
+is in one known batch of the epoch, and moves its sum by at most 1: N(0) against N(mu), whatever the others are, in
+every epoch, adaptively too: mu-GDP an epoch, sqrt(E) mu in E of them (Dong, Roth, Su 2022, Corollary 3.3). With one
+order for all epochs, or with different noise, the squares of mu add up all the same.
+
+**From below.** All others have the gradient -u, and x has u. The sum of a batch of b of them is -b u; the batch that
+has the empty record is 1 above that, and the one that has x is 2 above it. Known offsets taken off (batches may be of
+unequal sizes), in units of the noise, an epoch is T independent normal numbers, one of which, at random, is moved by mu
+(D) or by 2 mu (D'). Their largest is a function of what is released. Its law, F_m(C) = Phi((C - m) mu)
+Phi(C mu)^(T-1) with m = 1 or 2, is the same whichever was moved, so that it is the law under the drawn order as well
+(Chua et al. 2024, arXiv 2403.17673). An attacker who says "D'" above C has the rates (1 - F_1(C), 1 - F_2(C)), so that
+delta >= max_C [1 - F_2(C)] - e^eps [1 - F_1(C)]; in the other direction who says "D" below C has (F_2(C), F_1(C)).
+There the largest number is of little use, and a second choice serves better: all others u and x = u, so that D' moves
+nothing and D moves one number by -mu; mirrored, (1 - F_0(C), 1 - F_1(C)). All others 0 give D' the same rates.
+
+Nothing adapts, so that E epochs of one choice are independent: with fresh orders their largest numbers compose as E
+pairs of laws on a line, cut into cells (post-processing). With one order for all, the E numbers of each batch, weighed
+by mu_i = 1/sigma_i, have a sum that is normal and moved by its sqrt(sum mu_i^2) or twice that: one epoch.
+
+No theorem here says where between both the truth lies.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar, Final, final
+
+import numpy as np
+from typing_extensions import override
+
+from service.privacy.enclosure import Enclosure, Evidence
+from service.privacy.errors import UnsupportedCombination
+from service.privacy.mechanisms.abstract import AbstractStep, Attained, GaussianPart, ResolvedStep
+from service.privacy.mechanisms.neighbours import ZERO_OUT, Neighbours
+from service.privacy.trade_off.largest.law import LargestOfMany
+from service.privacy.trade_off.largest.tests import ThresholdCurve, ThresholdTests
+from service.privacy.trade_off.pair import TradeOffPair
+from service.privacy.trade_off.polygon import Corners, PolygonTradeOff
+from service.privacy.trade_off.shifted.gaussian import gaussian_curve
+
+if TYPE_CHECKING:
+    from service.privacy.losses.law import LossLaw
+
+REVEALED: Final = "Dong, Roth, Su 2022 (Gaussian differential privacy), Corollary 3.3, the order of all epochs revealed"
+LARGEST: Final = "Chua et al. 2024 (arXiv 2403.17673), the largest of the batches of an epoch"
+BRACKET: Final = (
+    "bracket: the lower end is attained, by an attacker who looks at the largest of the sums of an epoch's batches, a "
+    "record against all others (Chua et al. 2024, arXiv 2403.17673; several epochs composed); the upper end reveals "
+    "the order of every epoch, so that the record is in one known batch of each (joint convexity; Dong, Roth, Su 2022, "
+    "Corollary 3.3). No theorem known here closes the gap."
+)
+CELL: Final = 1 / 32
+"""Standard deviations between the thresholds that cut the law of the largest into cells."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShuffledEpochs(AbstractStep):
+    """Epochs with one order, of `batches` batches each; `square` is the sum of their mu^2, exact. See the module.
+
+    Its own pair is the one from above; `revealed`: that alone, as where the order is known.
+    """
+
+    type: ClassVar[str] = "dpsgd"
+    square: Fraction
+    batches: int
+    revealed: bool = False
+
+    @override
+    def under(self, neighbours: Neighbours) -> ShuffledEpochs:
+        if neighbours.relation != ZERO_OUT:
+            reason = "a record more or less, or in place of another one, moves others to other batches."
+            raise neighbours.refused("shuffled batches", reason, (ZERO_OUT,))
+        if neighbours.records > 1:
+            reason = "several records may share a batch, and no theorem known here says how surely."
+            raise neighbours.refused("shuffled batches", reason, ("one record",))
+        return self
+
+    @override
+    def curves(self) -> TradeOffPair:
+        curve = gaussian_curve(self._shift)
+        return TradeOffPair(curve, curve, REVEALED)
+
+    @override
+    def part(self) -> GaussianPart | None:
+        return GaussianPart(Enclosure.point(self._shift.upper), (self._shift.upper, 1.0)) if self.revealed else None
+
+    @override
+    def attained(self) -> Attained | None:
+        if self.revealed:
+            return None
+        below = LargestOfEpoch(shift=self._shift.lower, batches=self.batches)
+        return Attained(replace(below, in_cells=True), BRACKET, alone=below, either_way=False)
+
+    @override
+    def rounded(self, side: int) -> ShuffledEpochs:
+        return replace(self, revealed=True) if side > 0 else self
+
+    @override
+    def loss_law(self) -> LossLaw:
+        reason = "the law of the loss is needed, and shuffled batches are known between two theorems alone."
+        raise UnsupportedCombination("method", "an approximation for shuffled batches", reason, ("auto", "discretised"))
+
+    @property
+    def _shift(self) -> Enclosure:
+        """sqrt(E) mu between doubles."""
+        nearest = math.sqrt(self.square)
+        ends = [nearest]
+        while Fraction(ends[0]) ** 2 > self.square:
+            ends.insert(0, math.nextafter(ends[0], 0.0))
+        while Fraction(ends[-1]) ** 2 < self.square:
+            ends.append(math.nextafter(ends[-1], math.inf))
+        return Enclosure(ends[0], ends[-1], Evidence.EXACT)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LargestOfEpoch(ResolvedStep):
+    """What an attacker has who looks at the largest of `batches` numbers, one of which was moved by `shift` = mu, or by
+    twice that. Less noise would show more, so that a mu rounded down is had by adding some.
+
+    `in_cells`: of that number only the cell it falls in, so that there are two laws of finitely many outcomes to be
+    composed; else the best of all thresholds, and of the second choice of data sets.
+    """
+
+    type: ClassVar[str] = "dpsgd"
+    shift: float
+    batches: int
+    in_cells: bool = False
+
+    @override
+    def curves(self) -> TradeOffPair:
+        none, one, two = (LargestOfMany(self.batches, moved * self.shift) for moved in (0.0, 1.0, 2.0))
+        forth, back = ThresholdTests(one, two), ThresholdTests(two, one)
+        if self.in_cells:
+            with np.errstate(under="ignore"):
+                corners = Corners.hull(*map(np.exp, forth.spaced(CELL)[1]))
+            add = PolygonTradeOff(corners)
+            return TradeOffPair(add, add.reversed(), LARGEST)
+        above = gaussian_curve(Enclosure.point(self.shift))
+        second = ThresholdTests(none, one)
+        add = ThresholdCurve((forth, second), (back, second), above)
+        return TradeOffPair(add, add.reversed(), LARGEST)
+
+    @override
+    def loss_law(self) -> LossLaw:
+        raise UnsupportedCombination("method", "shuffled batches", "their largest is only composed on lattices.", ())

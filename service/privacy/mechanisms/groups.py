@@ -1,0 +1,94 @@
+"""Stated guarantees for one record, between data sets that differ in several: what is known from two sides.
+
+Along k changes of one record an (eps, delta)-DP mechanism is (k eps, delta (1 + e^eps + ... + e^{(k-1) eps}))-DP
+(Dwork, Roth 2014, Theorem 2.2 and after): the pair of that guarantee dominates, in every composition. It is not
+attained: with g(a) = min(e^eps a + delta, 1 - e^-eps (1 - a - delta)), the largest power after one change, that after k
+is g(g(...(a))) at most, which is less where the first changes gain e^eps and the last no more. What is attained, in
+every step: Laplace noise of scale 1/eps on a query that k records move by k, beside a uniform law on an interval of
+length 1 that each of them moves by delta (basic composition makes both together (eps, delta)-DP for one record).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar, Final, final
+
+from typing_extensions import override
+
+from service.privacy.mechanisms.abstract import AbstractStep, ResolvedStep, Steps
+from service.privacy.mechanisms.domain import EPSILON, NOISE_MULTIPLIER
+from service.privacy.mechanisms.laplace import Laplace
+from service.privacy.mechanisms.neighbours import RELATIONS, Neighbours
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF, rounded
+from service.privacy.trade_off.combinators.bracketed import Bracketed
+from service.privacy.trade_off.pair import TradeOffPair
+
+if TYPE_CHECKING:
+    from service.privacy.losses.law import LossLaw
+
+STATED: Final = (
+    "bracket: the lower end is attained, by Laplace noise that has the stated guarantee for one record; the upper end "
+    "composes the guarantee for several that follows from it (Dwork, Roth 2014, Theorem 2.2), which none attains."
+)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Between(ResolvedStep):
+    """A step known from two sides: `below` reveals no more and one choice attains it in every step, `above` dominates.
+
+    `bracket`: the sentence that names both theorems; None where both are one pair at two roundings of its parameters.
+    """
+
+    type: ClassVar[str] = "approximate_dp"
+    below: Steps
+    above: AbstractStep
+    bracket: str | None = None
+
+    @override
+    def curves(self) -> TradeOffPair:
+        """Of `above` and of the first of `below`: compositions read all of them (`composition/choose.py`)."""
+        least, most = self.below[0][0].curves(), self.above.curves()
+        add = Bracketed(least.add, most.add)
+        remove = add if most.add is most.remove else Bracketed(least.remove, most.remove)
+        return TradeOffPair(add, remove, most.source, most.notes, bracket=self.bracket)
+
+    @override
+    def loss_law(self) -> LossLaw:
+        return self.above.loss_law()
+
+
+def multiple(epsilon: float, neighbours: Neighbours, kind: str) -> Fraction:
+    """`records` times epsilon. Raises UnsupportedCombination where it is no epsilon any more."""
+    total = Fraction(epsilon) * neighbours.records
+    if total > Fraction(EPSILON.high):
+        reason = f"records times epsilon is above {EPSILON.high:g}, from where nothing is protected."
+        raise neighbours.refused(kind, reason, ("fewer records", *RELATIONS))
+    return total
+
+
+def between(below: AbstractStep, above: AbstractStep) -> AbstractStep:
+    """The step at two roundings of its parameters; itself where they are the same."""
+    return above if below == above else Between(below=((below, 1),), above=above)
+
+
+def group_delta(epsilon: float, delta: float, records: int) -> float:
+    """An upper end of delta (e^{k eps} - 1)/(e^eps - 1), at most 1."""
+    if delta == 0 or epsilon == 0:
+        return min(rounded(Fraction(delta) * records, 1), 1.0)
+    # ln of the sum: k eps + ln(1 - e^{-k eps}) - eps - ln(1 - e^-eps).
+    total = records * epsilon
+    log = math.log(delta) + (total - epsilon) + math.log(-math.expm1(-total)) - math.log(-math.expm1(-epsilon))
+    size = abs(math.log(delta)) + 2 * total + abs(math.log(-math.expm1(-epsilon))) + 1
+    log += 4 * (FUNCTION_ERROR + 4 * UNIT_ROUNDOFF) * size
+    return 1.0 if log >= 0 else min(math.exp(log) * (1 + FUNCTION_ERROR), 1.0)
+
+
+def attained_noise(epsilon: float, neighbours: Neighbours) -> Laplace | None:
+    """Laplace noise that is eps-DP for one record, between such neighbours; None where its scale is out of range."""
+    scale = math.inf if epsilon == 0 else rounded(1 / Fraction(epsilon), 1)
+    if scale not in NOISE_MULTIPLIER:
+        return None
+    return Laplace(noise_multiplier=scale, sensitivity=neighbours.records)

@@ -1,0 +1,228 @@
+"""What an attacker reaches who compares the largest of many noisy numbers with a threshold: lower ends."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, NamedTuple, final
+
+import numpy as np
+from typing_extensions import override
+
+from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.numerics.arrays import FloatArray, IndexArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.enclosed.logs import log_ends
+from service.privacy.trade_off.largest.law import LargestOfMany, LogTails, thresholds
+
+SLACK: Final = 8 * FUNCTION_ERROR
+FINER: Final = np.linspace(-1.0, 1.0, 33)
+ROUNDS: Final = 5
+"""Each looks 16 times closer at the best threshold."""
+COARSE: Final = 0.125
+"""Standard deviations between thresholds that are all looked at."""
+BISECTIONS: Final = 64
+CHUNK: Final = 1 << 20
+"""Readings times thresholds at once."""
+
+
+class Rates(NamedTuple):
+    """Of a test: ln of its false positive rate and its complement's, the first from above and the second from below;
+    ln of its power from below, and of its type II error from above.
+    """
+
+    alpha: FloatArray
+    rest: FloatArray
+    power: FloatArray
+    error: FloatArray
+
+
+@final
+@dataclass(frozen=True)
+class ThresholdTests:
+    """H0 moves one of T numbers by `absent`, H1 by `present`: which of both shifts is larger says on which side of a
+    threshold an attacker says member.
+    """
+
+    absent: LargestOfMany
+    present: LargestOfMany
+
+    @cached_property
+    def coarse(self) -> tuple[FloatArray, Rates]:
+        """Thresholds over all humps, in the order of rising false positive rates, and their tests."""
+        return self.spaced(COARSE)
+
+    def spaced(self, spacing: float) -> tuple[FloatArray, Rates]:
+        """Thresholds so many standard deviations apart, by rising false positive rates, and their tests."""
+        x = thresholds(self.absent.count, (self.absent.shift, self.present.shift), spacing)
+        x = x[::-1] if self._above else x
+        return x, self.rates(x)
+
+    @property
+    def _above(self) -> bool:
+        return self.present.shift > self.absent.shift
+
+    @np.errstate(all="ignore")
+    def rates(self, x: FloatArray) -> Rates:
+        """Of the tests with these thresholds."""
+        h0, h1 = self.absent.tails(x), self.present.tails(x)
+        return _rates(h0, h1) if self._above else _rates(_exchanged(h0), _exchanged(h1))
+
+    def at_rates(self, alpha: FloatArray) -> Rates:
+        """The tests whose false positive rate surely is at most alpha, and nearly that."""
+        x, known = self.coarse
+        place = np.searchsorted(known.alpha, np.log(alpha) * (1 + FUNCTION_ERROR))
+        inside = x[np.clip(place - 1, 0, len(x) - 1)]
+        outside = x[np.clip(place, 0, len(x) - 1)]
+        log_alpha = np.log(alpha) - FUNCTION_ERROR * (1 + np.abs(np.log(alpha)))
+        for _ in range(BISECTIONS):
+            middle = 0.5 * (inside + outside)
+            fits = self.rates(middle).alpha <= log_alpha
+            inside, outside = np.where(fits, middle, inside), np.where(fits, outside, middle)
+        found = self.rates(inside)
+        useless = found.alpha > log_alpha
+        # Where even the first threshold raises too many false alarms: nobody is called a member.
+        return Rates(
+            found.alpha,
+            found.rest,
+            np.where(useless, -np.inf, found.power),
+            np.where(useless, 0.0, found.error),
+        )
+
+    def best(self, values: FloatArray, gain: Gain) -> FloatArray:
+        """The largest gain of any threshold, for each value."""
+        found = np.full(len(values), -np.inf)
+        x, known = self.coarse
+        size = max(CHUNK // len(x), 1)
+        for start in range(0, len(values), size):
+            some = slice(start, start + size)
+            asked = values[some, None]
+            gains = gain(asked, known)
+            at = np.argmax(gains, axis=1)
+            reached = gains[np.arange(len(at)), at]
+            centre, width = x[at], _gap(x, at)
+            for _ in range(ROUNDS):
+                near = centre[:, None] + width[:, None] * FINER
+                gains = gain(asked, self.rates(near))
+                at = np.argmax(gains, axis=1)
+                reached = np.maximum(reached, gains[np.arange(len(at)), at])
+                centre, width = near[np.arange(len(at)), at], width / 16
+            found[some] = reached
+        return found
+
+
+Gain = Callable[[FloatArray, Rates], FloatArray]
+"""What a test is good for: delta at an epsilon, or epsilon at a delta, from below; broadcasts."""
+
+
+@np.errstate(all="ignore")
+def log_delta(epsilon: FloatArray, rates: Rates) -> FloatArray:
+    """ln of power - e^eps alpha; for eps < 0 of (1 - e^eps) + e^eps (1 - alpha) - (1 - power)."""
+    lost = rates.alpha + epsilon
+    right = rates.power + np.log1p(-np.exp(np.minimum(lost - rates.power + SLACK * (2 + np.abs(lost)), 0.0)))
+    if float(epsilon.min()) >= 0:
+        return np.nan_to_num(right, nan=-np.inf, neginf=-np.inf)
+    negative = np.minimum(epsilon, 0.0)
+    kept = -np.expm1(negative) + np.exp(negative + rates.rest) - np.exp(rates.error)
+    left = np.log(np.maximum(kept - SLACK, 0.0))
+    return np.nan_to_num(np.where(epsilon < 0, np.maximum(left, right), right), nan=-np.inf, neginf=-np.inf)
+
+
+@np.errstate(all="ignore")
+def epsilon_at(log_delta: FloatArray, rates: Rates) -> FloatArray:
+    """ln of (power - delta)/alpha."""
+    left = np.log1p(-np.exp(np.minimum(log_delta - rates.power + SLACK * (2 + np.abs(log_delta)), 0.0)))
+    found = rates.power + left - rates.alpha
+    found -= SLACK * (1 + np.abs(rates.power) + np.abs(left) + np.abs(rates.alpha))
+    return np.nan_to_num(found, nan=-np.inf, neginf=-np.inf)
+
+
+@final
+class ThresholdCurve(AbstractTradeOff):
+    """What the best of such tests reach, from below, and from above what `above` says.
+
+    Each reading is that of some test, at thresholds that are searched for: whatever was found is a lower end.
+    `tests`: of several attacks the better one.
+    """
+
+    evidence = Evidence.CERTIFIED
+    method = "closed_form"
+
+    def __init__(
+        self, tests: tuple[ThresholdTests, ...], backward: tuple[ThresholdTests, ...], above: AbstractTradeOff
+    ) -> None:
+        """`backward`: the tests of the other direction."""
+        self._tests, self._backward, self._above = tests, backward, above
+
+    @property
+    @override
+    def largest_log_ratio(self) -> Enclosure:
+        return Enclosure(0.0, self._above.largest_log_ratio.upper, self.evidence)
+
+    @property
+    @override
+    def smallest_log_ratio(self) -> Enclosure:
+        return Enclosure(self._above.smallest_log_ratio.lower, 0.0, self.evidence)
+
+    @property
+    @override
+    def singular_power(self) -> Enclosure:
+        return Enclosure(0.0, self._above.singular_power.upper, self.evidence)
+
+    @property
+    @override
+    def global_gdp_mu(self) -> Enclosure | None:
+        most = self._above.global_gdp_mu
+        return None if most is None else Enclosure(0.0, most.upper, self.evidence)
+
+    @override
+    def reversed(self) -> AbstractTradeOff:
+        return ThresholdCurve(self._backward, self._tests, self._above.reversed())
+
+    @override
+    @np.errstate(all="ignore")
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        above = self._above.points(alpha)
+        found = [tests.at_rates(alpha) for tests in self._tests]
+        power = np.max([each.power for each in found], axis=0)
+        error = np.min([each.error for each in found], axis=0)
+        anything = np.full_like(alpha, np.inf)
+        return CurvePoints(
+            _between(log_ends(above.type_two_error)[0], error),
+            _between(power, log_ends(above.power)[1]),
+            Bounds(-anything, anything),
+        )
+
+    @override
+    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+        found = np.max([tests.best(epsilon, log_delta) for tests in self._tests], axis=0)
+        return _between(found - SLACK * (1 + np.abs(found)), log_ends(self._above.profile(epsilon))[1])
+
+    @override
+    def _epsilon_formula(self, delta: float) -> Enclosure:
+        most = self._above.epsilon(delta).upper
+        found = max(float(tests.best(np.array([math.log(delta)]), epsilon_at)[0]) for tests in self._tests)
+        return Enclosure(min(max(found, 0.0), most), most, self.evidence)
+
+
+def _rates(h0: LogTails, h1: LogTails) -> Rates:
+    return Rates(h0.above_high, h0.below_low, h1.above_low, h1.below_high)
+
+
+def _exchanged(tails: LogTails) -> LogTails:
+    return LogTails(tails.above_low, tails.above_high, tails.below_low, tails.below_high)
+
+
+def _gap(x: FloatArray, at: IndexArray) -> FloatArray:
+    """The distance to the farther neighbour of each place."""
+    steps = np.concatenate(([0.0], np.abs(np.diff(x)), [0.0]))
+    return np.maximum(steps[at], steps[at + 1])
+
+
+def _between(low: FloatArray, high: FloatArray) -> Bounds:
+    """Two lines of reasoning about one truth: where rounding puts them out of order the upper end holds both."""
+    low = np.where(np.isnan(low), -np.inf, low)
+    return Bounds.from_logs(np.minimum(low, high), np.minimum(high, 0.0))

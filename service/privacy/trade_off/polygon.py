@@ -1,0 +1,207 @@
+"""A trade-off curve with finitely many corners: two laws of finitely many outcomes, or the best of a few tests."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, final
+
+import numpy as np
+from typing_extensions import override
+
+from service.privacy.enclosure import SMALLEST, Bounds, Enclosure, Evidence
+from service.privacy.numerics.arrays import FloatArray, IndexArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.enclosed.logs import with_logs
+
+SHORTEST: Final = 1e-6
+"""Relative to what is small there, a rate or its complement: corners nearer to the one before are left out."""
+SLOPES: Final = 1e-8
+"""Relative: by how much slopes fall at a corner that is kept, ten times what rounding moves them by."""
+SLACK: Final = 16 * FUNCTION_ERROR
+SHARE_ERROR: Final = 64 * UNIT_ROUNDOFF / SHORTEST
+"""Of a share of an edge: a difference of rates over another, each at least SHORTEST of the rates."""
+LEAST: Final = 1e-290
+
+
+@final
+@dataclass(frozen=True)
+class Corners:
+    """Rates and powers of tests, ascending, from (0, 0) to (1, 1), with their complements.
+
+    A number up to 1/2 is exactly its double, a larger one exactly 1 less the double of its complement. Slopes fall.
+    """
+
+    rate: FloatArray
+    rest: FloatArray
+    power: FloatArray
+    error: FloatArray
+
+    @staticmethod
+    def hull(rate: FloatArray, rest: FloatArray, power: FloatArray, error: FloatArray) -> Corners:
+        """Those of some tests, in the order of rising rates, that no mixture of others beats (by more than roundings).
+
+        Whatever is left out leaves an attacker less, so that the curve is that of tests the attacker has.
+        """
+        # Tests too good for doubles are taken to be worse: of those that are then alike the best is enough.
+        rate, error = np.maximum(rate, LEAST), np.maximum(error, LEAST)
+        clear, sure = rate == LEAST, error == LEAST
+        usable = (power > rate) & (rest > LEAST) & (power > LEAST) & ~clear & ~sure
+        usable[np.argmin(np.where(clear, error, np.inf))] |= clear.any()
+        usable[np.argmin(np.where(sure, rate, np.inf))] |= sure.any() and not (clear & sure).any()
+        columns = [
+            np.concatenate(([first], column[usable], [last]))
+            for column, first, last in ((rate, 0.0, 1.0), (rest, 1.0, 0.0), (power, 0.0, 1.0), (error, 1.0, 0.0))
+        ]
+        kept: list[int] = [0]
+        last = len(columns[0]) - 1
+        points = list(zip(*(column.tolist() for column in columns), strict=True))
+        slopes: list[float] = []
+        for index in range(1, last + 1):
+            while True:
+                before = points[kept[-1]]
+                run = _step(before[0], before[1], points[index][0], points[index][1])
+                rise = _step(before[2], before[3], points[index][2], points[index][3])
+                short = run <= SHORTEST * _small(points[index][:2]) or rise <= SHORTEST * _small(points[index][2:])
+                if index < last and short and len(kept) > 1:
+                    break
+                slope = math.log(rise) - math.log(run) if run > 0 and rise > 0 else -math.inf
+                if not slopes or slope < slopes[-1] - SLOPES:
+                    kept.append(index)
+                    slopes.append(slope)
+                    break
+                kept.pop()
+                slopes.pop()
+        return Corners(*(column[kept] for column in columns))
+
+    def exchanged(self) -> Corners:
+        """Those of the inverse function: hypotheses exchanged."""
+        return Corners(self.error[::-1], self.power[::-1], self.rest[::-1], self.rate[::-1])
+
+
+def _small(number: tuple[float, ...]) -> float:
+    return min(number) or 1.0
+
+
+def _step(first: float, first_rest: float, second: float, second_rest: float) -> float:
+    """A difference of two numbers that come with their complements."""
+    return first_rest - second_rest if first > 0.5 else second - first
+
+
+@final
+class PolygonTradeOff(AbstractTradeOff):
+    """The curve through given corners. delta(eps) = max_i power_i - e^eps rate_i, epsilon(delta) = max_i ln((power_i -
+    delta)/rate_i); points lie on edges. Relative errors: some u over how much of a power is left; 1e-7 of an edge.
+    """
+
+    evidence = Evidence.CERTIFIED
+    method = "closed_form"
+
+    def __init__(self, corners: Corners) -> None:
+        self.corners = corners
+
+    @cached_property
+    def _runs(self) -> FloatArray:
+        c = self.corners
+        return np.where(c.rate[:-1] > 0.5, c.rest[:-1] - c.rest[1:], c.rate[1:] - c.rate[:-1])
+
+    @cached_property
+    def _rises(self) -> FloatArray:
+        c = self.corners
+        return np.where(c.power[:-1] > 0.5, c.error[:-1] - c.error[1:], c.power[1:] - c.power[:-1])
+
+    @cached_property
+    def slopes(self) -> FloatArray:
+        """ln of the slopes of the edges, falling, within SLOPES/8."""
+        return np.log(self._rises) - np.log(self._runs)
+
+    @property
+    @override
+    def largest_log_ratio(self) -> Enclosure:
+        return self._slope(0)
+
+    @property
+    @override
+    def smallest_log_ratio(self) -> Enclosure:
+        return self._slope(-1)
+
+    def _slope(self, edge: int) -> Enclosure:
+        value = float(self.slopes[edge])
+        return Enclosure(value - SLOPES, value + SLOPES, self.evidence)
+
+    @property
+    @override
+    def singular_power(self) -> Enclosure:
+        return Enclosure.point(0.0)
+
+    @property
+    @override
+    def global_gdp_mu(self) -> Enclosure | None:
+        """Not known."""
+        return None
+
+    @override
+    def reversed(self) -> AbstractTradeOff:
+        return PolygonTradeOff(self.corners.exchanged())
+
+    @override
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        c, last = self.corners, len(self.slopes) - 1
+        edge = np.clip(np.searchsorted(c.rate, alpha, side="right") - 1, 0, last)
+        beyond = np.where(c.rate[edge] > 0.5, c.rest[edge] - (1 - alpha), alpha - c.rate[edge])
+        share = np.clip(beyond / self._runs[edge], 0.0, 1.0)
+        # Rates above 1/2 are given to within u, of which their complements are made.
+        off = SHARE_ERROR + np.where(alpha > 0.5, 4 * UNIT_ROUNDOFF / self._runs[edge], 0.0)
+        low, high = np.maximum(share - off, 0.0), np.minimum(share + off, 1.0)
+        power = [c.power[edge] * (1 - part) + c.power[edge + 1] * part for part in (low, high)]
+        error = [c.error[edge] * (1 - part) + c.error[edge + 1] * part for part in (high, low)]
+        near = (share <= off) | (share >= 1 - off)
+        before, after = self.slopes[np.maximum(edge - 1, 0)], self.slopes[np.minimum(edge + 1, last)]
+        here = self.slopes[edge]
+        return CurvePoints(
+            _outward(*error),
+            _outward(*power),
+            Bounds(np.where(near, after, here) - SLOPES, np.where(near, before, here) + SLOPES),
+        )
+
+    @override
+    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+        last = len(self.corners.rate) - 1
+        place = np.searchsorted(-self.slopes, -epsilon)
+        low, high = np.zeros_like(epsilon), np.zeros_like(epsilon)
+        for aside in (-1, 0, 1):  # computed slopes are off by less than they differ
+            value, slack = self._delta(np.clip(place + aside, 0, last), epsilon)
+            low, high = np.maximum(low, value - slack), np.maximum(high, value + slack)
+        flat = epsilon >= self.largest_log_ratio.upper
+        return with_logs(low, np.where(flat, 0.0, np.minimum(high, 1.0)))
+
+    def _delta(self, corner: IndexArray, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """power - e^eps rate of a corner, and how far it may be off."""
+        c = self.corners
+        rate, power = c.rate[corner], c.power[corner]
+        with np.errstate(divide="ignore"):
+            lost = np.exp(np.minimum(epsilon + np.log(rate), 1.0))
+        slack = SLACK * (power + lost * (1 + np.abs(epsilon) + np.abs(np.log(np.maximum(rate, LEAST)))))
+        # For eps < 0 of what is near 1: (1 - e^eps) + e^eps rest - error.
+        negative = np.minimum(epsilon, 0.0)
+        other = -np.expm1(negative) + np.exp(negative) * c.rest[corner] - c.error[corner]
+        left = (epsilon < 0) & (rate > 0.5)
+        return np.where(left, other, power - lost), np.where(left, SLACK, slack + SMALLEST)
+
+    @override
+    def _epsilon_formula(self, delta: float) -> Enclosure:
+        c = self.corners
+        some = np.flatnonzero(c.power[1:] > delta) + 1
+        left = np.where(c.power[some] > 0.5, (1 - delta) - c.error[some], c.power[some] - delta)
+        slack = SLACK * (1 + c.power[some] / np.maximum(left, SMALLEST))
+        with np.errstate(divide="ignore"):
+            value = np.log(np.maximum(left, 0.0)) - np.log(c.rate[some])
+        slack = slack * (1 + np.abs(np.log(c.rate[some])))
+        low, high = float(np.max(value - slack)), float(np.max(np.where(left > 0, value + slack, -np.inf)))
+        return Enclosure(max(low, 0.0), max(min(high, self.largest_log_ratio.upper), low, 0.0), self.evidence)
+
+
+def _outward(low: FloatArray, high: FloatArray) -> Bounds:
+    return with_logs(np.maximum(low * (1 - SLACK) - SMALLEST, 0.0), np.minimum(high * (1 + SLACK) + SMALLEST, 1.0))
