@@ -121,11 +121,12 @@ def mixture_step(noise_multiplier: Fraction, weighted: Iterable[tuple[float, Fra
             joined[shift] = joined.get(shift, Fraction(0)) + weight
     total = sum(joined.values())
     shifts = tuple(sorted(joined))
-    if shifts[-1] == 0:
+    farthest = max(joined)
+    if farthest == 0:
         return Gdp(mu=0.0)
-    if len(shifts) <= 2 and (len(shifts) == 1 or shifts[0] == 0):
-        noise = 2 * noise_multiplier / Fraction(shifts[-1])
-        return BatchMean(sample_rate=joined[shifts[-1]] / total, noise_multiplier=noise)
+    if set(joined) <= {0.0, farthest}:
+        noise = 2 * noise_multiplier / Fraction(farthest)
+        return BatchMean(sample_rate=joined[farthest] / total, noise_multiplier=noise)
     weights = tuple(float(joined[shift] / total) for shift in shifts)
     return ShiftedMixture(noise_multiplier=noise_multiplier, shifts=shifts, weights=weights)
 

@@ -22,7 +22,7 @@ from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.enclosed.logs import log_ends
-from service.privacy.trade_off.sampling.loss_cells import Cells, SampledShift, divided
+from service.privacy.trade_off.sampling.loss_cells import Cells, CellStep, divided
 
 PER_ROUND: Final = 1e-2
 """To what share the difference is to come down in one round of dividing cells."""
@@ -36,17 +36,17 @@ SHORT: Final = 1e-4
 @final
 @dataclass(frozen=True, slots=True)
 class FirstStep:
-    """A step whose loss is taken in cells, and whether the hypotheses are exchanged. `ends`: its shift from below and
-    above, where it is not exact: the larger is easier to tell apart.
+    """A step whose loss is taken in cells, and whether the hypotheses are exchanged. `ends`: it from below and above,
+    where its shift is not exact: the larger is easier to tell apart.
     """
 
-    ends: tuple[SampledShift, SampledShift]
+    ends: tuple[CellStep, CellStep]
     exchanged: bool = False
 
     def cells(self, borders: FloatArray) -> tuple[Cells, Cells]:
         """Between neighbours of the borders, for either end of the shift."""
-        low = Cells.of(self.ends[0], borders)
-        high = low if self.ends[1] == self.ends[0] else Cells.of(self.ends[1], borders)
+        low = self.ends[0].cells(borders)
+        high = low if self.ends[1] == self.ends[0] else self.ends[1].cells(borders)
         return (low.exchanged(), high.exchanged()) if self.exchanged else (low, high)
 
 

@@ -151,7 +151,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         ends = np.maximum(self.absent.distances.max(axis=1), self.present.distances.max(axis=1))
         return Enclosure(float(ends[0]), float(ends[1]), Evidence.EXACT)
 
-    def _log_ratio(self, t: FloatArray) -> Ends:
+    def log_ratio(self, t: FloatArray) -> Ends:
         """Ends of ln dH1/dH0 at t."""
         (present_low, present_high), (absent_low, absent_high) = (
             self.present.log_density(t, 1),
@@ -192,7 +192,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
             at, to = left[part], right[part]
             power = self.present.log_mass(-to, 1)[0], self.present.log_mass(-at, 1)[1]
             error = self.present.log_mass(at, -1)[0], self.present.log_mass(to, -1)[1]
-            slope = self._log_ratio(at)[0], self._log_ratio(to)[1]
+            slope = self.log_ratio(at)[0], self.log_ratio(to)[1]
             read.append(np.stack((*power, *error, *slope)))
         power_low, power_high, error_low, error_high, slope_low, slope_high = np.concatenate(read, axis=1)
         return CurvePoints(
@@ -226,19 +226,19 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
     def _at_losses(self, epsilon: FloatArray) -> Ends:
         """Ends of the thresholds at which the loss is eps; of many, from guesses between those on a grid."""
         if len(epsilon) <= FEW:
-            guess = increasing_roots(self._log_ratio, epsilon, *self._far_ends(epsilon))
-            return certified_inverse(self._log_ratio, epsilon, guess)
+            guess = increasing_roots(self.log_ratio, epsilon, *self._far_ends(epsilon))
+            return certified_inverse(self.log_ratio, epsilon, guess)
         first, last = self._far_ends(np.array([epsilon.min(), epsilon.max()]))
         # Where a loss has a limit the far end is where it is reached in doubles.
         first, last = np.maximum(first, -REACHED / self._nearest), np.minimum(last, REACHED / self._nearest)
-        grid = np.sinh(np.linspace(np.arcsinh(first.min()), np.arcsinh(last.max()), GRID))
+        grid: FloatArray = np.sinh(np.linspace(math.asinh(float(first.min())), math.asinh(float(last.max())), GRID))
         known, _ = self._plain(grid)
-        t = np.interp(epsilon, np.maximum.accumulate(known), grid)
+        t: FloatArray = np.interp(epsilon, np.maximum.accumulate(known), grid)
         for _ in range(NEWTON_STEPS):
             value, slope = self._plain(t)
             step = (value - epsilon) / slope
             t = np.where(np.isfinite(step), np.clip(t - step, grid[0], grid[-1]), t)
-        return certified_inverse(self._log_ratio, epsilon, t)
+        return certified_inverse(self.log_ratio, epsilon, t)
 
     @cached_property
     def _nearest(self) -> float:
@@ -267,7 +267,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         for side in (-1, 1):
             t = np.full_like(epsilon, float(side))
             while True:
-                short = side * (0.5 * sum(self._log_ratio(t)) - epsilon) < 0
+                short = side * (0.5 * sum(self.log_ratio(t)) - epsilon) < 0
                 short &= np.abs(t) < FARTHEST
                 if not short.any():
                     break
@@ -281,7 +281,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         terms = [_tails(self.present, self.present.exponents(t, 1), None)]
         if not self.absent.is_at_zero:
             shrunk = self.absent.exponents(t, -1)
-            terms.append(_tails(self.absent, -shrunk[::-1], shrunk + np.stack(self._log_ratio(t))[:, np.newaxis]))
+            terms.append(_tails(self.absent, -shrunk[::-1], shrunk + np.stack(self.log_ratio(t))[:, np.newaxis]))
         below, above = log_sums(np.concatenate([term for term in terms if term is not None], axis=1))
         return below, np.minimum(above, 0.0)
 
@@ -301,7 +301,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
             return Bounds.from_logs(below, above)
 
         root = decreasing_root(reading, delta, low, high)
-        below, above = self._log_ratio(np.array([root.lower, root.upper]))
+        below, above = self.log_ratio(np.array([root.lower, root.upper]))
         return Enclosure(max(float(below[0]), 0.0), max(float(above[1]), 0.0), self.evidence)
 
 
