@@ -12,6 +12,7 @@ from service.privacy.enclosure import Enclosure
 from service.privacy.errors import NumericalFailure, UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.mixture import Mixture
+from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.cases import built
@@ -78,22 +79,22 @@ def comparisons(case: RandomCase) -> list[Comparison]:
     """Every question of the case by the engine that `auto` takes, and by another with certain enclosures; where there
     is none, by samples.
     """
-    engines = _engines(built(case.spec), case.choice)
+    engines = _engines(built(case.spec), case.neighbours, case.choice)
     return [
         compared(
             case.family,
-            f"{case.spec}, {question}",
+            f"{case.spec}, {case.neighbours}, {question}",
             [(name, lambda pair=pair, question=question: question.ask(pair)) for name, pair in engines],
         )
         for question in case.questions
     ]
 
 
-def _engines(mechanism: AbstractMechanism, choice: float) -> list[tuple[str, TradeOffPair]]:
+def _engines(mechanism: AbstractMechanism, neighbours: Neighbours, choice: float) -> list[tuple[str, TradeOffPair]]:
     """The first engine, then the others in the order in which they are asked: the chosen one, then what remains."""
     # Lattices of mixtures are asked for at least 1e-6, whatever the options say, and cost seconds.
     certain = tuple(name for name in CERTAIN if name != "discretised" or not isinstance(mechanism, Mixture))
-    pairs = curves_of(WorstCase().plans(mechanism, (*certain, SAMPLED), LOOSE))
+    pairs = curves_of(WorstCase(neighbours.relation, neighbours.records).plans(mechanism, (*certain, SAMPLED), LOOSE))
     first, *others = (name for name in pairs if name != SAMPLED)
     turn = int(choice * len(others))
     return [(name, pairs[name]) for name in (first, *others[turn:], *others[:turn], SAMPLED)]

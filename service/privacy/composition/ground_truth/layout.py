@@ -21,6 +21,8 @@ _SLACK = 14.0
 """Nats of room for what the plan's estimates neglect."""
 _BLOCK_RATIO = 8.0
 _LARGEST_BLOCKS = 12
+_HIGHEST = 1e140
+"""Where a variance is lost in rounding no line ends below this, and squares overflow above."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,8 @@ class LineGuide:
         """The height at which the majorant falls below e^-need; infinite where a few doublings do not reach it."""
         low = 0.5 * math.sqrt(2 * need) / max(self.tilted_deviation(tilt), 1e-150)
         high = low
+        if not high < _HIGHEST:
+            return math.inf
         for _ in range(30):
             high *= 1.5
             if self.log_majorant(tilt, high) < -need:

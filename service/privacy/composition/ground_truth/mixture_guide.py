@@ -23,7 +23,7 @@ from service.privacy.numerics.arrays import FloatArray
 LARGEST_PLANNING_WORK: Final = 4_000_000
 """Nodes times shifts."""
 CHUNK: Final = 4_000
-ETAS: Final = 28
+ETAS: Final = 20
 """Heights of majorants to choose from."""
 
 
@@ -66,16 +66,12 @@ class MixtureGuide(PartGuide):
         highest = min(0.97 * (self._height - (shift or 0.0)), FARTHEST)
         return np.geomspace(min(0.01, 0.1 * highest), highest, 120)
 
-    @cached_property
+    @override
     def _places(self) -> FloatArray:
         count = max(2401, math.ceil((self._y[-1] - self._y[0]) / 0.1))
         near = np.linspace(float(self._y[0]), float(self._y[-1]), count)
         outside = self._far[np.abs(self._far) > max(self._y[-1], -self._y[0])]
         return np.concatenate([outside[outside < 0], near, outside[outside > 0]])
-
-    @override
-    def _searched(self) -> FloatArray:
-        return self._places
 
     @override
     def _growth(self, tilt: float, heights: FloatArray) -> FloatArray:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import Final, final
 
 import numpy as np
@@ -29,7 +30,7 @@ class PartGuide(ABC):
 
     def __init__(self, count: int, near: FloatArray, log_weight: FloatArray, far: FloatArray) -> None:
         self.count, self._y, self._log_weight, self._far = count, near, log_weight, far
-        self._loss, self._far_loss = self._losses(near), self._losses(far)
+        self._loss, self._far_loss, self._far_null = self._losses(near), self._losses(far), self._log_null(far)
 
     @abstractmethod
     def _losses(self, y: FloatArray) -> FloatArray:
@@ -48,8 +49,14 @@ class PartGuide(ABC):
         """Heights of strips to choose from, ascending: above the real line (None), or about a line at Im y = shift."""
 
     @abstractmethod
-    def _searched(self) -> FloatArray:
-        """Places among which the largest terms are looked for, ascending."""
+    def _places(self) -> FloatArray:
+        """Where the largest terms are looked for, ascending."""
+
+    @cached_property
+    def _searched(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """These places, with the loss and ln of the density of H0 there."""
+        y = self._places()
+        return y, self._losses(y), self._log_null(y)
 
     @abstractmethod
     def log_majorant(self, tilt: float, height: float) -> tuple[float, float]:
@@ -64,7 +71,7 @@ class PartGuide(ABC):
         total = weights.sum(axis=1)
         mean = weights @ self._loss / total
         variance = np.maximum(weights @ self._loss**2 / total - mean**2, 0.0)
-        far = (tilts[:, None] * self._far_loss + self._log_null(self._far)).max(axis=1)
+        far = (tilts[:, None] * self._far_loss + self._far_null).max(axis=1)
         return np.logaddexp(top + np.log(total), far), variance
 
     @final
@@ -91,8 +98,8 @@ class PartGuide(ABC):
 
     def _nodes(self, tilt: float, depth: float, step: float, offset: float, shift: float, top: float) -> Nodes:
         """The nodes at which phi b e^{tilt L} exceeds e^-depth of its largest value."""
-        y = self._searched()
-        exponent = tilt * self._losses(y) + self._log_null(y)
+        y, loss, log_null = self._searched
+        exponent = tilt * loss + log_null
         kept = y[exponent > exponent.max() - depth - 3]
         if max(kept[-1], -kept[0]) > 1e8 or (kept[-1] - kept[0]) / step > LARGEST_POWERS:
             raise out_of_reach("an inner sum would need too many nodes.")
@@ -134,7 +141,7 @@ class SampledGaussianGuide(PartGuide):
         return np.geomspace(0.01, min(highest * math.pi * self.sigma, FARTHEST), 120)
 
     @override
-    def _searched(self) -> FloatArray:
+    def _places(self) -> FloatArray:
         return np.concatenate([np.linspace(-FARTHEST, FARTHEST, 2401), self._far])
 
     @override
