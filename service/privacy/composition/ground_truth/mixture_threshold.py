@@ -115,9 +115,9 @@ def _halved(value_at: _Function, goal: arb) -> arb:
     """About the place; nothing rests on it."""
     low, high = arb(-1), arb(1)
     while not value_at(low)[0] < goal and low > -FARTHEST:
-        low, high = 2 * low, low
+        low *= 2
     while not value_at(high)[0] > goal and high < FARTHEST:
-        low, high = high, 2 * high
+        high *= 2
     for _ in range(HALVINGS):
         middle = ((low + high) / 2).mid()
         low, high = (middle, high) if value_at(middle)[0] < goal else (low, middle)
