@@ -1,4 +1,4 @@
-"""Runs of exactly two steps whose curves are those of shifted laws, sampled or not, or of mixtures of Gaussians."""
+"""Runs of exactly two steps with curves of shifted laws, sampled or not, or of mixtures of shifted Gaussians."""
 
 from __future__ import annotations
 

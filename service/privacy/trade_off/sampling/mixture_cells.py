@@ -37,7 +37,7 @@ class MixtureInCells(CellStep):
     @override
     def cells(self, borders: FloatArray) -> Cells:
         absent, present = _log_masses(self.curve.absent, borders, -1), _log_masses(self.curve.present, borders, 1)
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore"):  # where a cell has no mass that doubles hold
             mean = present - absent[::-1]
             mean = mean + 2 * UNIT_ROUNDOFF * OUTWARD * (np.abs(present) + np.abs(absent[::-1]))
         inner = np.stack(self.curve.log_ratio(borders[1:-1]))
@@ -49,4 +49,5 @@ class MixtureInCells(CellStep):
 def _log_masses(humps: Humps, borders: FloatArray, sign: int) -> FloatArray:
     """Ends (2, K) of ln of the masses of the cells; distances have a width of 2 u, at most."""
     logs = [log_masses(NORMAL, borders, sign * distance) for distance in humps.distances[0].tolist()]
-    return np.minimum(np.stack(log_sums(np.stack(logs, axis=1) + humps.log_weights)), 0.0)
+    with np.errstate(divide="ignore"):
+        return np.minimum(np.stack(log_sums(np.stack(logs, axis=1) + humps.log_weights)), 0.0)
