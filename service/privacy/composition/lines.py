@@ -16,7 +16,6 @@ from service.privacy.composition.plan import Plan
 from service.privacy.composition.responses.exact_runs import Responses, smoothed_curve
 from service.privacy.composition.sub_runs import with_parts
 from service.privacy.mechanisms.abstract import (
-    AbstractStep,
     GaussianMixturePart,
     GaussianPart,
     LaplacePart,
@@ -39,8 +38,6 @@ SMALLEST_SECOND: Final = 1e-6
 WIDEST_SECOND: Final = 1e-6
 """Relative width to which a second engine is asked: further, its lattices would cost seconds for every number."""
 
-DIRECT_NOISE: Final = 0.5
-"""Noise multiplier of a sampled step below which the line of two steps is long, and often wide."""
 SMOOTHED_TOLERANCE: Final = 1e-3
 """The same for a run that is read with a little noise: where losses are far apart, lattices are no better by much."""
 
@@ -150,7 +147,7 @@ def _contour(parts: tuple[Counted, ...]) -> TradeOffPair:
 def _with_second(lines: TradeOffPair, steps: Steps, options: EngineOptions, lattices: Lattices) -> TradeOffPair:
     tolerance = max(options.relative_tolerance, WIDEST_SECOND)
     direct = two_steps_pair(steps) if is_two_steps(steps) else None
-    if direct is not None and any(_noise(step) < DIRECT_NOISE for step, _ in steps):
+    if direct is not None and contour_tariff.is_direct(contour_parts(steps) or ()):
         return _few_directly(direct, lines, tolerance)
 
     def second() -> AbstractTradeOff:
@@ -169,12 +166,6 @@ def _few_directly(direct: TradeOffPair, lines: TradeOffPair, tolerance: float) -
     asked = SecondEngine(f"contour: also asked, since closed_form was wider than {tolerance:g}; both enclosures hold.")
     add = FewDirectly(Intersected(direct.add, lambda: lines.add, tolerance, asked), lines.add)
     return replace(lines, add=add, remove=add.reversed(), notes=(*lines.notes, *direct.notes), second=asked)
-
-
-def _noise(step: AbstractStep) -> float:
-    """The noise multiplier of a sampled Gaussian step; infinite for others."""
-    part = step.part()
-    return part.noise_multiplier if isinstance(part, SampledGaussianPart) else math.inf
 
 
 def beside_parts(whole: TradeOffPair, steps: Steps) -> TradeOffPair:

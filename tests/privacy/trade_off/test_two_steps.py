@@ -19,7 +19,7 @@ from service.privacy.mechanisms.dpsgd import DpSgd
 from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.laplace import Laplace
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
-from service.privacy.trade_off.sampling.loss_cells import Cells, SampledShift, divided, first_borders
+from service.privacy.trade_off.sampling.loss_cells import SampledShift, divided
 from service.privacy.trade_off.sampling.two_steps import TwoSteps
 from service.privacy.trade_off.shifted.location_law import LAPLACE, NORMAL
 
@@ -164,9 +164,9 @@ def test_points_hold_the_masses_above_a_level(seed: int) -> None:
 @pytest.mark.parametrize("shift", [1e-3, 7.0, 90.0])
 def test_cells_share_out_the_whole_mass_and_lie_in_order(law: Any, rate: float, shift: float) -> None:
     step = SampledShift(law, shift, rate)
-    borders = first_borders(step)
+    borders = step.first_borders()
     borders = divided(borders, np.random.default_rng(3).integers(1, 9, len(borders) - 1).astype(float))
-    for cells in (Cells.of(step, borders), Cells.of(step, borders).exchanged()):
+    for cells in (step.cells(borders), step.cells(borders).exchanged()):
         low, high = (math.fsum(np.exp(end).tolist()) for end in cells.log_mass)
         assert low <= 1 <= high
         assert high - low <= 1e-9

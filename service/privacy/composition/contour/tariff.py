@@ -124,6 +124,8 @@ TWO_STEPS: Final = Tariff(
     ),
 )
 """The closed form of one step at thresholds that the other shifts: each number is searched for by itself."""
+DIRECT_NOISE: Final = 0.5
+"""Noise multiplier of a sampled step below which the line of two steps is long, and often wide."""
 LARGEST_LOSS: Final = 30.0
 """Standard deviations of the loss of a run, roughly, from which it gives everything away."""
 WEAK, NOTHING = 1e-2, 1e-13
@@ -161,6 +163,14 @@ def contour(parts: tuple[Counted, ...], ends: int, tolerance: float) -> Tariff:
         return TWO_STEPS
     alone = WITHOUT_LATTICES if kind is JUMPS and tolerance >= LOOSE else 1.0
     return kind.scaled(ends * alone * math.sqrt(min(len(parts), MOST_PARTS)))
+
+
+def is_direct(parts: tuple[Counted, ...]) -> bool:
+    """Whether the line of two steps is long, and often wide, so that their closed form is read first."""
+    if any(isinstance(part, SampledGaussianPart) and part.noise_multiplier < DIRECT_NOISE for part, _ in parts):
+        return True
+    mixed = any(isinstance(part, GaussianMixturePart) for part, _ in parts)
+    return mixed and _kind(parts) not in (ONE_HUMP, WEAK_RUN)
 
 
 def smoothed(different: int) -> Tariff:

@@ -1,4 +1,4 @@
-"""Runs of exactly two steps whose curves are those of shifted laws, sampled or not."""
+"""Runs of exactly two steps with curves of shifted laws, sampled or not, or of mixtures of shifted Gaussians."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.sampling.loss_cells import SampledShift
 from service.privacy.trade_off.sampling.loss_sums import FirstStep
+from service.privacy.trade_off.sampling.mixture_cells import MixtureInCells
 from service.privacy.trade_off.sampling.poisson_sampled import PoissonSampledAdd
 from service.privacy.trade_off.sampling.two_steps import TwoSteps
 from service.privacy.trade_off.shifted.curve import AbstractShifted
+from service.privacy.trade_off.shifted.gaussian_mixture import GaussianMixtureTradeOff
 
 
 def is_two_steps(steps: Steps) -> bool:
@@ -26,7 +28,7 @@ def two_steps_curve(steps: Steps) -> TwoSteps | None:
     if len(known) < 2:
         return None
     # Where a loss hardly varies its cells are soon narrow, and the profile of the other is smooth beside it.
-    (cells, first), (_, second) = sorted(known, key=lambda one: one[0].ends[1].rate * one[0].ends[1].shift)
+    (cells, first), (_, second) = sorted(known, key=lambda one: one[0].ends[1].spread)
     return TwoSteps(cells, first, second)
 
 
@@ -41,6 +43,9 @@ def two_steps_pair(steps: Steps) -> TradeOffPair | None:
 
 
 def _cells_of(curve: AbstractTradeOff) -> FirstStep | None:
+    if isinstance(curve, GaussianMixtureTradeOff):
+        whole = MixtureInCells(curve)
+        return FirstStep((whole, whole))
     rate = 1.0
     if isinstance(curve, PoissonSampledAdd):
         curve, rate = curve.base, curve.rate

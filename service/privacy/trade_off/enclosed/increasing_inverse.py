@@ -19,12 +19,13 @@ MOST_WIDENINGS: Final = 14
 WIDER: Final = 16.0
 
 
-def certified_inverse(reading: Reading, target: FloatArray, guess: FloatArray) -> Ends:
+def certified_inverse(reading: Reading, target: FloatArray, guess: FloatArray, off: FloatArray | float = 0.0) -> Ends:
     """Both ends of x with f(x) = target, near a guess, for an increasing f of which `reading` gives both ends; infinite
-    where no enclosure proves on which side a point is: an end is a point whose enclosure proves its side.
+    where no enclosure proves on which side a point is: an end is a point whose enclosure proves its side. `off`: about
+    how far that is from the guess, where it is known.
     """
     left, right = np.full_like(guess, -np.inf), np.full_like(guess, np.inf)
-    radius = NOISE * (1 + np.abs(guess))
+    radius = np.maximum(NOISE * (1 + np.abs(guess)), off)
     for _ in range(MOST_WIDENINGS):
         places = np.flatnonzero((left == -np.inf) | (right == np.inf))
         if len(places) == 0:

@@ -1,7 +1,8 @@
 """The loss of one step in cells of its noise, each with its masses and the ends of the likelihood ratio inside.
 
-H0 has y ~ F; H1 has y ~ (1 - p) F + p F(. - mu). A cell with masses w0, w1 of both hypotheses and likelihood ratios in
-[x_a, x_b] lies between two pairs that have the same masses: all of it at the mean ratio m = w1/w0 is harder to tell
+Of one shifted law, sampled or not: H0 has y ~ F; H1 has y ~ (1 - p) F + p F(. - mu). Mixtures of shifted Gaussians are
+in `mixture_cells.py`. A cell with masses w0, w1 of both hypotheses and likelihood ratios in [x_a, x_b] lies between two
+pairs that have the same masses: all of it at the mean ratio m = w1/w0 is harder to tell
 apart (a test that sees the cell only: post-processing), and the share
 
     tau = (1/x_a - 1/m)/(1/x_a - 1/x_b) = expm1(l_a - l_m)/expm1(l_a - l_b),    l = ln x,
@@ -13,10 +14,12 @@ convex functions of it). Both differ from the truth by the second order of the w
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Final, final
 
 import numpy as np
+from typing_extensions import override
 
 from service.privacy.losses.sampled_ratio import sampled_log_ratio
 from service.privacy.numerics.arrays import FloatArray
@@ -34,16 +37,6 @@ MOST_PARTS: Final = 64
 
 @final
 @dataclass(frozen=True, slots=True)
-class SampledShift:
-    """A law, a shift mu > 0, a sample rate 0 < p <= 1; all exact."""
-
-    law: LocationLaw
-    shift: float
-    rate: float
-
-
-@final
-@dataclass(frozen=True, slots=True)
 class Cells:
     """Ends (2, K) of ln w1 and l_m of K cells, (2, K + 1) of l at their borders, in the order in which l rises."""
 
@@ -52,20 +45,10 @@ class Cells:
     border: FloatArray
 
     @staticmethod
-    def of(step: SampledShift, borders: FloatArray) -> Cells:
-        """Cells between neighbours of rising `borders`, from minus to plus infinity."""
-        border = _sampled(_base_ratios(step, borders), step.rate)
-        absent, present = _log_masses(step.law, borders, 0.0), _log_masses(step.law, borders, step.shift)
-        mean = _sampled(present - absent[::-1], step.rate)
-        # No mean lies outside its cell; where rounding has eaten the mass, that is all that is known.
-        mean = np.stack((np.fmax(mean[0], border[0, :-1]), np.fmin(mean[1], border[1, 1:])))
-        if step.rate == 1:
-            return Cells(present, mean, border)
-        parts = np.stack((absent + math.log1p(-step.rate), present + math.log(step.rate)))
-        log_mass: FloatArray = np.logaddexp(parts[0], parts[1])
-        sizes = np.abs(np.where(np.isfinite(log_mass), log_mass, 0.0))
-        slack = 4 * FUNCTION_ERROR * (1 + sizes + abs(math.log(step.rate)) + abs(math.log1p(-step.rate)))
-        return Cells(log_mass + OUTWARD * slack, mean, border)
+    def between(log_mass: FloatArray, mean: FloatArray, border: FloatArray) -> Cells:
+        """No mean lies outside its cell; where rounding has eaten the mass, that is all that is known."""
+        inside = np.stack((np.fmax(mean[0], border[0, :-1]), np.fmin(mean[1], border[1, 1:])))
+        return Cells(log_mass, inside, border)
 
     def exchanged(self) -> Cells:
         """With the hypotheses exchanged: losses are -l, and the masses are those of H0."""
@@ -84,11 +67,63 @@ class Cells:
         return np.where(np.isfinite(share), np.minimum(share, 1.0), 1.0)
 
 
-def first_borders(step: SampledShift) -> FloatArray:
-    """Borders of the first cells: with the humps among them, beyond which the ratio of Laplace laws is constant."""
-    reach = 0.0 if np.isfinite(step.law.log_ratio(np.array([np.inf]), step.shift)[0][0]) else REACH
-    inner = np.linspace(-reach, step.shift + reach, FIRST - 1)
-    return np.concatenate(([-np.inf], np.unique(np.append(inner, [0.0, step.shift])), [np.inf]))
+class CellStep(ABC):
+    """A step whose likelihood ratio does not fall in one real number, of which cells are taken."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def spread(self) -> float:
+        """About the deviation of its loss, where that is weak: it orders steps."""
+
+    @abstractmethod
+    def first_borders(self) -> FloatArray:
+        """Borders of the cells before any is divided, from minus to plus infinity."""
+
+    @abstractmethod
+    def cells(self, borders: FloatArray) -> Cells:
+        """Cells between neighbours of rising `borders`, from minus to plus infinity."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SampledShift(CellStep):
+    """A law, a shift mu > 0, a sample rate 0 < p <= 1; all exact."""
+
+    law: LocationLaw
+    shift: float
+    rate: float
+
+    @property
+    @override
+    def spread(self) -> float:
+        return self.rate * self.shift
+
+    @override
+    def first_borders(self) -> FloatArray:
+        """With the humps among them, beyond which the ratio of Laplace laws is constant."""
+        reach = 0.0 if np.isfinite(self.law.log_ratio(np.array([np.inf]), self.shift)[0][0]) else REACH
+        return spaced(-reach, self.shift + reach, [0.0, self.shift])
+
+    @override
+    def cells(self, borders: FloatArray) -> Cells:
+        border = _sampled(_base_ratios(self, borders), self.rate)
+        absent, present = log_masses(self.law, borders, 0.0), log_masses(self.law, borders, self.shift)
+        mean = _sampled(present - absent[::-1], self.rate)
+        if self.rate == 1:
+            return Cells.between(present, mean, border)
+        parts = np.stack((absent + math.log1p(-self.rate), present + math.log(self.rate)))
+        log_mass: FloatArray = np.logaddexp(parts[0], parts[1])
+        sizes = np.abs(np.where(np.isfinite(log_mass), log_mass, 0.0))
+        slack = 4 * FUNCTION_ERROR * (1 + sizes + abs(math.log(self.rate)) + abs(math.log1p(-self.rate)))
+        return Cells.between(log_mass + OUTWARD * slack, mean, border)
+
+
+def spaced(low: float, high: float, humps: list[float]) -> FloatArray:
+    """Borders at equal distances from low to high, at the humps, and at both infinities."""
+    inner = np.linspace(low, high, FIRST - 1)
+    return np.concatenate(([-np.inf], np.unique(np.append(inner, humps)), [np.inf]))
 
 
 def divided(borders: FloatArray, parts: FloatArray) -> FloatArray:
@@ -118,8 +153,10 @@ def _sampled(base: FloatArray, rate: float) -> FloatArray:
     return np.stack((sampled_log_ratio(base[0], rate).lower, sampled_log_ratio(base[1], rate).upper))
 
 
-def _log_masses(law: LocationLaw, borders: FloatArray, shift: float) -> FloatArray:
-    """Ends (2, K) of ln(F(b - mu) - F(a - mu)): ln F(b) + ln(1 - F(a)/F(b)), on the side where F is small."""
+def log_masses(law: LocationLaw, borders: FloatArray, shift: float) -> FloatArray:
+    """Ends (2, K) of ln(F(b - mu) - F(a - mu)): ln F(b) + ln(1 - F(a)/F(b)), on the side where F is small. `shift`: mu
+    of either sign, within 2 u.
+    """
     left, right = borders[:-1] - shift, borders[1:] - shift
     mirrored = left + right > 0
     # Half the moduli bound the rounding of either difference; a border at infinity has neither rounding nor mass.
@@ -139,6 +176,6 @@ def _log_cdf(law: LocationLaw, points: FloatArray, shift: float) -> tuple[FloatA
     inside = np.isfinite(points)
     within = np.where(inside, points, 0.0)
     value, error = law.log_cdf(within)
-    error = error + (1 + np.abs(within)) * (2 * UNIT_ROUNDOFF) * (np.abs(within) + shift) * (shift > 0)
+    error = error + (1 + np.abs(within)) * (2 * UNIT_ROUNDOFF) * (np.abs(within) + abs(shift)) * (shift != 0)
     # Only the far end of a cell may be at minus infinity: its near one never is, mirrored or not.
     return np.where(inside, value, -np.inf), np.where(inside, error, 0.0)

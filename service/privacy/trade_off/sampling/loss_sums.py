@@ -22,7 +22,8 @@ from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.enclosed.logs import log_ends
-from service.privacy.trade_off.sampling.loss_cells import Cells, SampledShift, divided
+from service.privacy.trade_off.sampling.loss_cells import Cells, CellStep, divided
+from service.privacy.trade_off.shifted.gaussian_mixture import GaussianMixtureTradeOff
 
 PER_ROUND: Final = 1e-2
 """To what share the difference is to come down in one round of dividing cells."""
@@ -36,17 +37,17 @@ SHORT: Final = 1e-4
 @final
 @dataclass(frozen=True, slots=True)
 class FirstStep:
-    """A step whose loss is taken in cells, and whether the hypotheses are exchanged. `ends`: its shift from below and
-    above, where it is not exact: the larger is easier to tell apart.
+    """A step whose loss is taken in cells, and whether the hypotheses are exchanged. `ends`: it from below and above,
+    where its shift is not exact: the larger is easier to tell apart.
     """
 
-    ends: tuple[SampledShift, SampledShift]
+    ends: tuple[CellStep, CellStep]
     exchanged: bool = False
 
     def cells(self, borders: FloatArray) -> tuple[Cells, Cells]:
         """Between neighbours of the borders, for either end of the shift."""
-        low = Cells.of(self.ends[0], borders)
-        high = low if self.ends[1] == self.ends[0] else Cells.of(self.ends[1], borders)
+        low = self.ends[0].cells(borders)
+        high = low if self.ends[1] == self.ends[0] else self.ends[1].cells(borders)
         return (low.exchanged(), high.exchanged()) if self.exchanged else (low, high)
 
 
@@ -60,6 +61,7 @@ class Sums:
         self.first, self.rest, self.borders = first, rest, borders
         self.low, self.high = first.cells(borders)
         self.shares = self.high.upper_shares()
+        self._table = rest.table if isinstance(rest, GaussianMixtureTradeOff) else None
 
     def lower_parts(self, epsilon: float, side: int = -1) -> FloatArray:
         """ln of the parts of the lower sum, themselves from below (-1) or above (1)."""
@@ -67,7 +69,17 @@ class Sums:
 
     def upper_parts(self, epsilon: float) -> FloatArray:
         """ln of the parts of the upper sum, from above."""
-        logs = self._log_rest(epsilon, self.high.border[1], 1)
+        return self._spread(self._log_rest(epsilon, self.high.border[1], 1))
+
+    def _about_parts(self, epsilon: float) -> tuple[FloatArray, FloatArray]:
+        """About the parts of both sums; where there is a table, without any bound."""
+        if self._table is None:
+            return self.lower_parts(epsilon), self.upper_parts(epsilon)
+        lower = self.low.log_mass[0] + self._table.log_profile(epsilon - self.low.mean[0])
+        return lower, self._spread(self._table.log_profile(epsilon - self.high.border[1]))
+
+    def _spread(self, logs: FloatArray) -> FloatArray:
+        """The parts of the upper sum, from ln of the profile of the other step at the borders."""
         with np.errstate(divide="ignore"):
             parts: FloatArray = np.logaddexp(np.log1p(-self.shares) + logs[:-1], np.log(self.shares) + logs[1:])
         return self.high.log_mass[1] + parts
@@ -95,7 +107,8 @@ class Sums:
 
     def middle(self, epsilon: float) -> float:
         """About ln delta; it steers."""
-        return float(np.logaddexp(self.lower(epsilon), self.upper(epsilon)) - math.log(2))
+        lower, upper = self._about_parts(epsilon)
+        return float(np.logaddexp(_log_sum(lower, -1), _log_sum(upper, 1)) - math.log(2))
 
     def lower_ends(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Ends of ln of the lower sum, which is a profile itself but for its total mass."""
@@ -116,7 +129,7 @@ class Sums:
         """With cells so narrow that the sums differ by about `target` at a threshold, relative to delta."""
         found = self
         for _ in range(MOST_ROUNDS):
-            lower, upper = found.lower_parts(epsilon), found.upper_parts(epsilon)
+            lower, upper = found._about_parts(epsilon)
             scale = _log_sum(upper, 1)
             if scale == -math.inf:
                 return found

@@ -23,7 +23,6 @@ from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.combinators.profile_points import closed_in, proved_error, proved_power
 from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root, decreasing_root_near
 from service.privacy.trade_off.enclosed.logs import with_logs
-from service.privacy.trade_off.sampling.loss_cells import first_borders
 from service.privacy.trade_off.sampling.loss_sums import SHORT, FirstStep, Sums
 
 STAGES: Final = (1e-2, 1e-4)
@@ -56,7 +55,7 @@ GOOD: Final = 1e-8
 
 @final
 class TwoSteps(AbstractTradeOff):
-    """The curve of a shifted law, sampled or not, beside any curve with a profile in closed form.
+    """The curve of a step whose loss is taken in cells beside any curve with a profile in closed form.
 
     Domain: both hypotheses absolutely continuous. Relative width about 1e-7 (profile, power, type II error) and 1e-6
     (epsilon), wherever numbers are above 1e-250 (tested); type II errors far below 1 at rates far below 1 lose digits,
@@ -73,7 +72,7 @@ class TwoSteps(AbstractTradeOff):
 
     @cached_property
     def _coarse(self) -> Sums:
-        return Sums(self.first, self.rest, first_borders(self.first.ends[0]))
+        return Sums(self.first, self.rest, self.first.ends[0].first_borders())
 
     @property
     @override

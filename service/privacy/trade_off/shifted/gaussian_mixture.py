@@ -32,6 +32,7 @@ from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
 from service.privacy.trade_off.enclosed.increasing_inverse import certified_inverse, increasing_roots
 from service.privacy.trade_off.shifted.gaussian import gaussian_log_profile
 from service.privacy.trade_off.shifted.location_law import NORMAL
+from service.privacy.trade_off.shifted.profile_table import ProfileTable
 
 CHUNK: Final = 1 << 18
 """Thresholds times humps read at once."""
@@ -40,9 +41,13 @@ FARTHEST: Final = 1e30
 FEW: Final = 64
 """Thresholds that are looked for one by one."""
 GRID, NEWTON_STEPS = 4096, 3
+POWERS: Final = 4.0 ** np.arange(51)
+"""Up to about FARTHEST."""
 REACHED: Final = 1e4
 """Thresholds times the nearest distance beyond which guesses of many are not looked for."""
 SIDES: Final = np.array([-1.0, 1.0])[:, np.newaxis, np.newaxis]
+TABLE_REACH: Final = 40.0
+"""Thresholds beyond all humps up to which the table goes."""
 
 Ends = tuple[FloatArray, FloatArray]
 
@@ -116,6 +121,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
 
     def __init__(self, absent: Humps, present: Humps) -> None:
         self.absent, self.present = absent, present
+        self._grids: dict[tuple[float, float], Ends] = {}
         self._chunk = max(CHUNK // (len(absent.weights) + len(present.weights)), 1)
 
     @override
@@ -151,7 +157,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         ends = np.maximum(self.absent.distances.max(axis=1), self.present.distances.max(axis=1))
         return Enclosure(float(ends[0]), float(ends[1]), Evidence.EXACT)
 
-    def _log_ratio(self, t: FloatArray) -> Ends:
+    def log_ratio(self, t: FloatArray) -> Ends:
         """Ends of ln dH1/dH0 at t."""
         (present_low, present_high), (absent_low, absent_high) = (
             self.present.log_density(t, 1),
@@ -192,7 +198,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
             at, to = left[part], right[part]
             power = self.present.log_mass(-to, 1)[0], self.present.log_mass(-at, 1)[1]
             error = self.present.log_mass(at, -1)[0], self.present.log_mass(to, -1)[1]
-            slope = self._log_ratio(at)[0], self._log_ratio(to)[1]
+            slope = self.log_ratio(at)[0], self.log_ratio(to)[1]
             read.append(np.stack((*power, *error, *slope)))
         power_low, power_high, error_low, error_high, slope_low, slope_high = np.concatenate(read, axis=1)
         return CurvePoints(
@@ -226,19 +232,29 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
     def _at_losses(self, epsilon: FloatArray) -> Ends:
         """Ends of the thresholds at which the loss is eps; of many, from guesses between those on a grid."""
         if len(epsilon) <= FEW:
-            guess = increasing_roots(self._log_ratio, epsilon, *self._far_ends(epsilon))
-            return certified_inverse(self._log_ratio, epsilon, guess)
+            guess = increasing_roots(self.log_ratio, epsilon, *self._far_ends(epsilon))
+            return certified_inverse(self.log_ratio, epsilon, guess)
         first, last = self._far_ends(np.array([epsilon.min(), epsilon.max()]))
         # Where a loss has a limit the far end is where it is reached in doubles.
-        first, last = np.maximum(first, -REACHED / self._nearest), np.minimum(last, REACHED / self._nearest)
-        grid = np.sinh(np.linspace(np.arcsinh(first.min()), np.arcsinh(last.max()), GRID))
-        known, _ = self._plain(grid)
-        t = np.interp(epsilon, np.maximum.accumulate(known), grid)
+        grid, known = self._grid(
+            max(float(first.min()), -REACHED / self._nearest), min(float(last.max()), REACHED / self._nearest)
+        )
+        t = np.interp(epsilon, known, grid)
+        slope = np.ones_like(t)
         for _ in range(NEWTON_STEPS):
             value, slope = self._plain(t)
             step = (value - epsilon) / slope
             t = np.where(np.isfinite(step), np.clip(t - step, grid[0], grid[-1]), t)
-        return certified_inverse(self._log_ratio, epsilon, t)
+        below, above = self.log_ratio(t)
+        off = (np.abs(epsilon - below) + np.abs(above - epsilon)) / slope
+        return certified_inverse(self.log_ratio, epsilon, t, np.where(np.isfinite(off), off, 0.0))
+
+    def _grid(self, first: float, last: float) -> Ends:
+        """Thresholds between both ends, and about the losses there."""
+        if (first, last) not in self._grids:
+            grid = np.sinh(np.linspace(np.arcsinh(first), np.arcsinh(last), GRID))
+            self._grids[first, last] = grid, np.maximum.accumulate(self._plain(grid)[0])
+        return self._grids[first, last]
 
     @cached_property
     def _nearest(self) -> float:
@@ -261,19 +277,30 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
             slope += humps.distances[0] @ shares / total
         return value, slope
 
+    @cached_property
+    def table(self) -> ProfileTable:
+        """About ln delta, for searches."""
+        low = -float(self.absent.distances[1].max()) - TABLE_REACH
+        return ProfileTable(self._entries, low, float(self.present.distances[1].max()) + TABLE_REACH)
+
+    @np.errstate(all="ignore")
+    def _entries(self, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """About eps, ln delta and the slope of that, -e^eps H0(x > t)/delta."""
+        epsilon = self._plain(t)[0]
+        log_delta = 0.5 * sum(self._log_delta(t))
+        return epsilon, log_delta, -np.exp(epsilon + self.absent.log_mass(-t, -1)[0] - log_delta)
+
     def _far_ends(self, epsilon: FloatArray) -> Ends:
-        """Found by going ever farther; at FARTHEST where there is none."""
-        ends: list[FloatArray] = []
-        for side in (-1, 1):
-            t = np.full_like(epsilon, float(side))
-            while True:
-                short = side * (0.5 * sum(self._log_ratio(t)) - epsilon) < 0
-                short &= np.abs(t) < FARTHEST
-                if not short.any():
-                    break
-                t = np.where(short, 4 * t, t)
-            ends.append(t)
-        return ends[0], ends[1]
+        """Between which the loss is eps: powers of 4, at FARTHEST where there is none."""
+        left, right = self._losses_afar
+        at = np.searchsorted(-left, -epsilon, side="left"), np.searchsorted(right, epsilon, side="left")
+        return -POWERS[np.minimum(at[0], len(POWERS) - 1)], POWERS[np.minimum(at[1], len(POWERS) - 1)]
+
+    @cached_property
+    def _losses_afar(self) -> Ends:
+        """About the losses at minus and plus POWERS, the first falling, the second rising."""
+        left, right = (0.5 * sum(self.log_ratio(side * POWERS)) for side in (-1, 1))
+        return np.minimum.accumulate(left), np.maximum.accumulate(right)
 
     def _log_delta(self, t: FloatArray) -> Ends:
         """Ends of ln delta at the eps that is the loss at t."""
@@ -281,7 +308,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         terms = [_tails(self.present, self.present.exponents(t, 1), None)]
         if not self.absent.is_at_zero:
             shrunk = self.absent.exponents(t, -1)
-            terms.append(_tails(self.absent, -shrunk[::-1], shrunk + np.stack(self._log_ratio(t))[:, np.newaxis]))
+            terms.append(_tails(self.absent, -shrunk[::-1], shrunk + np.stack(self.log_ratio(t))[:, np.newaxis]))
         below, above = log_sums(np.concatenate([term for term in terms if term is not None], axis=1))
         return below, np.minimum(above, 0.0)
 
@@ -301,7 +328,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
             return Bounds.from_logs(below, above)
 
         root = decreasing_root(reading, delta, low, high)
-        below, above = self._log_ratio(np.array([root.lower, root.upper]))
+        below, above = self.log_ratio(np.array([root.lower, root.upper]))
         return Enclosure(max(float(below[0]), 0.0), max(float(above[1]), 0.0), self.evidence)
 
 
