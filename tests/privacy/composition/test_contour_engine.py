@@ -311,3 +311,21 @@ def test_every_reading_comes_back_at_the_ends_of_the_ranges(run: tuple[float, fl
         for delta in (1e-9, 0.999) if dear else (5e-324, 1e-9, 0.999):
             epsilon = curve.epsilon(delta)
             assert 0 <= epsilon.lower <= epsilon.upper
+
+
+@pytest.mark.parametrize("noise", [0.2, 0.3, 0.5])
+def test_a_telling_run_finds_its_epsilon_on_its_first_line(noise: float) -> None:
+    """Where one pole's alias terms are beyond all doubles, sums without bounds agree with those that have them."""
+    add, remove = contour_pair(0.0, (SampledGaussianSteps(noise, 0.1, 5000),))
+    for curve in (add, remove):
+        ladder = curve._ladder(80.0)
+        assert ladder is not None
+        rung = ladder.for_profile(1e-5)
+        at = np.array([rung.threshold])
+        with np.errstate(over="ignore"):
+            sums, known = rung.line.approximate(at)[0], rung.line.integrals(at)
+        assert known.lower[2] * (1 - 1e-9) <= sums[2] <= known.upper[2] * (1 + 1e-9)
+        with np.errstate(over="ignore"):
+            found = curve._epsilon_on_line(ladder, 1e-5)
+        assert found is not None
+        assert found.relative_width() <= 1e-10

@@ -69,6 +69,10 @@ _FEWEST_OF_MANY, _MANY_STEPS = 250, 300
 """Nodes of a line that are always allowed where there are more different steps than this, each of which adds work."""
 
 
+_MOST_OF_A_POLE = 4.0
+"""Times the sum of the sizes of a line's terms, which bounds sums and, nearly, integrals: their difference is less."""
+
+
 _AliasSide = tuple[FloatArray, FloatArray, FloatArray]
 """Tilts s on one side, s - theta, and what the exponents of their bounds have in common."""
 
@@ -175,7 +179,10 @@ class ContourLine:
         c = thresholds
         sums = self._sums.real(c - self.center)
         log_scale = self.value - (self.theta - _SCALE_POLES) * c
-        sums[:3] -= _POLES_SUM @ self._pole_terms(c, log_scale)
+        terms = self._pole_terms(c, log_scale)
+        # One beyond what a sum and its integral can be is in none: alias terms are small on this side of its pole.
+        within = np.abs(terms) <= _MOST_OF_A_POLE * self._size[_POLES_ROW, None]
+        sums[:3] -= _POLES_SUM @ np.where(within, terms, 0.0)
         return sums, log_scale
 
     def _pole_terms(self, c: FloatArray, log_scale: FloatArray) -> FloatArray:

@@ -1,0 +1,115 @@
+"""Two steps of mixtures of shifted Gaussians against integrals over both outcomes, drawn by a seed."""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from scipy.special import log_ndtr, logsumexp
+
+from service.privacy.composition.choose import pair
+from service.privacy.composition.contour.two_step_run import two_steps_curve
+from service.privacy.mechanisms.abstract import AbstractStep, GaussianMixturePart, Steps
+from service.privacy.mechanisms.dpsgd import DpSgd
+from service.privacy.mechanisms.gaussian import Gaussian
+from service.privacy.mechanisms.neighbours import ONE_REPLACED, Neighbours
+from service.privacy.mechanisms.poisson_sampled import PoissonSampled
+from service.privacy.numerics.arrays import FloatArray
+
+WIDTH = 1e-6
+INTEGRALS = 1e-8
+"""Relative error of the integrals."""
+REACH = 12.0
+
+
+class Mixture(NamedTuple):
+    """Centres and weights of normal laws of variance 1."""
+
+    centres: FloatArray
+    weights: FloatArray
+
+    def log_density(self, x: FloatArray) -> FloatArray:
+        return logsumexp(-0.5 * (x[:, None] - self.centres) ** 2, b=self.weights, axis=1) - 0.5 * math.log(2 * math.pi)
+
+    def log_above(self, x: FloatArray) -> FloatArray:
+        return logsumexp(log_ndtr(self.centres - x[:, None]), b=self.weights, axis=1)
+
+
+def laws(step: AbstractStep) -> tuple[Mixture, Mixture]:
+    """Without the record, and with it."""
+    part = step.part()
+    assert isinstance(part, GaussianMixturePart)
+    centres, weights = np.array(part.shifts) / part.noise_multiplier, np.array(part.weights)
+    absent = Mixture(-centres, weights) if part.mirrored else Mixture(np.zeros(1), np.ones(1))
+    return absent, Mixture(centres, weights)
+
+
+def delta(first: AbstractStep, second: AbstractStep, epsilon: float) -> float:
+    """The mean over the first outcome, by Gauss-Legendre panels, of what the best threshold of the second gains."""
+    (absent, present), (other_absent, other_present) = laws(first), laws(second)
+    low, high = absent.centres.min() - REACH, present.centres.max() + REACH
+    edges = np.linspace(low, high, math.ceil(8 * (high - low)))
+    nodes, weights = np.polynomial.legendre.leggauss(16)
+    half = 0.5 * np.diff(edges)[:, None]
+    x, weight = (edges[:-1, None] + half * (1 + nodes)).ravel(), (half * weights).ravel()
+    left = epsilon - (present.log_density(x) - absent.log_density(x))
+    at, to = np.full_like(x, other_absent.centres.min() - 40), np.full_like(x, other_present.centres.max() + 40)
+    for _ in range(45):
+        middle = 0.5 * (at + to)
+        beyond = other_present.log_density(middle) - other_absent.log_density(middle) > left
+        at, to = np.where(beyond, at, middle), np.where(beyond, middle, to)
+    with np.errstate(over="ignore"):
+        gained = np.exp(other_present.log_above(to)) - np.exp(left + other_absent.log_above(to))
+    return float((np.exp(present.log_density(x)) * np.maximum(gained, 0.0) * weight).sum())
+
+
+def drawn(rng: random.Random) -> AbstractStep:
+    run = DpSgd(noise_multiplier=10 ** rng.uniform(-0.3, 0.7), sample_rate=10 ** rng.uniform(-2, -0.3), steps=1)
+    neighbours = ONE_REPLACED if rng.random() < 0.5 else Neighbours(records=rng.choice([2, 3, 5]))
+    ((step, _),) = run.elementary_steps()
+    return step.under(neighbours)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_profile_holds_the_integral_in_both_directions(seed: int) -> None:
+    rng = random.Random(seed)
+    first = drawn(rng)
+    second = first if seed == 0 else drawn(rng)
+    steps: Steps = ((first, 2),) if first == second else ((first, 1), (second, 1))
+    curve = two_steps_curve(steps)
+    assert curve is not None
+    back = curve.epsilon(10 ** rng.uniform(-5, -2))
+    assert back.relative_width() <= WIDTH
+    epsilon = back.upper * rng.uniform(0.5, 0.95)
+    found, truth = curve.profile_at(epsilon), delta(first, second, epsilon)
+    assert found.lower <= truth * (1 + INTEGRALS)
+    assert truth * (1 - INTEGRALS) <= found.upper
+    assert found.relative_width() <= WIDTH
+    mirrored = curve.reversed().profile_at(-epsilon)
+    there = -math.expm1(-epsilon) + math.exp(-epsilon) * truth
+    assert mirrored.lower * (1 - 1e-12) <= there * (1 + INTEGRALS * truth) <= mirrored.upper * (1 + 1e-12) + INTEGRALS
+
+
+def test_a_run_of_two_steps_is_narrow_unasked() -> None:
+    run = pair(DpSgd(noise_multiplier=1.0, sample_rate=0.01, steps=2), neighbours=Neighbours(records=8))
+    assert run.add.epsilon(1e-5).relative_width() <= WIDTH
+    assert run.remove.profile_at(0.1).relative_width() <= WIDTH
+
+
+def test_a_mixture_with_a_weight_at_nothing_is_a_sampled_step() -> None:
+    """Both ways to take the same loss in cells agree: beside a mixture, either step may be the first."""
+    mixture = drawn(random.Random(7))
+    sampled = PoissonSampled(sample_rate=0.05, mechanism=Gaussian(noise_multiplier=0.8))
+    curve, other = (two_steps_curve(((one, 1), (mixture, 1))) for one in (sampled, mixture))
+    assert curve is not None
+    assert other is not None
+    for epsilon in (-0.2, 0.0, 0.5):
+        found = curve.profile_at(epsilon)
+        assert found.relative_width() <= WIDTH
+    power = curve.power_at(0.05)
+    assert power.relative_width() <= WIDTH
+    rate = curve.points(np.array([0.05])).type_two_error
+    assert rate.lower[0] <= 1 - power.lower
