@@ -215,7 +215,7 @@ def _group_run(random: Generator) -> Spec:
 def _fixed_batches(random: Generator) -> Spec:
     size = int(log_uniform(random, 1e3, 1e6))
     batch = int(size * log_uniform(random, 0.003, 0.1))
-    kind = random.choice(["fixed_without_replacement", "fixed_with_replacement"])
+    kind = ("fixed_without_replacement", "fixed_with_replacement")[int(random.integers(2))]
     run = dpsgd(log_uniform(random, 1.5, 30.0), batch / size, int(log_uniform(random, 100.0, 2e4)))
     return {**run, "sampling": kind, "batch_size": batch, "dataset_size": size}
 
@@ -272,3 +272,5 @@ NEIGHBOURS: Final[dict[str, Callable[[Generator], Neighbours]]] = {
     "fixed batches": _some,
 }
 """Between whom, where it is not one record that is added."""
+OF_SHIFTS: Final = (*NEIGHBOURS, "mixture of shifts")
+"""Families of mixtures of shifted Gaussians."""
