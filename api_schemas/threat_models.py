@@ -225,7 +225,7 @@ def worst_case_beside(relaxed: Iterable[ThreatModelSpec], mechanism: MechanismSp
     faced = [model for each in relaxed for model in _faced(settled(each, mechanism), mechanism)]
     return WorstCaseThreatModel(
         type="worst_case",
-        neighboring_relation=max((relation for relation, _ in faced), key=RELATIONS.index),
+        neighboring_relation=RELATIONS[max(RELATIONS.index(relation) for relation, _ in faced)],
         records=max((records for _, records in faced if records is not None), default=None),
     )
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
 from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.enclosure import Enclosure
 from service.privacy.mechanisms.abstract import AbstractMechanism
+from service.privacy.mechanisms.neighbours import NeighboringRelation
 from service.privacy.questions import profile, reconstruction
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.pair import TradeOffPair
@@ -25,6 +26,8 @@ class Run:
     sample_rate: float
     steps: int
     noise: Literal["gaussian", "laplace"] = "gaussian"
+    neighboring_relation: NeighboringRelation = "add_or_remove_one"
+    records: int | None = None
 
     @property
     def mechanism(self) -> AbstractMechanism:
@@ -36,7 +39,7 @@ class Run:
 
     def curves(self, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS) -> TradeOffPair:
         """Made anew: nothing that was computed for other curves is used again."""
-        return WorstCase().curves(self.mechanism, method, options)
+        return WorstCase(self.neighboring_relation, self.records).curves(self.mechanism, method, options)
 
     def __str__(self) -> str:
         return f"{self.name} ({self.noise_multiplier:g}, {self.sample_rate:g}, {self.steps:g})"
@@ -53,6 +56,9 @@ S2 = Run("S2", 2.0, 0.2, 50, "laplace")
 L1 = Run("L1", 10.0, 1.0, 100, "laplace")
 G1 = Run("G1", 10.0, 1.0, 100)
 README_OF_RISKCAL = Run("riskcal's README", 0.5, 0.002, 10_000)
+REPLACED = tuple(
+    replace(run, name=f"{run.name} replace_one", neighboring_relation="replace_one") for run in (C1, C2, C3)
+)
 COMPOSED = (C1, C2, C3, C5, C6)
 BESIDE_PEERS = (C1, C2, C3, C4, C5, C6, S1, S2, L1, G1)
 UNRELATED = Run("unrelated", 1.3, 0.03, 700)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from benchmarks.cases import C1, C2, C3, C6, UNRELATED, Run
+from benchmarks.cases import C1, C2, C3, C6, REPLACED, UNRELATED, Run
 from benchmarks.numbers.cold import ask_epsilon
 from benchmarks.peers.process import Peer, PeerAnswer, peer
 from benchmarks.report import Reach, Section, Table, times
@@ -19,7 +19,7 @@ ROUNDS: Final = 7
 DEAR_ROUNDS: Final = 3
 DEAR_SECONDS: Final = 1.0
 EPSILON: Final = ("eps-1e-5",)
-RATIOS: Final = {C1: 50.0, C2: 50.0, C3: 25.0, C6: 300.0}
+RATIOS: Final = {C1: 50.0, C2: 50.0, C3: 25.0, C6: 300.0, **dict.fromkeys(REPLACED, 50.0)}
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def _duel(asked: Peer, run: Run) -> Duel:
     found: list[float] = []
     rounds = ROUNDS
     while len(theirs) < rounds:
-        theirs.append(asked.ask(run, EPSILON))
+        theirs.append(asked.ask(run, EPSILON, neighboring_relation=run.neighboring_relation))
         ask_epsilon(run.curves())
         found += [cpu_seconds(lambda: ask_epsilon(run.curves())) for _ in range(2)]
         if theirs[0].first > DEAR_SECONDS:

@@ -66,7 +66,7 @@ def profile(absent: list[Any], present: list[Any], epsilon: Any) -> Any:
         def density(humps: list[Any], x: Any) -> Any:
             return sum(w * mp.exp(-((x - c) ** 2) / 2) for c, w in humps)
 
-        low, high = mp.mpf(-400), mp.mpf(400)
+        low, high, x = mp.mpf(-400), mp.mpf(400), mp.mpf(0)
         for _ in range(150):
             x = (low + high) / 2
             below = mp.log(density(present, x) / density(absent, x)) < epsilon

@@ -169,8 +169,7 @@ def test_the_catalogue_lists_everything() -> None:
     assert listed["methods"] == [*choose.METHODS, "all"]
     assert [option["name"] for option in listed["options"]] == list(OPTIONS)
     [dpsgd] = [entry for entry in listed["mechanisms"] if entry["type"] == "dpsgd"]
-    rate = dpsgd["parameters"][1]
-    assert rate["name"] == "sample_rate"
+    [rate] = [parameter for parameter in dpsgd["parameters"] if parameter["name"] == "sample_rate"]
     assert "q" in rate["aliases"]
     assert (rate["minimum"], rate["maximum"], rate["minimum_excluded"]) == (0, 1, True)
     [epsilon] = [entry for entry in listed["questions"] if entry["type"] == "delta"]

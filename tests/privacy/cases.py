@@ -266,5 +266,7 @@ CASES: tuple[Case, ...] = (
         relation="replace_one",
     ),
     Case("noisy_sgd_sampled", noisy_sgd(4000, 2.5), relation="replace_one"),
+    Case("dpsgd_schedule", dpsgd(1.0, 0.02, 1) | {"noise_multiplier": [1.0, 2.0, 1.0], "steps": [200, 100, 50]}),
+    Case("dpsgd_fixed", dpsgd(4.0, 0.05, 1000) | {"sampling": "fixed_without_replacement"}),
     Case("dpsgd_full_batch", dpsgd(10.0, 1.0, 100), (Published("epsilon", 1e-5, "both", 4.3771780957, 1e-10, PEERS),)),
 )

@@ -12,6 +12,7 @@ from numpy.random import Generator
 
 from service.privacy.enclosure import Enclosure
 from service.privacy.mechanisms.abstract import AbstractMechanism
+from service.privacy.mechanisms.neighbours import ONE_ADDED, ONE_REPLACED, Neighbours
 from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.cases import Direction, built, dpsgd, gaussian, laplace, mixture, sampled
 
@@ -79,6 +80,7 @@ class RandomCase:
 
     family: str
     spec: Spec
+    neighbours: Neighbours
     questions: tuple[RandomQuestion, ...]
     choice: float
 
@@ -93,6 +95,7 @@ def random_cases(mechanisms: int, questions: int, seed: int) -> list[RandomCase]
         RandomCase(
             family,
             FAMILIES[family][1](random),
+            NEIGHBOURS[family](random) if family in NEIGHBOURS else ONE_ADDED,
             tuple(_question(random) for _ in range(questions)),
             random.uniform(),
         )
@@ -203,6 +206,45 @@ def _mixture(random: Generator) -> Spec:
     return mixture((share, _gaussian(random)), (1 - share, _sampled_gaussian(random)))
 
 
+def _group_run(random: Generator) -> Spec:
+    """A run that still says little of all the records of one person."""
+    steps = int(log_uniform(random, 100.0, 2e4))
+    return dpsgd(log_uniform(random, 2.0, 50.0), log_uniform(random, 0.003, 0.1), steps)
+
+
+def _fixed_batches(random: Generator) -> Spec:
+    size = int(log_uniform(random, 1e3, 1e6))
+    batch = int(size * log_uniform(random, 0.003, 0.1))
+    kind = ("fixed_without_replacement", "fixed_with_replacement")[int(random.integers(2))]
+    run = dpsgd(log_uniform(random, 1.5, 30.0), batch / size, int(log_uniform(random, 100.0, 2e4)))
+    return {**run, "sampling": kind, "batch_size": batch, "dataset_size": size}
+
+
+def _shifts(random: Generator) -> Spec:
+    """Mixtures of two to seven shifts, often one of them 0 with most of the weight; a single step or many."""
+    count = int(random.integers(2, 8))
+    shifts = np.arange(1, count + 1) if random.uniform() < 0.5 else np.sort(random.uniform(0.2, 6.0, count))
+    weights = random.dirichlet(np.ones(count))
+    if random.uniform() < 0.7:
+        rare = log_uniform(random, 0.003, 0.5)
+        shifts, weights = np.append(0.0, shifts), np.append(1 - rare, rare * weights)
+    step = {
+        "type": "gaussian_mixture",
+        "noise_multiplier": log_uniform(random, 1.0, 30.0),
+        "shifts": shifts.tolist(),
+        "weights": (weights / weights.sum()).tolist(),
+    }
+    return step if random.uniform() < 0.2 else _repeated(step, int(log_uniform(random, 30.0, 2e4)))
+
+
+def _several(random: Generator) -> Neighbours:
+    return Neighbours(records=int(log_uniform(random, 2.0, 65.0)))
+
+
+def _some(random: Generator) -> Neighbours:
+    return Neighbours(records=int(log_uniform(random, 1.0, 17.0)))
+
+
 FAMILIES: Final[dict[str, tuple[float, Callable[[Generator], Spec]]]] = {
     "gaussian": (1.5, _gaussian),
     "laplace": (1.5, _laplace),
@@ -218,5 +260,17 @@ FAMILIES: Final[dict[str, tuple[float, Callable[[Generator], Spec]]]] = {
     "mix of anything": (0.5, _mix),
     "mixed run": (0.5, _mixed_run),
     "mixture": (0.25, _mixture),
+    "replaced record": (0.65, _run),
+    "group": (0.65, _group_run),
+    "fixed batches": (0.65, _fixed_batches),
+    "mixture of shifts": (0.65, _shifts),
 }
 """How often, and how it is drawn."""
+NEIGHBOURS: Final[dict[str, Callable[[Generator], Neighbours]]] = {
+    "replaced record": lambda _: ONE_REPLACED,
+    "group": _several,
+    "fixed batches": _some,
+}
+"""Between whom, where it is not one record that is added."""
+OF_SHIFTS: Final = (*NEIGHBOURS, "mixture of shifts")
+"""Families of mixtures of shifted Gaussians."""

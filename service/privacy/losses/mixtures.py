@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from scipy.special import log_ndtr, logsumexp, ndtr
@@ -53,7 +53,7 @@ def gaussian_mixture_loss(distances: Sequence[float], weights: Sequence[float], 
     return NodeLossLaw(loss(nodes), log_weights, smallest, math.inf, distribution)
 
 
-def _inverse(loss, losses: FloatArray) -> FloatArray:  # type: ignore[no-untyped-def]
+def _inverse(loss: Callable[[FloatArray], FloatArray], losses: FloatArray) -> FloatArray:
     """y where an increasing loss is as asked, by halving; infinite beyond its limits."""
     low, high = np.full_like(losses, -1.0), np.full_like(losses, 1.0)
     for _ in range(HALVINGS):

@@ -18,6 +18,7 @@ from typing_extensions import override
 
 from service.privacy.enclosure import Enclosure
 from service.privacy.errors import OutOfDomain
+from service.privacy.mechanisms.batches.shift_laws import ExactShifts
 from service.privacy.mechanisms.caveats import Caveats, Hazard, Premise, in_order
 from service.privacy.mechanisms.domain import TOTAL_STEPS
 from service.privacy.mechanisms.neighbours import Neighbours
@@ -123,6 +124,7 @@ class GaussianMixturePart:
     `shifts` s_i >= 0 ascend and are exact; the `weights` w_i > 0 of positive shifts are within `weight_error` of
     themselves, and that of shift 0, where it is there, is what they leave of 1. `mirrored`: the step without
     the record is the mirror image of that with it, sum w_i N(-s_i/sigma, 1), as when one record replaces another.
+    `exact`: noise and weights as they are, where the doubles are only near them; None where they are not known so.
     """
 
     noise_multiplier: float
@@ -130,6 +132,7 @@ class GaussianMixturePart:
     weights: tuple[float, ...]
     mirrored: bool = False
     weight_error: float = 0.0
+    exact: ExactShifts | None = None
 
     @property
     def mean_shift(self) -> float:

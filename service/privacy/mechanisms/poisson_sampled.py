@@ -17,7 +17,8 @@ from service.privacy.mechanisms.abstract import (
     SampledGaussianPart,
     Steps,
 )
-from service.privacy.mechanisms.batches.shifted_mixture import ShiftedMixture, binomial_weights, mixture_step
+from service.privacy.mechanisms.batches.shift_laws import BinomialHits
+from service.privacy.mechanisms.batches.shifted_mixture import ShiftedMixture, hits_step
 from service.privacy.mechanisms.caveats import Hazard, Premise
 from service.privacy.mechanisms.domain import SAMPLE_RATE, check_fields
 from service.privacy.mechanisms.gaussian import Gaussian
@@ -138,9 +139,9 @@ class PoissonSampled(AbstractStep):
         noise, rate = Fraction(self._base.noise_multiplier), Fraction(self.sample_rate)
         if neighbours.relation == REPLACE:
             weights = (1 - self.sample_rate, self.sample_rate)  # the first correctly rounded
-            return ShiftedMixture(noise_multiplier=noise, shifts=(0.0, 1.0), weights=weights, mirrored=True)
-        drawn = binomial_weights(neighbours.records, rate)
-        return mixture_step(noise, [(float(count), weight) for count, weight in enumerate(drawn)])
+            law = BinomialHits(1, rate)
+            return ShiftedMixture(noise_multiplier=noise, shifts=(0.0, 1.0), weights=weights, mirrored=True, law=law)
+        return hits_step(noise, BinomialHits(neighbours.records, rate))
 
     @override
     def curves(self) -> TradeOffPair:

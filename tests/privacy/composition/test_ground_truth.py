@@ -15,11 +15,13 @@ from scipy.special import ndtri
 from service.privacy.composition.choose import pair
 from service.privacy.composition.ground_truth.engine import _guides, _pair
 from service.privacy.composition.ground_truth.line import BallLine, GroundTruthRun
-from service.privacy.composition.ground_truth.step import ExactStep, Nodes, SampledGaussianBalls
+from service.privacy.composition.ground_truth.nodes import Nodes
+from service.privacy.composition.ground_truth.step import ExactStep, SampledGaussianBalls
 from service.privacy.composition.ground_truth.tariff import ground_truth_reading
 from service.privacy.composition.options import EngineOptions
 from service.privacy.enclosure import DecimalEnclosure, Enclosure, Evidence
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
+from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.cases import built, dpsgd, gaussian, laplace, sampled
 from tests.privacy.digits import KINDS, checked
@@ -60,7 +62,7 @@ def exact_pair(row: dict[str, Any], digits: int) -> TradeOffPair:
         run = GroundTruthRun(Fraction(0), (ExactStep(noise, rate, steps),))
     lone = steps == 1
     elementary = built(sampled(float(rate), gaussian(float(noise)))).elementary_steps()
-    return _pair(run, lone, _guides(elementary, 1.0, run, lone), digits)
+    return _pair(run, lone, _guides(elementary, run, lone), digits)
 
 
 def half_a_unit(printed: str) -> Fraction:
@@ -250,7 +252,7 @@ def test_what_it_cannot_serve_names_engines_that_can() -> None:
         truth(dpsgd(0.3, 1e-6, 100)).add.power_at(1e-3)
     assert refusal.value.field == "method"
     with pytest.raises(UnsupportedCombination) as refusal:
-        pair(built(C1), "ground_truth", 2.0)
+        pair(built(C1), "ground_truth", Neighbours("replace_one", records=2))
     assert refusal.value.field == "threat_model"
     with pytest.raises(OutOfDomain):
         truth(C1, 51)

@@ -45,29 +45,31 @@ class GroundTruthTradeOff(AbstractTradeOff):
         return GroundTruthTradeOff(self._run, self._other, self._search, reflected=not self._reflected)
 
     @property
-    def _is_bounded(self) -> bool:
-        """Whether the loss has an end: ln w >= sum N ln(1 - p) without plain Gaussian steps."""
-        return self._run.gaussian_mu_squared == 0
-
-    def _log_unsampled(self) -> arb:
-        """sum N ln(1 - p)."""
-        return sum((step.count * (-ball(step.sample_rate)).log1p() for step in self._run.steps), arb(0))
+    def _end(self) -> arb | None:
+        """The least loss sum N ln(1 - p), 1 - p the share of H1 that is H0; None where a step has no such share."""
+        if self._run.gaussian_mu_squared != 0:
+            return None
+        ends = [(step.count, step.log_silent) for step in self._run.steps]
+        known = [count * end for count, end in ends if end is not None]
+        return sum(known, arb(0)) if len(known) == len(ends) else None
 
     @property
     def largest_log_ratio(self) -> Enclosure:
-        """+inf for add (Gaussian noise is unbounded); for remove -sum N ln(1 - p) unless a Gaussian step is there."""
-        if not self._reflected or not self._is_bounded:
-            return Enclosure.point(math.inf)
+        """+inf for add (Gaussian noise is unbounded); for remove -sum N ln(1 - p) if all steps are sampled."""
         with ctx.workprec(_SURE_BITS):
-            return Enclosure(*doubles(-self._log_unsampled()), self.evidence)
+            end = self._end
+            if not self._reflected or end is None:
+                return Enclosure.point(math.inf)
+            return Enclosure(*doubles(-end), self.evidence)
 
     @property
     def smallest_log_ratio(self) -> Enclosure:
-        """sum N ln(1 - p) for add unless a Gaussian step is there, -inf for remove."""
-        if self._reflected or not self._is_bounded:
-            return Enclosure.point(-math.inf)
+        """sum N ln(1 - p) for add if all steps are sampled, -inf for remove."""
         with ctx.workprec(_SURE_BITS):
-            return Enclosure(*doubles(self._log_unsampled()), self.evidence)
+            end = self._end
+            if self._reflected or end is None:
+                return Enclosure.point(-math.inf)
+            return Enclosure(*doubles(end), self.evidence)
 
     @property
     def singular_power(self) -> Enclosure:
@@ -75,10 +77,16 @@ class GroundTruthTradeOff(AbstractTradeOff):
         return Enclosure.point(0.0)
 
     @property
-    def global_gdp_mu(self) -> Enclosure:
-        """sqrt(sum N/sigma^2) whatever the rates: sampling only helps, and its help vanishes as alpha -> 0."""
+    def global_gdp_mu(self) -> Enclosure | None:
+        """sqrt(sum N/sigma^2) whatever the rates: sampling only helps, and its help vanishes as alpha -> 0. None where
+        both hypotheses of a step are mixtures.
+        """
         squares = self._run.gaussian_mu_squared
-        squares += sum((step.count / step.noise_multiplier**2 for step in self._run.steps), Fraction(0))
+        for step in self._run.steps:
+            own = step.global_mu_squared
+            if own is None:
+                return None
+            squares += step.count * own
         with ctx.workprec(_SURE_BITS):
             return Enclosure(*doubles(ball(squares).sqrt()), self.evidence)
 
@@ -91,7 +99,9 @@ class GroundTruthTradeOff(AbstractTradeOff):
         found = [self._search.point(Fraction(float(rate))) for rate in alpha]
         power = _bounds([_probability(point.balls[0], point.bits) for point in found])
         error = _bounds([_probability(point.balls[2], point.bits) for point in found])
-        slopes = np.array([doubles(point.balls[1]) for point in found]).T
+        # What is dropped of H1 is known to move powers by no more, but says nothing of slopes.
+        known = self._run.dropped.is_zero()
+        slopes = np.array([doubles(point.balls[1]) if known else (-math.inf, math.inf) for point in found]).T
         return CurvePoints(error, power, Bounds(slopes[0], slopes[1]))
 
     def _profile_formula(self, epsilon: FloatArray) -> Bounds:
@@ -113,13 +123,12 @@ class GroundTruthTradeOff(AbstractTradeOff):
 
     def _delta(self, epsilon: Fraction) -> Found:
         """delta(eps), which needs no search beyond the ends of the loss: 0, or 1 - e^eps."""
-        if self._is_bounded:
-            with ctx.workprec(_SURE_BITS):
-                threshold, end = ball(epsilon), self._log_unsampled()
-                if self._reflected and threshold >= -end:
-                    return Found((arb(0),), _SURE_BITS)
-                if not self._reflected and threshold <= end:
-                    return Found((-threshold.expm1(),), _SURE_BITS)
+        with ctx.workprec(_SURE_BITS):
+            threshold, end = ball(epsilon), self._end
+            if end is not None and self._reflected and threshold >= -end:
+                return Found((arb(0),), _SURE_BITS)
+            if end is not None and not self._reflected and threshold <= end:
+                return Found((-threshold.expm1(),), _SURE_BITS)
         return self._search.delta(epsilon)
 
     def _probability(self, found: Found) -> Enclosure:

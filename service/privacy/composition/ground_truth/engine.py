@@ -1,4 +1,5 @@
-"""The `ground_truth` engine: 15 to 50 proved digits for runs of Gaussian, gdp and Poisson-sampled Gaussian steps.
+"""The `ground_truth` engine: 15 to 50 proved digits for runs of Gaussian, gdp and Poisson-sampled Gaussian steps, and
+of steps that are mixtures of shifted Gaussians.
 
 One step and Gaussian steps have closed forms (`sources.py`); runs are read off two line integrals
 (`line.py`) at different tilts, with different nodes outside and inside, whose enclosures must meet and are
@@ -15,14 +16,17 @@ from typing import Final
 
 from service.privacy.composition.ground_truth.curve import GroundTruthTradeOff
 from service.privacy.composition.ground_truth.line import GroundTruthRun
+from service.privacy.composition.ground_truth.mixture_law import ExactMixture
+from service.privacy.composition.ground_truth.mixture_steps import ExactMixtureSteps
+from service.privacy.composition.ground_truth.moments import ExactSteps
 from service.privacy.composition.ground_truth.search import GroundTruthSearch
 from service.privacy.composition.ground_truth.sources import ClosedSources, LineSources, Sources
 from service.privacy.composition.ground_truth.step import ExactStep
 from service.privacy.composition.options import EngineOptions
-from service.privacy.composition.transforms.steps import SampledGaussianSteps
+from service.privacy.composition.transforms.steps import GaussianMixtureSteps, SampledGaussianSteps
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
-from service.privacy.mechanisms.abstract import GaussianPart, SampledGaussianPart, Steps
+from service.privacy.mechanisms.abstract import GaussianMixturePart, GaussianPart, SampledGaussianPart, Steps
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
@@ -64,14 +68,18 @@ def _pair(
             return ClosedSources(run.steps[0], reflected=reflected)
         return LineSources(run, line_guide, reflected=reflected)
 
-    searches = [GroundTruthSearch(sources(reflected), guides[reflected], digits) for reflected in (False, True)]
+    directions = (False, True) if not all(step.symmetric for step in run.steps) else (False, False)
+    searches = [
+        GroundTruthSearch(sources(reflected), guides[reflected], digits) for reflected in dict.fromkeys(directions)
+    ]
+    searches = [searches[0], searches[-1]]
     add = GroundTruthTradeOff(run, searches[0], searches[1], reflected=False)
     source = "Zhu, Dong, Wang 2022, Theorems 10 and 11 (composition of dominating pairs)"
     return TradeOffPair(add, add.reversed(), source, (note,))
 
 
 def _exact_run(steps: Steps) -> GroundTruthRun:
-    mu_squared, sampled = Fraction(0), list[ExactStep]()
+    mu_squared, known = Fraction(0), list[ExactSteps]()
     for step, count in steps:
         part = step.part()
         if isinstance(part, GaussianPart):
@@ -79,12 +87,17 @@ def _exact_run(steps: Steps) -> GroundTruthRun:
             mu_squared += count * (Fraction(above) / Fraction(below)) ** 2
         elif isinstance(part, SampledGaussianPart):
             noise, rate = part.exact or (Fraction(part.noise_multiplier), Fraction(part.sample_rate))
-            sampled.append(ExactStep(noise, rate, count))
+            known.append(ExactStep(noise, rate, count))
+        elif isinstance(part, GaussianMixturePart) and (mixture := ExactMixture.of(part)) is not None:
+            known.append(ExactMixtureSteps(mixture, count))
         else:
-            reason = "ball arithmetic covers Gaussian, gdp and Poisson-sampled Gaussian steps."
+            reason = (
+                "ball arithmetic covers Gaussian, gdp and Poisson-sampled Gaussian steps, and mixtures of shifted "
+                "Gaussians, which groups, replaced records and batches of fixed size are."
+            )
             engines = ("auto", "closed_form", "discretised", "monte_carlo")
             raise UnsupportedCombination("method", f"ground_truth for {step.type}", reason, engines)
-    return GroundTruthRun(mu_squared, tuple(sampled))
+    return GroundTruthRun(mu_squared, tuple(known))
 
 
 def _guides(steps: Steps, run: GroundTruthRun, lone: bool) -> tuple[AbstractTradeOff, AbstractTradeOff]:
@@ -98,7 +111,15 @@ def _guides(steps: Steps, run: GroundTruthRun, lone: bool) -> tuple[AbstractTrad
         return curve, curve
     from service.privacy.composition.contour.engine import contour_pair
 
+    rounded = [(step.rounded(-1).part(), count) for step, count in steps]
     return contour_pair(
         float(run.gaussian_mu_squared),
-        (SampledGaussianSteps(float(step.noise_multiplier), float(step.sample_rate), step.count) for step in run.steps),
+        (
+            SampledGaussianSteps(float(step.noise_multiplier), float(step.sample_rate), step.count)
+            for step in run.steps
+            if isinstance(step, ExactStep)
+        ),
+        mixtures=[
+            GaussianMixtureSteps(part, count) for part, count in rounded if isinstance(part, GaussianMixturePart)
+        ],
     )

@@ -11,25 +11,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from service.privacy.composition.ground_truth.step import Nodes
-from service.privacy.errors import UnsupportedCombination
+from service.privacy.composition.ground_truth.nodes import Nodes, out_of_reach
+from service.privacy.composition.ground_truth.part_guide import LARGEST_POWERS, PartGuide
 from service.privacy.numerics.arrays import FloatArray
 
 LARGEST_PRODUCTS = 15_000_000
 """Products of nodes of a line and nodes of the inner sums, over all parts: about 0.1 microseconds each at 250 bits."""
-LARGEST_POWERS = 600_000
-"""Powers e^{ikhL} kept at once: they bound memory (100 bytes each) and take about 0.3 microseconds each."""
-
-_FARTHEST = 60.0
-"""Beyond this y the planner only looks for the largest term."""
-_LARGEST_PLANNING_GRID = 50_000
 _SLACK = 14.0
 """Nats of room for what the plan's estimates neglect."""
 _BLOCK_RATIO = 8.0
 _LARGEST_BLOCKS = 12
-_LARGEST_GROWTH = 150.0
-"""Nats by which the integrand of a majorant may exceed the one on the real line."""
-_ETA_FACTORS = np.array([0.3, 0.5, 0.65, 0.8, 0.95, 1.2, 1.6, 3.0, 10.0])
+_HIGHEST = 1e140
+"""Where a variance is lost in rounding no line ends below this, and squares overflow above."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,94 +45,6 @@ class LinePlan:
     alias_tilts: tuple[float, ...]
     heights: tuple[float, ...]
     parts: tuple[PartPlan, ...]
-
-
-class PartGuide:
-    """One sampled part in doubles."""
-
-    def __init__(self, sigma: float, rate: float, count: int) -> None:
-        self.sigma, self.rate, self.count = sigma, rate, count
-        self._step = min(0.25, 0.5 * sigma)
-        if 2 * _FARTHEST / self._step > _LARGEST_PLANNING_GRID:
-            raise out_of_reach("the noise of a sampled step is too small.")
-        self._y = np.arange(-_FARTHEST, _FARTHEST, self._step)
-        self._log_weight = -0.5 * self._y**2 + math.log(self._step / math.sqrt(2 * math.pi))
-        self._loss = self._losses(self._y)
-        exponent = self._y / sigma - 0.5 / sigma**2 + math.log(rate) - self._loss
-        self._share = np.exp(np.minimum(exponent, 0.0))
-        self._far = np.geomspace(_FARTHEST, 1e9, 400)
-        self._far_loss = self._losses(self._far)
-
-    def _losses(self, y: FloatArray) -> FloatArray:
-        v = y / self.sigma - 0.5 / self.sigma**2
-        near = np.log1p(self.rate * np.expm1(np.minimum(v, 600.0)))
-        return np.where(v > 600.0, v + math.log(self.rate), near)
-
-    def log_moments(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """ln M at real tilts, and the variance of L under the tilted laws."""
-        joint = tilts[:, None] * self._loss + self._log_weight
-        top = joint.max(axis=1)
-        weights = np.exp(joint - top[:, None])
-        total = weights.sum(axis=1)
-        mean = weights @ self._loss / total
-        variance = np.maximum(weights @ self._loss**2 / total - mean**2, 0.0)
-        far = (tilts[:, None] * self._far_loss - 0.5 * self._far**2).max(axis=1)
-        return np.logaddexp(top + np.log(total), far), variance
-
-    def log_majorant(self, tilt: float, height: float) -> tuple[float, float]:
-        """About the least ln(B_eta(height)/M(tilt)) over a few eta, and that eta."""
-        weights = np.exp(np.minimum(tilt * self._loss + self._log_weight, 600.0))
-        share = float(weights @ self._share / weights.sum())
-        widest = min(0.45 * math.pi * self.sigma, 16.0)
-        if tilt < 0:  # where |w|^tilt grows by _LARGEST_GROWTH at most
-            widest = min(widest, 2 * self.sigma * math.acos(math.exp(_LARGEST_GROWTH / tilt)))
-        eta = np.minimum(_ETA_FACTORS * height * share / self.sigma, widest)
-        half = (0.5 * eta / self.sigma)[:, None]
-        sine = np.sin(half) ** 2
-        r = self._share
-        argument = np.arctan2(r * np.sin(2 * half), 1 - 2 * r * sine)
-        modulus = 0.5 * np.log1p(np.maximum(-4 * r * (1 - r) * sine, -1 + 1e-15))
-        exponent = self._log_weight + tilt * (self._loss + modulus) - height * argument
-        top = exponent.max(axis=1)
-        value = top + np.log(np.exp(exponent - top[:, None]).sum(axis=1)) + 0.5 * eta**2
-        best = int(value.argmin())
-        return float(value[best] - self.log_moments(np.array([tilt]))[0][0]), float(eta[best])
-
-    def line_nodes(self, tilt: float, need: float, fineness: float, offset: float) -> tuple[Nodes, float]:
-        """Nodes for an error e^-need of M on a line, and the nats that cancel in the sum."""
-        tops = np.geomspace(0.01, min(0.97 * math.pi * self.sigma, _FARTHEST), 120)
-        growth = self._growth(tilt, tops)
-        step = 2 * math.pi * tops / (2 * need + growth)
-        best = int(step.argmax())
-        top = float(tops[best])
-        shift = top * need / (2 * need + float(growth[best]))
-        cancels = float(self._growth(tilt, np.array([shift]))[0])
-        return self._nodes(tilt, need + cancels, float(step[best]) * fineness, offset, shift, top), cancels
-
-    def real_nodes(self, tilt: float, need: float, shift: float = 0.0) -> Nodes:
-        """Nodes of a sum on the real line with relative error e^-need, for the integrand at Im y = shift."""
-        tops = np.geomspace(0.01, min(0.49 * math.pi * self.sigma, _FARTHEST), 120)
-        growth = self._growth(tilt, tops + shift)
-        step = 2 * math.pi * tops / (need + growth)
-        best = int(step.argmax())
-        room = need + float(self._growth(tilt, np.array([shift]))[0])
-        return self._nodes(tilt, room, float(step[best]), 0.0, 0.0, float(tops[best]))
-
-    def _growth(self, tilt: float, heights: FloatArray) -> FloatArray:
-        bent = np.log(np.cos(np.minimum(heights / (2 * self.sigma), 1.57)))
-        return 0.5 * heights**2 + min(tilt, 0.0) * bent
-
-    def _nodes(self, tilt: float, depth: float, step: float, offset: float, shift: float, top: float) -> Nodes:
-        """The nodes at which phi w^tilt exceeds e^-depth of its largest value."""
-        y = np.concatenate([np.linspace(-_FARTHEST, _FARTHEST, 2401), self._far])
-        exponent = tilt * self._losses(y) - 0.5 * y**2
-        kept = y[exponent > exponent.max() - depth - 3]
-        if kept[-1] > 1e8 or (kept[-1] - kept[0]) / step > LARGEST_POWERS:
-            raise out_of_reach("an inner sum would need too many nodes.")
-        spacing = 0.05 if kept[-1] < _FARTHEST else 0.05 * float(kept[-1])
-        first = math.floor((min(float(kept[0]), -2.0) - 0.05) / step) - 1
-        last = math.ceil((max(float(kept[-1]), 2.0) + spacing) / step) + 1
-        return Nodes(step, offset, first, last, shift, top)
 
 
 class LineGuide:
@@ -217,6 +122,8 @@ class LineGuide:
         """The height at which the majorant falls below e^-need; infinite where a few doublings do not reach it."""
         low = 0.5 * math.sqrt(2 * need) / max(self.tilted_deviation(tilt), 1e-150)
         high = low
+        if not high < _HIGHEST:
+            return math.inf
         for _ in range(30):
             high *= 1.5
             if self.log_majorant(tilt, high) < -need:
@@ -285,10 +192,3 @@ class LineGuide:
             best = int(exponent[places].argmin())
             chosen += [float(self._tilts[i]) for i in places[max(best - 2, 0) : best + 3 : 2]]
         return tuple(chosen)
-
-
-def out_of_reach(reason: str) -> UnsupportedCombination:
-    """The refusal of a run or of one of its readings."""
-    return UnsupportedCombination(
-        "method", "ground_truth for this run", reason, ("auto", "contour", "discretised", "saddlepoint")
-    )

@@ -5,18 +5,19 @@
 on Re z = theta, with 1 less where theta lies left of the pole. The trapezoid sum of step h is, T = 2 pi/h,
 sum_m e^{theta m T} I(c + mT) (Poisson): the terms m != 0 are moved to a tilt s, where Chernoff bounds their sum by
 e^{K(s) - s c}/(e^{|s - theta| T} - 1), and the poles passed are known numbers. The nodes beyond the last one, at height
-t, are bounded by int_t^inf |F| du/u, F replaced by a majorant that falls (`step.py`) in blocks [t, 8t].
+t, are bounded by int_t^inf |F| du/u, F replaced by a majorant that falls (`moments.py`) in blocks [t, 8t].
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 
 from flint import acb, acb_mat, arb, ctx
 
-from service.privacy.composition.ground_truth.layout import LineGuide, LinePlan, PartGuide
-from service.privacy.composition.ground_truth.step import ExactStep, SampledGaussianBalls, turn_powers
+from service.privacy.composition.ground_truth.layout import LineGuide, LinePlan
+from service.privacy.composition.ground_truth.moments import ExactSteps, turn_powers
 from service.privacy.numerics.balls import GUARD_BITS, ball, log_doubles, within
 
 
@@ -32,18 +33,32 @@ class Threshold:
     missed: arb
     density: arb
 
+    def without(self, dropped: arb, *, reflected: bool) -> Threshold:
+        """The same for an H1 of which so much mass was dropped or put elsewhere: no event's probability under it, and
+        so no power of a best test, is farther from that without. Of remove H1 is the hypothesis that is tested.
+        """
+        if dropped.is_zero():
+            return self
+        if reflected:
+            return replace(self, false_positive_rate=within(self.false_positive_rate, dropped))
+        return replace(self, power=within(self.power, dropped), missed=within(self.missed, dropped))
+
 
 @dataclass(frozen=True)
 class GroundTruthRun:
-    """Gaussian steps of total mu^2 and sampled Gaussian steps, all exact."""
+    """Gaussian steps of total mu^2 and steps of other kinds, all exact."""
 
     gaussian_mu_squared: Fraction
-    steps: tuple[ExactStep, ...]
+    steps: tuple[ExactSteps, ...]
 
     def guide(self) -> LineGuide:
         """The run in doubles."""
-        parts = tuple(PartGuide(float(s.noise_multiplier), float(s.sample_rate), s.count) for s in self.steps)
-        return LineGuide(parts, float(self.gaussian_mu_squared))
+        return LineGuide(tuple(step.guide() for step in self.steps), float(self.gaussian_mu_squared))
+
+    @cached_property
+    def dropped(self) -> arb:
+        """Bound of the mass that all balls together leave out of H1."""
+        return sum((step.count * step.dropped for step in self.steps), arb(0))
 
 
 class BallLine:
@@ -52,7 +67,7 @@ class BallLine:
     def __init__(self, run: GroundTruthRun, plan: LinePlan, *, reflected: bool) -> None:
         self._run, self._plan, self._reflected = run, plan, reflected
         self.bits = plan.bits
-        self._parts = [SampledGaussianBalls(step) for step in run.steps]
+        self._parts = [step.balls() for step in run.steps]
         with ctx.workprec(plan.bits):
             self._tilt = 1 - ball(plan.tilt) if reflected else ball(plan.tilt)
             self._sum_up(self._values())
@@ -71,8 +86,8 @@ class BallLine:
         """K(s) from the moments of the parts."""
         mu2 = ball(self._run.gaussian_mu_squared)
         total = mu2 * (s * s - s) / 2
-        for part, moment in zip(self._parts, moments, strict=True):
-            total += part.count * moment.log()
+        for step, moment in zip(self._run.steps, moments, strict=True):
+            total += step.count * moment.log()
         return total
 
     def _values(self) -> list[acb]:
@@ -82,9 +97,9 @@ class BallLine:
         for k in range(plan.length):
             z = acb(ball(plan.tilt), k * ball(plan.step))
             values.append((mu2 * (z * z - z) / 2).exp())
-        for part, nodes in zip(self._parts, plan.parts, strict=True):
+        for step, part, nodes in zip(self._run.steps, self._parts, plan.parts, strict=True):
             moments = part.line(plan.tilt, plan.step, plan.length, nodes.line)
-            values = [value * moment**part.count for value, moment in zip(values, moments, strict=True)]
+            values = [value * moment**step.count for value, moment in zip(values, moments, strict=True)]
         return [value.conjugate() for value in values] if self._reflected else values
 
     def _sum_up(self, values: list[acb]) -> None:
@@ -105,9 +120,9 @@ class BallLine:
         logs: list[arb] = []
         for i, t in enumerate(heights):
             total = mu2 * (tilt * tilt - tilt - t * t) / 2
-            for part, nodes, moment in zip(self._parts, plan.parts, moments, strict=True):
+            for step, part, nodes, moment in zip(self._run.steps, self._parts, plan.parts, moments, strict=True):
                 eta, grid = nodes.majorants[i]
-                total += part.count * part.majorant(plan.tilt, plan.heights[i], eta, grid, moment).log()
+                total += step.count * part.majorant(plan.tilt, plan.heights[i], eta, grid, moment).log()
             logs.append(total)
         blocks = arb(0)
         for i in range(len(heights) - 1):
@@ -141,7 +156,10 @@ class BallLine:
             alternative = within(sums[1, 0].real * scale * lift - known_alternative, error * lift)
             power = alternative + 1 if self._tilt < 1 else alternative
             missed = -alternative if self._tilt < 1 else 1 - alternative
-            return Threshold(null + 1 if self._tilt < 0 else null, power, missed, (sums[2, 0].real * scale).mid())
+            null = null + 1 if self._tilt < 0 else null
+            return Threshold(null, power, missed, (sums[2, 0].real * scale).mid()).without(
+                self._run.dropped, reflected=self._reflected
+            )
 
     def _aliases(self, threshold: arb) -> tuple[arb, arb, arb]:
         """Bound of the aliases, without its factor e^{-theta c}, and the pole terms among them of both integrals."""

@@ -11,7 +11,7 @@ from typing import final
 import numpy as np
 from flint import arb, ctx
 
-from service.privacy.composition.ground_truth.layout import out_of_reach
+from service.privacy.composition.ground_truth.nodes import out_of_reach
 from service.privacy.composition.ground_truth.readings import Balls, Reading, read_epsilon, read_point, read_profile
 from service.privacy.composition.ground_truth.sources import Sources, ThresholdSource
 from service.privacy.enclosure import Bounds

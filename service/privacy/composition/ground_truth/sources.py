@@ -9,8 +9,13 @@ from typing import Protocol, final
 
 from flint import arb, ctx
 
-from service.privacy.composition.ground_truth.layout import LineGuide, out_of_reach
+from service.privacy.composition.ground_truth.layout import LineGuide
 from service.privacy.composition.ground_truth.line import BallLine, GroundTruthRun, Threshold
+from service.privacy.composition.ground_truth.mixture_steps import ExactMixtureSteps
+from service.privacy.composition.ground_truth.mixture_threshold import MixtureThresholds
+from service.privacy.composition.ground_truth.moments import ExactSteps
+from service.privacy.composition.ground_truth.nodes import out_of_reach
+from service.privacy.composition.ground_truth.normal import normal_tail
 from service.privacy.composition.ground_truth.step import ExactStep
 from service.privacy.numerics.balls import ball
 
@@ -44,16 +49,6 @@ class Sources(Protocol):
     def guess(self, false_positive_rate: float) -> float:
         """A rough threshold for a rate in (0, 1)."""
         ...
-
-
-def normal_tail(x: arb) -> arb:
-    """P(N(0, 1) > x).
-
-    Between its values at the ends of the ball, which are exact numbers: far out the library's own bound for a ball
-    is relative to 1, not to the tail.
-    """
-    scaled = x / arb(2).sqrt()
-    return scaled.lower().erfc().union(scaled.upper().erfc()) / 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +104,8 @@ class SampledStepThresholds:
 class ClosedSources:
     """The closed forms, with as many bits as are asked for."""
 
-    def __init__(self, law: Fraction | ExactStep, *, reflected: bool) -> None:
-        """`law`: mu^2 of Gaussian steps, or a single sampled step."""
+    def __init__(self, law: Fraction | ExactSteps, *, reflected: bool) -> None:
+        """`law`: mu^2 of Gaussian steps, or a single sampled step or mixture."""
         self._law, self._reflected = law, reflected
 
     def near(self, threshold: float, log_value: float, nats: float) -> tuple[ThresholdSource, ...]:
@@ -127,7 +122,11 @@ class ClosedSources:
         bits = math.ceil(precision)
         if isinstance(self._law, Fraction):
             return (GaussianThresholds(self._law, bits),)
-        return (SampledStepThresholds(self._law, self._reflected, bits),)
+        if isinstance(self._law, ExactMixtureSteps):
+            return (MixtureThresholds(self._law.mixture, self._reflected, bits),)
+        if isinstance(self._law, ExactStep):
+            return (SampledStepThresholds(self._law, self._reflected, bits),)
+        raise out_of_reach("no closed form of its only step is known.")
 
     def guess(self, false_positive_rate: float) -> float:  # noqa: ARG002 - of the protocol
         """The middle of everything: closed forms are searched from anywhere."""

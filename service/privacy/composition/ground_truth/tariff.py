@@ -6,7 +6,7 @@ import math
 from typing import Final
 
 from service.privacy.composition.tariff import Prices, Tariff
-from service.privacy.mechanisms.abstract import SampledGaussianPart, Steps
+from service.privacy.mechanisms.abstract import GaussianMixturePart, SampledGaussianPart, Steps
 
 LEAST_STEPS: Final = 100
 LEAST_NOISE: Final = 0.5
@@ -16,6 +16,8 @@ GROUND_TRUTH_CLOSED: Final = 3_000
 GROUND_TRUTH_LINES: Final = 250_000
 GROUND_TRUTH_HARD: Final = 24
 """Microseconds of a reading in ball arithmetic at 25 digits, by a closed form or on two lines; hard ones are dearer."""
+TERMS_AT_ONCE: Final = 20
+"""Shifts of a mixture that take as long as all else of it."""
 
 
 def ground_truth(steps: Steps, digits: int) -> Tariff:
@@ -42,16 +44,31 @@ def ground_truth(steps: Steps, digits: int) -> Tariff:
     return Tariff(base=0, directed=directed, hull=hull)
 
 
+def _mean_loss(part: SampledGaussianPart | GaussianMixturePart) -> float:
+    if isinstance(part, GaussianMixturePart):
+        return part.mean_shift
+    return part.sample_rate / part.noise_multiplier
+
+
+def _noise(part: SampledGaussianPart | GaussianMixturePart) -> float:
+    """Over the distance of neighbouring shifts, the least of which counts."""
+    if isinstance(part, GaussianMixturePart):
+        return part.noise_multiplier / (part.shifts[1] - part.shifts[0])
+    return part.noise_multiplier
+
+
 def ground_truth_reading(steps: Steps, digits: int) -> float:
     """Price of one number in ball arithmetic. Lines are long where few steps, little noise or rare sampling make the
     loss one of rare large jumps.
     """
-    sampled = [(part, count) for step, count in steps if isinstance(part := step.part(), SampledGaussianPart)]
+    known = [(step.part(), count) for step, count in steps]
+    sampled = [(part, count) for part, count in known if isinstance(part, SampledGaussianPart | GaussianMixturePart)]
+    terms = sum(len(part.shifts) for part, _ in sampled if isinstance(part, GaussianMixturePart))
     if not sampled or (len(steps) == 1 and steps[0][1] == 1):
-        return GROUND_TRUTH_CLOSED
-    loss = math.sqrt(math.fsum(count * (part.sample_rate / part.noise_multiplier) ** 2 for part, count in sampled))
-    noise = min(part.noise_multiplier for part, _ in sampled)
+        return GROUND_TRUTH_CLOSED * (1 + terms)
+    loss = math.sqrt(math.fsum(count * _mean_loss(part) ** 2 for part, count in sampled))
+    noise = min(_noise(part) for part, _ in sampled)
     many = sum(count for _, count in sampled) >= LEAST_STEPS
     easy = many and noise >= LEAST_NOISE and LEAST_LOSS <= loss <= LARGE_LOSS
-    share = (1 + len(sampled)) / 2
+    share = (1 + len(sampled)) / 2 * (1 + min(terms, 2) + terms / TERMS_AT_ONCE)
     return GROUND_TRUTH_LINES * (1 if easy else GROUND_TRUTH_HARD) * share * digits / 25

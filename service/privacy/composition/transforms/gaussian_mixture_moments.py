@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from service.privacy.composition.transforms.gaussian_mixture_grid import Grid
-from service.privacy.composition.transforms.node_sums import excess, mean_excess
+from service.privacy.composition.transforms.node_sums import excess, mean_excess, untilting
 from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
@@ -44,7 +44,7 @@ def tilted_moments(grid: Grid, tilt: float, identity_error: FloatArray) -> Tilte
     error = np.sum(weights * (grid.relative_error + 1.01 * abs(tilt) * grid.loss_error), axis=-1)
     error = error / plain + (shift + 2 * grid.x.shape[1]) * UNIT_ROUNDOFF
     summands, size = excess(grid.loss, grid.weight, grid.log_weight, tilt, weights)
-    other = abs(tilt) * untilting(grid, tilt, weights, np.ones_like(plain))
+    other = abs(tilt) * untilting(grid.loss, grid.log_weight, tilt, weights, np.ones_like(plain))
     both = weights + np.exp(np.minimum(grid.log_weight + grid.loss, 0.0))
     other = other + both * (1 + tilt**2) * grid.loss_error
     second = np.sum(size * grid.relative_error + 1.1 * grid.loss_error * other, axis=-1)
@@ -59,13 +59,6 @@ def tilted_moments(grid: Grid, tilt: float, identity_error: FloatArray) -> Tilte
     return TiltedMoments(tilt, weights, shift, total, log_total, error)
 
 
-def untilting(grid: Grid, tilt: float, weights: FloatArray, total: FloatArray) -> FloatArray:
-    """A bound of |e^{sL} - e^L| phi b h over `total` (of shape (parts,)), the first of which are the `weights`."""
-    exponent = np.abs((1 - tilt) * grid.loss)
-    alternative = np.exp(np.minimum(grid.log_weight + grid.loss, 0.0)) / total[:, None]
-    return np.where(exponent < 1, 2 * weights * exponent, weights + alternative)
-
-
 def mean_loss(
     grid: Grid, moments: TiltedMoments, weights: FloatArray, total: FloatArray, identity_error: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
@@ -77,7 +70,7 @@ def mean_loss(
     plainly, t in place of the last: what has no factor e^{itL} - 1 is counted here.
     """
     terms, size = mean_excess(grid.loss, grid.weight, grid.log_weight, weights, moments.tilt, total)
-    moved = untilting(grid, moments.tilt, weights, total)
+    moved = untilting(grid.loss, grid.log_weight, moments.tilt, weights, total)
     error = np.sum(size * grid.relative_error + 1.01 * grid.loss_error * moved, axis=-1) + 2 * identity_error / total
     direct = weights * grid.loss
     plain = np.sum(np.abs(direct) * grid.relative_error + 1.01 * grid.loss_error * weights, axis=-1)

@@ -41,6 +41,17 @@ def growth(loss: FloatArray, weight: FloatArray, log_weight: FloatArray) -> Floa
     return np.where(loss > _LARGEST_LOSS, np.exp(np.minimum(log_weight + loss, _LARGEST_LOSS)), moderate)
 
 
+def untilting(
+    loss: FloatArray, log_weight: FloatArray, tilt: float, weights: FloatArray, total: FloatArray
+) -> FloatArray:
+    """A bound of |e^{sL} - e^L| weight over `total` (of shape (parts,)), the first of which are the `weights`: what an
+    error of L is multiplied with in the second-order sums of M(s), but for a factor s, and of E_s(L).
+    """
+    exponent = np.abs((1 - tilt) * loss)
+    alternative = np.exp(np.minimum(log_weight + loss, 0.0)) / total[:, None]
+    return np.where(exponent < 1, 2 * weights * exponent, weights + alternative)
+
+
 def excess(
     loss: FloatArray, weight: FloatArray, log_weight: FloatArray, tilt: float, weights: FloatArray
 ) -> tuple[FloatArray, FloatArray]:

@@ -20,7 +20,7 @@ from functools import cached_property
 import numpy as np
 
 from service.privacy.composition.transforms.abstract import RealCumulants
-from service.privacy.composition.transforms.node_sums import excess
+from service.privacy.composition.transforms.node_sums import excess, untilting
 from service.privacy.composition.transforms.sampled_gaussian_grid import Grid, Layout
 from service.privacy.composition.transforms.sampled_gaussian_shared import moment_sums
 from service.privacy.composition.transforms.steps import SampledGaussianSteps
@@ -319,8 +319,10 @@ class TiltedMoments:
         total = np.asarray(np.where(plain, 1 + sum_excess, weights.sum(axis=-1)), dtype=np.float64)
         log_total = shift + np.where(plain, np.log1p(np.maximum(sum_excess, -1 + 1e-300)), np.log(total))
         size = np.where(plain[:, None], size, weights)
-        through_loss = weights * grid.loss_error * np.minimum(1.0, (1 + abs(tilt)) * np.abs(grid.loss))
-        rounding = np.sum(size * grid.relative_error + 2 * abs(tilt) * through_loss, axis=-1)
+        # An error of L acts through the derivative of a summand, |s| |e^{sL} - e^L|; of a plain one, |s| e^{sL}.
+        moved = untilting(grid.loss, grid.log_weight, tilt, weights, np.ones_like(total))
+        moved = np.where(plain[:, None], moved, weights)
+        rounding = np.sum(size * grid.relative_error + 1.1 * abs(tilt) * grid.loss_error * moved, axis=-1)
         rounding += shift * UNIT_ROUNDOFF * total
         cut = parts.ends.cut_error(np.array([tilt]), shift[None])[0]
         return TiltedMoments(tilt, weights, total, log_total, rounding / total, cut / total)

@@ -19,6 +19,7 @@ from service.privacy.composition.transforms.node_sums import (
     outside,
     significant,
     tilted_differences,
+    untilting,
 )
 from service.privacy.composition.transforms.sampled_gaussian import LARGEST_ETA, SampledGaussianParts, TiltedMoments
 from service.privacy.composition.transforms.sampled_gaussian_shared import difference_slope, differences, strip_errors
@@ -89,10 +90,14 @@ class SampledGaussianLine:
 
     @cached_property
     def _mean_excess(self) -> tuple[FloatArray, FloatArray]:
-        """E_theta(L) = E_theta(L - e^{-theta L}(e^L - 1)) per part, and the rounding error of its sum."""
+        """E_theta(L) = E_theta(L - e^{-theta L}(e^L - 1)) per part, and the rounding error of its sum: of weights, and
+        of losses through |1 - e^{(1 - theta) L}|.
+        """
         grid = self.grid
         terms, size = mean_excess(grid.loss, grid.weight, grid.log_weight, self._weights, self.theta, self._total)
-        return terms.sum(axis=-1), np.sum(size * grid.relative_error, axis=-1)
+        moved = untilting(grid.loss, grid.log_weight, self.theta, self._weights, self._total)
+        error = np.sum(size * grid.relative_error + 1.1 * grid.loss_error * moved, axis=-1)
+        return terms.sum(axis=-1), error
 
     def _rounding_error(self, t: FloatArray) -> FloatArray:
         """Bound of the rounding error of d_k, shape (parts, nodes + 1).

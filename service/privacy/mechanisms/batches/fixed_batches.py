@@ -24,13 +24,8 @@ from typing_extensions import override
 
 from service.privacy.mechanisms.abstract import AbstractStep, Part
 from service.privacy.mechanisms.batches.batch_mean import BatchMean
-from service.privacy.mechanisms.batches.shifted_mixture import (
-    ShiftedMixture,
-    binomial_weights,
-    hits_of_many,
-    hypergeometric_weights,
-    mixture_step,
-)
+from service.privacy.mechanisms.batches.shift_laws import BinomialHits, HypergeometricHits
+from service.privacy.mechanisms.batches.shifted_mixture import ShiftedMixture, hits_of_many, hits_step
 from service.privacy.mechanisms.neighbours import ADD_OR_REMOVE, ONE_ADDED, REPLACE, ZERO_OUT, Neighbours
 from service.privacy.trade_off.pair import TradeOffPair
 
@@ -88,11 +83,12 @@ class FixedBatches(AbstractStep):
             if len(counts) > MOST_SHIFTS:
                 raise neighbours.refused(BATCHES, TOO_MANY, ("fewer records", "smaller batches"))
             shifts = tuple(2.0 * count for count in counts)
-            return ShiftedMixture(noise_multiplier=self.noise_multiplier, shifts=shifts, weights=weights)
+            law = BinomialHits(b, Fraction(k, n), apart=2.0)
+            return ShiftedMixture(noise_multiplier=self.noise_multiplier, shifts=shifts, weights=weights, law=law)
         if not self.replacement and min(b, k) > MOST_SHIFTS:
             raise neighbours.refused(BATCHES, TOO_MANY, ("fewer records",))
-        law = binomial_weights(b, Fraction(k, n)) if self.replacement else hypergeometric_weights(b, k, n)
-        return mixture_step(self.noise_multiplier, [(2.0 * count, weight) for count, weight in enumerate(law)])
+        law = BinomialHits(b, Fraction(k, n), apart=2.0) if self.replacement else HypergeometricHits(b, k, n, apart=2.0)
+        return hits_step(self.noise_multiplier, law)
 
     @override
     def curves(self) -> TradeOffPair:

@@ -20,6 +20,15 @@ from typing_extensions import override
 
 from service.privacy.mechanisms.abstract import AbstractStep, GaussianMixturePart, ResolvedStep
 from service.privacy.mechanisms.batches.batch_mean import BatchMean
+from service.privacy.mechanisms.batches.shift_laws import (
+    BinomialHits,
+    ExactShifts,
+    HypergeometricHits,
+    ShiftLaw,
+    StatedWeights,
+    binomial_weights,
+    hypergeometric_weights,
+)
 from service.privacy.mechanisms.gdp import Gdp
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF, rounded
 from service.privacy.trade_off.pair import TradeOffPair
@@ -46,7 +55,8 @@ MOST_SKIPPED: Final = 4096
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShiftedMixture(ResolvedStep):
     """`noise_multiplier` is exact. `shifts` ascend, >= 0, at least two; `weights`: each within u, relative, of one of
-    a law, that of shift 0 of what the others leave of 1. See the module.
+    a law, that of shift 0 of what the others leave of 1. `law` is that law; None where weights were moved. A weight
+    of 0.0 is one that no double holds: of its own shift, or of all that have no place. See the module.
     """
 
     type: ClassVar[str] = "gaussian_mixture"
@@ -54,6 +64,7 @@ class ShiftedMixture(ResolvedStep):
     shifts: tuple[float, ...]
     weights: tuple[float, ...]
     mirrored: bool = False
+    law: ShiftLaw | None = None
 
     @override
     def curves(self) -> TradeOffPair:
@@ -80,7 +91,8 @@ class ShiftedMixture(ResolvedStep):
     @override
     def part(self) -> GaussianMixturePart:
         noise = float(self.noise_multiplier)
-        return GaussianMixturePart(noise, self.shifts, self.weights, self.mirrored, UNIT_ROUNDOFF)
+        exact = None if self.law is None else ExactShifts(self.noise_multiplier, self.law)
+        return GaussianMixturePart(noise, self.shifts, self.weights, self.mirrored, UNIT_ROUNDOFF, exact)
 
     @override
     def rounded(self, side: int) -> AbstractStep:
@@ -91,7 +103,7 @@ class ShiftedMixture(ResolvedStep):
         kept = {s: w for s, w in zip(self.shifts, self.weights, strict=True) if w >= SMALLEST_WEIGHT}
         light = len(self.shifts) - len(kept)
         if not light:
-            return self if noise == self.noise_multiplier else replace(self, noise_multiplier=noise)
+            return replace(self, noise_multiplier=noise, law=None)
         if side < 0:
             kept[min(kept)] += math.fsum(weight for weight in self.weights if weight < SMALLEST_WEIGHT)
         else:
@@ -99,7 +111,8 @@ class ShiftedMixture(ResolvedStep):
         shifts = tuple(sorted(kept))
         if shifts == (0.0,):
             return Gdp(mu=0.0)
-        return replace(self, noise_multiplier=noise, shifts=shifts, weights=tuple(kept[s] for s in shifts))
+        weights = tuple(kept[shift] for shift in shifts)
+        return replace(self, noise_multiplier=noise, shifts=shifts, weights=weights, law=None)
 
     @override
     def loss_law(self) -> LossLaw:
@@ -110,46 +123,39 @@ class ShiftedMixture(ResolvedStep):
         return gaussian_mixture_loss(distances, [weight for _, weight in kept], mirrored=self.mirrored)
 
 
-def mixture_step(noise_multiplier: Fraction, weighted: Iterable[tuple[float, Fraction]]) -> AbstractStep:
+def mixture_step(
+    noise_multiplier: Fraction, weighted: Iterable[tuple[float, Fraction]], law: ShiftLaw | None = None
+) -> AbstractStep:
     """The step of N(0) against the mixture of these (shift, weight), equal shifts joined and weights over their sum.
 
-    One positive shift makes it a Gaussian step, sampled or not, which other engines know as well.
+    One positive shift makes it a Gaussian step, sampled or not, which other engines know as well. `law`: a short
+    description of the same weights, which are stated as they are without one.
     """
     joined: dict[float, Fraction] = {}
     for shift, weight in weighted:
         if weight > 0:
             joined[shift] = joined.get(shift, Fraction(0)) + weight
     total = sum(joined.values())
-    shifts = tuple(sorted(joined))
+    shifts = sorted(joined)
     if shifts[-1] == 0:
         return Gdp(mu=0.0)
     if len(shifts) <= 2 and (len(shifts) == 1 or shifts[0] == 0):
         noise = 2 * noise_multiplier / Fraction(shifts[-1])
         return BatchMean(sample_rate=joined[shifts[-1]] / total, noise_multiplier=noise)
-    weights = tuple(float(joined[shift] / total) for shift in shifts)
-    return ShiftedMixture(noise_multiplier=noise_multiplier, shifts=shifts, weights=weights)
+    exact = tuple(joined[shift] / total for shift in shifts)
+    weights = tuple(map(float, exact))
+    stated = StatedWeights(exact) if law is None else law
+    return ShiftedMixture(noise_multiplier=noise_multiplier, shifts=tuple(shifts), weights=weights, law=stated)
 
 
-def binomial_weights(trials: int, rate: Fraction) -> tuple[Fraction, ...]:
-    """The exact law of the number of hits of `trials` independent trials: weights of 0 .. trials."""
-    # One denominator for all, so that nothing is cancelled on the way.
-    hit, whole = rate.numerator, rate.denominator
-    return tuple(
-        Fraction(math.comb(trials, hits) * hit**hits * (whole - hit) ** (trials - hits), whole**trials)
-        for hits in range(trials + 1)
+def hits_step(noise_multiplier: Fraction, law: BinomialHits | HypergeometricHits) -> AbstractStep:
+    """`mixture_step` of the hits of a law that are not too many for weights of their own."""
+    weights = (
+        binomial_weights(law.trials, law.rate)
+        if isinstance(law, BinomialHits)
+        else hypergeometric_weights(law.drawn, law.marked, law.among)
     )
-
-
-def hypergeometric_weights(drawn: int, marked: int, among: int) -> tuple[Fraction, ...]:
-    """The exact law of the number of `marked` records in a batch of `drawn` of `among`, which leaves room for it."""
-    weight = Fraction(1)
-    for other in range(marked):
-        weight *= Fraction(among - drawn - other, among - other)
-    weights = [weight]
-    for hits in range(min(drawn, marked)):
-        weight *= Fraction((marked - hits) * (drawn - hits), (hits + 1) * (among - marked - drawn + hits + 1))
-        weights.append(weight)
-    return tuple(weights)
+    return mixture_step(noise_multiplier, ((hits * law.apart, weight) for hits, weight in enumerate(weights)), law)
 
 
 def hits_of_many(trials: int, rate: Fraction, most: int) -> tuple[tuple[int, ...], tuple[float, ...]]:

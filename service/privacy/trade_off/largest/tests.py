@@ -160,12 +160,14 @@ class ThresholdCurve(AbstractTradeOff):
     @property
     @override
     def largest_log_ratio(self) -> Enclosure:
-        return Enclosure(0.0, self._above.largest_log_ratio.upper, self.evidence)
+        """Infinite, as (1 - F_b)/(1 - F_a) is at infinity where b > a, and F_b/F_a at minus infinity where b < a."""
+        return Enclosure.point(math.inf)
 
     @property
     @override
     def smallest_log_ratio(self) -> Enclosure:
-        return Enclosure(self._above.smallest_log_ratio.lower, 0.0, self.evidence)
+        """Minus infinity: F_b/F_a falls to 0 at minus infinity where b > a."""
+        return Enclosure.point(-math.inf)
 
     @property
     @override

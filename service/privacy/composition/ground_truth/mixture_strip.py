@@ -1,0 +1,187 @@
+"""How high above the real line the density ratio of a mixture of shifted Gaussians is known, in ball arithmetic.
+
+a(x) = sum w_i e^{d_i x - d_i^2/2}, d_i >= 0 the shifts in units of the noise. Under the law of d that is in proportion
+to the terms of a at x, with mean m, variance V and an independent copy d', a(x + iq)/a(x) = A(x, q) = E e^{iqd}, and
+
+    |A| <= 1,    |A| >= Re e^{-iqm} A = E cos(q(d - m)) >= 1 - q^2 V/2,
+    |A|^2 d arg A/dq = E (d + d') cos(q(d - d'))/2 >= m - q^2 C/4,      C = E (d + d')(d - d')^2.
+
+With the largest V and the least 4 m/C =: H^2 of all real x: for 0 <= q < H and q^2 V < 2, a has no zero, arg A rises
+with q, from 0 as fast as m (1 - q^2/H^2), and is within pi/2 of q m. All x are covered by cells: for |e| <= h/2
+
+    E_{x+e} g = E_x g e^{(d - m) e}/E_x e^{(d - m) e} <= E_x g e^{(d - m) e}    for g >= 0 (Jensen),
+
+which is convex in e, and so at most its larger value at the ends of the cell; the same holds for pairs (d, d') with
+e^{(d + d' - 2m) e}; m rises with x. Below the first cell, where d - d_0 and (d - d_0)^3 relative to it fall
+(monotone likelihood ratios), V <= E (d - d_0)^2 and C <= 4 d_0 E (d - d_0)^2 + 2 E (d - d_0)^3, and C/m is at most
+2 E (d - d_0)^3/E (d - d_0) where d_0 = 0; beyond the last, D the largest of all, V <= E (D - d)^2 and
+C <= 2 E (d^2 - D^2)(d - D) <= 4 D E (D - d)^2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from flint import acb, acb_mat, arb, arb_mat, ctx
+
+from service.privacy.composition.ground_truth.mixture_law import ExactMixture
+from service.privacy.composition.ground_truth.nodes import out_of_reach
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.balls import GUARD_BITS, doubles, log_doubles
+
+STRIP_BITS: Final = 2 * GUARD_BITS
+MOST_CELLS: Final = 20_000
+CELL: Final = 0.2
+"""Width of a cell over the reciprocal of the largest deviation of d: wider ones give away more."""
+NEARLY: Final = 0.1
+"""Share of the square of the gap to the next shift that the variance has where cells end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """Up to Im y < `height` (H and the zeros kept away from), with `variance` at least V; exact numbers."""
+
+    height: arb
+    variance: arb
+
+
+@lru_cache(maxsize=64)
+def strip_of(mixture: ExactMixture) -> Strip:
+    """The strip of a mixture."""
+    logs, distances = in_doubles(mixture)
+    low, high = _ends(logs, distances)
+    spread = float(np.sqrt(_variances(logs, distances, np.linspace(low, high, 2_000)).max()))
+    cells = math.ceil((high - low) * max(spread, 1e-3 * float(distances[-1])) / CELL) + 1
+    if cells > MOST_CELLS or len(logs) * cells > 50 * MOST_CELLS:
+        raise out_of_reach("the shifts of a mixture are too far apart.")
+    with ctx.workprec(STRIP_BITS):
+        half = arb((high - low) / cells / 2)
+        d = mixture.distances()
+        terms = [w * (-x * x / 2).exp() for w, x in zip(mixture.weights(), d, strict=True)]
+        sums = power_sums(terms, d, arb(low), half, 2 * cells + 1, 4)
+        variance, least = _extremes(sums, d, half)
+        # 1 - q^2 V/2 stays above 1/20.
+        height = least.sqrt().min((arb(1.9) / variance).sqrt()).lower()
+        return Strip(height, variance.upper())
+
+
+def _extremes(sums: list[list[arb]], d: list[arb], half: arb) -> tuple[arb, arb]:
+    """The largest V and the least 4 m/C, from sums of d^k at the ends (even) and middles (odd) of cells."""
+    zeroth, first, *_ = sums
+    smallest, largest = d[0], d[-1]
+    zero = smallest.is_zero()
+    variance, ratio = arb(0), arb.pos_inf()
+    for at in range(1, len(zeroth) - 1, 2):
+        mean = first[at] / zeroth[at]
+        bent = arb(0)
+        for side in (-1, 1):
+            p0, p1, p2, p3 = (each[at + side] for each in sums)
+            scale = (-side * mean * half).exp() / zeroth[at]
+            variance = variance.max(((p2 - 2 * mean * p1 + mean * mean * p0) * scale).upper())
+            bent = bent.max((2 * (p3 * p0 - p2 * p1) * scale * scale).upper())
+        ratio = ratio.min((4 * first[at - 1] / zeroth[at - 1] / bent).lower())
+    p0, p1, p2, p3 = (each[0] for each in sums)
+    near = p2 - 2 * smallest * p1 + smallest**2 * p0
+    cube = p3 - 3 * smallest * p2 + 3 * smallest**2 * p1 - smallest**3 * p0
+    below = 2 * p3 / p1 if zero else (4 * smallest * near + 2 * cube) / p0 / smallest
+    p0, p1, p2, p3 = (each[-1] for each in sums)
+    far = (p2 - 2 * largest * p1 + largest**2 * p0) / p0
+    variance = variance.max((near / sums[0][0]).upper()).max(far.upper())
+    return variance, ratio.min((4 / below).lower()).min((p1 / p0 / (largest * far)).lower())
+
+
+def in_doubles(mixture: ExactMixture) -> tuple[FloatArray, FloatArray]:
+    """About ln w_i and d_i."""
+    with ctx.workprec(GUARD_BITS):
+        logs = [log_doubles(weight)[1] for weight in mixture.weights()]
+        return np.array(logs), np.array([doubles(d)[1] for d in mixture.distances()])
+
+
+def _ends(logs: FloatArray, distances: FloatArray) -> tuple[float, float]:
+    """About where all but the smallest, and all but the largest shift hardly count."""
+
+    def low(x: float) -> bool:
+        gap = distances[1:] - distances[0]
+        exponent = logs + distances * x - 0.5 * distances**2
+        rest = np.logaddexp.reduce(exponent[1:] + 2 * np.log(gap)) - exponent[0]
+        cubes = np.logaddexp.reduce(exponent[1:] + 3 * np.log(gap)) - exponent[1]
+        return bool(rest < math.log(NEARLY * gap[0] ** 2) and cubes < math.log(1 + NEARLY) + 3 * math.log(gap[0]))
+
+    def high(x: float) -> bool:
+        gap = distances[-1] - distances[:-1]
+        exponent = logs + distances * x - 0.5 * distances**2
+        rest = np.logaddexp.reduce(exponent[:-1] + 2 * np.log(gap)) - exponent[-1]
+        return bool(rest < math.log(NEARLY * gap[-1] ** 2))
+
+    return _turn(low, -1.0), _turn(high, 1.0)
+
+
+def _turn(holds: Callable[[float], bool], side: float) -> float:
+    """About the nearest x from which on, on this side, it holds."""
+    near, far = -side, side
+    while holds(near):
+        near, far = 4 * near, near
+    while not holds(far):
+        near, far = far, 4 * far
+        if abs(far) > 1e18:
+            raise out_of_reach("the shifts of a mixture are too near to one another.")
+    for _ in range(60):
+        middle = 0.5 * (near + far)
+        near, far = (near, middle) if holds(middle) else (middle, far)
+    return far
+
+
+def _variances(logs: FloatArray, distances: FloatArray, x: FloatArray) -> FloatArray:
+    """V at places x."""
+    exponent = logs + distances * x[:, None] - 0.5 * distances**2
+    share = np.exp(exponent - exponent.max(axis=1, keepdims=True))
+    share /= share.sum(axis=1, keepdims=True)
+    mean = share @ distances
+    return share @ distances**2 - mean**2
+
+
+def power_sums(terms: list[arb], d: list[arb], start: arb, step: arb, count: int, degrees: int) -> list[list[arb]]:
+    """sum_i terms_i d_i^k e^{d_i x} at x = start + j step, j < count, for each k < degrees: matrix products."""
+    rows = max(1, math.isqrt(count))
+    columns = -(-count // rows)
+    left: list[list[arb]] = [[] for _ in range(degrees)]
+    right: list[arb] = []
+    for term, distance in zip(terms, d, strict=True):
+        powers = _powers((distance * step).exp(), columns + 1)
+        right += powers[:-1]
+        jumps = _powers(powers[-1], rows)
+        scaled = term * (distance * start).exp()
+        for k in range(degrees):
+            left[k] += [scaled * jump for jump in jumps]
+            scaled *= distance
+    table = arb_mat(len(d), columns, right)
+    products = [arb_mat(len(d), rows, each).transpose() * table for each in left]
+    return [[product[a, b] for a in range(rows) for b in range(columns)][:count] for product in products]
+
+
+def turned_sums(terms: list[arb], d: list[arb], start: acb, step: arb, count: int) -> list[acb]:
+    """The same for k = 0 at complex places start + j step."""
+    rows = max(1, math.isqrt(count))
+    columns = -(-count // rows)
+    left: list[acb] = []
+    right: list[arb] = []
+    for term, distance in zip(terms, d, strict=True):
+        powers = _powers((distance * step).exp(), columns + 1)
+        right += powers[:-1]
+        scaled = term * (distance * start).exp()
+        left += [scaled * jump for jump in _powers(powers[-1], rows)]
+    product = acb_mat(len(d), rows, left).transpose() * acb_mat(len(d), columns, [acb(each) for each in right])
+    return [product[a, b] for a in range(rows) for b in range(columns)][:count]
+
+
+def _powers(base: arb, length: int) -> list[arb]:
+    """base^0, ..., base^{length - 1}, each from its halves."""
+    powers = [arb(1), base]
+    for k in range(2, length):
+        powers.append(powers[k // 2] * powers[k - k // 2])
+    return powers[:length]

@@ -1,0 +1,39 @@
+"""Where sums of a ground truth have their nodes, and the refusal of what would have too many."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flint import arb
+
+from service.privacy.errors import UnsupportedCombination
+from service.privacy.numerics.balls import ball
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """Nodes y = (j + offset) step, first <= j <= last, on the line Im y = shift; `top` bounds the strip above it.
+
+    A sum on the real line has shift 0 and a strip of half-width `top` on either side.
+    """
+
+    step: float
+    offset: float
+    first: int
+    last: int
+    shift: float
+    top: float
+
+    def __len__(self) -> int:
+        return self.last - self.first + 1
+
+    def y(self, j: int) -> arb:
+        """The real part of a node; exact sums and products round into the ball."""
+        return (arb(j) + ball(self.offset)) * ball(self.step)
+
+
+def out_of_reach(reason: str) -> UnsupportedCombination:
+    """The refusal of a run or of one of its readings."""
+    return UnsupportedCombination(
+        "method", "ground_truth for this run", reason, ("auto", "contour", "discretised", "saddlepoint")
+    )
