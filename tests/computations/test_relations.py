@@ -15,7 +15,7 @@ from service.computations.bounds import compute_bounds
 from service.privacy.composition import choose
 from service.privacy.composition.options import EngineOptions
 from service.privacy.errors import UnsupportedCombination
-from service.privacy.mechanisms.neighbours import ONE_REPLACED, NeighboringRelation, Neighbours
+from service.privacy.mechanisms.neighbours import ONE_REPLACED, RELATIONS, NeighboringRelation, Neighbours
 from service.privacy.threat_models.worst_case import WorstCase, worst_of
 from tests.privacy.cases import built, dpsgd, gaussian, laplace, noisy_sgd, sampled
 
@@ -141,7 +141,49 @@ def test_scores_that_move_farther_are_a_larger_epsilon() -> None:
     assert one.bracket is None
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_little_noise_between_replaced_records(seed: int) -> None:
+    """Between humps far apart the loss is flatter around 0 than rounding is: there it is told by its sign alone."""
+    random = np.random.default_rng([11, seed])
+    noise, rate = (float(10 ** random.uniform(*ends)) for ends in ((-4, -0.7), (-12, -0.3)))
+    curve = choose.pair(built(sampled(rate, gaussian(noise))), "auto", ONE_REPLACED).both
+    with mp.workdps(40):
+        advantage = mp.mpf(rate) * mp.erf(1 / (mp.mpf(noise) * mp.sqrt(2)))
+    found = curve.profile_at(0.0)
+    assert found.lower <= advantage <= found.upper
+    assert found.upper - found.lower <= 1e-11 * found.upper
+    delta = rate * float(10 ** random.uniform(-9, -1))
+    ends = curve.epsilon(delta)
+    assert ends.upper - ends.lower <= 1e-6 * ends.upper
+    assert curve.profile_at(ends.lower * (1 - 1e-6)).upper >= delta >= curve.profile_at(ends.upper * (1 + 1e-6)).lower
+
+
+@pytest.mark.parametrize("left", [1e-17, 1e-30, 1e-300])
+def test_weights_that_leave_less_than_a_double_sees(left: float) -> None:
+    """Shifted but for once in 1/left steps: between the pair that is always shifted and nothing less that is seen."""
+    spec = {"type": "gaussian_mixture", "noise_multiplier": 2.0, "shifts": [0.0, 1.0], "weights": [left, 1.0]}
+    found, shifted = choose.pair(built(spec)), choose.pair(built(gaussian(2.0)))
+    for curve in (found.add, found.remove):
+        for most, ends in (
+            (shifted.add.power_at(0.1), curve.power_at(0.1)),
+            (shifted.add.epsilon(1e-6), curve.epsilon(1e-6)),
+            (shifted.add.profile_at(0.5), curve.profile_at(0.5)),
+        ):
+            assert ends.lower <= most.upper
+            assert most.lower * (1 - 1e-15) <= ends.upper <= most.upper
+            assert ends.upper - ends.lower <= 1e-12 * ends.upper
+
+
 MIXED = {"type": "gaussian_mixture", "noise_multiplier": 1.0, "shifts": [0.0, 1.0, 2.0], "weights": [0.9, 0.09, 0.01]}
+WITH_REPLACEMENT = {
+    "type": "dpsgd",
+    "sampling": "fixed_with_replacement",
+    "noise_multiplier": 1.0,
+    "batch_size": 2,
+    "dataset_size": 20,
+    "sample_rate": 0.1,
+    "steps": 2,
+}
 REFUSED = [
     (dpsgd(1.0, 0.1, 2), Neighbours("replace_one", 2), "several records that are replaced"),
     (dpsgd(1.0, 0.1, 2), Neighbours(records=65), "more than 64 shifts"),
@@ -151,6 +193,9 @@ REFUSED = [
     (MIXED, Neighbours("zero_out"), "stated for one record"),
     (MIXED, Neighbours(records=2), "stated for one record"),
     (noisy_sgd(48000, 2.84), Neighbours("zero_out"), "empty record"),
+    (noisy_sgd(48000, 2.84), Neighbours("zero_out", 2), "empty record"),
+    (WITH_REPLACEMENT, Neighbours("zero_out"), "empty record"),
+    (WITH_REPLACEMENT, ONE_REPLACED, "several records"),
     (noisy_sgd(48000, 2.84), Neighbours("replace_one", 2), "several records"),
     (noisy_sgd(48000, 2.84), Neighbours(records=47_601), "399 records are left"),
     (noisy_sgd(48000, 0.0), Neighbours(records=2), "several records"),
@@ -163,7 +208,13 @@ def test_what_is_refused_names_what_is_missing(spec: dict[str, Any], neighbours:
     with pytest.raises(UnsupportedCombination, match=reason) as refused:
         choose.plan(built(spec), "auto", neighbours)
     assert refused.value.field == "threat_model"
-    assert refused.value.supported
+    supported = refused.value.supported
+    assert supported
+    # What is named as supported is served.
+    records = 1 if "one record" in supported else neighbours.records
+    named = [relation for relation in RELATIONS if relation in supported]
+    for relation in named or ([neighbours.relation] if records < neighbours.records else []):
+        choose.plan(built(spec), "auto", Neighbours(cast("NeighboringRelation", relation), records))
 
 
 def test_the_hazard_of_one_record_is_answered_by_records() -> None:

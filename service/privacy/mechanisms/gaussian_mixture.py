@@ -69,7 +69,9 @@ class GaussianMixture(AbstractStep):
     def under(self, neighbours: Neighbours) -> AbstractStep:
         if neighbours.relation != ADD_OR_REMOVE or neighbours.records > 1:
             reason = "the shifts are stated for one record that is added; what another does in its place is not said."
-            raise neighbours.refused(self.type, reason, (ADD_OR_REMOVE,))
+            fewer = ("one record",) if neighbours.records > 1 else ()
+            others = (ADD_OR_REMOVE,) if neighbours.relation != ADD_OR_REMOVE else ()
+            raise neighbours.refused(self.type, reason, (*fewer, *others))
         return self._step
 
     @property

@@ -20,7 +20,7 @@ from typing_extensions import override
 from service.privacy.mechanisms.abstract import AbstractStep, ResolvedStep, Steps
 from service.privacy.mechanisms.domain import EPSILON, NOISE_MULTIPLIER
 from service.privacy.mechanisms.laplace import Laplace
-from service.privacy.mechanisms.neighbours import RELATIONS, Neighbours
+from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF, rounded
 from service.privacy.trade_off.combinators.bracketed import Bracketed
 from service.privacy.trade_off.pair import TradeOffPair
@@ -65,7 +65,7 @@ def multiple(epsilon: float, neighbours: Neighbours, kind: str) -> Fraction:
     total = Fraction(epsilon) * neighbours.records
     if total > Fraction(EPSILON.high):
         reason = f"records times epsilon is above {EPSILON.high:g}, from where nothing is protected."
-        raise neighbours.refused(kind, reason, ("fewer records", *RELATIONS))
+        raise neighbours.refused(kind, reason, ("fewer records",))
     return total
 
 

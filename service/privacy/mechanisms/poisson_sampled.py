@@ -132,10 +132,14 @@ class PoissonSampled(AbstractStep):
                 if several and neighbours.relation == REPLACE
                 else "no dominating pair is known of Laplace noise with a record or its replacement, or several, drawn."
             )
-            raise neighbours.refused(what, reason, (ADD_OR_REMOVE, ZERO_OUT))
+            fewer = ("one record",) if several and isinstance(self._base, Laplace) else ()
+            others = (ADD_OR_REMOVE, ZERO_OUT) if neighbours.relation == REPLACE else ()
+            raise neighbours.refused(what, reason, (*fewer, *others))
         if neighbours.records > LARGEST_GROUP:
             reason = f"mixtures of more than {LARGEST_GROUP} shifts are not served."
-            raise neighbours.refused("poisson_sampled with sample_rate < 1", reason, (f"up to {LARGEST_GROUP}",))
+            raise neighbours.refused(
+                "poisson_sampled with sample_rate < 1", reason, (f"up to {LARGEST_GROUP} records",)
+            )
         noise, rate = Fraction(self._base.noise_multiplier), Fraction(self.sample_rate)
         if neighbours.relation == REPLACE:
             weights = (1 - self.sample_rate, self.sample_rate)  # the first correctly rounded

@@ -82,7 +82,9 @@ class BatchMean(ResolvedStep):
         # Power rises with the rate: a batch that holds the record less often is had by forgetting it now and then.
         base = GaussianTradeOff(self._shift)
         rates = {rounded(self.sample_rate, side): None for side in (-1, 1)}
-        pairs = [TradeOffPair(add, add.reversed(), ADDED) for add in (PoissonSampledAdd(base, rate) for rate in rates)]
+        # A rate below 1 may have no double between itself and 1.
+        adds = [base if rate == 1 else PoissonSampledAdd(base, rate) for rate in rates]
+        pairs = [TradeOffPair(add, add.reversed(), ADDED) for add in adds]
         add = between([pair.add for pair in pairs])
         if not self.symmetrised:
             return TradeOffPair(add, add.reversed(), ADDED)

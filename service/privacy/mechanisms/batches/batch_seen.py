@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractStep
-from service.privacy.mechanisms.neighbours import ADD_OR_REMOVE, REPLACE, ZERO_OUT, Neighbours
+from service.privacy.mechanisms.neighbours import ADD_OR_REMOVE, Neighbours
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from service.privacy.trade_off.combinators.bracketed import between
 from service.privacy.trade_off.pair import TradeOffPair
@@ -43,7 +43,7 @@ class BatchSeen(AbstractStep):
     def under(self, neighbours: Neighbours) -> BatchSeen:
         if neighbours.records > 1:
             reason = "the chance that a batch of fixed size holds any of several records is not derived here."
-            raise neighbours.refused("noisy_sgd without noise", reason, (ADD_OR_REMOVE, REPLACE, ZERO_OUT))
+            raise neighbours.refused("noisy_sgd without noise", reason, ("one record",))
         return replace(self, replaced=neighbours.relation != ADD_OR_REMOVE)
 
     @override

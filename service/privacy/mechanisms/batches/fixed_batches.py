@@ -62,7 +62,8 @@ class FixedBatches(AbstractStep):
             return BatchMean(sample_rate=Fraction(1), noise_multiplier=2 * noise / neighbours.distance)
         if relation == ZERO_OUT:
             reason = "no dominating pair is known of a batch that may hold an empty record in place of another."
-            raise neighbours.refused(BATCHES, reason, (ADD_OR_REMOVE, REPLACE))
+            others = () if self.replacement or k > 1 else (REPLACE,)
+            raise neighbours.refused(BATCHES, reason, (ADD_OR_REMOVE, *others))
         if relation == REPLACE and (k > 1 or self.replacement):
             reason = "no dominating pair is known of several records that are replaced, as a batch may hold some."
             raise neighbours.refused(BATCHES, reason, (ADD_OR_REMOVE,))

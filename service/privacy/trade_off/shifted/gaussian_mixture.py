@@ -230,7 +230,17 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         return np.stack((low, np.where(epsilon >= largest, -np.inf, np.minimum(np.maximum(high, low), 0.0))))
 
     def _at_losses(self, epsilon: FloatArray) -> Ends:
-        """Ends of the thresholds at which the loss is eps; of many, from guesses between those on a grid."""
+        """Ends of the thresholds at which the loss is eps. Of two mirror images it is odd, so that it has the sign of
+        the threshold: near 0, where no other hump is seen, it is flatter than rounding lets it be told from 0.
+        """
+        left, right = self._found_losses(epsilon)
+        if self.absent is self.present:
+            left = np.where(epsilon >= 0, np.maximum(left, 0.0), left)
+            right = np.where(epsilon <= 0, np.minimum(right, 0.0), right)
+        return left, right
+
+    def _found_losses(self, epsilon: FloatArray) -> Ends:
+        """`_at_losses` of any humps; of many, from guesses between those on a grid."""
         if len(epsilon) <= FEW:
             guess = increasing_roots(self.log_ratio, epsilon, *self._far_ends(epsilon))
             return certified_inverse(self.log_ratio, epsilon, guess)
