@@ -179,7 +179,7 @@ class Grid:
         stop = start + kept
         x = (np.arange(nodes) + (-0.5 * (nodes - 1) if mirrored else first[:, None])) * h  # exact
         log_a, a_error, responsibility = log_ratio(terms, x)
-        mean, steepest, near, spread, rising = _cell_moments(terms, responsibility, h)
+        mean, steepest, near, spread, rising = _cell_moments(terms, responsibility, h, x, log_a)
         answerable: BoolArray = np.asarray((responsibility > _ANSWERABLE).any(axis=(0, 2)))
         log_b = log_a[:, ::-1] if mirrored else np.zeros_like(log_a)
         b_error = a_error[:, ::-1] if mirrored else np.zeros_like(log_a)
@@ -271,7 +271,9 @@ class Strip:
     least: FloatArray
 
 
-def _cell_moments(terms: Terms, responsibility: FloatArray, h: FloatArray) -> tuple[FloatArray, ...]:
+def _cell_moments(
+    terms: Terms, responsibility: FloatArray, h: FloatArray, x: FloatArray, log_a: FloatArray
+) -> tuple[FloatArray, ...]:
     """mu m at the nodes and over the cells, `near`, `spread` and `rising` over the cells; (parts, nodes) each.
 
     Half a cell to the left each term of a' is at least e^{-mu s h/2} times as large, and a is no larger.
@@ -282,7 +284,14 @@ def _cell_moments(terms: Terms, responsibility: FloatArray, h: FloatArray) -> tu
     # The responsibility of shift 0 is what the others leave, where it is there at all; 1e-14: their rounding.
     none = np.where(terms.rest[:, None] > 0, np.maximum(1 - responsibility.sum(axis=1), 0.0), 0.0)
     none = (none + 1e-14) * np.exp(0.5 * h * mean)
-    far = responsibility * np.exp(0.5 * h[:, None] * distance)
+    exponent = 0.5 * h[:, None] * distance
+    if float(exponent.max()) < _LARGEST_EXPONENT:
+        far = responsibility * np.exp(exponent)
+    else:  # of far shifts, whose responsibilities may be no doubles
+        product, square = shift * x[:, None, :], 0.5 * shift**2
+        error = 4 * UNIT_ROUNDOFF * (np.abs(product) + square)
+        log_share = terms.log_weight[:, :, None] + (product - square) + error - log_a[:, None]
+        far = np.exp(np.minimum(log_share + exponent, _LARGEST_EXPONENT))
     near = (far * distance).sum(axis=1) + none * mean
     spread = (far * distance**2).sum(axis=1) + none * mean**2
     powers = [far.sum(axis=1) + none, *((far * shift**k).sum(axis=1) for k in (1, 2, 3))]
