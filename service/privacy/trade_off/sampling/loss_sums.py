@@ -71,7 +71,7 @@ class Sums:
         """ln of the parts of the upper sum, from above."""
         return self._spread(self._log_rest(epsilon, self.high.border[1], 1))
 
-    def _about_parts(self, epsilon: float) -> tuple[FloatArray, FloatArray]:
+    def about_parts(self, epsilon: float) -> tuple[FloatArray, FloatArray]:
         """About the parts of both sums; where there is a table, without any bound."""
         if self._table is None:
             return self.lower_parts(epsilon), self.upper_parts(epsilon)
@@ -107,7 +107,7 @@ class Sums:
 
     def middle(self, epsilon: float) -> float:
         """About ln delta; it steers."""
-        lower, upper = self._about_parts(epsilon)
+        lower, upper = self.about_parts(epsilon)
         return float(np.logaddexp(_log_sum(lower, -1), _log_sum(upper, 1)) - math.log(2))
 
     def lower_ends(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -129,7 +129,7 @@ class Sums:
         """With cells so narrow that the sums differ by about `target` at a threshold, relative to delta."""
         found = self
         for _ in range(MOST_ROUNDS):
-            lower, upper = found._about_parts(epsilon)
+            lower, upper = found.about_parts(epsilon)
             scale = _log_sum(upper, 1)
             if scale == -math.inf:
                 return found

@@ -41,7 +41,7 @@ FARTHEST: Final = 1e30
 FEW: Final = 64
 """Thresholds that are looked for one by one."""
 GRID, NEWTON_STEPS = 4096, 3
-POWERS: Final = 4.0 ** np.arange(51)
+POWERS: Final[FloatArray] = np.ldexp(1.0, 2 * np.arange(51)).astype(np.float64)
 """Up to about FARTHEST."""
 REACHED: Final = 1e4
 """Thresholds times the nearest distance beyond which guesses of many are not looked for."""
@@ -262,7 +262,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
     def _grid(self, first: float, last: float) -> Ends:
         """Thresholds between both ends, and about the losses there."""
         if (first, last) not in self._grids:
-            grid = np.sinh(np.linspace(np.arcsinh(first), np.arcsinh(last), GRID))
+            grid: FloatArray = np.sinh(np.linspace(math.asinh(first), math.asinh(last), GRID))
             self._grids[first, last] = grid, np.maximum.accumulate(self._plain(grid)[0])
         return self._grids[first, last]
 
@@ -297,7 +297,8 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
     def _entries(self, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """About eps, ln delta and the slope of that, -e^eps H0(x > t)/delta."""
         epsilon = self._plain(t)[0]
-        log_delta = 0.5 * sum(self._log_delta(t))
+        low, high = self._log_delta(t)
+        log_delta = 0.5 * (low + high)
         return epsilon, log_delta, -np.exp(epsilon + self.absent.log_mass(-t, -1)[0] - log_delta)
 
     def _far_ends(self, epsilon: FloatArray) -> Ends:
