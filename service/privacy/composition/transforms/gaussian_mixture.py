@@ -26,6 +26,8 @@ from service.privacy.composition.transforms.steps import GaussianMixtureSteps
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 
+_TOO_MANY_NODES = 1e12
+"""Far more than any grid may have: whoever asks for the size refuses it."""
 _LARGEST_CHUNK = 1_000_000
 """Array elements of one vectorised evaluation at several tilts: bounds the memory."""
 
@@ -102,10 +104,11 @@ class GaussianMixtureParts:
         width = math.sqrt(2 * (1 - _USUAL_LEAST)) / np.sqrt(self._largest_spread())
         wanted = np.minimum(smooth, 2 * math.pi * width / (self._need + 15.0 + self._growth()))
         step = np.maximum(np.floor(wanted * 2.0**20), 1) * 2.0**-20
+        last = np.minimum(np.ceil(self._high / step), _TOO_MANY_NODES).astype(np.intp)
         if self.mirrored:
-            return step, np.zeros(len(step), dtype=np.intp), 2 * np.ceil(self._high / step).astype(np.intp)
+            return step, np.zeros(len(step), dtype=np.intp), 2 * last
         first = np.floor(self._low / step).astype(np.intp)
-        return step, first, np.ceil(self._high / step).astype(np.intp) - first + 1
+        return step, first, last - first + 1
 
     def _largest_spread(self) -> FloatArray:
         """About the largest variance of s mu at one x, shape (parts,): steers."""
