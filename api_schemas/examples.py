@@ -114,7 +114,8 @@ INVALID_REQUEST_EXAMPLE: Final[dict[str, Any]] = {
     "errors": [
         {
             "pointer": "/mechanism/steps",
-            "detail": "Must be an integer (written without fraction or exponent) in [1, 1e+12].",
+            "detail": "Must be an integer (written without fraction or exponent) in [1, 1e+12], or a list "
+            "of 1 to 10000 of them.",
         }
     ],
 }

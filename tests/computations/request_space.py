@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
+import numpy as np
 from numpy.random import Generator
 
 from service.privacy.composition import choose
@@ -71,6 +72,27 @@ def _dpsgd(random: Generator) -> Spec:
     }
 
 
+def _drawn_batches(random: Generator) -> Spec:
+    """A run of DP-SGD on batches that are no Poisson samples."""
+    size = _whole(10, 1e5, 1e12)(random)
+    length: Spec = {"epochs": int(random.integers(1, 20))} if random.uniform() < 0.3 else {"steps": steps(random)}
+    return {
+        "type": "dpsgd",
+        "sampling": str(random.choice(["fixed_without_replacement", "fixed_with_replacement", "shuffled"])),
+        "noise_multiplier": noise(random),
+        "dataset_size": size,
+        "batch_size": max(1, int(size * min(rate(random), 1.0))),
+        **length,
+    }
+
+
+def _gaussian_mixture(random: Generator) -> Spec:
+    number = int(random.integers(1, 6))
+    shares = random.dirichlet(np.ones(number)).tolist()
+    shifts = [usual(0.1, 10.0, spread(1e-15, 1e15, 0.0))(random) for _ in shares]
+    return {"type": "gaussian_mixture", "noise_multiplier": noise(random), "shifts": shifts, "weights": shares}
+
+
 def _noisy_sgd(random: Generator) -> Spec:
     size = _whole(10, 1e5, 1e12)(random)
     found: Spec = {
@@ -94,7 +116,8 @@ ELEMENTS: Final[dict[str, Callable[[Generator], Spec]]] = {
     "gaussian": _gaussian,
     "laplace": _laplace,
     "poisson_sampled": _sampled,
-    "dpsgd": _dpsgd,
+    "dpsgd": lambda random: (_dpsgd if random.uniform() < 0.7 else _drawn_batches)(random),
+    "gaussian_mixture": _gaussian_mixture,
     "noisy_sgd": _noisy_sgd,
     "gdp": lambda random: {"type": "gdp", "mu": mu(random)},
     "pure_dp": lambda random: {"type": "pure_dp", "epsilon": epsilon(random)},
@@ -158,6 +181,8 @@ def question(random: Generator) -> Spec:
 
 THREATS: Final[tuple[Callable[[Generator], Spec], ...]] = (
     lambda _: {"type": "worst_case", "neighboring_relation": "replace_one"},
+    lambda random: {"type": "worst_case", "records": _whole(2, 8, 64)(random)},
+    lambda _: {"type": "worst_case", "neighboring_relation": "zero_out"},
     lambda random: {"type": "glrt", "dimension": _whole(1, 1000, 1e9)(random)},
     lambda _: {"type": "membership"},
     lambda random: {"type": "practical", "epsilon_pmp": epsilon(random)},

@@ -25,6 +25,7 @@ DIGEST = "sha256:" + "0123456789abcdef" * 4
 SCHEMA = jsonschema_rs.validator_for(CurvesResponse.model_json_schema(mode="serialization"))
 GAUSSIAN = {"type": "gaussian", "noise_multiplier": 1.0}
 SAMPLED = {"type": "poisson_sampled", "sample_rate": 0.5, "mechanism": GAUSSIAN}
+SAMPLED_LAPLACE = {**SAMPLED, "mechanism": {"type": "laplace", "noise_multiplier": 1.0}}
 RUN = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
 REPLACED = {"type": "worst_case", "neighboring_relation": "replace_one"}
 WORST = {"type": "worst_case"}
@@ -169,7 +170,7 @@ def test_options_reach_the_engines(engines: FakeEngines) -> None:
     ("mechanism", "more", "pointer"),
     [
         (RUN, {"methods": ["auto", "closed_form"]}, "/methods/1"),
-        (SAMPLED, {"threat_models": [WORST, REPLACED]}, "/threat_models/1"),
+        (SAMPLED_LAPLACE, {"threat_models": [WORST, REPLACED]}, "/threat_models/1"),
         ({"type": "poisson_sampled", "q": 0.1, "event": {"type": "gdp", "mu": 1.0}}, {}, "/mechanism"),
     ],
 )

@@ -19,6 +19,7 @@ from service.privacy.composition import engines as composition_engines
 from service.privacy.composition.options import DEFAULT_OPTIONS
 from service.privacy.errors import NumericalFailure, UnsupportedCombination
 from tests.computations.fakes import NOTE, REASON, FakeEngines, engines
+from tests.privacy.cases import laplace, sampled
 
 __all__ = ["engines"]
 
@@ -182,7 +183,7 @@ def test_a_defect_of_an_engine_is_not_passed_over(engines: FakeEngines, monkeypa
 def test_what_no_engine_serves_is_refused_with_all_as_with_auto(engines: FakeEngines) -> None:
     relation = {"type": "worst_case", "neighboring_relation": "replace_one"}
     with pytest.raises(UnsupportedCombination) as caught:
-        compute(DELTA, mechanism=RUN, method="all", threat_model=relation)
+        compute(DELTA, mechanism=sampled(0.1, laplace(1.0)), method="all", threat_model=relation)
     assert caught.value.pointer == "/threat_model"
     with pytest.raises(UnsupportedCombination) as caught:
         compute(DELTA, method="saddlepoint")

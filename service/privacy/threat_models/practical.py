@@ -44,9 +44,9 @@ BRACKET: Final = (
     "bracket: two upper bounds hold (the stated parameter, Lowy et al. 2023, Definition 2; the worst case, by joint "
     "convexity over the halves) and the smaller is served; no release is known that attains it where the second rules."
 )
-ADDED_OR_REMOVED: Final = (
-    "The worst case beside is that of adding or removing a record, which is no bound for this attacker, whose data all "
-    "have one size: no curves are known for replacing one in a sampled step."
+NOT_REPLACED: Final = (
+    "The worst case beside is that of another relation than replacing a record, and no bound for this attacker, whose "
+    "data all have one size: no curves are known for replacing a record of this mechanism."
 )
 REPLACED: Final = WorstCase("replace_one")
 PREMISES: Final = (
@@ -101,7 +101,7 @@ class Practical(RelaxedThreatModel):
             raise UnsupportedCombination("method", f"{method} for practical", reason, METHODS)
         own = choose.plan(self._stated, CLOSED_FORM)
         if not _serves(REPLACED, mechanism):
-            return replace(own, build=lambda: _stated(own, ADDED_OR_REMOVED))
+            return replace(own, build=lambda: _stated(own, NOT_REPLACED))
         worst = REPLACED.plan(mechanism, "auto", options)
         prices = beside_stated(own.tariff, worst.tariff)
 

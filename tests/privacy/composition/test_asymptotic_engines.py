@@ -279,7 +279,9 @@ def test_what_no_expansion_serves_is_refused(method: str) -> None:
         assert refused.value.field == "method"
         assert "discretised" in refused.value.supported
     with pytest.raises(UnsupportedCombination) as refused:
-        choose.pair(built(dpsgd(1.0, 0.1, 10)), method, ONE_REPLACED)
+        choose.pair(
+            built({"type": "repeated", "mechanism": sampled(0.1, laplace(1.0)), "steps": 10}), method, ONE_REPLACED
+        )
     assert refused.value.field == "threat_model"
 
 

@@ -171,7 +171,7 @@ def test_lines_agree_with_lattices(point: MixedPoint) -> None:
 @pytest.mark.parametrize("point", [one for one in RANDOM if is_cheap(one)][:4], ids=str)
 def test_directions_are_dual(point: MixedPoint) -> None:
     """delta_add(eps) = 1 - e^eps + e^eps delta_remove(-eps)."""
-    found = pair(point.mechanism, "auto", 1.0, LOOSE)
+    found = pair(point.mechanism, "auto", options=LOOSE)
     for epsilon in (-1.5, 0.2):
         one, other = found.add.profile_at(epsilon), found.remove.profile_at(-epsilon)
         scale, slack = math.exp(epsilon), 1e-13
