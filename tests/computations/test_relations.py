@@ -233,3 +233,17 @@ def test_the_worst_of_several_is_exceeded_by_none() -> None:
     models = [WorstCase(), WorstCase("replace_one"), WorstCase("zero_out", 3)]
     assert worst_of(models) == WorstCase("replace_one", 3)
     assert worst_of(models[:1]) == WorstCase()
+
+
+@pytest.mark.parametrize("exponent", [-9, -40, -160, -234, -299])
+@pytest.mark.parametrize("attacker", [{"records": 6}, {"neighboring_relation": "replace_one"}])
+def test_rates_that_no_loss_shows_are_answered(exponent: int, attacker: dict[str, Any]) -> None:
+    """One step: what is drawn next to never is told apart by no more than its chance, and by no less than nothing."""
+    rate = 3.7 * 10.0**exponent
+    step = {"type": "poisson_sampled", "sample_rate": rate, "mechanism": {"type": "gaussian", "noise_multiplier": 1.2}}
+    deltas = (3.7e-6, 0.3 * rate, 1e-6 * rate)
+    questions = [{"type": "epsilon", "delta": max(delta, 1e-300)} for delta in deltas]
+    model = {"type": "worst_case", **attacker}
+    answers = answered({"mechanism": step, "threat_model": model, "questions": questions})["answers"]
+    assert answers[0]["value"] == 0.0 or rate > 1e-7
+    assert all(0 <= answer["lower"] <= answer["upper"] for answer in answers)

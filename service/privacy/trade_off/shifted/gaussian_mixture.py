@@ -72,6 +72,12 @@ class Humps:
         return np.stack((value - error, value + error))[:, :, np.newaxis]
 
     @property
+    def shifted_weight(self) -> float:
+        """What all humps that are not at 0 weigh, from above."""
+        apart = self.weights[self.distances[1] > 0]
+        return math.fsum(apart) * (1 + 2 * self.weight_error + 4 * UNIT_ROUNDOFF)
+
+    @property
     def is_at_zero(self) -> bool:
         """Whether nothing is shifted."""
         return float(self.distances[1].max()) == 0
@@ -327,9 +333,14 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
     @np.errstate(all="ignore")
     def _epsilon_formula(self, delta: float) -> Enclosure:
         zero = np.zeros(1)
+        # Both laws are N(0) but for the weight of what is shifted, which their distance does not exceed.
+        if self.present.shifted_weight <= delta:
+            return Enclosure.point(0.0)
         if self._profile(zero)[1, 0] <= math.log(delta) * (1 + 4 * UNIT_ROUNDOFF):
             return Enclosure.point(0.0)
         low = float(self._at_losses(zero)[0][0])
+        if not math.isfinite(low):  # losses too small to tell where they change sign: left of all shifts they are < 0
+            low = -float(self.absent.distances[1].max())
         high, step = low, 1.0
         while self._log_delta(np.array([high]))[1][0] > math.log(delta) * (1 + 4 * UNIT_ROUNDOFF):
             high, step = high + step, 2 * step
