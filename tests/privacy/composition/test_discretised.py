@@ -367,7 +367,9 @@ def test_a_step_that_reveals_next_to_everything(rest: float) -> None:
 def test_a_mix_reveals_more_than_its_parts_and_less_than_basic_composition() -> None:
     curve, rates = discretised(MIX).add, np.array([1e-6, 0.01, 0.3, 0.95])
     for part in (repeated(pure_dp(0.3), 3), repeated(laplace(2.0), 4), gaussian(2.0)):
-        assert (curve.power(rates).upper >= pair(built(part), "discretised", options=COARSE).add.power(rates).lower).all()
+        assert (
+            curve.power(rates).upper >= pair(built(part), "discretised", options=COARSE).add.power(rates).lower
+        ).all()
     # 3 * 0.3 + 4 / 2 nats of pure DP beside the Gaussian step.
     basic = discretised(composed(pure_dp(2.9), gaussian(2.0))).add
     assert (curve.power(rates).lower <= basic.power(rates).upper).all()
