@@ -61,6 +61,8 @@ def is_gaussian(step: dict[str, Any]) -> bool:
     match step["type"]:
         case "gaussian" | "gdp":
             return True
+        case "gaussian_mixture":
+            return len(set(step["shifts"])) == 1
         case "noisy_sgd":
             return step["batch_size"] == step["dataset_size"]
         case "poisson_sampled":

@@ -97,7 +97,7 @@ def test_the_worst_case_beside_is_that_of_replacing_where_it_is_known(
     assert model.worst_case(mechanism) == WorstCase(relation)
     model.worst_case(mechanism).curves(mechanism)
     notes = model.curves(mechanism).notes
-    assert any("adding or removing" in note for note in notes) == (relation == "add_or_remove_one")
+    assert any("another relation than replacing" in note for note in notes) == (relation == "add_or_remove_one")
 
 
 def test_the_curve_is_that_of_the_parameter_where_the_worst_case_is_no_better() -> None:

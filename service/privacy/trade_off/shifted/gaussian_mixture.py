@@ -334,7 +334,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
     def _epsilon_formula(self, delta: float) -> Enclosure:
         zero = np.zeros(1)
         # Both laws are N(0) but for the weight of what is shifted, which their distance does not exceed.
-        if self.present.shifted_weight <= delta:
+        if max(self.present.shifted_weight, self.absent.shifted_weight) <= delta:
             return Enclosure.point(0.0)
         if self._profile(zero)[1, 0] <= math.log(delta) * (1 + 4 * UNIT_ROUNDOFF):
             return Enclosure.point(0.0)
