@@ -44,8 +44,8 @@ class LimitsResponse(Response):
     may_exceed_time_limit: Annotated[
         tuple[str, ...],
         Field(
-            description="Requests whose cost no description tells: the few of them that need longer than the limit are "
-            "ended with status 504. Everything else that is accepted is answered within it on an idle machine."
+            description="Kinds of requests whose cost no description tells: some need longer than the limit, and are "
+            "ended with status 504."
         ),
     ]
     memory_bytes: Annotated[int, Field(description="A computation is ended when it needs more than about this.")]
@@ -58,6 +58,8 @@ MAY_EXCEED_TIME_LIMIT = (
     "method `all`, `saddlepoint`, `monte_carlo` or `ground_truth`",
     "curves of more than 1000 points of runs without a closed form",
     "several `exponential` steps beside others",
+    "few steps of groups, replaced records or batches of a fixed size under little noise",
+    "`shuffled` over hundreds of epochs",
     "whatever is estimated at a tenth of the largest cost or more",
 )
 

@@ -59,9 +59,9 @@ def test_rows_of_another_computation_are_inside(row: dict[str, Any]) -> None:
     assert answer["tight"]
 
 
-def profile(absent: list[Any], present: list[Any], epsilon: Any) -> Any:
-    """delta of two mixtures of (centre, weight), by halving for the threshold at 40 digits."""
-    with mp.workdps(40):
+def profile(absent: list[Any], present: list[Any], epsilon: Any, digits: int = 40) -> Any:
+    """delta of two mixtures of (centre, weight), by halving for the threshold at so many digits."""
+    with mp.workdps(digits):
 
         def density(humps: list[Any], x: Any) -> Any:
             return sum(w * mp.exp(-((x - c) ** 2) / 2) for c, w in humps)
@@ -236,14 +236,21 @@ def test_the_worst_of_several_is_exceeded_by_none() -> None:
 
 
 @pytest.mark.parametrize("exponent", [-9, -40, -160, -234, -299])
-@pytest.mark.parametrize("attacker", [{"records": 6}, {"neighboring_relation": "replace_one"}])
-def test_rates_that_no_loss_shows_are_answered(exponent: int, attacker: dict[str, Any]) -> None:
-    """One step: what is drawn next to never is told apart by no more than its chance, and by no less than nothing."""
-    rate = 3.7 * 10.0**exponent
-    step = {"type": "poisson_sampled", "sample_rate": rate, "mechanism": {"type": "gaussian", "noise_multiplier": 1.2}}
-    deltas = (3.7e-6, 0.3 * rate, 1e-6 * rate)
-    questions = [{"type": "epsilon", "delta": max(delta, 1e-300)} for delta in deltas]
-    model = {"type": "worst_case", **attacker}
-    answers = answered({"mechanism": step, "threat_model": model, "questions": questions})["answers"]
-    assert answers[0]["value"] == 0.0 or rate > 1e-7
-    assert all(0 <= answer["lower"] <= answer["upper"] for answer in answers)
+@pytest.mark.parametrize("neighbours", [Neighbours(records=3), ONE_REPLACED], ids=str)
+def test_rates_that_no_loss_shows_are_answered(exponent: int, neighbours: Neighbours) -> None:
+    """One step: epsilon is 0 where delta is more than the chance to be drawn, and encloses the truth where it is less."""
+    rate, noise = 3.7 * 10.0**exponent, 1.2
+    curves = choose.pair(built(sampled(rate, gaussian(noise))), "auto", neighbours)
+    with mp.workdps(40 - 3 * exponent):
+        q, mu, replaced = mp.mpf(rate), 1 / mp.mpf(noise), neighbours == ONE_REPLACED
+        hits = 1 if replaced else neighbours.records
+        present = [(i * mu, mp.binomial(hits, i) * q**i * (1 - q) ** (hits - i)) for i in range(hits + 1)]
+        nothing = [(mp.mpf(0), mp.mpf(1))]
+    mirrored = [(-c, weight) for c, weight in present]
+    pairs = [(mirrored, present)] * 2 if replaced else [(nothing, present), (mirrored, nothing)]
+    for curve, (absent, there) in zip((curves.add, curves.remove), pairs, strict=True):
+        assert curve.epsilon(3.7e-6).upper == 0
+        found, delta = curve.epsilon(0.3 * rate), mp.mpf(0.3 * rate)
+        at = [profile(absent, there, mp.mpf(end), 40 - 3 * exponent) for end in (found.lower, found.upper)]
+        assert at[1] <= delta * (1 + mp.mpf(10) ** -12)
+        assert delta * (1 - mp.mpf(10) ** -12) <= at[0]

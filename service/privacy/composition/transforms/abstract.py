@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.unit_circle import ComplexArray
+
+_LARGEST_CHUNK: Final = 1_000_000
+"""Array elements of one vectorised evaluation at several tilts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,13 @@ class RealCumulants:
             np.concatenate([piece.error for piece in pieces]),
             np.concatenate([piece.truncation for piece in pieces]),
         )
+
+
+def in_chunks(evaluate: Callable[[FloatArray], RealCumulants], tilts: FloatArray, size: int) -> RealCumulants:
+    """The cumulants at all tilts, so many at a time that memory is bounded; `size`: array elements of one tilt."""
+    chunk = max(1, _LARGEST_CHUNK // size)
+    pieces = [evaluate(tilts[i : i + chunk]) for i in range(0, len(tilts), chunk)]
+    return pieces[0] if len(pieces) == 1 else RealCumulants.concatenate(pieces)
 
 
 @dataclass(frozen=True, slots=True)

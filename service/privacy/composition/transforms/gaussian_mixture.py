@@ -19,7 +19,7 @@ from functools import cached_property
 
 import numpy as np
 
-from service.privacy.composition.transforms.abstract import RealCumulants
+from service.privacy.composition.transforms.abstract import RealCumulants, in_chunks
 from service.privacy.composition.transforms.gaussian_mixture_grid import Grid, Terms, log_ratio
 from service.privacy.composition.transforms.gaussian_mixture_moments import TiltedMoments, tilted_moments
 from service.privacy.composition.transforms.steps import GaussianMixtureSteps
@@ -28,9 +28,6 @@ from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 
 _TOO_MANY_NODES = 1e12
 """Far more than any grid may have: whoever asks for the size refuses it."""
-_LARGEST_CHUNK = 1_000_000
-"""Array elements of one vectorised evaluation at several tilts: bounds the memory."""
-
 _FEW_STEPS = 100
 """Runs with fewer steps have transforms that fall slowly: their lines are long and want finer steps."""
 
@@ -172,9 +169,7 @@ class GaussianMixtureParts:
         Plain sums: the error of K grows like N u, which Chernoff bounds and the choice of lines do not notice; the
         prefactor of a line takes `value` instead.
         """
-        chunk = max(1, _LARGEST_CHUNK // self.size)
-        pieces = [self._cumulants(tilts[i : i + chunk]) for i in range(0, len(tilts), chunk)]
-        return pieces[0] if len(pieces) == 1 else RealCumulants.concatenate(pieces)
+        return in_chunks(self._cumulants, tilts, self.size)
 
     def _cumulants(self, tilts: FloatArray) -> RealCumulants:
         grid = self.grid

@@ -19,16 +19,13 @@ from functools import cached_property
 
 import numpy as np
 
-from service.privacy.composition.transforms.abstract import RealCumulants
+from service.privacy.composition.transforms.abstract import RealCumulants, in_chunks
 from service.privacy.composition.transforms.node_sums import excess, untilting
 from service.privacy.composition.transforms.sampled_gaussian_grid import Grid, Layout
 from service.privacy.composition.transforms.sampled_gaussian_shared import moment_sums
 from service.privacy.composition.transforms.steps import SampledGaussianSteps
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_ROUNDOFF
-
-_LARGEST_CHUNK = 1_000_000
-"""Array elements of one vectorised evaluation at several tilts: bounds the memory."""
 
 _FEW_STEPS = 100
 """Runs with fewer sampled steps have transforms that fall slowly: their lines are long and want finer steps."""
@@ -145,9 +142,7 @@ class SampledGaussianParts:
         Plain sums: the error of K grows like N u, which Chernoff bounds and the choice of lines do not notice; the
         prefactor of a line takes `value` instead.
         """
-        chunk = max(1, _LARGEST_CHUNK // self.size)
-        pieces = [self._cumulants(tilts[i : i + chunk]) for i in range(0, len(tilts), chunk)]
-        return pieces[0] if len(pieces) == 1 else RealCumulants.concatenate(pieces)
+        return in_chunks(self._cumulants, tilts, self.size)
 
     def _cumulants(self, tilts: FloatArray) -> RealCumulants:
         grid = self.grid
