@@ -238,7 +238,7 @@ def test_the_worst_of_several_is_exceeded_by_none() -> None:
 @pytest.mark.parametrize("exponent", [-9, -40, -160, -234, -299])
 @pytest.mark.parametrize("neighbours", [Neighbours(records=3), ONE_REPLACED], ids=str)
 def test_rates_that_no_loss_shows_are_answered(exponent: int, neighbours: Neighbours) -> None:
-    """One step: epsilon is 0 where delta is more than the chance to be drawn, and encloses the truth where it is less."""
+    """One step: epsilon is 0 where delta is more than the chance to be drawn, else it encloses the truth."""
     rate, noise = 3.7 * 10.0**exponent, 1.2
     curves = choose.pair(built(sampled(rate, gaussian(noise))), "auto", neighbours)
     with mp.workdps(40 - 3 * exponent):
