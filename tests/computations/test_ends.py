@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.computations.bounds import BOUNDS
+from service.computations.bounds import BOUNDS, compute_bounds
 
 DELETED = "deletion_capacity"
 
 
 def ask(mechanism: dict[str, Any], questions: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
     body = {"mechanism": mechanism, "questions": questions, **more}
-    return BOUNDS.function(BOUNDS.request_type.model_validate_json(json.dumps(body)), "digest", "version")
+    return compute_bounds(BOUNDS.request_type.model_validate_json(json.dumps(body)), "digest", "version")
 
 
 def size(generator: np.random.Generator, low: float, high: float) -> float:

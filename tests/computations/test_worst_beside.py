@@ -11,8 +11,8 @@ import pytest
 from numpy.random import Generator
 
 from api_schemas.curves import CurvesRequest
-from service.computations.bounds import BOUNDS
-from service.computations.curves import CURVES
+from service.computations.bounds import BOUNDS, compute_bounds
+from service.computations.curves import compute_curves
 from tests.computations.request_space import QUESTIONS, spread
 
 Spec = dict[str, Any]
@@ -87,7 +87,7 @@ def test_mixtures_of_adversaries_do_not_exceed_the_worst_case_beside_them(seed: 
     mechanism, mixture = _drawn(random)
     asked = [_asked(random, mixture) for _ in range(3)]
     body = {"mechanism": mechanism, "threat_model": mixture, "questions": asked}
-    found = BOUNDS.function(BOUNDS.request_type.model_validate_json(json.dumps(body)), "digest", "version")
+    found = compute_bounds(BOUNDS.request_type.model_validate_json(json.dumps(body)), "digest", "version")
     for question, ours, worst in zip(asked, found["answers"], found["worst_case"]["answers"], strict=True):
         smaller, larger = (worst, ours) if _falls(question) else (ours, worst)
         assert _end(smaller, "lower") <= _end(larger, "upper"), (body, question)
@@ -117,7 +117,7 @@ def test_nor_do_curves_that_are_drawn_beside_it(seed: int) -> None:
         "false_positive_rates": [1e-12, 1e-3, 0.2, 0.9],
     }
     request = CurvesRequest.model_validate_json(json.dumps(body))
-    *relaxed, worst = CURVES.function(request, "digest", "version")["curves"]
+    *relaxed, worst = compute_curves(request, "digest", "version")["curves"]
     assert worst["threat_model"].type == "worst_case"
     for curve in relaxed:
         assert (np.array(curve["power"]["lower"]) <= np.array(worst["power"]["upper"])).all(), body
@@ -130,7 +130,7 @@ def test_where_records_are_sampled_one_by_one_and_in_batches_the_served_worst_ca
     mechanism = {"type": "composed", "mechanisms": [batches | {"max_grad_norm": 1.0}, sampled]}
     practical = {"type": "practical", "epsilon_pmp": 1.0}
     body = {"mechanism": mechanism, "threat_models": [practical], "false_positive_rates": [0.1]}
-    drawn = CURVES.function(CurvesRequest.model_validate_json(json.dumps(body)), "digest", "version")["curves"]
+    drawn = compute_curves(CurvesRequest.model_validate_json(json.dumps(body)), "digest", "version")["curves"]
     body = {"mechanism": mechanism, "threat_model": practical, "questions": [{"type": "advantage"}]}
-    found = BOUNDS.function(BOUNDS.request_type.model_validate_json(json.dumps(body)), "digest", "version")
+    found = compute_bounds(BOUNDS.request_type.model_validate_json(json.dumps(body)), "digest", "version")
     assert drawn[-1]["threat_model"] == found["worst_case"]["threat_model"]

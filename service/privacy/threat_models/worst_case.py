@@ -62,6 +62,6 @@ def worst_of(models: Iterable[WorstCase]) -> WorstCase:
     """
     listed = list(models)
     return WorstCase(
-        max((model.neighboring_relation for model in listed), key=LEAST_FIRST.index),
+        LEAST_FIRST[max(LEAST_FIRST.index(model.neighboring_relation) for model in listed)],
         max((model.records for model in listed if model.records is not None), default=None),
     )

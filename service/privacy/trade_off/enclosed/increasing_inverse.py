@@ -53,11 +53,11 @@ def increasing_roots(
     at_low, at_high = value(low, target), value(high, target)
     found = np.where(at_low > 0, low, high)
     places = np.flatnonzero((at_low <= 0) & (at_high >= 0))
-    left, right, at_left, at_right = (ends[places].copy() for ends in (low, high, at_low, at_high))
-    wanted, last = target[places], np.zeros(len(places))
+    state: list[FloatArray] = [each[places] for each in (low, high, at_low, at_high, target, np.zeros_like(low))]
     for step in range(MOST_STEPS):
         if len(places) == 0:
             break
+        left, right, at_left, at_right, wanted, last = state
         between = right - at_right * ((right - left) / (at_right - at_left))
         good = (between > left) & (between < right) & (step % 4 != 3)
         x = np.where(good, between, 0.5 * left + 0.5 * right)
@@ -70,7 +70,6 @@ def increasing_roots(
         last = np.where(above, 1.0, -1.0)
         found[places] = x
         open_still = (right - left > NOISE * (1 + np.abs(x))) & (here != 0)
-        places, left, right, at_left, at_right, wanted, last = (
-            each[open_still] for each in (places, left, right, at_left, at_right, wanted, last)
-        )
+        ends: tuple[FloatArray, ...] = (left, right, at_left, at_right, wanted, last)
+        state, places = [each[open_still] for each in ends], places[open_still]
     return found
