@@ -384,7 +384,7 @@ def test_a_law_of_susceptibilities_lies_between_its_halves() -> None:
     curve = Membership(population="chi_square").curves(sgd(10, dimension=10)).add
     quantiles = stats.chi2.ppf((np.arange(100) + 0.5) / 100, 10)
     shares = [full_batches(10, float(k), Fraction(10), 1) for k in quantiles]
-    levels = np.linspace(-4.0, 3.0, 100)
+    levels = np.linspace(-4.0, 3.0, 400)
     profile = np.mean([share.profile(levels).upper for share in shares], axis=0)
     read = curve.profile(levels)
     assert (read.lower <= profile * 1.01 + 1e-3).all()
