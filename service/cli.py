@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from service.computations.abstract import Computation, command_of
+from service.computations.abstract import Computation, always, command_of
 from service.computations.catalogue import RESOURCES, resource
 
+REFUSED_EXIT_CODE = 1
 PROBLEM_EXIT_CODE = 2
 UNABLE_TO_LISTEN_EXIT_CODE = 3
 ARCHIVE_SIGNATURE = b"PK"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code is 0, or 2 where a problem was reported on standard error."""
+    """Run one command; the exit code is 0, 1 where the answer shall stop a script (a policy is violated), or 2 where a
+    problem was reported on standard error.
+    """
     sent = sys.argv[1:] if arguments is None else list(arguments)
     names = {command_of(name): name for name in RESOURCES}
     described = [sent[0]] if sent and sent[0] in names else list(names)  # all of them for help alone
@@ -36,11 +39,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         takes = "JSON" if computed.read_archive is None else "JSON or .npz"
         computing = commands.add_parser(command, help=f"answer a request of POST {computed.path} with the same bytes")
         computing.add_argument("request", help=f"a {takes} file, or - for standard input")
+        for member in computed.files:
+            computing.add_argument(f"--{member}", help=f"a JSON file with the member {member} of the request")
+        if computed.renderings:
+            forms = ", ".join(computed.renderings)
+            computing.add_argument("--accept", help=f"write it as one of {forms}", choices=computed.renderings)
 
     chosen = parser.parse_args(sent)
     if chosen.command == "serve":
         return serve(chosen.host, chosen.port)
-    return answer(resource(names[chosen.command]), chosen.request)
+    computation = resource(names[chosen.command])
+    files = {member: path for member in computation.files if (path := getattr(chosen, member)) is not None}
+    return answer(computation, chosen.request, files, getattr(chosen, "accept", None))
 
 
 def serve(host: str, port: int) -> int:
@@ -64,8 +74,12 @@ def serve(host: str, port: int) -> int:
     return 0 if server.started else UNABLE_TO_LISTEN_EXIT_CODE
 
 
-def answer(computation: Computation[Any, Any], source: str) -> int:
-    """Write the response body to standard output, or the problem to standard error."""
+def answer(
+    computation: Computation[Any, Any], source: str, files: Mapping[str, str], media_type: str | None = None
+) -> int:
+    """Write the response to standard output, or the problem to standard error. `files`: where further members of the
+    request are, by their names; `media_type`: the form of the response, if not JSON.
+    """
     from pydantic import ValidationError
 
     from service.api.problems import problem_of
@@ -78,8 +92,10 @@ def answer(computation: Computation[Any, Any], source: str) -> int:
 
     try:
         body = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+        for member, path in files.items():
+            body = with_member(body, member, Path(path).read_bytes())
     except OSError as error:
-        print(f"privacy-bounds: cannot read {source}: {error.strerror}", file=sys.stderr)
+        print(f"privacy-bounds: cannot read {error.filename or source}: {error.strerror}", file=sys.stderr)
         return PROBLEM_EXIT_CODE
     try:
         if computation.read_archive is not None and body.startswith(ARCHIVE_SIGNATURE):
@@ -93,10 +109,18 @@ def answer(computation: Computation[Any, Any], source: str) -> int:
         problem = problem_of(told, instance=f"privacy-bounds {computation.name}", request_id="")
         sys.stderr.buffer.write(problem.json_bytes() + b"\n")
         return PROBLEM_EXIT_CODE
-    sys.stdout.buffer.write(written)
+    response = computation.response_type.model_validate_json(written) if computation.passes is not always else None
+    sys.stdout.buffer.write(written if media_type is None else computation.rendered(written, media_type))
     if sys.stdout.isatty():
         sys.stdout.buffer.write(b"\n")
-    return 0
+    return 0 if response is None or computation.passes(response) else REFUSED_EXIT_CODE
+
+
+def with_member(body: bytes, name: str, value: bytes) -> bytes:
+    """A JSON object with one more member, both as they were written; a member of that name is then there twice."""
+    end = body.rstrip()
+    inner = end.removesuffix(b"}").rstrip()
+    return inner + (b"" if inner.endswith(b"{") else b",") + b'"' + name.encode() + b'":' + value + b"}"
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from typing import Any, final
 
 from fastapi import Request, Response
@@ -33,6 +34,8 @@ CACHE_STATUS: dict[CacheOutcome, str] = {
 NOT_MODIFIED: dict[int | str, dict[str, Any]] = {304: {"description": "`If-None-Match` names this result."}}
 LONGEST_LENGTH_DIGITS = 15
 SLICE_BYTES = 2**16
+JSON = "application/json"
+LARGEST_ACCEPT = 32
 ARCHIVE_TYPES = frozenset({"application/octet-stream", "application/zip", "application/x-npz"})
 
 
@@ -41,7 +44,7 @@ async def answer_computation(computation: Computation[Any, Any], request: Reques
     sent = dict(request.scope["headers"])
     services = services_of(request)
     media_type = _media_type(sent.get(b"content-type", b"").decode("latin-1"))
-    if media_type == "application/json":
+    if media_type == JSON:
         with services.bodies.hold() as held:
             body = await _read_body(request, sent.get(b"content-length", b"0"), services.settings.max_body_bytes, held)
         answer = await services.runner.answer(computation, body, client_of(request))
@@ -51,11 +54,15 @@ async def answer_computation(computation: Computation[Any, Any], request: Reques
         raise UnsupportedMediaType
     record = record_of(request.scope)
     record.digest, record.cache, record.compute_seconds = answer.digest, answer.cache, answer.compute_seconds
-    headers = {
-        "ETag": f'"{answer.digest}"',
-        "Content-Location": f"/v1/results/{answer.digest}",
-        "Cache-Status": CACHE_STATUS[answer.cache],
-    }
+    headers = {"Cache-Status": CACHE_STATUS[answer.cache]}
+    if computation.renderings:
+        headers["Vary"] = "Accept"
+        form = preferred(sent.get(b"accept", b"").decode("latin-1"), computation.renderings)
+        if form is not None:
+            text = await asyncio.to_thread(computation.rendered, answer.body, form)
+            tag = f"{answer.digest};{form}"  # another form has another tag, and no stored result
+            return stored_response(request, tag, text, {"ETag": f'"{tag}"', **headers}, f"{form}; charset=utf-8")
+    headers |= {"ETag": f'"{answer.digest}"', "Content-Location": f"/v1/results/{answer.digest}"}
     return stored_response(request, answer.digest, answer.body, headers)
 
 
@@ -84,14 +91,33 @@ def client_of(request: Request) -> Client:
     return Client(client_key(request.client.host if request.client else None), gone)
 
 
-def stored_response(request: Request, digest: str, body: bytes, headers: dict[str, str]) -> Response:
+def stored_response(
+    request: Request, tag: str, body: bytes, headers: dict[str, str], media_type: str = JSON
+) -> Response:
     """A result, or 304 where the client has it: a POST here only computes, so it is answered like a GET."""
     known = request.headers.get("if-none-match")
-    if known is not None and _names(known, digest):
+    if known is not None and _names(known, tag):
         return Response(status_code=304, headers=headers)
     if len(body) > SLICE_BYTES:
-        return SlicedResponse(body, headers=headers, media_type="application/json")
-    return Response(body, headers=headers, media_type="application/json")
+        return SlicedResponse(body, headers=headers, media_type=media_type)
+    return Response(body, headers=headers, media_type=media_type)
+
+
+def preferred(accept: str, offered: Iterable[str]) -> str | None:
+    """The media type that a client asks for (RFC 9110, section 12.5.1); None: JSON, which is also sent where nothing
+    that is offered was asked for. Of what is wanted equally, the first that the client names.
+    """
+    wanted: list[tuple[float, str]] = []
+    for part in accept.split(",")[:LARGEST_ACCEPT]:
+        name, *parameters = (each.strip().lower() for each in part.split(";"))
+        quality = next((each[2:] for each in parameters if each.startswith("q=")), "1")
+        if re.fullmatch(r"[01](\.[0-9]{0,3})?", quality) and float(quality) > 0:
+            wanted.append((float(quality), name))
+    known = {JSON, *offered}
+    for _, name in sorted(wanted, key=lambda each: -each[0]):
+        if name in ("*/*", "application/*") or name in known:
+            return name if name in known and name != JSON else None
+    return None
 
 
 @final
@@ -133,7 +159,7 @@ def _media_type(content_type: str) -> str:
     return content_type.partition(";")[0].strip().lower()
 
 
-def _names(if_none_match: str, digest: str) -> bool:
+def _names(if_none_match: str, own: str) -> bool:
     """Whether the header lists this result (weak comparison, RFC 9110 section 13.1.2)."""
     tags = (tag.strip().removeprefix("W/") for tag in if_none_match.split(","))
-    return any(tag in ("*", f'"{digest}"') for tag in tags)
+    return any(tag in ("*", f'"{own}"') for tag in tags)

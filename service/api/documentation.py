@@ -63,6 +63,13 @@ def request_body(computation: Computation[Any, Any]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": content}}
 
 
+def other_forms(computation: Computation[Any, Any]) -> dict[int | str, dict[str, Any]]:
+    """`responses=` entry for what a resource also answers in, where the client's `Accept` asks for it."""
+    text = {"schema": {"type": "string"}}
+    forms = dict.fromkeys(computation.renderings, text)
+    return {200: {"content": forms}} if forms else {}
+
+
 def install(app: FastAPI, request_models: tuple[type[RequestModel], ...]) -> None:
     """Publish a document that also has the schemas named by `request_body` and `problems`."""
 

@@ -5,8 +5,8 @@ documentation. Its route, its command and what is published about it follow from
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Generic, TypeAlias, TypeVar, final
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, TypeAlias, TypeVar, final
 
 from pydantic import BaseModel
 
@@ -21,6 +21,11 @@ ResponseFields: TypeAlias = dict[str, Any]
 
 def no_digits(_: BaseModel) -> None:
     """Answers in doubles."""
+
+
+def always(_: Response) -> bool:
+    """Whatever the answer is, a script goes on."""
+    return True
 
 
 @final
@@ -52,6 +57,9 @@ class Computation(Generic[RequestT, ResponseT]):
     for what is refused by its description alone.
     read_archive(body): the request in an .npz archive, where the resource takes one. Raises ArchiveError, or
     ValidationError for the parameters in it.
+    renderings: other forms of the response beside JSON, by their media types: each makes a text of a response.
+    files: members of the request that the command also takes from files of their own.
+    passes(response): whether a script that ran the command may go on; else it exits with 1.
     digits(request): the value of its field `digits` where the answer is a ground truth, which is kept longer and also
     answers the same request with fewer digits; else None.
     """
@@ -66,6 +74,9 @@ class Computation(Generic[RequestT, ResponseT]):
     quote: Callable[[RequestT], Quote]
     digits: Callable[[RequestT], int | None] = no_digits
     read_archive: Callable[[bytes], RequestT] | None = None
+    renderings: Mapping[str, Callable[[ResponseT], str]] = field(default_factory=dict[str, Any])
+    files: tuple[str, ...] = ()
+    passes: Callable[[ResponseT], bool] = always
 
     @property
     def operation(self) -> str:
@@ -85,7 +96,15 @@ class Computation(Generic[RequestT, ResponseT]):
         """The response as its readers see it. Raises what `function` raises."""
         return self.response_type.model_validate_json(self.body(request, digest, engine_version))
 
+    def rendered(self, body: bytes, media_type: str) -> bytes:
+        """A response body in one of the forms of `renderings`."""
+        return self.renderings[media_type](self.response_type.model_validate_json(body)).encode()
+
+
+VERBS: Final = {"imports": "import", "calibrations": "calibrate", "comparisons": "compare", "assessments": "assess"}
+"""Commands that are called after what they do."""
+
 
 def command_of(name: str) -> str:
     """What a resource is called on the command line."""
-    return name.replace("_", "-").removesuffix("-audit")
+    return VERBS.get(name, name.replace("_", "-").removesuffix("-audit"))

@@ -79,10 +79,10 @@ def test_the_readme_lists_every_resource(name: str) -> None:
 
 @pytest.mark.parametrize("name", RESOURCES)
 def test_every_resource_is_a_command(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    ran: list[tuple[Any, str]] = []
+    ran: list[tuple[Any, ...]] = []
     monkeypatch.setattr(cli, "answer", lambda *sent: ran.append(sent) or 0)
     assert cli.main([command_of(name), "request.json"]) == 0
-    assert ran == [(resource(name), "request.json")]
+    assert ran == [(resource(name), "request.json", {}, None)]
 
 
 def test_help_names_every_route(capsys: pytest.CaptureFixture[str]) -> None:

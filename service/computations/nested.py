@@ -1,0 +1,42 @@
+"""Requests for bounds that are part of another request: answered as they are alone, errors at their place there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from api_schemas.bounds import BoundsRequest
+from api_schemas.nested import moved
+from service.computations.abstract import Quote, ResponseFields
+from service.computations.bounds import bounds_quote, compute_bounds
+from service.computations.prices import INLINE_LIMIT
+from service.privacy.errors import PrivacyComputationError
+
+
+def answered(request: BoundsRequest, places: Mapping[str, str]) -> ResponseFields:
+    """The fields of the response to a request for bounds, but digest and engine version.
+
+    `places`: where its parts stand in the request around it, by their pointers in this one. Raises
+    PrivacyComputationError with a pointer into the request around it.
+    """
+    try:
+        told: dict[str, Any] = dict(compute_bounds(request, "", ""))
+    except PrivacyComputationError as error:
+        error.pointer = moved(error.pointer, places)
+        raise
+    del told["digest"], told["engine_version"]
+    return told
+
+
+def quoted(requests: Iterable[tuple[BoundsRequest, Mapping[str, str]]], beside: int = 0) -> Quote:
+    """What requests for bounds cost together, and `beside` them. Raises like `answered`."""
+    quotes: list[Quote] = []
+    for request, places in requests:
+        try:
+            quotes.append(bounds_quote(request))
+        except PrivacyComputationError as error:
+            error.pointer = moved(error.pointer, places)
+            raise
+    cost = sum(quote.cost for quote in quotes) + beside
+    dearest = max(quotes, key=lambda quote: quote.cost)
+    return Quote(cost, inline=all(quote.inline for quote in quotes) and cost <= INLINE_LIMIT, engine=dearest.engine)
