@@ -62,9 +62,9 @@ Free = Annotated[
     Field(
         min_length=1,
         max_length=LONGEST_POINTER,
-        description="JSON pointer to the number of the request that is searched for: any number of the mechanism, a "
-        "threat model or the question of a target. What stands there is only a start. Where `records` of a threat model "
-        "is absent, it starts at 1.",
+        description="JSON pointer to the number of the request that is searched for: any number of the mechanism, "
+        "a threat model or the question of a target. What stands there is only a start. Where `records` of a threat "
+        "model is absent, it starts at 1.",
         examples=["/mechanism/noise_multiplier"],
     ),
 ]
@@ -140,9 +140,8 @@ class CalibrationsRequest(Request):
         """Who attacks, where a target is concerned."""
         return self.threat_model if target.threat_model is None else target.threat_model
 
-    def at(self, number: float) -> CalibrationsRequest:
-        """The same request with another number at the free place. Raises ValidationError for one that does not fit."""
-        place = self.place
+    def at(self, number: float, place: Place) -> CalibrationsRequest:
+        """The same request with another number at the free place. Raises ValidationError where it does not fit."""
         part, *inner = place.steps
         follows = FOLLOWS.get(place.name, ()) if place.kind == "dpsgd" else ()
         if place.kind == "dpsgd" and getattr(place.owner, "epochs", None) is not None:
@@ -255,8 +254,8 @@ CalibrationStatus = Annotated[
     component(
         "CalibrationStatus",
         "met: every target is met at the value, and not at its neighbour. trivially_met: every target is met over the "
-        "whole range, as far as it is served; the value is its least private end. infeasible: no number that was looked "
-        "at meets every target; the value is the nearest to it.",
+        "whole range, as far as it is served; the value is its least private end. infeasible: no number that was "
+        "looked at meets every target; the value is the nearest to it.",
         examples=["met"],
     ),
 ]

@@ -13,6 +13,7 @@ from pydantic_core import PydanticCustomError
 from api_schemas.bounds import BoundsRequest
 from api_schemas.calibrations import CalibrationsRequest
 from api_schemas.nested import bounds_request, moved
+from api_schemas.pointers import Place
 from api_schemas.targets import CalibrationTarget, value_range
 from api_schemas.threat_models import ThreatModelSpec
 from service.computations.abstract import ResponseFields
@@ -29,9 +30,6 @@ MOST_WORK: Final = 15_000_000
 """Microseconds by their price that all looks of a calibration may take together."""
 FINER: Final = 4
 """Answers are asked for at the tolerance of the number over this: they rise at least half as fast as it, as a rule."""
-ROUGH: Final = "clt"
-CHEAPER: Final = 3
-"""How much dearer readings are, at least, than estimates that are worth having."""
 TOO_DEAR: Final = "the readings that a calibration may take are used up"
 NO_BOUND: Final = "an approximation has no bound that a target could be held to."
 
@@ -91,10 +89,10 @@ class Group:
     indices: tuple[int, ...]
     places: Mapping[str, str]
 
-    def plan(self, method: str = "auto") -> Plan:
+    def plan(self) -> Plan:
         """The curves, and what they cost. Raises PrivacyComputationError."""
         mechanism, options = mechanism_of(self.request.mechanism), options_of(self.request)
-        return threat_model_of(self.request.threat_model).plan(mechanism, method, options)
+        return threat_model_of(self.request.threat_model).plan(mechanism, "auto", options)
 
 
 @final
@@ -103,6 +101,7 @@ class Looks:
     """Looks at the numbers of one calibration, each made once. `refusals`: why nothing can be said of a number."""
 
     request: CalibrationsRequest
+    place: Place
     made: dict[float, Look] = field(default_factory=dict[float, Look])
     refusals: dict[float, Exception] = field(default_factory=dict[float, Exception])
     work: float = 0.0
@@ -119,7 +118,7 @@ class Looks:
         return self.made.get(number)
 
     def _look(self, number: float) -> Look:
-        request = self.request.at(self.typed(number))
+        request = self.with_number(number)
         found: dict[int, TargetLook] = {}
         for group in groups(request):
             try:
@@ -151,36 +150,13 @@ class Looks:
             answer = told[question].answer(question, conditional=conditional)
             yield index, _target_look(request.targets[index], answer)
 
-    def estimate(self, number: float, group: Sequence[int]) -> float:
-        """About the height of these targets, by the central limit theorem; not a number where it says nothing."""
-        try:
-            request = self.request.at(self.typed(number))
-            heights = [
-                height_of(request.targets[index], ends_of(request.targets[index], said(curves, asked, 1.0).number)[0])
-                for part in groups(request)
-                for curves in (part.plan(ROUGH).curves,)
-                for index, asked in zip(part.indices, part.request.questions, strict=True)
-                if index in group
-            ]
-        except (ValidationError, PydanticCustomError, PrivacyComputationError):
-            return math.nan
-        return max(heights)
-
-    def has_estimates(self) -> bool:
-        """Whether they cost little beside what they stand for."""
-        try:
-            parts = groups(self.request)
-            plans = [(part.plan(ROUGH), part.plan(), part.request.questions) for part in parts]
-        except (PydanticCustomError, PrivacyComputationError):
-            return False
-        return all(
-            CHEAPER * price(asked, rough.tariff) <= price(asked, fine.tariff) and not fine.closed
-            for rough, fine, asked in plans
-        )
-
     def typed(self, number: float) -> float:
         """As the field has it: an integer where it is one."""
-        return round(number) if self.request.place.shape.kind == "integer" else float(number)
+        return round(number) if self.place.shape.kind == "integer" else float(number)
+
+    def with_number(self, number: float) -> CalibrationsRequest:
+        """The request with this number in its place. Raises ValidationError."""
+        return self.request.at(self.typed(number), self.place)
 
 
 def groups(request: CalibrationsRequest) -> list[Group]:

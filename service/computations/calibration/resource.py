@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from api_schemas.calibrations import CalibrationsRequest, CalibrationsResponse
 from api_schemas.calibration_examples import CALIBRATIONS_EXAMPLES
+from api_schemas.calibrations import CalibrationsRequest, CalibrationsResponse
+from api_schemas.caveats import Assumption, Hazard
+from api_schemas.threat_models import is_relaxed
 from service.computations.abstract import Computation, Quote, ResponseFields
+from service.computations.bounds import grounds
 from service.computations.calibration.directions import Directions, directions
 from service.computations.calibration.looks import MOST_WORK, Look, Looks, groups
 from service.computations.calibration.search import Found, search
 from service.computations.nested import answered, quoted
+from service.computations.parts import mechanism_of, threat_model_of
 from service.privacy.errors import NumericalFailure, OutOfDomain, PrivacyComputationError
 
 READINGS: Final = 8
@@ -28,19 +32,19 @@ NOT_FOR_SURE: Final = "No target fails for sure at the value: its enclosure stra
 NOT_SERVED: Final = "The neighbour is not served: {why}"
 SOME_NOT_SERVED: Final = "Not all numbers are served: {why}"
 OTHER_SIDE: Final = (
-    "At the value the targets are met that want more privacy, and at less private numbers one of them fails; those that "
-    "want less privacy are not all met there, nor at more private numbers."
+    "At the value the targets are met that want more privacy, and at less private numbers one of them fails; those "
+    "that want less privacy are not all met there, nor at more private numbers."
 )
 
 
 def compute_calibrations(request: CalibrationsRequest, digest: str, engine_version: str) -> ResponseFields:
     """The value, what is answered there, and the neighbour at which a target fails."""
-    known, looks = _directions(request), Looks(request)
+    known, looks = _directions(request), Looks(request, request.place)
     found = search(request, looks, known)
     value = looks.typed(found.value.number)
-    settled = request.at(value)
-    answers = _answers(settled)
-    witness, missing = _witness(request, looks, found)
+    settled = looks.with_number(value)
+    answers = _answers(settled, found.value)
+    witness, missing = _witness(looks, found)
     return {
         "digest": digest,
         "engine_version": engine_version,
@@ -88,19 +92,23 @@ def _directions(request: CalibrationsRequest) -> Directions:
     return known
 
 
-def _answers(request: CalibrationsRequest) -> ResponseFields:
-    """What `/v1/bounds` answers to the targets, put together in their order; what they rest on, said once."""
-    answers: dict[int, ResponseFields] = {}
+def _answers(request: CalibrationsRequest, look: Look) -> ResponseFields:
+    """What `/v1/bounds` answers to the targets, put together in their order; what they rest on, said once. Against the
+    worst case the look has said all of it.
+    """
+    answers = {index: target.answer for index, target in enumerate(look.targets)}
     beside: dict[int, ResponseFields] = {}
-    assumptions: dict[str, object] = {}
-    hazards: dict[str, object] = {}
+    assumptions: dict[str, Assumption] = {}
+    hazards: dict[str, Hazard] = {}
     for group in groups(request):
-        told = answered(group.request, group.places)
-        answers |= zip(group.indices, told["answers"], strict=True)
-        if told["worst_case"] is not None:
+        asked = group.request
+        if is_relaxed(asked.threat_model):
+            told = answered(asked, group.places)
             model, there = told["worst_case"]["threat_model"], told["worst_case"]["answers"]
             for index, answer in zip(group.indices, there, strict=True):
                 beside[index] = {"target": index, "threat_model": model, "answer": answer}
+        else:
+            told = grounds(asked, mechanism_of(asked.mechanism), threat_model_of(asked.threat_model))
         assumptions |= {each.text: each for each in told["assumptions"]}
         hazards |= {each.text: each for each in told["hazards"]}
     return {
@@ -111,16 +119,14 @@ def _answers(request: CalibrationsRequest) -> ResponseFields:
     }
 
 
-def _witness(
-    request: CalibrationsRequest, looks: Looks, found: Found
-) -> tuple[ResponseFields | None, ResponseFields | None]:
+def _witness(looks: Looks, found: Found) -> tuple[ResponseFields | None, ResponseFields | None]:
     """The witness, or why there is none."""
     failing = found.failing
     fails = None
     if failing is not None:
         target = failing.failing(found.group)
         fails = None if target is None else _neighbour(looks, found, failing, target)
-        if fails is not None and (found.status == "infeasible" or _is_near(request, found, failing)):
+        if fails is not None and (found.status == "infeasible" or _is_near(looks, found, failing)):
             return fails, None
     undecided = None
     if found.beside is not None and found.beside.failing(found.group) is None:
@@ -128,10 +134,13 @@ def _witness(
     return None, {"reason": _reason(found), "undecided": undecided, "fails": fails}
 
 
-def _is_near(request: CalibrationsRequest, found: Found, failing: Look) -> bool:
+def _is_near(looks: Looks, found: Found, failing: Look) -> bool:
     small, large = sorted((found.value.number, failing.number))
-    whole = request.place.shape.kind == "integer"
-    return large - small <= (1 if whole else request.relative_tolerance * small) or math.nextafter(small, large) == large
+    whole = looks.place.shape.kind == "integer"
+    return (
+        large - small <= (1 if whole else looks.request.relative_tolerance * small)
+        or math.nextafter(small, large) == large
+    )
 
 
 def _reason(found: Found) -> str:

@@ -17,9 +17,6 @@ from service.privacy.errors import NumericalFailure
 
 PLACES: Final = 9
 """Numbers that are looked at before anything else, where it is not known which way to go."""
-ROUGHLY: Final = 1e-2
-"""Relative distance to which estimates are solved for a start."""
-MOST_ESTIMATES: Final = 40
 EDGE: Final = 0.999
 """How far from the value, in tolerances, a neighbour is looked for where the nearest one is undecided."""
 SEVERAL: Final = "the answers go up and down along the numbers that were looked at: the value is the one near the start"
@@ -47,12 +44,12 @@ class Found:
 def search(request: CalibrationsRequest, looks: Looks, known: Directions) -> Found:
     """Raises PrivacyComputationError where nothing that was looked at can be answered."""
     low, high = request.interval
-    whole = request.place.shape.kind == "integer"
-    low = max(low, TINY) if request.place.shape.minimum_excluded and low == 0 else low
+    whole = looks.place.shape.kind == "integer"
+    low = max(low, TINY) if looks.place.shape.minimum_excluded and low == 0 else low
     side = known.side
     scale = Scale(low=low, high=high, whole=whole, side=side or 1, tolerance=request.relative_tolerance)
-    number = request.place.number
-    start = min(max(ABSENT[request.place.name] if number is None else number, low), high)
+    number = looks.place.number
+    start = min(max(ABSENT[looks.place.name] if number is None else number, low), high)
     if side is None:
         return _by_looking(looks, scale, start, tuple(range(len(request.targets))))
     found = _along(looks, scale, start, known)
@@ -62,15 +59,11 @@ def search(request: CalibrationsRequest, looks: Looks, known: Directions) -> Fou
 
 def _along(looks: Looks, scale: Scale, start: float, known: Directions) -> Found:
     """Where it is known on which side the targets are met."""
-    group, slope = known.group, -1.0
-    if looks.has_estimates():
-        start, slope = _estimated(looks, scale, start, group)
-    crossing = _crossing(looks, scale, group, slope)
-    crossing.run(start)
-    if not crossing.seen:
+    group = known.group
+    if looks.at(start) is None:
         start = _served(looks, scale, start)
-        crossing = _crossing(looks, scale, group, slope)
-        crossing.run(start)
+    crossing = _crossing(looks, scale, group)
+    crossing.run(start)
     found = _ended(looks, crossing, group)
     if found.status != "infeasible" and not found.value.meets(known.others):
         failing = found.value if found.value.failing(known.others) is not None else None
@@ -78,8 +71,8 @@ def _along(looks: Looks, scale: Scale, start: float, known: Directions) -> Found
     return replace(found, side=scale.side, theorem=known.theorem or NOT_PROVED)
 
 
-def _crossing(looks: Looks, scale: Scale, group: Sequence[int], slope: float = -1.0) -> Crossing:
-    return Crossing(_seeing(looks, lambda look: _met(look, group)), scale, [], slope=slope)
+def _crossing(looks: Looks, scale: Scale, group: Sequence[int]) -> Crossing:
+    return Crossing(_seeing(looks, lambda look: _met(look, group)), scale, [])
 
 
 def _seeing(looks: Looks, see: Callable[[Look], Seen]) -> Callable[[float], Seen | None]:
@@ -96,26 +89,6 @@ def _met(look: Look, group: Sequence[int]) -> Seen:
 
 def _not_failed(look: Look, group: Sequence[int]) -> Seen:
     return Seen(look.number, holds=look.failing(group) is None, height=look.failing_height(group))
-
-
-def _estimated(looks: Looks, scale: Scale, start: float, group: Sequence[int]) -> tuple[float, float]:
-    """Where estimates cross, and their slope there; the start where they do not."""
-    left = MOST_ESTIMATES
-
-    def seen(number: float) -> Seen | None:
-        nonlocal left
-        left -= 1
-        height = looks.estimate(number, group) if left >= 0 else math.nan
-        return None if math.isnan(height) else Seen(number, holds=height <= 0, height=height)
-
-    crossing = Crossing(seen, replace(scale, tolerance=ROUGHLY), [])
-    crossing.run(start)
-    inside, outside = crossing.inside, crossing.outside
-    if inside is None or outside is None or left < 0:
-        return start, -1.0
-    apart = scale.coordinate(inside.at) - scale.coordinate(outside.at)
-    slope = (inside.height - outside.height) / apart
-    return inside.at, slope if math.isfinite(slope) and slope < 0 else -1.0
 
 
 def _served(looks: Looks, scale: Scale, start: float) -> float:
@@ -143,8 +116,8 @@ def _ended(looks: Looks, crossing: Crossing, group: tuple[int, ...]) -> Found:
 
 
 def _failing(looks: Looks, crossing: Crossing, value: Look, beside: Look, group: Sequence[int]) -> Look | None:
-    """The nearest look at which a target fails for sure: the neighbour, one at the edge of the tolerance, or by a search
-    of its own, as where the ends of enclosures come from two theorems.
+    """The nearest look at which a target fails for sure: the neighbour, one at the edge of the tolerance, or by a
+    search of its own, as where the ends of enclosures come from two theorems.
     """
     scale = crossing.scale
     if beside.failing(group) is not None:

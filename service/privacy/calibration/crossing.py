@@ -15,18 +15,21 @@ from typing import Final, final
 
 from service.privacy.calibration.scale import Scale
 
-FIRST_STRIDE: Final = math.log(4)
-"""In coordinates, how far at most the first look beyond the start is from it; each further one may go twice as far."""
-SHORTEST_STRIDE: Final = FIRST_STRIDE / 1024
+FIRST_STRIDE: Final = {1: math.log(4), -1: math.log(2)}
+"""In coordinates, how far at most the first look beyond the start is from it, up and down, where looks tend to be dear;
+each further one may go twice as far."""
+FIRST_SLOPE: Final = {1: -2.5, -1: -3.0}
+"""Of the height, where it is known at one place only: a steep one leads to a short first step."""
+SHORTEST_STRIDE: Final = 1e-3
 """How far at least, where that is further than to the next neighbour; each further look goes four times as far."""
 BEYOND: Final = 1.1
 """How much further than the secant says a look goes that is to be on the other side."""
 NODES: Final = 4
 """Heights that are interpolated."""
 SHRUNK: Final = 0.25
-"""Two looks inside a bracket leave at most this much of its width, or of the least height, or the next one halves it."""
-TRUSTED: Final = 0.5
-"""How much of the difference of two interpolations the better one may be off."""
+"""Two looks inside a bracket leave at most this much of its width or of the least height, or the next one halves it."""
+TRUSTED: Final = {2: 0.1, 3: 0.25, 4: 0.5}
+"""How much of its difference to the one with a node less an interpolation with so many nodes may be off."""
 
 
 @final
@@ -47,20 +50,19 @@ class Crossing:
     """A search for the smallest coordinate at which a condition holds that holds above wherever it holds.
 
     `look`: None where nothing can be said about a number, so that the condition does not hold there for all that is
-    known; nor is looked at what lies beyond. `seen`: what is known before. After `run`, `outside` is the last number known where the condition does not hold, and `inside` the
-    first where it does; None where there is none among the numbers that could be looked at.
+    known; nor is looked at what lies beyond. `seen`: what is known before. After `run`, `outside` is the last number
+    known where the condition does not hold, and `inside` the first where it does; None where there is none among the
+    numbers that could be looked at.
     """
 
     look: Callable[[float], Seen | None]
     scale: Scale
     seen: list[Seen]
-    slope: float = -1.0
     inside: Seen | None = None
     outside: Seen | None = None
     _above: float | None = None
     _below: float | None = None
-    _stride: float = FIRST_STRIDE
-    _shortest: float = 0.0
+    _strides: int = 0
     _progress: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
 
     def run(self, start: float) -> None:
@@ -108,9 +110,10 @@ class Crossing:
         if anchor.at == end or (refused is not None and scale.are_neighbours(anchor.at, refused)):
             return None
         here = scale.coordinate(anchor.at)
-        step = min(max(BEYOND * self._distance(anchor), scale.least_step, self._shortest), self._stride)
-        self._stride *= 2
-        self._shortest = max(SHORTEST_STRIDE, 4 * self._shortest)
+        longest, shortest = FIRST_STRIDE[way] * 2**self._strides, SHORTEST_STRIDE * 4**self._strides
+        least = shortest if self._strides else scale.least_step
+        step = min(max(BEYOND * self._distance(anchor, way, longest), least), longest)
+        self._strides += 1
         number = self._nudged(scale.number(here + way * step), anchor.at, way)
         if scale.are_neighbours(number, end):
             number = end
@@ -127,18 +130,18 @@ class Crossing:
         moved = anchor + up if scale.whole else math.nextafter(anchor, up * math.inf)
         return min(max(moved, scale.low), scale.high)
 
-    def _distance(self, anchor: Seen) -> float:
-        """How far from the anchor the crossing is by the secant, or by a slope of 1."""
+    def _distance(self, anchor: Seen, way: int, unknown: float) -> float:
+        """How far from the anchor the crossing is by the secant, or by a first slope."""
         others = [seen for seen in self.seen if seen is not anchor and math.isfinite(seen.height)]
         if not math.isfinite(anchor.height):
-            return self._stride
+            return unknown
         here = self.scale.coordinate(anchor.at)
-        slope = self.slope
+        slope = FIRST_SLOPE[way]
         if others:
             nearest = min(others, key=lambda seen: abs(self.scale.coordinate(seen.at) - here))
             apart = self.scale.coordinate(nearest.at) - here
             slope = (nearest.height - anchor.height) / apart if apart else slope
-        return abs(anchor.height / slope) if slope < 0 else self._stride
+        return abs(anchor.height / slope) if slope < 0 else unknown
 
     def _within(self, outside: Seen, inside: Seen) -> float:
         """A number between both."""
@@ -154,9 +157,10 @@ class Crossing:
         root, doubt = estimate
         doubt = max(scale.least_step, doubt)
         number = scale.number(root - doubt if root - low > high - root else root + doubt)
-        if not low < scale.coordinate(number) < high or number in (outside.at, inside.at):
-            return middle
-        return number
+        if scale.whole:
+            small, large = sorted((outside.at, inside.at))
+            return min(max(number, small + 1), large - 1)
+        return number if low < scale.coordinate(number) < high else middle
 
     def _stalls(self, width: float, height: float) -> bool:
         """Whether the last two looks brought neither the ends nor the best height down much."""
@@ -176,7 +180,7 @@ class Crossing:
         while len(nodes) > 1:
             root, rougher = _at_zero(nodes), _at_zero(nodes[:-1])
             if low < root < high:
-                return root, TRUSTED * abs(root - rougher)
+                return root, TRUSTED[len(nodes)] * abs(root - rougher)
             nodes.pop()
         return None
 

@@ -2,9 +2,9 @@
 
 Less private means: at every false positive rate, in both directions, whatever else is composed with it, an attacker has
 at least as much power. Every theorem is about the pair of a step: a step all of whose tests the other one has too
-(post-processing) is no easier to attack, and so is what is composed of such steps, adaptively too (Zhu, Dong, Wang 2022,
-Theorem 10), sampled (power at a rate q is (1 - q) alpha + q power), or mixed. Upper ends of brackets are curves of pairs
-too, and move the same way.
+(post-processing) is no easier to attack, and so is what is composed of such steps, adaptively too (Zhu, Dong, Wang
+2022, Theorem 10), sampled (power at a rate q is (1 - q) alpha + q power), or mixed. Upper ends of brackets are curves
+of pairs too, and move the same way.
 
 Noise. Gaussian noise of a larger scale is the smaller noise and independent Gaussian noise on top; sampled sums get
 their noise after the sample was drawn. Laplace noise of scale b' > b is that of scale b with, added to it, 0 with
@@ -12,11 +12,11 @@ probability b^2/b'^2 and else Laplace noise of scale b': the characteristic func
 (1 + b^2 t^2)^-1 [b^2/b'^2 (1 + b'^2 t^2) + (1 - b^2/b'^2)]/(1 + b'^2 t^2) = 1/(1 + b'^2 t^2).
 
 Rates. What a step with rate q gives is kept with probability c, and else drawn anew from the law N(0) in which the
-record takes no part: the pair (1 - q) N(0) + q N(+-mu) becomes that of the rate c q, and N(0) stays N(0). Several records
-are hit less often (binomial and hypergeometric laws rise stochastically with the rate and the batch, and fall with the
-size of the data set), and a mixture of shifts is no easier to attack where each shift is smaller (Choquette-Choo,
-Ganesh, Steinke, Thakurta 2024, Corollary 4.7). A shuffled epoch of one more batch is had by putting a coordinate of
-noise at a random place.
+record takes no part: the pair (1 - q) N(0) + q N(+-mu) becomes that of the rate c q, and N(0) stays N(0). Several
+records are hit less often (binomial and hypergeometric laws rise stochastically with the rate and the batch, and fall
+with the size of the data set), and a mixture of shifts is no easier to attack where each shift is smaller
+(Choquette-Choo, Ganesh, Steinke, Thakurta 2024, Corollary 4.7). A shuffled epoch of one more batch is had by putting a
+coordinate of noise at a random place.
 
 Steps. Who sees fewer results sees a function of all of them. Stated guarantees: what has the better one has the worse.
 Records: one of k + 1 records may be one that changes nothing, so that data sets k records apart are among those.
@@ -62,7 +62,9 @@ SHORTER_SHIFTS: Final = Law(
     -1, "a mixture of smaller shifts is no easier to attack (Choquette-Choo et al. 2024, Corollary 4.7)"
 )
 CLIPPED: Final = Law(-1, "gradients that are clipped to a smaller norm are among those clipped to a larger one")
-MORE_RECORDS: Final = Law(-1, "one of the records may be one that changes nothing: the data sets of fewer are among them")
+MORE_RECORDS: Final = Law(
+    -1, "one of the records may be one that changes nothing: the data sets of fewer are among them"
+)
 NOT_READ: Final = Law(0, "the worst case does not depend on it")
 
 MECHANISMS: Final[Mapping[tuple[str, str], Law]] = {
