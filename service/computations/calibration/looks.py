@@ -26,8 +26,10 @@ from service.privacy.enclosure import Evidence
 from service.privacy.errors import NumericalFailure, PrivacyComputationError, UnsupportedCombination
 from service.privacy.threat_models.relaxed import worst_case_beside
 
-MOST_WORK: Final = 15_000_000
-"""Microseconds by their price that all looks of a calibration may take together."""
+MOST_WORK: Final = 16_500_000
+"""Microseconds by their price that all looks of a calibration may take together ..."""
+SECOND_ENGINE: Final = 1_500_000
+"""... and what a reading adds that a second engine was asked for: its price supposes that it was not."""
 FINER: Final = 4
 """Answers are asked for at the tolerance of the number over this: they rise at least half as fast as it, as a rule."""
 TOO_DEAR: Final = "the readings that a calibration may take are used up"
@@ -37,9 +39,8 @@ NO_BOUND: Final = "an approximation has no bound that a target could be held to.
 @final
 @dataclass(frozen=True, slots=True)
 class TargetLook:
-    """One target at one number. `meets`, `fails`: for sure; neither where the enclosure straddles the limit. `height`
-    and `failing_height`: how far from being met, and from failing for sure, in about the logarithm of the answer, above
-    0 where it is not met, or fails. `answer`: as of `/v1/bounds`.
+    """One target at one number. `meets`, `fails`: for sure; neither where the enclosure straddles the limit. `height`:
+    how far from being met, in about the logarithm of the answer, above 0 where it is not. `answer`: as of `/v1/bounds`.
     """
 
     lower: float
@@ -47,7 +48,6 @@ class TargetLook:
     meets: bool
     fails: bool
     height: float
-    failing_height: float
     answer: ResponseFields
 
 
@@ -70,10 +70,6 @@ class Look:
     def height(self, group: Sequence[int]) -> float:
         """How far the group is from being met: above 0 where it is not."""
         return max((self.targets[index].height for index in group), key=_or_least)
-
-    def failing_height(self, group: Sequence[int]) -> float:
-        """How far the group is beyond failing for sure: above 0 where a target does."""
-        return max((self.targets[index].failing_height for index in group), key=_or_least)
 
     def binding(self, group: Sequence[int]) -> int:
         """The target that is nearest to its limit."""
@@ -140,9 +136,11 @@ class Looks:
         told: dict[Any, Said] = {}
         for place, (index, question) in enumerate(zip(group.indices, asked.questions, strict=True)):
             if question not in told:
+                before = plan.curves.asked
                 try:
                     model.check_question(question.type, getattr(question, "prior", None))
                     told[question] = said(plan.curves, question, asked.relative_tolerance)
+                    self.work += SECOND_ENGINE * (plan.curves.asked - before)
                 except PrivacyComputationError as error:
                     raise blamed(error, f"/questions/{place}", question) from None
             if told[question].evidence is Evidence.ASYMPTOTIC:
@@ -193,10 +191,10 @@ def height_of(target: CalibrationTarget, value: float) -> float:
 def _target_look(target: CalibrationTarget, answer: ResponseFields) -> TargetLook:
     _, lower, upper = ends_of(target, answer)
     if target.at_least is None:
-        meets, fails, ends = upper <= target.limit, lower > target.limit, (upper, lower)
+        meets, fails, safe = upper <= target.limit, lower > target.limit, upper
     else:
-        meets, fails, ends = lower >= target.limit, upper < target.limit, (lower, upper)
-    return TargetLook(lower, upper, meets, fails, height_of(target, ends[0]), height_of(target, ends[1]), answer)
+        meets, fails, safe = lower >= target.limit, upper < target.limit, lower
+    return TargetLook(lower, upper, meets, fails, height_of(target, safe), answer)
 
 
 def _log_odds(value: float, least: float, most: float) -> float:

@@ -18,7 +18,9 @@ from service.privacy.errors import NumericalFailure
 PLACES: Final = 9
 """Numbers that are looked at before anything else, where it is not known which way to go."""
 EDGE: Final = 0.999
-"""How far from the value, in tolerances, a neighbour is looked for where the nearest one is undecided."""
+"""How far from the value, in tolerances, a neighbour is looked for where the nearest one is undecided ..."""
+FURTHER: Final = 4
+"""... and how many times as far each time, where that is undecided too."""
 SEVERAL: Final = "the answers go up and down along the numbers that were looked at: the value is the one near the start"
 ONCE: Final = "; the targets change from failing to being met once among them"
 
@@ -87,10 +89,6 @@ def _met(look: Look, group: Sequence[int]) -> Seen:
     return Seen(look.number, holds=look.meets(group), height=look.height(group))
 
 
-def _not_failed(look: Look, group: Sequence[int]) -> Seen:
-    return Seen(look.number, holds=look.failing(group) is None, height=look.failing_height(group))
-
-
 def _served(looks: Looks, scale: Scale, start: float) -> float:
     """A number that can be answered, where the start cannot. Raises why not where none was found."""
     for number in sorted(scale.spread(PLACES), key=lambda each: abs(scale.coordinate(each) - scale.coordinate(start))):
@@ -112,24 +110,23 @@ def _ended(looks: Looks, crossing: Crossing, group: tuple[int, ...]) -> Found:
     beside = looks.at(outside.at)
     if beside is None:
         return Found("met", value, group, refused=looks.refusals[outside.at])
-    return Found("met", value, group, beside, _failing(looks, crossing, value, beside, group))
+    return Found("met", value, group, beside, _failing(looks, crossing.scale, value, beside, group))
 
 
-def _failing(looks: Looks, crossing: Crossing, value: Look, beside: Look, group: Sequence[int]) -> Look | None:
-    """The nearest look at which a target fails for sure: the neighbour, one at the edge of the tolerance, or by a
-    search of its own, as where the ends of enclosures come from two theorems.
+def _failing(looks: Looks, scale: Scale, value: Look, beside: Look, group: Sequence[int]) -> Look | None:
+    """A look at which a target fails for sure: the neighbour, or one within the tolerance, or, as where the ends of
+    enclosures come from two theorems, one less than FURTHER times as far from the value as need be.
     """
-    scale = crossing.scale
     if beside.failing(group) is not None:
         return beside
-    if not scale.whole:
-        edge = looks.at(scale.number(scale.coordinate(value.number) - EDGE * scale.reach))
-        if edge is not None and edge.failing(group) is not None:
-            return edge
-    known = [_not_failed(look, group) for look in looks.made.values()]
-    further = Crossing(_seeing(looks, lambda look: _not_failed(look, group)), scale, known)
-    further.run(beside.number)
-    return None if further.outside is None else looks.at(further.outside.at)
+    here = scale.coordinate(value.number)
+    step = FURTHER if scale.whole else EDGE * scale.reach
+    while True:
+        moved = value.number - scale.side * step if scale.whole else scale.number(here - step)
+        look = looks.at(min(max(moved, scale.low), scale.high))
+        if look is None or look.failing(group) is not None or look.number == scale.first:
+            return look if look is not None and look.failing(group) is not None else None
+        step *= FURTHER
 
 
 def _by_looking(looks: Looks, scale: Scale, start: float, group: tuple[int, ...]) -> Found:
