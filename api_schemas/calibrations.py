@@ -103,6 +103,8 @@ class CalibrationsRequest(Request):
         vars(self)["targets"] = tuple(self._settled(target) for target in self.targets)
         if sum(listed_numbers(target.question) for target in self.targets) > LARGEST_LIST:
             raise refusal("/targets", f"The lists of all questions together may hold at most {LARGEST_LIST} numbers.")
+        if self.bounds == CalibrationBounds():
+            vars(self)["bounds"] = None
         place = self._free_place()
         vars(self)["free"] = place.pointer
         for index, target in enumerate(self.targets):
@@ -181,7 +183,7 @@ class CalibrationsRequest(Request):
         for index, target in enumerate(self.targets):
             limit = most.get(_what(self, target))
             if target.at_least is not None and limit is not None and target.at_least > limit:
-                sentence = f"Contradicts the target that asks for at most {limit!r} of the same number."
+                sentence = "Contradicts another target, which asks for less of the same number at most."
                 raise refusal(f"/targets/{index}/at_least", sentence)
 
 
@@ -254,8 +256,8 @@ CalibrationStatus = Annotated[
     component(
         "CalibrationStatus",
         "met: every target is met at the value, and not at its neighbour. trivially_met: every target is met over the "
-        "whole range, as far as it is served; the value is its least private end. infeasible: no number that was "
-        "looked at meets every target; the value is the nearest to it.",
+        "whole range, as far as it is served; the value is its least private end (where that is not known, the start). "
+        "infeasible: no number that was looked at meets every target; the value is the nearest to it.",
         examples=["met"],
     ),
 ]

@@ -98,11 +98,10 @@ class CalibrationTarget(Request):
         question is free, so that all its values count.
         """
         least, most = widest(self.question) if whatever else value_range(self)
-        words = f"the answer lies in [{least:.12g}, {most:.12g}], whatever the mechanism."
         if self.at_most is not None and self.at_most < least * (1 - SLACK):
-            raise _refusal("at_most", f"Nothing meets this: {words}")
+            raise _refusal("at_most", "Too small for this question: whatever the mechanism, a guess reaches more.")
         if self.at_least is not None and self.at_least > most * (1 + SLACK):
-            raise _refusal("at_least", f"Nothing meets this: {words}")
+            raise _refusal("at_least", "Too large for this question: its answer is less, whatever the mechanism.")
 
 
 def value_range(target: CalibrationTarget) -> tuple[float, float]:

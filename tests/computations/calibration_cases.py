@@ -129,8 +129,18 @@ FREE: Final[dict[str, Free]] = {
         lambda _: {"type": "approximate_dp", "epsilon": 1.0, "delta": 1e-5}, "/mechanism/delta", 1e-2, 0.5
     ),
 }
-RARE: Final = ("scale beside", "shift", "norm", "epochs of a run", "data of a run")
+RARE: Final = (
+    "scale beside",
+    "shift",
+    "norm",
+    "epochs of a run",
+    "data of a run",
+    "batch of a run",
+    "steps of a run",
+    "noise of a phase",
+)
 """Answers there take longer, or move in steps."""
+CLOSED: Final = ("noise", "mu", "scale", "epsilon", "exponential")
 
 QUESTIONS: Final[dict[str, Callable[[Generator], Spec]]] = {
     "trade_off": lambda random: {"false_positive_rates": [log_uniform(random, 1e-7, 0.5)]},
@@ -171,19 +181,23 @@ class Case:
         return "at_most" if "at_most" in self.body["targets"][0] else "at_least"
 
 
-def case(kind: str, seed: int, index: int) -> Case:
+def case(kind: str, seed: int, index: int, rare: float = 0.3) -> Case:
     """A calibration to a question of this type, by seed; its search begins somewhere else. Answers are not at an end of
-    their range, where they do not tell numbers apart.
+    their range, where they do not tell numbers apart. `rare`: a share of all cases that is drawn from everything.
     """
     random = np.random.default_rng([seed, index, *kind.encode()])
     fitting = [name for name, free in FREE.items() if free.bounded or kind not in EXTREME]
-    likely = [name for name in fitting if name not in RARE]
+    likely = [name for name in fitting if name not in RARE and (kind != "gdp_mu" or name in CLOSED)]
     while True:
-        name = str(random.choice(fitting if random.uniform() < 0.2 else likely))
+        name = str(random.choice(fitting if random.uniform() < rare else likely))
         free = FREE[name]
         question = {"type": kind, **QUESTIONS[kind](random)}
         known, start = free.drawn(random), free.drawn(random)
-        body = {"mechanism": free.mechanism(random), "threat_model": free.threat_model(random), "free": free.pointer}
+        body: Spec = {
+            "mechanism": free.mechanism(random),
+            "threat_model": free.threat_model(random),
+            "free": free.pointer,
+        }
         target: Spec = {"question": question}
         protects = kind in PROTECTING or question.get("side") == "at_least"
         if kind == "trade_off" and random.uniform() < 0.3:

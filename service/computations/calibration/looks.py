@@ -32,7 +32,7 @@ SECOND_ENGINE: Final = 1_500_000
 """... and what a reading adds that a second engine was asked for: its price supposes that it was not."""
 FINER: Final = 4
 """Answers are asked for at the tolerance of the number over this: they rise at least half as fast as it, as a rule."""
-TOO_DEAR: Final = "the readings that a calibration may take are used up"
+TOO_DEAR: Final = "the work that a calibration may take is used up."
 NO_BOUND: Final = "an approximation has no bound that a target could be held to."
 
 
@@ -40,7 +40,8 @@ NO_BOUND: Final = "an approximation has no bound that a target could be held to.
 @dataclass(frozen=True, slots=True)
 class TargetLook:
     """One target at one number. `meets`, `fails`: for sure; neither where the enclosure straddles the limit. `height`:
-    how far from being met, in about the logarithm of the answer, above 0 where it is not. `answer`: as of `/v1/bounds`.
+    how far from being met, in about the logarithm of the answer, above 0 where it is not; `to_failing`: how much of
+    that is missing until it fails. `answer`: as of `/v1/bounds`.
     """
 
     lower: float
@@ -48,6 +49,7 @@ class TargetLook:
     meets: bool
     fails: bool
     height: float
+    to_failing: float
     answer: ResponseFields
 
 
@@ -70,6 +72,10 @@ class Look:
     def height(self, group: Sequence[int]) -> float:
         """How far the group is from being met: above 0 where it is not."""
         return max((self.targets[index].height for index in group), key=_or_least)
+
+    def to_failing(self, group: Sequence[int]) -> float:
+        """How much height is missing until one of these targets fails."""
+        return min(self.targets[index].to_failing for index in group)
 
     def binding(self, group: Sequence[int]) -> int:
         """The target that is nearest to its limit."""
@@ -191,10 +197,10 @@ def height_of(target: CalibrationTarget, value: float) -> float:
 def _target_look(target: CalibrationTarget, answer: ResponseFields) -> TargetLook:
     _, lower, upper = ends_of(target, answer)
     if target.at_least is None:
-        meets, fails, safe = upper <= target.limit, lower > target.limit, upper
+        meets, fails, safe, other = upper <= target.limit, lower > target.limit, upper, lower
     else:
-        meets, fails, safe = lower >= target.limit, upper < target.limit, lower
-    return TargetLook(lower, upper, meets, fails, height_of(target, safe), answer)
+        meets, fails, safe, other = lower >= target.limit, upper < target.limit, lower, upper
+    return TargetLook(lower, upper, meets, fails, height_of(target, safe), -height_of(target, other), answer)
 
 
 def _log_odds(value: float, least: float, most: float) -> float:

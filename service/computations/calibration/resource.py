@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 from api_schemas.calibration_examples import CALIBRATIONS_EXAMPLES
@@ -12,11 +11,12 @@ from api_schemas.threat_models import is_relaxed
 from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.bounds import grounds
 from service.computations.calibration.directions import Directions, directions
-from service.computations.calibration.looks import MOST_WORK, Look, Looks, groups
+from service.computations.calibration.looks import MOST_WORK, TOO_DEAR, Look, Looks, groups
 from service.computations.calibration.search import Found, search
 from service.computations.nested import answered, quoted
 from service.computations.parts import mechanism_of, threat_model_of
-from service.privacy.errors import NumericalFailure, OutOfDomain, PrivacyComputationError
+from service.computations.prices import UNSEEN
+from service.privacy.errors import NumericalFailure, OutOfDomain, PrivacyComputationError, UnsupportedCombination
 
 READINGS: Final = 8
 """Numbers that are looked at, as a rule."""
@@ -78,7 +78,10 @@ def calibrations_quote(request: CalibrationsRequest) -> Quote:
     """So many times what is asked at the start. Never for the event loop, however cheap one look is."""
     _directions(request)
     asked = [(group.request, group.places) for group in groups(request)]
-    each = quoted(asked)
+    try:
+        each = quoted(asked)
+    except PrivacyComputationError:  # what stands there is only a start
+        return UNSEEN
     return Quote(min(READINGS * each.cost, max(each.cost, MOST_WORK)), engine=each.engine)
 
 
@@ -121,26 +124,14 @@ def _answers(request: CalibrationsRequest, look: Look) -> ResponseFields:
 
 def _witness(looks: Looks, found: Found) -> tuple[ResponseFields | None, ResponseFields | None]:
     """The witness, or why there is none."""
-    failing = found.failing
-    fails = None
-    if failing is not None:
-        target = failing.failing(found.group)
-        fails = None if target is None else _neighbour(looks, found, failing, target)
-        if fails is not None and (found.status == "infeasible" or _is_near(looks, found, failing)):
+    fails = undecided = None
+    if found.failing is not None:
+        fails = _neighbour(looks, found, found.failing, found.failing.failing(found.group) or 0)
+        if found.witnessed:
             return fails, None
-    undecided = None
     if found.beside is not None and found.beside.failing(found.group) is None:
         undecided = _neighbour(looks, found, found.beside, found.beside.binding(found.group))
     return None, {"reason": _reason(found), "undecided": undecided, "fails": fails}
-
-
-def _is_near(looks: Looks, found: Found, failing: Look) -> bool:
-    small, large = sorted((found.value.number, failing.number))
-    whole = looks.place.shape.kind == "integer"
-    return (
-        large - small <= (1 if whole else looks.request.relative_tolerance * small)
-        or math.nextafter(small, large) == large
-    )
 
 
 def _reason(found: Found) -> str:
@@ -176,6 +167,8 @@ def _notes(looks: Looks, found: Found, known: Directions) -> tuple[str, ...]:
 def _why(error: Exception) -> str:
     if isinstance(error, NumericalFailure):
         return "a check of the computation failed there."
+    if isinstance(error, UnsupportedCombination) and error.reason == TOO_DEAR:
+        return TOO_DEAR
     return str(error) if isinstance(error, PrivacyComputationError) else "it does not fit the rest of the request."
 
 

@@ -21,6 +21,10 @@ EDGE: Final = 0.999
 """How far from the value, in tolerances, a neighbour is looked for where the nearest one is undecided ..."""
 FURTHER: Final = 4
 """... and how many times as far each time, where that is undecided too."""
+BEYOND: Final = 1.02
+"""How much further than the slope of the heights says."""
+REFINED: Final = 2
+"""Looks between the last undecided number and one that fails."""
 SEVERAL: Final = "the answers go up and down along the numbers that were looked at: the value is the one near the start"
 ONCE: Final = "; the targets change from failing to being met once among them"
 
@@ -29,8 +33,8 @@ ONCE: Final = "; the targets change from failing to being met once among them"
 @dataclass(frozen=True, slots=True)
 class Found:
     """What a search found. `beside`: the number next to the value at which not every target is known to be met, where
-    it was looked at; `failing`: the nearest one at which a target of the group provably fails. `refused`: why nothing
-    can be said of the number next to the value.
+    it was looked at; `failing`: the nearest one at which a target of the group provably fails, which
+    is a neighbour where the value is `witnessed`. `refused`: why nothing can be said of the number next to the value.
     """
 
     status: Literal["met", "trivially_met", "infeasible"]
@@ -39,6 +43,7 @@ class Found:
     beside: Look | None = None
     failing: Look | None = None
     refused: Exception | None = None
+    witnessed: bool = False
     side: int | None = None
     theorem: str = ""
 
@@ -68,8 +73,7 @@ def _along(looks: Looks, scale: Scale, start: float, known: Directions) -> Found
     crossing.run(start)
     found = _ended(looks, crossing, group)
     if found.status != "infeasible" and not found.value.meets(known.others):
-        failing = found.value if found.value.failing(known.others) is not None else None
-        found = replace(found, status="infeasible", failing=failing, group=known.others)
+        found = _infeasible(found.value, known.others)
     return replace(found, side=scale.side, theorem=known.theorem or NOT_PROVED)
 
 
@@ -102,37 +106,85 @@ def _ended(looks: Looks, crossing: Crossing, group: tuple[int, ...]) -> Found:
     inside, outside = crossing.inside, crossing.outside
     if inside is None:
         last = looks.made[outside.at] if outside is not None else next(iter(looks.made.values()))
-        failing = last if last.failing(group) is not None else None
-        return Found("infeasible", last, group, failing=failing)
+        return _infeasible(last, group)
     value = looks.made[inside.at]
     if outside is None:
         return Found("trivially_met", value, group)
     beside = looks.at(outside.at)
     if beside is None:
         return Found("met", value, group, refused=looks.refusals[outside.at])
-    return Found("met", value, group, beside, _failing(looks, crossing.scale, value, beside, group))
+    failing = _failing(looks, crossing.scale, value, beside, group)
+    near = failing is not None and crossing.scale.are_neighbours(value.number, failing.number)
+    return Found("met", value, group, beside, failing, witnessed=near)
+
+
+def _infeasible(best: Look, group: tuple[int, ...]) -> Found:
+    fails = best.failing(group) is not None
+    return Found("infeasible", best, group, failing=best if fails else None, witnessed=fails)
 
 
 def _failing(looks: Looks, scale: Scale, value: Look, beside: Look, group: Sequence[int]) -> Look | None:
     """A look at which a target fails for sure: the neighbour, or one within the tolerance, or, as where the ends of
-    enclosures come from two theorems, one less than FURTHER times as far from the value as need be.
+    enclosures come from two theorems, one that is not much further from the value than need be.
     """
     if beside.failing(group) is not None:
         return beside
-    here = scale.coordinate(value.number)
-    step = FURTHER if scale.whole else EDGE * scale.reach
+    here, undecided = scale.coordinate(value.number), value
+    step = max(EDGE * scale.reach, BEYOND * value.to_failing(group) / _slope(looks, scale, value, group))
     while True:
-        moved = value.number - scale.side * step if scale.whole else scale.number(here - step)
-        look = looks.at(min(max(moved, scale.low), scale.high))
-        if look is None or look.failing(group) is not None or look.number == scale.first:
-            return look if look is not None and look.failing(group) is not None else None
-        step *= FURTHER
+        number = scale.number(here - step)
+        number = beside.number if scale.coordinate(number) >= scale.coordinate(beside.number) else number
+        look = looks.at(number)
+        if look is not None and look.failing(group) is not None:
+            return _nearer(looks, scale, undecided, look, group)
+        if look is None or look.number == scale.first:
+            return None
+        undecided, step = look, step * FURTHER
+
+
+def _nearer(looks: Looks, scale: Scale, undecided: Look, failing: Look, group: Sequence[int]) -> Look:
+    """A look nearer to an undecided one at which a target fails, by the secant; the one that is known where there is
+    none.
+    """
+    for _ in range(REFINED):
+        near, far = scale.coordinate(undecided.number), scale.coordinate(failing.number)
+        missing, beyond = undecided.to_failing(group), failing.to_failing(group)
+        share = BEYOND * missing / (missing - beyond) if missing < math.inf and beyond > -math.inf else 0.5
+        number = scale.number(near + min(share, 0.9) * (far - near))
+        if scale.are_neighbours(undecided.number, failing.number) or number in (undecided.number, failing.number):
+            break
+        look = looks.at(number)
+        if look is None:
+            break
+        undecided, failing = (look, failing) if look.failing(group) is None else (undecided, look)
+    return failing
+
+
+def _slope(looks: Looks, scale: Scale, value: Look, group: Sequence[int]) -> float:
+    """How fast the height falls with the coordinate, by the looks next to the value that are no neighbours of it."""
+    here = scale.coordinate(value.number)
+    slopes = [
+        (value.height(group) - look.height(group)) / (scale.coordinate(look.number) - here)
+        for look in sorted(looks.made.values(), key=lambda look: abs(scale.coordinate(look.number) - here))
+        if not scale.are_neighbours(look.number, value.number)
+    ]
+    return next((slope for slope in slopes if 0 < slope < math.inf), math.inf)
+
+
+def _spread(looks: Looks, scale: Scale, start: float) -> list[Look]:
+    """Looks from end to end of the range, or, where not all of it is served, of what is about served of it."""
+    numbers = {start, *scale.spread(PLACES)}
+    served = sorted(number for number in numbers if looks.at(number) is not None)
+    if served and len(served) < len(numbers):
+        beyond = min((number for number in numbers if number > served[-1]), default=served[-1])
+        if beyond > served[0]:
+            numbers |= {*replace(scale, low=served[0], high=beyond).spread(PLACES)}
+    return [look for look in map(looks.at, sorted(numbers)) if look is not None]
 
 
 def _by_looking(looks: Looks, scale: Scale, start: float, group: tuple[int, ...]) -> Found:
     """Where nothing is known: the change from failing to being met that is nearest to the start."""
-    numbers = sorted({start, *scale.spread(PLACES)})
-    seen = [look for look in map(looks.at, numbers) if look is not None]
+    seen = _spread(looks, scale, start)
     if not seen:
         raise looks.refusals[start]
     here = scale.coordinate(start)
@@ -143,7 +195,7 @@ def _by_looking(looks: Looks, scale: Scale, start: float, group: tuple[int, ...]
         if near[0].meets(group):
             return Found("trivially_met", near[0], group, theorem=told)
         best = min(seen, key=lambda look: look.height(group))
-        return Found("infeasible", best, group, failing=best if best.failing(group) is not None else None, theorem=told)
+        return replace(_infeasible(best, group), theorem=told)
     low, high = min(changes, key=lambda pair: min(abs(scale.coordinate(look.number) - here) for look in pair))
     side = 1 if high.meets(group) else -1
     inner = replace(scale, low=low.number, high=high.number, side=side)

@@ -23,7 +23,7 @@ Row = tuple[dict[str, Any], dict[str, Any], NeighboringRelation]
 
 
 def row(
-    spec: dict[str, Any], relation: NeighboringRelation = "add_or_remove_one", **larger: Any
+    spec: dict[str, Any], relation: NeighboringRelation = "add_or_remove_one", /, **larger: Any
 ) -> tuple[tuple[str, str], Row]:
     """A description and the field that is larger in the other one."""
     return (spec["type"], next(iter(larger))), (spec, spec | larger, relation)
@@ -55,15 +55,16 @@ ROWS: list[tuple[tuple[str, str], Row]] = [
     row(dpsgd(1.0, 0.01, 100), sample_rate=0.011),
     row(dpsgd(1.0, 0.01, 100), steps=110),
     row(dpsgd(1.0, 0.01, 100) | {"epochs": 1.0}, epochs=1.1, steps=110),
-    row(batches(400, 40_000, "poisson"), **{"batch_size": 440, "sample_rate": 0.011}),
-    row(batches(400, 40_000, "poisson"), **{"dataset_size": 44_000, "sample_rate": 400 / 44_000}),
-    row(batches(400, 40_000, "fixed_without_replacement") | {"steps": 1}, **{"batch_size": 440, "sample_rate": 0.011}),
+    row(batches(400, 40_000, "poisson"), batch_size=440, sample_rate=0.011),
+    row(batches(400, 40_000, "poisson"), dataset_size=44_000, sample_rate=400 / 44_000),
+    row(batches(400, 40_000, "fixed_without_replacement") | {"steps": 1}, batch_size=440, sample_rate=0.011),
     row(
         batches(400, 40_000, "fixed_without_replacement") | {"steps": 1},
-        **{"dataset_size": 44_000, "sample_rate": 400 / 44_000},
+        dataset_size=44_000,
+        sample_rate=400 / 44_000,
     ),
-    row(batches(4, 400, "fixed_with_replacement") | {"steps": 1}, **{"batch_size": 5, "sample_rate": 5 / 400}),
-    row(batches(4, 400, "fixed_with_replacement") | {"steps": 1}, **{"dataset_size": 500, "sample_rate": 4 / 500}),
+    row(batches(4, 400, "fixed_with_replacement") | {"steps": 1}, batch_size=5, sample_rate=5 / 400),
+    row(batches(4, 400, "fixed_with_replacement") | {"steps": 1}, dataset_size=500, sample_rate=4 / 500),
     row(noisy_sgd(400, 2.0, 3), "replace_one", noise_std=2.2),
     row(noisy_sgd(800, 2.0), noise_std=2.2),
     row(noisy_sgd(800, 2.0), max_grad_norm=550.0),
