@@ -59,6 +59,13 @@ def binomial_weights(trials: int, rate: Fraction) -> tuple[Fraction, ...]:
     )
 
 
+def rounded_binomial_weights(trials: int, rate: Fraction) -> tuple[float, ...]:
+    """`binomial_weights`, each correctly rounded: a quotient of integers, whose common divisors nobody looks for."""
+    hit, whole = rate.numerator, rate.denominator
+    missed, total = whole - hit, whole**trials
+    return tuple(math.comb(trials, hits) * hit**hits * missed ** (trials - hits) / total for hits in range(trials + 1))
+
+
 def hypergeometric_weights(drawn: int, marked: int, among: int) -> tuple[Fraction, ...]:
     """The exact law of the number of `marked` records in a batch of `drawn` of `among`, which leaves room for it.
 

@@ -28,6 +28,7 @@ from service.privacy.mechanisms.batches.shift_laws import (
     StatedWeights,
     binomial_weights,
     hypergeometric_weights,
+    rounded_binomial_weights,
 )
 from service.privacy.mechanisms.gdp import Gdp
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF, rounded
@@ -150,6 +151,10 @@ def mixture_step(
 
 def hits_step(noise_multiplier: Fraction, law: BinomialHits | HypergeometricHits) -> AbstractStep:
     """`mixture_step` of the hits of a law that are not too many for weights of their own."""
+    if isinstance(law, BinomialHits) and law.trials > 1 and 0 < law.rate < 1 and law.apart > 0:
+        shifts = tuple(hits * law.apart for hits in range(law.trials + 1))
+        weights = rounded_binomial_weights(law.trials, law.rate)
+        return ShiftedMixture(noise_multiplier=noise_multiplier, shifts=shifts, weights=weights, law=law)
     weights = (
         binomial_weights(law.trials, law.rate)
         if isinstance(law, BinomialHits)
