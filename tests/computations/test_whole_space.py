@@ -69,6 +69,18 @@ def test_steps_that_round_to_nothing_leave_a_run_of_the_others(seed: int) -> Non
     _check(json.loads(written)["answers"][0], sent)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_two_steps_with_losses_beyond_any_table_are_answered(seed: int) -> None:
+    """What steers their cells is no number there; what bounds them is."""
+    random = np.random.default_rng([20261128, seed])
+    shifts = [10.0 ** random.uniform(13, 15), random.uniform(0, 1), random.uniform(1, 10)]
+    far = {"type": "gaussian_mixture", "noise_multiplier": 0.9, "shifts": shifts, "weights": [0.1, 0.2, 0.7]}
+    weak = {"type": "gaussian", "noise_multiplier": 10.0 ** random.uniform(8, 10)}
+    sent = {"mechanism": {"type": "composed", "mechanisms": [weak, far]}, "questions": [{"type": "advantage"}]}
+    written = BOUNDS.body(BoundsRequest.model_validate_json(json.dumps(sent)), "", "")
+    _check(json.loads(written)["answers"][0], sent)
+
+
 def _no_number(constant: str) -> None:
     raise AssertionError(f"{constant} is no JSON")
 
