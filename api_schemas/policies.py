@@ -75,7 +75,7 @@ class Policy(Request):
     """A document of limits, which an assessment is held against."""
 
     name: Annotated[Name, Field(description="What people call the policy.", examples=["Model release gate"])]
-    version: Annotated[Literal[1], Field(description="Of this format.", examples=[1])] = 1
+    version: Annotated[int, Field(ge=1, le=1, description="Of this format.", examples=[1])] = 1
     revision: Annotated[
         Name | None, Field(description="Which edition of the policy this is.", examples=["2026-11"], exclude_if=is_none)
     ] = None

@@ -25,9 +25,9 @@ def regret(curve: AbstractTradeOff, mu: float) -> Enclosure:
 
         inf{k >= 0 : f(alpha + k) - k <= g_mu(alpha) for all alpha} = max(0, sup_t x_f(t) - x_g(t)),
 
-    where h(x_h(t)) - x_h(t) = t for h = f, g_mu, t in [-1, 1]. In [0, 1]; of no unit: an attacker whose rates of both
-    errors are worse by it gains no more from f than g_mu says, so that 0.001 means that mu says about all. What is below
-    g_mu (outside the range over which mu was found) counts as 0.
+    where h(x_h(t)) - x_h(t) = t for h = f, g_mu, t in [-1, 1]. In [0, 1], without a unit: both error rates of an attack
+    on f have to be raised by no more than this to reach what g_mu allows, so that 0.001 means that mu says about all.
+    What lies below g_mu (outside the range over which mu was found) counts as 0. The same for a curve and its inverse.
 
     The lower end is the largest gap at the rates that were read. Between two of them x_f lies below its chord and x_g
     above its tangents, since the inverse of a convex decreasing function is one: the upper end is the largest gap
@@ -46,9 +46,7 @@ def regret(curve: AbstractTradeOff, mu: float) -> Enclosure:
         more = curve.points(new).type_two_error
         order = np.argsort(np.concatenate((rates, new)))
         rates = np.concatenate((rates, new))[order]
-        read = Bounds(
-            np.concatenate((read.lower, more.lower))[order], np.concatenate((read.upper, more.upper))[order]
-        )
+        read = Bounds(np.concatenate((read.lower, more.lower))[order], np.concatenate((read.upper, more.upper))[order])
     lower, upper = _gaps(rates, read, mu)
     low = max(float(lower.max()) - ROUNDING, 0.0)
     return Enclosure(low, min(max(float(upper.max()) + ROUNDING, low), 1.0), curve.evidence)
