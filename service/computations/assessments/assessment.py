@@ -197,6 +197,14 @@ def passes(response: AssessmentsResponse) -> bool:
     return response.verdict in (None, "met")
 
 
+def logged(response: AssessmentsResponse) -> dict[str, str] | None:
+    """What the log of decisions says: who holds the request, or the result, can check it."""
+    decided = response.decision
+    if decided is None:
+        return None
+    return {"decision": decided.id, "policy": decided.policy, "result": response.digest, "verdict": decided.verdict}
+
+
 ASSESSMENTS: Final = Computation(
     name="assessments",
     path="/v1/assessments",
@@ -210,4 +218,5 @@ ASSESSMENTS: Final = Computation(
     renderings=RENDERINGS,
     files=("policy",),
     passes=passes,
+    decision=logged,
 )

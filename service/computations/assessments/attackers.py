@@ -32,6 +32,8 @@ SUMMARIES: Final[Mapping[str, str]] = {
     "glrt": "An attacker who knows how far the record moves the release, but not in which direction.",
     "membership": "An attacker who knows the law of the data, and none of the other records.",
 }
+DEAREST: Final = 5_000_000
+"""Microseconds: a relaxed attacker whose answers cost more does not keep those of the worst case waiting."""
 MU_RANGE: Final = 1e-9
 MU: Final = GdpMuQuestion(type="gdp_mu", false_positive_rate_min=MU_RANGE, type_two_error_min=MU_RANGE, direction="add")
 """One direction says both: the other curve is the inverse, whose mu over a symmetric range is the same."""
@@ -84,9 +86,15 @@ def relaxed_attackers(request: AssessmentsRequest) -> Attackers:
             relative_tolerance=request.relative_tolerance,
         )
         try:
-            found.append((asked, bounds_quote(asked)))
+            quote = bounds_quote(asked)
         except UnsupportedCombination as error:
             others.append(not_applicable(candidate, error))
+            continue
+        if quote.cost > DEAREST:
+            reason = f"Its answers are estimated at {quote.cost / 1e6:.0f} s: ask /v1/bounds for them."
+            others.append(NotApplicable(threat_model=candidate.type, reason=reason))
+        else:
+            found.append((asked, quote))
     needs = "It needs epsilon_pmp, which /v1/pmp computes from data; then /v1/bounds answers."
     return Attackers(tuple(found), (*others, NotApplicable(threat_model="practical", reason=needs)))
 

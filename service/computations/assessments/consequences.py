@@ -28,7 +28,7 @@ def as_shuffled(mechanism: MechanismSpec, context: AssessmentContext) -> Consequ
         return []
     rate, steps = listed(mechanism.sample_rate or 1.0)[0], listed(mechanism.steps or 1)[0]
     batch = min(max(mechanism.batch_size or context.batch_size or round(rate * size), 1), size)
-    described = {
+    described: dict[str, Any] = {
         "type": "dpsgd",
         "noise_multiplier": mechanism.noise_multiplier,
         "sampling": "shuffled",

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any
 
 from api_schemas.policies import Policy, PolicyRule
 from service.computations.abstract import ResponseFields
 from service.computations.digest import canonical_text, text_digest
-
-DecisionVerdict = Literal["met", "violated", "undecided", "void"]
-NUMBERS: Final = ("value", "lower", "upper")
 
 
 def limited_number(rule: PolicyRule, answer: Mapping[str, Any]) -> tuple[float | None, float | None]:
@@ -55,12 +52,12 @@ def decision(policy: Policy, rulings: Sequence[ResponseFields], run: str, *, voi
     """The verdict of a policy. `run`: the canonical form of what is assessed; `void`: its numbers say nothing."""
     digest = text_digest(canonical_text(policy))
     counted = [each["verdict"] for each in rulings if each["rule"].severity == "error"]
-    verdict: DecisionVerdict = next((each for each in ("violated", "undecided") if each in counted), "met")
+    worst = next((each for each in ("violated", "undecided") if each in counted), "met")
     return {
         "id": text_digest(f"[{run},{canonical_text(policy)}]"),
         "policy": digest,
         "name": policy.name,
         **({} if policy.revision is None else {"revision": policy.revision}),
-        "verdict": "void" if void else verdict,
+        "verdict": "void" if void else worst,
         "rulings": rulings,
     }

@@ -42,7 +42,7 @@ def regret(curve: AbstractTradeOff, mu: float) -> Enclosure:
         if upper[widest] - lower.max() < ROUNDING:
             break
         around = rates[max(widest - 1, 0) : widest + 3]
-        new = np.setdiff1d(np.linspace(around[0], around[-1], CELLS + 1), rates)
+        new = np.setdiff1d(np.linspace(float(around[0]), float(around[-1]), CELLS + 1), rates)
         more = curve.points(new).type_two_error
         order = np.argsort(np.concatenate((rates, new)))
         rates = np.concatenate((rates, new))[order]
