@@ -17,7 +17,7 @@ from api_schemas.choices import Evidence
 from api_schemas.enclosures import EnclosedNumber
 from api_schemas.limits import check_tree, refusal
 from api_schemas.mechanisms import DpsgdMechanism, MechanismSpec, NoisySgdMechanism, nodes_of
-from api_schemas.policies import Decision, Name, Policy
+from api_schemas.policies import Decision, Name, Policy, PolicyVerdict
 from api_schemas.quantities import (
     DEFAULT_TOLERANCE,
     LARGEST_RECORDS,
@@ -295,16 +295,17 @@ class AssessmentsResponse(Result):
     threat_model: Annotated[WorstCaseThreatModel, Field(description="The worst case, with the records of the context.")]
     context: AssessmentContext
     relative_tolerance: RelativeTolerance
-    verdict: Annotated[
-        Literal["met", "violated", "undecided", "void"] | None,
-        Field(description="That of the policy. null: none was sent."),
-    ]
+    verdict: Annotated[PolicyVerdict | None, Field(description="That of the policy. null: none was sent.")]
     threat_models: Annotated[
         tuple[AssessedThreatModel, ...], Field(description="The worst case first, then every relaxed one that applies.")
     ]
     not_applicable: Annotated[tuple[NotApplicable, ...], Field(description="The others, and why.")]
     gdp: Annotated[
-        GdpSummary | None, Field(description="null: the run has no finite mu over the range, or no bound for it.")
+        GdpSummary | None,
+        Field(
+            description="null: the run has no finite mu over the range, no bound for it, or one that costs more than "
+            "all other numbers: the question gdp_mu answers."
+        ),
     ]
     one_point: Annotated[
         OnePoint | None,

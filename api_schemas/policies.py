@@ -31,6 +31,17 @@ Ruled = Annotated[
 ]
 
 
+PolicyVerdict = Annotated[
+    Literal["met", "violated", "undecided", "void"],
+    component(
+        "PolicyVerdict",
+        "violated: a rule of severity error is; undecided: none is, and one is undecided; void: something that the "
+        "numbers rest on is attested not to hold, so that no number says anything; else met.",
+        examples=["met"],
+    ),
+]
+
+
 class PolicyRule(Request):
     """One limit: the answer to `question` against `threat_model` is `at_most`, or `at_least`, so much."""
 
@@ -121,13 +132,7 @@ class Decision(Response):
     policy: Annotated[str, Field(description="Digest of the policy: `sha256:` of its canonical form (RFC 8785).")]
     name: Annotated[str, Field(description="Name of the policy.")]
     revision: Annotated[str | None, Field(description="Its edition.", exclude_if=is_none)] = None
-    verdict: Annotated[
-        Literal["met", "violated", "undecided", "void"],
-        Field(
-            description="violated: a rule of severity error is; undecided: none is, and one is undecided; void: "
-            "something that the numbers rest on is attested not to hold, so that no number says anything."
-        ),
-    ]
+    verdict: PolicyVerdict
     rulings: Annotated[tuple[Ruling, ...], Field(description="One for each rule, in their order.")]
 
 

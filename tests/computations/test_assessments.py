@@ -26,6 +26,8 @@ from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.catalogue import MECHANISMS
 
 RUN: dict[str, Any] = {"type": "dpsgd", "noise_multiplier": 1.5, "sample_rate": 0.02, "steps": 100}
+SHORT: dict[str, Any] = {"type": "dpsgd", "noise_multiplier": 1.5, "sample_rate": 0.05, "steps": 20}
+LONG: dict[str, Any] = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
 NAME = "sha256:" + "0" * 64
 KNOWN: dict[str, Any] = {
     "delta": 1e-5,
@@ -62,7 +64,7 @@ def codes(response: AssessmentsResponse) -> dict[str, str]:
         {"type": "approximate_dp", "epsilon": 1.0, "delta": 1e-6},
         {
             "type": "noisy_sgd",
-            "dataset_size": 500,
+            "dataset_size": 50,
             "batch_size": 50,
             "dimension": 20,
             "steps": 1,
@@ -142,41 +144,40 @@ def test_hazards_of_what_numbers_say() -> None:
         body({"type": "gaussian", "noise_multiplier": 0.2}, context={"delta": 1e-5, "dimension": 3})
     )
     assert {"epsilon_says_little": "present", "relaxed_number_alone": "possible"}.items() <= codes(little_noise).items()
-    told = assessed(body())
+    told = assessed(body(LONG))
     assert codes(told)["one_point_hides_the_curve"] == "present"
     assert told.one_point is not None
     assert told.one_point.power_from_one_point > 1.1 * told.one_point.power
     stated = assessed(body({"type": "approximate_dp", "epsilon": 1.0, "delta": 1e-5}))
     assert stated.one_point is None
     assert codes(stated)["stated_parameters_alone"] == "present"
-    known = assessed(body(context=KNOWN | {"delta": 1e-7}))
-    assert set(codes(known)) == {"one_point_hides_the_curve", "one_record_is_protected"}
+    assert set(codes(assessed(body(context=KNOWN)))) == {"one_record_is_protected"}
 
 
 @pytest.mark.parametrize(
     ("context", "code", "changed"),
     [
         (
-            {"dataset_size": 1000, "attested": [{"code": "sampling_is_poisson", "holds": "no"}]},
+            {"dataset_size": 100, "attested": [{"code": "sampling_is_poisson", "holds": "no"}]},
             "poisson_sampling_assumed",
             {
                 "type": "dpsgd",
                 "noise_multiplier": 1.5,
                 "sampling": "shuffled",
-                "batch_size": 20,
-                "dataset_size": 1000,
-                "epochs": 2,
+                "batch_size": 5,
+                "dataset_size": 100,
+                "epochs": 1,
             },
         ),
-        ({"microbatch_size": 2}, "microbatches_double_sensitivity", RUN | {"noise_multiplier": 0.75}),
-        ({"tuning_runs": 3}, "tuning_not_accounted", {"type": "repeated", "mechanism": RUN, "steps": 3}),
-        ({"batch_size": 10, "dataset_size": 100}, "sample_rate_inconsistent", RUN | {"sample_rate": 0.1}),
+        ({"microbatch_size": 2}, "microbatches_double_sensitivity", SHORT | {"noise_multiplier": 0.75}),
+        ({"tuning_runs": 3}, "tuning_not_accounted", {"type": "repeated", "mechanism": SHORT, "steps": 3}),
+        ({"batch_size": 10, "dataset_size": 100}, "sample_rate_inconsistent", SHORT | {"sample_rate": 0.1}),
     ],
 )
 def test_what_a_hazard_costs_is_a_bound_for_the_run_it_describes(
     context: dict[str, Any], code: str, changed: dict[str, Any]
 ) -> None:
-    told = assessed(body(context={"delta": 1e-5, **context}))
+    told = assessed(body(SHORT, context={"delta": 1e-5, **context}))
     [found] = next(each for each in told.hazards if each.code == code).consequences
     sent = {"mechanism": changed, "questions": [{"type": "epsilon", "delta": 1e-5}]}
     alone = BOUNDS.response(BoundsRequest.model_validate_json(json.dumps(sent)), NAME, ENGINE_VERSION)
@@ -186,6 +187,10 @@ def test_what_a_hazard_costs_is_a_bound_for_the_run_it_describes(
 
 def rule(**limit: Any) -> dict[str, Any]:
     return {"question": {"type": "epsilon", "delta": 1e-5}, **limit}
+
+
+def limited(sent: dict[str, Any]) -> PolicyRule:
+    return PolicyRule.model_validate_json(json.dumps(sent))
 
 
 def policy(*rules: dict[str, Any]) -> dict[str, Any]:
@@ -212,8 +217,8 @@ def test_verdicts_are_on_the_safe_side_of_every_question() -> None:
         number = answer["points"][0]["power"] if "points" in answer else answer
         lower, upper = number["lower"], number["upper"]
         for limit in (lower * rng.uniform(0, 1), lower, (lower + upper) / 2, upper, upper * rng.uniform(1, 2)):
-            below = ruling(PolicyRule.model_validate({"question": question, "at_most": limit}), answer)
-            above = ruling(PolicyRule.model_validate({"question": question, "at_least": limit}), answer)
+            below = ruling(limited({"question": question, "at_most": limit}), answer)
+            above = ruling(limited({"question": question, "at_least": limit}), answer)
             assert below["verdict"] == ("met" if upper <= limit else "violated" if lower > limit else "undecided")
             assert above["verdict"] == ("met" if lower >= limit else "violated" if upper < limit else "undecided")
             for one in (below, above):
@@ -246,12 +251,12 @@ def test_the_verdict_of_all_rules() -> None:
 
 def test_a_tolerance_that_decides_is_said() -> None:
     wide = {"lower": 0.9, "upper": 1.1, "value": 1.1, "evidence": "certified", "tight": True}
-    told = ruling(PolicyRule.model_validate(rule(at_most=0.99)), wide)
+    told = ruling(limited(rule(at_most=0.99)), wide)
     assert told["verdict"] == "undecided"
     truth, width = 1.0, told["deciding_tolerance"]
     narrow = wide | {"lower": truth * (1 - width), "upper": truth * (1 + width)}
-    assert ruling(PolicyRule.model_validate(rule(at_most=0.99)), narrow)["verdict"] == "violated"
-    assert "deciding_tolerance" not in ruling(PolicyRule.model_validate(rule(at_most=1.0)), wide | {"tight": None})
+    assert ruling(limited(rule(at_most=0.99)), narrow)["verdict"] == "violated"
+    assert "deciding_tolerance" not in ruling(limited(rule(at_most=1.0)), wide | {"tight": None})
 
 
 def test_a_policy_may_name_attackers_of_its_own() -> None:
@@ -376,7 +381,7 @@ def test_every_assumption_of_a_mechanism_says_what_follows_where_it_does_not_hol
 def test_a_person_a_model_card_and_a_tracker() -> None:
     sent = body(
         context=KNOWN | {"attested": [{"code": "sampling_is_poisson", "holds": "yes", "by": "<b>|`a`"}]},
-        policy=policy(rule(at_most=1.0, name="*|<i>")),
+        policy=policy(rule(at_most=0.1, name="*|<i>")),
     )
     raw = ASSESSMENTS.body(request(sent), NAME, ENGINE_VERSION)
     told = AssessmentsResponse.model_validate_json(raw)

@@ -13,6 +13,7 @@ from api_schemas.questions import QuestionSpec
 from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.answers import said
 from service.computations.assessments.attackers import (
+    DEAREST,
     MU,
     PLACES,
     SUMMARIES,
@@ -25,6 +26,7 @@ from service.computations.assessments.premises import assessed, check_attested, 
 from service.computations.assessments.rulings import decision, ruling
 from service.computations.assessments.statement import statement
 from service.computations.assessments.summaries import gdp_summary, one_point
+from service.computations.bounds import bounds_quote
 from service.computations.caveats import caveats
 from service.computations.digest import canonical_text
 from service.computations.nested import answered, quoted
@@ -45,12 +47,11 @@ def compute_assessment(request: AssessmentsRequest, digest: str, engine_version:
     assumptions = known.assumptions + assumptions_of(model, mechanism)
     worst = _worst_case(request)
     answers = [_read(worst, question, request, "/context") for question in questions]
-    mu = _read(worst, MU, request, "/mechanism")
     relaxed, others = _relaxed(request)
     told = {code.code: code for each in relaxed for code in each["assumptions"]}
     check_attested(context, (*assumptions, *told.values()))
     everybody = assessed(assumptions, context)
-    gdp = gdp_summary(worst, mu)
+    gdp = gdp_summary(worst, _read(worst, MU, request, "/mechanism")) if _mu_is_read(request) else None
     power = next(
         each["power"] for each in answers[2]["points"] if each["false_positive_rate"] == context.false_positive_rate
     )
@@ -175,11 +176,19 @@ def _worst_case_request(request: AssessmentsRequest) -> BoundsRequest:
         threat_model=request.threat_model,
         questions=(
             *standard_questions(request.context),
-            MU,
             *(rule.question for rule in rules if rule.threat_model is None),
         ),
         relative_tolerance=request.relative_tolerance,
     )
+
+
+def _mu_request(request: AssessmentsRequest) -> BoundsRequest:
+    return BoundsRequest(mechanism=request.mechanism, threat_model=request.threat_model, questions=(MU,))
+
+
+def _mu_is_read(request: AssessmentsRequest) -> bool:
+    """Whether mu costs little enough to be told beside the rest."""
+    return bounds_quote(_mu_request(request)).cost <= DEAREST
 
 
 def assessment_quote(request: AssessmentsRequest) -> Quote:
@@ -187,7 +196,9 @@ def assessment_quote(request: AssessmentsRequest) -> Quote:
     rules = () if request.policy is None else request.policy.rules
     asked = [(_worst_case_request(request), {"/questions": "/context"})]
     asked += [_ruled(request, rule, index) for index, rule in enumerate(rules) if rule.threat_model is not None]
+    mu = bounds_quote(_mu_request(request)).cost
     beside = sum(quote.cost for _, quote in relaxed_attackers(request).requests) + BESIDE
+    beside += mu if mu <= DEAREST else 0
     found = quoted(asked, beside)
     return Quote(found.cost, engine=found.engine)
 
