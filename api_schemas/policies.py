@@ -9,6 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from api_schemas.answers import Answer
 from api_schemas.base import NonNegative, Request, Response, component, is_none
+from api_schemas.choices import PointReading
 from api_schemas.questions import QuestionSpec, TradeOffQuestion
 from api_schemas.threat_models import ThreatModelSpec
 
@@ -51,10 +52,7 @@ class PolicyRule(Request):
         ThreatModelSpec | None,
         Field(description="Absent: the worst case of the assessment.", exclude_if=is_none),
     ] = None
-    reads: Annotated[
-        Literal["power", "type_two_error"],
-        Field(description="Which number of a point of trade_off is limited.", examples=["power"]),
-    ] = "power"
+    reads: PointReading = "power"
     at_most: Annotated[
         Annotated[float, Field(ge=-2, le=1e300)] | None,
         Field(description="The number may not exceed this.", examples=[0.01], exclude_if=is_none),

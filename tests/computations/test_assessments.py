@@ -20,8 +20,8 @@ from service.computations.assessments.premises import IF_NOT
 from service.computations.assessments.rulings import ruling
 from service.computations.bounds import BOUNDS
 from service.engine_version import ENGINE_VERSION
+from service.interop.numbers import rounded_down, rounded_up
 from service.interop.reports.mlflow import MLFLOW
-from service.interop.reports.numbers import rounded_down, rounded_up
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.catalogue import MECHANISMS
 
@@ -404,7 +404,7 @@ def test_what_is_printed_is_a_bound_still() -> None:
     for value in (*(10.0 ** rng.uniform(-300, 300, 500)).tolist(), 0.0, 1.0, 0.1):
         assert float(rounded_down(value)) <= value <= float(rounded_up(value))
         assert float(rounded_up(value)) <= value * (1 + 1e-5)
-    assert rounded_up(float("inf")) == "infinite"
+    assert rounded_up(float("inf")) == "Infinity"
 
 
 def test_the_command_takes_a_policy_from_a_file_and_stops_a_script(

@@ -11,7 +11,7 @@ from api_schemas.mechanisms import MechanismSpec
 from api_schemas.threat_models import WorstCaseThreatModel
 from service.computations.abstract import ResponseFields
 from service.computations.digest import canonical_text
-from service.interop.reports.numbers import rounded_up as number
+from service.interop.numbers import rounded_up as number
 
 WIDTH: Final = 100
 RELATIONS: Final = {

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from api_schemas.assessments import AssessedThreatModel, AssessmentsResponse
 from api_schemas.policies import Decision
-from service.interop.reports.numbers import rounded_down, rounded_up
+from service.interop.numbers import rounded_down, rounded_up
 from service.interop.reports.rows import rows
 
 

@@ -23,5 +23,5 @@ def rounded_down(value: float) -> str:
 
 def _written(value: float, context: Context) -> str:
     if math.isinf(value):
-        return "infinite" if value > 0 else "-infinite"
+        return "Infinity" if value > 0 else "-Infinity"
     return f"{context.create_decimal_from_float(value).normalize(context):g}"
