@@ -20,6 +20,7 @@ no more than c rising by 2 N m/w_0 makes it, which is no more than that. Both ar
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -35,6 +36,8 @@ _TOO_MANY_NODES = 1e12
 """Far more than any grid may have: whoever asks for the size refuses it."""
 _LEAST_REST = 1e-200
 """Weight of shift 0 where there are light humps (`GaussianMixturePart`), at least."""
+_HEAVY_REST = 0.01
+"""Weight of shift 0 beside which humps lighter than what a cut leaves out may be left out, too."""
 _FEW_STEPS = 100
 """Runs with fewer steps have transforms that fall slowly: their lines are long and want finer steps."""
 
@@ -64,6 +67,7 @@ class GaussianMixtureParts:
         `beside`: how many other steps the run has.
         """
         self.mirrored = steps[0].part.mirrored
+        steps = tuple(_without_light(step, digits) for step in steps)
         self.count = np.array([step.number for step in steps], dtype=np.float64)
         self._terms = Terms.of(steps)
         self._steps = float(self.count.sum()) + beside
@@ -290,3 +294,16 @@ class GaussianMixtureParts:
         """Error per step of the sums at tilts 0 and 1 behind E0(w - 1) = 0: trapezoid, cut, and sides."""
         ends = self.cut_error(np.array([0.0, 1.0]), np.zeros((2, len(self.count))))
         return self._plain_quadrature_error + self.dropped + ends.sum(axis=0)
+
+
+def _without_light(step: GaussianMixtureSteps, digits: float) -> GaussianMixtureSteps:
+    """Without the humps whose mass in all steps together is far below what the cut leaves out."""
+    part, count = step
+    known = list(zip(part.shifts, part.weights, strict=True))
+    most = 10 ** -(digits + 3) / (count * len(known))
+    kept = [(s, w) for s, w in known if s == 0 or w > most]
+    if part.mirrored or len(kept) in (len(known), 1) or kept[0][0] > 0 or kept[0][1] < _HEAVY_REST:
+        return step
+    light = math.fsum(w for s, w in known if s > 0 and w <= most) * (1 + 1e-9) + part.light
+    shifts, weights = zip(*kept, strict=True)
+    return step._replace(part=replace(part, shifts=shifts, weights=weights, light=light, exact=None))

@@ -26,8 +26,8 @@ from service.privacy.mechanisms.batches.shift_laws import (
     HypergeometricHits,
     ShiftLaw,
     StatedWeights,
-    binomial_weights,
-    hypergeometric_weights,
+    binomial_counts,
+    hypergeometric_counts,
 )
 from service.privacy.mechanisms.gdp import Gdp
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF, rounded
@@ -172,12 +172,18 @@ def mixture_step(
 
 def hits_step(noise_multiplier: Fraction, law: BinomialHits | HypergeometricHits) -> AbstractStep:
     """`mixture_step` of the hits of a law that are not too many for weights of their own."""
-    weights = (
-        binomial_weights(law.trials, law.rate)
+    counts, whole = (
+        binomial_counts(law.trials, law.rate)
         if isinstance(law, BinomialHits)
-        else hypergeometric_weights(law.drawn, law.marked, law.among)
+        else hypergeometric_counts(law.drawn, law.marked, law.among)
     )
-    return mixture_step(noise_multiplier, ((hits * law.apart, weight) for hits, weight in enumerate(weights)), law)
+    known = [(hits * law.apart, count) for hits, count in enumerate(counts) if count]
+    if len(known) <= 2:
+        return mixture_step(noise_multiplier, ((shift, Fraction(count, whole)) for shift, count in known), law)
+    shifts = tuple(shift for shift, _ in known)
+    # Quotients of integers are correctly rounded, without a fraction that would have to be reduced.
+    weights = tuple(count / whole for _, count in known)
+    return ShiftedMixture(noise_multiplier=noise_multiplier, shifts=shifts, weights=weights, law=law)
 
 
 def hits_of_many(trials: int, rate: Fraction, most: int) -> tuple[tuple[int, ...], tuple[float, ...]]:
