@@ -125,7 +125,8 @@ class GaussianMixturePart:
     themselves, and that of shift 0, where it is there, is what they leave of 1. `mirrored`: the step without
     the record is the mirror image of that with it, sum w_i N(-s_i/sigma, 1), as when one record replaces another.
     `light`: a bound of what further shifts, up to `farthest`, weigh together, which are left out of these: shift 0 is
-    there then, and has their weight. `exact`: noise and weights as they are, where the doubles are only near them; None where they are not known so.
+    there then, and has their weight. `exact`: noise and weights as they are, where the doubles are only near them; None
+    where they are not known so.
     """
 
     noise_multiplier: float

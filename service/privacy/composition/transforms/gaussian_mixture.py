@@ -11,10 +11,12 @@ M is a trapezoid sum in x. Its error is that of the rectangle with the cuts as i
 
 at a real tilt s. |A|^s <= 1 for s >= 0, and else at most least^s; the same holds for B and 1 - s.
 
-Light humps (`GaussianMixturePart`) of mass m per step are left out, shift 0 of weight w_0 having theirs: H1 becomes H1',
-within m in total variation, stochastically smaller, and H1 >= (1 - m/w_0) H1' as measures. So over N steps, S' the loss
-of H1', all readings of the add direction move by at most N m; of the other, E_H0(1 - e^{c + S'})_+ only rises, and by
-no more than c rising by 2 N m/w_0 makes it, which is no more than that. Both are counted as mass beyond the cut.
+Light humps (`GaussianMixturePart`) of mass m per step are left out, and shift 0, of weight w_0, has theirs: H1 becomes
+H1', within m in total variation, stochastically smaller, and H1 >= (1 - m/w_0) H1' as measures. So over N steps, S'
+the loss of H1', probabilities under H1 and the profile of the add direction move by at most N m. That of the other
+direction, E_H0(1 - e^{c + S'})_+, is no smaller for H1 (a test S' < c there, which H1 fails less often), and no larger
+than with c raised by 2 N m/w_0, by which it moves at most: its slope in c is -H1'(S' < -c) e^c >= -1. Both are counted
+as mass beyond the cut.
 """
 
 from __future__ import annotations

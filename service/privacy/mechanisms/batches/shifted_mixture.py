@@ -111,9 +111,7 @@ class ShiftedMixture(ResolvedStep):
             return None
         shifts, weights = zip(*kept, strict=True)
         farthest = self.shifts[-1]
-        return GaussianMixturePart(
-            noise, shifts, weights, weight_error=UNIT_ROUNDOFF, light=LIGHT, farthest=farthest
-        )
+        return GaussianMixturePart(noise, shifts, weights, weight_error=UNIT_ROUNDOFF, light=LIGHT, farthest=farthest)
 
     @override
     def rounded(self, side: int) -> AbstractStep:
