@@ -62,6 +62,7 @@ HazardCode = Annotated[
         "microbatches_double_sensitivity",
         "one_record_is_protected",
         "poisson_sampling_assumed",
+        "sampler_not_recorded",
         "shuffled_epochs_are_not_poisson",
         "stated_parameters_alone",
     ],

@@ -9,6 +9,7 @@ from pydantic import AliasChoices, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from api_schemas.base import Request, component
+from api_schemas.imported import ImportedMechanism
 from api_schemas.quantities import (
     BatchSize,
     DatasetSize,
@@ -221,7 +222,8 @@ MechanismSpec = Annotated[
     | ComposedMechanism
     | DpsgdMechanism
     | NoisySgdMechanism
-    | MixtureMechanism,
+    | MixtureMechanism
+    | ImportedMechanism,
     component("Mechanism", "The mechanism that touched the data.", discriminator="type"),
 ]
 InnerMechanism = Annotated[
