@@ -200,8 +200,8 @@ KINDS: Final[dict[type[Exception], ProblemKind]] = {
         "/problems/body-too-large",
         "Body too large",
         413,
-        "The body is longer than this service reads; GET /v1/limits says how long it may be. Send equal neighbours of a "
-        "schedule or history as one.",
+        "The body is longer than this service reads; GET /v1/limits says how long it may be. Send equal neighbours of "
+        "a schedule or history as one.",
     ),
     ShuttingDown: SERVER_KINDS["shutting-down"],
     ResultNotFound: ProblemKind(

@@ -61,7 +61,11 @@ def canonical_text(value: Any) -> str:
         return str(value) if abs(value) <= LARGEST_CANONICAL_INTEGER else f'"{value}"'
     if kind is dict:
         mapping = cast("dict[str, Any]", value)
-        return "{" + ",".join([f"{_string(key)}:{canonical_text(mapping[key])}" for key in sorted(mapping, key=_units)]) + "}"
+        return (
+            "{"
+            + ",".join([f"{_string(key)}:{canonical_text(mapping[key])}" for key in sorted(mapping, key=_units)])
+            + "}"
+        )
     return rfc8785.dumps(value).decode()
 
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from api_schemas.quantities import LARGEST_STEPS
+from api_schemas.quantities import LARGEST_LIST, LARGEST_STEPS
 from service.interop.reading import Column, Location, Node, Spec
+
+TOO_MANY: Final = (
+    f"May have at most {LARGEST_LIST} phases, after equal neighbours are merged. Send neighbours as one phase with the "
+    "least noise and the largest rate of them: an upper bound."
+)
 
 
 class Phase(NamedTuple):
@@ -30,6 +35,8 @@ def run_of(phases: Iterable[Phase], source: Node, place: Callable[[Any, int], Lo
             merged[-1] = merged[-1]._replace(steps=merged[-1].steps + phase.steps)
         else:
             merged.append(phase)
+    if len(merged) > LARGEST_LIST:
+        source.refuse(TOO_MANY)
     noises, rates, steps, keys = zip(*merged, strict=True)
 
     def column(index: int, values: tuple[Any, ...], *, may_be_one: bool) -> Node | Column:

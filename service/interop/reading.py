@@ -160,12 +160,11 @@ def settled(found: Found) -> Settled:
     try:
         return Settled.model_validate(plain(made))
     except ValidationError as error:
-        raise refusal(
-            *(
-                (_source(made, each.pointer), each.detail.partition(A_LIST_AS_WELL)[0].rstrip(".") + ".")
-                for each in field_errors(error)
-            )
-        ) from None
+        wrong = [
+            (_source(made, each.pointer), each.detail.partition(A_LIST_AS_WELL)[0].rstrip(".") + ".")
+            for each in field_errors(error)
+        ]
+        raise refusal(*dict.fromkeys(wrong)) from None
 
 
 def plain(made: Any) -> Any:
