@@ -25,6 +25,11 @@ RELATIONS: Final = {
     "REPLACE_ONE": "replace_one",
     "REPLACE_SPECIAL": "zero_out",
 }
+MOST_EVENTS: Final = 4000
+TOO_MANY: Final = (
+    f"An event may hold at most {MOST_EVENTS} events. Send equal ones as SelfComposedDpEvent, and a long schedule as "
+    "dpsgd with lists."
+)
 UPWARD: Final = 1 + 2.0**-48
 """More than what a few operations in doubles lose."""
 
@@ -72,6 +77,7 @@ class Said:
 
     notes: list[str] = field(default_factory=list[str])
     replaces: bool = False
+    events: int = 0
 
     def note(self, sentence: str) -> None:
         """Say it once."""
@@ -126,6 +132,9 @@ def read(state: Node) -> Found:
 
 
 def _read(node: Node, said: Said) -> Spec | None:
+    said.events += 1
+    if said.events > MOST_EVENTS:
+        node.refuse(TOO_MANY)
     kind, fields = _taken_apart(node)
     return EVENTS[kind].made(node, fields, said)
 

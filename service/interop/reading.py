@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final, NoReturn, Self, cast, final
 
 from pydantic import ValidationError, model_validator
@@ -19,7 +20,7 @@ from api_schemas.imported import ImportedMechanism
 from api_schemas.limits import check_tree
 from api_schemas.limits import refusal as refused
 from api_schemas.mechanisms import MechanismSpec, nodes_of
-from api_schemas.problems import field_errors
+from api_schemas.problems import LISTED_ERRORS, field_errors
 from api_schemas.threat_models import ThreatModelSpec
 
 Location = tuple[int | str, ...]
@@ -71,11 +72,10 @@ class Node:
         if not sent and not isinstance(self.value, dict):
             self.refuse(f"Must be a JSON object with {', '.join(required)}.")
         known = [*required, *optional]
-        wrong = [
-            ((*self.place, name), f"Not a field here. The fields are: {', '.join(known)}.")
-            for name in sent
-            if name not in known
-        ] + [((*self.place, name), "Required.") for name in required if name not in sent]
+        wrong = [((*self.place, name), "Required.") for name in required if name not in sent]
+        sentence = f"Not a field here. The fields are: {', '.join(known)}."
+        unknown = (((*self.place, name), sentence) for name in sent if name not in known)
+        wrong += islice(unknown, LISTED_ERRORS)
         if wrong:
             raise refusal(*wrong)
         return {name: Node(value, (*self.place, name)) for name, value in sent.items()}

@@ -194,6 +194,13 @@ def test_bad_states_are_refused_at_their_place(library: str, content: Any, point
     assert {"antigravity", "pickle"} & (set(sys.modules) - before) == set()
 
 
+def test_events_and_complaints_are_counted() -> None:
+    [(pointer, detail)] = refused(event("ComposedDpEvent", events=[[*EVENT.values()]] * 5000))
+    assert pointer == "/content/events/3999"
+    assert "4000 events" in detail
+    assert len(refused(dict.fromkeys(map(str, range(20000)), 1) | {"history": []})) == 64
+
+
 def test_trees_of_events_have_a_depth() -> None:
     def tower(height: int) -> dict[str, Any]:
         return event("SelfComposedDpEvent", event=tower(height - 1), count=2) if height else EVENT
