@@ -69,6 +69,7 @@ HazardCode = Annotated[
         "records_not_capped",
         "relaxed_number_alone",
         "sample_rate_inconsistent",
+        "sampler_not_recorded",
         "shuffled_epochs_are_not_poisson",
         "stated_parameters_alone",
         "tuning_not_accounted",

@@ -49,6 +49,7 @@ FOREIGN: dict[str, set[str]] = {
     "service.privacy": {"flint", "mpmath", "numpy", "scipy", "typing_extensions"},
     "service.privacy.numerics": {"flint", "mpmath", "numpy", "scipy", "typing_extensions"},
     "service.computations": {"numpy", "pydantic", "rfc8785"},
+    "service.interop": {"pydantic", "pydantic_core"},
 }
 STANDARD_LIBRARY_OF_THE_CORE = {
     "__future__",
