@@ -17,7 +17,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "api_schemas": set(),
     "service.privacy.numerics": set(),
     "service.privacy": {"service.privacy.numerics"},
-    "service.computations": {"api_schemas", "service.privacy"},
+    "service.interop": {"api_schemas"},
+    "service.computations": {"api_schemas", "service.interop", "service.privacy"},
     "service.telemetry": set(),
     "service.execution": {
         "api_schemas",
