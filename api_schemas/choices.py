@@ -23,9 +23,7 @@ Side = Annotated[
 ]
 PointReading = Annotated[
     Literal["power", "type_two_error"],
-    component(
-        "PointReading", "Which number of a point of trade_off; of no matter elsewhere.", examples=["power"]
-    ),
+    component("PointReading", "Which number of a point of trade_off; of no matter elsewhere.", examples=["power"]),
 ]
 NeighboringRelation = Annotated[
     Literal["add_or_remove_one", "replace_one", "zero_out"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+
 from api_schemas.bounds import BoundsRequest
 from api_schemas.nested import moved
 from service.computations.abstract import Quote, ResponseFields

@@ -71,7 +71,7 @@ class ReadNumber:
 
     def is_above(self, value: float, tolerance: float = 0.0) -> bool:
         """Whether the truth is surely above a number >= 0: value < lower (1 - tolerance)."""
-        if self.lower is None or tolerance >= 1 or value >= self.lower and self.log10 is None:
+        if self.lower is None or tolerance >= 1 or (value >= self.lower and self.log10 is None):
             return False
         if self.log10 is not None:
             return _log10(value, 1) < _times(self.log10[0], math.log1p(-tolerance), -1)

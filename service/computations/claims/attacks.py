@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, final
+from typing import Any, Final, Literal, final
 
 from api_schemas.claims import Claim
+from api_schemas.enclosures import EnclosedNumber
 from api_schemas.questions import (
     AdvantageOverPriorQuestion,
     AdvantageQuestion,
@@ -24,16 +26,32 @@ from api_schemas.questions import (
 )
 from service.computations.abstract import ResponseFields
 from service.computations.numbers import enclosed_number
+from service.computations.prices import list_price
 from service.interop.numbers import rounded_down, rounded_up
-from service.privacy.questions.witness import Line, Witness, above, above_gaussian, above_line, above_somewhere
+from service.privacy.composition.tariff import Prices, Tariff
 from service.privacy.questions.membership import Side
+from service.privacy.questions.witness import (
+    GRID,
+    RATES,
+    ROUNDS,
+    Line,
+    Witness,
+    above,
+    above_gaussian,
+    above_line,
+    above_somewhere,
+)
 from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.combinators.bracketed import Bracketed
 from service.privacy.trade_off.pair import TradeOffPair
 
 Direction = Literal["add", "remove", "both"]
 REVERSED: Final[dict[Direction, Direction]] = {"add": "remove", "remove": "add", "both": "both"}
 ALLOWED_ERROR: Final = 1 + 2.0**-48
 """What is allowed at a rate is a few products and quotients of doubles."""
+
+LARGEST_PRICE: Final = 200_000
+"""In microseconds of CPU."""
 
 ATTACKERS: Final[dict[str, str]] = {
     "worst_case": "The Neyman-Pearson test of the pair of data sets that attains the lower end",
@@ -85,17 +103,24 @@ class Ratio:
 Bound = Line | AtRate | GaussianCurve | Ratio
 
 
-def shown(claim: Claim, curves: TradeOffPair, attacker: str) -> ResponseFields:
-    """An attack on an unsafe claim, by whose certified power it is seen to be unsafe. `attacker`: the threat model."""
+def shown(claim: Claim, answer: ResponseFields, curves: TradeOffPair, attacker: str, tariff: Tariff) -> ResponseFields:
+    """An attack on an unsafe claim, by whose certified power it is seen to be unsafe. `attacker`: the threat model.
+
+    None is named at a rate where looking for the rate would be dear by the tariff.
+    """
     asked: Direction = claim.question.direction
-    bound = bound_of(claim)
+    bound, who = bound_of(claim), ATTACKERS[attacker]
     if isinstance(bound, Ratio) and bound.exchanged:
         asked = REVERSED[asked]
-    who = ATTACKERS[attacker]
-    for direction in _directions(asked, curves):
-        found = None if bound is None else _witness(getattr(curves, direction), bound)
-        if found is not None:
-            return _told(who, direction, found)
+    if isinstance(bound, AtRate) and isinstance(claim.question, TradeOffQuestion | ReconstructionQuestion):
+        power: Mapping[str, Any] = answer["points"][0]["power"] if "points" in answer else answer
+        return _told(who, asked, bound.rate, _safe_from_below(power), bound.allowed)
+    if bound is not None and not is_too_dear(bound, tariff):
+        for direction in _directions(asked, curves):
+            found = _witness(_attained(getattr(curves, direction)), bound)
+            if found is not None:
+                power = enclosed_number(found.power, "lower")
+                return _told(who, direction, found.false_positive_rate, power, found.allowed)
     return {
         "test": IN_THE_LIMIT.format(attacker=who),
         "direction": asked,
@@ -105,11 +130,43 @@ def shown(claim: Claim, curves: TradeOffPair, attacker: str) -> ResponseFields:
     }
 
 
+def attack_price(claim: Claim, tariff: Tariff) -> float:
+    """Microseconds of CPU, roughly, that looking for an attack takes, were the claim unsafe."""
+    bound = bound_of(claim)
+    if bound is None or is_too_dear(bound, tariff):
+        return 0.0
+    directions = 1 if claim.question.direction != "both" or tariff.is_one_curve else 2
+    return directions * _price(bound, tariff.directed)
+
+
+def is_too_dear(bound: Bound, tariff: Tariff) -> bool:
+    """Whether an attack takes many readings, and these would cost more than people wait for gladly."""
+    many = isinstance(bound, Ratio | GaussianCurve)
+    return many and _price(bound, tariff.directed) > LARGEST_PRICE
+
+
+def _price(bound: Bound, prices: Prices) -> float:
+    match bound:
+        case Line():
+            return 2 * prices.profile + prices.point
+        case AtRate():
+            return prices.point
+        case GaussianCurve():
+            return ROUNDS * list_price(GRID, prices)
+        case Ratio():
+            return list_price(len(RATES), prices)
+
+
 def _directions(asked: Direction, curves: TradeOffPair) -> tuple[Direction, ...]:
     """Where to look: an attacker who may face either direction does best in one of them at nearly every rate."""
     if asked != "both":
         return (asked,)
     return ("add",) if curves.add is curves.remove else ("add", "remove", "both")
+
+
+def _attained(curve: AbstractTradeOff) -> AbstractTradeOff:
+    """Of a bracket the side that is the curve of an attack."""
+    return curve.attained if isinstance(curve, Bracketed) else curve
 
 
 def _witness(curve: AbstractTradeOff, bound: Bound) -> Witness | None:
@@ -124,21 +181,26 @@ def _witness(curve: AbstractTradeOff, bound: Bound) -> Witness | None:
             return above_gaussian(curve, mu, rate_min, error_min)
 
 
-def _told(who: str, direction: Direction, found: Witness) -> ResponseFields:
-    allowed = min(max(found.allowed, 0.0), 1.0)
-    sentence = GUESSING if found.false_positive_rate == found.power.upper == 0 else AT_A_RATE.format(
-        attacker=who,
-        rate=f"{found.false_positive_rate:.6g}",
-        power=rounded_down(found.power.lower),
-        allowed=rounded_up(allowed),
+def _told(who: str, direction: Direction, rate: float, power: EnclosedNumber, allowed: float) -> ResponseFields:
+    allowed = min(max(allowed, 0.0), 1.0)
+    sentence = AT_A_RATE.format(
+        attacker=who, rate=f"{rate:.6g}", power=rounded_down(power["value"]), allowed=rounded_up(allowed)
     )
     return {
-        "test": sentence,
+        "test": GUESSING if rate == power["upper"] == 0 else sentence,
         "direction": direction,
-        "false_positive_rate": found.false_positive_rate,
-        "power": enclosed_number(found.power, "lower"),
+        "false_positive_rate": rate,
+        "power": power,
         "claimed_power": allowed,
     }
+
+
+def _safe_from_below(number: Mapping[str, Any]) -> EnclosedNumber:
+    """A power as it is said of an attack: what it surely reaches."""
+    ends = {end: number[f"lower{end}"] for end in ("", "_log10", "_decimal") if f"lower{end}" in number}
+    known = {f"{name}{end}": number[f"{name}{end}"] for end in ends for name in ("lower", "upper")}
+    found: Any = {f"value{end}": value for end, value in ends.items()} | known
+    return found
 
 
 def bound_of(claim: Claim) -> Bound | None:

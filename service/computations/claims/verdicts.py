@@ -16,8 +16,8 @@ Held = Literal["yes", "no", "unknown"]
 
 APPROXIMATION: Final = "The answer is an approximation without bounds: it decides nothing."
 BRACKET: Final = (
-    "The claim lies between the ends of a bracket, which come from two theorems: neither that it is a valid promise nor "
-    "that it is none is proved."
+    "The claim lies between the ends of a bracket, which come from two theorems: neither that it is a valid promise "
+    "nor that it is none is proved."
 )
 WIDE: Final = (
     "The claim lies inside an enclosure that is wider than its tolerance: neither that it is a valid promise nor that "
