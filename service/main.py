@@ -33,6 +33,7 @@ from service.execution.seals import Seals
 from service.execution.shared_results import SharedResults
 from service.execution.upload_space import LARGEST_BODIES_AT_ONCE, UploadSpace
 from service.execution.worker_pool import WorkerPool
+from service.interop.catalogue import validated
 from service.settings import Settings
 from service.telemetry.http import HttpTelemetry
 from service.telemetry.logs import make_logger
@@ -145,6 +146,7 @@ async def _running(
         ),
         metrics=metrics,
         known_bodies=settings.memory_cache_entries,
+        validate=validated,
     )
     readiness = Readiness(KNOWN_ANSWERS, pool, link, are_results_shared=bool(settings.seal_key))
     watching = asyncio.create_task(watch(metrics))

@@ -66,6 +66,8 @@ MOST_LOOKED_AT: Final = 600
 """Mechanisms, phases of schedules, adversaries and subpopulations in a description: the parts of longer ones take as
 long to make as the event loop may be held up, so that nobody looks at them before a worker does."""
 EXACT_PARTS: Final = 5
+UNSEEN: Final = "unseen"
+"""In place of an engine, of what nobody looked at."""
 UNSEEN_BASE, UNSEEN_PART, UNSEEN_MOST = 300_000, 500, 15_000_000
 """What a description costs that nobody looks at: each of its parts on some lines for each of a few readings."""
 
@@ -77,7 +79,7 @@ def unseen(mechanism: MechanismSpec, threat_models: Sequence[ThreatModelSpec], r
     parts = len(nodes) + phases_of(nodes) + EXACT_PARTS * exact + sum(map(_parts_of, threat_models))
     if parts <= MOST_LOOKED_AT:
         return None
-    return Quote(min(UNSEEN_BASE + UNSEEN_PART * parts * readings, UNSEEN_MOST), engine="unseen", doubt=DOUBT)
+    return Quote(min(UNSEEN_BASE + UNSEEN_PART * parts * readings, UNSEEN_MOST), engine=UNSEEN, doubt=DOUBT)
 
 
 def _parts_of(threat_model: ThreatModelSpec) -> int:
@@ -114,7 +116,7 @@ def _together(readings: Sequence[float]) -> float:
 def curves_price(directions: Sequence[Direction], points: int, tariff: Tariff) -> float:
     """The same for curves, each read at so many points."""
     prices = (tariff.hull if direction == "both" else tariff.directed for direction in directions)
-    return _base(tariff, directions) + sum(_list_price(points, each) for each in prices)
+    return _base(tariff, directions) + sum(list_price(points, each) for each in prices)
 
 
 def _base(tariff: Tariff, directions: Iterable[Direction]) -> float:
@@ -122,7 +124,8 @@ def _base(tariff: Tariff, directions: Iterable[Direction]) -> float:
     return tariff.base * (1 if tariff.is_one_curve else 2 if "both" in asked else len(asked))
 
 
-def _list_price(points: int, prices: Prices) -> float:
+def list_price(points: int, prices: Prices) -> float:
+    """Of so many points at once."""
     return min(prices.spread, prices.point * points) + prices.listed_point * points
 
 
@@ -144,7 +147,7 @@ def _price(question: QuestionSpec, prices: Prices) -> float:
     """Of every type, without a default: a type checker sees the one that is forgotten."""
     match question:
         case TradeOffQuestion():
-            return _list_price(len(question.false_positive_rates), prices)
+            return list_price(len(question.false_positive_rates), prices)
         case GdpMuQuestion():
             least = min(
                 rate for rate in (question.false_positive_rate_min, question.type_two_error_min, 1.0) if rate > 0

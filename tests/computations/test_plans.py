@@ -17,7 +17,7 @@ from service.computations.abstract import Quote
 from service.computations.bounds import BOUNDS, bounds_quote
 from service.computations.curves import CURVES
 from service.computations.parts import mechanism_of, options_of, threat_model_of
-from service.computations.prices import INLINE_LIMIT, MOST_LOOKED_AT
+from service.computations.prices import INLINE_LIMIT, MOST_LOOKED_AT, UNSEEN
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.mechanisms.mixture import Mixture
 from service.settings import Settings
@@ -149,7 +149,7 @@ def test_long_descriptions_are_not_looked_at() -> None:
         for count in (2, MOST_LOOKED_AT // 10)
     )
     assert BOUNDS.quote(BoundsRequest.model_validate_json(json.dumps(few))).inline
-    assert BOUNDS.quote(BoundsRequest.model_validate_json(json.dumps(many))).engine == "unseen"
+    assert BOUNDS.quote(BoundsRequest.model_validate_json(json.dumps(many))).engine == UNSEEN
 
 
 def test_equal_questions_are_read_once() -> None:

@@ -57,11 +57,23 @@ def on_lines(steps: Steps, parts: tuple[Counted, ...], options: EngineOptions, l
     def build() -> TradeOffPair:
         ends = dict.fromkeys(tuple((step.rounded(side), count) for step, count in steps) for side in (-1, 1))
         read = [_lines(end, options, lattices) for end in ends]
-        return replace(read[0], add=between([end.add for end in read]), remove=between([end.remove for end in read]))
+        if len(read) == 1:
+            return read[0]
+        bracket = replace(read[0], add=between([one.add for one in read]), remove=between([one.remove for one in read]))
+        covered = [(step.covered(), count) for step, count in steps]
+        known = tuple((part, count) for part, count in covered if part is not None)
+        return bracket if len(known) < len(covered) else _before(_contour(known), bracket, options)
 
     tolerance = math.inf if lattices is None else options.relative_tolerance
     ends = 2 if any(isinstance(step, BatchMean) and step.sample_rate < 1 for step, _ in steps) else 1
     return Plan(CONTOUR, contour_tariff.contour(parts, ends, tolerance), build)
+
+
+def _before(lines: TradeOffPair, bracket: TradeOffPair, options: EngineOptions) -> TradeOffPair:
+    """Lines that know the errors of weights, and where they are wide what is read at two roundings of them."""
+    tolerance = max(options.relative_tolerance, WIDEST_SECOND)
+    add = Intersected(lines.add, lambda: bracket.add, tolerance)
+    return replace(bracket, add=add, remove=add.reversed())
 
 
 def few_of_two_steps(steps: Steps, lattices: TradeOffPair) -> TradeOffPair:
