@@ -271,14 +271,16 @@ class ContourTradeOff(AbstractTradeOff):
     def _epsilon_formula(self, delta: float) -> Enclosure:
         first = self._run.first_cut(delta, abs(float(ndtri(delta))))
         best: Enclosure | None = None
-        rounds = _ROUNDS
+        rounds = _FEW_ROUNDS
         for digits in CUT_DIGITS[first : first + _CUTS_TRIED]:
             ladder = self._ladder(digits)
             if ladder is None:
                 continue
-            if not self._has_end(ladder.for_profile(delta)):
+            rung = ladder.for_profile(delta)
+            if not self._has_end(rung):
                 rounds = _FEW_ROUNDS
                 break
+            rounds = _ROUNDS if rung.line.ends else rounds
             found = self._epsilon_on_line(ladder, delta)
             if found is not None:
                 best = found if best is None else best.intersected(found)
