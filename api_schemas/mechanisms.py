@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal, NamedTuple, Self
 from pydantic import AliasChoices, Field, model_validator
 
 from api_schemas.base import Request, component, field_refusal
+from api_schemas.imported import ImportedMechanism
 from api_schemas.quantities import (
     BatchSize,
     DatasetSize,
@@ -213,7 +214,8 @@ MechanismSpec = Annotated[
     | ComposedMechanism
     | DpsgdMechanism
     | NoisySgdMechanism
-    | MixtureMechanism,
+    | MixtureMechanism
+    | ImportedMechanism,
     component("Mechanism", "The mechanism that touched the data.", discriminator="type"),
 ]
 InnerMechanism = Annotated[

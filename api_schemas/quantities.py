@@ -168,11 +168,12 @@ Shift = Annotated[
     AfterValidator(_no_speck),
 ]
 ShiftWeight = Annotated[float, Field(gt=0, le=1, description="Probability of a shift.", examples=[0.01])]
+LARGEST_EPSILON: Final = 1e6
 Epsilon = Annotated[
     float,
     Field(
         ge=0,
-        le=1e6,
+        le=LARGEST_EPSILON,
         validation_alias=AliasChoices("epsilon", "eps", "target_epsilon"),
         description="Privacy parameter epsilon of (epsilon, delta)-differential privacy.",
         examples=[2.0],

@@ -6,6 +6,7 @@ What a command needs is imported when it runs, so that `bounds` answers without 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -88,10 +89,12 @@ def answer(
     from service.engine_version import ENGINE_VERSION
     from service.execution.request_body import InvalidRequest, RequestBodyError, parse_request
     from service.execution.worker import compute_body
+    from service.interop.catalogue import validated
     from service.privacy.errors import PrivacyComputationError
 
     try:
         body = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+        body = whole(body, computation.bare) if computation.bare else body
         for member, path in files.items():
             body = with_member(body, member, Path(path).read_bytes())
     except OSError as error:
@@ -101,7 +104,7 @@ def answer(
         if computation.read_archive is not None and body.startswith(ARCHIVE_SIGNATURE):
             request = computation.read_archive(body)
         else:
-            request = parse_request(computation.request_type, body)
+            request = parse_request(computation.request_type, body, validated)
         name = digest(computation.name, ENGINE_VERSION, request)
         written = compute_body(computation, request, name, ENGINE_VERSION).body
     except (RequestBodyError, ArchiveError, PrivacyComputationError, ValidationError) as error:
@@ -114,6 +117,17 @@ def answer(
     if sys.stdout.isatty():
         sys.stdout.buffer.write(b"\n")
     return 0 if response is None or computation.passes(response) else REFUSED_EXIT_CODE
+
+
+def whole(body: bytes, member: str) -> bytes:
+    """A request in a file that may hold one member of it alone."""
+    try:
+        held: Any = json.loads(body)
+    except UnicodeDecodeError:
+        return with_member(b"{}", member, b'""')  # a pickle, say: the problem tells what is read in its place
+    except (ValueError, RecursionError):
+        return body  # the problem tells where it stops being JSON
+    return body if isinstance(held, dict) and member in held else with_member(b"{}", member, body)
 
 
 def with_member(body: bytes, name: str, value: bytes) -> bytes:

@@ -17,7 +17,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "api_schemas": set(),
     "service.privacy.numerics": set(),
     "service.privacy": {"service.privacy.numerics"},
-    "service.computations": {"api_schemas", "service.privacy"},
+    "service.interop": {"api_schemas"},
+    "service.computations": {"api_schemas", "service.interop", "service.privacy"},
     "service.telemetry": set(),
     "service.execution": {
         "api_schemas",
@@ -48,6 +49,7 @@ FOREIGN: dict[str, set[str]] = {
     "service.privacy": {"flint", "mpmath", "numpy", "scipy", "typing_extensions"},
     "service.privacy.numerics": {"flint", "mpmath", "numpy", "scipy", "typing_extensions"},
     "service.computations": {"numpy", "pydantic", "rfc8785"},
+    "service.interop": {"pydantic", "pydantic_core"},
 }
 STANDARD_LIBRARY_OF_THE_CORE = {
     "__future__",

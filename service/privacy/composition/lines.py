@@ -38,6 +38,9 @@ SMALLEST_SECOND: Final = 1e-6
 WIDEST_SECOND: Final = 1e-6
 """Relative width to which a second engine is asked: further, its lattices would cost seconds for every number."""
 
+MOST_ON_LATTICES: Final = 128
+"""Different steps up to which a second engine is asked: each has a law of its own on every lattice, some 10 ms."""
+
 SMOOTHED_TOLERANCE: Final = 1e-3
 """The same for a run that is read with a little noise: where losses are far apart, lattices are no better by much."""
 
@@ -48,7 +51,7 @@ def on_lines(steps: Steps, parts: tuple[Counted, ...], options: EngineOptions, l
     """`parts`: of the steps. `lattices`: what is asked where lines are wide; None where nothing is. Raises
     UnsupportedCombination for a relation under which a sampled step has no pair.
     """
-    if closed_forms.root_of_squares(map(_loss_of, parts)) < SMALLEST_SECOND:
+    if closed_forms.root_of_squares(map(_loss_of, parts)) < SMALLEST_SECOND or len(steps) > MOST_ON_LATTICES:
         lattices = None
 
     def build() -> TradeOffPair:
