@@ -35,12 +35,18 @@ class Quote:
 
     `cost`: in units of about one microsecond of CPU time. `inline`: cheap by construction, whatever the arguments, so
     that the event loop may compute it; nothing else may. `engine`: what measured times are kept under, beside the name
-    of the computation.
+    of the computation. `doubt`: by how many times the cost may be less, so that what is refused surely exceeds.
     """
 
     cost: int
     inline: bool = False
     engine: str = ""
+    doubt: float = 1.0
+
+    @property
+    def least(self) -> int:
+        """What it surely costs."""
+        return int(self.cost / self.doubt)
 
 
 @final

@@ -174,7 +174,7 @@ class ComputationRunner:
     def _check(self, computation: AnyComputation, quote: Quote) -> None:
         """Raises ComputeBudgetExceeded for what surely exceeds the limits."""
         try:
-            self._admission.check(self._corrections.refused_at(computation.name, quote.engine, quote.cost))
+            self._admission.check(self._corrections.refused_at(computation.name, quote.engine, quote.least))
         except ComputeBudgetExceeded:
             self._metrics.rejected("budget")
             raise

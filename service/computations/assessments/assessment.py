@@ -200,7 +200,7 @@ def assessment_quote(request: AssessmentsRequest) -> Quote:
     beside = sum(quote.cost for _, quote in relaxed_attackers(request).requests) + BESIDE
     beside += mu if mu <= DEAREST else 0
     found = quoted(asked, beside)
-    return Quote(found.cost, engine=found.engine)
+    return Quote(found.cost, engine=found.engine, doubt=found.doubt)
 
 
 def passes(response: AssessmentsResponse) -> bool:

@@ -283,6 +283,17 @@ def test_the_distribution_of_a_mixture_is_that_of_its_noise_at_the_place_of_the_
     np.testing.assert_allclose(law.distribution(losses, 0), ndtr(places), atol=1e-12)
 
 
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("method", ["saddlepoint", "edgeworth", "clt"])
+def test_a_sampled_step_too_rare_for_a_weight_adds_no_loss(seed: int, method: str) -> None:
+    """A record replaced in a sample of a rate like 1e-297 has no shift left that a double weighs."""
+    generator = np.random.default_rng([20261127, seed])
+    rare = sampled(10.0 ** generator.uniform(-300, -292), gaussian(float(generator.uniform(0.5, 30))))
+    mechanism = built({"type": "composed", "mechanisms": [gaussian(2.0), rare]})
+    alone = choose.pair(built(gaussian(2.0)), method, ONE_REPLACED).add.power_at(0.01)
+    assert choose.pair(mechanism, method, ONE_REPLACED).add.power_at(0.01).upper == pytest.approx(alone.upper, rel=1e-9)
+
+
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("method", ["saddlepoint", "edgeworth", "clt", "monte_carlo"])
 def test_humps_that_no_nodes_hold_are_refused_with_the_methods_that_serve_them(seed: int, method: str) -> None:

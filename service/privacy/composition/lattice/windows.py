@@ -46,6 +46,8 @@ _LEAST_WEIGHT = 1e-290
 
 _BLOCK_EXPONENT = 300.0
 """Decaying sums are taken in blocks that decay by at most e^-300."""
+_MOST_DISTANCES = 128
+"""Cells within which sums decay that much, up to which they are taken one distance after another."""
 
 _LARGEST_SPREAD = 1 << 21
 """Thresholds times losses between the nodes for which sums are made; of more thresholds some are left out."""
@@ -248,8 +250,16 @@ def _reach(masses: FloatArray, usual: int) -> int:
 def decayed_sums(masses: FloatArray, read: int, decay: float) -> FloatArray:
     """sum_{k >= j} masses_k e^{-decay (k - j)} for j < read.
 
-    In blocks so short that no factor underflows; cells further away than e^{-_BLOCK_EXPONENT} are left out.
+    In blocks so short that no factor underflows; cells further away than e^{-_BLOCK_EXPONENT} are left out. Where few
+    are left, and blocks are short, each distance is added for all j at once: no more additions for any j.
     """
+    reach = math.ceil(min(_BLOCK_EXPONENT / decay, float(len(masses))))
+    if reach <= min(_MOST_DISTANCES, math.isqrt(len(masses))):
+        total = np.zeros(read)
+        for distance in range(reach, -1, -1):
+            near = masses[distance : distance + read]
+            total[: len(near)] += near * math.exp(-decay * distance)
+        return total
     block = max(1, int(min(_BLOCK_EXPONENT / decay, float(read))))
     parts: list[FloatArray] = []
     for start in range(0, read, block):

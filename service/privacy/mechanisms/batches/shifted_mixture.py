@@ -137,9 +137,12 @@ class ShiftedMixture(ResolvedStep):
     @override
     def loss_law(self) -> LossLaw:
         from service.privacy.losses.mixtures import gaussian_mixture_loss
+        from service.privacy.losses.steps import gaussian_loss
 
         kept = [(s, w) for s, w in zip(self.shifts, self.weights, strict=True) if w >= SMALLEST_WEIGHT]
         distances = [float(Fraction(shift) / self.noise_multiplier) for shift, _ in kept]
+        if not any(distances):  # of weights that doubles hold
+            return gaussian_loss(0.0)
         return gaussian_mixture_loss(distances, [weight for _, weight in kept], mirrored=self.mirrored)
 
 
