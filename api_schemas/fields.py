@@ -25,7 +25,7 @@ class Shape:
     `choices` may be one of these words instead; a number with `phases` a list of such numbers.
     """
 
-    kind: Literal["number", "integer", "choice", "list", "object", "other"]
+    kind: Literal["number", "integer", "text", "choice", "list", "object", "other"]
     choices: tuple[str, ...] = ()
     models: tuple[type[Request], ...] = ()
     item: Annotation = None
@@ -46,6 +46,10 @@ class Shape:
         if self.kind == "choice":
             quoted = [f'"{choice}"' for choice in self.choices]
             return quoted[0] if len(quoted) == 1 else f"one of {', '.join(quoted)}"
+        if self.kind == "text":
+            return (
+                f"a text of {self.shortest or 0} to {self.longest} printable characters" if self.longest else "a text"
+            )
         if self.kind == "list":
             size = f"a list of {self.shortest or 0} to {self.longest} items" if self.longest else "a list"
             return " or ".join((size, *(f'"{choice}"' for choice in self.choices)))
@@ -84,6 +88,8 @@ def shape_of(annotation: Annotation, metadata: tuple[Any, ...] = ()) -> Shape:
     lengths = _first(metadata, MinLen, "min_length"), _first(metadata, MaxLen, "max_length")
     if origin is tuple:
         return Shape(kind="list", item=get_args(annotation)[0], shortest=lengths[0], longest=lengths[1])
+    if annotation is str:
+        return Shape(kind="text", shortest=lengths[0], longest=lengths[1])
     if annotation not in (int, float):
         return Shape(kind="other")
     above, below = _first(metadata, Gt, "gt"), _first(metadata, Lt, "lt")

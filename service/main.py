@@ -43,8 +43,8 @@ from service.telemetry.metrics import Metrics
 DISTRIBUTION = "privacy-bounds"
 SECONDS_PER_DAY = 86_400
 LEASE_BEYOND_TIME_LIMIT_SECONDS = 5.0
-LOADED_AT_START = ("scipy.fft", "scipy.optimize")
-"""What the numeric core imports where it is used: no request shall wait for it."""
+LOADED_AT_START = ("mpmath", "scipy.fft", "scipy.optimize")
+"""What the numeric core imports where it is used: no request shall wait for it, and nobody while one is priced."""
 
 
 def create_app(settings: Settings) -> FastAPI:

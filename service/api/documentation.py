@@ -35,6 +35,7 @@ PROBLEM_TITLES = {
 TAGS = [
     {"name": "bounds", "description": "What an attacker can gain from a mechanism, question by question."},
     {"name": "curves", "description": "Trade-off curves to plot, and which of them is harder to attack."},
+    {"name": "assessments", "description": "What to say and to decide about one run."},
     {"name": "conversions", "description": "From one notion of privacy to another, and the noise for a target."},
     {"name": "imports", "description": "What other libraries keep of a run, as a mechanism of this service."},
     {"name": "audits", "description": "Evidence of attacks, given or simulated, against the bounds of theory."},

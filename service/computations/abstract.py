@@ -61,6 +61,7 @@ class Computation(Generic[RequestT, ResponseT]):
     files: members of the request that the command also takes from files of their own.
     bare: the member that a file for the command may also hold alone; "" where there is none.
     passes(response): whether a script that ran the command may go on; else it exits with 1.
+    decision(response): what is written to the log of decisions about it, where it is one: ids and verdict, no data.
     digits(request): the value of its field `digits` where the answer is a ground truth, which is kept longer and also
     answers the same request with fewer digits; else None.
     """
@@ -79,6 +80,7 @@ class Computation(Generic[RequestT, ResponseT]):
     files: tuple[str, ...] = ()
     bare: str = ""
     passes: Callable[[ResponseT], bool] = always
+    decision: Callable[[ResponseT], dict[str, str] | None] | None = None
 
     @property
     def operation(self) -> str:

@@ -28,7 +28,16 @@ def canonical_bytes(resource: str, engine_version: str, request: BaseModel) -> b
 
 def digest(resource: str, engine_version: str, request: BaseModel) -> str:
     """`sha256:` and 64 hexadecimal digits."""
-    return DIGEST_PREFIX + hashlib.sha256(canonical_bytes(resource, engine_version, request)).hexdigest()
+    return _digest(canonical_bytes(resource, engine_version, request))
+
+
+def text_digest(canonical: str) -> str:
+    """The same of another canonical form."""
+    return _digest(canonical.encode())
+
+
+def _digest(canonical: bytes) -> str:
+    return DIGEST_PREFIX + hashlib.sha256(canonical).hexdigest()
 
 
 def canonical_text(value: Any) -> str:

@@ -158,7 +158,7 @@ def refused(content: Any, library: str = "detect") -> list[tuple[str, str]]:
         (
             "dp_accounting",
             event("MixtureOfGaussiansDpEvent", standard_deviation=1.0, sensitivities=[0, 1], sampling_probs=[0.5, 0.6]),
-            "",
+            "/sampling_probs",
             "sum to 1",
         ),
         (

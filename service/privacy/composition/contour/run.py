@@ -179,12 +179,13 @@ class ContourRun:
 
 
 def _largest_shift(part: GaussianMixturePart) -> float:
-    return part.shifts[-1] / part.noise_multiplier * (1 + part.mirrored)
+    return max(part.shifts[-1], part.farthest) / part.noise_multiplier * (1 + part.mirrored)
 
 
 def _log_unsampled(part: GaussianMixturePart) -> float:
     """ln w_0 from below; -inf where it is not known to be positive."""
     taken = math.fsum(w for s, w in zip(part.shifts, part.weights, strict=True) if s > 0) * (1 + part.weight_error)
+    taken += part.light
     return math.log1p(-taken) if taken < 1 and part.shifts[0] == 0 and not part.mirrored else -math.inf
 
 
