@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError, to_json
@@ -96,11 +96,26 @@ def _word(name: str, word: str, description: str) -> dict[str, Any]:
 
 
 # JSON has no infinity, so it travels as a string.
-NonNegative = Annotated[
-    float,
-    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, _word("Infinity", "Infinity", "No finite number.")]}),
-]
+_INFINITY: Final = _word("Infinity", "Infinity", "No finite number.")
+NonNegative = Annotated[float, WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, _INFINITY]})]
 """A number that is not negative and may be infinite."""
+
+Infinite = Annotated[Literal["Infinity"], WithJsonSchema(_INFINITY)]
+"""How a client sends an infinite number, where there may be one."""
+
+Signed = Annotated[
+    float,
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number"},
+                _INFINITY,
+                _word("NegativeInfinity", "-Infinity", "Below every finite number."),
+            ]
+        }
+    ),
+]
+"""A number of either sign that may be infinite."""
 
 Probability = Annotated[float, WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1})]
 """A number in [0, 1] that was computed."""

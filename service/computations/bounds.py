@@ -36,6 +36,11 @@ EVERY: Final = "all"
 
 def compute_bounds(request: BoundsRequest, digest: str, engine_version: str) -> ResponseFields:
     """Answer all questions of a request, or raise with the pointer of the first part that cannot be served."""
+    return {"digest": digest, "engine_version": engine_version, **read_bounds(request)[0]}
+
+
+def read_bounds(request: BoundsRequest) -> tuple[ResponseFields, TradeOffPair]:
+    """The answers with what stands beside them, and the curves that they were read off. Raises like the above."""
     answers: list[ResponseFields] = []
     mechanism = mechanism_of(request.mechanism)
     pointer, part = "/threat_model", request.threat_model
@@ -64,9 +69,7 @@ def compute_bounds(request: BoundsRequest, digest: str, engine_version: str) -> 
         raise blamed(error, pointer, part) from None
     known = caveats(mechanism, threat_model)
     sampled = request.dataset_subsampling
-    return {
-        "digest": digest,
-        "engine_version": engine_version,
+    fields: ResponseFields = {
         **options_as_sent(request),
         "mechanism": request.mechanism,
         "threat_model": request.threat_model,
@@ -77,6 +80,7 @@ def compute_bounds(request: BoundsRequest, digest: str, engine_version: str) -> 
         "assumptions": known.assumptions + assumptions_of(threat_model, mechanism) + assumptions_about_priors(request),
         "hazards": known.hazards,
     }
+    return fields, curves
 
 
 def _worst_case(

@@ -14,8 +14,9 @@ RESOURCES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "bounds": "bounds:BOUNDS",
         "curves": "curves:CURVES",
-        "imports": "imports:IMPORTS",
         "assessments": "assessments.assessment:ASSESSMENTS",
+        "imports": "imports:IMPORTS",
+        "claims": "claims.checking:CLAIMS",
         "gdp-gmip": "conversions.gdp_gmip:GDP_GMIP",
         "membership-conversions": "conversions.membership:MEMBERSHIP_CONVERSIONS",
         "attack_counts_audit": "audits.attack_counts:ATTACK_COUNTS",

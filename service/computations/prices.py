@@ -90,7 +90,7 @@ def price(questions: Sequence[QuestionSpec], tariff: Tariff) -> float:
 def curves_price(directions: Sequence[Direction], points: int, tariff: Tariff) -> float:
     """The same for curves, each read at so many points."""
     prices = (tariff.hull if direction == "both" else tariff.directed for direction in directions)
-    return _base(tariff, directions) + sum(_list_price(points, each) for each in prices)
+    return _base(tariff, directions) + sum(list_price(points, each) for each in prices)
 
 
 def _base(tariff: Tariff, directions: Iterable[Direction]) -> float:
@@ -98,7 +98,8 @@ def _base(tariff: Tariff, directions: Iterable[Direction]) -> float:
     return tariff.base * (1 if tariff.is_one_curve else 2 if "both" in asked else len(asked))
 
 
-def _list_price(points: int, prices: Prices) -> float:
+def list_price(points: int, prices: Prices) -> float:
+    """Of so many points at once."""
     return min(prices.spread, prices.point * points) + prices.listed_point * points
 
 
@@ -120,7 +121,7 @@ def _price(question: QuestionSpec, prices: Prices) -> float:
     """Of every type, without a default: a type checker sees the one that is forgotten."""
     match question:
         case TradeOffQuestion():
-            return _list_price(len(question.false_positive_rates), prices)
+            return list_price(len(question.false_positive_rates), prices)
         case GdpMuQuestion():
             least = min(
                 rate for rate in (question.false_positive_rate_min, question.type_two_error_min, 1.0) if rate > 0

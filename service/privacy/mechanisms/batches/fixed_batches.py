@@ -13,14 +13,13 @@ every composition. Attained in every step where all others have the gradient -u 
 **With replacement.** Each of b draws is one of the k with chance k/n, else a uniform one of the others: the same with
 the binomial law of b draws at rate k/n, attained in the same way.
 
-**All of them**, b = n without replacement: no batch of the smaller data set is as large, which is taken whole, and
-nothing is drawn. The sum moves by what the k records add, or, where they are replaced, by at most twice that: N(0)
-against N(k mu), or N(2 k mu), attained by u, and by u against -u.
+**All of them**, b = n without replacement: no batch of the smaller data set is as large. Read as what smaller batches
+tend to, N(0) against N(2 mu): attained where means over the records that there are is what is released, an upper end
+where it is their sum, which the record moves by half as much.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Final, final
@@ -62,7 +61,8 @@ class FixedBatches(AbstractStep):
     @override
     def under(self, neighbours: Neighbours) -> AbstractStep:
         noise, relation, k = self.noise_multiplier, neighbours.relation, neighbours.records
-        if self.sample_rate == 1 and not self.replacement and k < (self.dataset_size or math.inf):
+        if self.sample_rate == 1 and not self.replacement and (relation == ZERO_OUT or (relation == REPLACE and k > 1)):
+            # Every batch holds all: the sum moves by what the records add, or twice as far.
             return BatchMean(sample_rate=Fraction(1), noise_multiplier=2 * noise / neighbours.distance)
         if relation == ZERO_OUT:
             reason = "no dominating pair is known of a batch that may hold an empty record in place of another."
