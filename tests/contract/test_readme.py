@@ -109,6 +109,18 @@ def test_the_counts_are_above_the_bound_as_it_says(client: TestClient) -> None:
     assert answer.json()["bound"]["verdict"] == "above_the_bound"
 
 
+def test_from_a_history_to_a_model_card_and_a_verdict(client: TestClient) -> None:
+    heading = "From a history to a model card and a verdict"
+    (route, first), (_, second) = requests_of(heading)
+    printed = re.search(r"```\n(Trained .*?)```", section(heading), re.DOTALL)
+    assert printed
+    card = client.post(route, content=first, headers={"content-type": "application/json", "accept": "text/markdown"})
+    assert " ".join(printed[1].split()) in card.text
+    decided = client.post(route, content=second, headers={"content-type": "application/json"}).json()
+    assert decided["verdict"] == "met"
+    assert [each["verdict"] for each in decided["decision"]["rulings"]] == ["met", "violated"]
+
+
 def requests_of(heading: str) -> list[tuple[str, bytes]]:
     """The routes and bodies of the curl commands below a heading."""
     found = re.findall(r"8000(/v1/[\w/-]+) -H .*? -d '\n(.*?)'\n", section(heading), re.DOTALL)

@@ -30,13 +30,13 @@ def _lines(response: AssessmentsResponse) -> Iterator[str]:
     yield "|---|---|---|---|"
     for each in response.assumptions:
         by = " ".join(plain(part) for part in (each.by, each.when) if part is not None)
-        yield f"| {plain(each.text)} | {each.holds} | {by} | {plain(each.if_not)} |"
+        yield f"| {cell(each.text)} | {each.holds} | {by} | {cell(each.if_not)} |"
     yield ""
     if response.hazards:
         yield "### Hazards"
         yield ""
         for hazard in response.hazards:
-            yield f"- **{hazard.code}** ({hazard.status}): {plain(hazard.text)} {plain(hazard.remedy)}"
+            yield f"- **{hazard.code}** ({hazard.status}): {hazard.text} {hazard.remedy}"
         yield ""
     yield f"<small>privacy-bounds, engine {response.engine_version}, result `{response.digest}`</small>"
 
@@ -65,7 +65,7 @@ def _table(attacked: AssessedThreatModel) -> Iterator[str]:
     for row in rows(attacked.answers):
         lower = "" if row.lower is None else rounded_down(row.lower)
         upper = rounded_up(row.value) if row.upper is None else rounded_up(row.upper)
-        yield f"| {plain(row.title)} | {upper} | {lower} | {row.evidence} |"
+        yield f"| {cell(row.title)} | {upper} | {lower} | {row.evidence} |"
     yield ""
 
 
@@ -86,6 +86,11 @@ def _decision(decision: Decision) -> Iterator[str]:
     yield ""
 
 
+def cell(text: str) -> str:
+    """Our own text, which may have code spans, inside a table."""
+    return text.replace("|", "&#124;")
+
+
 def plain(text: str) -> str:
-    """Text that Markdown and HTML show as it is."""
+    """What somebody wrote into a request, as Markdown and HTML show it."""
     return "".join(f"&#{ord(each)};" if each in "\\`*_{}[]<>#|&!" else each for each in text)
