@@ -135,10 +135,12 @@ def _assessment(run: Run, context: Object, policy: Object | None, more: Mapping[
 
 def mechanism_of(run: Run) -> Any:
     """A run as a mechanism of the contract: itself, or what is imported."""
-    content = content_of(run)
-    if isinstance(content, BaseModel) or (isinstance(content, dict) and "type" in content):
+    content: object = content_of(run)
+    if isinstance(content, BaseModel):
         return content
-    return {"type": "imported", "content": content}
+    if isinstance(content, dict) and "type" in content:
+        return cast("dict[str, Any]", content)
+    return {"type": "imported", "content": cast("object", content)}
 
 
 def content_of(run: Run) -> Any:

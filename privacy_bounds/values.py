@@ -71,7 +71,7 @@ class Bounds:
         return valued(self.response.answers[index], self.response)
 
     def columns(self) -> Columns:
-        """A row for each number, of a trade-off for the power at each rate; parameters that a question lacks are None."""
+        """A row for each number, of a trade-off for the power at each rate; None where a question lacks a parameter."""
         rows = [row for answer in self.response.answers for row in _rows(answer)]
         names = dict.fromkeys(name for row in rows for name in row)
         last = ("value", "lower", "upper", *SHARED)
