@@ -14,6 +14,7 @@ RESOURCES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "bounds": "bounds:BOUNDS",
         "curves": "curves:CURVES",
+        "comparisons": "comparisons.comparing:COMPARISONS",
         "claims": "claims.checking:CLAIMS",
         "gdp-gmip": "conversions.gdp_gmip:GDP_GMIP",
         "membership-conversions": "conversions.membership:MEMBERSHIP_CONVERSIONS",
