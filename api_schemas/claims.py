@@ -14,11 +14,10 @@ from api_schemas.bounds import BoundsRequest, RelaxedComparison
 from api_schemas.caveats import Assumptions, Hazards
 from api_schemas.choices import Direction, Holds, PointReading
 from api_schemas.enclosures import EnclosedProbability, Notes
-from api_schemas.limits import check_tree, refusal
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.nested import bounds_request
-from api_schemas.quantities import DEFAULT_TOLERANCE, LARGEST_LIST, POSITIVE_ZERO
-from api_schemas.questions import LARGEST_QUESTIONS, QuestionSpec, TradeOffQuestion, listed_numbers
+from api_schemas.quantities import DEFAULT_TOLERANCE, POSITIVE_ZERO
+from api_schemas.questions import LARGEST_QUESTIONS, QuestionSpec, TradeOffQuestion
 from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel
 
 LARGEST_CLAIM: Final = 1e300
@@ -122,9 +121,6 @@ class ClaimsRequest(Request):
 
     @model_validator(mode="after")
     def _within_limits(self) -> Self:
-        check_tree(self.mechanism)
-        if sum(listed_numbers(claim.question) for claim in self.claims) > LARGEST_LIST:
-            raise refusal("/claims", f"The lists of all questions together may hold at most {LARGEST_LIST} numbers.")
         vars(self)["threat_model"] = self.asked().threat_model
         return self
 
@@ -138,7 +134,8 @@ class ClaimsRequest(Request):
 
     def places(self) -> dict[str, str]:
         """Where the parts of that request are in this one."""
-        return {f"/questions/{index}": f"/claims/{index}/question" for index in range(len(self.claims))}
+        one_by_one = {f"/questions/{index}": f"/claims/{index}/question" for index in range(len(self.claims))}
+        return {"/questions": "/claims"} | one_by_one
 
 
 ClaimVerdict = Annotated[

@@ -54,6 +54,42 @@ CURVES_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     },
 }
 
+COMPARISONS_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
+    "noise_or_steps": {
+        "summary": "More noise, fewer steps, or both: what each does to epsilon, and to an attack at a small rate",
+        "value": {
+            "runs": [
+                {
+                    "name": "baseline",
+                    "mechanism": {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000},
+                },
+                {
+                    "name": "more noise",
+                    "mechanism": {"type": "dpsgd", "noise_multiplier": 1.3, "sample_rate": 0.01, "steps": 1000},
+                },
+                {
+                    "name": "fewer steps",
+                    "mechanism": {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 400},
+                },
+            ],
+            "questions": [
+                {"type": "epsilon", "delta": 1e-5},
+                {"type": "trade_off", "false_positive_rates": [1e-3, 1e-6]},
+            ],
+        },
+    },
+    "gaussian_or_laplace": {
+        "summary": "Two releases whose curves cross: which is better depends on the rate of false alarms",
+        "value": {
+            "runs": [
+                {"name": "Gaussian", "mechanism": {"type": "gaussian", "noise_multiplier": 1.0}},
+                {"name": "Laplace", "mechanism": {"type": "laplace", "noise_multiplier": 1.0}},
+            ],
+            "questions": [{"type": "advantage"}, {"type": "positive_predictive_value", "prior": 0.1}],
+        },
+    },
+}
+
 CLAIMS_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "power_at_a_small_rate": {
         "summary": "What a library reads off a grid about a DP-SGD run: unsafe where rates are small",
@@ -66,7 +102,7 @@ CLAIMS_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
         },
     },
     "epsilon_of_a_release": {
-        "summary": "A vendor's epsilon, the number of deletions that are met by doing nothing, and a mu to spare",
+        "summary": "A vendor's epsilon, a true one that is infinite, and a mu to spare",
         "value": {
             "mechanism": {"type": "gaussian", "noise_multiplier": 2.0},
             "threat_model": {"type": "worst_case", "neighboring_relation": "replace_one"},

@@ -16,6 +16,7 @@ RESOURCES: Final[Mapping[str, str]] = MappingProxyType(
         "curves": "curves:CURVES",
         "assessments": "assessments.assessment:ASSESSMENTS",
         "imports": "imports:IMPORTS",
+        "comparisons": "comparisons.comparing:COMPARISONS",
         "claims": "claims.checking:CLAIMS",
         "gdp-gmip": "conversions.gdp_gmip:GDP_GMIP",
         "membership-conversions": "conversions.membership:MEMBERSHIP_CONVERSIONS",

@@ -113,11 +113,14 @@ def _times(log10: float, natural: float, side: int) -> float:
 
 
 def rounded_down(value: Fraction) -> float:
-    """The largest double that is at most a number >= 0; one that no double holds is the largest double."""
+    """The largest double that is at most a number."""
     try:
         found = float(value)
     except OverflowError:
-        return math.nextafter(math.inf, 0)
-    if math.isinf(found) or Fraction(found) > value:
-        found = math.nextafter(found, -math.inf)
-    return found
+        return math.nextafter(math.inf, 0) if value > 0 else -math.inf
+    return math.nextafter(found, -math.inf) if Fraction(found) > value else found
+
+
+def rounded_up(value: Fraction) -> float:
+    """The smallest double that is at least a number."""
+    return -rounded_down(-value)

@@ -207,9 +207,11 @@ def _randomized_response(node: Node, fields: dict[str, Node], said: Said) -> Spe
 
 def _discrete_laplace(node: Node, fields: dict[str, Node], said: Said) -> Spec:
     """Losses are at most noise_parameter * sensitivity; with a sensitivity of 1 every loss is that, or minus that."""
-    noise, sensitivity = fields["noise_parameter"], fields["sensitivity"].integer(1, 10**12)
+    # At 0 noise would be spread over all integers, which no law is: the library counts it as no privacy at all.
+    parameter, sensitivity = fields["noise_parameter"].number(1e-290, 1e6), fields["sensitivity"].integer(1, 10**12)
     said.note(DISCRETE)
-    epsilon = noise if sensitivity == 1 else Node(noise.number(0, 1e6) * sensitivity * UPWARD, noise.place)
+    exact = parameter if sensitivity == 1 else parameter * sensitivity * UPWARD
+    epsilon = Node(exact, fields["noise_parameter"].place)
     return Spec(node, type="pure_dp", epsilon=epsilon)
 
 

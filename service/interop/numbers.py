@@ -7,6 +7,8 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import Final
 
 DIGITS: Final = 6
+SMALLEST_PLAIN, LARGEST_PLAIN = -4, 8
+"""Powers of ten between which numbers are written without one."""
 _UP: Final = Context(prec=DIGITS, rounding=ROUND_CEILING)
 _DOWN: Final = Context(prec=DIGITS, rounding=ROUND_FLOOR)
 
@@ -24,4 +26,6 @@ def rounded_down(value: float) -> str:
 def _written(value: float, context: Context) -> str:
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
-    return f"{context.create_decimal_from_float(value).normalize(context):g}"
+    rounded = context.create_decimal_from_float(value).normalize(context)
+    plain = not rounded or SMALLEST_PLAIN <= rounded.adjusted() <= LARGEST_PLAIN
+    return f"{rounded:f}" if plain else f"{rounded:e}"

@@ -71,6 +71,6 @@ def read(state: Node) -> Found:
 def _users(state: Node, members: dict[str, Node]) -> Spec | None:
     """All examples of a user at once, where there may be several."""
     most = members.get("max_examples_per_user")
-    if most is None or most.value is None or most.value == 1:
+    if most is None or most.value is None or (type(most.value) is int and most.value == 1):
         return None
     return Spec(state, type="worst_case", records=most)

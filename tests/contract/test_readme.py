@@ -264,3 +264,13 @@ def test_the_numbers_of_practical_membership_privacy_are_those_that_come(client:
     assert f"`delta_pmp` {finite['delta_pmp']['value']:.1f}" in README
     lower, upper = (10_000 * gaussian["epsilon_pmp"][end] for end in ("lower", "upper"))
     assert f"in [{math.floor(lower) / 10_000}, {math.ceil(upper) / 10_000}]" in README
+
+
+def test_the_lines_of_python_do_what_they_say() -> None:
+    [code] = re.findall(r"```python\n(.*?)```", section("From Python"), re.DOTALL)
+    held: dict[str, Any] = {}
+    exec(code, held)
+    assert held["epsilon"].lower <= held["epsilon"].value == held["epsilon"].upper
+    assert held["paragraph"].startswith("## Privacy")
+    assert held["verdicts"][0].verdict == "unsafe"
+    assert held["table"]["power"] == list(held["power"].value)

@@ -140,6 +140,25 @@ def refused(content: Any, library: str = "detect") -> list[tuple[str, str]]:
         ("dp_accounting", {**EVENT, "module_name": "antigravity"}, "/module_name", "none is ever imported"),
         ("dp_accounting", {**EVENT, "module_name": ["os"]}, "/module_name", "none is ever imported"),
         ("dp_accounting", ["dp_accounting.dp_event", "__import__", "os"], "/1", "Not an event"),
+        (
+            "dp_accounting",
+            event("DiscreteLaplaceDpEvent", noise_parameter=0, sensitivity=1),
+            "/noise_parameter",
+            "1e-290",
+        ),
+        (
+            "dp_accounting",
+            event("RandomizedResponseDpEvent", noise_parameter=0.0, num_buckets=2),
+            "/noise_parameter",
+            "[1e-290, 1]",
+        ),
+        (
+            "tf_privacy",
+            {"number_of_examples": 10, "batch_size": 2, "num_epochs": 1, "noise_multiplier": 1.0}
+            | {"max_examples_per_user": True},
+            "/max_examples_per_user",
+            "an integer",
+        ),
         ("dp_accounting", event("FutureDpEvent"), "/class_name", "Known are: GaussianDpEvent"),
         ("dp_accounting", {**EVENT, "sensitivity": 2.0}, "/sensitivity", "The fields are"),
         ("dp_accounting", {**EVENT, "fields": {"noise_multiplier": 1.0}}, "/noise_multiplier", "The fields are"),
@@ -158,7 +177,7 @@ def refused(content: Any, library: str = "detect") -> list[tuple[str, str]]:
         (
             "dp_accounting",
             event("MixtureOfGaussiansDpEvent", standard_deviation=1.0, sensitivities=[0, 1], sampling_probs=[0.5, 0.6]),
-            "",
+            "/sampling_probs",
             "sum to 1",
         ),
         (

@@ -67,6 +67,9 @@ _ROUNDS, _FEW_ROUNDS = 60, 20
 _LARGEST_EPSILON = 1e24
 """Nats: farther no upper end is looked for. That of all Gaussian steps without sampling is about mu^2/2."""
 
+_MANY_NODES = 256
+"""Several times those of a line without rare jumps."""
+
 _CAP_TILTS = np.geomspace(1.0, 12.0, 8)
 """Distances of tilts from 1, in about the inverse deviation of the loss, at which a first bound of epsilon is taken."""
 _CAP_SLACK = 1e-11
@@ -271,18 +274,22 @@ class ContourTradeOff(AbstractTradeOff):
     def _epsilon_formula(self, delta: float) -> Enclosure:
         first = self._run.first_cut(delta, abs(float(ndtri(delta))))
         best: Enclosure | None = None
-        rounds = _ROUNDS
+        rounds = _FEW_ROUNDS
         for digits in CUT_DIGITS[first : first + _CUTS_TRIED]:
             ladder = self._ladder(digits)
             if ladder is None:
                 continue
-            if not self._has_end(ladder.for_profile(delta)):
+            rung = ladder.for_profile(delta)
+            if not self._has_end(rung):
                 rounds = _FEW_ROUNDS
                 break
+            rounds = _ROUNDS if rung.line.ends else rounds
             found = self._epsilon_on_line(ladder, delta)
             if found is not None:
                 best = found if best is None else best.intersected(found)
-                if best.relative_width() <= self._good_width:
+                # Where jumps to several shifts make a line long, a deeper cut has more of them, and a longer one.
+                long = bool(self._run.mixtures) and rung.line.nodes > _MANY_NODES
+                if best.relative_width() <= (_WIDE if long else self._good_width):
                     return best
         if best is None:
             best = self._epsilon_by_bisection(delta, rounds)

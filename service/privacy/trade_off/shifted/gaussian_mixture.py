@@ -312,10 +312,10 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
     def _plain(self, t: FloatArray) -> Ends:
         """ln dH1/dH0 and its slope, without bounds."""
         value, slope = np.zeros_like(t), np.zeros_like(t)
-        for humps, sign in ((self.present, 1), (self.absent, -1)):
-            if humps.is_at_zero:
+        for all_humps, sign in ((self.present, 1), (self.absent, -1)):
+            if all_humps.is_at_zero:
                 continue
-            humps, _ = humps.seen(t, sign)
+            humps, _ = all_humps.seen(t, sign)
             d = humps.distances[0][:, np.newaxis]
             exponents = sign * d * t + (np.log(humps.weights)[:, np.newaxis] - 0.5 * d * d)
             top = exponents.max(axis=0)
