@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
-from pydantic_core import to_json
+from pydantic_core import PydanticCustomError, to_json
 
 COMPONENT: Final = "x-component"
 """Keyword of a schema that is published once, under a name of its own, and referred to everywhere else."""
+
+
+def field_refusal(field: str, sentence: str) -> PydanticCustomError:
+    """The error of an object's validator that is about one of its fields, which a pointer leads to."""
+    return PydanticCustomError("settled", "{sentence}", {"sentence": sentence, "field": field})
 
 
 class Request(BaseModel):
@@ -91,11 +96,26 @@ def _word(name: str, word: str, description: str) -> dict[str, Any]:
 
 
 # JSON has no infinity, so it travels as a string.
-NonNegative = Annotated[
-    float,
-    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, _word("Infinity", "Infinity", "No finite number.")]}),
-]
+_INFINITY: Final = _word("Infinity", "Infinity", "No finite number.")
+NonNegative = Annotated[float, WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, _INFINITY]})]
 """A number that is not negative and may be infinite."""
+
+Infinite = Annotated[Literal["Infinity"], WithJsonSchema(_INFINITY)]
+"""How a client sends an infinite number, where there may be one."""
+
+Signed = Annotated[
+    float,
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number"},
+                _INFINITY,
+                _word("NegativeInfinity", "-Infinity", "Below every finite number."),
+            ]
+        }
+    ),
+]
+"""A number of either sign that may be infinite."""
 
 Probability = Annotated[float, WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1})]
 """A number in [0, 1] that was computed."""

@@ -21,6 +21,10 @@ Side = Annotated[
         "Side", "Which end of the range over all attacks: the largest or the smallest value.", examples=["at_most"]
     ),
 ]
+PointReading = Annotated[
+    Literal["power", "type_two_error"],
+    component("PointReading", "Which number of a point of trade_off; of no matter elsewhere.", examples=["power"]),
+]
 NeighboringRelation = Annotated[
     Literal["add_or_remove_one", "replace_one", "zero_out"],
     component(

@@ -162,11 +162,9 @@ class RateInterval(TypedDict):
 Place = Annotated[int, Field(ge=0, description="Place in `curves`, from 0.")]
 
 
-class CurveComparison(Response):
+class CurveVerdict(Response):
     """Which of two curves is harder for the attacker, who has the smaller power on it, at the rates of the response."""
 
-    first: Place
-    second: Place
     verdict: Annotated[
         Literal["equal", "first_is_harder", "second_is_harder", "crossing", "undecided"],
         Field(
@@ -183,6 +181,17 @@ class CurveComparison(Response):
         Evidence,
         Field(description="What the verdict rests on: the weaker of both curves. asymptotic: values, not enclosures."),
     ]
+
+
+class ComparedPlaces(Response):
+    """Which curves are compared."""
+
+    first: Place
+    second: Place
+
+
+class CurveComparison(CurveVerdict, ComparedPlaces):
+    """Which of two curves is harder for the attacker."""
 
 
 class CurvesResponse(MethodOptions, Result):

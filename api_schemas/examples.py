@@ -54,6 +54,67 @@ CURVES_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     },
 }
 
+COMPARISONS_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
+    "noise_or_steps": {
+        "summary": "More noise, fewer steps, or both: what each does to epsilon, and to an attack at a small rate",
+        "value": {
+            "runs": [
+                {
+                    "name": "baseline",
+                    "mechanism": {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000},
+                },
+                {
+                    "name": "more noise",
+                    "mechanism": {"type": "dpsgd", "noise_multiplier": 1.3, "sample_rate": 0.01, "steps": 1000},
+                },
+                {
+                    "name": "fewer steps",
+                    "mechanism": {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 400},
+                },
+            ],
+            "questions": [
+                {"type": "epsilon", "delta": 1e-5},
+                {"type": "trade_off", "false_positive_rates": [1e-3, 1e-6]},
+            ],
+        },
+    },
+    "gaussian_or_laplace": {
+        "summary": "Two releases whose curves cross: which is better depends on the rate of false alarms",
+        "value": {
+            "runs": [
+                {"name": "Gaussian", "mechanism": {"type": "gaussian", "noise_multiplier": 1.0}},
+                {"name": "Laplace", "mechanism": {"type": "laplace", "noise_multiplier": 1.0}},
+            ],
+            "questions": [{"type": "advantage"}, {"type": "positive_predictive_value", "prior": 0.1}],
+        },
+    },
+}
+
+CLAIMS_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
+    "power_at_a_small_rate": {
+        "summary": "What a library reads off a grid about a DP-SGD run: unsafe where rates are small",
+        "value": {
+            "mechanism": {"type": "dpsgd", "noise_multiplier": 0.5, "sample_rate": 0.002, "steps": 10_000},
+            "claims": [
+                {"question": {"type": "trade_off", "false_positive_rates": [1e-4]}, "value": 4.1005575246444437e-07},
+                {"question": {"type": "advantage"}, "value": 0.4414, "relative_tolerance": 1e-3},
+            ],
+        },
+    },
+    "epsilon_of_a_release": {
+        "summary": "A vendor's epsilon, a true one that is infinite, and a mu to spare",
+        "value": {
+            "mechanism": {"type": "gaussian", "noise_multiplier": 2.0},
+            "threat_model": {"type": "worst_case", "neighboring_relation": "replace_one"},
+            "claims": [
+                {"question": {"type": "epsilon", "delta": 1e-5}, "value": 1.9},
+                {"question": {"type": "epsilon", "delta": 0}, "value": "Infinity"},
+                {"question": {"type": "gdp_mu"}, "value": 1.5},
+            ],
+        },
+    },
+}
+
 GDP_GMIP_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "noise_for_membership_privacy": {
         "summary": "A training run that is to have 0.5-GMIP: how much noise, and what GDP does that give?",

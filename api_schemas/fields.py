@@ -21,8 +21,8 @@ Annotation = Any
 class Shape:
     """A type expression taken apart.
 
-    Bounds and lengths are None where there is none; `models` are the members of a union, or the one model. A list with
-    `choices` may be one of these words instead; a number with `phases` a list of such numbers.
+    Bounds and lengths are None where there is none; `models` are the members of a union, or the one model. A list or a
+    number with `choices` may be one of these words instead; a number with `phases` a list of such numbers.
     """
 
     kind: Literal["number", "integer", "text", "choice", "list", "object", "other"]
@@ -42,7 +42,8 @@ class Shape:
         if self.kind in ("number", "integer"):
             noun = "a finite number" if self.kind == "number" else "an integer (written without fraction or exponent)"
             phases = f", or a list of {self.shortest} to {self.longest} of them" if self.phases else ""
-            return (f"{noun} in {self.interval()}" if self.interval() else noun) + phases
+            words = "".join(f' or "{choice}"' for choice in self.choices)
+            return (f"{noun} in {self.interval()}" if self.interval() else noun) + phases + words
         if self.kind == "choice":
             quoted = [f'"{choice}"' for choice in self.choices]
             return quoted[0] if len(quoted) == 1 else f"one of {', '.join(quoted)}"
@@ -84,7 +85,8 @@ def shape_of(annotation: Annotation, metadata: tuple[Any, ...] = ()) -> Shape:
         listed, word = map(shape_of, members)
         if listed.kind in ("number", "integer") and word.kind == "list":
             return replace(listed, item=word.item, shortest=word.shortest, longest=word.longest, phases=True)
-        return replace(listed, choices=word.choices) if listed.kind == "list" else Shape(kind="other")
+        named = listed.kind in ("list", "number") and word.kind == "choice"
+        return replace(listed, choices=word.choices) if named else Shape(kind="other")
     lengths = _first(metadata, MinLen, "min_length"), _first(metadata, MaxLen, "max_length")
     if origin is tuple:
         return Shape(kind="list", item=get_args(annotation)[0], shortest=lengths[0], longest=lengths[1])

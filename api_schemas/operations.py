@@ -32,7 +32,13 @@ class LimitsResponse(Response):
     request: RequestLimits
     body_bytes: Annotated[int, Field(description="Longest body.")]
     upload_bytes: Annotated[int, Field(description="Longest archive of arrays.")]
-    cost: Annotated[int, Field(description="Largest estimated cost of a request, in microseconds of CPU time.")]
+    cost: Annotated[
+        int,
+        Field(
+            description="Largest cost that a request may surely have, in microseconds of CPU time: estimates of bounds "
+            "and curves may be 32 times too high, and less is not refused."
+        ),
+    ]
     inline_cost: Annotated[
         int,
         Field(
@@ -59,8 +65,9 @@ MAY_EXCEED_TIME_LIMIT = (
     "curves of more than 1000 points of runs without a closed form",
     "several `exponential` steps beside others",
     "few steps of groups, replaced records or batches of a fixed size under little noise",
+    "batches drawn with replacement that may hold one record many times",
     "`shuffled` over hundreds of epochs",
-    "whatever is estimated at a tenth of the largest cost or more",
+    "whatever is estimated at a tenth of the largest cost or more: as estimates may be far too high, it is computed",
 )
 
 REQUEST_LIMITS = RequestLimits(

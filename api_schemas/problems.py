@@ -170,7 +170,8 @@ def _find(title: str, location: tuple[int | str, ...]) -> _Place:
             owner = tagged[str(step)]
             shape = Shape(kind="object", models=(owner,))
             continue
-        if (shape.kind == "list" and shape.choices and isinstance(step, str)) or (shape.phases and step in TAGS):
+        named = shape.kind in ("list", "number") and shape.choices
+        if (named and isinstance(step, str)) or (shape.phases and step in TAGS):
             continue  # the name of one of both types
         pointer += "/" + str(step).replace("~", "~0").replace("/", "~1")
         if isinstance(step, int):

@@ -8,7 +8,8 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import AliasChoices, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from api_schemas.base import Request, component, is_none
+from api_schemas.base import Request, is_none
+from api_schemas.choices import PointReading
 from api_schemas.questions import (
     AdvantageOverPriorQuestion,
     AttackAccuracyQuestion,
@@ -26,14 +27,6 @@ from api_schemas.threat_models import ThreatModelSpec
 
 SLACK: Final = 1e-12
 """Relative: limits so near to the end of a range may be at it."""
-Reads = Annotated[
-    Literal["power", "type_two_error"],
-    component(
-        "Reads",
-        "Which number of a point of the trade-off curve is limited: the largest power, or the smallest type II error.",
-        examples=["power"],
-    ),
-]
 _LIMIT: Final = Field(ge=0, le=1e15)
 
 
@@ -63,9 +56,7 @@ class CalibrationTarget(Request):
             exclude_if=is_none,
         ),
     ] = None
-    reads: Annotated[
-        Reads | None, Field(description="trade_off: which of both numbers; absent: power.", exclude_if=is_none)
-    ] = None
+    reads: PointReading = "power"
     threat_model: Annotated[
         ThreatModelSpec | None,
         Field(description="Who attacks; absent: as beside the mechanism.", exclude_if=is_none),
@@ -75,12 +66,8 @@ class CalibrationTarget(Request):
     def _one_number(self) -> Self:
         if (self.at_most is None) == (self.at_least is None):
             raise _refusal("at_most", "Send exactly one of at_most and at_least.")
-        if isinstance(self.question, TradeOffQuestion):
-            if len(self.question.false_positive_rates) != 1:
-                raise _refusal("question", "Must be about one number: a trade_off with one false positive rate.")
-            vars(self)["reads"] = self.reads or "power"
-        elif self.reads is not None:
-            raise _refusal("reads", "Only for the question trade_off.")
+        if isinstance(self.question, TradeOffQuestion) and len(self.question.false_positive_rates) != 1:
+            raise _refusal("question", "Must be about one number: a trade_off with one false positive rate.")
         return self
 
     @property

@@ -21,7 +21,7 @@ from service.computations.parts import (
     threat_model_of,
     worst_case_spec,
 )
-from service.computations.prices import UNSEEN, is_long, price, quote
+from service.computations.prices import price, quote, unseen
 from service.computations.priors import assumptions_about_priors, at_bounded_prior
 from service.privacy.composition.choose import METHODS
 from service.privacy.errors import PrivacyComputationError
@@ -37,6 +37,11 @@ EVERY: Final = "all"
 
 def compute_bounds(request: BoundsRequest, digest: str, engine_version: str) -> ResponseFields:
     """Answer all questions of a request, or raise with the pointer of the first part that cannot be served."""
+    return {"digest": digest, "engine_version": engine_version, **read_bounds(request)[0]}
+
+
+def read_bounds(request: BoundsRequest) -> tuple[ResponseFields, TradeOffPair]:
+    """The answers with what stands beside them, and the curves that they were read off. Raises like the above."""
     answers: list[ResponseFields] = []
     mechanism = mechanism_of(request.mechanism)
     pointer, part = "/threat_model", request.threat_model
@@ -64,9 +69,7 @@ def compute_bounds(request: BoundsRequest, digest: str, engine_version: str) -> 
     except PrivacyComputationError as error:
         raise blamed(error, pointer, part) from None
     sampled = request.dataset_subsampling
-    return {
-        "digest": digest,
-        "engine_version": engine_version,
+    fields: ResponseFields = {
         **options_as_sent(request),
         "mechanism": request.mechanism,
         "threat_model": request.threat_model,
@@ -76,6 +79,7 @@ def compute_bounds(request: BoundsRequest, digest: str, engine_version: str) -> 
         "worst_case": beside,
         **grounds(request, mechanism, threat_model),
     }
+    return fields, curves
 
 
 def grounds(request: BoundsRequest, mechanism: AbstractMechanism, threat_model: AbstractThreatModel) -> ResponseFields:
@@ -102,8 +106,9 @@ def _worst_case(
 
 def bounds_quote(request: BoundsRequest) -> Quote:
     """By the plans of all engines that are asked."""
-    if is_long(request.mechanism, [request.threat_model]):
-        return UNSEEN
+    long = unseen(request.mechanism, [request.threat_model], len(set(request.questions)))
+    if long is not None:
+        return long
     mechanism, options = mechanism_of(request.mechanism), options_of(request)
     try:
         threat_model = threat_model_of(request.threat_model)

@@ -14,6 +14,7 @@ from api_schemas.examples import CURVES_EXAMPLES
 from api_schemas.threat_models import is_relaxed
 from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.caveats import caveats
+from service.computations.comparisons.curve_verdicts import COMPARED_POINT_COST, COMPARISON_COST, Read, curve_verdict
 from service.computations.numbers import enclosed_column, narrow, remarks, tightness
 from service.computations.parts import (
     assumptions_of,
@@ -23,16 +24,13 @@ from service.computations.parts import (
     options_of,
     threat_model_of,
 )
-from service.computations.prices import UNSEEN, curves_price, is_long, quote
+from service.computations.prices import curves_price, quote, unseen
 from service.privacy.composition.plan import Plan
-from service.privacy.enclosure import Evidence
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.numerics.arrays import FloatArray
-from service.privacy.questions.dominance import compare
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.pair import TradeOffPair
 
-COMPARISON_COST, COMPARED_POINT_COST = 40, 0.02
 WRITTEN_POINT_COST: Final = 2.0
 """Beside reading it, in units of cost."""
 
@@ -58,8 +56,9 @@ def compute_curves(request: CurvesRequest, digest: str, engine_version: str) -> 
 
 def curves_quote(request: CurvesRequest) -> Quote:
     """By the plans of all curves, and what is written and compared."""
-    if is_long(request.mechanism, request.threat_models):
-        return UNSEEN
+    long = unseen(request.mechanism, request.threat_models, request.curve_count)
+    if long is not None:
+        return long
     mechanism, options = mechanism_of(request.mechanism), options_of(request)
     count, points = request.curve_count, request.rate_count
     pairs = count * (count - 1) / 2
@@ -88,9 +87,6 @@ def _grid(grid: RateGrid) -> FloatArray:
     # The ends are exact, and no rounding leads beyond them.
     rates = np.clip(rates, grid.smallest, grid.largest)
     return np.unique(np.concatenate((rates, 1 - rates)) if grid.spacing == "log_mirrored" else rates)
-
-
-Read = tuple[CurvePoints, Evidence]
 
 
 def _curves(request: CurvesRequest, rates: FloatArray) -> tuple[list[ResponseFields], list[Read]]:
@@ -167,17 +163,7 @@ def _drawn(
 def _comparisons(rates: FloatArray, read: list[Read]) -> list[ResponseFields]:
     found: list[ResponseFields] = []
     for (first, one), (second, other) in combinations(enumerate(read), 2):
-        comparison = compare(rates, one, other)
-        found.append(
-            {
-                "first": first,
-                "second": second,
-                "verdict": comparison.verdict,
-                "crossings": [{"start": start, "end": end} for start, end in comparison.crossings],
-                "undecided_rates": comparison.undecided,
-                "evidence": comparison.evidence,
-            }
-        )
+        found.append({"first": first, "second": second, **curve_verdict(rates, one, other)})
     return found
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from api_schemas.bounds import BoundsRequest
 from api_schemas.nested import moved
 from service.computations.abstract import Quote, ResponseFields
-from service.computations.bounds import bounds_quote, compute_bounds
-from service.computations.prices import INLINE_LIMIT
+from service.computations.bounds import bounds_quote, read_bounds
+from service.computations.prices import DOUBT, INLINE_LIMIT
 from service.privacy.errors import PrivacyComputationError
+from service.privacy.trade_off.pair import TradeOffPair
 
 
 def answered(request: BoundsRequest, places: Mapping[str, str]) -> ResponseFields:
@@ -19,13 +19,16 @@ def answered(request: BoundsRequest, places: Mapping[str, str]) -> ResponseField
     `places`: where its parts stand in the request around it, by their pointers in this one. Raises
     PrivacyComputationError with a pointer into the request around it.
     """
+    return read(request, places)[0]
+
+
+def read(request: BoundsRequest, places: Mapping[str, str]) -> tuple[ResponseFields, TradeOffPair]:
+    """The same, and the curves that were read, for who has more to read off them."""
     try:
-        told: dict[str, Any] = dict(compute_bounds(request, "", ""))
+        return read_bounds(request)
     except PrivacyComputationError as error:
         error.pointer = moved(error.pointer, places)
         raise
-    del told["digest"], told["engine_version"]
-    return told
 
 
 def quoted(requests: Iterable[tuple[BoundsRequest, Mapping[str, str]]], beside: int = 0) -> Quote:
@@ -39,4 +42,5 @@ def quoted(requests: Iterable[tuple[BoundsRequest, Mapping[str, str]]], beside: 
             raise
     cost = sum(quote.cost for quote in quotes) + beside
     dearest = max(quotes, key=lambda quote: quote.cost)
-    return Quote(cost, inline=all(quote.inline for quote in quotes) and cost <= INLINE_LIMIT, engine=dearest.engine)
+    inline = all(quote.inline for quote in quotes) and cost <= INLINE_LIMIT
+    return Quote(cost, inline=inline, engine=dearest.engine, doubt=1.0 if inline else DOUBT)

@@ -104,7 +104,6 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("more than all", targets({"at_most": None, "at_least": 1.1}), "/targets/0/at_least", "is less, whatever"),
     ("contradictory", targets({}, {"at_most": None, "at_least": 0.2}), "/targets/1/at_least", "Contradicts"),
     ("no single number", targets(POWERS), "/targets/0/question", "one false positive rate"),
-    ("reads of another question", targets({"reads": "power"}), "/targets/0/reads", "Only for the question trade_off"),
     ("reads a slope", targets({"reads": "slope"}), "/targets/0/reads", "power"),
     ("an unknown field", targets({"weight": 1}), "/targets/0/weight", "The fields are"),
     ("bounds the wrong way round", {"bounds": {"from": 2.0, "to": 1.0}}, "/bounds", "below"),

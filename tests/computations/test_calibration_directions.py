@@ -93,6 +93,11 @@ def test_answers_move_with_their_questions_as_the_theorem_says(what: tuple[str, 
     assert decided > 0 or (kind, field) == ("unlearning_guarantee", "confidence")
 
 
+def calibration(*targets: dict[str, Any]) -> CalibrationsRequest:
+    body = {"mechanism": CURVES[0], "free": "/mechanism/noise_multiplier", "targets": targets}
+    return CalibrationsRequest.model_validate_json(json.dumps(body))
+
+
 @pytest.mark.parametrize("kind", QUESTIONS)
 def test_answers_move_with_privacy_as_they_are_said_to(kind: str) -> None:
     for index in range(PAIRS):
@@ -102,9 +107,10 @@ def test_answers_move_with_privacy_as_they_are_said_to(kind: str) -> None:
             target = {"question": question, **({"reads": read} if kind == "trade_off" else {})}
             bodies = [{"mechanism": {"type": "laplace", "noise_multiplier": noise}} for noise in (1.0, 2.0)]
             less, more = (asked(body | {"targets": [target]}) for body in bodies)
-            falls = monotone.falls_with_privacy(read, question.get("side"))
-            assert falls != (read in (*PROTECTING, "type_two_error") or question.get("side") == "at_least")
-            less, more = (more, less) if falls else (less, more)
+            rises = read in (*PROTECTING, "type_two_error") or question.get("side") == "at_least"
+            [need] = directions(calibration(target | {"at_least": 0.0})).needs
+            assert need == (1 if rises else -1)
+            less, more = (less, more) if rises else (more, less)
             assert less["lower"] <= more["upper"]
 
 

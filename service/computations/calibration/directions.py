@@ -10,6 +10,7 @@ from api_schemas.calibrations import CalibrationsRequest
 from api_schemas.pointers import Place
 from api_schemas.targets import CalibrationTarget
 from api_schemas.threat_models import MixtureThreatModel, ThreatModelSpec, WorstCaseThreatModel
+from service.computations.read_numbers import is_guarantee
 from service.privacy.calibration import monotone
 from service.privacy.calibration.monotone import Law
 
@@ -85,7 +86,7 @@ def _laws(request: CalibrationsRequest, place: Place) -> Iterator[Law]:
 def _needed(sign: int | None, target: CalibrationTarget, *, of_question: bool) -> int | None:
     if sign is None:
         return None
-    rises = sign if of_question else sign * (-1 if monotone.falls_with_privacy(read_of(target), side_of(target)) else 1)
+    rises = sign if of_question else sign * (1 if is_guarantee(target.question, target.reads) else -1)
     return rises if target.at_most is None else -rises
 
 
@@ -96,7 +97,7 @@ def rise(need: int | None, target: CalibrationTarget) -> int:
 
 def read_of(target: CalibrationTarget) -> str:
     """The type of the question, of a trade-off what is read of it."""
-    return target.reads or target.question.type
+    return target.reads if target.question.type == "trade_off" else target.question.type
 
 
 def side_of(target: CalibrationTarget) -> str | None:

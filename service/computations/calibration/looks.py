@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, cast, final
+from typing import Any, Final, final
 
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
@@ -20,6 +20,7 @@ from service.computations.abstract import ResponseFields
 from service.computations.answers import Said, said
 from service.computations.parts import blamed, mechanism_of, options_of, threat_model_of
 from service.computations.prices import price
+from service.computations.read_numbers import ReadNumber
 from service.computations.violations import note
 from service.privacy.composition.plan import Plan
 from service.privacy.enclosure import Evidence
@@ -180,27 +181,21 @@ def groups(request: CalibrationsRequest) -> list[Group]:
     return found
 
 
-def ends_of(target: CalibrationTarget, number: Mapping[str, Any]) -> tuple[float, float, float]:
-    """Value, lower and upper end of the number of an answer that a target is about."""
-    if target.reads is not None:
-        number = cast("Mapping[str, Any]", number["points"][0][target.reads])
-    return number["value"], number["lower"], number["upper"]
-
-
-def height_of(target: CalibrationTarget, value: float) -> float:
-    """How far a value is beyond the limit of a target, in log odds between the ends of its range, or in logarithms."""
-    least, most = value_range(target)
-    height = _log_odds(value, least, most) - _log_odds(target.limit, least, most)
-    return height if target.at_least is None else -height
-
-
 def _target_look(target: CalibrationTarget, answer: ResponseFields) -> TargetLook:
-    _, lower, upper = ends_of(target, answer)
+    read = ReadNumber.of(answer, target.reads)
+    lower, upper = read.lower or 0.0, math.inf if read.upper is None else read.upper
     if target.at_least is None:
         meets, fails, safe, other = upper <= target.limit, lower > target.limit, upper, lower
     else:
         meets, fails, safe, other = lower >= target.limit, upper < target.limit, lower, upper
-    return TargetLook(lower, upper, meets, fails, height_of(target, safe), -height_of(target, other), answer)
+    return TargetLook(lower, upper, meets, fails, _height(target, safe), -_height(target, other), answer)
+
+
+def _height(target: CalibrationTarget, value: float) -> float:
+    """How far a value is beyond the limit of a target, in log odds between the ends of its range, or in logarithms."""
+    least, most = value_range(target)
+    height = _log_odds(value, least, most) - _log_odds(target.limit, least, most)
+    return height if target.at_least is None else -height
 
 
 def _log_odds(value: float, least: float, most: float) -> float:

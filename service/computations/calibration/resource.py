@@ -15,7 +15,7 @@ from service.computations.calibration.looks import MOST_WORK, TOO_DEAR, Look, Lo
 from service.computations.calibration.search import Found, search
 from service.computations.nested import answered, quoted
 from service.computations.parts import mechanism_of, threat_model_of
-from service.computations.prices import UNSEEN
+from service.computations.prices import DOUBT, UNSEEN
 from service.privacy.errors import NumericalFailure, OutOfDomain, PrivacyComputationError, UnsupportedCombination
 
 READINGS: Final = 8
@@ -81,8 +81,8 @@ def calibrations_quote(request: CalibrationsRequest) -> Quote:
     try:
         each = quoted(asked)
     except PrivacyComputationError:  # what stands there is only a start
-        return UNSEEN
-    return Quote(min(READINGS * each.cost, max(each.cost, MOST_WORK)), engine=each.engine)
+        return Quote(MOST_WORK // READINGS, engine=UNSEEN, doubt=DOUBT)
+    return Quote(min(READINGS * each.cost, max(each.cost, MOST_WORK)), engine=each.engine, doubt=DOUBT)
 
 
 def _directions(request: CalibrationsRequest) -> Directions:

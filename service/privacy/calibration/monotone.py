@@ -132,8 +132,6 @@ QUESTIONS: Final[Mapping[tuple[str, str], Law]] = {
 }
 """How an answer moves with a parameter of its question: by the type (of `trade_off` what is read of it, of predictive
 values at a rate with the side)."""
-PROTECTING: Final = ("type_two_error", "deletion_capacity", "unlearning_guarantee")
-"""Answers that fall where privacy does, as those of predictive values do that are the least; all others rise."""
 
 
 def of_mechanism(kind: str, field: str, sent: Mapping[str, object], *, worst_case: bool) -> Law:
@@ -162,8 +160,3 @@ def of_question(read: str, field: str, side: str | None) -> Law:
     """
     found = QUESTIONS.get((read, field))
     return found if found is not None else QUESTIONS.get((f"{read} {side}", field), UNKNOWN)
-
-
-def falls_with_privacy(read: str, side: str | None) -> bool:
-    """Whether an answer is smaller where a mechanism is more private."""
-    return read not in PROTECTING and side != "at_least"

@@ -1,0 +1,204 @@
+"""`POST /v1/comparisons`: several runs side by side, and which of them is harder to attack."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import Field, model_validator
+
+from api_schemas.base import NonNegative, Request, Response, Result, Signed, component, is_none
+from api_schemas.bounds import Answers, BoundsRequest, RelaxedComparison
+from api_schemas.caveats import Assumptions, Hazards
+from api_schemas.choices import Direction
+from api_schemas.curves import CurveVerdict
+from api_schemas.enclosures import Notes
+from api_schemas.limits import refusal
+from api_schemas.mechanisms import MechanismSpec
+from api_schemas.nested import bounds_request
+from api_schemas.quantities import DEFAULT_TOLERANCE, FALSE_POSITIVE_RATES, RelativeTolerance, UnitInterval
+from api_schemas.questions import QuestionSpec, TradeOffQuestion
+from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel
+
+LARGEST_RUNS: Final = 16
+LARGEST_NAME: Final = 64
+LARGEST_QUANTITIES: Final = 128
+LARGEST_RATES: Final = 1000
+USUAL_RATES: Final = (1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+"""Where people read curves of attacks."""
+
+RunName = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=LARGEST_NAME,
+        # Names become cells of tables, where some programs take these for formulas.
+        pattern=r"^[^\x00-\x20\x7f-\xa0=+@'\-][^\x00-\x1f\x7f-\x9f\u2028\u2029]*$",
+        description="What the run is called here; no two runs have the same name. The first character is no space and "
+        "none of = + - @ '.",
+        examples=["baseline"],
+    ),
+]
+
+
+class Run(Request):
+    """One run, and who attacks it."""
+
+    name: RunName
+    mechanism: MechanismSpec
+    threat_model: ThreatModelSpec = Field(default_factory=lambda: WorstCaseThreatModel(type="worst_case"))
+
+
+class ComparisonsRequest(Request):
+    """Runs to be held against each other, and what to compare."""
+
+    runs: Annotated[
+        tuple[Run, ...], Field(min_length=2, max_length=LARGEST_RUNS, description="Their order is that of the answers.")
+    ]
+    questions: Annotated[
+        tuple[QuestionSpec, ...],
+        Field(
+            min_length=1,
+            max_length=LARGEST_QUANTITIES,
+            description="Asked of every run; every rate of trade_off is a quantity of its own.",
+        ),
+    ]
+    direction: Annotated[
+        Direction, Field(description="Of the curves that are compared; the questions have their own.")
+    ] = "add"
+    false_positive_rates: Annotated[
+        tuple[UnitInterval, ...],
+        Field(
+            min_length=1,
+            max_length=LARGEST_RATES,
+            validation_alias=FALSE_POSITIVE_RATES,
+            description="Where curves are compared of which parameters alone do not decide; absent: 15 round rates "
+            "from 1e-6 to 0.9.",
+            examples=[[1e-6, 1e-3, 0.1, 0.5]],
+        ),
+    ] = USUAL_RATES
+    relative_tolerance: RelativeTolerance = DEFAULT_TOLERANCE
+
+    @model_validator(mode="after")
+    def _within_limits(self) -> Self:
+        names: set[str] = set()
+        for index, run in enumerate(self.runs):
+            if run.name in names:
+                raise refusal(f"/runs/{index}/name", "Another run has this name.")
+            names.add(run.name)
+        if self.quantity_count > LARGEST_QUANTITIES:
+            raise refusal("/questions", f"There may be at most {LARGEST_QUANTITIES} questions and rates of trade_off.")
+        for index, run in enumerate(self.runs):
+            vars(run)["threat_model"] = self.asked(index).threat_model
+        return self
+
+    @property
+    def quantity_count(self) -> int:
+        """How many numbers are compared."""
+        points = [each.false_positive_rates for each in self.questions if isinstance(each, TradeOffQuestion)]
+        return len(self.questions) + sum(len(rates) - 1 for rates in points)
+
+    def asked(self, index: int) -> BoundsRequest:
+        """The questions to one run as a request of its own."""
+        run = self.runs[index]
+        given = run.threat_model if "threat_model" in run.model_fields_set else None
+        return bounds_request(run.mechanism, given, self.questions, self.places(index), self.relative_tolerance)
+
+    def places(self, index: int) -> dict[str, str]:
+        """Where the parts of that request are in this one."""
+        return {"/mechanism": f"/runs/{index}/mechanism", "/threat_model": f"/runs/{index}/threat_model"}
+
+
+class ComparedRun(Response):
+    """What is said of one run."""
+
+    name: Annotated[str, Field(description="As in the request.")]
+    mechanism: MechanismSpec
+    threat_model: ThreatModelSpec
+    answers: Answers
+    worst_case: Annotated[RelaxedComparison | None, Field(description="null when the threat model is the worst case.")]
+    assumptions: Assumptions
+    hazards: Hazards
+
+
+class Quantity(Response):
+    """A number that is compared: that of a question or, of trade_off, the power at one rate."""
+
+    label: Annotated[str, Field(description="What it is, in short.", examples=["epsilon(delta=1e-05)"])]
+    question: Annotated[int, Field(ge=0, description="Place in `questions`, from 0.")]
+    point: Annotated[
+        int | None, Field(ge=0, exclude_if=is_none, description="Place of the rate in a question of type trade_off.")
+    ] = None
+    better: Annotated[
+        Literal["smaller", "larger"],
+        component("Better", "Which number means more privacy.", examples=["smaller"]),
+    ]
+    best: Annotated[
+        tuple[str, ...],
+        Field(description="The runs with the best safe end; none where no run has an enclosure."),
+    ]
+    certain: Annotated[
+        bool, Field(description="Whether every other run is provably worse, and these are provably equal.")
+    ]
+
+
+class DifferenceEnds(Response):
+    """lower <= first - second <= upper."""
+
+    lower: Signed
+    upper: Signed
+
+
+class RatioEnds(Response):
+    """lower <= first / second <= upper."""
+
+    lower: NonNegative
+    upper: NonNegative
+
+
+class Difference(Response):
+    """One quantity of two runs."""
+
+    verdict: Annotated[
+        Literal["first_smaller", "second_smaller", "equal", "undecided"],
+        component(
+            "DifferenceVerdict",
+            "Which number is provably the smaller one; equal: both, or the runs are the same; undecided: the "
+            "enclosures overlap, or one is missing.",
+            examples=["first_smaller"],
+        ),
+    ]
+    difference: Annotated[
+        DifferenceEnds | None, Field(description="null where an enclosure is missing, or both are infinite.")
+    ]
+    ratio: Annotated[RatioEnds | None, Field(description="null like the difference, and where the second is 0.")]
+
+
+class ComparedPair(Response):
+    """Two runs."""
+
+    first: Annotated[str, Field(description="Name of a run.")]
+    second: Annotated[str, Field(description="Name of another.")]
+    curves: CurveVerdict
+    theorem: Annotated[
+        str | None,
+        Field(
+            description="By which the verdict on the curves holds at every rate, without reading them; null: it holds "
+            "at the rates of the response."
+        ),
+    ]
+    differences: Annotated[tuple[Difference, ...], Field(description="One for each quantity, in their order.")]
+
+
+class ComparisonsResponse(Result):
+    """The runs side by side."""
+
+    relative_tolerance: RelativeTolerance
+    questions: tuple[QuestionSpec, ...]
+    direction: Direction
+    false_positive_rates: Annotated[
+        tuple[float, ...], Field(description="Where the curves are compared of which parameters alone do not decide.")
+    ]
+    runs: Annotated[tuple[ComparedRun, ...], Field(description="In the order of the request.")]
+    quantities: Annotated[tuple[Quantity, ...], Field(description="What is compared, in the order of the questions.")]
+    pairs: Annotated[tuple[ComparedPair, ...], Field(description="Every pair of runs.")]
+    notes: Notes

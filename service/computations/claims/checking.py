@@ -1,0 +1,96 @@
+"""`POST /v1/claims`: the answers to what is claimed, and what they say of the claims."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from api_schemas.claims import Claim, ClaimsRequest, ClaimsResponse
+from api_schemas.examples import CLAIMS_EXAMPLES
+from api_schemas.questions import TradeOffQuestion
+from service.computations.abstract import Computation, Quote, ResponseFields
+from service.computations.claims.attacks import attack_price, shown
+from service.computations.claims.verdicts import Judgement, judged
+from service.computations.nested import quoted, read
+from service.computations.parts import mechanism_of, options_of, threat_model_of
+from service.computations.prices import INLINE_LIMIT, UNSEEN
+from service.computations.read_numbers import ReadNumber
+from service.privacy.composition.tariff import Tariff
+
+
+def compute_claims(request: ClaimsRequest, digest: str, engine_version: str) -> ResponseFields:
+    """Answer what is claimed, and judge it. Raises with the pointer of the part that cannot be served."""
+    answered, curves = read(request.asked(), request.places())
+    pairs = list(zip(request.claims, answered["answers"], strict=True))
+    judgements = [judged(claim, ReadNumber.of(answer, claim.reads)) for claim, answer in pairs]
+    unsafe = any(judgement.verdict == "unsafe" for judgement in judgements)
+    look = (
+        partial(shown, curves=curves, attacker=request.threat_model.type, tariff=_tariff(request)) if unsafe else None
+    )
+    return {
+        "digest": digest,
+        "engine_version": engine_version,
+        "mechanism": answered["mechanism"],
+        "threat_model": answered["threat_model"],
+        "claims": [
+            _checked(claim, answer, judgement, look)
+            for (claim, answer), judgement in zip(pairs, judgements, strict=True)
+        ],
+        "worst_case": answered["worst_case"],
+        "assumptions": answered["assumptions"],
+        "hazards": answered["hazards"],
+    }
+
+
+def _checked(
+    claim: Claim, answer: ResponseFields, judgement: Judgement, look: Callable[..., ResponseFields] | None
+) -> ResponseFields:
+    return {
+        "claimed": claim.number,
+        **({"reads": claim.reads} if isinstance(claim.question, TradeOffQuestion) else {}),
+        "relative_tolerance": claim.relative_tolerance,
+        "verdict": judgement.verdict,
+        "holds": judgement.holds,
+        "by": judgement.by,
+        "attack": look(claim, answer) if look is not None and judgement.verdict == "unsafe" else None,
+        "notes": judgement.notes,
+        "answer": answer,
+    }
+
+
+def _tariff(request: ClaimsRequest) -> Tariff:
+    """What readings of the curves cost, by the plan of the answers."""
+    asked = request.asked()
+    return threat_model_of(asked.threat_model).plan(mechanism_of(asked.mechanism), "auto", options_of(asked)).tariff
+
+
+def claims_quote(request: ClaimsRequest) -> Quote:
+    """That of the answers, and of the attacks, as if every claim were unsafe."""
+    found = quoted([(request.asked(), request.places())])
+    if found.engine == UNSEEN:
+        return found
+    tariff = _tariff(request)
+    cost = found.cost + math.ceil(math.fsum(attack_price(claim, tariff) for claim in request.claims))
+    return replace(found, cost=cost, inline=found.inline and cost <= INLINE_LIMIT)
+
+
+def all_safe(response: ClaimsResponse) -> bool:
+    """Whether no claim is unsafe."""
+    return all(claim.verdict != "unsafe" for claim in response.claims)
+
+
+CLAIMS: Final = Computation(
+    name="claims",
+    path="/v1/claims",
+    description="Whether numbers that somebody states about a mechanism are unsafe, loose or consistent, and by how "
+    "much; an attack shows what is unsafe.",
+    examples=CLAIMS_EXAMPLES,
+    request_type=ClaimsRequest,
+    response_type=ClaimsResponse,
+    function=compute_claims,
+    quote=claims_quote,
+    passes=all_safe,
+)

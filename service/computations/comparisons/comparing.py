@@ -1,0 +1,217 @@
+"""`POST /v1/comparisons`: the answers of all runs, their curves at a few rates, and every pair of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Final, NamedTuple, final
+
+import numpy as np
+
+from api_schemas.bounds import BoundsRequest
+from api_schemas.comparisons import ComparisonsRequest, ComparisonsResponse, Run
+from api_schemas.examples import COMPARISONS_EXAMPLES
+from api_schemas.nested import moved
+from api_schemas.questions import QuestionSpec, TradeOffQuestion
+from service.computations.abstract import Computation, Quote, ResponseFields
+from service.computations.comparisons.curve_verdicts import COMPARED_POINT_COST, COMPARISON_COST, Read, curve_verdict
+from service.computations.comparisons.differences import SAME, Sign, best_of, difference_of
+from service.computations.comparisons.labels import label_of
+from service.computations.comparisons.ordered import SAME as SAME_RUN
+from service.computations.comparisons.ordered import THEOREM, is_at_least_as_hard
+from service.computations.nested import quoted, read
+from service.computations.parts import blamed
+from service.computations.read_numbers import ReadNumber, is_guarantee
+from service.interop.comparison_tables import RENDERINGS
+from service.privacy.enclosure import Evidence
+from service.privacy.errors import NumericalFailure, PrivacyComputationError
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.questions.dominance import Verdict
+from service.privacy.trade_off.abstract import AbstractTradeOff
+
+DIFFERENCE_COST: Final = 12
+"""Of one quantity of two runs, in units of cost."""
+OTHER_ATTACKERS: Final = "The runs are held against different threat models: their numbers differ by who attacks, too."
+TURNED: Final[dict[Sign, Sign]] = {"first_smaller": "second_smaller", "second_smaller": "first_smaller"}
+
+
+@final
+class _Run(NamedTuple):
+    """What was read of one run. `numbers`: of each quantity the number, and what else decides its sign; `curve`: at the
+    rates of the request, of a run with a pair that its parameters do not decide.
+    """
+
+    answered: ResponseFields
+    numbers: list[tuple[ReadNumber, ...]]
+    curve: Read | None
+
+
+@final
+class _Quantity(NamedTuple):
+    """A number that is compared. `point`: its place in a question of type trade_off."""
+
+    place: int
+    question: QuestionSpec
+    point: int | None
+
+
+def compute_comparisons(request: ComparisonsRequest, digest: str, engine_version: str) -> ResponseFields:
+    """Ask every run, and compare. Raises with the pointer of the part that cannot be served."""
+    quantities = _quantities(request.questions)
+    known: dict[BoundsRequest, _Run] = {}
+    runs: list[_Run] = []
+    drawn = _drawn(request)
+    for index in range(len(request.runs)):
+        asked = request.asked(index)
+        if asked not in known:  # equal runs are read once
+            known[asked] = _read(request, index, asked, quantities, draw=index in drawn)
+        runs.append(known[asked])
+    pairs = [_pair(request, runs, first, second) for first, second in combinations(range(len(runs)), 2)]
+    several = any(run.threat_model != request.runs[0].threat_model for run in request.runs)
+    return {
+        "digest": digest,
+        "engine_version": engine_version,
+        "relative_tolerance": request.relative_tolerance,
+        "questions": request.questions,
+        "direction": request.direction,
+        "false_positive_rates": request.false_positive_rates,
+        "runs": [_told(run.name, found.answered) for run, found in zip(request.runs, runs, strict=True)],
+        "quantities": [_ranked(request, runs, pairs, place, each) for place, each in enumerate(quantities)],
+        "pairs": pairs,
+        "notes": (OTHER_ATTACKERS,) if several else (),
+    }
+
+
+def _by_parameters(one: Run, other: Run) -> ResponseFields | None:
+    """The verdict on the curves of two runs where their parameters decide it, with its theorem."""
+    first = is_at_least_as_hard(one.mechanism, other.mechanism, one.threat_model, other.threat_model)
+    second = is_at_least_as_hard(other.mechanism, one.mechanism, other.threat_model, one.threat_model)
+    same = one.mechanism == other.mechanism and one.threat_model == other.threat_model
+    if not (first or second or same):
+        return None
+    verdict = Verdict.FIRST_IS_HARDER if first else Verdict.SECOND_IS_HARDER
+    return {
+        "curves": {
+            "verdict": Verdict.EQUAL if same or (first and second) else verdict,
+            "crossings": (),
+            "undecided_rates": 0,
+            "evidence": Evidence.EXACT,
+        },
+        "theorem": SAME_RUN if same else THEOREM,
+    }
+
+
+def _drawn(request: ComparisonsRequest) -> set[int]:
+    """The runs whose curves have to be read."""
+    pairs = combinations(enumerate(request.runs), 2)
+    return {place for pair in pairs if _by_parameters(pair[0][1], pair[1][1]) is None for place, _ in pair}
+
+
+def _quantities(questions: Sequence[QuestionSpec]) -> list[_Quantity]:
+    found: list[_Quantity] = []
+    for place, question in enumerate(questions):
+        several = isinstance(question, TradeOffQuestion)
+        points = range(len(question.false_positive_rates)) if several else (None,)
+        found += [_Quantity(place, question, point) for point in points]
+    return found
+
+
+def _read(
+    request: ComparisonsRequest, index: int, asked: BoundsRequest, quantities: Sequence[_Quantity], *, draw: bool
+) -> _Run:
+    places = request.places(index)
+    answered, curves = read(asked, places)
+    drawn: Read | None = None
+    if draw:
+        curve: AbstractTradeOff = getattr(curves, request.direction)
+        try:
+            drawn = curve.points(np.array(request.false_positive_rates)), curve.evidence
+        except PrivacyComputationError as error:
+            found = blamed(error, "/mechanism", request)
+            found.pointer = moved(found.pointer, places)
+            raise found from None
+    answers = answered["answers"]
+    return _Run(answered, [_numbers(answers[each.place], each.point) for each in quantities], drawn)
+
+
+def _numbers(answer: ResponseFields, point: int | None) -> tuple[ReadNumber, ...]:
+    if point is None:
+        return (ReadNumber.of(answer),)
+    return tuple(ReadNumber.of(answer, reads, point) for reads in ("power", "type_two_error"))
+
+
+def _told(name: str, answered: ResponseFields) -> ResponseFields:
+    kept = ("mechanism", "threat_model", "answers", "worst_case", "assumptions", "hazards")
+    return {"name": name, **{field: answered[field] for field in kept}}
+
+
+def _pair(request: ComparisonsRequest, runs: Sequence[_Run], first: int, second: int) -> ResponseFields:
+    one, other = runs[first], runs[second]
+    told = _by_parameters(request.runs[first], request.runs[second])
+    if told is None:
+        rates = np.array(request.false_positive_rates)
+        told = {"curves": _verdict(rates, one, other), "theorem": None}
+    both = zip(one.numbers, other.numbers, strict=True)
+    return {
+        "first": request.runs[first].name,
+        "second": request.runs[second].name,
+        **told,
+        "differences": [SAME if one is other else difference_of(*numbers) for numbers in both],
+    }
+
+
+def _verdict(rates: FloatArray, one: _Run, other: _Run) -> ResponseFields:
+    if one.curve is None or other.curve is None:
+        raise NumericalFailure("a curve that has to be compared was not read")
+    return curve_verdict(rates, one.curve, other.curve)
+
+
+def _ranked(
+    request: ComparisonsRequest, runs: Sequence[_Run], pairs: Sequence[ResponseFields], place: int, each: _Quantity
+) -> ResponseFields:
+    """A quantity with the runs that are best by it."""
+    count = len(runs)
+    verdicts: list[list[Sign]] = [["equal"] * count for _ in runs]
+    for (first, second), pair in zip(combinations(range(count), 2), pairs, strict=True):
+        verdict: Sign = pair["differences"][place]["verdict"]
+        verdicts[first][second], verdicts[second][first] = verdict, TURNED.get(verdict, verdict)
+    best, certain = best_of([run.numbers[place][0] for run in runs], verdicts)
+    return {
+        "label": label_of(each.question, each.point),
+        "question": each.place,
+        **({} if each.point is None else {"point": each.point}),
+        "better": "larger" if is_guarantee(each.question) else "smaller",
+        "best": [request.runs[run].name for run in best],
+        "certain": certain,
+    }
+
+
+def comparisons_quote(request: ComparisonsRequest) -> Quote:
+    """All answers, the curves that have to be read as one more question, and what is written of every pair."""
+    rates = TradeOffQuestion(
+        type="trade_off", false_positive_rates=request.false_positive_rates, direction=request.direction
+    )
+    drawn = _drawn(request)
+    asked: dict[BoundsRequest, int] = {}
+    for index in range(len(request.runs)):
+        one = request.asked(index)
+        more = {"questions": (*one.questions, rates)} if index in drawn else {}
+        asked.setdefault(one.model_copy(update=more), index)
+    pairs = len(request.runs) * (len(request.runs) - 1) / 2
+    compared = COMPARISON_COST + COMPARED_POINT_COST * len(request.false_positive_rates)
+    beside = math.ceil(pairs * (compared + DIFFERENCE_COST * request.quantity_count))
+    return quoted(((one, request.places(index)) for one, index in asked.items()), beside)
+
+
+COMPARISONS: Final = Computation(
+    name="comparisons",
+    path="/v1/comparisons",
+    description="Several runs side by side: answers, differences with their signs, and which is harder to attack.",
+    examples=COMPARISONS_EXAMPLES,
+    request_type=ComparisonsRequest,
+    response_type=ComparisonsResponse,
+    function=compute_comparisons,
+    quote=comparisons_quote,
+    renderings=RENDERINGS,
+)

@@ -1,0 +1,126 @@
+"""The numbers in answers, compared exactly: with what is claimed, and with one another.
+
+Ends are doubles, and so rational: they are compared as fractions. Truths below 1e-290 also have the decimal logarithms
+of their ends, which are rounded outwards, and are compared by them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final, final
+
+from api_schemas.questions import (
+    DeletionCapacityQuestion,
+    NegativePredictiveValueQuestion,
+    PositivePredictiveValueQuestion,
+    QuestionSpec,
+    TradeOffQuestion,
+    UnlearningGuaranteeQuestion,
+)
+from service.computations.numbers import UNPROVED
+from service.privacy.enclosure import Evidence
+
+LOG10_SLACK: Final = 2.0**-50
+"""Relative error of a decimal logarithm, and of sums of two, with much to spare."""
+
+
+def is_guarantee(question: QuestionSpec, reads: str = "power") -> bool:
+    """Whether an answer speaks of what is left to the defender, so that its lower end is the safe one."""
+    match question:
+        case TradeOffQuestion():
+            return reads == "type_two_error"
+        case PositivePredictiveValueQuestion(side=side) | NegativePredictiveValueQuestion(side=side):
+            return side == "at_least"
+        case DeletionCapacityQuestion() | UnlearningGuaranteeQuestion():
+            return True
+        case _:
+            return False
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ReadNumber:
+    """One number of an answer: `lower <= truth <= upper`, both None where nothing is proved.
+
+    `value`: the safe end, which is the lower one of a `guarantee`. `log10`: decimal logarithms of both ends, of a
+    positive truth below 1e-290.
+    """
+
+    value: float
+    lower: float | None
+    upper: float | None
+    evidence: Evidence
+    guarantee: bool
+    tight: bool | None = None
+    log10: tuple[float, float] | None = None
+
+    @staticmethod
+    def of(answer: Mapping[str, Any], reads: str = "power", place: int = 0) -> ReadNumber:
+        """The number of an answer; of a curve the one that `reads` names at the point in this place."""
+        question: QuestionSpec = answer["question"]
+        number: Mapping[str, Any] = answer["points"][place][reads] if "points" in answer else answer
+        evidence: Evidence = answer["evidence"]
+        guarantee, tight = is_guarantee(question, reads), answer["tight"]
+        if evidence in UNPROVED:
+            return ReadNumber(number["value"], None, None, evidence, guarantee, tight)
+        logs = (number["lower_log10"], number["upper_log10"]) if "lower_log10" in number else None
+        return ReadNumber(number["value"], number["lower"], number["upper"], evidence, guarantee, tight, logs)
+
+    def is_above(self, value: float, tolerance: float = 0.0) -> bool:
+        """Whether the truth is surely above a number >= 0: value < lower (1 - tolerance)."""
+        if self.lower is None or tolerance >= 1 or (value >= self.lower and self.log10 is None):
+            return False
+        if self.log10 is not None:
+            return _log10(value, 1) < _times(self.log10[0], math.log1p(-tolerance), -1)
+        return math.isinf(self.lower) or Fraction(value) < Fraction(self.lower) * (1 - Fraction(tolerance))
+
+    def is_below(self, value: float, tolerance: float = 0.0) -> bool:
+        """Whether the truth is surely below a number >= 0: value > upper (1 + tolerance)."""
+        if self.upper is None or math.isinf(self.upper):
+            return False
+        if self.log10 is not None:
+            return _log10(value, -1) > _times(self.log10[1], math.log1p(tolerance), 1)
+        return math.isinf(value) or Fraction(value) > Fraction(self.upper) * (1 + Fraction(tolerance))
+
+    def is_wider_than(self, tolerance: float) -> bool:
+        """Whether the ends differ by more than the tolerance, relative to the upper one."""
+        if self.lower is None or self.upper is None:
+            return True
+        if self.log10 is not None:
+            return self.log10[0] < _times(self.log10[1], math.log1p(-min(tolerance, 0.5)), -1)
+        if math.isinf(self.upper):
+            return self.lower < self.upper
+        return self.upper - self.lower > tolerance * self.upper
+
+
+def _log10(value: float, side: int) -> float:
+    """log10 rounded upwards or downwards."""
+    if value <= 0 or math.isinf(value):
+        return -math.inf if value <= 0 else math.inf
+    found = math.log10(value)
+    return found + side * abs(found) * LOG10_SLACK
+
+
+def _times(log10: float, natural: float, side: int) -> float:
+    """The decimal logarithm of a product, of one factor with the natural one, rounded upwards or downwards."""
+    if math.isinf(log10):
+        return log10
+    other = natural / math.log(10)
+    return log10 + other + side * (abs(log10) + abs(other)) * LOG10_SLACK
+
+
+def rounded_down(value: Fraction) -> float:
+    """The largest double that is at most a number."""
+    try:
+        found = float(value)
+    except OverflowError:
+        return math.nextafter(math.inf, 0) if value > 0 else -math.inf
+    return math.nextafter(found, -math.inf) if Fraction(found) > value else found
+
+
+def rounded_up(value: Fraction) -> float:
+    """The smallest double that is at least a number."""
+    return -rounded_down(-value)

@@ -1,0 +1,126 @@
+"""A comparison as a table: for a spreadsheet, and for who reads it in a shell."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from api_schemas.answers import Answer, TradeOffAnswer
+from api_schemas.comparisons import ComparedPair, ComparisonsResponse, Quantity
+from service.interop.numbers import rounded_down, rounded_up
+
+
+class Cell(NamedTuple):
+    """The number of one run: its safe end, and both ends; of an approximation neither end is there."""
+
+    value: float
+    lower: float | None
+    upper: float | None
+
+
+def cells(response: ComparisonsResponse, quantity: Quantity) -> Iterator[Cell]:
+    """The numbers of one quantity, run by run."""
+    for run in response.runs:
+        yield _cell(run.answers[quantity.question], quantity.point)
+
+
+def _cell(answer: Answer, point: int | None) -> Cell:
+    if isinstance(answer, TradeOffAnswer):
+        power = answer.points[point or 0]["power"]
+        return Cell(power["value"], power["lower"], power["upper"])
+    return Cell(answer.value, answer.lower, answer.upper)
+
+
+def comma_separated(response: ComparisonsResponse) -> str:
+    """CSV (RFC 4180): a row for each quantity; value, lower and upper end of each run, the doubles as they are."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    columns = [f"{run.name}{end}" for run in response.runs for end in ("", " lower", " upper")]
+    writer.writerow(["quantity", "better", *columns, "best", "certain"])
+    for quantity in response.quantities:
+        numbers = [number for cell in cells(response, quantity) for number in cell]
+        certain = "true" if quantity.certain else "false"
+        best = "; ".join(quantity.best)
+        writer.writerow([quantity.label, quantity.better, *map(_exact, numbers), best, certain])
+    return text.getvalue()
+
+
+def _exact(number: float | None) -> str:
+    if number is None:
+        return ""
+    return "Infinity" if math.isinf(number) else repr(number)
+
+
+def plain_text(response: ComparisonsResponse) -> str:
+    """A table with a column for each run, and a line for each pair. Numbers have six digits and are rounded to the safe
+    side; both ends are shown where they differ in these, `~` stands before approximations, `*` after the best.
+    """
+    head = ["", *(run.name for run in response.runs)]
+    rows = [[quantity.label, *_row(response, quantity)] for quantity in response.quantities]
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    lines = [_aligned(row, widths) for row in (head, *rows)]
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    lines += ["", *map(_sentence, response.pairs)]
+    lines += ["", *_legend(response)]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _aligned(row: list[str], widths: list[int]) -> str:
+    """The first column to the left, numbers to the right."""
+    first, *others = row
+    numbers = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
+    return "  ".join((first.ljust(widths[0]), *numbers))
+
+
+def _row(response: ComparisonsResponse, quantity: Quantity) -> Iterator[str]:
+    for run, cell in zip(response.runs, cells(response, quantity), strict=True):
+        mark = ("*" if quantity.certain else "?") if run.name in quantity.best else " "
+        yield _short(cell, quantity.better == "smaller") + mark
+
+
+def _short(cell: Cell, upper_is_safe: bool) -> str:
+    if cell.lower is None or cell.upper is None:
+        return f"~{cell.value:.6g}"
+    lower, upper = rounded_down(cell.lower), rounded_up(cell.upper)
+    if cell.upper - cell.lower <= 2e-6 * cell.upper or cell.lower == cell.upper:
+        return upper if upper_is_safe else lower
+    return f"{lower}..{upper}"
+
+
+def _sentence(pair: ComparedPair) -> str:
+    first, second, found = pair.first, pair.second, pair.curves
+    read = " that was read" if pair.theorem is None else ""
+    match found.verdict:
+        case "first_is_harder":
+            said = f"{first} is at least as hard to attack at every rate{read}"
+        case "second_is_harder":
+            said = f"{second} is at least as hard to attack at every rate{read}"
+        case "equal":
+            said = f"equally hard to attack at every rate{read}"
+        case "crossing":
+            between = ", ".join(f"{each['start']:.3g} and {each['end']:.3g}" for each in found.crossings)
+            said = f"the curves cross between {between}"
+        case "undecided":
+            said = f"undecided at {found.undecided_rates} rates"
+    approximate = " (by approximations)" if found.evidence == "asymptotic" else ""
+    return f"{first} / {second}: {said}{approximate}."
+
+
+def _legend(response: ComparisonsResponse) -> Iterator[str]:
+    rates = response.false_positive_rates
+    yield "* best, provably; ? best by its safe end. Six digits, rounded to the safe side; lower..upper where wider."
+    yield (
+        f"Curves: direction {response.direction}, {len(rates)} false positive rates from {rates[0]:.3g} to "
+        f"{rates[-1]:.9g}."
+    )
+    yield from response.notes
+
+
+RENDERINGS: Final[Mapping[str, Callable[[ComparisonsResponse], str]]] = {
+    "text/csv": comma_separated,
+    "text/plain": plain_text,
+}
+"""By media type."""

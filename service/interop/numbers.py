@@ -1,0 +1,31 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from typing import Final
+
+DIGITS: Final = 6
+SMALLEST_PLAIN, LARGEST_PLAIN = -4, 8
+"""Powers of ten between which numbers are written without one."""
+_UP: Final = Context(prec=DIGITS, rounding=ROUND_CEILING)
+_DOWN: Final = Context(prec=DIGITS, rounding=ROUND_FLOOR)
+
+
+def rounded_up(value: float) -> str:
+    """Six digits, rounded up: what is printed is an upper bound still."""
+    return _written(value, _UP)
+
+
+def rounded_down(value: float) -> str:
+    """Six digits, rounded down: what is printed is a lower bound still."""
+    return _written(value, _DOWN)
+
+
+def _written(value: float, context: Context) -> str:
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    rounded = context.create_decimal_from_float(value).normalize(context)
+    plain = not rounded or SMALLEST_PLAIN <= rounded.adjusted() <= LARGEST_PLAIN
+    return f"{rounded:f}" if plain else f"{rounded:e}"

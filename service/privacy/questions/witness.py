@@ -1,0 +1,135 @@
+"""Attacks that do better than a stated bound allows: a rate, the power there, and what the bound would leave of it.
+
+Most bounds are lines above the power: power <= offset + e^s alpha at every rate alpha. (eps, delta)-DP is the line of
+slope eps and offset delta; an advantage has slope 0, a Bayes accuracy the slope of the prior odds. The best attack on a
+line is the test at the likelihood ratio e^s, whose rate is -delta'(s) e^-s (`trade_off/abstract.py`: the profile is the
+conjugate of the power): it is read off a chord of the profile, which near s costs little. That rate need not be exact:
+what is returned has been checked, by the certified lower end of the power at this very rate.
+
+A line without offset bounds every likelihood ratio, as a posterior probability does. Attacks on it are best at rates
+near 0, where curves are dear to read, and nobody could run them: a few rates that people do run are tried.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final, final
+
+import numpy as np
+from scipy import special
+
+from service.privacy.enclosure import Bounds, Enclosure
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.questions.normal_points import SMALLEST_RATE, normal_points
+from service.privacy.trade_off.abstract import AbstractTradeOff
+
+CHORDS: Final = (2.0**-10, 2.0**-16, 2.0**-5)
+"""Half the width of a chord, relative to the scale of the slope; later ones where an earlier one shows nothing."""
+ALLOWED_ERROR: Final = 2.0**-46
+"""Relative error of what a bound allows, for every nat of its slope and one more."""
+RATES: Final = (1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-6, 1e-9, 0.0)
+"""Where to look else: rates of attacks that are run; whoever never accuses, or always does, is among them."""
+GRID, ROUNDS = 33, 3
+"""Rates on a grid, and how often it is narrowed around the best of them."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The bound power <= offset + e^log_slope alpha, at every rate alpha."""
+
+    log_slope: float
+    offset: float
+
+    def at(self, rate: float) -> float:
+        """What it allows at a rate, rounded upwards."""
+        if self.log_slope > 700:
+            rise = math.exp(min(self.log_slope + math.log(rate), 1.0)) if rate > 0 else 0.0
+        else:
+            rise = math.exp(self.log_slope) * rate
+        rise *= 1 + ALLOWED_ERROR * (1 + abs(self.log_slope))
+        return rise + self.offset + ALLOWED_ERROR * abs(self.offset)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """A rate at which the power is above what a bound `allowed` there: power.lower > allowed."""
+
+    false_positive_rate: float
+    power: Enclosure
+    allowed: float
+
+
+def above(curve: AbstractTradeOff, rate: float, allowed: float) -> Witness | None:
+    """The power at a rate in [0, 1], if it is surely above what is allowed there."""
+    power = curve.power_at(rate)
+    return Witness(rate, power, allowed) if power.lower > allowed else None
+
+
+def above_somewhere(curve: AbstractTradeOff, line: Line) -> Witness | None:
+    """The largest of the usual rates at which the curve is surely above a line; None where it is at none of them."""
+    if not math.isfinite(line.log_slope):
+        return None
+    power = curve.power(np.array(RATES))
+    for place, rate in enumerate(RATES):
+        allowed = line.at(rate)
+        if power.lower[place] > allowed:
+            return Witness(rate, power.at(place, curve.evidence), allowed)
+    return None
+
+
+def above_line(curve: AbstractTradeOff, line: Line) -> Witness | None:
+    """A rate at which the curve is surely above a line; None where no rate is found that shows it in doubles."""
+    if not math.isfinite(line.log_slope):
+        return None
+    scale = abs(line.log_slope)
+    if scale < 1:  # a weak loss is as small as the advantage
+        scale = max(scale, curve.profile_at(0.0).upper)
+    for chord in CHORDS:
+        rate = _touching(curve, line.log_slope, chord * scale)
+        found = above(curve, rate, line.at(rate)) if rate > 0 else None
+        if found is not None:
+            return found
+    return above_somewhere(curve, line)
+
+
+def _touching(curve: AbstractTradeOff, log_slope: float, half: float) -> float:
+    """About the rate of the test at a log-likelihood ratio; 0 where it is none of the doubles."""
+    ends = curve.profile(np.array([log_slope - half, log_slope + half]))
+    middle = (ends.lower + ends.upper) / 2
+    fall = float(middle[0] - middle[1]) / (2 * half) if half > 0 else 0.0
+    if not fall > 0:
+        return 0.0
+    log_rate = math.log(fall) - log_slope
+    return min(math.exp(log_rate), 1.0) if log_rate > -690 else 0.0
+
+
+def above_gaussian(curve: AbstractTradeOff, mu: float, rate_min: float, error_min: float) -> Witness | None:
+    """A rate, at least `rate_min` and with a type II error of at least `error_min`, at which the curve is surely above
+    that of N(0, 1) against N(mu, 1); None where no such rate is found.
+    """
+    low, high = max(rate_min, SMALLEST_RATE), 1 - max(error_min, 2.0**-50)
+    if not low < high:
+        return None
+    rates = _normal_grid(low, high)
+    for _ in range(ROUNDS):
+        points = curve.points(rates)
+        found = normal_points(rates, points.power, points.type_two_error).mu.lower
+        found = np.where(points.type_two_error.lower >= error_min, found, -np.inf)
+        place = int(np.argmax(found))
+        if found[place] > mu:
+            rate = float(rates[place])
+            allowed = float(special.ndtr(special.ndtri(rate) + mu)) * (1 + ALLOWED_ERROR * (1 + mu))
+            power = Bounds(points.power.lower[place : place + 1], points.power.upper[place : place + 1])
+            if power.lower[0] > allowed:
+                return Witness(rate, power.at(0, curve.evidence), allowed)
+        rates = _normal_grid(float(rates[max(place - 1, 0)]), float(rates[min(place + 1, len(rates) - 1)]))
+    return None
+
+
+def _normal_grid(low: float, high: float) -> FloatArray:
+    """Rates with equal distances of their normal quantiles."""
+    quantiles = np.linspace(float(special.ndtri(low)), float(special.ndtri(high)), GRID)
+    return np.unique(np.clip(special.ndtr(quantiles), low, high))
