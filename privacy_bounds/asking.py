@@ -13,6 +13,7 @@ from typing_extensions import TypedDict, Unpack
 from api_schemas.assessments import AssessmentsResponse
 from api_schemas.base import Response
 from api_schemas.bounds import BoundsResponse
+from api_schemas.calibrations import CalibrationsResponse
 from api_schemas.claims import ClaimsResponse
 from api_schemas.imports import ImportsResponse
 from privacy_bounds.values import Bounds, Number, Power, valued
@@ -106,6 +107,16 @@ class Asking(ABC):
     ) -> str:
         """The same as a text: a section for a model card, `text/plain`, or `application/vnd.mlflow.run+json`."""
         return self.send("/v1/assessments", encoded(_assessment(run, context, policy, more)), form).decode()
+
+    @final
+    def calibrate(
+        self, run: Run, targets: Iterable[Object], free: str = "/mechanism/noise_multiplier", **more: Any
+    ) -> CalibrationsResponse:
+        """The least private number in the place `free` at which every target is met: each a question with `at_most` or
+        `at_least`.
+        """
+        request = {"mechanism": mechanism_of(run), "free": free, "targets": list(targets), **more}
+        return self.ask("/v1/calibrations", request, CalibrationsResponse)
 
     @final
     def check(self, run: Run, claims: Iterable[Object], **more: Any) -> ClaimsResponse:
