@@ -35,6 +35,8 @@ PROBLEM_TITLES = {
 TAGS = [
     {"name": "bounds", "description": "What an attacker can gain from a mechanism, question by question."},
     {"name": "curves", "description": "Trade-off curves to plot, and which of them is harder to attack."},
+    {"name": "comparisons", "description": "Several runs side by side, and which of them is harder to attack."},
+    {"name": "claims", "description": "Numbers that somebody states, held against what is proved."},
     {"name": "conversions", "description": "From one notion of privacy to another, and the noise for a target."},
     {"name": "audits", "description": "Evidence of attacks, given or simulated, against the bounds of theory."},
     {"name": "pmp", "description": "Practical membership privacy of a mechanism on given or simulated data."},
