@@ -11,6 +11,7 @@ COPY requirements.lock ./
 RUN /opt/venv/bin/python -m pip install --quiet --require-hashes --only-binary :all: --requirement requirements.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY api_schemas api_schemas
+COPY privacy_bounds privacy_bounds
 COPY service service
 # What only installing needs does not go into the image: neither setuptools nor pip.
 RUN /opt/venv/bin/python -m pip install --quiet --no-deps --no-build-isolation --no-index . \

@@ -5,10 +5,15 @@ from __future__ import annotations
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
-from pydantic_core import to_json
+from pydantic_core import PydanticCustomError, to_json
 
 COMPONENT: Final = "x-component"
 """Keyword of a schema that is published once, under a name of its own, and referred to everywhere else."""
+
+
+def field_refusal(field: str, sentence: str) -> PydanticCustomError:
+    """The error of an object's validator that is about one of its fields, which a pointer leads to."""
+    return PydanticCustomError("settled", "{sentence}", {"sentence": sentence, "field": field})
 
 
 class Request(BaseModel):

@@ -57,13 +57,22 @@ AssumptionCode = Annotated[
 ]
 HazardCode = Annotated[
     Literal[
+        "delta_not_small",
+        "epsilon_says_little",
         "fixed_batches_are_not_poisson",
+        "gradient_accumulation_counted",
         "large_sample_rate",
         "microbatches_double_sensitivity",
+        "one_point_hides_the_curve",
         "one_record_is_protected",
         "poisson_sampling_assumed",
+        "records_not_capped",
+        "relaxed_number_alone",
+        "sample_rate_inconsistent",
+        "sampler_not_recorded",
         "shuffled_epochs_are_not_poisson",
         "stated_parameters_alone",
+        "tuning_not_accounted",
     ],
     component("HazardCode", "Names the hazard.", examples=["poisson_sampling_assumed"]),
 ]

@@ -6,9 +6,9 @@ import math
 from typing import Annotated, Final, Literal, NamedTuple, Self
 
 from pydantic import AliasChoices, Field, model_validator
-from pydantic_core import PydanticCustomError
 
-from api_schemas.base import Request, component
+from api_schemas.base import Request, component, field_refusal
+from api_schemas.imported import ImportedMechanism
 from api_schemas.quantities import (
     BatchSize,
     DatasetSize,
@@ -109,12 +109,9 @@ class GaussianMixtureMechanism(Request):
     @model_validator(mode="after")
     def _weights_fit(self) -> Self:
         if len(self.weights) != len(self.shifts):
-            raise PydanticCustomError(
-                "weight_count", "{sentence}", {"sentence": "There must be as many weights as shifts."}
-            )
+            raise field_refusal("weights", "There must be as many weights as shifts.")
         if abs(math.fsum(self.weights) - 1) > WEIGHT_SUM_TOLERANCE:
-            sentence = "The weights must sum to 1 (within 1e-12)."
-            raise PydanticCustomError("weight_sum", "{sentence}", {"sentence": sentence})
+            raise field_refusal("weights", "The weights must sum to 1 (within 1e-12).")
         return self
 
 
@@ -169,9 +166,7 @@ class NoisySgdMechanism(Request):
     @model_validator(mode="after")
     def _batch_fits(self) -> Self:
         if self.batch_size > self.dataset_size:
-            raise PydanticCustomError(
-                "batch_size", "{sentence}", {"sentence": "batch_size must be at most dataset_size."}
-            )
+            raise field_refusal("batch_size", "batch_size must be at most dataset_size.")
         return self
 
 
@@ -202,9 +197,7 @@ class MixtureMechanism(Request):
     @model_validator(mode="after")
     def _weights_sum_to_one(self) -> Self:
         if abs(math.fsum(component.weight for component in self.components) - 1) > WEIGHT_SUM_TOLERANCE:
-            raise PydanticCustomError(
-                "weight_sum", "{sentence}", {"sentence": "The weights of all components must sum to 1 (within 1e-12)."}
-            )
+            raise field_refusal("components", "The weights of all components must sum to 1 (within 1e-12).")
         return self
 
 
@@ -221,7 +214,8 @@ MechanismSpec = Annotated[
     | ComposedMechanism
     | DpsgdMechanism
     | NoisySgdMechanism
-    | MixtureMechanism,
+    | MixtureMechanism
+    | ImportedMechanism,
     component("Mechanism", "The mechanism that touched the data.", discriminator="type"),
 ]
 InnerMechanism = Annotated[

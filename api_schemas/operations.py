@@ -32,7 +32,13 @@ class LimitsResponse(Response):
     request: RequestLimits
     body_bytes: Annotated[int, Field(description="Longest body.")]
     upload_bytes: Annotated[int, Field(description="Longest archive of arrays.")]
-    cost: Annotated[int, Field(description="Largest estimated cost of a request, in microseconds of CPU time.")]
+    cost: Annotated[
+        int,
+        Field(
+            description="Largest cost that a request may surely have, in microseconds of CPU time: estimates of bounds "
+            "and curves may be 32 times too high, and less is not refused."
+        ),
+    ]
     inline_cost: Annotated[
         int,
         Field(
@@ -60,7 +66,7 @@ MAY_EXCEED_TIME_LIMIT = (
     "several `exponential` steps beside others",
     "few steps of groups, replaced records or batches of a fixed size under little noise",
     "`shuffled` over hundreds of epochs",
-    "whatever is estimated at a tenth of the largest cost or more",
+    "whatever is estimated at a tenth of the largest cost or more: as estimates may be far too high, it is computed",
 )
 
 REQUEST_LIMITS = RequestLimits(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, AliasChoices, FailFast, Field
+from pydantic_core import PydanticCustomError
 
 from api_schemas.base import is_none
 
@@ -19,6 +20,15 @@ LARGEST_SEED: Final = 2**63 - 1
 
 # 0.0 + -0.0 is 0.0: equal requests must have equal bytes, whatever the sign of their zero.
 POSITIVE_ZERO: Final = AfterValidator((0.0).__add__)
+
+LEAST_SHIFT: Final = 1e-15
+
+
+def _no_speck(shift: float) -> float:
+    if 0 < shift < LEAST_SHIFT:
+        raise PydanticCustomError("shift", "{sentence}", {"sentence": "A shift must be 0 or in [1e-15, 1e+15]."})
+    return shift
+
 
 UnitInterval = Annotated[float, Field(ge=0, le=1), POSITIVE_ZERO]
 """A number in [0, 1]."""
@@ -155,13 +165,15 @@ Shift = Annotated[
         examples=[1.0],
     ),
     POSITIVE_ZERO,
+    AfterValidator(_no_speck),
 ]
 ShiftWeight = Annotated[float, Field(gt=0, le=1, description="Probability of a shift.", examples=[0.01])]
+LARGEST_EPSILON: Final = 1e6
 Epsilon = Annotated[
     float,
     Field(
         ge=0,
-        le=1e6,
+        le=LARGEST_EPSILON,
         validation_alias=AliasChoices("epsilon", "eps", "target_epsilon"),
         description="Privacy parameter epsilon of (epsilon, delta)-differential privacy.",
         examples=[2.0],

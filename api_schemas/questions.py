@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
-from api_schemas.base import Request, component
+from api_schemas.base import Request, component, field_refusal
 from api_schemas.choices import Direction, Side
 from api_schemas.quantities import (
     Confidence,
@@ -91,9 +91,7 @@ class ReconstructionQuestion(Request):
             )
         probabilities = self.prior_probabilities
         if probabilities is not None and abs(math.fsum(probabilities) - 1) > PROBABILITY_SUM_TOLERANCE:
-            raise PydanticCustomError(
-                "probability_sum", "{sentence}", {"sentence": "prior_probabilities must sum to 1 (within 1e-6)."}
-            )
+            raise field_refusal("prior_probabilities", "prior_probabilities must sum to 1 (within 1e-6).")
         return self
 
 

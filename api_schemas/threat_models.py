@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import AliasChoices, Field, model_validator
-from pydantic_core import PydanticCustomError
 
-from api_schemas.base import Request, component, is_none
+from api_schemas.base import Request, component, field_refusal, is_none
 from api_schemas.choices import NeighboringRelation
 from api_schemas.mechanisms import (
     WEIGHT_SUM_TOLERANCE,
@@ -125,7 +124,7 @@ class MembershipThreatModel(Request):
     @model_validator(mode="after")
     def _weights_sum_to_one(self) -> Self:
         if isinstance(self.population, tuple):
-            _check_weights(part.weight for part in self.population)
+            _check_weights("population", (part.weight for part in self.population))
         return self
 
 
@@ -176,7 +175,7 @@ class MixtureThreatModel(Request):
 
     @model_validator(mode="after")
     def _weights_sum_to_one(self) -> Self:
-        _check_weights(component.weight for component in self.components)
+        _check_weights("components", (component.weight for component in self.components))
         return self
 
 
@@ -264,7 +263,6 @@ def is_relaxed(threat_model: ThreatModelSpec) -> bool:
     return not isinstance(threat_model, WorstCaseThreatModel)
 
 
-def _check_weights(weights: Iterable[float]) -> None:
+def _check_weights(field: str, weights: Iterable[float]) -> None:
     if abs(math.fsum(weights) - 1) > WEIGHT_SUM_TOLERANCE:
-        sentence = "The weights must sum to 1 (within 1e-12)."
-        raise PydanticCustomError("weight_sum", "{sentence}", {"sentence": sentence})
+        raise field_refusal(field, "The weights must sum to 1 (within 1e-12).")

@@ -12,9 +12,8 @@ from fractions import Fraction
 from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
 from pydantic import AliasChoices, Discriminator, Field, Tag, model_validator
-from pydantic_core import PydanticCustomError
 
-from api_schemas.base import Request, component, is_none
+from api_schemas.base import Request, component, field_refusal, is_none
 from api_schemas.quantities import LARGEST_LIST, LARGEST_RECORDS, LARGEST_STEPS
 
 Number = TypeVar("Number", int, float)
@@ -156,9 +155,9 @@ class DpsgdMechanism(Request):
         if self.sampling == "shuffled":
             held["reshuffled"] = self.reshuffled is not False
             if not held["reshuffled"] and isinstance(self.sample_rate, tuple):
-                raise _refusal("sample_rate", "Must be a number where all epochs have the order of the first.")
+                raise field_refusal("sample_rate", "Must be a number where all epochs have the order of the first.")
         elif self.reshuffled is not None:
-            raise _refusal("reshuffled", "Only for the sampling shuffled.")
+            raise field_refusal("reshuffled", "Only for the sampling shuffled.")
         return self
 
     @property
@@ -187,7 +186,7 @@ class DpsgdMechanism(Request):
             longest = max(lengths.values())
             if length != longest:
                 sentence = f"All lists must have one length: this one has {length} entries, another one {longest}."
-                raise _refusal(name, sentence)
+                raise field_refusal(name, sentence)
 
     def _settled_rate(self) -> float | tuple[float, ...]:
         """The rate that was sent, or that of the sizes."""
@@ -195,21 +194,23 @@ class DpsgdMechanism(Request):
         if batch is None or records is None:
             missing = "batch_size" if batch is None else "dataset_size"
             if batch is not records:
-                raise _refusal(missing, "Required: batch_size and dataset_size are sent together.")
+                raise field_refusal(missing, "Required: batch_size and dataset_size are sent together.")
             if self.sampling == "fixed_with_replacement":
-                raise _refusal(missing, "Required: batches drawn with replacement are described by both sizes.")
+                raise field_refusal(missing, "Required: batches drawn with replacement are described by both sizes.")
             if sent is None:
-                raise _refusal(
+                raise field_refusal(
                     "sample_rate", "Required: sample_rate, numbers in (0, 1], or batch_size and dataset_size."
                 )
             return sent
         if batch > records:
-            raise _refusal("batch_size", "batch_size must be at most dataset_size.")
+            raise field_refusal("batch_size", "batch_size must be at most dataset_size.")
         known = batch / records
         if isinstance(sent, tuple):
-            raise _refusal("sample_rate", "Must be absent, or a number, where batch_size and dataset_size are sent.")
+            raise field_refusal(
+                "sample_rate", "Must be absent, or a number, where batch_size and dataset_size are sent."
+            )
         if sent is not None and abs(sent - known) > AGREEMENT * known:
-            raise _refusal(
+            raise field_refusal(
                 "sample_rate", "Must be batch_size/dataset_size where these are sent as well: send one of the two."
             )
         return known if sent is None else sent
@@ -219,15 +220,15 @@ class DpsgdMechanism(Request):
         sent = self.steps
         if self.epochs is None:
             if sent is None:
-                raise _refusal("steps", "Required: steps, integers in [1, 1e+12], or epochs.")
+                raise field_refusal("steps", "Required: steps, integers in [1, 1e+12], or epochs.")
             return sent
         rates = self.sample_rate
         each = [_batches(self, rate, self.epochs) for rate in listed(rates or 1.0)]
         if max(each) > LARGEST_STEPS:
-            raise _refusal("epochs", f"All steps of a phase together may be at most {LARGEST_STEPS:.0e}.")
+            raise field_refusal("epochs", f"All steps of a phase together may be at most {LARGEST_STEPS:.0e}.")
         known = tuple(each) if isinstance(rates, tuple) else each[0]
         if sent is not None and sent != known:
-            raise _refusal("epochs", "Must be absent where steps are sent, which are not what it gives.")
+            raise field_refusal("epochs", "Must be absent where steps are sent, which are not what it gives.")
         return known
 
 
@@ -253,10 +254,6 @@ def _batches(run: DpsgdMechanism, rate: float, epochs: float) -> int:
 def _whole(number: Fraction) -> int:
     nearest = max(round(number), 1)
     return nearest if abs(number - nearest) <= NEARLY * number else math.ceil(number)
-
-
-def _refusal(field: str, sentence: str) -> PydanticCustomError:
-    return PydanticCustomError("settled", "{sentence}", {"sentence": sentence, "field": field})
 
 
 def phases_of(runs: Iterable[object]) -> int:

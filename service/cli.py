@@ -6,6 +6,7 @@ What a command needs is imported when it runs, so that `bounds` answers without 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,7 +18,6 @@ from service.computations.catalogue import RESOURCES, resource
 REFUSED_EXIT_CODE = 1
 PROBLEM_EXIT_CODE = 2
 UNABLE_TO_LISTEN_EXIT_CODE = 3
-ARCHIVE_SIGNATURE = b"PK"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -80,40 +80,37 @@ def answer(
     """Write the response to standard output, or the problem to standard error. `files`: where further members of the
     request are, by their names; `media_type`: the form of the response, if not JSON.
     """
-    from pydantic import ValidationError
-
-    from service.api.problems import problem_of
-    from service.computations.array_archive import ArchiveError
-    from service.computations.digest import digest
-    from service.engine_version import ENGINE_VERSION
-    from service.execution.request_body import InvalidRequest, RequestBodyError, parse_request
-    from service.execution.worker import compute_body
-    from service.privacy.errors import PrivacyComputationError
+    from api_schemas.problems import Problem
+    from service.local import answered
 
     try:
         body = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+        body = whole(body, computation.bare) if computation.bare else body
         for member, path in files.items():
             body = with_member(body, member, Path(path).read_bytes())
     except OSError as error:
         print(f"privacy-bounds: cannot read {error.filename or source}: {error.strerror}", file=sys.stderr)
         return PROBLEM_EXIT_CODE
-    try:
-        if computation.read_archive is not None and body.startswith(ARCHIVE_SIGNATURE):
-            request = computation.read_archive(body)
-        else:
-            request = parse_request(computation.request_type, body)
-        name = digest(computation.name, ENGINE_VERSION, request)
-        written = compute_body(computation, request, name, ENGINE_VERSION).body
-    except (RequestBodyError, ArchiveError, PrivacyComputationError, ValidationError) as error:
-        told = InvalidRequest(error) if isinstance(error, ValidationError) else error
-        problem = problem_of(told, instance=f"privacy-bounds {computation.name}", request_id="")
-        sys.stderr.buffer.write(problem.json_bytes() + b"\n")
+    written = answered(computation, body, instance=f"privacy-bounds {computation.name}")
+    if isinstance(written, Problem):
+        sys.stderr.buffer.write(written.json_bytes() + b"\n")
         return PROBLEM_EXIT_CODE
     response = computation.response_type.model_validate_json(written) if computation.passes is not always else None
     sys.stdout.buffer.write(written if media_type is None else computation.rendered(written, media_type))
     if sys.stdout.isatty():
         sys.stdout.buffer.write(b"\n")
     return 0 if response is None or computation.passes(response) else REFUSED_EXIT_CODE
+
+
+def whole(body: bytes, member: str) -> bytes:
+    """A request in a file that may hold one member of it alone."""
+    try:
+        held: Any = json.loads(body)
+    except UnicodeDecodeError:
+        return with_member(b"{}", member, b'""')  # a pickle, say: the problem tells what is read in its place
+    except (ValueError, RecursionError):
+        return body  # the problem tells where it stops being JSON
+    return body if isinstance(held, dict) and member in held else with_member(b"{}", member, body)
 
 
 def with_member(body: bytes, name: str, value: bytes) -> bytes:

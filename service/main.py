@@ -33,6 +33,7 @@ from service.execution.seals import Seals
 from service.execution.shared_results import SharedResults
 from service.execution.upload_space import LARGEST_BODIES_AT_ONCE, UploadSpace
 from service.execution.worker_pool import WorkerPool
+from service.interop.catalogue import validated
 from service.settings import Settings
 from service.telemetry.http import HttpTelemetry
 from service.telemetry.logs import make_logger
@@ -42,8 +43,8 @@ from service.telemetry.metrics import Metrics
 DISTRIBUTION = "privacy-bounds"
 SECONDS_PER_DAY = 86_400
 LEASE_BEYOND_TIME_LIMIT_SECONDS = 5.0
-LOADED_AT_START = ("scipy.fft", "scipy.optimize")
-"""What the numeric core imports where it is used: no request shall wait for it."""
+LOADED_AT_START = ("mpmath", "scipy.fft", "scipy.optimize")
+"""What the numeric core imports where it is used: no request shall wait for it, and nobody while one is priced."""
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -145,6 +146,7 @@ async def _running(
         ),
         metrics=metrics,
         known_bodies=settings.memory_cache_entries,
+        validate=validated,
     )
     readiness = Readiness(KNOWN_ANSWERS, pool, link, are_results_shared=bool(settings.seal_key))
     watching = asyncio.create_task(watch(metrics))

@@ -61,7 +61,7 @@ class Settings(BaseSettings):
     max_upload_bytes: Count = Field(
         default=2**26, description="Longer archives of arrays answer 413; four times this is held at once."
     )
-    max_cost: CostUnits = Field(default=20_000_000, description="Dearer computations are refused before they start.")
+    max_cost: CostUnits = Field(default=20_000_000, description="What surely costs more is refused before it starts.")
 
     worker_count: Count = Field(
         default_factory=default_worker_count, description="Worker processes; one is warm before the service is ready."

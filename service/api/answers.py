@@ -54,6 +54,9 @@ async def answer_computation(computation: Computation[Any, Any], request: Reques
         raise UnsupportedMediaType
     record = record_of(request.scope)
     record.digest, record.cache, record.compute_seconds = answer.digest, answer.cache, answer.compute_seconds
+    if computation.decision is not None:
+        read = computation.response_type.model_validate_json
+        record.decision = computation.decision(await asyncio.to_thread(read, answer.body))
     headers = {"Cache-Status": CACHE_STATUS[answer.cache]}
     if computation.renderings:
         headers["Vary"] = "Accept"

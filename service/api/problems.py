@@ -145,7 +145,8 @@ KINDS: Final[dict[type[Exception], ProblemKind]] = {
         "/problems/invalid-request",
         "Invalid request",
         422,
-        f"A request may hold at most {TooManyValues.limit} values and {TooManyValues.object_limit} objects.",
+        f"A request may hold at most {TooManyValues.limit} values and {TooManyValues.object_limit} objects. Send equal "
+        "neighbours of a schedule or history as one.",
     ),
     DuplicateKeys: ProblemKind(
         "/problems/invalid-request", "Invalid request", 422, "This key is given more than once; give it once."
@@ -199,7 +200,8 @@ KINDS: Final[dict[type[Exception], ProblemKind]] = {
         "/problems/body-too-large",
         "Body too large",
         413,
-        "The body is longer than this service reads; GET /v1/limits says how long it may be.",
+        "The body is longer than this service reads; GET /v1/limits says how long it may be. Send equal neighbours of "
+        "a schedule or history as one.",
     ),
     ShuttingDown: SERVER_KINDS["shutting-down"],
     ResultNotFound: ProblemKind(

@@ -35,12 +35,18 @@ class Quote:
 
     `cost`: in units of about one microsecond of CPU time. `inline`: cheap by construction, whatever the arguments, so
     that the event loop may compute it; nothing else may. `engine`: what measured times are kept under, beside the name
-    of the computation.
+    of the computation. `doubt`: by how many times the cost may be less, so that what is refused surely exceeds.
     """
 
     cost: int
     inline: bool = False
     engine: str = ""
+    doubt: float = 1.0
+
+    @property
+    def least(self) -> int:
+        """What it surely costs."""
+        return int(self.cost / self.doubt)
 
 
 @final
@@ -59,7 +65,9 @@ class Computation(Generic[RequestT, ResponseT]):
     ValidationError for the parameters in it.
     renderings: other forms of the response beside JSON, by their media types: each makes a text of a response.
     files: members of the request that the command also takes from files of their own.
+    bare: the member that a file for the command may also hold alone; "" where there is none.
     passes(response): whether a script that ran the command may go on; else it exits with 1.
+    decision(response): what is written to the log of decisions about it, where it is one: ids and verdict, no data.
     digits(request): the value of its field `digits` where the answer is a ground truth, which is kept longer and also
     answers the same request with fewer digits; else None.
     """
@@ -76,7 +84,9 @@ class Computation(Generic[RequestT, ResponseT]):
     read_archive: Callable[[bytes], RequestT] | None = None
     renderings: Mapping[str, Callable[[ResponseT], str]] = field(default_factory=dict[str, Any])
     files: tuple[str, ...] = ()
+    bare: str = ""
     passes: Callable[[ResponseT], bool] = always
+    decision: Callable[[ResponseT], dict[str, str] | None] | None = None
 
     @property
     def operation(self) -> str:

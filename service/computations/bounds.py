@@ -21,7 +21,7 @@ from service.computations.parts import (
     threat_model_of,
     worst_case_spec,
 )
-from service.computations.prices import UNSEEN, is_long, price, quote
+from service.computations.prices import price, quote, unseen
 from service.computations.priors import assumptions_about_priors, at_bounded_prior
 from service.privacy.composition.choose import METHODS
 from service.privacy.errors import PrivacyComputationError
@@ -98,8 +98,9 @@ def _worst_case(
 
 def bounds_quote(request: BoundsRequest) -> Quote:
     """By the plans of all engines that are asked."""
-    if is_long(request.mechanism, [request.threat_model]):
-        return UNSEEN
+    long = unseen(request.mechanism, [request.threat_model], len(set(request.questions)))
+    if long is not None:
+        return long
     mechanism, options = mechanism_of(request.mechanism), options_of(request)
     try:
         threat_model = threat_model_of(request.threat_model)

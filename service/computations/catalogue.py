@@ -14,6 +14,8 @@ RESOURCES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "bounds": "bounds:BOUNDS",
         "curves": "curves:CURVES",
+        "assessments": "assessments.assessment:ASSESSMENTS",
+        "imports": "imports:IMPORTS",
         "comparisons": "comparisons.comparing:COMPARISONS",
         "claims": "claims.checking:CLAIMS",
         "gdp-gmip": "conversions.gdp_gmip:GDP_GMIP",

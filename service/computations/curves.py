@@ -24,7 +24,7 @@ from service.computations.parts import (
     options_of,
     threat_model_of,
 )
-from service.computations.prices import UNSEEN, curves_price, is_long, quote
+from service.computations.prices import curves_price, quote, unseen
 from service.privacy.composition.plan import Plan
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.numerics.arrays import FloatArray
@@ -56,8 +56,9 @@ def compute_curves(request: CurvesRequest, digest: str, engine_version: str) -> 
 
 def curves_quote(request: CurvesRequest) -> Quote:
     """By the plans of all curves, and what is written and compared."""
-    if is_long(request.mechanism, request.threat_models):
-        return UNSEEN
+    long = unseen(request.mechanism, request.threat_models, request.curve_count)
+    if long is not None:
+        return long
     mechanism, options = mechanism_of(request.mechanism), options_of(request)
     count, points = request.curve_count, request.rate_count
     pairs = count * (count - 1) / 2

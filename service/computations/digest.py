@@ -28,11 +28,20 @@ def canonical_bytes(resource: str, engine_version: str, request: BaseModel) -> b
 
 def digest(resource: str, engine_version: str, request: BaseModel) -> str:
     """`sha256:` and 64 hexadecimal digits."""
-    return DIGEST_PREFIX + hashlib.sha256(canonical_bytes(resource, engine_version, request)).hexdigest()
+    return _digest(canonical_bytes(resource, engine_version, request))
+
+
+def text_digest(canonical: str) -> str:
+    """The same of another canonical form."""
+    return _digest(canonical.encode())
+
+
+def _digest(canonical: bytes) -> str:
+    return DIGEST_PREFIX + hashlib.sha256(canonical).hexdigest()
 
 
 def canonical_text(value: Any) -> str:
-    """What rfc8785.dumps makes of plain data with ASCII keys, and of models as of their fields without those that hold
+    """What rfc8785.dumps makes of plain data, and of models as of their fields without those that hold
     None, or a word that is left out where it is the default; in a quarter of its time, which every request pays.
 
     Only the plain cases are written here: rfc8785 writes huge numbers and strings that need escapes, and refuses what
@@ -61,7 +70,11 @@ def canonical_text(value: Any) -> str:
         return str(value) if abs(value) <= LARGEST_CANONICAL_INTEGER else f'"{value}"'
     if kind is dict:
         mapping = cast("dict[str, Any]", value)
-        return "{" + ",".join([f"{_string(key)}:{canonical_text(mapping[key])}" for key in sorted(mapping)]) + "}"
+        return (
+            "{"
+            + ",".join([f"{_string(key)}:{canonical_text(mapping[key])}" for key in sorted(mapping, key=_units)])
+            + "}"
+        )
     return rfc8785.dumps(value).decode()
 
 
@@ -73,6 +86,11 @@ def _keys_of(model: type[BaseModel]) -> tuple[tuple[str, str, object], ...]:
     fields = model.model_fields
     excluded = {name: field.default for name, field in fields.items() if field.exclude_if is not None}
     return tuple((f"{_string(name)}:", name, excluded.get(name)) for name in sorted(fields))
+
+
+def _units(key: str) -> bytes:
+    """What RFC 8785 sorts keys by: their UTF-16 code units."""
+    return key.encode("utf-16-be")
 
 
 @lru_cache(maxsize=1024)

@@ -8,7 +8,7 @@ from api_schemas.bounds import BoundsRequest
 from api_schemas.nested import moved
 from service.computations.abstract import Quote, ResponseFields
 from service.computations.bounds import bounds_quote, read_bounds
-from service.computations.prices import INLINE_LIMIT
+from service.computations.prices import DOUBT, INLINE_LIMIT
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.trade_off.pair import TradeOffPair
 
@@ -42,4 +42,5 @@ def quoted(requests: Iterable[tuple[BoundsRequest, Mapping[str, str]]], beside: 
             raise
     cost = sum(quote.cost for quote in quotes) + beside
     dearest = max(quotes, key=lambda quote: quote.cost)
-    return Quote(cost, inline=all(quote.inline for quote in quotes) and cost <= INLINE_LIMIT, engine=dearest.engine)
+    inline = all(quote.inline for quote in quotes) and cost <= INLINE_LIMIT
+    return Quote(cost, inline=inline, engine=dearest.engine, doubt=1.0 if inline else DOUBT)

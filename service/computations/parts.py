@@ -10,6 +10,7 @@ from api_schemas import mechanisms, threat_models
 from api_schemas.base import Request
 from api_schemas.caveats import Assumption
 from api_schemas.fields import shape_of, type_of
+from api_schemas.imported import ImportedMechanism
 from api_schemas.mechanisms import MechanismSpec, nodes_of
 from api_schemas.options import OPTIONS, MethodOptions
 from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel
@@ -26,13 +27,14 @@ from service.privacy.threat_models.mixture import Adversary
 from service.privacy.threat_models.worst_case import WorstCase
 
 CORE: Final[Mapping[type[Request], Callable[..., Any]]] = {
-    **{model: MECHANISMS[type_of(model)] for model in shape_of(MechanismSpec).models},
+    **{model: MECHANISMS[type_of(model)] for model in shape_of(MechanismSpec).models if model != ImportedMechanism},
     **{model: THREAT_MODELS[type_of(model)] for model in shape_of(ThreatModelSpec).models},
     mechanisms.MixtureComponent: MixtureComponent,
     threat_models.AdversaryComponent: Adversary,
     threat_models.Subpopulation: Subpopulation,
 }
-"""The value of the core that each part of a request describes: its fields have the same names."""
+"""The value of the core that each part of a request describes: its fields have the same names. What is imported is read
+before a request comes here."""
 
 PLACES: Final[Mapping[str, str]] = {
     "mechanism": "/mechanism",

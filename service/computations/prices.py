@@ -37,30 +37,49 @@ INLINE_LIMIT: Final = 10_000
 may be held up for, as first readings in a process that has done other things take longer."""
 
 
+FIRST_READINGS, FURTHER_READINGS = 8, 1 / 8
+"""Readings of one curve that cost what one does, and the share of it that others cost: lines and lattices are kept."""
 EXTREME_MU, EXTREME_RATE = 4, 1e-25
 """How much dearer mu is over a range that goes on to rates below this one. Rates of 0 are not searched for."""
 
 
+CEILING: Final = 6.0
+"""How many times the ceilings of closed forms are what they cost where there is much to read."""
+DOUBT: Final = 32.0
+"""By how many times prices of curves may be too high: half of what took less than 15 s among what was priced above 20
+was so by more than 4, and next to nothing by more than this.
+"""
+
+
 def quote(priced: Sequence[tuple[float, Plan]], beside: float = 0.0) -> Quote:
     """What readings of these plans cost together, and `beside` them; in the event loop only where all are closed."""
-    cost = math.ceil(math.fsum(each for each, _ in priced) + beside)
     closed = all(plan.closed for _, plan in priced)
+    ceiling = math.ceil(math.fsum(each for each, _ in priced) + beside)
     _, dearest = max(priced, key=lambda each: each[0])
-    return Quote(cost, inline=closed and cost <= INLINE_LIMIT, engine=dearest.engine)
+    if closed and ceiling <= INLINE_LIMIT:
+        return Quote(ceiling, inline=True, engine=dearest.engine)
+    expected = math.fsum(each / CEILING if plan.closed else each for each, plan in priced) + beside
+    return Quote(math.ceil(expected), engine=dearest.engine, doubt=DOUBT)
 
 
 MOST_LOOKED_AT: Final = 600
 """Mechanisms, phases of schedules, adversaries and subpopulations in a description: the parts of longer ones take as
 long to make as the event loop may be held up, so that nobody looks at them before a worker does."""
 EXACT_PARTS: Final = 5
-UNSEEN: Final = Quote(5_000_000, engine="unseen")
+UNSEEN: Final = "unseen"
+"""In place of an engine, of what nobody looked at."""
+UNSEEN_BASE, UNSEEN_PART, UNSEEN_MOST = 300_000, 500, 15_000_000
+"""What a description costs that nobody looks at: each of its parts on some lines for each of a few readings."""
 
 
-def is_long(mechanism: MechanismSpec, threat_models: Sequence[ThreatModelSpec]) -> bool:
-    """Whether a description has more parts than are looked at for a price."""
+def unseen(mechanism: MechanismSpec, threat_models: Sequence[ThreatModelSpec], readings: int) -> Quote | None:
+    """The quote of a description that has more parts than are looked at for a price; None of others."""
     nodes = nodes_of(mechanism)
     exact = sum(isinstance(node, NoisySgdMechanism) for node in nodes)  # whose parameters are fractions
-    return len(nodes) + phases_of(nodes) + EXACT_PARTS * exact + sum(map(_parts_of, threat_models)) > MOST_LOOKED_AT
+    parts = len(nodes) + phases_of(nodes) + EXACT_PARTS * exact + sum(map(_parts_of, threat_models))
+    if parts <= MOST_LOOKED_AT:
+        return None
+    return Quote(min(UNSEEN_BASE + UNSEEN_PART * parts * readings, UNSEEN_MOST), engine=UNSEEN, doubt=DOUBT)
 
 
 def _parts_of(threat_model: ThreatModelSpec) -> int:
@@ -76,15 +95,22 @@ def _parts_of(threat_model: ThreatModelSpec) -> int:
 def price(questions: Sequence[QuestionSpec], tariff: Tariff) -> float:
     """Microseconds of CPU, roughly; of closed forms, at most. Curves keep what was read of them."""
     total, read, limits = float(ANSWER * len(questions)), set[Direction](), set[Direction]()
+    readings: list[float] = []
     for question in dict.fromkeys(questions):
         prices = tariff.hull if question.direction == "both" else tariff.directed
         if _reads_limits(question):
             total += 0 if question.direction in limits else prices.ratio
             limits.add(question.direction)
         else:
-            total += _price(question, prices)
+            readings.append(_price(question, prices))
             read.add(question.direction)
-    return total + _base(tariff, read)
+    return total + _base(tariff, read) + (math.fsum(readings) if tariff.alone else _together(readings))
+
+
+def _together(readings: Sequence[float]) -> float:
+    """The dearest in full; what they leave behind makes further ones cheaper."""
+    dear = sorted(readings, reverse=True)
+    return math.fsum(dear[:FIRST_READINGS]) + math.fsum(dear[FIRST_READINGS:]) * FURTHER_READINGS
 
 
 def curves_price(directions: Sequence[Direction], points: int, tariff: Tariff) -> float:

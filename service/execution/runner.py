@@ -20,7 +20,7 @@ from service.execution.errors import ClientGone, ComputeBudgetExceeded, OutOfTim
 from service.execution.leases import Lease
 from service.execution.precision import entries_of, entry, named_digest, question_digest
 from service.execution.redis_link import RedisAway
-from service.execution.request_body import parse_request
+from service.execution.request_body import Validate, parse_request
 from service.execution.result_cache import InMemoryResultCache
 from service.execution.shared_results import SharedResults
 from service.execution.turns import Turns
@@ -63,8 +63,10 @@ class ComputationRunner:
         admission: Admission,
         metrics: Metrics,
         known_bodies: int,
+        validate: Validate,
     ) -> None:
         self._engine_version = engine_version
+        self._validate = validate
         self._memory = memory
         self._shared = shared
         self._pool = pool
@@ -90,7 +92,8 @@ class ComputationRunner:
             if body is not None:
                 self._metrics.result(computation.name, "memory")
                 return Answer(digest, body, "memory")
-        answer = await self.run(computation, parse_request(computation.request_type, raw), client)
+        request = parse_request(computation.request_type, raw, self._validate)
+        answer = await self.run(computation, request, client)
         self._know(key, answer.digest)
         return answer
 
@@ -171,7 +174,7 @@ class ComputationRunner:
     def _check(self, computation: AnyComputation, quote: Quote) -> None:
         """Raises ComputeBudgetExceeded for what surely exceeds the limits."""
         try:
-            self._admission.check(self._corrections.refused_at(computation.name, quote.engine, quote.cost))
+            self._admission.check(self._corrections.refused_at(computation.name, quote.engine, quote.least))
         except ComputeBudgetExceeded:
             self._metrics.rejected("budget")
             raise

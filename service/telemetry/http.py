@@ -35,6 +35,8 @@ class RequestRecord:
     cache: str | None = None
     compute_seconds: float | None = None
     problem: str | None = None
+    decision: dict[str, str] | None = None
+    """What was decided by a policy: a line of its own in the log."""
     error: BaseException | None = None
     """What the operators should see of a problem that is not the client's."""
 
@@ -101,6 +103,8 @@ class HttpTelemetry:
         route: str = getattr(scope.get("route"), "path", "unmatched")
         method = scope["method"] if scope["method"] in METHODS else "other"
         self._metrics.request(route, method, status, seconds)
+        if record.decision is not None:
+            self._logger.info("decision", request_id=record.request_id, **record.decision)
         log = self._logger.info if record.error is None else self._logger.error
         log(
             "request",

@@ -39,6 +39,10 @@ def glrt(dimension: float) -> dict[str, Any]:
     return {"type": "glrt", "dimension": dimension}
 
 
+def shifts(*values: float, **fields: Any) -> dict[str, Any]:
+    return {"type": "gaussian_mixture", "noise_multiplier": 1.0, "shifts": values, **fields}
+
+
 NOISE = "/mechanism/noise_multiplier"
 BAD: list[tuple[str, bytes, int, str, str]] = [
     # (what, body, status, pointer, a part of the sentence)
@@ -57,6 +61,10 @@ BAD: list[tuple[str, bytes, int, str, str]] = [
     ("unknown field", encoded(bounds(extra=1)), 422, "/extra", "The fields are"),
     ("unknown field inside", encoded(bounds(dpsgd(momentum=3))), 422, "/mechanism/momentum", "The fields are"),
     ("epochs that are not the steps", encoded(bounds(dpsgd(epochs=3))), 422, "/mechanism/epochs", "absent where steps"),
+    ("weights below 1", encoded(bounds(shifts(0, 1, weights=[0.5, 0.4]))), 422, "/mechanism/weights", "sum to 1"),
+    ("as they were spelled", encoded(bounds(shifts(1, sampling_probs=[0.4]))), 422, "/mechanism/sampling_probs", "sum"),
+    ("too few weights", encoded(bounds(shifts(0, 1, weights=[1.0]))), 422, "/mechanism/weights", "as many weights"),
+    ("a speck of a shift", encoded(bounds(shifts(1e-16, weights=[1.0]))), 422, "/mechanism/shifts/0", "1e-15"),
     ("option of another method", encoded(bounds(order=4)), 422, "/order", "edgeworth or all"),
     ("seed of no sample", encoded(bounds(method="clt", seed=1)), 422, "/seed", "monte_carlo or all"),
     ("digits 500", encoded(bounds(method="ground_truth", digits=500)), 422, "/digits", "[15, 50]"),

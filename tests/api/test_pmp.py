@@ -122,7 +122,7 @@ def test_very_many_points_are_refused(client: TestClient, points: int, status: i
     assert answer.status_code == status
     if status == 422:
         [error] = answer.json()["errors"]
-        assert "10000" in error["detail"] if points < 20_000 else "25000" in error["detail"]
+        assert "10000" in error["detail"] if points < 20_000 else "32000" in error["detail"]
 
 
 @pytest.mark.parametrize(("route", "computation", "body"), RESOURCES)

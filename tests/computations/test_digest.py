@@ -26,7 +26,7 @@ SCALARS = (
     | st.booleans()
     | st.none()
 )
-KEYS = st.text(st.characters(max_codepoint=127))
+KEYS = st.text()
 PLAIN_DATA = st.recursive(
     SCALARS,
     lambda inner: (

@@ -149,7 +149,7 @@ def test_long_descriptions_are_not_looked_at() -> None:
         for count in (2, MOST_LOOKED_AT // 10)
     )
     assert BOUNDS.quote(BoundsRequest.model_validate_json(json.dumps(few))).inline
-    assert BOUNDS.quote(BoundsRequest.model_validate_json(json.dumps(many))) is UNSEEN
+    assert BOUNDS.quote(BoundsRequest.model_validate_json(json.dumps(many))).engine == UNSEEN
 
 
 def test_equal_questions_are_read_once() -> None:
@@ -214,7 +214,7 @@ def test_what_is_computed_in_time_is_not_refused(mechanism: dict[str, Any], rela
     sent: dict[str, Any] = {"mechanism": mechanism, "questions": [{"type": "gdp_mu", "direction": "both"}]}
     if relation:
         sent["threat_model"] = {"type": "worst_case", **relation}
-    assert BOUNDS.quote(BoundsRequest.model_validate_json(json.dumps(sent))).cost <= Settings().max_cost
+    assert BOUNDS.quote(BoundsRequest.model_validate_json(json.dumps(sent))).least <= Settings().max_cost
 
 
 def test_mu_beside_a_stated_parameter_is_not_refused() -> None:
@@ -225,7 +225,7 @@ def test_mu_beside_a_stated_parameter_is_not_refused() -> None:
         "questions": [{"type": "gdp_mu"}],
         "threat_model": {"type": "practical", "epsilon_pmp": 0.01},
     }
-    assert BOUNDS.quote(BoundsRequest.model_validate_json(json.dumps(sent))).cost <= Settings().max_cost
+    assert BOUNDS.quote(BoundsRequest.model_validate_json(json.dumps(sent))).least <= Settings().max_cost
 
 
 def test_long_lists_of_long_runs_are_not_refused() -> None:
@@ -237,7 +237,39 @@ def test_long_lists_of_long_runs_are_not_refused() -> None:
         "directions": ["both"],
         "grid": {"spacing": "log_mirrored", "smallest": 1e-11, "largest": 0.5, "count": 5000},
     }
-    assert CURVES.quote(CurvesRequest.model_validate_json(json.dumps(sent))).cost <= Settings().max_cost
+    assert CURVES.quote(CurvesRequest.model_validate_json(json.dumps(sent))).least <= Settings().max_cost
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_was_priced_far_too_high_is_not_refused(seed: int) -> None:
+    """Long lists and many questions on lines, and weak runs in balls: they were refused, and take seconds."""
+    random = np.random.default_rng([20261126, seed])
+    deltas = [{"type": "delta", "epsilon": float(random.uniform(0, 5)), "direction": "both"} for _ in range(256)]
+    laplace = {"type": "laplace", "noise_multiplier": float(random.uniform(0.5, 30))}
+    beside = {"type": "approximate_dp", "epsilon": float(random.uniform(0.01, 1)), "delta": 1e-8}
+    rare = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": float(10 ** random.uniform(-4, -2)), "steps": 60}
+    jumping = {"type": "composed", "mechanisms": [laplace, beside, rare]}
+    weak = {"type": "dpsgd", "noise_multiplier": float(10 ** random.uniform(9, 13)), "sample_rate": 0.1, "steps": 99}
+    grid = {"spacing": "log_mirrored", "smallest": 1e-11, "largest": 0.5, "count": 5000}
+    lists = {"threat_models": [{"type": "worst_case"}], "methods": ["auto"], "directions": ["both"], "grid": grid}
+    exact = {**lists, "directions": ["add"], "methods": ["ground_truth"], "grid": {**grid, "count": 100}}
+    quotes = [
+        BOUNDS.quote(BoundsRequest.model_validate_json(json.dumps({"mechanism": jumping, "questions": deltas}))),
+        CURVES.quote(CurvesRequest.model_validate_json(json.dumps({"mechanism": jumping, **lists}))),
+        CURVES.quote(CurvesRequest.model_validate_json(json.dumps({"mechanism": weak, **exact}))),
+    ]
+    assert max(quote.least for quote in quotes) <= Settings().max_cost
+
+
+def test_doubt_is_of_refusals_alone_and_never_of_what_runs_in_the_event_loop() -> None:
+    one = {"mechanism": {"type": "gaussian", "noise_multiplier": 1.0}, "questions": [{"type": "advantage"}]}
+    inline = BOUNDS.quote(BoundsRequest.model_validate_json(json.dumps(one)))
+    assert inline.inline
+    assert inline.least == inline.cost
+    many = {**one, "questions": [{"type": "epsilon", "delta": (n + 1) / 1000} for n in range(256)]}
+    dear = BOUNDS.quote(BoundsRequest.model_validate_json(json.dumps(many)))
+    assert not dear.inline
+    assert dear.least < dear.cost
 
 
 def test_relations_enter_the_price() -> None:

@@ -51,6 +51,36 @@ def test_requests_are_answered_or_refused(seed: int) -> None:
     assert answered > 0
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_steps_that_round_to_nothing_leave_a_run_of_the_others(seed: int) -> None:
+    """A rate too small for a weight is rounded to none: steps of two losses may be left alone, and have no lines."""
+    random = np.random.default_rng([20261123, seed])
+    gone = {"type": "gaussian", "noise_multiplier": 10.0 ** random.uniform(0, 15)}
+    parts = [{"type": "poisson_sampled", "sample_rate": 10.0 ** random.uniform(-300, -290), "mechanism": gone}]
+    parts += [{"type": "pure_dp", "epsilon": float(random.choice([1e-10, 0.3, 800.0]))} for _ in range(2)]
+    parts += [{"type": "approximate_dp", "epsilon": random.uniform(0.01, 1), "delta": 1e-8}]
+    steps = int(random.integers(100_000, 1_000_000))
+    sent = {
+        "mechanism": {"type": "repeated", "steps": steps, "mechanism": {"type": "composed", "mechanisms": parts}},
+        "threat_model": {"type": "worst_case", "neighboring_relation": "replace_one"},
+        "questions": [{"type": "reconstruction", "baseline_success": 1e-6}],
+    }
+    written = BOUNDS.body(BoundsRequest.model_validate_json(json.dumps(sent)), "", "")
+    _check(json.loads(written)["answers"][0], sent)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_two_steps_with_losses_beyond_any_table_are_answered(seed: int) -> None:
+    """What steers their cells is no number there; what bounds them is."""
+    random = np.random.default_rng([20261128, seed])
+    shifts = [10.0 ** random.uniform(13, 15), random.uniform(0, 1), random.uniform(1, 10)]
+    far = {"type": "gaussian_mixture", "noise_multiplier": 0.9, "shifts": shifts, "weights": [0.1, 0.2, 0.7]}
+    weak = {"type": "gaussian", "noise_multiplier": 10.0 ** random.uniform(8, 10)}
+    sent = {"mechanism": {"type": "composed", "mechanisms": [weak, far]}, "questions": [{"type": "advantage"}]}
+    written = BOUNDS.body(BoundsRequest.model_validate_json(json.dumps(sent)), "", "")
+    _check(json.loads(written)["answers"][0], sent)
+
+
 def _no_number(constant: str) -> None:
     raise AssertionError(f"{constant} is no JSON")
 

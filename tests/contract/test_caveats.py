@@ -24,7 +24,7 @@ def test_every_code_of_an_assumption_is_written_and_listed() -> None:
 
 
 def test_every_code_of_a_hazard_is_written_and_listed() -> None:
-    codes = written(r'\bHazard\(\s*(?:code=)?"(\w+)"')
+    codes = written(r"""(?:\bHazard|\b_hazard)\(\s*(?:code=)?"(\w+)" """.strip())
     assert codes == set(shape_of(HazardCode).choices), f"edit HazardCode in {FILE}"
 
 

@@ -17,6 +17,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 LOCK_FILES = sorted(ROOT.glob("requirements*.lock"))
+PACKAGES = {"api_schemas", "privacy_bounds", "service"}
 NAMED_AND_NOT_IMPORTED = {"httptools", "mpmath", "uvloop"}
 """uvicorn imports httptools and uvloop where they are installed; mpmath is there for engines that prove digits."""
 
@@ -32,13 +33,13 @@ def declared() -> set[str]:
 def imported() -> set[str]:
     """The distributions that the packages import, as declared names; what comes with another is that other's matter."""
     modules: set[str] = set()
-    for path in [*ROOT.glob("service/**/*.py"), *ROOT.glob("api_schemas/**/*.py")]:
+    for path in (path for package in PACKAGES for path in ROOT.glob(f"{package}/**/*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Import):
                 modules |= {alias.name.split(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module:
                 modules.add(node.module.split(".")[0])
-    third_party = modules - sys.stdlib_module_names - {"service", "api_schemas"}
+    third_party = modules - sys.stdlib_module_names - PACKAGES
     providers = packages_distributions()
     return {normalised(providers[module][0]) for module in third_party}
 
@@ -71,7 +72,7 @@ def test_the_distribution_holds_the_contract(tmp_path: Path) -> None:
     source.mkdir()
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
-    for package in ("api_schemas", "service"):
+    for package in PACKAGES:
         shutil.copytree(ROOT / package, source / package, ignore=shutil.ignore_patterns("__pycache__"))
     build = "from setuptools.build_meta import build_wheel; print(build_wheel('..'))"
     subprocess.run([sys.executable, "-c", build], cwd=source, check=True, capture_output=True)
@@ -81,9 +82,10 @@ def test_the_distribution_holds_the_contract(tmp_path: Path) -> None:
         "api_schemas/openapi.json",
         "api_schemas/response_examples.json",
         "api_schemas/py.typed",
+        "privacy_bounds/py.typed",
         "service/py.typed",
         "service/cli.py",
     } <= names
-    assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"api_schemas", "service"}
+    assert {name.split("/")[0] for name in names if ".dist-info" not in name} == PACKAGES
     (metadata,) = (name for name in names if name.endswith("entry_points.txt"))
     assert b"privacy-bounds = service.cli:main" in zipfile.ZipFile(wheel).read(metadata)

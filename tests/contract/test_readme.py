@@ -109,6 +109,18 @@ def test_the_counts_are_above_the_bound_as_it_says(client: TestClient) -> None:
     assert answer.json()["bound"]["verdict"] == "above_the_bound"
 
 
+def test_from_a_history_to_a_model_card_and_a_verdict(client: TestClient) -> None:
+    heading = "From a history to a model card and a verdict"
+    (route, first), (_, second) = requests_of(heading)
+    printed = re.search(r"```\n(Trained .*?)```", section(heading), re.DOTALL)
+    assert printed
+    card = client.post(route, content=first, headers={"content-type": "application/json", "accept": "text/markdown"})
+    assert " ".join(printed[1].split()) in card.text
+    decided = client.post(route, content=second, headers={"content-type": "application/json"}).json()
+    assert decided["verdict"] == "met"
+    assert [each["verdict"] for each in decided["decision"]["rulings"]] == ["met", "violated"]
+
+
 def requests_of(heading: str) -> list[tuple[str, bytes]]:
     """The routes and bodies of the curl commands below a heading."""
     found = re.findall(r"8000(/v1/[\w/-]+) -H .*? -d '\n(.*?)'\n", section(heading), re.DOTALL)
@@ -252,3 +264,13 @@ def test_the_numbers_of_practical_membership_privacy_are_those_that_come(client:
     assert f"`delta_pmp` {finite['delta_pmp']['value']:.1f}" in README
     lower, upper = (10_000 * gaussian["epsilon_pmp"][end] for end in ("lower", "upper"))
     assert f"in [{math.floor(lower) / 10_000}, {math.ceil(upper) / 10_000}]" in README
+
+
+def test_the_lines_of_python_do_what_they_say() -> None:
+    [code] = re.findall(r"```python\n(.*?)```", section("From Python"), re.DOTALL)
+    held: dict[str, Any] = {}
+    exec(code, held)
+    assert held["epsilon"].lower <= held["epsilon"].value == held["epsilon"].upper
+    assert held["paragraph"].startswith("## Privacy")
+    assert held["verdicts"][0].verdict == "unsafe"
+    assert held["table"]["power"] == list(held["power"].value)

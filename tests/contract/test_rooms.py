@@ -40,6 +40,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "service.settings": set(),
     "service.main": {"api_schemas", "service"},
     "service.cli": {"api_schemas", "service"},
+    "service.local": {"api_schemas", "service"},
+    "privacy_bounds": {"api_schemas", "service.local"},
     "service": set(),
 }
 
@@ -49,6 +51,8 @@ FOREIGN: dict[str, set[str]] = {
     "service.privacy": {"flint", "mpmath", "numpy", "scipy", "typing_extensions"},
     "service.privacy.numerics": {"flint", "mpmath", "numpy", "scipy", "typing_extensions"},
     "service.computations": {"numpy", "pydantic", "rfc8785"},
+    "service.interop": {"pydantic", "pydantic_core"},
+    "privacy_bounds": {"pydantic", "typing_extensions"},
 }
 STANDARD_LIBRARY_OF_THE_CORE = {
     "__future__",
@@ -91,7 +95,9 @@ def module_name(path: Path) -> str:
 
 
 MODULES = {
-    module_name(path): path for room in ("api_schemas", "service") for path in sorted((ROOT / room).rglob("*.py"))
+    module_name(path): path
+    for room in ("api_schemas", "privacy_bounds", "service")
+    for path in sorted((ROOT / room).rglob("*.py"))
 }
 
 
@@ -116,7 +122,7 @@ def imports(path: Path) -> Iterator[str]:
 
 
 def ours(module: str) -> bool:
-    return module.split(".", maxsplit=1)[0] in ("api_schemas", "service", "tests", "benchmarks")
+    return module.split(".", maxsplit=1)[0] in ("api_schemas", "privacy_bounds", "service", "tests", "benchmarks")
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -195,6 +201,8 @@ def test_nothing_is_unpickled() -> None:
             {"pydantic", "fastapi", "structlog", "redis", "api_schemas", "scipy.optimize", "scipy.fft", "mpmath"},
         ),
         ("import service.computations.bounds", {"fastapi", "starlette", "structlog", "redis"}),
+        ("import privacy_bounds", {"numpy", "scipy", "fastapi", "service"}),
+        ("import privacy_bounds, service.local", {"fastapi", "starlette", "structlog", "redis"}),
         (
             "import service.main",
             {"service.computations.bounds", "service.privacy.mechanisms", "scipy", "mpmath", "flint"},

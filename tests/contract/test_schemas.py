@@ -248,7 +248,7 @@ def test_british_spelling_of_the_neighbouring_relation() -> None:
         (body({"type": "composed", "mechanisms": [GAUSSIAN] * 257}), "/mechanism/mechanisms"),
         (body(question={"type": "reconstruction"}), "/questions/0"),
         (body(question={"type": "reconstruction", "kappa": 0.1, "candidates": 10}), "/questions/0"),
-        (body(question={"type": "reconstruction", "priors": [0.5, 0.4]}), "/questions/0"),
+        (body(question={"type": "reconstruction", "priors": [0.5, 0.4]}), "/questions/0/priors"),
         (body(question={"type": "reconstruction", "candidates": 0}), "/questions/0/candidates"),
         (body(question={"type": "trade_off", "fpr": [0.1, 2, 3]}), "/questions/0/fpr/1"),
         ([], ""),
@@ -344,7 +344,8 @@ def test_weights_sum_to_one() -> None:
     validate(body(mixture((0.1, GAUSSIAN), (0.2, GAUSSIAN), (0.7, GAUSSIAN))))
     validate(body(mixture((0.5, GAUSSIAN), (0.5 + 9e-13, GAUSSIAN))))
     inner = mixture((0.5, GAUSSIAN), (0.5 + 2e-12, GAUSSIAN))
-    for wrong, pointer in ((inner, "/mechanism"), (mixture((1.0, inner)), "/mechanism/components/0/mechanism")):
+    places = ("/mechanism/components", "/mechanism/components/0/mechanism/components")
+    for wrong, pointer in zip((inner, mixture((1.0, inner))), places, strict=True):
         [(found, detail)] = errors(body(wrong))
         assert found == pointer
         assert "1e-12" in detail

@@ -16,6 +16,7 @@ from service.computations.violations import note
 from service.execution.admission import Admission
 from service.execution.leases import RedisLeases
 from service.execution.redis_link import RedisLink
+from service.execution.request_body import by_itself
 from service.execution.result_cache import InMemoryResultCache, RedisResultCache
 from service.execution.runner import ComputationRunner
 from service.execution.seals import Seals
@@ -146,6 +147,7 @@ def make_runner(
         admission=Admission(**(arguments | limits)),
         metrics=metrics,
         known_bodies=100,
+        validate=by_itself,
     )
 
 

@@ -162,9 +162,8 @@ def curve_of(points: int) -> dict[str, Any]:
 
 
 def test_too_dear_is_refused_with_the_estimate_and_the_limit(server: httpx2.Client) -> None:
-    questions = [{"type": "delta", "epsilon": 1 + n / 300} for n in range(256)]
-    dear = DPSGD | {"questions": questions, "method": "ground_truth", "digits": 50}
-    refused = server.post("/v1/bounds", json=dear)
+    dear = {"mechanism": DPSGD["mechanism"], "methods": ["ground_truth"], "grid": {"count": 10_000}}
+    refused = server.post("/v1/curves", json=dear)
     assert (refused.status_code, refused.json()["type"]) == (422, "/problems/compute-budget-exceeded")
     assert refused.json()["estimated_cost"] > refused.json()["limit"] == server.get("/v1/limits").json()["cost"]
 

@@ -17,7 +17,7 @@ from service.computations.abstract import Computation, Quote
 from service.computations.caveats import caveats
 from service.computations.numbers import enclosed_number, remarks, tightness
 from service.computations.parts import assumptions_of, blamed, mechanism_of, threat_model_of, worst_case_spec
-from service.computations.prices import UNSEEN, is_long, quote
+from service.computations.prices import quote, unseen
 from service.privacy.audits.counts import Rate, Region, epsilon, gdp_mu, region
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import PrivacyComputationError
@@ -154,8 +154,9 @@ def attack_counts_quote(request: AttackCountsRequest) -> Quote:
     """By the counts, and by the plans of the curves that they are held against."""
     if request.mechanism is None or request.threat_model is None:
         return Quote(COUNTING_COST, inline=True)
-    if is_long(request.mechanism, [request.threat_model]):
-        return UNSEEN
+    long = unseen(request.mechanism, [request.threat_model], CURVES_READ)
+    if long is not None:
+        return long
     mechanism, threat_model = mechanism_of(request.mechanism), threat_model_of(request.threat_model)
     try:
         worst_case = worst_case_beside(threat_model, mechanism)

@@ -70,7 +70,7 @@ def _tariff(request: ClaimsRequest) -> Tariff:
 def claims_quote(request: ClaimsRequest) -> Quote:
     """That of the answers, and of the attacks, as if every claim were unsafe."""
     found = quoted([(request.asked(), request.places())])
-    if found is UNSEEN:
+    if found.engine == UNSEEN:
         return found
     tariff = _tariff(request)
     cost = found.cost + math.ceil(math.fsum(attack_price(claim, tariff) for claim in request.claims))

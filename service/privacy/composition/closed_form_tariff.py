@@ -16,8 +16,9 @@ from service.privacy.composition.tariff import Prices, Tariff, one_curve
 ONE_SHAPE: Final = one_curve(
     200,
     Prices(
-        point=900, spread=500, listed_point=15, profile=900, epsilon=3_500, complement=1_500, gdp_mu=25_000, ratio=700
+        point=900, spread=500, listed_point=15, profile=900, epsilon=3_500, complement=1_500, gdp_mu=210_000, ratio=700
     ),
+    alone=True,
 )
 """One step, or Gaussian steps: a closed form, the same in both directions. mu of Gaussian DP is searched for, by a list
 of points that is read again and again, and never cheap by construction.
@@ -26,11 +27,12 @@ of points that is read again and again, and never cheap by construction.
 SAMPLED_STEP: Final = Tariff(
     base=300,
     directed=Prices(
-        point=2_500, spread=12_000, listed_point=30, profile=1_200, epsilon=5_000, complement=4_000, gdp_mu=40_000
+        point=2_500, spread=12_000, listed_point=30, profile=1_200, epsilon=5_000, complement=4_000, gdp_mu=240_000
     ),
     hull=Prices(
-        point=7_000, spread=20_000, listed_point=60, profile=1_500, epsilon=5_500, complement=8_000, gdp_mu=160_000
+        point=7_000, spread=20_000, listed_point=60, profile=1_500, epsilon=5_500, complement=8_000, gdp_mu=400_000
     ),
+    alone=True,
 )
 """One sampled step: a closed form for each direction."""
 
@@ -49,7 +51,7 @@ def beside_two_points(losses: int, count: int, loss: float) -> Tariff:
         profile=profile,
         epsilon=60 * profile,
         complement=3_000 * profile,
-        gdp_mu=10_000 * profile,
+        gdp_mu=400 * profile,
     )
     base = 2_000 if count == 1 else laplace_sums(count, loss).base
     return Tariff(base=base, directed=prices, hull=prices.times(3), by_profile=True)

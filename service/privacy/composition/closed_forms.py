@@ -58,7 +58,7 @@ def _tariff_of_one(step: AbstractStep) -> Tariff:
     if not isinstance(step, BatchMean) or step.sample_rate == 1:
         return closed_form_tariff.ONE_SHAPE
     if step.attained() is not None:
-        return closed_form_tariff.one_curve(2 * sampled.base, sampled.hull.times(2))
+        return closed_form_tariff.one_curve(2 * sampled.base, sampled.hull.times(2), alone=True)
     return sampled.scaled(2)
 
 

@@ -38,6 +38,9 @@ SMALLEST_SECOND: Final = 1e-6
 WIDEST_SECOND: Final = 1e-6
 """Relative width to which a second engine is asked: further, its lattices would cost seconds for every number."""
 
+MOST_ON_LATTICES: Final = 128
+"""Different steps up to which a second engine is asked: each has a law of its own on every lattice, some 10 ms."""
+
 SMOOTHED_TOLERANCE: Final = 1e-3
 """The same for a run that is read with a little noise: where losses are far apart, lattices are no better by much."""
 
@@ -48,17 +51,29 @@ def on_lines(steps: Steps, parts: tuple[Counted, ...], options: EngineOptions, l
     """`parts`: of the steps. `lattices`: what is asked where lines are wide; None where nothing is. Raises
     UnsupportedCombination for a relation under which a sampled step has no pair.
     """
-    if closed_forms.root_of_squares(map(_loss_of, parts)) < SMALLEST_SECOND:
+    if closed_forms.root_of_squares(map(_loss_of, parts)) < SMALLEST_SECOND or len(steps) > MOST_ON_LATTICES:
         lattices = None
 
     def build() -> TradeOffPair:
         ends = dict.fromkeys(tuple((step.rounded(side), count) for step, count in steps) for side in (-1, 1))
         read = [_lines(end, options, lattices) for end in ends]
-        return replace(read[0], add=between([end.add for end in read]), remove=between([end.remove for end in read]))
+        if len(read) == 1:
+            return read[0]
+        bracket = replace(read[0], add=between([one.add for one in read]), remove=between([one.remove for one in read]))
+        covered = [(step.covered(), count) for step, count in steps]
+        known = tuple((part, count) for part, count in covered if part is not None)
+        return bracket if len(known) < len(covered) else _before(_contour(known), bracket, options)
 
     tolerance = math.inf if lattices is None else options.relative_tolerance
     ends = 2 if any(isinstance(step, BatchMean) and step.sample_rate < 1 for step, _ in steps) else 1
     return Plan(CONTOUR, contour_tariff.contour(parts, ends, tolerance), build)
+
+
+def _before(lines: TradeOffPair, bracket: TradeOffPair, options: EngineOptions) -> TradeOffPair:
+    """Lines that know the errors of weights, and where they are wide what is read at two roundings of them."""
+    tolerance = max(options.relative_tolerance, WIDEST_SECOND)
+    add = Intersected(lines.add, lambda: bracket.add, tolerance)
+    return replace(bracket, add=add, remove=add.reversed())
 
 
 def few_of_two_steps(steps: Steps, lattices: TradeOffPair) -> TradeOffPair:

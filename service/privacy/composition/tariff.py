@@ -52,6 +52,8 @@ class Tariff:
     """Prices of the curve of one direction."""
     hull: Prices
     """Prices of the curve of both directions, which is searched for; the same object where there is one curve only."""
+    alone: bool = False
+    """Whether every number is read by itself, so that the last of many costs as much as the first."""
     by_profile: bool = False
     """Whether its points are searched for in its profile, so that those of a mixture are, too."""
 
@@ -69,9 +71,9 @@ class Tariff:
         return replace(self, base=self.base * factor, directed=directed, hull=hull)
 
 
-def one_curve(base: float, prices: Prices) -> Tariff:
+def one_curve(base: float, prices: Prices, *, alone: bool = False) -> Tariff:
     """The tariff of a mechanism with one curve for all directions."""
-    return Tariff(base=base, directed=prices, hull=prices)
+    return Tariff(base=base, directed=prices, hull=prices, alone=alone)
 
 
 SEARCH_ROUNDS, SEARCH_LOOKS, SEARCH_OF_ONE = 12, 100, 120

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Literal, final
 
 import numpy as np
+from scipy.special import logsumexp
 from typing_extensions import override
 
 from service.privacy.numerics.arrays import FloatArray
@@ -26,6 +27,9 @@ CUMULANTS = 6
 MOST_PAIRS = 2**16
 """Tilts times nodes evaluated at once: what stays in the processor's cache."""
 
+MASS_MISSED = 1e-3
+"""By how much the mass of nodes may miss 1, in its logarithm, under either hypothesis."""
+TOO_FAR_APART = "its humps are too far apart for quadrature nodes: they miss some of its mass."
 _NEAR_ONE = 0.5
 """Where |K| is smaller than this, M - 1 is summed instead of M, so that K keeps its digits."""
 
@@ -61,6 +65,8 @@ class LossLaw(ABC):
     """Essential supremum of the finite losses, nats."""
     singular_mass: float
     """P1(L = inf) = P0(L = -inf). Everything else describes the law given that L is finite."""
+    holds_its_mass: bool = True
+    """Whether what stands for the law in doubles is a law: of losses too far apart for its nodes it is not."""
 
     @abstractmethod
     def cumulants(self, hypothesis: Hypothesis) -> FloatArray:
@@ -149,6 +155,12 @@ class NodeLossLaw(LossLaw):
         present = remainder(self.log_weights + self.losses, -self.losses).sum()
         return float(absent), float(present)
 
+    @property
+    @override
+    def holds_its_mass(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        logs = np.stack((self.log_weights, self.log_weights + self.losses))
+        return bool((np.abs(logsumexp(logs, axis=1)) < MASS_MISSED).all())
+
     @override
     def cumulants(self, hypothesis: Hypothesis) -> FloatArray:
         weights = np.exp(self.log_weights + self.losses if hypothesis else self.log_weights)
@@ -208,6 +220,11 @@ class ComposedLoss:
     """The loss of a run: independent steps with their counts."""
 
     parts: tuple[tuple[LossLaw, int], ...]
+
+    @property
+    def holds_its_mass(self) -> bool:
+        """Whether the laws of all steps do."""
+        return all(law.holds_its_mass for law, _ in self.parts)
 
     @property
     def smallest(self) -> float:

@@ -8,8 +8,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy.special import log_ndtr, logsumexp, ndtr
 
-from service.privacy.losses.law import Hypothesis, LossLaw, NodeLossLaw
+from service.privacy.losses.law import MOST_PAIRS, Hypothesis, LossLaw, NodeLossLaw
 from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.roots import bracketed_roots
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
 REACH = 20.0
 """Standard deviations of the noise around every hump, as tilts move them: see `steps.py`."""
@@ -18,17 +20,24 @@ SPACING = 1 / 16
 nearest branch of the loss, which lies pi/distance or more off the real line.
 """
 MOST_NODES = 1 << 16
-HALVINGS = 80
+HALVINGS, FARTHEST = 80, 1e9
+ROUNDING = 8 * UNIT_ROUNDOFF
+"""Relative error of a loss below which it is as asked: where it is flat any place will do."""
+TABLE = 2049
+"""Places between which the inverse of a loss is bracketed."""
 
 
 def gaussian_mixture_loss(distances: Sequence[float], weights: Sequence[float], *, mirrored: bool) -> LossLaw:
     """N(0, 1) against sum w_i N(d_i, 1), d_i >= 0 not all 0; mirrored: sum w_i N(-d_i, 1) against it."""
     d, log_w = np.array(distances), np.log(np.array(weights))
-    farthest = float(d.max())
+    fixed, farthest = log_w - 0.5 * d * d, float(d.max())
 
     def log_density(y: FloatArray) -> FloatArray:
         """ln of sum w_i N(d_i, 1) over N(0, 1) at y."""
-        return np.asarray(logsumexp(log_w + np.multiply.outer(y, d) - 0.5 * d * d, axis=-1))
+        rows = max(MOST_PAIRS // len(d), 1)
+        return np.concatenate(
+            [_log_sum(np.multiply.outer(y[at : at + rows], d) + fixed) for at in range(0, len(y), rows)]
+        )
 
     def loss(y: FloatArray) -> FloatArray:
         return log_density(y) - log_density(-y) if mirrored else log_density(y)
@@ -53,16 +62,38 @@ def gaussian_mixture_loss(distances: Sequence[float], weights: Sequence[float], 
     return NodeLossLaw(loss(nodes), log_weights, smallest, math.inf, distribution)
 
 
+def _log_sum(exponents: FloatArray) -> FloatArray:
+    """ln of the sum of e^exponents along the last axis; the exponents are overwritten."""
+    top = exponents.max(axis=-1)
+    exponents -= top[:, np.newaxis]
+    return top + np.log(np.exp(exponents, out=exponents).sum(axis=-1))
+
+
 def _inverse(loss: Callable[[FloatArray], FloatArray], losses: FloatArray) -> FloatArray:
-    """y where an increasing loss is as asked, by halving; infinite beyond its limits."""
-    low, high = np.full_like(losses, -1.0), np.full_like(losses, 1.0)
+    """y where an increasing loss is as asked; infinite beyond its limits."""
+    low, high = -1.0, 1.0
+    finite = losses[np.isfinite(losses)]
+    if finite.size == 0:
+        return losses.copy()
     for _ in range(HALVINGS):
-        short, far = loss(low) > losses, loss(high) < losses
-        if not (short.any() or far.any()) or max(-low.min(), high.max()) > 1e9:
+        ends = loss(np.array([low, high]))
+        short, far = ends[0] > finite.min(), ends[1] < finite.max()
+        if not (short or far) or max(-low, high) > FARTHEST:
             break
-        low, high = np.where(short, 2 * low, low), np.where(far, 2 * high, high)
-    for _ in range(HALVINGS):
-        middle = 0.5 * (low + high)
-        above = loss(middle) > losses
-        low, high = np.where(above, low, middle), np.where(above, middle, high)
-    return 0.5 * (low + high)
+        low, high = (2 * low if short else low), (2 * high if far else high)
+    # Dense near 0, where the humps are; far out a loss is a straight line, and its root found at once.
+    places = np.sinh(np.linspace(math.asinh(low), math.asinh(high), TABLE))
+    known = np.maximum.accumulate(loss(places))
+    right = np.clip(np.searchsorted(known, losses), 1, TABLE - 1)
+    within = (losses >= known[0]) & (losses <= known[-1])
+    found = np.where(losses < known[0], -math.inf, math.inf)
+    if within.any():
+        asked, at = losses[within], right[within]
+        rounding = ROUNDING * (1 + np.abs(asked))
+
+        def short_of(y: FloatArray) -> FloatArray:
+            missing = asked - loss(y)
+            return np.where(np.abs(missing) <= rounding, 0.0, missing)
+
+        found[within] = bracketed_roots(short_of, places[at - 1], places[at])
+    return found

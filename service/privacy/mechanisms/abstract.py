@@ -124,7 +124,9 @@ class GaussianMixturePart:
     `shifts` s_i >= 0 ascend and are exact; the `weights` w_i > 0 of positive shifts are within `weight_error` of
     themselves, and that of shift 0, where it is there, is what they leave of 1. `mirrored`: the step without
     the record is the mirror image of that with it, sum w_i N(-s_i/sigma, 1), as when one record replaces another.
-    `exact`: noise and weights as they are, where the doubles are only near them; None where they are not known so.
+    `light`: a bound of what further shifts, up to `farthest`, weigh together, which are left out of these: shift 0 is
+    there then, and has their weight. `exact`: noise and weights as they are, where the doubles are only near them; None
+    where they are not known so.
     """
 
     noise_multiplier: float
@@ -133,6 +135,8 @@ class GaussianMixturePart:
     mirrored: bool = False
     weight_error: float = 0.0
     exact: ExactShifts | None = None
+    light: float = 0.0
+    farthest: float = 0.0
 
     @property
     def mean_shift(self) -> float:
@@ -195,6 +199,12 @@ class AbstractStep(AbstractMechanism):
         losses; None if it is none of these.
         """
         return None
+
+    def covered(self) -> Part | None:
+        """A part whose doubles, with the errors that it states, cover the step as it is; None where it is known
+        between two roundings only.
+        """
+        return self.part() if self.rounded(-1) == self.rounded(1) else None
 
     def loss_atoms(self) -> tuple[tuple[float, float], ...]:
         """(loss, H0-mass) of the losses (nats, add direction) that have a probability of their own, within 16 u."""

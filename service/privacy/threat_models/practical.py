@@ -48,6 +48,10 @@ NOT_REPLACED: Final = (
     "The worst case beside is that of another relation than replacing a record, and no bound for this attacker, whose "
     "data all have one size: no curves are known for replacing a record of this mechanism."
 )
+ALONE: Final = (
+    "bracket: the stated parameter bounds the attacker (Lowy et al. 2023, Definition 2), and no release of this "
+    "mechanism is known that attains its curve; what replacing a record shows, which would bound both, is not known."
+)
 REPLACED: Final = WorstCase("replace_one")
 PREMISES: Final = (
     Premise(
@@ -101,7 +105,7 @@ class Practical(RelaxedThreatModel):
             raise UnsupportedCombination("method", f"{method} for practical", reason, METHODS)
         own = choose.plan(self._stated, CLOSED_FORM)
         if not _serves(REPLACED, mechanism):
-            return replace(own, build=lambda: _stated(own, NOT_REPLACED))
+            return replace(own, build=lambda: replace(_stated(own, NOT_REPLACED), bracket=ALONE))
         worst = REPLACED.plan(mechanism, "auto", options)
         prices = beside_stated(own.tariff, worst.tariff)
 

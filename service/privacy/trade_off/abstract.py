@@ -113,6 +113,13 @@ class AbstractTradeOff(ABC):
             return Enclosure(max(largest.lower, 0.0), max(largest.upper, 0.0), largest.evidence)
         return self._epsilon_formula(delta)
 
+    def epsilon_cap(self, delta: float) -> float:
+        """An upper bound of epsilon(delta), 0 < delta < 1, that costs next to nothing beside it; +inf where none is
+        known.
+        """
+        del delta
+        return math.inf
+
     @property
     @abstractmethod
     def largest_log_ratio(self) -> Enclosure:

@@ -140,7 +140,7 @@ def test_lattice_laws_bracket_a_step_everywhere(spec: dict[str, Any], reach: str
             assert left[2] * mpmath.exp(lower.log_slack_middle) >= h - tiny
 
 
-@pytest.mark.parametrize("decay", [1e-3, 0.7, 40.0, 800.0])
+@pytest.mark.parametrize("decay", [1e-3, 0.7, 5.4, 5.6, 6.0, 40.0, 800.0])
 def test_decaying_sums_where_their_factors_underflow(decay: float) -> None:
     masses = np.random.default_rng(0).random(3000)
     expected, total = np.empty(3000), 0.0

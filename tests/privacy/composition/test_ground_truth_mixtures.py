@@ -28,8 +28,8 @@ from service.privacy.mechanisms.batches.shift_laws import (
     BinomialHits,
     HypergeometricHits,
     StatedWeights,
-    binomial_weights,
-    hypergeometric_weights,
+    binomial_counts,
+    hypergeometric_counts,
 )
 from service.privacy.mechanisms.neighbours import ONE_REPLACED, Neighbours
 from service.privacy.trade_off.pair import TradeOffPair
@@ -191,12 +191,13 @@ def test_thresholds_of_one_step_are_where_the_loss_is(mixture: ExactMixture, ref
 
 def test_weights_are_those_of_their_laws() -> None:
     laws = [
-        (BinomialHits(40, Fraction(0.013), 2.0), binomial_weights(40, Fraction(0.013))),
-        (HypergeometricHits(300, 12, 5_000, 2.0), hypergeometric_weights(300, 12, 5_000)),
-        (HypergeometricHits(12, 300, 5_000), hypergeometric_weights(12, 300, 5_000)),
+        (BinomialHits(40, Fraction(0.013), 2.0), binomial_counts(40, Fraction(0.013))),
+        (HypergeometricHits(300, 12, 5_000, 2.0), hypergeometric_counts(300, 12, 5_000)),
+        (HypergeometricHits(12, 300, 5_000), hypergeometric_counts(12, 300, 5_000)),
     ]
-    for law, exact in laws:
-        assert sum(exact) == 1
+    for law, (counts, whole) in laws:
+        assert sum(counts) == whole
+        exact = [Fraction(count, whole) for count in counts]
         shifts = tuple(law.apart * hits for hits in range(len(exact)))
         with ctx.workprec(150):
             for weight, value in zip(ExactMixture(NOISE, law, shifts, mirrored=False).weights(), exact, strict=True):

@@ -9,9 +9,13 @@ import mpmath
 import numpy as np
 import pytest
 from mpmath import mpf
+from scipy.special import ndtr
 
+from service.privacy.composition import choose
+from service.privacy.composition.options import EngineOptions
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.losses.law import ComposedLoss, Generating, Hypothesis, LossLaw
+from service.privacy.losses.mixtures import gaussian_mixture_loss
 from service.privacy.losses.steps import bounded_range_loss, laplace_loss, sampled_gaussian_loss
 from service.privacy.mechanisms.abstract import AbstractStep
 from service.privacy.mechanisms.neighbours import ONE_ADDED, ONE_REPLACED, Neighbours
@@ -265,3 +269,41 @@ def test_distributions_rise_from_zero_to_one_whatever_the_losses(seed: int) -> N
             assert np.all(np.diff(below) >= -1e-12)
             assert np.all((below >= 0) & (below <= 1 + 1e-12))
             assert below[-1] == pytest.approx(1.0) or law.largest == math.inf
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_distribution_of_a_mixture_is_that_of_its_noise_at_the_place_of_the_loss(seed: int) -> None:
+    generator = np.random.default_rng([20261124, seed])
+    number = int(generator.integers(2, 120))
+    distances = np.sort(10.0 ** generator.uniform(-3, 1, number))
+    weights = generator.dirichlet(np.ones(number))
+    law = gaussian_mixture_loss(distances.tolist(), weights.tolist(), mirrored=False)
+    places = generator.uniform(-5, 8, 300)
+    losses = np.log(np.exp(np.multiply.outer(places, distances) - 0.5 * distances**2) @ weights)
+    np.testing.assert_allclose(law.distribution(losses, 0), ndtr(places), atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("method", ["saddlepoint", "edgeworth", "clt"])
+def test_a_sampled_step_too_rare_for_a_weight_adds_no_loss(seed: int, method: str) -> None:
+    """A record replaced in a sample of a rate like 1e-297 has no shift left that a double weighs."""
+    generator = np.random.default_rng([20261127, seed])
+    rare = sampled(10.0 ** generator.uniform(-300, -292), gaussian(float(generator.uniform(0.5, 30))))
+    mechanism = built({"type": "composed", "mechanisms": [gaussian(2.0), rare]})
+    alone = choose.pair(built(gaussian(2.0)), method, ONE_REPLACED).add.power_at(0.01)
+    assert choose.pair(mechanism, method, ONE_REPLACED).add.power_at(0.01).upper == pytest.approx(alone.upper, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("method", ["saddlepoint", "edgeworth", "clt", "monte_carlo"])
+def test_humps_that_no_nodes_hold_are_refused_with_the_methods_that_serve_them(seed: int, method: str) -> None:
+    """Such laws ended in errors, or in numbers of a law that was none."""
+    generator = np.random.default_rng([20261125, seed])
+    shifts = [generator.uniform(0, 5), 10.0 ** generator.uniform(8, 15)]
+    mechanism = built({"type": "gaussian_mixture", "noise_multiplier": 3.0, "shifts": shifts, "weights": [0.9, 0.1]})
+    options = EngineOptions(samples=1000)
+    with pytest.raises(UnsupportedCombination) as refused:
+        choose.pair(mechanism, method, options=options)
+    assert refused.value.field == "method"
+    for other in refused.value.supported:
+        assert 0 <= choose.pair(mechanism, other).add.power_at(0.01).lower <= 1

@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 import numpy as np
 import pytest
 
 from service.privacy.composition import choose
+from service.privacy.enclosure import Enclosure
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
 from service.privacy.mechanisms.composed import Composed
 from service.privacy.mechanisms.dpsgd import DpSgd
 from service.privacy.mechanisms.gaussian import Gaussian
-from service.privacy.mechanisms.neighbours import NeighboringRelation, Neighbours
+from service.privacy.mechanisms.neighbours import ONE_ADDED, NeighboringRelation, Neighbours
 from service.privacy.mechanisms.noisy_sgd import NoisySgd
+from service.privacy.mechanisms.repeated import Repeated
+from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.largest.law import LargestOfMany
 from service.privacy.trade_off.largest.tests import ThresholdTests
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.polygon import Corners, PolygonTradeOff
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
 
+READINGS: Final[dict[str, Callable[[AbstractTradeOff], Enclosure]]] = {
+    "epsilon": lambda curve: curve.epsilon(1e-5),
+    "delta": lambda curve: curve.profile_at(0.05),
+    "power": lambda curve: curve.power_at(1e-4),
+    "missed": lambda curve: curve.points(np.array([1e-2])).type_two_error.at(0, curve.evidence),
+}
 RATES = np.array([1e-9, 1e-4, 0.03, 0.4, 0.9, 1 - 1e-6])
 EPSILONS = np.array([-4.0, -0.5, 0.0, 0.3, 1.0, 3.0])
 
@@ -222,3 +232,45 @@ def test_what_is_out_of_its_domain_is_named(name: str, fields: dict[str, Any]) -
     with pytest.raises(OutOfDomain) as caught:
         DpSgd(**(dict[str, Any](noise_multiplier=1.0, sample_rate=0.1, steps=10) | fields))
     assert caught.value.name == name
+
+
+def test_a_batch_of_all_records_is_what_smaller_batches_tend_to() -> None:
+    run = fixed(sampling="fixed_without_replacement", batch_size=1000, dataset_size=1000, sample_rate=1.0, steps=9)
+    pair = curves(run, "add_or_remove_one", 1)
+    known = gaussian_curve(Enclosure.point(3 * 2 * 0.25)).epsilon(1e-5)
+    assert pair.both.epsilon(1e-5).lower <= known.upper
+    assert pair.both.epsilon(1e-5).upper >= known.lower
+    with pytest.raises(UnsupportedCombination, match="are left"):
+        curves(run, "add_or_remove_one", 3)
+
+
+@pytest.mark.parametrize("replacement", [False, True])
+@pytest.mark.parametrize("reading", READINGS)
+def test_weights_between_doubles_are_read_once(replacement: bool, reading: str) -> None:
+    """Lines that know the errors of weights, and of humps that no double holds, beside lines at two roundings."""
+    kind = "fixed_with_replacement" if replacement else "fixed_without_replacement"
+    run = fixed(sampling=kind, batch_size=600, dataset_size=60_007, steps=300, sample_rate=0.01)
+    ((step, count),) = run.elementary_steps()
+    ends = [step.under(ONE_ADDED).rounded(side) for side in (-1, 1)]
+    assert ends[0] != ends[1]
+    for direction in ("add", "remove"):
+        found = READINGS[reading](getattr(curves(run, "add_or_remove_one"), direction))
+        low, high = (
+            READINGS[reading](getattr(choose.pair(Repeated(mechanism=end, steps=count)), direction)) for end in ends
+        )
+        assert low.lower <= found.upper
+        assert found.lower <= high.upper
+        assert found.relative_width() <= 1e-9
+
+
+@pytest.mark.parametrize("run", [(1.0, 0.01, 500), (0.7, 0.3, 20), (30.0, 0.1, 100_000), (5.0, 0.9, 40)])
+def test_a_cap_of_epsilon_is_no_lower(run: tuple[float, float, int]) -> None:
+    """So that the smaller direction need not be searched: `both` is the larger one all the same."""
+    noise, rate, steps = run
+    pair = curves(DpSgd(noise_multiplier=noise, sample_rate=rate, steps=steps), "add_or_remove_one", 3)
+    for delta in (0.3, 1e-3, 1e-9):
+        known = [curve.epsilon(delta) for curve in (pair.add, pair.remove)]
+        assert all(
+            curve.epsilon_cap(delta) >= one.lower for curve, one in zip((pair.add, pair.remove), known, strict=True)
+        )
+        assert pair.both.epsilon(delta).lower == max(one.lower for one in known)

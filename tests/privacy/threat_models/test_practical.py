@@ -196,3 +196,10 @@ def test_its_premises_cannot_be_seen_from_the_mechanism() -> None:
     premises = practical(1.0).premises(built(PURE))
     assert premises
     assert all(premise.holds == "unknown" for premise in premises)
+
+
+def test_a_stated_parameter_alone_is_not_said_to_be_attained() -> None:
+    """By a mechanism that may show less: of it, and of what replacing a record shows, nothing is known."""
+    pair = practical(3.0).curves(built(sampled(0.1, laplace(1.0))))
+    assert pair.bracket is not None
+    assert "no release of this mechanism" in pair.bracket

@@ -18,13 +18,14 @@ from typing_extensions import override
 
 from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.errors import UnsupportedCombination
-from service.privacy.losses.law import ComposedLoss, Hypothesis
+from service.privacy.losses.law import TOO_FAR_APART, ComposedLoss, Hypothesis
 from service.privacy.mechanisms.abstract import Steps
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.roots import bracketed_roots
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 
 SERVED_BY = ("auto", "closed_form", "discretised", "monte_carlo")
+CERTAIN = ("auto", "discretised")
 REACH = 45.0
 """Standard deviations from the mean, or tilts in units of their inverse, within which tails are searched: beyond,
 normal tails underflow.
@@ -43,8 +44,8 @@ LEAST_VARIANCE = 1e-150
 
 
 def composed_loss(steps: Steps, method: str) -> ComposedLoss:
-    """The loss of the run; UnsupportedCombination (`method`) where it has singular mass, or does not vary under
-    one of the hypotheses.
+    """The loss of the run; UnsupportedCombination (`method`) where it has singular mass, does not vary under one of the
+    hypotheses, or has humps so far apart that no quadrature holds them.
     """
     parts = tuple((step.loss_law(), count) for step, count in steps)
     singular = sorted({step.type for (step, _), (law, _) in zip(steps, parts, strict=True) if law.singular_mass > 0})
@@ -52,6 +53,8 @@ def composed_loss(steps: Steps, method: str) -> ComposedLoss:
         reason = "probability mass that only one hypothesis has is outside every expansion around the normal law."
         raise UnsupportedCombination("method", f"{method} for {', '.join(singular)} with delta > 0", reason, SERVED_BY)
     loss = ComposedLoss(parts)
+    if not loss.holds_its_mass:
+        raise UnsupportedCombination("method", f"{method} for shifts this far apart", TOO_FAR_APART, CERTAIN)
     if not min(loss.cumulants(0)[1], loss.cumulants(1)[1]) > LEAST_VARIANCE:
         reason = "an expansion needs a variance and its square, and doubles hold none here."
         raise UnsupportedCombination("method", f"{method} for a run whose loss does not vary", reason, SERVED_BY)

@@ -67,6 +67,15 @@ _ROUNDS, _FEW_ROUNDS = 60, 20
 _LARGEST_EPSILON = 1e24
 """Nats: farther no upper end is looked for. That of all Gaussian steps without sampling is about mu^2/2."""
 
+_MANY_NODES = 256
+"""Several times those of a line without rare jumps."""
+
+_CAP_TILTS = np.geomspace(1.0, 12.0, 8)
+"""Distances of tilts from 1, in about the inverse deviation of the loss, at which a first bound of epsilon is taken."""
+_CAP_SLACK = 1e-11
+"""Far above the rounding of that bound, far below its looseness."""
+_SMALLEST_DEVIATION = 1e-12
+
 _CUTS_TRIED = 3
 """Cuts tried from the first guess on, each deeper than the one before."""
 
@@ -265,18 +274,22 @@ class ContourTradeOff(AbstractTradeOff):
     def _epsilon_formula(self, delta: float) -> Enclosure:
         first = self._run.first_cut(delta, abs(float(ndtri(delta))))
         best: Enclosure | None = None
-        rounds = _ROUNDS
+        rounds = _FEW_ROUNDS
         for digits in CUT_DIGITS[first : first + _CUTS_TRIED]:
             ladder = self._ladder(digits)
             if ladder is None:
                 continue
-            if not self._has_end(ladder.for_profile(delta)):
+            rung = ladder.for_profile(delta)
+            if not self._has_end(rung):
                 rounds = _FEW_ROUNDS
                 break
+            rounds = _ROUNDS if rung.line.ends else rounds
             found = self._epsilon_on_line(ladder, delta)
             if found is not None:
                 best = found if best is None else best.intersected(found)
-                if best.relative_width() <= self._good_width:
+                # Where jumps to several shifts make a line long, a deeper cut has more of them, and a longer one.
+                long = bool(self._run.mixtures) and rung.line.nodes > _MANY_NODES
+                if best.relative_width() <= (_WIDE if long else self._good_width):
                     return best
         if best is None:
             best = self._epsilon_by_bisection(delta, rounds)
@@ -284,6 +297,25 @@ class ContourTradeOff(AbstractTradeOff):
             proved = self._bent.epsilon(delta, best.lower, best.upper)
             best = best if proved is None else best.intersected(Enclosure(*proved, self.evidence))
         return best
+
+    @np.errstate(all="ignore")
+    def epsilon_cap(self, delta: float) -> float:
+        """By Chernoff: delta(eps) <= e^{K(s) - (s-1) eps} (1/s)(1-1/s)^{s-1} and what the cut leaves out of H1, solved
+        for eps at a few tilts s > 1 (`fallback.py`).
+        """
+        first = self._run.first_cut(delta, abs(float(ndtri(delta))))
+        transform = self._run.transform(CUT_DIGITS[first], reflected=self._reflected)
+        if transform is None:
+            return math.inf
+        s = 1 + _CAP_TILTS / max(self._run.deviation, _SMALLEST_DEVIATION)
+        cumulants = transform.cumulants(s)
+        left = delta * (1 - _CAP_SLACK) - math.exp(transform.log_dropped[1])
+        if not left > 0:
+            return math.inf
+        parts = np.stack([cumulants.value, cumulants.error, -np.log(s), (s - 1) * np.log1p(-1 / s)])
+        found = (parts.sum(axis=0) - math.log(left) + _CAP_SLACK * np.abs(parts).sum(axis=0)) / (s - 1)
+        least = float(np.where(np.isnan(found), np.inf, found).min())
+        return max(least, 0.0) * (1 + _CAP_SLACK) + _CAP_SLACK
 
     def _has_end(self, rung: Rung) -> bool:
         """Whether it is worth while to try other lines beside this one: in runs of Gaussian steps it always is."""

@@ -20,7 +20,7 @@ import numpy as np
 
 from service.privacy.composition.contour.loss_transform import LossTransform, TransformLine
 from service.privacy.composition.readings import Integrals
-from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.numerics.unit_circle import FourierSums
 
@@ -180,8 +180,8 @@ class ContourLine:
         sums = self._sums.real(c - self.center)
         log_scale = self.value - (self.theta - _SCALE_POLES) * c
         terms = self._pole_terms(c, log_scale)
-        # One beyond what a sum and its integral can be is in none: alias terms are small on this side of its pole.
-        within = np.abs(terms) <= _MOST_OF_A_POLE * self._size[_POLES_ROW, None]
+        # A pole that no alias term is moved across is in no sum, nor is one beyond what a sum and its integral can be.
+        within = self._crossing(c)[1] & (np.abs(terms) <= _MOST_OF_A_POLE * self._size[_POLES_ROW, None])
         sums[:3] -= _POLES_SUM @ np.where(within, terms, 0.0)
         return sums, log_scale
 
@@ -206,11 +206,16 @@ class ContourLine:
 
         All are relative to e^{log_scale}. Known are the poles between theta and the tilt s of the best Chernoff bound.
         """
+        bound, crossed = self._crossing(c)
+        terms = np.where(crossed, self._pole_terms(c, log_scale), 0.0)
+        return bound, _POLES_SUM @ terms, _POLES_SUM @ np.abs(terms)
+
+    def _crossing(self, c: FloatArray) -> tuple[FloatArray, BoolArray]:
+        """The best Chernoff bound of the alias terms, shape (C,), and the poles on the way to its tilts, (4, C)."""
         bound_right, right = _best_tilts(self._alias_sides[0], c)
         bound_left, left = _best_tilts(self._alias_sides[1], c)
         crossed = np.where(self._pole_is_right, right > _POLES_AT[:, None], left < _POLES_AT[:, None])
-        terms = np.where(crossed, self._pole_terms(c, log_scale), 0.0)
-        return bound_right + bound_left, _POLES_SUM @ terms, _POLES_SUM @ np.abs(terms)
+        return bound_right + bound_left, crossed
 
 
 def _best_tilts(side: _AliasSide, c: FloatArray) -> tuple[FloatArray, FloatArray]:

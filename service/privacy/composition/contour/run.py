@@ -122,10 +122,14 @@ class ContourRun:
         return math.fsum(4 * error * math.exp(-log) for log, error in logs if error > 0 and log > -700)
 
     def transform(self, digits: float, *, reflected: bool) -> LossTransform | None:
-        """The moments with less than 10^-digits of the mass cut off; None where their grids would be too large."""
+        """The moments with less than 10^-digits of the mass cut off; None where their grids would be too large, or
+        where nothing of a transform falls: steps of two losses alone, beside others that are rounded to nothing.
+        """
         parts = self._parts(digits)
         mixtures = self._mixture_parts(digits)
         if any(part.size > _LARGEST_GRID for part in (*parts, *mixtures)):
+            return None
+        if not (self.gaussian_mu_squared > 0 or parts or mixtures or self.laplace):
             return None
         return LossTransform(self.gaussian_mu_squared, parts, reflected, self.laplace, self.two_point, mixtures)
 
@@ -179,12 +183,13 @@ class ContourRun:
 
 
 def _largest_shift(part: GaussianMixturePart) -> float:
-    return part.shifts[-1] / part.noise_multiplier * (1 + part.mirrored)
+    return max(part.shifts[-1], part.farthest) / part.noise_multiplier * (1 + part.mirrored)
 
 
 def _log_unsampled(part: GaussianMixturePart) -> float:
     """ln w_0 from below; -inf where it is not known to be positive."""
     taken = math.fsum(w for s, w in zip(part.shifts, part.weights, strict=True) if s > 0) * (1 + part.weight_error)
+    taken += part.light
     return math.log1p(-taken) if taken < 1 and part.shifts[0] == 0 and not part.mirrored else -math.inf
 
 

@@ -25,7 +25,7 @@ DISCRETISED: Final = Tariff(
     base=30_000,
     directed=Prices(
         point=190_000,
-        spread=1_500_000,
+        spread=900_000,
         listed_point=400,
         profile=150_000,
         epsilon=225_000,
@@ -35,7 +35,7 @@ DISCRETISED: Final = Tariff(
     ),
     hull=Prices(
         point=600_000,
-        spread=4_000_000,
+        spread=2_400_000,
         listed_point=1_000,
         profile=225_000,
         epsilon=450_000,
@@ -55,7 +55,7 @@ SAMPLED_MU: Final = 8_000_000
 """mu of few steps all of which are sampled: every point is looked for on lattices of its own."""
 WEAK_MU: Final = 10_000_000
 """The same where losses, though they may be large, are next to never: no lattice finds its threshold at once."""
-LONGEST_MU, LONGEST_LIST, LISTED_POINT = 7_000_000, 6_000_000, 1_000
+LONGEST_MU, LONGEST_LIST, LISTED_POINT = 7_000_000, 3_600_000, 1_000
 """mu, and lists, of runs however long: between 6 and 16 seconds, and up to 5, were measured."""
 RECURSION: Final = Prices(
     point=3_000, spread=0, listed_point=2_000, profile=300, epsilon=300, complement=200_000, gdp_mu=200_000

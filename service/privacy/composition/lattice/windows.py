@@ -30,6 +30,11 @@ _TRANSFORM_ERROR = 8 * UNIT_ROUNDOFF
 _REACH = 4.0
 """Thresholds are read within this many standard deviations of the tilted loss around its mean."""
 
+_JUMPS, _LITTLE = 1e-3, 1e-11
+"""Tilted mass beyond those, several times that of a normal law, from which thresholds are read further out, to where
+this little is left: digits enough above the noise.
+"""
+
 _CHERNOFF_DISTANCES = (1.5, 3.0, 5.0, 8.0, 12.0)
 """Tilts, over 1/deviation away, at which mass outside the window is bounded."""
 
@@ -41,6 +46,8 @@ _LEAST_WEIGHT = 1e-290
 
 _BLOCK_EXPONENT = 300.0
 """Decaying sums are taken in blocks that decay by at most e^-300."""
+_MOST_DISTANCES = 128
+"""Cells within which sums decay that much, up to which they are taken one distance after another."""
 
 _LARGEST_SPREAD = 1 << 21
 """Thresholds times losses between the nodes for which sums are made; of more thresholds some are left out."""
@@ -175,21 +182,28 @@ class LatticeLine:
         self._start, self._overflow, self.cells = chosen.start, chosen.overflow, chosen.size
         self._between = Between.of(beside, theta, step)
         cells = self._between.cells
-        reach = math.ceil(_REACH * self.deviation / step) + 2
-        self.low = max(self.center - reach, chosen.start + min(cells) + 1)
-        high = min(self.center + reach, chosen.start + chosen.size - 1 + max(cells))
+        self._masses, self._noise, self._root_noise = _composed(laws, theta, step, chosen)
+        left, right = self._reaches(math.ceil(_REACH * self.deviation / step) + 2)
+        self.low = max(self.center - left, chosen.start + min(cells) + 1)
+        high = min(self.center + right, chosen.start + chosen.size - 1 + max(cells))
         # Laws on nodes have corners there; beside other losses thresholds need not lie on all of them.
         work = (high - self.low + 1) * len(cells)
         stride = 1 if beside is None else -(-work // _LARGEST_SPREAD)
         self.high = high - (high - self.low) % stride
         self._grid = Thresholds((self.high - self.low) // stride + 1, stride, step)
-        self._masses, self._noise, self._root_noise = _composed(laws, theta, step, chosen)
         self.log_rounding = weight_rounding(laws, theta, step) + 8 * UNIT_ROUNDOFF * abs(self.value)
         self.blur = 0.0
         """How far (nats) losses may be off, beside what `shift` of the laws says."""
         if beside is not None:
             self.blur = beside.blur + 8 * UNIT_ROUNDOFF * float(np.abs(self.thresholds[[0, -1]]).max())
             self.log_rounding += beside.rounding(theta) + self.blur * (2 + abs(theta))
+
+    def _reaches(self, usual: int) -> tuple[int, int]:
+        """How many cells to the left and right of the center are read: the usual number, or, where rare jumps lead
+        beyond, as many as hold all but a little.
+        """
+        at = min(max(self.center - self._start, 0), self.cells - 1)
+        return _reach(self._masses[at::-1], usual), _reach(self._masses[at:], usual)
 
     @property
     def thresholds(self) -> FloatArray:
@@ -225,11 +239,27 @@ class LatticeLine:
         return running_sum_error(self.cells) + 4 * FUNCTION_ERROR + UNIT_ROUNDOFF * (16 + 8 * exponent)
 
 
+def _reach(masses: FloatArray, usual: int) -> int:
+    """Cells of these, outwards, that are read."""
+    beyond = np.cumsum(masses[:usual:-1]) if len(masses) > usual + 1 else masses[:0]
+    if len(beyond) == 0 or not beyond[-1] > _JUMPS:
+        return usual
+    return len(masses) - 1 - int(np.searchsorted(beyond, _LITTLE))
+
+
 def decayed_sums(masses: FloatArray, read: int, decay: float) -> FloatArray:
     """sum_{k >= j} masses_k e^{-decay (k - j)} for j < read.
 
-    In blocks so short that no factor underflows; cells further away than e^{-_BLOCK_EXPONENT} are left out.
+    In blocks so short that no factor underflows; cells further away than e^{-_BLOCK_EXPONENT} are left out. Where few
+    are left, and blocks are short, each distance is added for all j at once: no more additions for any j.
     """
+    reach = math.ceil(min(_BLOCK_EXPONENT / decay, float(len(masses))))
+    if reach <= min(_MOST_DISTANCES, math.isqrt(len(masses))):
+        total = np.zeros(read)
+        for distance in range(reach, -1, -1):
+            near = masses[distance : distance + read]
+            total[: len(near)] += near * math.exp(-decay * distance)
+        return total
     block = max(1, int(min(_BLOCK_EXPONENT / decay, float(read))))
     parts: list[FloatArray] = []
     for start in range(0, read, block):

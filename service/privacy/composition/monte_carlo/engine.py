@@ -14,8 +14,8 @@ from typing_extensions import override
 from service.privacy.composition.monte_carlo.draws import Draws
 from service.privacy.composition.options import EngineOptions
 from service.privacy.enclosure import Bounds, Enclosure, Evidence
-from service.privacy.errors import OutOfDomain
-from service.privacy.losses.law import ComposedLoss
+from service.privacy.errors import OutOfDomain, UnsupportedCombination
+from service.privacy.losses.law import TOO_FAR_APART, ComposedLoss
 from service.privacy.mechanisms.abstract import Steps
 from service.privacy.numerics import binomial
 from service.privacy.numerics.arrays import FloatArray
@@ -27,6 +27,7 @@ from service.privacy.trade_off.pair import TradeOffPair
 
 SAMPLES: Final = (1_000, 10_000_000)
 SOURCE = "Hayes, Mahloujifar, Balle 2023 (Bounding training data reconstruction in DP-SGD), Algorithm 1"
+SERVED_INSTEAD: Final = ("auto", "discretised")
 OF_A_POINT: Final = 10
 """One-sided intervals that share the failure probability where one power is asked: five, and as much for bands."""
 OF_A_PROFILE: Final = 8
@@ -52,7 +53,8 @@ def monte_carlo_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
     (`drawn_lattice.py`), so draws cost the same for any N. The bias of that is inside the bounds: the drawn sum D is a
     randomised function of the steps, the same under both hypotheses, hence its tests are valid tests; and S - D is
     farther than `Draws.band` from its known mean with probability at most 0.01/samples. Raises OutOfDomain for samples
-    outside 1e3 to 1e7, a seed below 0 or a confidence outside (0, 1).
+    outside 1e3 to 1e7, a seed below 0 or a confidence outside (0, 1); UnsupportedCombination (`method`) where humps of
+    the loss are so far apart that its mean and variance are not known.
     """
     if not SAMPLES[0] <= options.samples <= SAMPLES[1]:
         raise OutOfDomain("samples", options.samples, f"an integer in [{SAMPLES[0]}, {SAMPLES[1]}]")
@@ -61,6 +63,8 @@ def monte_carlo_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
     if options.seed < 0:
         raise OutOfDomain("seed", options.seed, "an integer of at least 0")
     loss = ComposedLoss(tuple((step.loss_law(), count) for step, count in steps))
+    if not loss.holds_its_mass:
+        raise UnsupportedCombination("method", "monte_carlo for shifts this far apart", TOO_FAR_APART, SERVED_INSTEAD)
     add = MonteCarloTradeOff(Draws(loss, options.samples, options.seed), 1 - options.confidence)
     reason = (
         f"monte_carlo: {options.samples} draws for each hypothesis, seed {options.seed}; "

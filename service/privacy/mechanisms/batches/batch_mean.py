@@ -37,8 +37,14 @@ from typing_extensions import override
 
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import UnsupportedCombination
-from service.privacy.mechanisms.abstract import Attained, GaussianPart, ResolvedStep, SampledGaussianPart
-from service.privacy.numerics.rounding import rounded
+from service.privacy.mechanisms.abstract import (
+    Attained,
+    GaussianMixturePart,
+    GaussianPart,
+    ResolvedStep,
+    SampledGaussianPart,
+)
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF, rounded
 from service.privacy.trade_off.combinators.bracketed import between
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.sampling.poisson_sampled import PoissonSampledAdd
@@ -57,6 +63,10 @@ BRACKET: Final = (
     "Roth, Su 2022, Theorem 4.2; Zhu, Dong, Wang 2022, Theorem 10), both halves of which no pair of data sets is known "
     "to attain at once."
 )
+
+LEAST_RATE: Final = 1e-200
+LARGEST_RATE: Final = 0.999
+"""Rates between these are served as they are, with the error of their rounding; others between two doubles."""
 
 
 @final
@@ -99,6 +109,15 @@ class BatchMean(ResolvedStep):
             return None
         halved = self.noise_multiplier / 2
         return SampledGaussianPart(float(halved), float(self.sample_rate), (halved, self.sample_rate))
+
+    @override
+    def covered(self) -> GaussianPart | SampledGaussianPart | GaussianMixturePart | None:
+        """A mixture of shifts knows the error of its weights, a sampled step that of nothing."""
+        known = super(BatchMean, self).covered()
+        halved, rate = self.noise_multiplier / 2, float(self.sample_rate)
+        if known is not None or self.symmetrised or float(halved) != halved or not LEAST_RATE < rate < LARGEST_RATE:
+            return known
+        return GaussianMixturePart(float(halved), (0.0, 1.0), (1 - rate, rate), weight_error=UNIT_ROUNDOFF)
 
     @override
     def rounded(self, side: int) -> BatchMean:

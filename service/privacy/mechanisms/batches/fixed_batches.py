@@ -12,6 +12,10 @@ every composition. Attained in every step where all others have the gradient -u 
 
 **With replacement.** Each of b draws is one of the k with chance k/n, else a uniform one of the others: the same with
 the binomial law of b draws at rate k/n, attained in the same way.
+
+**All of them**, b = n without replacement: no batch of the smaller data set is as large. Read as what smaller batches
+tend to, N(0) against N(2 mu): attained where means over the records that there are is what is released, an upper end
+where it is their sum, which the record moves by half as much.
 """
 
 from __future__ import annotations

@@ -49,27 +49,29 @@ class ExactShifts:
     law: ShiftLaw
 
 
-def binomial_weights(trials: int, rate: Fraction) -> tuple[Fraction, ...]:
-    """The exact law of the number of hits of `trials` independent trials: weights of 0 .. trials."""
-    # One denominator for all, so that nothing is cancelled on the way.
+def binomial_counts(trials: int, rate: Fraction) -> tuple[tuple[int, ...], int]:
+    """The exact law of the number of hits of `trials` independent trials: of 0 .. trials, over one denominator."""
     hit, whole = rate.numerator, rate.denominator
-    return tuple(
-        Fraction(math.comb(trials, hits) * hit**hits * (whole - hit) ** (trials - hits), whole**trials)
-        for hits in range(trials + 1)
-    )
+    hits, missed = _powers(hit, trials), _powers(whole - hit, trials)
+    return tuple(math.comb(trials, k) * hits[k] * missed[trials - k] for k in range(trials + 1)), whole**trials
 
 
-def hypergeometric_weights(drawn: int, marked: int, among: int) -> tuple[Fraction, ...]:
-    """The exact law of the number of `marked` records in a batch of `drawn` of `among`, which leaves room for it.
+def hypergeometric_counts(drawn: int, marked: int, among: int) -> tuple[tuple[int, ...], int]:
+    """The exact law of the number of `marked` records in a batch of `drawn` of `among`: of 0 and more, over one
+    denominator.
 
     It is that of the number of drawn ones among the marked: the smaller of both numbers is counted.
     """
     drawn, marked = max(drawn, marked), min(drawn, marked)
-    weight = Fraction(1)
-    for other in range(marked):
-        weight *= Fraction(among - drawn - other, among - other)
-    weights = [weight]
-    for hits in range(min(drawn, marked)):
-        weight *= Fraction((marked - hits) * (drawn - hits), (hits + 1) * (among - marked - drawn + hits + 1))
-        weights.append(weight)
-    return tuple(weights)
+    counts = (
+        math.comb(marked, hits) * math.perm(drawn, hits) * math.perm(among - drawn, marked - hits)
+        for hits in range(marked + 1)
+    )
+    return tuple(counts), math.perm(among, marked)
+
+
+def _powers(base: int, most: int) -> list[int]:
+    powers = [1]
+    for _ in range(most):
+        powers.append(powers[-1] * base)
+    return powers

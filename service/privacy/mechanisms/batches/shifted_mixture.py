@@ -26,8 +26,8 @@ from service.privacy.mechanisms.batches.shift_laws import (
     HypergeometricHits,
     ShiftLaw,
     StatedWeights,
-    binomial_weights,
-    hypergeometric_weights,
+    binomial_counts,
+    hypergeometric_counts,
 )
 from service.privacy.mechanisms.gdp import Gdp
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF, rounded
@@ -45,6 +45,10 @@ REPLACED: Final = (
 )
 SMALLEST_WEIGHT: Final = 1e-290
 """Lighter humps, which no double may hold, are served between two roundings."""
+LIGHT: Final = 1e-287
+"""More than all humps together that are lighter: at most a few hundred, and two tails that fall by more than half."""
+LEAST_BESIDE_LIGHT: Final = 1e-200
+"""Weight of shift 0 beside which these are nothing."""
 
 WEIGHT_DIGITS: Final = 50
 MOST_SKIPPED: Final = 4096
@@ -95,6 +99,21 @@ class ShiftedMixture(ResolvedStep):
         return GaussianMixturePart(noise, self.shifts, self.weights, self.mirrored, UNIT_ROUNDOFF, exact)
 
     @override
+    def covered(self) -> GaussianMixturePart | None:
+        noise = float(self.noise_multiplier)
+        if noise != self.noise_multiplier or self.mirrored or self.law is None:
+            known = super(ShiftedMixture, self).covered()
+            return known if isinstance(known, GaussianMixturePart) else None
+        kept = [(s, w) for s, w in zip(self.shifts, self.weights, strict=True) if w >= SMALLEST_WEIGHT]
+        if len(kept) == len(self.shifts):
+            return self.part()
+        if len(kept) < 2 or kept[0][0] > 0 or kept[0][1] < LEAST_BESIDE_LIGHT:
+            return None
+        shifts, weights = zip(*kept, strict=True)
+        farthest = self.shifts[-1]
+        return GaussianMixturePart(noise, shifts, weights, weight_error=UNIT_ROUNDOFF, light=LIGHT, farthest=farthest)
+
+    @override
     def rounded(self, side: int) -> AbstractStep:
         """Without humps that are too light: what they weigh goes to the least shift (side -1), or to the largest. More
         noise, and weight at smaller shifts, reveal less.
@@ -107,7 +126,8 @@ class ShiftedMixture(ResolvedStep):
         if side < 0:
             kept[min(kept)] += math.fsum(weight for weight in self.weights if weight < SMALLEST_WEIGHT)
         else:
-            kept[self.shifts[-1]] = kept.get(self.shifts[-1], 0.0) + light * SMALLEST_WEIGHT
+            # One of them may stand for two tails of a law, each of which falls by more than half from hit to hit.
+            kept[self.shifts[-1]] = kept.get(self.shifts[-1], 0.0) + (light + 3) * SMALLEST_WEIGHT
         shifts = tuple(sorted(kept))
         if shifts == (0.0,):
             return Gdp(mu=0.0)
@@ -117,9 +137,12 @@ class ShiftedMixture(ResolvedStep):
     @override
     def loss_law(self) -> LossLaw:
         from service.privacy.losses.mixtures import gaussian_mixture_loss
+        from service.privacy.losses.steps import gaussian_loss
 
         kept = [(s, w) for s, w in zip(self.shifts, self.weights, strict=True) if w >= SMALLEST_WEIGHT]
         distances = [float(Fraction(shift) / self.noise_multiplier) for shift, _ in kept]
+        if not any(distances):  # of weights that doubles hold
+            return gaussian_loss(0.0)
         return gaussian_mixture_loss(distances, [weight for _, weight in kept], mirrored=self.mirrored)
 
 
@@ -150,12 +173,18 @@ def mixture_step(
 
 def hits_step(noise_multiplier: Fraction, law: BinomialHits | HypergeometricHits) -> AbstractStep:
     """`mixture_step` of the hits of a law that are not too many for weights of their own."""
-    weights = (
-        binomial_weights(law.trials, law.rate)
+    counts, whole = (
+        binomial_counts(law.trials, law.rate)
         if isinstance(law, BinomialHits)
-        else hypergeometric_weights(law.drawn, law.marked, law.among)
+        else hypergeometric_counts(law.drawn, law.marked, law.among)
     )
-    return mixture_step(noise_multiplier, ((hits * law.apart, weight) for hits, weight in enumerate(weights)), law)
+    known = [(hits * law.apart, count) for hits, count in enumerate(counts) if count]
+    if len(known) <= 2:
+        return mixture_step(noise_multiplier, ((shift, Fraction(count, whole)) for shift, count in known), law)
+    shifts = tuple(shift for shift, _ in known)
+    # Quotients of integers are correctly rounded, without a fraction that would have to be reduced.
+    weights = tuple(count / whole for _, count in known)
+    return ShiftedMixture(noise_multiplier=noise_multiplier, shifts=shifts, weights=weights, law=law)
 
 
 def hits_of_many(trials: int, rate: Fraction, most: int) -> tuple[tuple[int, ...], tuple[float, ...]]:

@@ -71,6 +71,10 @@ class Bracketed(AbstractTradeOff):
         return _joined(self.attained.profile(epsilon), self.dominating.profile(epsilon))
 
     @override
+    def epsilon_cap(self, delta: float) -> float:
+        return self.dominating.epsilon_cap(delta)
+
+    @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
         return self._between(self.attained.epsilon(delta), self.dominating.epsilon(delta))
 

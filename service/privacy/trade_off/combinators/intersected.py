@@ -108,6 +108,10 @@ class Intersected(AbstractTradeOff):
         return _tightened(profile, self.second.profile(epsilon[wide]), wide)
 
     @override
+    def epsilon_cap(self, delta: float) -> float:
+        return self.first.epsilon_cap(delta)
+
+    @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
         found = self.first.epsilon(delta)
         if found.relative_width() <= self._tolerance:

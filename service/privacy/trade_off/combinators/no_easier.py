@@ -112,6 +112,10 @@ class NoEasierThanParts(AbstractTradeOff):
         return _from_below(profile, [part.profile(epsilon[wide]) for part in self.parts], wide)
 
     @override
+    def epsilon_cap(self, delta: float) -> float:
+        return self.whole.epsilon_cap(delta)
+
+    @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
         return self._raised(self.whole.epsilon(delta), lambda part: part.epsilon(delta))
 

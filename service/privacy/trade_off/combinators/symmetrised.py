@@ -97,7 +97,9 @@ class Symmetrised(AbstractTradeOff):
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        return largest(self.first.epsilon(delta), self.second.epsilon(delta))
+        first = self.first.epsilon(delta)
+        # Mostly a bound of the other curve's shows that it is smaller.
+        return first if self.second.epsilon_cap(delta) <= first.lower else largest(first, self.second.epsilon(delta))
 
     @override
     def _power_at_formula(self, rate: float) -> Enclosure:

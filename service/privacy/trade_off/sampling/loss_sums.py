@@ -75,8 +75,12 @@ class Sums:
         """About the parts of both sums; where there is a table, without any bound."""
         if self._table is None:
             return self.lower_parts(epsilon), self.upper_parts(epsilon)
-        lower = self.low.log_mass[0] + self._table.log_profile(epsilon - self.low.mean[0])
-        return lower, self._spread(self._table.log_profile(epsilon - self.high.border[1]))
+        with np.errstate(invalid="ignore"):
+            lower = self.low.log_mass[0] + self._table.log_profile(epsilon - self.low.mean[0])
+            upper = self._spread(self._table.log_profile(epsilon - self.high.border[1]))
+        if np.isnan(lower).any() or np.isnan(upper).any():  # losses beyond what a table of doubles holds
+            return self.lower_parts(epsilon), self.upper_parts(epsilon)
+        return lower, upper
 
     def _spread(self, logs: FloatArray) -> FloatArray:
         """The parts of the upper sum, from ln of the profile of the other step at the borders."""

@@ -38,6 +38,10 @@ CHUNK: Final = 1 << 18
 """Thresholds times humps read at once."""
 FARTHEST: Final = 1e30
 """Thresholds beyond are not looked for: there a loss has reached its limit, or no double holds it."""
+FAINT: Final = 80.0
+"""Nats by which the bound of a hump's part of delta is below that of another one, from which it is left at that."""
+FEW_HUMPS: Final = 8
+"""So many are not chosen among."""
 FEW: Final = 64
 """Thresholds that are looked for one by one."""
 GRID, NEWTON_STEPS = 4096, 3
@@ -64,7 +68,7 @@ class Humps:
     weights: FloatArray
     weight_error: float
 
-    @property
+    @cached_property
     def log_weights(self) -> FloatArray:
         """Ends of ln w, shape (2, m, 1)."""
         value = np.log(self.weights)
@@ -103,7 +107,34 @@ class Humps:
 
     def log_density(self, t: FloatArray, sign: int) -> Ends:
         """Ends of ln sum w e^{sign d t - d^2/2}: the density over that of N(0, 1)."""
-        return log_sums(self.exponents(t, sign) + self.log_weights)
+        seen, rest = self.seen(t, sign)
+        return log_sums(_beside(seen.exponents(t, sign) + seen.log_weights, rest))
+
+    def seen(self, t: FloatArray, sign: int) -> tuple[Humps, float]:
+        """The humps that may count in the density at some of the thresholds, and ln of what bounds all others."""
+        if len(self.weights) <= FEW_HUMPS or t.size == 0:
+            return self, -math.inf
+        # Exponents are straight lines in t.
+        logs = self.exponents(np.array([t.min(), t.max()]), sign) + self.log_weights
+        return self._without(logs[1].max(axis=1), float(logs[0].min(axis=1).max()))
+
+    def tails_seen(self, t: FloatArray) -> tuple[Humps, float]:
+        """The same for masses to the right of thresholds, for humps on the right: Phi(d - t) <= e^{-(t - d)^2/2} where
+        t >= d."""
+        if len(self.weights) <= FEW_HUMPS or t.size == 0:
+            return self, -math.inf
+        ends = np.array([t.min(), t.max()])
+        beyond = np.maximum((ends - self.distances[1][:, np.newaxis]) * (1 - 1e-12) - 1e-12 * np.abs(ends), 0.0)
+        logs = self.log_weights[1] - 0.5 * beyond**2 * (1 - 1e-12)
+        return self._without(logs[:, 0], float(logs[:, 1].max()))
+
+    def _without(self, most: FloatArray, largest: float) -> tuple[Humps, float]:
+        """Without those whose bounds are far below another one's."""
+        seen = ~(most < largest - FAINT)
+        if seen.all():
+            return self, -math.inf
+        rest = float(np.logaddexp.reduce(most[~seen])) * (1 - 1e-12) + 1e-9
+        return Humps(self.distances[:, seen], self.weights[seen], self.weight_error), rest
 
     def exponents(self, t: FloatArray, sign: int) -> FloatArray:
         """Ends of sign d t - d^2/2, shape (2, m, T)."""
@@ -281,9 +312,10 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
     def _plain(self, t: FloatArray) -> Ends:
         """ln dH1/dH0 and its slope, without bounds."""
         value, slope = np.zeros_like(t), np.zeros_like(t)
-        for humps, sign in ((self.present, 1), (self.absent, -1)):
-            if humps.is_at_zero:
+        for all_humps, sign in ((self.present, 1), (self.absent, -1)):
+            if all_humps.is_at_zero:
                 continue
+            humps, _ = all_humps.seen(t, sign)
             d = humps.distances[0][:, np.newaxis]
             exponents = sign * d * t + (np.log(humps.weights)[:, np.newaxis] - 0.5 * d * d)
             top = exponents.max(axis=0)
@@ -322,11 +354,13 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
     def _log_delta(self, t: FloatArray) -> Ends:
         """Ends of ln delta at the eps that is the loss at t."""
         t = np.where(np.isfinite(t), t, np.copysign(FARTHEST, t))
-        terms = [_tails(self.present, self.present.exponents(t, 1), None)]
+        present, rest = self.present.tails_seen(t)
+        terms = [_tails(present, present.exponents(t, 1), None)]
         if not self.absent.is_at_zero:
             shrunk = self.absent.exponents(t, -1)
             terms.append(_tails(self.absent, -shrunk[::-1], shrunk + np.stack(self.log_ratio(t))[:, np.newaxis]))
-        below, above = log_sums(np.concatenate([term for term in terms if term is not None], axis=1))
+        known = np.concatenate([term for term in terms if term is not None], axis=1)
+        below, above = log_sums(_beside(known, rest))
         return below, np.minimum(above, 0.0)
 
     @override
@@ -354,6 +388,14 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         return Enclosure(max(float(below[0]), 0.0), max(float(above[1]), 0.0), self.evidence)
 
 
+def _beside(logs: FloatArray, rest: float) -> FloatArray:
+    """With one more term, of which only an upper end is known."""
+    if rest == -math.inf:
+        return logs
+    known = np.stack((np.full_like(logs[0, :1], -np.inf), np.full_like(logs[0, :1], rest)))
+    return np.concatenate((logs, known), axis=1)
+
+
 def log_sums(logs: FloatArray) -> Ends:
     """ln sum_m e^logs of ends, shape (2, m, T), rounded outwards: shapes (T,)."""
     top = np.maximum(logs.max(axis=1), -1e308)
@@ -370,10 +412,15 @@ def _tails(humps: Humps, epsilon: FloatArray, factor: FloatArray | None) -> Floa
         return None
     here = epsilon[:, apart]
     distances = np.broadcast_to(humps.distances[:, apart, np.newaxis], here.shape)
-    # A profile falls with eps.
-    logs = gaussian_log_profile(here[::-1].reshape(2, -1), distances.reshape(2, -1)).reshape(here.shape)
-    logs = logs + humps.log_weights[:, apart]
-    return logs if factor is None else logs + factor[:, apart]
+    scale = humps.log_weights[:, apart] if factor is None else humps.log_weights[:, apart] + factor[:, apart]
+    # A profile falls with eps, and is at most Phi(-a) <= e^{-a^2/2} where a = eps/d - d/2 >= 0.
+    beyond = np.maximum((here[0] / distances[1] - 0.5 * distances[1]) * (1 - 1e-12) - 1e-12 * distances[1], 0.0)
+    most = scale[1] - 0.5 * beyond**2 * (1 - 1e-12)
+    seen = ~(most < most.max(axis=0) - FAINT)
+    logs = np.stack((np.full_like(most, -np.inf), most))
+    logs[:, seen] = gaussian_log_profile(here[::-1][:, seen], distances[:, seen])
+    logs[:, seen] += np.broadcast_to(scale, here.shape)[:, seen]
+    return logs
 
 
 def _limit(still: Humps, mixed: Humps) -> Enclosure | None:

@@ -1,0 +1,106 @@
+"""What other libraries keep of a run, as it travels: a format, and a JSON value in it.
+
+The contract knows the names of the formats and nothing of what is in them. Whoever answers requests validates them with
+an `ImportReader` as context of pydantic: an imported mechanism is then read while it is validated, and stands in the
+request as the mechanism that it describes. Without one it stays as it was sent.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Final, Literal, Protocol, Self, cast
+
+from pydantic import AfterValidator, ConfigDict, Field, ModelWrapValidatorHandler, ValidationInfo, model_validator
+from pydantic_core import PydanticCustomError
+
+from api_schemas.base import Request, component
+
+DEEPEST_CONTENT: Final = 64
+NESTED: Final = (dict, list, tuple)
+NOTHING_IS_UNPICKLED: Final = (
+    "Must be a JSON object or list. A text is not read, and nothing is ever unpickled, evaluated or imported: send the "
+    "state itself, as JSON (of Opacus json.dumps(accountant.state_dict()), of dp_accounting "
+    "json.dumps(event.to_named_tuple()))."
+)
+ImportFormat = Annotated[
+    Literal["detect", "opacus", "dp_accounting", "tf_privacy", "jax_privacy", "riskcal", "privacy_bounds"],
+    component(
+        "ImportFormat",
+        "Whose state it is. opacus: the state_dict of an accountant, or its history. dp_accounting: the named tuple of "
+        "an event. tf_privacy: arguments of compute_dp_sgd_privacy_statement or compute_dp_sgd_privacy. jax_privacy: "
+        "arguments of dpsgd_event and its siblings. riskcal: noise_multiplier, sample_rate, num_steps, or the "
+        "state_dict of its accountant. privacy_bounds: a mechanism, a request for bounds or its response. detect: the "
+        "one of these that it looks like.",
+        examples=["opacus"],
+    ),
+]
+
+
+class ImportReader(Protocol):
+    """Reads the formats. Both raise ValidationError with locations below `content`."""
+
+    def mechanism(self, format: ImportFormat, content: Any) -> Request:  # noqa: A002 - the name on the wire
+        """The mechanism that a state describes."""
+        ...
+
+    def check(self, format: ImportFormat, content: Any) -> None:  # noqa: A002
+        """Whether a state can be read."""
+        ...
+
+
+def _bounded(content: object) -> object:
+    """Raises PydanticCustomError for what is no object or list, nested too deep, or has a number that is no double."""
+    if not isinstance(content, NESTED):
+        raise _refusal(NOTHING_IS_UNPICKLED)
+    level: list[object] = [cast("object", content)]
+    for _ in range(DEEPEST_CONTENT):
+        inside: list[object] = []
+        for each in level:
+            values = cast("dict[str, object]", each).values() if isinstance(each, dict) else cast("list[object]", each)
+            for value in values:
+                if type(value) is float:
+                    if not math.isfinite(value):
+                        raise _refusal("Every number in it must be finite.")
+                elif isinstance(value, NESTED):
+                    inside.append(cast("object", value))
+        if not inside:
+            return cast("object", content)
+        level = inside
+    raise _refusal(f"May be nested at most {DEEPEST_CONTENT} levels deep.")
+
+
+def _refusal(sentence: str) -> PydanticCustomError:
+    return PydanticCustomError("content", "{sentence}", {"sentence": sentence})
+
+
+Format = Annotated[ImportFormat, Field(description="Whose state it is.")]
+Content = Annotated[
+    Any,
+    AfterValidator(_bounded),
+    Field(
+        description="The state, as a JSON object or list of at most 64 levels; no pickle, no text. A history or "
+        "composition may have 10 000 phases, after equal neighbours are merged.",
+        examples=[{"history": [[1.0, 0.01, 1000]], "mechanism": "prv"}],
+    ),
+]
+
+
+class ImportedMechanism(Request):
+    """What another library kept of the run: read before anything else, so that the request is answered, named and
+    priced as the one with the mechanism it describes. `POST /v1/imports` says what that is, and what is not carried
+    over. Who attacks, where the state says it and the request does not, is carried over too.
+    """
+
+    # Never in a response: unions of mechanisms are published once, for requests and responses.
+    model_config = ConfigDict(json_schema_serialization_defaults_required=False)
+
+    type: Literal["imported"]
+    format: Format = "detect"
+    content: Content
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _read(cls, sent: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Any:
+        found = handler(sent)
+        reader: ImportReader | None = info.context
+        return found if reader is None else reader.mechanism(found.format, found.content)

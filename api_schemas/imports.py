@@ -1,0 +1,93 @@
+"""`POST /v1/imports`: what another library kept of a run, as a mechanism of ours."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Self
+
+from pydantic import Field, ValidationInfo, model_validator
+
+from api_schemas.base import Request, Result, is_none
+from api_schemas.caveats import Hazards
+from api_schemas.imported import Content, Format, ImportFormat, ImportReader
+from api_schemas.mechanisms import MechanismSpec
+from api_schemas.threat_models import ThreatModelSpec
+
+IMPORTS_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
+    "opacus_history": {
+        "summary": "The state_dict of an Opacus accountant, after a run whose noise was lowered once",
+        "value": {
+            "format": "opacus",
+            "content": {"history": [[1.1, 0.004, 3000], [0.9, 0.004, 1000]], "mechanism": "prv"},
+        },
+    },
+    "dp_accounting_event": {
+        "summary": "An event of dp_accounting, as the named tuple that the library writes",
+        "value": {
+            "format": "detect",
+            "content": {
+                "module_name": "dp_accounting.dp_event",
+                "class_name": "SelfComposedDpEvent",
+                "event": {
+                    "module_name": "dp_accounting.dp_event",
+                    "class_name": "PoissonSampledDpEvent",
+                    "sampling_probability": 0.01,
+                    "event": {
+                        "module_name": "dp_accounting.dp_event",
+                        "class_name": "GaussianDpEvent",
+                        "noise_multiplier": 1.0,
+                    },
+                },
+                "count": 1000,
+            },
+        },
+    },
+    "tf_privacy_arguments": {
+        "summary": "What compute_dp_sgd_privacy_statement of TensorFlow Privacy was called with",
+        "value": {
+            "format": "tf_privacy",
+            "content": {
+                "number_of_examples": 60000,
+                "batch_size": 256,
+                "num_epochs": 15,
+                "noise_multiplier": 1.1,
+                "delta": 1e-5,
+                "used_microbatching": False,
+                "max_examples_per_user": 4,
+            },
+        },
+    },
+}
+
+
+class ImportsRequest(Request):
+    """A state of another library, or of this one."""
+
+    format: Format = "detect"
+    content: Content
+
+    @model_validator(mode="after")
+    def _readable(self, info: ValidationInfo) -> Self:
+        reader: ImportReader | None = info.context
+        if reader is not None:
+            reader.check(self.format, self.content)
+        return self
+
+
+class ImportsResponse(Result):
+    """The mechanism that the state describes, what is not in it, and what the state cannot show."""
+
+    format: Annotated[ImportFormat, Field(description="The format that was read.")]
+    mechanism: MechanismSpec
+    threat_model: Annotated[
+        ThreatModelSpec | None,
+        Field(
+            description="Who attacks, where the state says it (a neighbouring relation, records of one person); absent "
+            "where it does not.",
+            exclude_if=is_none,
+        ),
+    ] = None
+    not_carried_over: Annotated[
+        tuple[str, ...],
+        Field(description="What the state says and the mechanism does not, or says with less, a sentence each."),
+    ]
+    hazards: Hazards

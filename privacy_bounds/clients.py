@@ -1,0 +1,102 @@
+"""Who answers: a service over HTTP, or the same computations in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Coroutine, Mapping
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar, final
+from urllib.parse import urlsplit
+
+from pydantic import ValidationError
+from typing_extensions import override
+
+from api_schemas.problems import Problem
+from privacy_bounds.asking import JSON, Asking
+from privacy_bounds.errors import Refused, Unreachable
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@final
+class Client(Asking):
+    """A service at an address. `headers` go with every request, `timeout` is in seconds."""
+
+    def __init__(self, url: str, *, headers: Mapping[str, str] | None = None, timeout: float = 60.0) -> None:
+        if urlsplit(url).scheme not in ("http", "https"):
+            raise ValueError("The address of a service starts with http:// or https://.")
+        self._url = url.rstrip("/")
+        self._headers = dict(headers or {})
+        self._timeout = timeout
+
+    @override
+    def send(self, path: str, body: bytes, media_type: str = JSON) -> bytes:
+        headers = {**self._headers, "Content-Type": JSON, "Accept": media_type}
+        request = urllib.request.Request(self._url + path, body, headers, method="POST")  # noqa: S310 - see above
+        try:
+            with urllib.request.urlopen(request, timeout=self._timeout) as answer:  # noqa: S310
+                found: bytes = answer.read()
+                return found
+        except urllib.error.HTTPError as error:
+            with error:
+                raise _refused(error.read(), error.code, self._url) from None
+        except OSError as error:
+            raise Unreachable(f"Nobody answers at {self._url}: {getattr(error, 'reason', error)}.") from error
+
+
+@final
+class Local(Asking):
+    """This process, with the same requests, digests and answers as a service of this version; what it costs is not
+    limited.
+    """
+
+    @override
+    def send(self, path: str, body: bytes, media_type: str = JSON) -> bytes:
+        from service.local import answered, at  # with the numeric core, which a client of a service does without
+
+        computation = at(path)
+        found = answered(computation, body, instance=path)
+        if isinstance(found, Problem):
+            raise Refused(found)
+        return found if media_type == JSON else computation.rendered(found, media_type)
+
+
+def _in_a_thread(
+    method: Callable[Concatenate[Asking, P], T],
+) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]:
+    @wraps(method)
+    async def asked(self: AsyncClient, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await asyncio.to_thread(method, self.blocking, *args, **kwargs)
+
+    return asked
+
+
+@final
+class AsyncClient:
+    """The same methods, to be awaited: each waits in a thread. `AsyncClient(Local())` computes in this process."""
+
+    def __init__(self, url: str | Asking, **settings: Any) -> None:
+        self.blocking: Asking = url if isinstance(url, Asking) else Client(url, **settings)
+
+    epsilon = _in_a_thread(Asking.epsilon)
+    delta = _in_a_thread(Asking.delta)
+    advantage = _in_a_thread(Asking.advantage)
+    gdp_mu = _in_a_thread(Asking.gdp_mu)
+    reconstruction = _in_a_thread(Asking.reconstruction)
+    power = _in_a_thread(Asking.power)
+    bounds = _in_a_thread(Asking.bounds)
+    assess = _in_a_thread(Asking.assess)
+    report = _in_a_thread(Asking.report)
+    check = _in_a_thread(Asking.check)
+    read = _in_a_thread(Asking.read)
+    ask = _in_a_thread(Asking.ask)
+
+
+def _refused(body: bytes, status: int, url: str) -> Refused | Unreachable:
+    try:
+        return Refused(Problem.model_validate_json(body))
+    except ValidationError:
+        return Unreachable(f"What answers at {url} is not this service: it says {status}, and no problem.")

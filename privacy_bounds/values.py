@@ -1,0 +1,107 @@
+"""Answers as values: the safe number, both ends, and columns that `pandas.DataFrame` takes as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias, final
+
+from api_schemas.answers import Answer, TradeOffAnswer
+from api_schemas.bounds import BoundsResponse
+
+Columns: TypeAlias = dict[str, list[Any]]
+"""Lists of one length by their names."""
+SHARED = ("evidence", "tight", "method", "tolerance_met")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Number:
+    """One number: `lower <= truth <= upper`, and `value`, the safe end. No ends: an approximation that was asked for.
+
+    `answer` has the evidence, the theorem and the notes, `response` the digest, the assumptions and the hazards.
+    """
+
+    value: float
+    lower: float | None
+    upper: float | None
+    answer: Answer
+    response: BoundsResponse
+
+    def __float__(self) -> float:
+        return self.value
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Power:
+    """Largest power of any attack at each false positive rate; `value` is its upper end."""
+
+    false_positive_rates: tuple[float, ...]
+    value: tuple[float, ...]
+    lower: tuple[float | None, ...]
+    upper: tuple[float | None, ...]
+    answer: TradeOffAnswer
+    response: BoundsResponse
+
+    def columns(self) -> Columns:
+        """A row for each rate: power and type II error, each with both ends."""
+        held: Columns = {"false_positive_rate": list(self.false_positive_rates)}
+        for name in ("power", "type_two_error"):
+            for end in ("value", "lower", "upper"):
+                column = name if end == "value" else f"{name}_{end}"
+                held[column] = [dict(point)[name][end] for point in self.answer.points]  # type: ignore[index]
+        return held
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The answers to several questions about one run, in their order."""
+
+    response: BoundsResponse
+
+    def __len__(self) -> int:
+        return len(self.response.answers)
+
+    def __iter__(self) -> Iterator[Number | Power]:
+        return (valued(answer, self.response) for answer in self.response.answers)
+
+    def __getitem__(self, index: int) -> Number | Power:
+        return valued(self.response.answers[index], self.response)
+
+    def columns(self) -> Columns:
+        """A row for each number, of a trade-off for the power at each rate; None where a question lacks a parameter."""
+        rows = [row for answer in self.response.answers for row in _rows(answer)]
+        names = dict.fromkeys(name for row in rows for name in row)
+        last = ("value", "lower", "upper", *SHARED)
+        ordered = [name for name in names if name not in last] + list(last)
+        return {name: [row.get(name) for row in rows] for name in ordered}
+
+
+def valued(answer: Answer, response: BoundsResponse) -> Number | Power:
+    """An answer as a value."""
+    if isinstance(answer, TradeOffAnswer):
+        powers = [point["power"] for point in answer.points]
+        return Power(
+            tuple(point["false_positive_rate"] for point in answer.points),
+            tuple(power["value"] for power in powers),
+            tuple(power["lower"] for power in powers),
+            tuple(power["upper"] for power in powers),
+            answer,
+            response,
+        )
+    return Number(answer.value, answer.lower, answer.upper, answer, response)
+
+
+def _rows(answer: Answer) -> Iterator[dict[str, Any]]:
+    asked: dict[str, Any] = answer.question.model_dump(exclude_none=True)
+    held = {"question": asked.pop("type"), **asked} | {name: getattr(answer, name) for name in SHARED}
+    if not isinstance(answer, TradeOffAnswer):
+        yield {**held, "value": answer.value, "lower": answer.lower, "upper": answer.upper}
+        return
+    del held["false_positive_rates"]
+    for point in answer.points:
+        power = point["power"]
+        ends = {"value": power["value"], "lower": power["lower"], "upper": power["upper"]}
+        yield {**held, "false_positive_rate": point["false_positive_rate"], **ends}

@@ -1,0 +1,104 @@
+"""Who attacks the run of an assessment: the worst case, and every relaxed attacker whose theory covers it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from api_schemas.assessments import AssessmentContext, AssessmentsRequest, NotApplicable
+from api_schemas.bounds import BoundsRequest
+from api_schemas.mechanisms import NoisySgdMechanism, nodes_of
+from api_schemas.questions import (
+    AdvantageQuestion,
+    AttackAccuracyQuestion,
+    EpsilonQuestion,
+    GdpMuQuestion,
+    PositivePredictiveValueQuestion,
+    QuestionSpec,
+    ReconstructionQuestion,
+    TradeOffQuestion,
+)
+from api_schemas.threat_models import GlrtThreatModel, MembershipThreatModel, ThreatModelSpec
+from service.computations.abstract import Quote
+from service.computations.bounds import bounds_quote
+from service.privacy.errors import UnsupportedCombination
+
+PLACES: Final[Mapping[str, str]] = {"/questions": "/context"}
+"""The questions of an assessment are made of its context."""
+SUMMARIES: Final[Mapping[str, str]] = {
+    "worst_case": "The attacker of differential privacy: knows all other records and how the run was made, sees all "
+    "that was released, and makes the best test there is.",
+    "glrt": "An attacker who knows how far the record moves the release, but not in which direction.",
+    "membership": "An attacker who knows the law of the data, and none of the other records.",
+}
+DEAREST: Final = 5_000_000
+"""Microseconds: a relaxed attacker whose answers cost more does not keep those of the worst case waiting."""
+MU_RANGE: Final = 1e-9
+MU: Final = GdpMuQuestion(type="gdp_mu", false_positive_rate_min=MU_RANGE, type_two_error_min=MU_RANGE, direction="add")
+"""One direction says both: the other curve is the inverse, whose mu over a symmetric range is the same."""
+
+
+def standard_questions(context: AssessmentContext) -> tuple[QuestionSpec, ...]:
+    """What is asked of every attacker."""
+    rate = context.false_positive_rate
+    return (
+        EpsilonQuestion(type="epsilon", delta=context.delta),
+        AdvantageQuestion(type="advantage"),
+        TradeOffQuestion(type="trade_off", false_positive_rates=tuple(sorted({1e-6, 1e-4, 1e-2, rate}))),
+        ReconstructionQuestion(type="reconstruction", baseline_success=context.baseline_success),
+        AttackAccuracyQuestion(type="attack_accuracy", prior=context.prior),
+        PositivePredictiveValueQuestion(
+            type="positive_predictive_value", prior=context.prior, false_positive_rate=rate
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Attackers:
+    """Requests for bounds of the relaxed attackers that apply, with what they cost, and who does not apply."""
+
+    requests: tuple[tuple[BoundsRequest, Quote], ...]
+    others: tuple[NotApplicable, ...]
+
+
+def relaxed_attackers(request: AssessmentsRequest) -> Attackers:
+    """Who attacks beside the worst case."""
+    if (request.threat_model.records or 1) > 1:
+        reason = "Its theory is of one record; the numbers here are for all records of one unit together."
+        names = ("glrt", "membership", "practical")
+        return Attackers((), tuple(NotApplicable(threat_model=name, reason=reason) for name in names))
+    candidates: list[ThreatModelSpec] = []
+    others: list[NotApplicable] = []
+    runs = [node for node in nodes_of(request.mechanism) if isinstance(node, NoisySgdMechanism)]
+    dimension = request.context.dimension or (runs[0].dimension if runs else None)
+    if dimension is None:
+        others.append(NotApplicable(threat_model="glrt", reason="The context says no `dimension`."))
+    else:
+        candidates.append(GlrtThreatModel(type="glrt", dimension=dimension))
+    candidates.append(MembershipThreatModel(type="membership"))
+    found: list[tuple[BoundsRequest, Quote]] = []
+    for candidate in candidates:
+        asked = BoundsRequest(
+            mechanism=request.mechanism,
+            threat_model=candidate,
+            questions=standard_questions(request.context),
+            relative_tolerance=request.relative_tolerance,
+        )
+        try:
+            quote = bounds_quote(asked)
+        except UnsupportedCombination as error:
+            others.append(not_applicable(candidate, error))
+            continue
+        if quote.cost > DEAREST:
+            reason = f"Its answers are estimated at {quote.cost / 1e6:.0f} s: ask /v1/bounds for them."
+            others.append(NotApplicable(threat_model=candidate.type, reason=reason))
+        else:
+            found.append((asked, quote))
+    needs = "It needs epsilon_pmp, which /v1/pmp computes from data; then /v1/bounds answers."
+    return Attackers(tuple(found), (*others, NotApplicable(threat_model="practical", reason=needs)))
+
+
+def not_applicable(threat_model: ThreatModelSpec, error: UnsupportedCombination) -> NotApplicable:
+    """An attacker whose theory does not cover the run, or the questions."""
+    return NotApplicable(threat_model=threat_model.type, reason=str(error))

@@ -1,0 +1,86 @@
+"""What an assessment rests on: who vouches for it, and what follows where it does not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from api_schemas.assessments import AssessedAssumption, AssessmentContext, Attestation
+from api_schemas.caveats import Assumption
+from service.privacy.errors import UnsupportedCombination
+
+_NO_BOUND: Final = "No number here bounds anything."
+_TOO_LOW: Final = "Every number here is too low, by how much is unknown."
+_OTHER_SAMPLER: Final = f"{_TOO_LOW} Describe the run with the `sampling` that was used."
+_RELAXED: Final = "The numbers of this attacker say nothing about the release; those of the worst case stand."
+_STILL: Final = "The numbers stay bounds, for a run that reveals no less."
+
+IF_NOT: Final[Mapping[str, str]] = {
+    "batches_drawn_with_replacement": _OTHER_SAMPLER,
+    "batches_of_fixed_size": _OTHER_SAMPLER,
+    "draw_is_independent": f"{_TOO_LOW} A component that is chosen by looking at the data has to be counted alone.",
+    "epochs_are_shuffled": _OTHER_SAMPLER,
+    "loss_sensitivity_bounded": _NO_BOUND,
+    "means_of_clipped_gradients": f"{_NO_BOUND} Without a clip for every single record its influence is unlimited.",
+    "noise_is_fresh": f"{_NO_BOUND} Noise that is used twice, or can be predicted, can be subtracted.",
+    "one_noisy_release": f"{_TOO_LOW} Everything that is released has to be part of the mechanism.",
+    "order_is_drawn_once": _STILL,
+    "parameters_are_proved": _NO_BOUND,
+    "parts_are_independent": f"{_TOO_LOW} Parameters that are set by looking at results need an analysis of their own.",
+    "queries_are_independent": _TOO_LOW,
+    "sampling_is_poisson": f"{_OTHER_SAMPLER} Most training code shuffles, or draws batches of a fixed size.",
+    "scores_bounded": _NO_BOUND,
+    "sensitivity_bounded": f"{_NO_BOUND} Without a clip for every single record its influence is unlimited.",
+    "shift_is_drawn": _TOO_LOW,
+    "steps_rounded_up": _STILL,
+}
+"""By the code of the assumption. What is not listed is an assumption about an attacker, or about gradients that only a
+relaxed attacker is served under."""
+
+
+def if_not(code: str) -> str:
+    """What follows where an assumption does not hold."""
+    return IF_NOT.get(code, _RELAXED)
+
+
+def assessed(assumptions: Sequence[Assumption], context: AssessmentContext) -> tuple[AssessedAssumption, ...]:
+    """The assumptions, each with what is attested about it: what the service itself knows stays."""
+    given = {each.code: each for each in context.attested}
+    return tuple(_assessed(each, given.get(each.code)) for each in assumptions)
+
+
+def _assessed(assumption: Assumption, given: Attestation | None) -> AssessedAssumption:
+    known = assumption.holds != "unknown"
+    return AssessedAssumption(
+        code=assumption.code,
+        text=assumption.text,
+        holds=assumption.holds if known or given is None else given.holds,
+        by=None if given is None else given.by,
+        when=None if given is None else given.when,
+        if_not=if_not(assumption.code),
+    )
+
+
+def check_attested(context: AssessmentContext, assumptions: Sequence[Assumption]) -> None:
+    """Raises UnsupportedCombination for a word about something that no number here rests on, or that contradicts what
+    the description of the run says itself.
+    """
+    known = {each.code: each for each in assumptions}
+    for index, given in enumerate(context.attested):
+        found = known.get(given.code)
+        if found is None:
+            reason = "no number of this assessment rests on it."
+        elif found.holds not in ("unknown", given.holds):
+            reason = f'what was sent says "{found.holds}".'
+        else:
+            continue
+        error = UnsupportedCombination(
+            "attested", f"attesting {given.code} ({given.holds})", reason, tuple(sorted(known)) or ("nothing",)
+        )
+        error.pointer = f"/context/attested/{index}/{'code' if found is None else 'holds'}"
+        raise error
+
+
+def refuted(assumptions: Sequence[AssessedAssumption]) -> tuple[AssessedAssumption, ...]:
+    """What was attested not to hold and makes the numbers void: approximations that are known as such are none."""
+    return tuple(each for each in assumptions if each.holds == "no" and each.if_not not in (_STILL, _RELAXED))

@@ -1,0 +1,108 @@
+"""The guarantee in plain text, in the order of the checklist for reports on differential privacy."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import Final
+
+from api_schemas.assessments import AssessedAssumption, AssessmentContext
+from api_schemas.mechanisms import MechanismSpec
+from api_schemas.threat_models import WorstCaseThreatModel
+from service.computations.abstract import ResponseFields
+from service.computations.digest import canonical_text
+from service.interop.numbers import rounded_up as number
+
+WIDTH: Final = 100
+RELATIONS: Final = {
+    "add_or_remove_one": "by one {unit} that is added or removed",
+    "replace_one": "by one {unit} that is replaced by another one",
+    "zero_out": "by one {unit} that is replaced by an empty one, which adds nothing",
+}
+RELEASES: Final = {
+    "all_checkpoints": "all models on the way of training",
+    "last_model": "the last model; the numbers hold for all models on the way",
+}
+VOUCHED: Final = {"yes": "holds", "no": "does NOT hold", "unknown": "not known to hold"}
+
+
+def statement(
+    mechanism: MechanismSpec,
+    threat_model: WorstCaseThreatModel,
+    context: AssessmentContext,
+    answers: Sequence[ResponseFields],
+    gdp: ResponseFields | None,
+    assumptions: Sequence[AssessedAssumption],
+    engine_version: str,
+) -> str:
+    """The sections of Ponomareva et al. 2023 (How to DP-fy ML), Section 5.3. `answers`: to the standard questions."""
+    records = threat_model.records or 1
+    unit = context.privacy_unit
+    held = f"{unit} with at most {records} records" if records > 1 else unit
+    return "\n".join(
+        (
+            *_section("1. Setting", ["Central: who runs the mechanism sees the data, and only its releases are seen."]),
+            *_section(
+                "2. Definition",
+                [
+                    f"Data accesses covered: the mechanism {canonical_text(mechanism)} and nothing else.",
+                    f"Released: {RELEASES[context.released]}.",
+                    f"Privacy unit: {held}.",
+                    f"Neighbouring data sets differ {RELATIONS[threat_model.neighboring_relation].format(unit=unit)}.",
+                ],
+            ),
+            *_section("3. Accounting", [*_numbers(context, answers, gdp), *_premises(assumptions)]),
+            *_section(
+                "4. Verification",
+                [
+                    f"Numbers by privacy-bounds, engine {engine_version}: every one is the safe end of an enclosure "
+                    "with a proof, and the same request gives the same bytes.",
+                ],
+            ),
+        )
+    )
+
+
+def _section(title: str, items: Sequence[str]) -> list[str]:
+    lines = [title]
+    for item in items:
+        lines += textwrap.wrap(item, WIDTH, initial_indent="- ", subsequent_indent="  ", break_long_words=False)
+    return lines
+
+
+def _numbers(context: AssessmentContext, answers: Sequence[ResponseFields], gdp: ResponseFields | None) -> list[str]:
+    epsilon, advantage, curve, gamma, accuracy, precision = answers
+    rate = context.false_positive_rate
+    power = next(each for each in curve["points"] if each["false_positive_rate"] == rate)["power"]
+    return [
+        f"({number(epsilon['value'])}, {context.delta:g})-differential privacy ({_kind(epsilon)}).",
+        *([] if gdp is None else [_gdp(gdp)]),
+        f"An attacker who falsely accuses a share of {rate:g} detects a member with probability at most "
+        f"{number(power['value'])} ({_kind(curve)}).",
+        f"Power exceeds the false positive rate by at most {number(advantage['value'])} at any rate.",
+        f"Who reconstructs a record with chance {context.baseline_success:g} without the release does so with chance "
+        f"at most {number(gamma['value'])} with it.",
+        f"At a prior of {context.prior:g} a guess about membership is right with probability at most "
+        f"{number(accuracy['value'])}, and an accusation at that rate with at most {number(precision['value'])}.",
+    ]
+
+
+def _kind(answer: ResponseFields) -> str:
+    bracket = "" if answer["tight"] is not False else ", the upper end of a bracket of two theorems"
+    return f"{answer['evidence']}, by {answer['source']}{bracket}"
+
+
+def _gdp(gdp: ResponseFields) -> str:
+    return (
+        f"{number(gdp['mu']['value'])}-Gaussian differential privacy wherever both error rates are at least "
+        f"{gdp['smallest_rate']:g}, with a regret of {gdp['regret']['value']:.2g}."
+    )
+
+
+def _premises(assumptions: Sequence[AssessedAssumption]) -> list[str]:
+    return [f"Assumption, {VOUCHED[each.holds]}{_by(each)}: {each.text}" for each in assumptions]
+
+
+def _by(each: AssessedAssumption) -> str:
+    said = [part for part in (each.by, each.when) if part is not None]
+    return f" ({', '.join(said)})" if said else ""

@@ -1,0 +1,53 @@
+"""The curve of a run in one number: mu with its regret, and what epsilon at one delta alone would say."""
+
+from __future__ import annotations
+
+import math
+
+from api_schemas.assessments import AssessmentContext
+from api_schemas.bounds import BoundsRequest
+from api_schemas.mechanisms import ApproximateDpMechanism, PureDpMechanism
+from api_schemas.quantities import LARGEST_EPSILON
+from api_schemas.questions import TradeOffQuestion
+from service.computations.abstract import ResponseFields
+from service.computations.assessments.attackers import MU_RANGE
+from service.computations.nested import answered
+from service.computations.numbers import UNPROVED, as_sure_as, enclosed_number
+from service.privacy.enclosure import Evidence
+from service.privacy.questions import gdp_regret
+from service.privacy.trade_off.pair import TradeOffPair
+
+
+def gdp_summary(curves: TradeOffPair, told: ResponseFields) -> ResponseFields | None:
+    """`told`: the answer to mu in the direction add, on these curves. None where mu is infinite, or no bound."""
+    curve = curves.add
+    if curve.evidence in UNPROVED or not math.isfinite(told["upper"]):
+        return None
+    found = as_sure_as(curve, gdp_regret.regret(curve, told["upper"]))
+    return {
+        "mu": {end: told[end] for end in ("value", "lower", "upper")},
+        "smallest_rate": MU_RANGE,
+        "regret": enclosed_number(found, "upper"),
+        "evidence": Evidence.weakest(Evidence(told["evidence"]), found.evidence),
+        "source": f"{told['source']}; {gdp_regret.SOURCE}",
+    }
+
+
+def one_point(
+    mechanism: object, context: AssessmentContext, epsilon: ResponseFields, power: ResponseFields
+) -> ResponseFields | None:
+    """What the certified epsilon at the delta of the context says alone about power at its false positive rate."""
+    stated = isinstance(mechanism, ApproximateDpMechanism | PureDpMechanism)
+    largest, known = epsilon["upper"], power["upper"]
+    if stated or largest is None or known is None or largest > LARGEST_EPSILON:
+        return None
+    alone = ApproximateDpMechanism(type="approximate_dp", epsilon=largest, delta=context.delta)
+    rate = context.false_positive_rate
+    question = TradeOffQuestion(type="trade_off", false_positive_rates=(rate,))
+    told = answered(BoundsRequest(mechanism=alone, questions=(question,)), {})
+    return {
+        "epsilon": largest,
+        "false_positive_rate": rate,
+        "power": known,
+        "power_from_one_point": told["answers"][0]["points"][0]["power"]["upper"],
+    }

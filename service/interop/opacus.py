@@ -1,0 +1,62 @@
+"""Opacus: the `state_dict()` of an accountant, or the `history` in it.
+
+`{"history": [[noise_multiplier, sample_rate, num_steps], ...], "mechanism": "prv"}` (Opacus 1.6,
+`opacus/accountants/accountant.py`); `IAccountant.step` writes a row for each change of noise or rate.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+
+from api_schemas.caveats import Hazard
+from service.interop.phases import Phase, run_of
+from service.interop.reading import Found, Node
+
+WHAT: Final = "opacus (an object with history, or the history itself: rows of noise_multiplier, sample_rate and steps)"
+ACCOUNTANTS: Final = {
+    "prv": "The accountant prv: every answer here is computed from the history itself.",
+    "rdp": "The accountant rdp, whose epsilon is larger than it has to be: every answer here is computed from the "
+    "history itself.",
+    "gdp": "The accountant gdp, a limit of many steps whose epsilon may be too small: every answer here is computed "
+    "from the history itself.",
+    "ctd": "The accountant ctd of riskcal: every answer here is computed from the history itself.",
+}
+ROW: Final = 3
+SAMPLER_NOT_RECORDED: Final = Hazard(
+    code="sampler_not_recorded",
+    text="The history does not say whether poisson_sampling was on when the run was made private: it is read as if. "
+    "With it off epochs were shuffled and the run is less private than answered (dpsgd has them as sampling: "
+    "shuffled). Check also that sample_rate is the expected batch over the whole data set: Opacus takes it from the "
+    "length of the data loader, times accumulated iterations.",
+)
+
+
+def looks_like(state: Node) -> bool:
+    """Whether it has a history, or is one."""
+    return ("history" in state.held and state.held.get("mechanism") != "ctd") or isinstance(
+        next(iter(state.listed), None), list
+    )
+
+
+def read(state: Node) -> Found:
+    """The run of the history. Raises ValidationError."""
+    notes: tuple[str, ...] = ()
+    history = state
+    if not isinstance(state.value, list):
+        members = state.members(("history",), ("mechanism",))
+        history = members["history"]
+        if "mechanism" in members:
+            notes = (ACCOUNTANTS[members["mechanism"].word(ACCOUNTANTS)],)
+    rows = history.listed
+    if not rows and not isinstance(history.value, list):
+        history.refuse("Must be a list of rows: noise_multiplier, sample_rate and the number of steps.")
+    if not rows:
+        history.refuse("Is empty: no step was taken, so that nothing was released. Save the state after training.")
+    for index, row in enumerate(rows):
+        if not isinstance(row, list) or len(cast("list[Any]", row)) != ROW:
+            Node(row, (*history.place, index)).refuse(
+                "Must be three numbers: noise_multiplier, sample_rate and the number of steps."
+            )
+    phases = (Phase(noise, rate, steps, index) for index, (noise, rate, steps) in enumerate(rows))
+    run = run_of(phases, history, lambda index, column: (*history.place, index, column))
+    return Found(run, notes=notes, hazards=(SAMPLER_NOT_RECORDED,))

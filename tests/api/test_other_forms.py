@@ -1,0 +1,91 @@
+"""Answers in other forms than JSON: which one a client gets, under which tag; and what is logged of a decision."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from service.api.answers import preferred
+from service.main import create_app
+from service.settings import Settings
+from service.telemetry import logs
+from tests.api.requests import JSON, dpsgd
+
+ROUTE = "/v1/assessments"
+FORMS = ("text/markdown", "text/plain", "application/vnd.mlflow.run+json")
+RUN: dict[str, Any] = {"mechanism": dpsgd(), "context": {"delta": 1e-5}}
+GATE = {"name": "gate", "rules": [{"question": {"type": "advantage"}, "at_most": 0.9}]}
+
+
+@pytest.mark.parametrize(
+    ("accept", "expected"),
+    [
+        ("", None),
+        ("*/*", None),
+        ("application/json", None),
+        ("text/markdown", "text/markdown"),
+        ("TEXT/Markdown ; q=0.5", "text/markdown"),
+        ("application/json;q=0.9, text/plain", "text/plain"),
+        ("application/json, text/plain;q=0.9", None),
+        ("text/plain;q=0, text/markdown;q=0.1", "text/markdown"),
+        ("text/plain;q=nan", None),
+        ("text/html, */*;q=0.1", None),
+        ("image/png", None),
+        (",;,q=1;;", None),
+        ("text/markdown;q=0.5, text/plain;q=0.5", "text/markdown"),
+    ],
+)
+def test_the_form_that_is_asked_for(accept: str, expected: str | None) -> None:
+    assert preferred(accept, FORMS) == expected
+
+
+def test_every_form_has_a_tag_of_its_own(client: TestClient) -> None:
+    plain = client.post(ROUTE, json=RUN)
+    assert plain.headers["content-type"] == "application/json"
+    assert plain.headers["vary"] == "Accept"
+    tags = {plain.headers["etag"]}
+    for form in FORMS:
+        told = client.post(ROUTE, json=RUN, headers={"Accept": form})
+        assert told.status_code == 200
+        assert told.headers["content-type"] == f"{form}; charset=utf-8"
+        assert "content-location" not in told.headers
+        tags.add(told.headers["etag"])
+        again = client.post(ROUTE, json=RUN, headers={"Accept": form, "If-None-Match": told.headers["etag"]})
+        assert again.status_code == 304
+        other = client.post(ROUTE, json=RUN, headers={"If-None-Match": told.headers["etag"]})
+        assert other.status_code == 200
+    assert len(tags) == 1 + len(FORMS)
+    assert client.get(f"/v1/results/{plain.json()['digest']}").json() == plain.json()
+
+
+def test_problems_stay_json(client: TestClient) -> None:
+    told = client.post(ROUTE, json={"mechanism": dpsgd()}, headers={"Accept": "text/markdown"})
+    assert told.status_code == 422
+    assert told.headers["content-type"] == "application/problem+json"
+
+
+@pytest.fixture
+def logged(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[TestClient, io.BytesIO]]:
+    stream = io.BytesIO()
+    monkeypatch.setattr("service.main.make_logger", lambda level: logs.make_logger(level, stream))
+    with TestClient(create_app(Settings(redis_url=None))) as client:
+        yield client, stream
+
+
+def test_a_decision_is_one_line_of_ids_and_the_verdict(logged: tuple[TestClient, io.BytesIO]) -> None:
+    client, stream = logged
+    for body in (RUN, RUN | {"policy": GATE}, RUN | {"policy": GATE}):  # the last one from the cache
+        told = client.post(ROUTE, content=json.dumps(body), headers=JSON).json()
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    decisions = [line for line in lines if line["event"] == "decision"]
+    assert len(decisions) == 2
+    for line in decisions:
+        assert set(line) == {"event", "level", "timestamp", "request_id", "decision", "policy", "result", "verdict"}
+        assert line["verdict"] == "met"
+        assert line["decision"] == told["decision"]["id"]
+        assert line["result"] == told["digest"]

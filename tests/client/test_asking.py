@@ -1,0 +1,227 @@
+"""The Python client without a server: what it sends, what comes back, and what goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections import OrderedDict
+from typing import Any, NamedTuple, final
+
+import numpy as np
+import pytest
+from typing_extensions import override
+
+from api_schemas.mechanisms import GaussianMechanism
+from api_schemas.questions import AdvantageQuestion
+from privacy_bounds import Asking, AsyncClient, Client, Local, Number, Power, Refused, Unreachable
+from service.computations.bounds import BOUNDS
+from tests.conftest import free_port
+from tests.interop.states import RUN, STATES, asked
+
+HISTORY = [(1.0, 0.01, 1000)]
+GAUSSIAN = GaussianMechanism(type="gaussian", noise_multiplier=2.0)
+
+
+@final
+class Sent(Asking):
+    """Remembers what is sent, and has it answered."""
+
+    def __init__(self) -> None:
+        self.bodies: list[dict[str, Any]] = []
+
+    @override
+    def send(self, path: str, body: bytes, media_type: str = "application/json") -> bytes:
+        self.bodies.append(json.loads(body))
+        return Local().send(path, body, media_type)
+
+
+class Accountant:
+    """Like one of Opacus."""
+
+    def __init__(self, history: list[Any]) -> None:
+        self.history = history
+
+    def state_dict(self) -> OrderedDict[str, Any]:
+        return OrderedDict(history=self.history, mechanism="prv")
+
+
+class GaussianEvent(NamedTuple):
+    """Like what an event of dp_accounting makes."""
+
+    module_name: str = "dp_accounting.dp_event"
+    class_name: str = "GaussianDpEvent"
+    noise_multiplier: float = 2.0
+
+
+class Event:
+    def to_named_tuple(self) -> GaussianEvent:
+        return GaussianEvent()
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        RUN,
+        OrderedDict(RUN),
+        HISTORY,
+        [[np.float64(1.0), np.float32(0.01).astype(float).round(6), np.int64(1000)]],
+        {"history": HISTORY, "mechanism": "rdp"},
+        Accountant([(1.0, 0.01, 1)] * 1000),
+        STATES["dp_accounting"]["run"]["content"],
+        STATES["dp_accounting"]["run"]["listed"],
+        asked(RUN).mechanism,
+    ],
+    ids=lambda run: type(run).__name__,
+)
+def test_a_run_may_be_what_is_at_hand(run: Any) -> None:
+    answer = Local().epsilon(run, delta=1e-5, relative_tolerance=1e-3)
+    assert answer.response.mechanism == asked(RUN).mechanism
+
+
+def test_events_of_dp_accounting_are_runs() -> None:
+    assert Local().advantage(Event()).response.mechanism == GAUSSIAN
+
+
+def test_a_million_equal_rows_are_one() -> None:
+    sent = Sent()
+    answer = sent.advantage([(5.0, 0.001, 1)] * 1_000_000, relative_tolerance=1e-3)
+    meant = RUN | {"noise_multiplier": 5.0, "sample_rate": 0.001, "steps": 1_000_000}
+    assert answer.response.mechanism == asked(meant).mechanism
+    assert sent.bodies[0]["mechanism"]["content"] == [[5.0, 0.001, 1_000_000]]
+
+
+def test_every_question_is_the_one_that_a_hand_would_write() -> None:
+    sent = Sent()
+    answers: list[tuple[Number, dict[str, Any]]] = [
+        (sent.epsilon(GAUSSIAN, 1e-5), {"type": "epsilon", "delta": 1e-5}),
+        (sent.delta(GAUSSIAN, 1.0), {"type": "delta", "epsilon": 1.0}),
+        (sent.advantage(GAUSSIAN), {"type": "advantage"}),
+        (sent.gdp_mu(GAUSSIAN), {"type": "gdp_mu"}),
+        (sent.reconstruction(GAUSSIAN, 0.001), {"type": "reconstruction", "baseline_success": 0.001}),
+        (sent.reconstruction(GAUSSIAN, candidates=9), {"type": "reconstruction", "candidates": 9}),
+    ]
+    for (answer, question), body in zip(answers, sent.bodies, strict=True):
+        assert body == {"mechanism": {"type": "gaussian", "noise_multiplier": 2.0}, "questions": [question]}
+        assert answer.lower is not None
+        assert answer.upper is not None
+        assert answer.lower <= answer.value == answer.upper == float(answer)
+        assert answer.response.digest.startswith("sha256:")
+        direct = json.loads(BOUNDS.body(asked(body["mechanism"], question), answer.response.digest, "1"))["answers"][0]
+        assert (direct["value"], direct["lower"]) == (answer.value, answer.lower)
+
+
+def test_infinity_is_a_number() -> None:
+    assert Local().epsilon({"type": "approximate_dp", "epsilon": 1.0, "delta": 0.1}, delta=0.0).value == math.inf
+
+
+def test_options_go_with_the_request() -> None:
+    answer = Local().advantage(
+        GAUSSIAN, threat_model={"type": "worst_case", "neighboring_relation": "replace_one"}, relative_tolerance=1e-3
+    )
+    assert answer.value == pytest.approx(Local().advantage({"type": "gaussian", "noise_multiplier": 1.0}).value)
+    assert answer.response.relative_tolerance == 1e-3
+
+
+def test_columns_are_lists_of_one_length() -> None:
+    rates = np.logspace(-6, -1, 4)
+    power = Local().power(GAUSSIAN, rates)
+    assert power.value == power.upper
+    columns = power.columns()
+    assert columns["false_positive_rate"] == list(power.false_positive_rates) == pytest.approx(list(rates))
+    assert columns["power"] == list(power.value)
+    assert columns["type_two_error"] == columns["type_two_error_lower"]
+    bounds = Local().bounds(
+        GAUSSIAN,
+        [
+            {"type": "epsilon", "delta": 1e-5},
+            {"type": "trade_off", "fpr": [0.1, 0.2]},
+            AdvantageQuestion(type="advantage"),
+        ],
+    )
+    assert [type(each) for each in bounds] == [Number, Power, Number]
+    assert len(bounds) == 3
+    table = bounds.columns()
+    assert {len(column) for column in table.values()} == {4}
+    assert table["question"] == ["epsilon", "trade_off", "trade_off", "advantage"]
+    assert table["false_positive_rate"] == [None, 0.1, 0.2, None]
+    assert table["delta"] == [1e-5, None, None, None]
+    assert table["value"] == table["upper"]
+
+
+@pytest.mark.parametrize(
+    ("run", "delta", "pointer", "remedy"),
+    [
+        (RUN | {"steps": 0}, 1e-5, "/mechanism/steps", "integer"),
+        (RUN, 2.0, "/questions/0/delta", "[0, 1]"),
+        (RUN, math.nan, "/questions/0/delta", "finite"),
+        ([(1.0, 0.01, 0)], 1e-5, "/mechanism/content/0/2", "[1, 1e+12]"),
+        ("pickled", 1e-5, "/mechanism/content", "unpickled"),
+        (Accountant([]), 1e-5, "/mechanism/content/history", "after training"),
+        (
+            {
+                "type": "composed",
+                "mechanisms": [{"type": "mixture", "components": [{"weight": 1.0, "mechanism": RUN}]}],
+            },
+            1e-5,
+            "/mechanism",
+            "Supported",
+        ),
+    ],
+    ids=str,
+)
+def test_a_refusal_says_where_and_what_to_send(run: Any, delta: float, pointer: str, remedy: str) -> None:
+    with pytest.raises(Refused) as caught:
+        Local().epsilon(run, delta=delta)
+    assert caught.value.pointer == pointer
+    assert remedy in caught.value.remedy
+    assert pointer in str(caught.value)
+    assert caught.value.problem.status in (400, 422)
+
+
+def test_what_cannot_be_written_is_no_request() -> None:
+    with pytest.raises(TypeError):
+        Local().epsilon(object(), delta=1e-5)
+    with pytest.raises(ValueError, match="no resource"):
+        Local().send("/v1/nothing", b"{}")
+
+
+def test_assessments_claims_and_imports() -> None:
+    local, context = Local(), {"delta": 1e-5, "dataset_size": 48_000}
+    policy = {
+        "version": 1,
+        "name": "ours",
+        "rules": [{"name": "little", "question": {"type": "epsilon", "delta": 1e-5}, "at_most": 1.0}],
+    }
+    assessed = local.assess(HISTORY, context, policy)
+    assert assessed.verdict == "violated"
+    assert assessed.statement in local.report(HISTORY, context, policy, form="text/plain")
+    assert "1.82824" in local.report(HISTORY, context)
+    [claim] = local.check(HISTORY, [{"question": {"type": "epsilon", "delta": 1e-5}, "value": 1.6177}]).claims
+    assert claim.verdict == "unsafe"
+    assert local.read(Accountant([[1.0, 0.01, 1000]])).not_carried_over
+    assert local.read(HISTORY, format="opacus").mechanism == assessed.mechanism
+
+
+def test_asynchronous_clients_have_the_same_methods() -> None:
+    methods = {name for name in vars(Asking) if not name.startswith("_")} - {"send"}
+    assert methods <= set(vars(AsyncClient))
+
+    async def both() -> tuple[Number, Number]:
+        client = AsyncClient(Local())
+        return await asyncio.gather(client.epsilon(GAUSSIAN, delta=1e-5), client.advantage(GAUSSIAN))
+
+    epsilon, advantage = asyncio.run(both())
+    assert epsilon.value == Local().epsilon(GAUSSIAN, delta=1e-5).value
+    assert advantage.value == Local().advantage(GAUSSIAN).value
+
+
+@pytest.mark.parametrize("address", ["file:///etc/passwd", "ftp://example.org", "127.0.0.1:8000"])
+def test_only_http_is_spoken(address: str) -> None:
+    with pytest.raises(ValueError, match="http://"):
+        Client(address)
+
+
+def test_nobody_answers() -> None:
+    with pytest.raises(Unreachable, match="Nobody answers"):
+        Client(f"http://127.0.0.1:{free_port()}", timeout=5).advantage(GAUSSIAN)

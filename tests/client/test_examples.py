@@ -1,0 +1,97 @@
+"""The examples of the documentation, run with what stands in for the libraries that they are for."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from privacy_bounds import Local
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+KEY = re.compile(r"[/\w.\- ]{1,250}", re.ASCII)
+
+
+def example(name: str) -> Any:
+    specification = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert specification
+    assert specification.loader
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[name] = module
+    specification.loader.exec_module(module)
+    return module
+
+
+class Accountant:
+    """Like those of Opacus: a row for each change of noise or rate."""
+
+    def __init__(self) -> None:
+        self.history: list[tuple[float, float, int]] = []
+
+    def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
+        *before, last = self.history or [(noise_multiplier, sample_rate, 0)]
+        if last[:2] == (noise_multiplier, sample_rate):
+            self.history = [*before, (noise_multiplier, sample_rate, last[2] + 1)]
+        else:
+            self.history.append((noise_multiplier, sample_rate, 1))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"history": self.history, "mechanism": "prv"}
+
+
+class Recorder(ModuleType):
+    """Like MLflow, as far as its limits go: parameters are written once, keys and values have a length."""
+
+    def __init__(self) -> None:
+        super().__init__("mlflow")
+        self.params: dict[str, Any] = {}
+        self.metrics: dict[str, float] = {}
+        self.tags: dict[str, Any] = {}
+
+    def log_params(self, params: dict[str, Any]) -> None:
+        assert not params.keys() & self.params.keys()
+        assert len(params) <= 100
+        assert all(KEY.fullmatch(key) and len(str(value)) <= 6000 for key, value in params.items())
+        self.params |= params
+
+    def log_metrics(self, metrics: dict[str, float]) -> None:
+        assert len(metrics) <= 1000
+        assert all(KEY.fullmatch(key) and isinstance(value, float) for key, value in metrics.items())
+        self.metrics |= metrics
+
+    def set_tags(self, tags: dict[str, Any]) -> None:
+        assert all(KEY.fullmatch(key) and len(str(value)) <= 5000 for key, value in tags.items())
+        self.tags |= tags
+
+
+def test_a_callback_ends_a_run_at_its_limit() -> None:
+    accountant = Accountant()
+    watch = example("opacus_callback").PrivacyWatch(Local(), delta=1e-5, most=1.0)
+    epochs = 0
+    for noise in (1.2, 1.0, 1.0, 1.0, 1.0, 1.0):
+        for _ in range(100):
+            accountant.step(noise_multiplier=noise, sample_rate=0.01)
+        epochs += 1
+        if watch(accountant):
+            break
+    assert epochs < 6
+    assert watch.epsilons == sorted(watch.epsilons)
+    assert watch.epsilons[-2] <= 1.0 < watch.epsilons[-1]
+
+
+def test_an_assessment_is_logged_within_the_limits_of_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    mlflow = Recorder()
+    monkeypatch.setitem(sys.modules, "mlflow", mlflow)
+    accountant = Accountant()
+    for _ in range(1000):
+        accountant.step(noise_multiplier=1.0, sample_rate=0.01)
+    context = {"delta": 1e-5, "dataset_size": 48_000}
+    example("mlflow_logger").log_privacy(Local(), accountant, context)
+    assert mlflow.tags["dp.result_digest"] == Local().assess(accountant, context).digest
+    assert any(abs(value - 1.8282366665) < 1e-9 for value in mlflow.metrics.values())
+    assert "dp.mechanism.noise_multiplier" in mlflow.params

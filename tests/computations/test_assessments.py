@@ -1,0 +1,427 @@
+"""Assessments: the numbers of the bounds, hazards by what is known, verdicts on the safe side, other forms."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from api_schemas.assessments import AssessmentsRequest, AssessmentsResponse
+from api_schemas.bounds import BoundsRequest
+from api_schemas.policies import PolicyRule
+from service import cli
+from service.computations.assessments.assessment import ASSESSMENTS
+from service.computations.assessments.attackers import relaxed_attackers
+from service.computations.assessments.premises import IF_NOT
+from service.computations.assessments.rulings import ruling
+from service.computations.bounds import BOUNDS
+from service.engine_version import ENGINE_VERSION
+from service.interop.numbers import rounded_down, rounded_up
+from service.interop.reports.mlflow import MLFLOW
+from service.privacy.errors import UnsupportedCombination
+from service.privacy.mechanisms.catalogue import MECHANISMS
+
+RUN: dict[str, Any] = {"type": "dpsgd", "noise_multiplier": 1.5, "sample_rate": 0.02, "steps": 100}
+SHORT: dict[str, Any] = {"type": "dpsgd", "noise_multiplier": 1.5, "sample_rate": 0.05, "steps": 20}
+LONG: dict[str, Any] = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
+NAME = "sha256:" + "0" * 64
+KNOWN: dict[str, Any] = {
+    "delta": 1e-5,
+    "dataset_size": 1000,
+    "batch_size": 20,
+    "microbatch_size": 1,
+    "gradient_accumulation_steps": 1,
+    "tuning_runs": 1,
+    "attested": [{"code": "sampling_is_poisson", "holds": "yes", "by": "platform", "when": "2026-01-31"}],
+}
+
+
+def body(mechanism: dict[str, Any] = RUN, **more: Any) -> dict[str, Any]:
+    return {"mechanism": mechanism, "context": {"delta": 1e-5}, **more}
+
+
+def request(sent: dict[str, Any]) -> AssessmentsRequest:
+    return AssessmentsRequest.model_validate_json(json.dumps(sent))
+
+
+def assessed(sent: dict[str, Any]) -> AssessmentsResponse:
+    return ASSESSMENTS.response(request(sent), NAME, ENGINE_VERSION)
+
+
+def codes(response: AssessmentsResponse) -> dict[str, str]:
+    return {each.code: each.status for each in response.hazards}
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        RUN,
+        {"type": "laplace", "noise_multiplier": 2.0},
+        {"type": "approximate_dp", "epsilon": 1.0, "delta": 1e-6},
+        {
+            "type": "noisy_sgd",
+            "dataset_size": 50,
+            "batch_size": 50,
+            "dimension": 20,
+            "steps": 1,
+            "noise_std": 0.1,
+            "max_grad_norm": 1.0,
+        },
+    ],
+    ids=lambda each: each["type"],
+)
+def test_numbers_are_those_of_bounds(mechanism: dict[str, Any]) -> None:
+    told = assessed(body(mechanism))
+    assert told.threat_models[0].threat_model.type == "worst_case"
+    for attacked in told.threat_models:
+        sent = {
+            "mechanism": mechanism,
+            "threat_model": attacked.threat_model.model_dump(mode="json"),
+            "questions": [answer.question.model_dump(mode="json") for answer in attacked.answers],
+        }
+        alone = BOUNDS.response(BoundsRequest.model_validate_json(json.dumps(sent)), NAME, ENGINE_VERSION)
+        assert attacked.answers == alone.answers
+        assert attacked.conditional == (alone.worst_case is not None)
+    asked = {each.threat_model.type for each in told.threat_models} | {x.threat_model for x in told.not_applicable}
+    assert asked == {"worst_case", "glrt", "membership", "practical"}
+    assert ASSESSMENTS.quote(request(body(mechanism))).cost > 0
+
+
+def test_an_attacker_who_would_take_long_is_named_and_left_out() -> None:
+    run = {"type": "noisy_sgd", "dataset_size": 50, "batch_size": 5, "dimension": 20, "steps": 300, "noise_std": 1.0}
+    found = relaxed_attackers(request(body(run | {"max_grad_norm": 1.0})))
+    assert not found.requests
+    [membership] = [each for each in found.others if each.threat_model == "membership"]
+    assert "/v1/bounds" in membership.reason
+
+
+def test_records_of_a_person_are_protected_together() -> None:
+    told = assessed(body(context={"delta": 1e-5, "privacy_unit": "user", "records": 4}))
+    assert told.threat_model.records == 4
+    assert [each.threat_model.type for each in told.threat_models] == ["worst_case"]
+    assert "one_record_is_protected" not in codes(told)
+    alone = assessed(body())
+    assert told.threat_models[0].answers[0].value > alone.threat_models[0].answers[0].value  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "status"),
+    [
+        ({"dataset_size": 10**6}, "delta_not_small", "present"),
+        ({"dataset_size": 99_999}, "delta_not_small", None),
+        ({}, "delta_not_small", "possible"),
+        ({"microbatch_size": 4}, "microbatches_double_sensitivity", "present"),
+        ({"microbatch_size": 1}, "microbatches_double_sensitivity", None),
+        ({}, "microbatches_double_sensitivity", "possible"),
+        ({"tuning_runs": 7}, "tuning_not_accounted", "present"),
+        ({"tuning_runs": 1}, "tuning_not_accounted", None),
+        ({}, "tuning_not_accounted", "possible"),
+        ({"gradient_accumulation_steps": 8}, "gradient_accumulation_counted", "present"),
+        ({"gradient_accumulation_steps": 1}, "gradient_accumulation_counted", None),
+        ({}, "gradient_accumulation_counted", "possible"),
+        ({"privacy_unit": "user"}, "records_not_capped", "present"),
+        ({"privacy_unit": "user", "records": 1}, "records_not_capped", None),
+        ({"privacy_unit": "user"}, "one_record_is_protected", None),
+        ({}, "one_record_is_protected", "possible"),
+        ({"batch_size": 10, "dataset_size": 50_000}, "sample_rate_inconsistent", "present"),
+        ({"batch_size": 1000, "dataset_size": 50_000}, "sample_rate_inconsistent", None),
+        ({"dimension": 3}, "relaxed_number_alone", None),
+        ({}, "poisson_sampling_assumed", "possible"),
+        ({"attested": [{"code": "sampling_is_poisson", "holds": "yes"}]}, "poisson_sampling_assumed", None),
+        ({"attested": [{"code": "sampling_is_poisson", "holds": "no"}]}, "poisson_sampling_assumed", "present"),
+    ],
+)
+def test_hazards_follow_from_what_is_known(changes: dict[str, Any], code: str, status: str | None) -> None:
+    assert codes(assessed(body(context={"delta": 1e-5, **changes}))).get(code) == status
+
+
+def test_hazards_of_what_numbers_say() -> None:
+    little_noise = assessed(
+        body({"type": "gaussian", "noise_multiplier": 0.2}, context={"delta": 1e-5, "dimension": 3})
+    )
+    assert {"epsilon_says_little": "present", "relaxed_number_alone": "possible"}.items() <= codes(little_noise).items()
+    told = assessed(body(LONG))
+    assert codes(told)["one_point_hides_the_curve"] == "present"
+    assert told.one_point is not None
+    assert told.one_point.power_from_one_point > 1.1 * told.one_point.power
+    stated = assessed(body({"type": "approximate_dp", "epsilon": 1.0, "delta": 1e-5}))
+    assert stated.one_point is None
+    assert codes(stated)["stated_parameters_alone"] == "present"
+    assert set(codes(assessed(body(context=KNOWN)))) == {"one_record_is_protected"}
+
+
+@pytest.mark.parametrize(
+    ("context", "code", "changed"),
+    [
+        (
+            {"dataset_size": 100, "attested": [{"code": "sampling_is_poisson", "holds": "no"}]},
+            "poisson_sampling_assumed",
+            {
+                "type": "dpsgd",
+                "noise_multiplier": 1.5,
+                "sampling": "shuffled",
+                "batch_size": 5,
+                "dataset_size": 100,
+                "epochs": 1,
+            },
+        ),
+        ({"microbatch_size": 2}, "microbatches_double_sensitivity", SHORT | {"noise_multiplier": 0.75}),
+        ({"tuning_runs": 3}, "tuning_not_accounted", {"type": "repeated", "mechanism": SHORT, "steps": 3}),
+        ({"batch_size": 10, "dataset_size": 100}, "sample_rate_inconsistent", SHORT | {"sample_rate": 0.1}),
+    ],
+)
+def test_what_a_hazard_costs_is_a_bound_for_the_run_it_describes(
+    context: dict[str, Any], code: str, changed: dict[str, Any]
+) -> None:
+    told = assessed(body(SHORT, context={"delta": 1e-5, **context}))
+    [found] = next(each for each in told.hazards if each.code == code).consequences
+    sent = {"mechanism": changed, "questions": [{"type": "epsilon", "delta": 1e-5}]}
+    alone = BOUNDS.response(BoundsRequest.model_validate_json(json.dumps(sent)), NAME, ENGINE_VERSION)
+    assert found.mechanism == alone.mechanism
+    assert found.answer == alone.answers[0]
+
+
+def rule(**limit: Any) -> dict[str, Any]:
+    return {"question": {"type": "epsilon", "delta": 1e-5}, **limit}
+
+
+def limited(sent: dict[str, Any]) -> PolicyRule:
+    return PolicyRule.model_validate_json(json.dumps(sent))
+
+
+def policy(*rules: dict[str, Any]) -> dict[str, Any]:
+    return {"name": "gate", "rules": list(rules)}
+
+
+def test_verdicts_are_on_the_safe_side_of_every_question() -> None:
+    rng = np.random.default_rng(11)
+    questions: list[dict[str, Any]] = [
+        {"type": "epsilon", "delta": 1e-6},
+        {"type": "delta", "epsilon": 1.0},
+        {"type": "advantage"},
+        {"type": "trade_off", "false_positive_rates": [1e-3]},
+        {"type": "gdp_mu"},
+        {"type": "reconstruction", "baseline_success": 1e-3},
+        {"type": "attack_accuracy", "prior": 0.3},
+        {"type": "negative_predictive_value", "prior": 0.3, "false_positive_rate": 0.1, "side": "at_least"},
+        {"type": "deletion_capacity", "prior": 0.5, "confidence": 0.5},
+    ]
+    told = assessed(body(policy=policy(*({"question": each, "at_most": 1.0} for each in questions))))
+    assert told.decision is not None
+    for question, each in zip(questions, told.decision.rulings, strict=True):
+        answer = each.answer.model_dump()
+        number = answer["points"][0]["power"] if "points" in answer else answer
+        lower, upper = number["lower"], number["upper"]
+        for limit in (lower * rng.uniform(0, 1), lower, (lower + upper) / 2, upper, upper * rng.uniform(1, 2)):
+            below = ruling(limited({"question": question, "at_most": limit}), answer)
+            above = ruling(limited({"question": question, "at_least": limit}), answer)
+            assert below["verdict"] == ("met" if upper <= limit else "violated" if lower > limit else "undecided")
+            assert above["verdict"] == ("met" if lower >= limit else "violated" if upper < limit else "undecided")
+            for one in (below, above):
+                if one["verdict"] != "undecided":
+                    assert (one["margin"] >= 0) == (one["verdict"] == "met")
+
+
+def test_the_verdict_of_all_rules() -> None:
+    met, violated = rule(at_most=100.0), rule(at_most=0.01)
+    bracket = {"type": "dpsgd", "noise_multiplier": 1.0, "sampling": "shuffled", "batch_size": 10, "dataset_size": 100}
+    run = body(bracket | {"epochs": 2})
+    told = assessed(run)
+    ends = told.threat_models[0].answers[0].model_dump()
+    inside = rule(at_most=(ends["lower"] + ends["upper"]) / 2)
+    for rules, verdict in (
+        ((met,), "met"),
+        ((met, violated), "violated"),
+        ((met, inside), "undecided"),
+        ((inside, violated), "violated"),
+        ((met, violated | {"severity": "warning"}), "met"),
+    ):
+        decided = assessed(run | {"policy": policy(*rules)})
+        assert decided.verdict == verdict
+        assert ASSESSMENTS.passes(decided) == (verdict == "met")
+    assert ends["tight"] is False
+    decided = assessed(run | {"policy": policy(inside)})
+    assert decided.decision is not None
+    assert decided.decision.rulings[0].deciding_tolerance is None, "no tolerance decides between two theorems"
+
+
+def test_a_tolerance_that_decides_is_said() -> None:
+    wide = {"lower": 0.9, "upper": 1.1, "value": 1.1, "evidence": "certified", "tight": True}
+    told = ruling(limited(rule(at_most=0.99)), wide)
+    assert told["verdict"] == "undecided"
+    truth, width = 1.0, told["deciding_tolerance"]
+    narrow = wide | {"lower": truth * (1 - width), "upper": truth * (1 + width)}
+    assert ruling(limited(rule(at_most=0.99)), narrow)["verdict"] == "violated"
+    assert "deciding_tolerance" not in ruling(limited(rule(at_most=1.0)), wide | {"tight": None})
+
+
+def test_a_policy_may_name_attackers_of_its_own() -> None:
+    run = {"type": "gaussian", "noise_multiplier": 1.0}
+    glrt = rule(at_most=100.0) | {"threat_model": {"type": "glrt", "dimension": 5}}
+    told = assessed(body(run, policy=policy(glrt, rule(at_most=100.0))))
+    assert told.decision is not None
+    relaxed, worst = told.decision.rulings
+    assert relaxed.answer.conditional
+    assert not worst.answer.conditional
+    with pytest.raises(UnsupportedCombination) as refused:
+        assessed(body(RUN, policy=policy(rule(at_most=1.0), glrt)))
+    assert refused.value.pointer == "/policy/rules/1/threat_model" or refused.value.pointer == "/mechanism"
+
+
+def test_what_is_attested_not_to_hold_voids_the_verdict() -> None:
+    context = {"delta": 1e-5, "attested": [{"code": "noise_is_fresh", "holds": "no", "by": "audit"}]}
+    told = assessed(body(context=context, policy=policy(rule(at_most=1e5))))
+    assert told.verdict == "void"
+    [found] = [each for each in told.assumptions if each.holds == "no"]
+    assert (found.code, found.by) == ("noise_is_fresh", "audit")
+    assert "bounds" in found.if_not
+    assert "does NOT hold (audit)" in told.statement
+
+
+def test_the_id_of_a_decision_is_that_of_run_and_policy() -> None:
+    one, other = policy(rule(at_most=1.0)), policy(rule(at_most=2.0))
+    ids = [
+        assessed(sent).decision.id  # type: ignore[union-attr]
+        for sent in (body(policy=one), body(policy=one), body(policy=other), body(RUN | {"steps": 101}, policy=one))
+    ]
+    assert ids[0] == ids[1]
+    assert len(set(ids)) == 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "pointer"),
+    [
+        ({"context": {}}, "/context/delta"),
+        ({"context": {"delta": 1e-5, "batch_size": 3, "dataset_size": 2}}, "/context/batch_size"),
+        ({"context": {"delta": 1e-5, "records": 3}}, "/context/records"),
+        ({"context": {"delta": 1e-5, "records": 3, "privacy_unit": "user", "dataset_size": 2}}, "/context/records"),
+        (
+            {
+                "context": {"delta": 1e-5, "records": 3, "privacy_unit": "user"},
+                "threat_model": {"type": "worst_case", "records": 2},
+            },
+            "/context/records",
+        ),
+        (
+            {
+                "context": {"delta": 1e-5, "dataset_size": 7},
+                "mechanism": {"type": "dpsgd", "noise_multiplier": 1, "batch_size": 2, "dataset_size": 8, "steps": 1},
+            },
+            "/context/dataset_size",
+        ),
+        (
+            {"context": {"delta": 1e-5, "attested": [{"code": "noise_is_new", "holds": "yes"}]}},
+            "/context/attested/0/code",
+        ),
+        (
+            {
+                "context": {
+                    "delta": 1e-5,
+                    "attested": [{"code": "noise_is_fresh", "holds": "yes", "when": "yesterday!"}],
+                }
+            },
+            "/context/attested/0/when",
+        ),
+        (
+            {"context": {"delta": 1e-5, "attested": [{"code": "noise_is_fresh", "holds": "yes"}] * 2}},
+            "/context/attested",
+        ),
+        ({"policy": {"name": "x", "version": 2, "rules": [rule(at_most=1)]}}, "/policy/version"),
+        ({"policy": {"name": "x", "rule": [rule(at_most=1)]}}, "/policy/rule"),
+        ({"policy": policy(rule())}, "/policy/rules/0/at_most"),
+        ({"policy": policy(rule(at_most=1, at_least=1))}, "/policy/rules/0/at_most"),
+        ({"policy": policy(rule(at_most=1, reads="type_two_error"))}, "/policy/rules/0/reads"),
+        (
+            {"policy": policy({"question": {"type": "trade_off", "false_positive_rates": [0.1, 0.2]}, "at_most": 1})},
+            "/policy/rules/0/question",
+        ),
+        ({"policy": policy(rule(at_most=1)) | {"name": "a\nb"}}, "/policy/name"),
+        ({"threat_model": {"type": "glrt", "dimension": 3}}, "/threat_model"),
+    ],
+)
+def test_what_contradicts_itself_is_refused_at_its_place(
+    changes: dict[str, Any], pointer: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "run.json"
+    file.write_text(json.dumps(body() | changes))
+    assert cli.main(["assess", str(file)]) == cli.PROBLEM_EXIT_CODE
+    problem = json.loads(capsys.readouterr().err)
+    assert any(each["pointer"].startswith(pointer) for each in problem["errors"]), problem
+
+
+@pytest.mark.parametrize(
+    ("attested", "place"),
+    [
+        ({"code": "scores_bounded", "holds": "yes"}, "code"),
+        ({"code": "steps_rounded_up", "holds": "no"}, "holds"),
+    ],
+)
+def test_a_word_about_nothing_or_against_what_is_known_is_refused(attested: dict[str, Any], place: str) -> None:
+    run = {"type": "dpsgd", "noise_multiplier": 1.0, "batch_size": 3, "dataset_size": 10, "epochs": 1}
+    with pytest.raises(UnsupportedCombination) as refused:
+        assessed(body(run, context={"delta": 1e-5, "attested": [attested]}))
+    assert refused.value.pointer == f"/context/attested/0/{place}"
+
+
+def test_every_assumption_of_a_mechanism_says_what_follows_where_it_does_not_hold() -> None:
+    room = Path(ASSESSMENTS.function.__code__.co_filename).parents[2] / "privacy" / "mechanisms"
+    written = {
+        code
+        for path in room.rglob("*.py")
+        for code in re.findall(r'\bPremise\(\s*(?:code=)?"(\w+)"', path.read_text("utf-8"))
+    }
+    assert MECHANISMS
+    assert written <= set(IF_NOT)
+
+
+def test_a_person_a_model_card_and_a_tracker() -> None:
+    sent = body(
+        context=KNOWN | {"attested": [{"code": "sampling_is_poisson", "holds": "yes", "by": "<b>|`a`"}]},
+        policy=policy(rule(at_most=0.1, name="*|<i>")),
+    )
+    raw = ASSESSMENTS.body(request(sent), NAME, ENGINE_VERSION)
+    told = AssessmentsResponse.model_validate_json(raw)
+    card, text, tracked = (ASSESSMENTS.rendered(raw, form).decode() for form in ("text/markdown", "text/plain", MLFLOW))
+    assert "<b>" not in card
+    assert "<i>" not in card
+    assert "Verdict: **violated**" in card
+    assert text.startswith(told.statement)
+    run = json.loads(tracked)
+    assert set(run) == {"params", "metrics", "tags"}
+    for room, longest in (("params", 6000), ("tags", 5000)):
+        assert all(isinstance(value, str) and len(value) <= longest for value in run[room].values())
+    assert all(re.fullmatch(r"[/\w.\- ]{1,250}", key, re.ASCII) for room in run.values() for key in room)
+    assert run["metrics"]["dp.epsilon"] == told.threat_models[0].answers[0].value  # type: ignore[union-attr]
+    assert run["tags"]["dp.result_digest"] == NAME
+
+
+def test_what_is_printed_is_a_bound_still() -> None:
+    rng = np.random.default_rng(5)
+    for value in (*(10.0 ** rng.uniform(-300, 300, 500)).tolist(), 0.0, 1.0, 0.1):
+        assert float(rounded_down(value)) <= value <= float(rounded_up(value))
+        assert float(rounded_up(value)) <= value * (1 + 1e-5)
+    assert rounded_up(float("inf")) == "Infinity"
+
+
+def test_the_command_takes_a_policy_from_a_file_and_stops_a_script(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, gate = tmp_path / "run.json", tmp_path / "policy.json"
+    run.write_text(json.dumps(body()) + "\n")
+    for limit, code in ((100.0, 0), (0.001, cli.REFUSED_EXIT_CODE)):
+        gate.write_text(json.dumps(policy(rule(at_most=limit))))
+        assert cli.main(["assess", str(run), "--policy", str(gate)]) == code
+        told = capsys.readouterr().out
+        alone = assessed(body(policy=policy(rule(at_most=limit))))
+        assert json.loads(told)["decision"]["id"] == alone.decision.id  # type: ignore[union-attr]
+    assert cli.main(["assess", str(run), "--policy", str(gate), "--accept", "text/plain"]) == cli.REFUSED_EXIT_CODE
+    assert "Policy gate: violated" in capsys.readouterr().out
+    assert cli.main(["assess", str(run), "--policy", str(tmp_path / "none.json")]) == cli.PROBLEM_EXIT_CODE
+    assert "none.json" in capsys.readouterr().err
+    run.write_text(json.dumps(body(policy=policy(rule(at_most=1.0)))))
+    assert cli.main(["assess", str(run), "--policy", str(gate)]) == cli.PROBLEM_EXIT_CODE
+    assert "/policy" in capsys.readouterr().err

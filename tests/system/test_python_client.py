@@ -1,0 +1,65 @@
+"""The Python client and a real server: the same values as without one."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import httpx2
+import pytest
+from typing_extensions import override
+
+from privacy_bounds import AsyncClient, Client, Local, Refused, Unreachable
+
+RUN = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
+CONTEXT = {"delta": 1e-5, "dataset_size": 48_000}
+
+
+def test_a_service_and_this_process_say_the_same(server: httpx2.Client) -> None:
+    client, local = Client(str(server.base_url), headers={"X-Request-ID": "notebook"}), Local()
+    assert client.epsilon(RUN, delta=1e-5) == local.epsilon(RUN, delta=1e-5)
+    assert client.power(RUN, [1e-3, 0.1]) == local.power(RUN, [1e-3, 0.1])
+    assert client.assess(RUN, CONTEXT) == local.assess(RUN, CONTEXT)
+    assert client.report(RUN, CONTEXT) == local.report(RUN, CONTEXT)
+    assert client.read([(1.0, 0.01, 1000)]) == local.read([(1.0, 0.01, 1000)])
+    assert asyncio.run(AsyncClient(str(server.base_url)).advantage(RUN)) == local.advantage(RUN)
+
+
+def test_a_service_and_this_process_refuse_the_same(server: httpx2.Client) -> None:
+    problems = []
+    for asking in (Client(str(server.base_url)), Local()):
+        with pytest.raises(Refused) as caught:
+            asking.epsilon(RUN | {"steps": 0}, delta=1e-5)
+        problems.append(caught.value.problem.model_copy(update={"request_id": ""}))
+    assert problems[0] == problems[1]
+
+
+@contextmanager
+def somebody_else() -> Generator[str]:
+    """A server that is not this service."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_error(502)
+
+        @override
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    other = HTTPServer(("127.0.0.1", 0), Answer)
+    thread = threading.Thread(target=other.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{other.server_port}"
+    finally:
+        other.shutdown()
+        other.server_close()
+        thread.join()
+
+
+def test_somebody_else_answers() -> None:
+    with somebody_else() as address, pytest.raises(Unreachable, match="502"):
+        Client(address).epsilon(RUN, delta=1e-5)
