@@ -120,7 +120,7 @@ class ComparedRun(Response):
     hazards: Hazards
 
 
-class Quantity(Response):
+class RankedQuantity(Response):
     """A number that is compared: that of a question or, of trade_off, the power at one rate."""
 
     label: Annotated[str, Field(description="What it is, in short.", examples=["epsilon(delta=1e-05)"])]
@@ -144,18 +144,18 @@ class Quantity(Response):
 class DifferenceEnds(Response):
     """lower <= first - second <= upper."""
 
-    lower: Signed
-    upper: Signed
+    lower: Annotated[Signed, Field(description="The difference is at least this.")]
+    upper: Annotated[Signed, Field(description="The difference is at most this.")]
 
 
 class RatioEnds(Response):
     """lower <= first / second <= upper."""
 
-    lower: NonNegative
-    upper: NonNegative
+    lower: Annotated[NonNegative, Field(description="The ratio is at least this.")]
+    upper: Annotated[NonNegative, Field(description="The ratio is at most this.")]
 
 
-class Difference(Response):
+class ComparedQuantity(Response):
     """One quantity of two runs."""
 
     verdict: Annotated[
@@ -186,19 +186,21 @@ class ComparedPair(Response):
             "at the rates of the response."
         ),
     ]
-    differences: Annotated[tuple[Difference, ...], Field(description="One for each quantity, in their order.")]
+    differences: Annotated[tuple[ComparedQuantity, ...], Field(description="One for each quantity, in their order.")]
 
 
 class ComparisonsResponse(Result):
     """The runs side by side."""
 
     relative_tolerance: RelativeTolerance
-    questions: tuple[QuestionSpec, ...]
+    questions: Annotated[tuple[QuestionSpec, ...], Field(description="As in the request, with their defaults.")]
     direction: Direction
     false_positive_rates: Annotated[
         tuple[float, ...], Field(description="Where the curves are compared of which parameters alone do not decide.")
     ]
     runs: Annotated[tuple[ComparedRun, ...], Field(description="In the order of the request.")]
-    quantities: Annotated[tuple[Quantity, ...], Field(description="What is compared, in the order of the questions.")]
+    quantities: Annotated[
+        tuple[RankedQuantity, ...], Field(description="What is compared, in the order of the questions.")
+    ]
     pairs: Annotated[tuple[ComparedPair, ...], Field(description="Every pair of runs.")]
     notes: Notes
