@@ -65,6 +65,7 @@ MAY_EXCEED_TIME_LIMIT = (
     "curves of more than 1000 points of runs without a closed form",
     "several `exponential` steps beside others",
     "few steps of groups, replaced records or batches of a fixed size under little noise",
+    "batches drawn with replacement that may hold one record many times",
     "`shuffled` over hundreds of epochs",
     "whatever is estimated at a tenth of the largest cost or more: as estimates may be far too high, it is computed",
 )
