@@ -117,6 +117,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("a tolerance of nothing", {"relative_tolerance": 1e-13}, "/relative_tolerance", "[1e-12, 1]"),
     ("a method", {"method": "clt"}, "/method", "The fields are"),
     ("a mechanism that is none", free(NOISE, {"type": "gaussian", "noise_multiplier": 0}), NOISE, "[0.0001, 1e+15]"),
+    ("too little noise", free("/mechanism/steps", SGD | {"max_grad_norm": 1e12}), "/mechanism", "noise_std"),
     ("a run on batches for nobody", free(NOISE, dpsgd(), threat_model={"type": "glrt", "dimension": 3}), "/mechanism",
      "gaussian"),
 ]  # fmt: skip

@@ -224,7 +224,7 @@ def with_number(body: Spec, number: float) -> Spec:
 
 
 def asked(body: Spec, target: int = 0) -> dict[str, float]:
-    """Both ends of the number that a target is about, by `/v1/bounds`."""
+    """Both ends of the number that a target is about, by `/v1/bounds`, and their logarithms where it is tiny."""
     wanted = body["targets"][target]
     sent = {
         "mechanism": body["mechanism"],
@@ -235,7 +235,7 @@ def asked(body: Spec, target: int = 0) -> dict[str, float]:
     [answer] = compute_bounds(BoundsRequest.model_validate_json(json.dumps(sent)), "", "")["answers"]
     if answer["type"] == "trade_off":
         answer = answer["points"][0][wanted.get("reads", "power")]
-    return {"lower": answer["lower"], "upper": answer["upper"]}
+    return {name: answer[name] for name in ("lower", "upper", "lower_log10", "upper_log10") if name in answer}
 
 
 def calibrated(body: Spec) -> dict[str, Any]:
@@ -247,12 +247,22 @@ def calibrated(body: Spec) -> dict[str, Any]:
 
 def meets(target: Spec, answer: dict[str, float]) -> bool:
     """Whether the limit of a target is kept for sure."""
-    return answer["upper"] <= target["at_most"] if "at_most" in target else answer["lower"] >= target["at_least"]
+    (upper, at_most), (lower, at_least) = compared(target, answer, "upper"), compared(target, answer, "lower")
+    return upper <= at_most if "at_most" in target else lower >= at_least
 
 
 def fails(target: Spec, answer: dict[str, float]) -> bool:
     """Whether it is broken for sure."""
-    return answer["lower"] > target["at_most"] if "at_most" in target else answer["upper"] < target["at_least"]
+    (upper, at_most), (lower, at_least) = compared(target, answer, "upper"), compared(target, answer, "lower")
+    return lower > at_most if "at_most" in target else upper < at_least
+
+
+def compared(target: Spec, answer: dict[str, float], end: str) -> tuple[float, float]:
+    """An end and the limit, or the logarithms of both."""
+    limit = target.get("at_most", target.get("at_least"))
+    if f"{end}_log10" not in answer or limit == 0:
+        return answer[end], limit
+    return answer[f"{end}_log10"], math.log10(limit)
 
 
 def wrong(found: Case, answer: dict[str, Any]) -> str:

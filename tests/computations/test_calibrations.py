@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -297,3 +298,14 @@ def test_mu_of_an_empty_range_is_no_small_mu() -> None:
         assert answer["value"] == pytest.approx(1.0, rel=1e-5)
     whole = {"question": {"type": "gdp_mu", "type_two_error_min": 0.0, "false_positive_rate_min": 0.0}, "at_most": 1.0}
     assert calibrated(body(GAUSSIAN, whole))["monotone"]["proved"]
+
+
+@pytest.mark.parametrize("limit", [1e-300, 5e-324])
+def test_limits_may_be_as_small_as_numbers_are(limit: float) -> None:
+    """Answers below them come with their logarithms."""
+    target = {"question": {"type": "delta", "epsilon": 2.0}, "at_most": limit}
+    answer = calibrated(body(GAUSSIAN, target))
+    assert (answer["status"], answer["no_witness"]) == ("met", None)
+    assert answer["readings"] <= 12
+    met, broken = answer["answers"][0]["upper_log10"], answer["witness"]["answer"]["lower_log10"]
+    assert met <= math.log10(limit) < broken

@@ -125,7 +125,7 @@ class Looks:
             try:
                 found |= self._read(group, request)
             except PrivacyComputationError as error:
-                told = blamed(error, "/threat_model", group.request.threat_model)
+                told = error if error.pointer else blamed(error, "/threat_model", group.request.threat_model)
                 told.pointer = moved(told.pointer, group.places)
                 raise told from None
         return Look(number, tuple(found[index] for index in range(len(found))))
@@ -180,27 +180,31 @@ def groups(request: CalibrationsRequest) -> list[Group]:
 
 
 def _target_look(target: CalibrationTarget, answer: ResponseFields) -> TargetLook:
-    lower, upper = _ends(target, answer)
+    read = _number(target, answer)
+    lower, upper = read.lower or 0.0, math.inf if read.upper is None else read.upper
+    below = upper <= target.limit or read.is_below(target.limit)
+    above = lower >= target.limit or read.is_above(target.limit)
+    heights = tuple(_height(target, end, place, read) for place, end in enumerate((lower, upper)))
     if target.at_least is None:
-        meets, fails, safe, other = upper <= target.limit, lower > target.limit, upper, lower
-    else:
-        meets, fails, safe, other = lower >= target.limit, upper < target.limit, lower, upper
-    return TargetLook(lower, upper, meets, fails, _height(target, safe), -_height(target, other), answer)
+        return TargetLook(lower, upper, below, read.is_above(target.limit), heights[1], -heights[0], answer)
+    return TargetLook(lower, upper, above, read.is_below(target.limit), heights[0], -heights[1], answer)
 
 
-def _ends(target: CalibrationTarget, answer: ResponseFields) -> tuple[float, float]:
-    """Both ends of the number that a target is about. mu over a range that nothing of the curve is in says nothing:
-    there that of the whole curve counts.
+def _number(target: CalibrationTarget, answer: ResponseFields) -> ReadNumber:
+    """The number that a target is about. mu over a range that nothing of the curve is in says nothing: there that of
+    the whole curve counts.
     """
     number = answer["global_mu"] if NOTHING_IN_RANGE in answer["notes"] else answer
-    read = ReadNumber.of({**answer, **number}, target.reads)
-    return read.lower or 0.0, math.inf if read.upper is None else read.upper
+    return ReadNumber.of({**answer, **number}, target.reads)
 
 
-def _height(target: CalibrationTarget, value: float) -> float:
-    """How far a value is beyond the limit of a target, in log odds between the ends of its range, or in logarithms."""
+def _height(target: CalibrationTarget, value: float, place: int, read: ReadNumber) -> float:
+    """How far an end of a number is beyond the limit of a target, in log odds between the ends of its range, or in
+    logarithms, which numbers that are too small for doubles come with.
+    """
     least, most = value_range(target)
-    height = _log_odds(value, least, most) - _log_odds(target.limit, least, most)
+    logarithm = None if read.log10 is None or least > 0 else read.log10[place] * math.log(10)
+    height = (_log_odds(value, least, most) if logarithm is None else logarithm) - _log_odds(target.limit, least, most)
     return height if target.at_least is None else -height
 
 
