@@ -13,6 +13,7 @@ from typing_extensions import TypedDict, Unpack
 from api_schemas.assessments import AssessmentsResponse
 from api_schemas.base import Response
 from api_schemas.bounds import BoundsResponse
+from api_schemas.calibrations import CalibrationsResponse
 from api_schemas.claims import ClaimsResponse
 from api_schemas.comparisons import ComparisonsResponse
 from api_schemas.imports import ImportsResponse
@@ -95,6 +96,18 @@ class Asking(ABC):
         """The answers to up to 256 questions at once."""
         request = {"mechanism": mechanism_of(run), "questions": list(questions), **options}
         return Bounds(self.ask("/v1/bounds", request, BoundsResponse))
+
+    @final
+    def calibrate(
+        self, run: Run, targets: Iterable[Object], free: str = "/mechanism/noise_multiplier", **more: Any
+    ) -> CalibrationsResponse:
+        """The least private number at which every target is met, and the `witness` beside it at which one fails.
+
+        A target is a question with `at_most` or `at_least`; `free` is a JSON pointer to any number of the request, and
+        leads into the mechanism that is read where the run is a state of another library.
+        """
+        request = {"mechanism": mechanism_of(run), "free": free, "targets": list(targets), **more}
+        return self.ask("/v1/calibrations", request, CalibrationsResponse)
 
     @final
     def compare(self, runs: Mapping[str, Run], questions: Iterable[Object], **more: Any) -> ComparisonsResponse:

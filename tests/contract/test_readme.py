@@ -272,6 +272,7 @@ def test_the_lines_of_python_do_what_they_say() -> None:
     exec(code, held)
     assert held["epsilon"].lower <= held["epsilon"].value == held["epsilon"].upper
     assert held["paragraph"].startswith("## Privacy")
+    assert held["ask"].epsilon([(held["noise"], 0.004, 4000)], delta=1e-5).value <= 1
     assert held["side_by_side"].quantities[0].best == ("now",)
     assert held["verdicts"][0].verdict == "unsafe"
     assert held["table"]["power"] == list(held["power"].value)
