@@ -6,10 +6,20 @@ import math
 from typing import Annotated, Final, Literal, NamedTuple, Self
 
 from pydantic import AliasChoices, Field, model_validator
-from pydantic_core import PydanticCustomError
 
 from api_schemas.answers import Answer
-from api_schemas.base import Infinite, Log10, NonNegative, Probability, Request, Response, Result, component, is_none
+from api_schemas.base import (
+    Infinite,
+    Log10,
+    NonNegative,
+    Probability,
+    Request,
+    Response,
+    Result,
+    component,
+    field_refusal,
+    is_none,
+)
 from api_schemas.bounds import BoundsRequest, RelaxedComparison
 from api_schemas.caveats import Assumptions, Hazards
 from api_schemas.choices import Direction, Holds, PointReading
@@ -95,12 +105,12 @@ class Claim(Request):
     def _can_be_answered(self) -> Self:
         allowed = RANGES[self.question.type]
         if not allowed.has(self.number):
-            raise _refusal(f"Must be {allowed.sentence()} for {self.question.type}.", "value")
+            raise field_refusal("value", f"Must be {allowed.sentence()} for {self.question.type}.")
         if not isinstance(self.question, TradeOffQuestion):
             if self.reads != "power":
-                raise _refusal("Only for the question trade_off.", "reads")
+                raise field_refusal("reads", "Only for the question trade_off.")
         elif len(self.question.false_positive_rates) != 1:
-            raise _refusal("A claim about trade_off is about one false positive rate.", "question")
+            raise field_refusal("question", "A claim about trade_off is about one false positive rate.")
         return self
 
     @property
@@ -216,7 +226,3 @@ class ClaimsResponse(Result):
     ]
     assumptions: Assumptions
     hazards: Hazards
-
-
-def _refusal(sentence: str, field: str) -> PydanticCustomError:
-    return PydanticCustomError("claim", "{sentence}", {"sentence": sentence, "field": field})

@@ -23,7 +23,7 @@ LARGEST_RUNS: Final = 16
 LARGEST_NAME: Final = 64
 LARGEST_QUANTITIES: Final = 128
 LARGEST_RATES: Final = 1000
-USUAL_RATES: Final = (1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+USUAL_RATES: Final = (1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 """Where people read curves of attacks."""
 
 RunName = Annotated[
@@ -71,8 +71,8 @@ class ComparisonsRequest(Request):
             min_length=1,
             max_length=LARGEST_RATES,
             validation_alias=FALSE_POSITIVE_RATES,
-            description="Where curves are compared of which parameters alone do not decide; absent: 15 round rates "
-            "from 1e-6 to 0.9.",
+            description="Where curves are compared of which parameters alone do not decide; absent: 14 round rates "
+            "from 1e-6 to 0.8.",
             examples=[[1e-6, 1e-3, 0.1, 0.5]],
         ),
     ] = USUAL_RATES
@@ -120,7 +120,7 @@ class ComparedRun(Response):
     hazards: Hazards
 
 
-class Quantity(Response):
+class RankedQuantity(Response):
     """A number that is compared: that of a question or, of trade_off, the power at one rate."""
 
     label: Annotated[str, Field(description="What it is, in short.", examples=["epsilon(delta=1e-05)"])]
@@ -144,18 +144,18 @@ class Quantity(Response):
 class DifferenceEnds(Response):
     """lower <= first - second <= upper."""
 
-    lower: Signed
-    upper: Signed
+    lower: Annotated[Signed, Field(description="The difference is at least this.")]
+    upper: Annotated[Signed, Field(description="The difference is at most this.")]
 
 
 class RatioEnds(Response):
     """lower <= first / second <= upper."""
 
-    lower: NonNegative
-    upper: NonNegative
+    lower: Annotated[NonNegative, Field(description="The ratio is at least this.")]
+    upper: Annotated[NonNegative, Field(description="The ratio is at most this.")]
 
 
-class Difference(Response):
+class ComparedQuantity(Response):
     """One quantity of two runs."""
 
     verdict: Annotated[
@@ -186,19 +186,21 @@ class ComparedPair(Response):
             "at the rates of the response."
         ),
     ]
-    differences: Annotated[tuple[Difference, ...], Field(description="One for each quantity, in their order.")]
+    differences: Annotated[tuple[ComparedQuantity, ...], Field(description="One for each quantity, in their order.")]
 
 
 class ComparisonsResponse(Result):
     """The runs side by side."""
 
     relative_tolerance: RelativeTolerance
-    questions: tuple[QuestionSpec, ...]
+    questions: Annotated[tuple[QuestionSpec, ...], Field(description="As in the request, with their defaults.")]
     direction: Direction
     false_positive_rates: Annotated[
         tuple[float, ...], Field(description="Where the curves are compared of which parameters alone do not decide.")
     ]
     runs: Annotated[tuple[ComparedRun, ...], Field(description="In the order of the request.")]
-    quantities: Annotated[tuple[Quantity, ...], Field(description="What is compared, in the order of the questions.")]
+    quantities: Annotated[
+        tuple[RankedQuantity, ...], Field(description="What is compared, in the order of the questions.")
+    ]
     pairs: Annotated[tuple[ComparedPair, ...], Field(description="Every pair of runs.")]
     notes: Notes

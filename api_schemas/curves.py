@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal, NotRequired, Self
 from pydantic import Field, model_validator
 from typing_extensions import TypedDict
 
-from api_schemas.base import Log10, Request, Response, Result, is_none
+from api_schemas.base import Log10, Request, Response, Result, component, is_none
 from api_schemas.caveats import Assumptions, Hazards
 from api_schemas.choices import Direction, Engine, Evidence, MethodUsed
 from api_schemas.enclosures import Conditional, Notes, Source, Tight, ToleranceMet
@@ -167,9 +167,11 @@ class CurveVerdict(Response):
 
     verdict: Annotated[
         Literal["equal", "first_is_harder", "second_is_harder", "crossing", "undecided"],
-        Field(
-            description="first_is_harder, second_is_harder: at least as hard at every rate; equal: both; crossing: "
-            "each is surely harder at some rate; undecided: the enclosures overlap at some rates, and say no more."
+        component(
+            "HarderCurve",
+            "first_is_harder, second_is_harder: at least as hard at every rate; equal: both; crossing: "
+            "each is surely harder at some rate; undecided: the enclosures overlap at some rates, and say no more.",
+            examples=["first_is_harder"],
         ),
     ]
     crossings: Annotated[

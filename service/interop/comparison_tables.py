@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from api_schemas.answers import Answer, TradeOffAnswer
-from api_schemas.comparisons import ComparedPair, ComparisonsResponse, Quantity
+from api_schemas.comparisons import ComparedPair, ComparisonsResponse, RankedQuantity
 from service.interop.numbers import rounded_down, rounded_up
 
 
@@ -21,7 +21,7 @@ class Cell(NamedTuple):
     upper: float | None
 
 
-def cells(response: ComparisonsResponse, quantity: Quantity) -> Iterator[Cell]:
+def cells(response: ComparisonsResponse, quantity: RankedQuantity) -> Iterator[Cell]:
     """The numbers of one quantity, run by run."""
     for run in response.runs:
         yield _cell(run.answers[quantity.question], quantity.point)
@@ -75,7 +75,7 @@ def _aligned(row: list[str], widths: list[int]) -> str:
     return "  ".join((first.ljust(widths[0]), *numbers))
 
 
-def _row(response: ComparisonsResponse, quantity: Quantity) -> Iterator[str]:
+def _row(response: ComparisonsResponse, quantity: RankedQuantity) -> Iterator[str]:
     for run, cell in zip(response.runs, cells(response, quantity), strict=True):
         mark = ("*" if quantity.certain else "?") if run.name in quantity.best else " "
         yield _short(cell, quantity.better == "smaller") + mark

@@ -250,8 +250,16 @@ def test_the_verdict_of_all_rules() -> None:
 
 
 def test_a_tolerance_that_decides_is_said() -> None:
-    wide = {"lower": 0.9, "upper": 1.1, "value": 1.1, "evidence": "certified", "tight": True}
-    told = ruling(limited(rule(at_most=0.99)), wide)
+    sent = rule(at_most=0.99)
+    wide = {
+        "question": limited(sent).question,
+        "lower": 0.9,
+        "upper": 1.1,
+        "value": 1.1,
+        "evidence": "certified",
+        "tight": True,
+    }
+    told = ruling(limited(sent), wide)
     assert told["verdict"] == "undecided"
     truth, width = 1.0, told["deciding_tolerance"]
     narrow = wide | {"lower": truth * (1 - width), "upper": truth * (1 + width)}

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from api_schemas.policies import Policy, PolicyRule
 from service.computations.abstract import ResponseFields
 from service.computations.digest import canonical_text, text_digest
-
-
-def limited_number(rule: PolicyRule, answer: Mapping[str, Any]) -> tuple[float | None, float | None]:
-    """Both ends of the number that a rule limits; None where there is no bound."""
-    number = answer["points"][0][rule.reads] if "points" in answer else answer
-    return number["lower"], number["upper"]
+from service.computations.read_numbers import ReadNumber
 
 
 def ruling(rule: PolicyRule, answer: ResponseFields) -> ResponseFields:
     """How the answer stands to a rule."""
-    lower, upper = limited_number(rule, answer)
+    number = ReadNumber.of(answer, rule.reads)
+    lower, upper = number.lower, number.upper
     limit, sign = rule.limit, 1.0 if rule.at_most is not None else -1.0
     worse, better = (upper, lower) if rule.at_most is not None else (lower, upper)
-    if worse is None or better is None or answer["evidence"] in ("statistical", "asymptotic"):
+    if worse is None or better is None:
         verdict = "undecided"
     elif sign * (limit - worse) >= 0:
         verdict = "met"

@@ -53,7 +53,7 @@ SAME: ResponseFields = {
 
 
 def difference_of(first: Sequence[ReadNumber], second: Sequence[ReadNumber]) -> ResponseFields:
-    """The fields of `Difference`, of two numbers, beside which what else decides the sign may stand."""
+    """The fields of `ComparedQuantity`, of two numbers, beside which what else decides the sign may stand."""
     return {
         "verdict": sign_of(first, second),
         "difference": _difference(first[0], second[0]),

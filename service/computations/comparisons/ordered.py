@@ -3,9 +3,9 @@
 The worst case of a mechanism is monotone in what makes it more private. More noise is less noise with noise of its own
 added; a record that is sampled less often is one that is sampled more often and then replaced, by lot, by what would
 have been released without it; fewer steps are more steps of which the rest is not looked at: each is a post-processing,
-which makes no attack easier (Blackwell 1951; Dong, Roth, Su 2022, Lemma 2.9). Laplace noise of a larger scale is that of
-a smaller one on a query that the record moves less, and a smaller stated parameter names a smaller class: both leave
-less to the worst case. Composition keeps the order of its parts.
+which makes no attack easier (Blackwell 1953; Dong, Roth, Su 2022). Laplace noise of a larger scale is that of a smaller
+one on a query that the record moves less, and a smaller stated parameter names a smaller class: both leave less to the
+worst case. Composition keeps the order of its parts.
 """
 
 from __future__ import annotations
