@@ -14,6 +14,7 @@ from api_schemas.assessments import AssessmentsResponse
 from api_schemas.base import Response
 from api_schemas.bounds import BoundsResponse
 from api_schemas.claims import ClaimsResponse
+from api_schemas.comparisons import ComparisonsResponse
 from api_schemas.imports import ImportsResponse
 from privacy_bounds.values import Bounds, Number, Power, valued
 
@@ -94,6 +95,15 @@ class Asking(ABC):
         """The answers to up to 256 questions at once."""
         request = {"mechanism": mechanism_of(run), "questions": list(questions), **options}
         return Bounds(self.ask("/v1/bounds", request, BoundsResponse))
+
+    @final
+    def compare(self, runs: Mapping[str, Run], questions: Iterable[Object], **more: Any) -> ComparisonsResponse:
+        """Runs side by side, by their names: who is better in what, and whose curve is harder to attack. `table` makes
+        columns of it.
+        """
+        named = [{"name": name, "mechanism": mechanism_of(run)} for name, run in runs.items()]
+        request = {"runs": named, "questions": list(questions), **more}
+        return self.ask("/v1/comparisons", request, ComparisonsResponse)
 
     @final
     def assess(self, run: Run, context: Object, policy: Object | None = None, **more: Any) -> AssessmentsResponse:

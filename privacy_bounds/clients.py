@@ -88,6 +88,7 @@ class AsyncClient:
     reconstruction = _in_a_thread(Asking.reconstruction)
     power = _in_a_thread(Asking.power)
     bounds = _in_a_thread(Asking.bounds)
+    compare = _in_a_thread(Asking.compare)
     assess = _in_a_thread(Asking.assess)
     report = _in_a_thread(Asking.report)
     check = _in_a_thread(Asking.check)

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias, final
 
 from api_schemas.answers import Answer, TradeOffAnswer
 from api_schemas.bounds import BoundsResponse
+from api_schemas.comparisons import ComparisonsResponse
 
 Columns: TypeAlias = dict[str, list[Any]]
 """Lists of one length by their names."""
@@ -77,6 +78,22 @@ class Bounds:
         last = ("value", "lower", "upper", *SHARED)
         ordered = [name for name in names if name not in last] + list(last)
         return {name: [row.get(name) for row in rows] for name in ordered}
+
+
+def table(response: ComparisonsResponse) -> Columns:
+    """A row for each quantity of a comparison: the safe number and both ends of every run, and who is best."""
+    held: Columns = {"quantity": [quantity.label for quantity in response.quantities]}
+    for run in response.runs:
+        answers = [(run.answers[quantity.question], quantity.point) for quantity in response.quantities]
+        cells = [
+            each.points[point or 0]["power"] if isinstance(each, TradeOffAnswer) else each for each, point in answers
+        ]
+        for end in ("value", "lower", "upper"):
+            column = run.name if end == "value" else f"{run.name} {end}"
+            held[column] = [cell[end] if isinstance(cell, dict) else getattr(cell, end) for cell in cells]
+    held["best"] = [quantity.best for quantity in response.quantities]
+    held["certain"] = [quantity.certain for quantity in response.quantities]
+    return held
 
 
 def valued(answer: Answer, response: BoundsResponse) -> Number | Power:

@@ -26,6 +26,7 @@ from service.computations.priors import assumptions_about_priors, at_bounded_pri
 from service.privacy.composition.choose import METHODS
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.mechanisms.abstract import AbstractMechanism
+from service.privacy.threat_models.abstract import AbstractThreatModel
 from service.privacy.threat_models.relaxed import worst_case_beside
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.pair import TradeOffPair
@@ -67,7 +68,6 @@ def read_bounds(request: BoundsRequest) -> tuple[ResponseFields, TradeOffPair]:
         beside = None if worst_case is None else _worst_case(worst_case, curves.worst_case, mechanism, request)
     except PrivacyComputationError as error:
         raise blamed(error, pointer, part) from None
-    known = caveats(mechanism, threat_model)
     sampled = request.dataset_subsampling
     fields: ResponseFields = {
         **options_as_sent(request),
@@ -77,10 +77,18 @@ def read_bounds(request: BoundsRequest) -> tuple[ResponseFields, TradeOffPair]:
         "method": request.method,
         "answers": answers,
         "worst_case": beside,
+        **grounds(request, mechanism, threat_model),
+    }
+    return fields, curves
+
+
+def grounds(request: BoundsRequest, mechanism: AbstractMechanism, threat_model: AbstractThreatModel) -> ResponseFields:
+    """What the answers to a request rest on, and what they do not cover."""
+    known = caveats(mechanism, threat_model)
+    return {
         "assumptions": known.assumptions + assumptions_of(threat_model, mechanism) + assumptions_about_priors(request),
         "hazards": known.hazards,
     }
-    return fields, curves
 
 
 def _worst_case(

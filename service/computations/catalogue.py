@@ -14,6 +14,7 @@ RESOURCES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "bounds": "bounds:BOUNDS",
         "curves": "curves:CURVES",
+        "calibrations": "calibration.resource:CALIBRATIONS",
         "assessments": "assessments.assessment:ASSESSMENTS",
         "imports": "imports:IMPORTS",
         "comparisons": "comparisons.comparing:COMPARISONS",

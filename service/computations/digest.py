@@ -85,7 +85,8 @@ def _keys_of(model: type[BaseModel]) -> tuple[tuple[str, str, object], ...]:
     """
     fields = model.model_fields
     excluded = {name: field.default for name, field in fields.items() if field.exclude_if is not None}
-    return tuple((f"{_string(name)}:", name, excluded.get(name)) for name in sorted(fields))
+    written = {field.serialization_alias or name: name for name, field in fields.items()}
+    return tuple((f"{_string(key)}:", written[key], excluded.get(written[key])) for key in sorted(written))
 
 
 def _units(key: str) -> bytes:

@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from api_schemas.mechanisms import GaussianMechanism
 from api_schemas.questions import AdvantageQuestion
-from privacy_bounds import Asking, AsyncClient, Client, Local, Number, Power, Refused, Unreachable
+from privacy_bounds import Asking, AsyncClient, Client, Local, Number, Power, Refused, Unreachable, table
 from service.computations.bounds import BOUNDS
 from tests.conftest import free_port
 from tests.interop.states import RUN, STATES, asked
@@ -201,6 +201,19 @@ def test_assessments_claims_and_imports() -> None:
     assert claim.verdict == "unsafe"
     assert local.read(Accountant([[1.0, 0.01, 1000]])).not_carried_over
     assert local.read(HISTORY, format="opacus").mechanism == assessed.mechanism
+
+
+def test_runs_are_compared_by_their_names() -> None:
+    runs = {"noisy": [(1.2, 0.01, 1000)], "first": Accountant([(1.0, 0.01, 1000)])}
+    asked_for = [{"type": "epsilon", "delta": 1e-5}, {"type": "trade_off", "false_positive_rates": [0.01, 0.1]}]
+    found = Local().compare(runs, asked_for)
+    assert [run.name for run in found.runs] == ["noisy", "first"]
+    columns = table(found)
+    assert {len(column) for column in columns.values()} == {3}
+    assert columns["best"] == [("noisy",)] * 3
+    power = Local().power(runs["first"], [0.01, 0.1])
+    assert columns["first"] == [Local().epsilon(runs["first"], delta=1e-5).value, *power.value]
+    assert columns["first lower"][1:] == list(power.lower)
 
 
 def test_asynchronous_clients_have_the_same_methods() -> None:

@@ -285,5 +285,6 @@ def test_the_lines_of_python_do_what_they_say() -> None:
     exec(code, held)
     assert held["epsilon"].lower <= held["epsilon"].value == held["epsilon"].upper
     assert held["paragraph"].startswith("## Privacy")
+    assert held["side_by_side"].quantities[0].best == ("now",)
     assert held["verdicts"][0].verdict == "unsafe"
     assert held["table"]["power"] == list(held["power"].value)

@@ -83,7 +83,7 @@ _CORE = """
     composition.readings composition.transforms composition.laplace_sums composition.parts
     composition.bent_contour composition.contour composition.lattice composition.ground_truth
     composition.responses composition.asymptotic composition.monte_carlo composition.bounded_range composition
-    conversions threat_models questions audits pmp
+    conversions threat_models questions audits pmp calibration
 """
 CORE = _CORE.split()
 MOST_FILES = 20

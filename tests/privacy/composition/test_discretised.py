@@ -12,6 +12,9 @@ import mpmath
 import numpy as np
 import pytest
 from mpmath import mpf
+from numpy.fft import irfft, rfft
+from scipy.optimize import brentq
+from scipy.stats import binom
 
 from service.privacy.composition.choose import pair
 from service.privacy.composition.lattice.law import LatticeLaw, bracketing_laws
@@ -19,6 +22,8 @@ from service.privacy.composition.lattice.nodes import Lattice
 from service.privacy.composition.lattice.windows import decayed_sums
 from service.privacy.composition.options import EngineOptions
 from service.privacy.enclosure import Bounds, Enclosure
+from service.privacy.mechanisms.dpsgd import DpSgd
+from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.enclosed.logs import log_ends
 from service.privacy.trade_off.pair import TradeOffPair
@@ -393,3 +398,28 @@ def test_no_upper_end_lies_below_what_doubles_hold(direction: str) -> None:
     assert None not in ends
     assert ends[0] <= ends[3]
     assert ends[2] <= ends[1]
+
+
+def test_thresholds_among_rare_jumps_are_read() -> None:
+    """Four steps of four records each at rate .01: next to all losses are near 0, and epsilon is far from there, as a
+    rounded convolution of the losses shows.
+    """
+    shifts, step = np.arange(5), 2.0**-11
+    weights = binom.pmf(shifts, 4, 0.01)
+    x = np.linspace(-9.0, 14.0, 400_001)
+    density = np.exp(-0.5 * x**2) / math.sqrt(2 * math.pi) * (x[1] - x[0])
+    ratio = np.exp(np.outer(x, shifts) - 0.5 * shifts**2) @ weights
+    cells = np.round(np.log(ratio) / step).astype(np.intp)
+    law = np.bincount(cells - cells.min(), weights=density * ratio)
+    total = irfft(rfft(law, 2**19) ** 4, 2**19)
+    losses = (np.arange(len(total)) + 4 * cells.min()) * step
+
+    def profile(epsilon: float) -> float:
+        return float((total * -np.expm1(np.minimum(epsilon - losses, 0.0))).sum())
+
+    root = brentq(lambda epsilon: math.log(profile(epsilon) / 1e-5), 0.5, 5.0)
+    run = DpSgd(noise_multiplier=1.0, sample_rate=0.01, steps=4)
+    options = EngineOptions(relative_tolerance=1e-3)
+    found = pair(run, "discretised", Neighbours(records=4), options).add.epsilon(1e-5)
+    assert found.relative_width() < 2e-3
+    assert found.lower - 2e-4 < root < found.upper + 2e-4

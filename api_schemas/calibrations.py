@@ -1,0 +1,301 @@
+"""`POST /v1/calibrations`: one number of a request is free, and limits on its answers say what it may be."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Final, Literal, Self, cast
+
+from pydantic import AliasChoices, ConfigDict, Field, TypeAdapter, model_validator
+from pydantic_core import PydanticCustomError
+
+from api_schemas.answers import Answer
+from api_schemas.base import Request, Response, Result, component, is_none
+from api_schemas.caveats import Assumptions, Hazards
+from api_schemas.limits import check_tree, refusal
+from api_schemas.mechanisms import MechanismSpec
+from api_schemas.pointers import LONGEST_POINTER, NoSuchNumber, Place, as_sent, place_of, replaced
+from api_schemas.quantities import DEFAULT_TOLERANCE, LARGEST_LIST
+from api_schemas.questions import listed_numbers
+from api_schemas.targets import CalibrationTarget
+from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel, settled
+
+LARGEST_TARGETS: Final = 16
+TIED: Final = ("weight", "weights", "prior_probabilities")
+"""Numbers that sum to 1 with others, so that none of them is free."""
+ABSENT: Final = {"records": 1}
+"""What an absent number that may be free stands for."""
+FOLLOWS: Final = {"batch_size": ("sample_rate",), "dataset_size": ("sample_rate",)}
+"""Numbers of dpsgd that follow from a free one, where both were sent; steps always follow from epochs."""
+
+Number = Annotated[int | float, Field(description="A number; an integer where the field is one.")]
+
+
+class CalibrationBounds(Request):
+    """Where the free number is searched for: from one number to another, both included."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    least: Annotated[
+        Annotated[float, Field(ge=0, le=1e15)] | None,
+        Field(
+            validation_alias=AliasChoices("from", "min"),
+            serialization_alias="from",
+            description="The smallest number; absent: that of the field.",
+            examples=[0.5],
+            exclude_if=is_none,
+        ),
+    ] = None
+    most: Annotated[
+        Annotated[float, Field(ge=0, le=1e15)] | None,
+        Field(
+            validation_alias=AliasChoices("to", "max"),
+            serialization_alias="to",
+            description="The largest number; absent: that of the field.",
+            examples=[10.0],
+            exclude_if=is_none,
+        ),
+    ] = None
+
+
+Free = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=LONGEST_POINTER,
+        description="JSON pointer to the number of the request that is searched for: any number of the mechanism, "
+        "a threat model or the question of a target. What stands there is only a start. Where `records` of a threat "
+        "model is absent, it starts at 1.",
+        examples=["/mechanism/noise_multiplier"],
+    ),
+]
+Tolerance = Annotated[
+    float,
+    Field(
+        ge=1e-12,
+        le=1,
+        validation_alias=AliasChoices("relative_tolerance", "rtol"),
+        description="Relative distance to the neighbour at which a target fails; integers are exact.",
+        examples=[1e-6],
+    ),
+]
+
+
+class CalibrationsRequest(Request):
+    """A mechanism with one free number, and the targets that are to be met."""
+
+    mechanism: MechanismSpec
+    threat_model: ThreatModelSpec = Field(default_factory=lambda: WorstCaseThreatModel(type="worst_case"))
+    free: Free
+    targets: Annotated[
+        tuple[CalibrationTarget, ...],
+        Field(min_length=1, max_length=LARGEST_TARGETS, description="All of them are to be met."),
+    ]
+    bounds: Annotated[
+        CalibrationBounds | None,
+        Field(description="Where to search; absent: the whole range of the field.", exclude_if=is_none),
+    ] = None
+    relative_tolerance: Tolerance = DEFAULT_TOLERANCE
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        check_tree(self.mechanism)
+        vars(self)["threat_model"] = settled(self.threat_model, self.mechanism)
+        vars(self)["targets"] = tuple(self._settled(target) for target in self.targets)
+        if sum(listed_numbers(target.question) for target in self.targets) > LARGEST_LIST:
+            raise refusal("/targets", f"The lists of all questions together may hold at most {LARGEST_LIST} numbers.")
+        if self.bounds == CalibrationBounds():
+            vars(self)["bounds"] = None
+        place = self._free_place()
+        vars(self)["free"] = place.pointer
+        for index, target in enumerate(self.targets):
+            try:
+                target.check_limit(whatever=place.steps[:3] == ("targets", index, "question"))
+            except PydanticCustomError as error:
+                said = cast("dict[str, Any]", error.context)
+                raise refusal(f"/targets/{index}/{said['field']}", said["sentence"]) from None
+        self._check_contradictions()
+        _ = self.interval
+        return self
+
+    @property
+    def place(self) -> Place:
+        """Where the free number stands."""
+        return place_of(self, self.free)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The smallest and the largest number that is looked at. Raises PydanticCustomError where there is none."""
+        shape = self.place.shape
+        low, high = shape.minimum or 0.0, 1e15 if shape.maximum is None else shape.maximum
+        sent = CalibrationBounds() if self.bounds is None else self.bounds
+        for name, end in (("from", sent.least), ("to", sent.most)):
+            if end is not None and not (low <= end <= high and (end > low or not shape.minimum_excluded)):
+                raise refusal(f"/bounds/{name}", f"Must be in the range of what is free, {shape.interval()}.")
+        low, high = low if sent.least is None else sent.least, high if sent.most is None else sent.most
+        if shape.kind == "integer":
+            low, high = math.ceil(low), math.floor(high)
+        if low >= high:
+            raise refusal("/bounds", "`from` must be below `to`.")
+        return low, high
+
+    def threat_model_of(self, target: CalibrationTarget) -> ThreatModelSpec:
+        """Who attacks, where a target is concerned."""
+        return self.threat_model if target.threat_model is None else target.threat_model
+
+    def at(self, number: float, place: Place) -> CalibrationsRequest:
+        """The same request with another number at the free place. Raises ValidationError where it does not fit."""
+        part, *inner = place.steps
+        follows = FOLLOWS.get(place.name, ()) if place.kind == "dpsgd" else ()
+        if place.kind == "dpsgd" and getattr(place.owner, "epochs", None) is not None:
+            follows += ("steps",)
+        sent = replaced(as_sent(self.__dict__[str(part)]), tuple(inner), number, follows)
+        return self.model_copy(update={str(part): _PARTS[str(part)].validate_python(sent)})
+
+    def _settled(self, target: CalibrationTarget) -> CalibrationTarget:
+        if target.threat_model is None:
+            return target
+        return target.model_copy(update={"threat_model": settled(target.threat_model, self.mechanism)})
+
+    def _free_place(self) -> Place:
+        try:
+            place = place_of(self, self.free)
+        except NoSuchNumber as error:
+            raise refusal("/free", str(error)) from None
+        inside = place.steps[2:3] if place.steps[0] == "targets" else place.steps[:1]
+        if inside[0] not in ("mechanism", "threat_model", "question"):
+            raise refusal("/free", "Must lead into the mechanism, a threat model, or the question of a target.")
+        if place.name in TIED:
+            raise refusal("/free", f"{place.name} sums to 1 with others, which would have to change as well.")
+        if place.number is None and place.name not in ABSENT:
+            raise refusal("/free", f"There is no {place.name} in the request: send a number to start from.")
+        if place.steps[0] == "threat_model" and all(target.threat_model is not None for target in self.targets):
+            raise refusal("/free", "Every target has a threat model of its own, so that nothing depends on this one.")
+        if place.kind == "dpsgd":
+            _check_tied(place)
+        return place
+
+    def _check_contradictions(self) -> None:
+        most: dict[Any, float] = {}
+        for target in self.targets:
+            if target.at_most is not None:
+                key = _what(self, target)
+                most[key] = min(target.at_most, most.get(key, target.at_most))
+        for index, target in enumerate(self.targets):
+            limit = most.get(_what(self, target))
+            if target.at_least is not None and limit is not None and target.at_least > limit:
+                sentence = "Contradicts another target, which asks for less of the same number at most."
+                raise refusal(f"/targets/{index}/at_least", sentence)
+
+
+def _what(request: CalibrationsRequest, target: CalibrationTarget) -> Any:
+    """Which number a target limits. A question with a free parameter is not the same as one with a fixed one."""
+    free = request.place.steps
+    mine = free[:2] if free[0] == "targets" and request.targets[cast("int", free[1])] is target else ()
+    return target.question, target.reads, request.threat_model_of(target), mine
+
+
+def _check_tied(place: Place) -> None:
+    """Raises PydanticCustomError for a number of dpsgd that follows from others that were sent."""
+    held = place.owner.__dict__
+    if place.name == "sample_rate" and held["batch_size"] is not None:
+        raise refusal("/free", "sample_rate follows from batch_size and dataset_size: free one of these, or send none.")
+    if place.name == "steps" and held["epochs"] is not None:
+        raise refusal("/free", "steps follow from epochs: free these, or leave them out.")
+
+
+_PARTS: Final[dict[str, TypeAdapter[Any]]] = {
+    "mechanism": TypeAdapter(MechanismSpec),
+    "threat_model": TypeAdapter(ThreatModelSpec),
+    "targets": TypeAdapter(tuple[CalibrationTarget, ...]),
+}
+
+
+class Neighbour(Response):
+    """A number beside the value, and the answer to one target there."""
+
+    value: Annotated[Number, Field(description="The number.")]
+    target: Annotated[int, Field(ge=0, description="Which target, counted from 0.")]
+    answer: Answer
+    distance: Annotated[float, Field(ge=0, description="From the value, relative to it.")]
+
+
+class NoWitness(Response):
+    """Why there is no number within the tolerance at which a target provably fails."""
+
+    reason: Annotated[str, Field(description="Why, in a sentence.")]
+    undecided: Annotated[
+        Neighbour | None, Field(description="The neighbour, where its enclosure straddles a limit; else null.")
+    ]
+    fails: Annotated[
+        Neighbour | None,
+        Field(description="The nearest number that was found where a target provably fails; null: none was found."),
+    ]
+
+
+class Monotonicity(Response):
+    """Whether what holds at the value holds at all numbers on its side."""
+
+    proved: Annotated[bool, Field(description="By the theorem; else along the numbers that were looked at.")]
+    met_side: Annotated[
+        Literal["larger", "smaller"] | None,
+        Field(description="Which numbers meet the targets: those above the value, or those below; null: not known."),
+    ]
+    theorem: Annotated[str, Field(description="The theorem, or what was checked.")]
+
+
+class TargetWorstCase(Response):
+    """The answer to a target against the worst case, which stands beside a relaxed threat model."""
+
+    target: Annotated[int, Field(ge=0, description="Which target, counted from 0.")]
+    threat_model: ThreatModelSpec
+    answer: Answer
+
+
+CalibrationStatus = Annotated[
+    Literal["met", "trivially_met", "infeasible"],
+    component(
+        "CalibrationStatus",
+        "met: every target is met at the value, and not at its neighbour. trivially_met: every target is met over the "
+        "whole range, as far as it is served; the value is its least private end (where that is not known, the start). "
+        "infeasible: no number that was looked at meets every target; the value is the nearest to it.",
+        examples=["met"],
+    ),
+]
+
+
+class CalibrationsResponse(Result):
+    """The least private number at which every target is met for sure, and the neighbour at which one fails for sure."""
+
+    mechanism: Annotated[MechanismSpec, Field(description="With the value in its place.")]
+    threat_model: Annotated[ThreatModelSpec, Field(description="With the value in its place.")]
+    free: Free
+    targets: Annotated[tuple[CalibrationTarget, ...], Field(description="With the value in its place.")]
+    bounds: Annotated[
+        CalibrationBounds | None, Field(description="As sent; absent where it was.", exclude_if=is_none)
+    ] = None
+    relative_tolerance: Tolerance
+    status: CalibrationStatus
+    value: Annotated[Number, Field(description="The number that was searched for.")]
+    answers: Annotated[tuple[Answer, ...], Field(description="At the value, one for each target, in their order.")]
+    binding: Annotated[int, Field(ge=0, description="The target that is nearest to its limit there, counted from 0.")]
+    witness: Annotated[
+        Neighbour | None,
+        Field(
+            description="The neighbour, within the tolerance, at which a target provably fails: the value could not be "
+            "less private. Of what is infeasible, the value itself, where a target provably fails there. null: see "
+            "no_witness."
+        ),
+    ]
+    no_witness: Annotated[NoWitness | None, Field(description="null where there is a witness.")]
+    monotone: Monotonicity
+    tolerance_met: Annotated[
+        bool, Field(description="There is a witness, or every number that is less private meets the targets too.")
+    ]
+    worst_cases: Annotated[
+        tuple[TargetWorstCase, ...],
+        Field(description="Beside each target against a relaxed threat model: the worst case at the value."),
+    ]
+    readings: Annotated[int, Field(ge=0, description="How many numbers were looked at.")]
+    assumptions: Assumptions
+    hazards: Hazards
+    notes: Annotated[tuple[str, ...], Field(description="What a reader should know about the search.")]

@@ -1,0 +1,116 @@
+"""JSON pointers into a request: which number they lead to, in our spelling, and the request with another one there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, cast, final
+
+from pydantic import BaseModel
+
+from api_schemas.base import Request
+from api_schemas.fields import Shape, find_field, shape_of, shape_of_field, type_of
+
+LONGEST_POINTER: Final = 500
+NO_NUMBER: Final = "Must lead to a number of the request: {why}."
+
+
+class NoSuchNumber(LookupError):
+    """A pointer that leads to no number; its text says why."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a number stands. `steps`: from the outermost object, fields by our names. `owner`: the innermost object
+    around it. `name`: the field of that object. `number`: None where the field is absent. `shape`: its range.
+    """
+
+    steps: tuple[str | int, ...]
+    owner: Request
+    name: str
+    number: float | None
+    shape: Shape
+
+    @property
+    def pointer(self) -> str:
+        """The JSON pointer, in our spelling."""
+        return "".join(f"/{step}" for step in self.steps)
+
+    @property
+    def kind(self) -> str:
+        """The `type` of the innermost object, or "" where it has none."""
+        return type_of(type(self.owner)) if "type" in type(self.owner).model_fields else ""
+
+
+def place_of(request: Request, pointer: str) -> Place:
+    """The number that a pointer leads to, whatever accepted spelling its fields have. Raises NoSuchNumber."""
+    if not pointer.startswith("/"):
+        raise NoSuchNumber(NO_NUMBER.format(why="a JSON pointer starts with a slash"))
+    value: Any = request
+    steps: list[str | int] = []
+    owner, name, shape = request, "", Shape(kind="object")
+    for token in pointer[1:].split("/"):
+        spelled = token.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, Request):
+            found = find_field(type(value), spelled)
+            if found is None or spelled == "type":
+                fields = ", ".join(each for each in type(value).model_fields if each != "type")
+                raise NoSuchNumber(NO_NUMBER.format(why=f"what is there has these fields: {fields}"))
+            owner, name = value, found[0]
+            shape, value = shape_of_field(found[1]), value.__dict__[name]
+            steps.append(name)
+        elif isinstance(value, tuple):
+            items = cast("tuple[Any, ...]", value)
+            index = int(spelled) if spelled.isdecimal() and spelled.isascii() and len(spelled) < 7 else len(items)
+            if index >= len(items) or spelled != str(index):
+                raise NoSuchNumber(NO_NUMBER.format(why=f"{name} is a list of {len(items)}, counted from 0"))
+            shape, value = _item(shape), items[index]
+            steps.append(index)
+        else:
+            raise NoSuchNumber(NO_NUMBER.format(why=f"{name} has no parts"))
+    return Place(tuple(steps), owner, name, _number(value, name), shape)
+
+
+def _number(value: Any, name: str) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, tuple):
+        raise NoSuchNumber(NO_NUMBER.format(why=f"{name} is a list; an index leads to one of its entries"))
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        what = "an object" if isinstance(value, BaseModel) else "no number"
+        raise NoSuchNumber(NO_NUMBER.format(why=f"{name} is {what}"))
+    return value
+
+
+def _item(shape: Shape) -> Shape:
+    """The shape of an entry of a list: of a list, or of a number that may be a list of them."""
+    return Shape(kind="object") if shape.item is None else shape_of(shape.item)
+
+
+def as_sent(value: Any) -> Any:
+    """A part of a request as it was sent: fields that were filled in from others, and defaults, are left out."""
+    if isinstance(value, BaseModel):
+        held = value.__dict__
+        return {name: as_sent(held[name]) for name in type(value).model_fields if name in value.model_fields_set}
+    if isinstance(value, tuple):
+        return tuple(map(as_sent, cast("tuple[Any, ...]", value)))
+    return value
+
+
+def replaced(value: Any, steps: tuple[str | int, ...], number: float, follows: tuple[str, ...] = ()) -> Any:
+    """What `as_sent` gives, with another number at the end of these steps. `follows`: fields beside it that follow from
+    it, and are left out.
+    """
+    first, rest = steps[0], steps[1:]
+    if isinstance(first, int):
+        items = list(cast("tuple[Any, ...]", value))
+        items[first] = replaced(items[first], rest, number, follows) if rest else number
+        return tuple(items)
+    fields = dict(cast("Mapping[str, Any]", value))
+    if rest:
+        fields[first] = replaced(fields[first], rest, number, follows)
+        last = all(isinstance(step, int) for step in rest)
+    else:
+        fields[first], last = number, True
+    return {name: held for name, held in fields.items() if not (last and name in follows)}

@@ -1,0 +1,133 @@
+"""Limits on the answer to a question: what a calibration is to reach."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import AliasChoices, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from api_schemas.base import Request, is_none
+from api_schemas.choices import PointReading
+from api_schemas.questions import (
+    AdvantageOverPriorQuestion,
+    AttackAccuracyQuestion,
+    DeletionCapacityQuestion,
+    EpsilonQuestion,
+    GdpMuQuestion,
+    NegativePredictiveValueQuestion,
+    PositivePredictiveValueQuestion,
+    QuestionSpec,
+    ReconstructionQuestion,
+    TradeOffQuestion,
+    UnlearningGuaranteeQuestion,
+)
+from api_schemas.threat_models import ThreatModelSpec
+
+SLACK: Final = 1e-12
+"""Relative: limits so near to the end of a range may be at it."""
+_LIMIT: Final = Field(ge=0, le=1e15)
+
+
+class CalibrationTarget(Request):
+    """One number, and what it may be at most, or must be at least: exactly one of the two.
+
+    The number is the `value` of the answer (of `unlearning_guarantee` the smallest probability, of `gdp_mu` the mu over
+    the range). A `trade_off` has one false positive rate here, and `reads` says which of both numbers is meant.
+    """
+
+    question: QuestionSpec
+    at_most: Annotated[
+        Annotated[float, _LIMIT] | None,
+        Field(
+            validation_alias=AliasChoices("at_most", "max"),
+            description="Met where the upper end of the enclosure is at most this.",
+            examples=[0.01],
+            exclude_if=is_none,
+        ),
+    ] = None
+    at_least: Annotated[
+        Annotated[float, _LIMIT] | None,
+        Field(
+            validation_alias=AliasChoices("at_least", "min"),
+            description="Met where the lower end of the enclosure is at least this.",
+            examples=[0.9],
+            exclude_if=is_none,
+        ),
+    ] = None
+    reads: PointReading = "power"
+    threat_model: Annotated[
+        ThreatModelSpec | None,
+        Field(description="Who attacks; absent: as beside the mechanism.", exclude_if=is_none),
+    ] = None
+
+    @model_validator(mode="after")
+    def _one_number(self) -> Self:
+        if (self.at_most is None) == (self.at_least is None):
+            raise _refusal("at_most", "Send exactly one of at_most and at_least.")
+        if isinstance(self.question, TradeOffQuestion) and len(self.question.false_positive_rates) != 1:
+            raise _refusal("question", "Must be about one number: a trade_off with one false positive rate.")
+        return self
+
+    @property
+    def limit(self) -> float:
+        """What is allowed, at most or at least."""
+        return self.at_most if self.at_most is not None else self.at_least or 0.0
+
+    @property
+    def field(self) -> Literal["at_most", "at_least"]:
+        """Which of both was sent."""
+        return "at_least" if self.at_most is None else "at_most"
+
+    def check_limit(self, *, whatever: bool) -> None:
+        """Raises PydanticCustomError for a limit that no answer meets. `whatever`: one of the parameters of the
+        question is free, so that all its values count.
+        """
+        least, most = widest(self.question) if whatever else value_range(self)
+        if self.at_most is not None and self.at_most < least * (1 - SLACK):
+            raise _refusal("at_most", "Too small for this question: whatever the mechanism, a guess reaches more.")
+        if self.at_least is not None and self.at_least > most * (1 + SLACK):
+            raise _refusal("at_least", "Too large for this question: its answer is less, whatever the mechanism.")
+
+
+def value_range(target: CalibrationTarget) -> tuple[float, float]:
+    """The smallest and the largest answer to the question of a target, whatever the mechanism; to a few roundings."""
+    question = target.question
+    match question:
+        case TradeOffQuestion(false_positive_rates=(rate, *_)):
+            return (rate, 1.0) if target.reads == "power" else (0.0, 1 - rate)
+        case ReconstructionQuestion():
+            chances = (question.baseline_success, question.candidates and 1 / question.candidates)
+            known = next((chance for chance in chances if chance is not None), None)
+            return (max(question.prior_probabilities or (0.0,)) if known is None else known), 1.0
+        case AttackAccuracyQuestion(false_positive_rate=None, prior=prior):
+            return max(prior, 1 - prior), 1.0
+        case AttackAccuracyQuestion(false_positive_rate=float() as rate, prior=prior):
+            right = (1 - prior) * (1 - rate)
+            return prior * rate + right, prior + right
+        case PositivePredictiveValueQuestion(prior=prior, side=side):
+            return (prior, 1.0) if side == "at_most" else (0.0, prior)
+        case NegativePredictiveValueQuestion(prior=prior, side=side):
+            return (1 - prior, 1.0) if side == "at_most" else (0.0, 1 - prior)
+        case AdvantageOverPriorQuestion(prior=prior):
+            return 0.0, 2 * (1 - prior)
+        case UnlearningGuaranteeQuestion(prior=prior):
+            return 0.0, 1 - prior
+        case _:
+            return widest(question)
+
+
+def widest(question: QuestionSpec) -> tuple[float, float]:
+    """The smallest and the largest answer to any question of this type."""
+    match question:
+        case EpsilonQuestion() | GdpMuQuestion() | DeletionCapacityQuestion():
+            return 0.0, math.inf
+        case AdvantageOverPriorQuestion():
+            return 0.0, 2.0
+        case _:
+            return 0.0, 1.0
+
+
+def _refusal(field: str, sentence: str) -> PydanticCustomError:
+    return PydanticCustomError("target", "{sentence}", {"sentence": sentence, "field": field})

@@ -1,0 +1,111 @@
+"""Which way the free number of a calibration has to go for each of its targets, and whether that is a theorem."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, final
+
+from api_schemas.calibrations import CalibrationsRequest
+from api_schemas.pointers import Place
+from api_schemas.targets import CalibrationTarget
+from api_schemas.threat_models import MixtureThreatModel, ThreatModelSpec, WorstCaseThreatModel
+from service.computations.read_numbers import is_guarantee
+from service.privacy.calibration import monotone
+from service.privacy.calibration.monotone import Law
+
+NOT_PROVED: Final = "checked, not proved: along the numbers that were looked at"
+NOTHING: Final = Law(0, "no target depends on it")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Directions:
+    """`needs`: for each target 1 where it is met from some number on, -1 where it is met up to some number, 0 where the
+    number does not matter; None where that is not known. `private`: the side on which a target is met sooner: that of
+    more privacy where the number has such a side; None where it is not known. `theorem`: "" where there is none.
+    """
+
+    needs: tuple[int | None, ...]
+    private: int | None
+    theorem: str
+
+    @property
+    def group(self) -> tuple[int, ...]:
+        """The targets whose limit the number is brought to: those that want more privacy, or if there is none, those
+        that want less; and those that do not depend on it.
+        """
+        side = self.side
+        return tuple(index for index, need in enumerate(self.needs) if need in (0, None, side))
+
+    @property
+    def others(self) -> tuple[int, ...]:
+        """The targets that are met on the other side."""
+        return tuple(index for index in range(len(self.needs)) if index not in self.group)
+
+    @property
+    def side(self) -> int | None:
+        """On which side of its limit the group is met."""
+        if self.private is None or None in self.needs:
+            return None
+        return self.private if self.private in self.needs else -self.private
+
+
+def directions(request: CalibrationsRequest) -> Directions:
+    """By the theorems of the core, for every target."""
+    place = request.place
+    laws = list(_laws(request, place))
+    of_question = "question" in place.steps[:3]
+    needs = tuple(
+        _needed(law.sign, target, of_question=of_question) for law, target in zip(laws, request.targets, strict=True)
+    )
+    known = [index for index, law in enumerate(laws) if law.sign != 0]
+    signs = {needs[index] if of_question else laws[index].sign for index in known}
+    [private] = signs if len(signs) == 1 else [None]
+    theorems = [laws[index].theorem for index in known]
+    return Directions(needs, private, "; ".join(dict.fromkeys(theorems)) if all(theorems) else "")
+
+
+def _laws(request: CalibrationsRequest, place: Place) -> Iterator[Law]:
+    for index, target in enumerate(request.targets):
+        model = request.threat_model_of(target)
+        match place.steps:
+            case ("mechanism", *_):
+                sent = place.owner.__dict__
+                yield monotone.of_mechanism(place.kind, place.name, sent, worst_case=_is_worst_case(model))
+            case ("threat_model", *_) if target.threat_model is None:
+                yield monotone.of_threat_model(place.kind, place.name)
+            case ("targets", number, "threat_model", *_) if number == index:
+                yield monotone.of_threat_model(place.kind, place.name)
+            case ("targets", number, "question", *_) if number == index:
+                yield monotone.of_question(read_of(target), place.name, side_of(target))
+            case _:
+                yield NOTHING
+
+
+def _needed(sign: int | None, target: CalibrationTarget, *, of_question: bool) -> int | None:
+    if sign is None:
+        return None
+    rises = sign if of_question else sign * (1 if is_guarantee(target.question, target.reads) else -1)
+    return rises if target.at_most is None else -rises
+
+
+def rise(need: int | None, target: CalibrationTarget) -> int:
+    """Which way the answer goes with the number: 1 up, -1 down; 0 where it does not matter or is not known."""
+    return (need or 0) if target.at_most is None else -(need or 0)
+
+
+def read_of(target: CalibrationTarget) -> str:
+    """The type of the question, of a trade-off what is read of it."""
+    return target.reads if target.question.type == "trade_off" else target.question.type
+
+
+def side_of(target: CalibrationTarget) -> str | None:
+    """The side of a predictive value."""
+    return getattr(target.question, "side", None)
+
+
+def _is_worst_case(model: ThreatModelSpec) -> bool:
+    if isinstance(model, MixtureThreatModel):
+        return all(_is_worst_case(part.threat_model) for part in model.components)
+    return isinstance(model, WorstCaseThreatModel)

@@ -1,0 +1,208 @@
+"""Looks at one number of a calibration: what every target reads there, and whether it is met or fails for sure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, final
+
+from pydantic import ValidationError
+from pydantic_core import PydanticCustomError
+
+from api_schemas.bounds import BoundsRequest
+from api_schemas.calibrations import CalibrationsRequest
+from api_schemas.nested import bounds_request, moved
+from api_schemas.pointers import Place
+from api_schemas.targets import CalibrationTarget, value_range
+from api_schemas.threat_models import ThreatModelSpec
+from service.computations.abstract import ResponseFields
+from service.computations.answers import Said, said
+from service.computations.parts import blamed, mechanism_of, options_of, threat_model_of
+from service.computations.prices import price
+from service.computations.read_numbers import ReadNumber
+from service.computations.violations import note
+from service.privacy.composition.plan import Plan
+from service.privacy.enclosure import Evidence
+from service.privacy.errors import NumericalFailure, PrivacyComputationError, UnsupportedCombination
+from service.privacy.threat_models.relaxed import worst_case_beside
+
+MOST_WORK: Final = 16_500_000
+"""Microseconds by their price that all looks of a calibration may take together ..."""
+SECOND_ENGINE: Final = 1_500_000
+"""... and what a reading adds that a second engine was asked for: its price supposes that it was not."""
+FINER: Final = 4
+"""Answers are asked for at the tolerance of the number over this: they rise at least half as fast as it, as a rule."""
+TOO_DEAR: Final = "the work that a calibration may take is used up."
+NO_BOUND: Final = "an approximation has no bound that a target could be held to."
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TargetLook:
+    """One target at one number. `meets`, `fails`: for sure; neither where the enclosure straddles the limit. `height`:
+    how far from being met, in about the logarithm of the answer, above 0 where it is not; `to_failing`: how much of
+    that is missing until it fails. `answer`: as of `/v1/bounds`.
+    """
+
+    lower: float
+    upper: float
+    meets: bool
+    fails: bool
+    height: float
+    to_failing: float
+    answer: ResponseFields
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Look:
+    """All targets at one number."""
+
+    number: float
+    targets: tuple[TargetLook, ...]
+
+    def meets(self, group: Sequence[int]) -> bool:
+        """Whether all of these targets are met."""
+        return all(self.targets[index].meets for index in group)
+
+    def failing(self, group: Sequence[int]) -> int | None:
+        """The first of these targets that fails for sure."""
+        return next((index for index in group if self.targets[index].fails), None)
+
+    def height(self, group: Sequence[int]) -> float:
+        """How far the group is from being met: above 0 where it is not."""
+        return max((self.targets[index].height for index in group), key=_or_least)
+
+    def to_failing(self, group: Sequence[int]) -> float:
+        """How much height is missing until one of these targets fails."""
+        return min(self.targets[index].to_failing for index in group)
+
+    def binding(self, group: Sequence[int]) -> int:
+        """The target that is nearest to its limit."""
+        return max(group, key=lambda index: _or_least(self.targets[index].height))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Targets against one attacker: what `/v1/bounds` would be asked, and where its parts stand in the calibration."""
+
+    request: BoundsRequest
+    indices: tuple[int, ...]
+    places: Mapping[str, str]
+
+    def plan(self) -> Plan:
+        """The curves, and what they cost. Raises PrivacyComputationError."""
+        mechanism, options = mechanism_of(self.request.mechanism), options_of(self.request)
+        return threat_model_of(self.request.threat_model).plan(mechanism, "auto", options)
+
+
+@final
+@dataclass
+class Looks:
+    """Looks at the numbers of one calibration, each made once. `refusals`: why nothing can be said of a number."""
+
+    request: CalibrationsRequest
+    place: Place
+    made: dict[float, Look] = field(default_factory=dict[float, Look])
+    refusals: dict[float, Exception] = field(default_factory=dict[float, Exception])
+    work: float = 0.0
+
+    def at(self, number: float) -> Look | None:
+        """None where the request with that number is none, is not served, or is too dear."""
+        if number not in self.made and number not in self.refusals:
+            try:
+                self.made[number] = self._look(number)
+            except (ValidationError, PydanticCustomError, PrivacyComputationError) as error:
+                if isinstance(error, NumericalFailure):
+                    note(error)
+                self.refusals[number] = error
+        return self.made.get(number)
+
+    def _look(self, number: float) -> Look:
+        request = self.with_number(number)
+        found: dict[int, TargetLook] = {}
+        for group in groups(request):
+            try:
+                found |= self._read(group, request)
+            except PrivacyComputationError as error:
+                told = blamed(error, "/threat_model", group.request.threat_model)
+                told.pointer = moved(told.pointer, group.places)
+                raise told from None
+        return Look(number, tuple(found[index] for index in range(len(found))))
+
+    def _read(self, group: Group, request: CalibrationsRequest) -> Iterator[tuple[int, TargetLook]]:
+        """As `/v1/bounds` reads all of it, and in the same order, so that the answers are the same."""
+        asked, plan = group.request, group.plan()
+        self.work += price(asked.questions, plan.tariff)
+        if self.work > MOST_WORK and self.made:
+            raise UnsupportedCombination("mechanism", "this number", TOO_DEAR, ("a larger relative_tolerance",))
+        model = threat_model_of(asked.threat_model)
+        conditional = worst_case_beside(model, mechanism_of(asked.mechanism)) is not None
+        told: dict[Any, Said] = {}
+        for place, (index, question) in enumerate(zip(group.indices, asked.questions, strict=True)):
+            if question not in told:
+                before = plan.curves.asked
+                try:
+                    model.check_question(question.type, getattr(question, "prior", None))
+                    told[question] = said(plan.curves, question, asked.relative_tolerance)
+                    self.work += SECOND_ENGINE * (plan.curves.asked - before)
+                except PrivacyComputationError as error:
+                    raise blamed(error, f"/questions/{place}", question) from None
+            if told[question].evidence is Evidence.ASYMPTOTIC:
+                raise UnsupportedCombination("threat_model", "calibration", NO_BOUND, ("step_curve chi_square, exact",))
+            answer = told[question].answer(question, conditional=conditional)
+            yield index, _target_look(request.targets[index], answer)
+
+    def typed(self, number: float) -> float:
+        """As the field has it: an integer where it is one."""
+        return round(number) if self.place.shape.kind == "integer" else float(number)
+
+    def with_number(self, number: float) -> CalibrationsRequest:
+        """The request with this number in its place. Raises ValidationError."""
+        return self.request.at(self.typed(number), self.place)
+
+
+def groups(request: CalibrationsRequest) -> list[Group]:
+    """The targets by their attackers. Raises PydanticCustomError for what `/v1/bounds` would refuse."""
+    by_model: dict[ThreatModelSpec, list[int]] = {}
+    for index, target in enumerate(request.targets):
+        by_model.setdefault(request.threat_model_of(target), []).append(index)
+    found: list[Group] = []
+    for model, indices in by_model.items():
+        own = request.targets[indices[0]].threat_model is not None
+        places = {"/threat_model": f"/targets/{indices[0]}/threat_model" if own else "/threat_model"}
+        places |= {f"/questions/{number}": f"/targets/{index}/question" for number, index in enumerate(indices)}
+        questions = tuple(request.targets[index].question for index in indices)
+        tolerance = request.relative_tolerance / FINER
+        asked = bounds_request(request.mechanism, model, questions, places, tolerance)
+        found.append(Group(asked, tuple(indices), places))
+    return found
+
+
+def _target_look(target: CalibrationTarget, answer: ResponseFields) -> TargetLook:
+    read = ReadNumber.of(answer, target.reads)
+    lower, upper = read.lower or 0.0, math.inf if read.upper is None else read.upper
+    if target.at_least is None:
+        meets, fails, safe, other = upper <= target.limit, lower > target.limit, upper, lower
+    else:
+        meets, fails, safe, other = lower >= target.limit, upper < target.limit, lower, upper
+    return TargetLook(lower, upper, meets, fails, _height(target, safe), -_height(target, other), answer)
+
+
+def _height(target: CalibrationTarget, value: float) -> float:
+    """How far a value is beyond the limit of a target, in log odds between the ends of its range, or in logarithms."""
+    least, most = value_range(target)
+    height = _log_odds(value, least, most) - _log_odds(target.limit, least, most)
+    return height if target.at_least is None else -height
+
+
+def _log_odds(value: float, least: float, most: float) -> float:
+    if not least < value < most:
+        return -math.inf if value <= least else math.inf
+    return math.log(value - least) - (math.log(most - value) if most < math.inf else 0.0)
+
+
+def _or_least(height: float) -> float:
+    return -math.inf if math.isnan(height) else height

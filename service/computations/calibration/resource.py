@@ -1,0 +1,185 @@
+"""`POST /v1/calibrations`: the least private number of a request at which every target is met."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from api_schemas.calibration_examples import CALIBRATIONS_EXAMPLES
+from api_schemas.calibrations import CalibrationsRequest, CalibrationsResponse
+from api_schemas.caveats import Assumption, Hazard
+from api_schemas.threat_models import is_relaxed
+from service.computations.abstract import Computation, Quote, ResponseFields
+from service.computations.bounds import grounds
+from service.computations.calibration.directions import Directions, directions
+from service.computations.calibration.looks import MOST_WORK, TOO_DEAR, Look, Looks, groups
+from service.computations.calibration.search import Found, search
+from service.computations.nested import answered, quoted
+from service.computations.parts import mechanism_of, threat_model_of
+from service.computations.prices import DOUBT, UNSEEN
+from service.privacy.errors import NumericalFailure, OutOfDomain, PrivacyComputationError, UnsupportedCombination
+
+READINGS: Final = 8
+"""Numbers that are looked at, as a rule."""
+NOTHING_DEPENDS: Final = "a number that the answer to a target depends on"
+SIDES: Final = {1: "larger", -1: "smaller"}
+MET_THERE_TOO: Final = "Every less private number in the range meets the targets too, as far as they are served."
+TWO_THEOREMS: Final = (
+    "The ends of the answers come from two theorems (tight is false): between `fails` and the value none known here "
+    "decides."
+)
+TOO_WIDE: Final = "The enclosures are wider than the tolerance asks for."
+NOT_FOR_SURE: Final = "No target fails for sure at the value: its enclosure straddles the limit."
+NOT_SERVED: Final = "The neighbour is not served: {why}"
+SOME_NOT_SERVED: Final = "Not all numbers are served: {why}"
+OTHER_SIDE: Final = (
+    "At the value the targets are met that want more privacy, and at less private numbers one of them fails; those "
+    "that want less privacy are not all met there, nor at more private numbers."
+)
+
+
+def compute_calibrations(request: CalibrationsRequest, digest: str, engine_version: str) -> ResponseFields:
+    """The value, what is answered there, and the neighbour at which a target fails."""
+    known, looks = _directions(request), Looks(request, request.place)
+    found = search(request, looks, known)
+    value = looks.typed(found.value.number)
+    settled = looks.with_number(value)
+    answers = _answers(settled, found.value)
+    witness, missing = _witness(looks, found)
+    return {
+        "digest": digest,
+        "engine_version": engine_version,
+        "mechanism": settled.mechanism,
+        "threat_model": settled.threat_model,
+        "free": request.free,
+        "targets": settled.targets,
+        **({} if request.bounds is None else {"bounds": request.bounds}),
+        "relative_tolerance": request.relative_tolerance,
+        "status": found.status,
+        "value": value,
+        "answers": answers["answers"],
+        "binding": found.value.binding(found.group),
+        "witness": witness,
+        "no_witness": missing,
+        "monotone": {
+            "proved": bool(known.theorem) and found.side is not None,
+            "met_side": None if found.side is None else SIDES[found.side],
+            "theorem": found.theorem,
+        },
+        "tolerance_met": witness is not None or found.status == "trivially_met",
+        "worst_cases": answers["worst_cases"],
+        "readings": len(looks.made),
+        "assumptions": answers["assumptions"],
+        "hazards": answers["hazards"],
+        "notes": _notes(looks, found, known),
+    }
+
+
+def calibrations_quote(request: CalibrationsRequest) -> Quote:
+    """So many times what is asked at the start. Never for the event loop, however cheap one look is."""
+    _directions(request)
+    asked = [(group.request, group.places) for group in groups(request)]
+    try:
+        each = quoted(asked)
+    except PrivacyComputationError:  # what stands there is only a start
+        return Quote(MOST_WORK // READINGS, engine=UNSEEN, doubt=DOUBT)
+    return Quote(min(READINGS * each.cost, max(each.cost, MOST_WORK)), engine=each.engine, doubt=DOUBT)
+
+
+def _directions(request: CalibrationsRequest) -> Directions:
+    """Raises OutOfDomain where no target depends on the free number."""
+    known = directions(request)
+    if not any(need != 0 for need in known.needs):
+        error = OutOfDomain("free", request.free, NOTHING_DEPENDS)
+        error.pointer = "/free"
+        raise error
+    return known
+
+
+def _answers(request: CalibrationsRequest, look: Look) -> ResponseFields:
+    """What `/v1/bounds` answers to the targets, put together in their order; what they rest on, said once. Against the
+    worst case the look has said all of it.
+    """
+    answers = {index: target.answer for index, target in enumerate(look.targets)}
+    beside: dict[int, ResponseFields] = {}
+    assumptions: dict[str, Assumption] = {}
+    hazards: dict[str, Hazard] = {}
+    for group in groups(request):
+        asked = group.request
+        if is_relaxed(asked.threat_model):
+            told = answered(asked, group.places)
+            model, there = told["worst_case"]["threat_model"], told["worst_case"]["answers"]
+            for index, answer in zip(group.indices, there, strict=True):
+                beside[index] = {"target": index, "threat_model": model, "answer": answer}
+        else:
+            told = grounds(asked, mechanism_of(asked.mechanism), threat_model_of(asked.threat_model))
+        assumptions |= {each.text: each for each in told["assumptions"]}
+        hazards |= {each.text: each for each in told["hazards"]}
+    return {
+        "answers": [answers[index] for index in sorted(answers)],
+        "worst_cases": [beside[index] for index in sorted(beside)],
+        "assumptions": list(assumptions.values()),
+        "hazards": list(hazards.values()),
+    }
+
+
+def _witness(looks: Looks, found: Found) -> tuple[ResponseFields | None, ResponseFields | None]:
+    """The witness, or why there is none."""
+    fails = undecided = None
+    if found.failing is not None:
+        fails = _neighbour(looks, found, found.failing, found.failing.failing(found.group) or 0)
+        if found.witnessed:
+            return fails, None
+    if found.beside is not None and found.beside.failing(found.group) is None:
+        undecided = _neighbour(looks, found, found.beside, found.beside.binding(found.group))
+    return None, {"reason": _reason(found), "undecided": undecided, "fails": fails}
+
+
+def _reason(found: Found) -> str:
+    if found.status == "trivially_met":
+        return MET_THERE_TOO
+    if found.status == "infeasible":
+        return NOT_FOR_SURE
+    if found.refused is not None:
+        return NOT_SERVED.format(why=_why(found.refused))
+    tight = all(found.value.targets[index].answer["tight"] for index in found.group)
+    return TOO_WIDE if tight else TWO_THEOREMS
+
+
+def _neighbour(looks: Looks, found: Found, look: Look, target: int) -> ResponseFields:
+    value, number = found.value.number, look.number
+    return {
+        "value": looks.typed(number),
+        "target": target,
+        "answer": look.targets[target].answer,
+        "distance": abs(number - value) / (value or number or 1.0),
+    }
+
+
+def _notes(looks: Looks, found: Found, known: Directions) -> tuple[str, ...]:
+    notes: list[str] = []
+    if found.status == "infeasible" and found.group == known.others:
+        notes.append(OTHER_SIDE)
+    if looks.refusals and found.refused is None:
+        notes.append(SOME_NOT_SERVED.format(why=_why(next(iter(looks.refusals.values())))))
+    return tuple(notes)
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, NumericalFailure):
+        return "a check of the computation failed there."
+    if isinstance(error, UnsupportedCombination) and error.reason == TOO_DEAR:
+        return TOO_DEAR
+    return str(error) if isinstance(error, PrivacyComputationError) else "it does not fit the rest of the request."
+
+
+CALIBRATIONS: Final = Computation(
+    name="calibrations",
+    path="/v1/calibrations",
+    description="One number of a mechanism, its attacker or a question is free: the least private one at which every "
+    "target is met for sure, and the neighbour at which one fails for sure.",
+    examples=CALIBRATIONS_EXAMPLES,
+    request_type=CalibrationsRequest,
+    response_type=CalibrationsResponse,
+    function=compute_calibrations,
+    quote=calibrations_quote,
+)
