@@ -194,6 +194,19 @@ def assert_same(answer: object, printed: object, place: str = "") -> None:
         assert answer == printed, place
 
 
+def test_what_is_claimed_and_compared_is_so(client: TestClient) -> None:
+    heading = "Is that number right, and which run is safer?"
+    [(route, sent)] = requests_of(heading)
+    [claim] = client.post(route, content=sent, headers={"content-type": "application/json"}).json()["claims"]
+    ratio, power = re.findall(r"`ratio` of (\d+) at least|power of ([\d.]+) at", section(heading))
+    assert claim["verdict"] == "unsafe"
+    assert int(ratio[0]) == math.floor(claim["by"]["ratio"])
+    assert_rounded(power[1], claim["attack"]["power"]["value"], "lower")
+    runs, printed = re.findall(r"```(?:json|text)\n(.*?)```", section(heading), re.DOTALL)
+    answer = client.post("/v1/comparisons", json=json.loads(runs), headers={"accept": "text/plain"})
+    assert answer.text == printed
+
+
 @pytest.mark.parametrize("question", table_objects("question"), ids=json.dumps)
 def test_every_question_of_the_table_is_answered(client: TestClient, question: dict[str, Any]) -> None:
     response = client.post("/v1/bounds", json={"mechanism": DP_SGD, "questions": [question]})
