@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Final, Literal, Self, cast
 
-from pydantic import AliasChoices, ConfigDict, Field, TypeAdapter, model_validator
+from pydantic import AliasChoices, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from api_schemas.answers import Answer
@@ -26,6 +26,9 @@ ABSENT: Final = {"records": 1}
 """What an absent number that may be free stands for."""
 FOLLOWS: Final = {"batch_size": ("sample_rate",), "dataset_size": ("sample_rate",)}
 """Numbers of dpsgd that follow from a free one, where both were sent; steps always follow from epochs."""
+
+DOES_NOT_FIT: Final = (ValidationError, PydanticCustomError)
+"""What is raised where a number does not fit the rest of the request."""
 
 Number = Annotated[int | float, Field(description="A number; an integer where the field is one.")]
 

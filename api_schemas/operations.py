@@ -70,6 +70,7 @@ MAY_EXCEED_TIME_LIMIT = (
     "few steps of groups, replaced records or batches of a fixed size under little noise",
     "batches drawn with replacement that may hold one record many times",
     "`shuffled` over hundreds of epochs",
+    "calibrations of what takes seconds to be read once",
     "whatever is estimated at a tenth of the largest cost or more: as estimates may be far too high, it is computed",
 )
 

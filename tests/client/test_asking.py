@@ -168,7 +168,7 @@ def test_columns_are_lists_of_one_length() -> None:
             "Supported",
         ),
     ],
-    ids=str,
+    ids=["steps", "delta", "nan", "history", "text", "accountant", "mixture"],
 )
 def test_a_refusal_says_where_and_what_to_send(run: Any, delta: float, pointer: str, remedy: str) -> None:
     with pytest.raises(Refused) as caught:
@@ -259,3 +259,14 @@ def test_only_http_is_spoken(address: str) -> None:
 def test_nobody_answers() -> None:
     with pytest.raises(Unreachable, match="Nobody answers"):
         Client(f"http://127.0.0.1:{free_port()}", timeout=5).advantage(GAUSSIAN)
+
+
+def test_a_number_is_calibrated() -> None:
+    asking = Sent()
+    target = {"question": AdvantageQuestion(type="advantage"), "at_most": 0.1}
+    found = asking.calibrate(GAUSSIAN, [target])
+    assert asking.bodies[0]["free"] == "/mechanism/noise_multiplier"
+    assert found.status == "met"
+    assert asking.advantage({"type": "gaussian", "noise_multiplier": found.value}).upper <= 0.1
+    fewer = asyncio.run(AsyncClient(Local()).calibrate(HISTORY, [target], "/mechanism/steps", relative_tolerance=0.1))
+    assert isinstance(fewer.value, int)

@@ -226,6 +226,32 @@ def test_every_curve_of_the_table_is_drawn(client: TestClient, asked: dict[str, 
     assert response.json()["curves"]
 
 
+CALIBRATIONS = "From a limit to the number that keeps it"
+
+
+def test_the_calibration_is_the_one_that_it_tells_of(client: TestClient) -> None:
+    [(route, sent)] = requests_of(CALIBRATIONS)
+    answer = client.post(route, content=sent, headers={"content-type": "application/json"}).json()
+    told = re.search(r"`value`, ([\d.]+), .*?`witness` at ([\d.]+),", section(CALIBRATIONS), re.DOTALL)
+    assert told
+    assert_rounded(told[1], answer["value"], "upper")
+    assert_rounded(told[2], answer["witness"]["value"], "nearest")
+    assert answer["monotone"]["proved"]
+
+
+def test_every_calibration_of_the_table_is_met(client: TestClient) -> None:
+    rows = re.findall(r"(?m)^\| .* \| `(\".*?\")` \| `(\{.*\})` \|$", section(CALIBRATIONS))
+    assert len(rows) == 5
+    for free, target in rows:
+        body = {"mechanism": DP_SGD, "free": json.loads(free), "targets": [json.loads(target)]}
+        answer = client.post("/v1/calibrations", json=body | {"relative_tolerance": 1e-3}).json()
+        assert (answer["status"], answer["no_witness"]) == ("met", None)
+    steps = {"mechanism": DP_SGD, "free": "/mechanism/steps", "targets": [json.loads(row[1]) for row in rows[:2]]}
+    answer = client.post("/v1/calibrations", json=steps).json()
+    words = " ".join(section(CALIBRATIONS).split())
+    assert f"{answer['value']} steps are met and {answer['witness']['value']} are not" in words
+
+
 def test_every_conversion_of_the_table_has_a_number(client: TestClient) -> None:
     response = client.post("/v1/conversions/membership", json={"conversions": table_objects("conversion")})
     assert response.status_code == 200, response.text

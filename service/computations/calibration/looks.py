@@ -7,11 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, final
 
-from pydantic import ValidationError
-from pydantic_core import PydanticCustomError
-
 from api_schemas.bounds import BoundsRequest
-from api_schemas.calibrations import CalibrationsRequest
+from api_schemas.calibrations import DOES_NOT_FIT, CalibrationsRequest
 from api_schemas.nested import bounds_request, moved
 from api_schemas.pointers import Place
 from api_schemas.targets import CalibrationTarget, value_range
@@ -114,7 +111,7 @@ class Looks:
         if number not in self.made and number not in self.refusals:
             try:
                 self.made[number] = self._look(number)
-            except (ValidationError, PydanticCustomError, PrivacyComputationError) as error:
+            except (*DOES_NOT_FIT, PrivacyComputationError) as error:
                 if isinstance(error, NumericalFailure):
                     note(error)
                 self.refusals[number] = error
