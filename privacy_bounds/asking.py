@@ -131,16 +131,6 @@ class Asking(ABC):
         return self.send("/v1/assessments", encoded(_assessment(run, context, policy, more)), form).decode()
 
     @final
-    def calibrate(
-        self, run: Run, targets: Iterable[Object], free: str = "/mechanism/noise_multiplier", **more: Any
-    ) -> CalibrationsResponse:
-        """The least private number in the place `free` at which every target is met: each a question with `at_most` or
-        `at_least`.
-        """
-        request = {"mechanism": mechanism_of(run), "free": free, "targets": list(targets), **more}
-        return self.ask("/v1/calibrations", request, CalibrationsResponse)
-
-    @final
     def check(self, run: Run, claims: Iterable[Object], **more: Any) -> ClaimsResponse:
         """Verdicts on numbers that are claimed: each a question and its `value`."""
         request = {"mechanism": mechanism_of(run), "claims": list(claims), **more}

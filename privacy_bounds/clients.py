@@ -92,7 +92,6 @@ class AsyncClient:
     compare = _in_a_thread(Asking.compare)
     assess = _in_a_thread(Asking.assess)
     report = _in_a_thread(Asking.report)
-    calibrate = _in_a_thread(Asking.calibrate)
     check = _in_a_thread(Asking.check)
     read = _in_a_thread(Asking.read)
     ask = _in_a_thread(Asking.ask)
