@@ -114,6 +114,8 @@ class Asking(ABC):
         """Runs side by side, by their names: who is better in what, and whose curve is harder to attack. `table` makes
         columns of it.
         """
+        if not isinstance(runs, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - notebooks have no type checker
+            raise TypeError("runs: a mapping of names to runs")
         named = [{"name": name, "mechanism": mechanism_of(run)} for name, run in runs.items()]
         request = {"runs": named, "questions": list(questions), **more}
         return self.ask("/v1/comparisons", request, ComparisonsResponse)

@@ -79,7 +79,7 @@ def test_the_first_answer_is_the_one_that_comes(client: TestClient) -> None:
 
 def test_what_the_same_run_means_under_each_sampler(client: TestClient) -> None:
     text = section("The first question: how were batches drawn?")
-    rows = re.findall(r"(?m)^\| `(\w+)` \| .* \(`(\w+)`\) \| (?:between ([\d.]+) and )?([\d.]+)(?:, exact)? \|$", text)
+    rows = re.findall(r"(?m)^\| `(\w+)` \| .* \(`(\w+)`\) \| (?:between ([\d.]+) and )?([\d.]+)(?:, tight)? \|$", text)
     run, schedule = (json.loads(code) for code in re.findall(r"```json\n(.*?)```", text, re.DOTALL))
     assert [row[0] for row in rows] == list(shape_of_field(DpsgdMechanism.model_fields["sampling"]).choices)
     for sampling, relation, lower, upper in rows:
