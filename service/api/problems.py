@@ -176,8 +176,8 @@ KINDS: Final[dict[type[Exception], ProblemKind]] = {
         "/problems/out-of-time",
         "Time limit exceeded",
         504,
-        "The computation met its time limit and was ended. Ask fewer questions, for fewer points or a larger tolerance; "
-        "the command privacy-bounds answers the same request without a limit.",
+        "The computation met its time limit and was ended. Ask fewer questions, for fewer points, or with a larger "
+        "tolerance; the command privacy-bounds answers the same request without a limit.",
     ),
     OutOfMemory: ProblemKind(
         "/problems/out-of-memory",
