@@ -13,7 +13,7 @@ from typing_extensions import TypedDict, Unpack
 from api_schemas.assessments import AssessmentsResponse
 from api_schemas.base import Response
 from api_schemas.bounds import BoundsResponse
-from api_schemas.calibrations import CalibrationsResponse
+from api_schemas.calibration_answers import CalibrationsResponse
 from api_schemas.claims import ClaimsResponse
 from api_schemas.comparisons import ComparisonsResponse
 from api_schemas.imports import ImportsResponse

@@ -5,13 +5,13 @@ Each peer lives in a process of its own, so that neither imports nor memory of o
 
 from __future__ import annotations
 
-from benchmarks.peers import beside, intake, ratios
+from benchmarks.peers import beside, calibrations, intake, ratios
 from benchmarks.report import Section
 
 
 def measure() -> Section:
     section = Section("Peers")
-    for subject in (ratios, beside, intake):
+    for subject in (ratios, beside, calibrations, intake):
         part = subject.measure()
         section.reaches += part.reaches
         section.tables += part.tables

@@ -1,14 +1,14 @@
-"""Random cases: the box of sampled Gaussian runs and mechanisms of every kind by two engines, runs of mixed parts, and
-how often samples miss.
+"""Random cases: the box of sampled Gaussian runs and mechanisms of every kind by two engines, runs of mixed parts, how
+often samples miss, and calibrations whose answer is known.
 
-`python -m benchmarks.sweeps 20 25 30 10` takes 20 points of the box, 25 mechanisms, 30 mixed runs and 10 seeds, and
-only prints.
+`python -m benchmarks.sweeps 20 25 30 10 5` takes 20 points of the box, 25 mechanisms, 30 mixed runs, 10 seeds and 5
+calibrations to every question, and only prints.
 """
 
 from __future__ import annotations
 
 from benchmarks.report import Section
-from benchmarks.sweeps import agreement, box, coverage, mixed
+from benchmarks.sweeps import agreement, box, calibrations, coverage, mixed
 
 
 def measure(
@@ -16,9 +16,16 @@ def measure(
     mechanisms: int = agreement.MECHANISMS,
     runs: int = mixed.POINTS,
     seeds: int = coverage.SEEDS,
+    cases: int = calibrations.CASES,
 ) -> Section:
     section = Section("Sweeps")
-    for part in (box.measure(points), agreement.measure(mechanisms), mixed.measure(runs), coverage.measure(seeds)):
+    for part in (
+        box.measure(points),
+        agreement.measure(mechanisms),
+        mixed.measure(runs),
+        coverage.measure(seeds),
+        calibrations.measure(cases),
+    ):
         section.reaches += part.reaches
         section.tables += part.tables
     return section

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from api_schemas.calibrations import CalibrationsResponse
+from api_schemas.calibration_answers import CalibrationsResponse
 from service import cli
 from service.computations.calibration.resource import CALIBRATIONS
 from service.computations.digest import canonical_text, digest

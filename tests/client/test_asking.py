@@ -267,6 +267,6 @@ def test_a_number_is_calibrated() -> None:
     found = asking.calibrate(GAUSSIAN, [target])
     assert asking.bodies[0]["free"] == "/mechanism/noise_multiplier"
     assert found.status == "met"
-    assert asking.advantage({"type": "gaussian", "noise_multiplier": found.value}).upper <= 0.1
+    assert asking.advantage({"type": "gaussian", "noise_multiplier": found.value}).value <= 0.1
     fewer = asyncio.run(AsyncClient(Local()).calibrate(HISTORY, [target], "/mechanism/steps", relative_tolerance=0.1))
     assert isinstance(fewer.value, int)

@@ -52,7 +52,7 @@ def _run(random: Generator) -> Spec:
         "type": "dpsgd",
         "noise_multiplier": log_uniform(random, 0.7, 3.0),
         "sample_rate": log_uniform(random, 2e-3, 3e-2),
-        "steps": int(log_uniform(random, 100, 5000)),
+        "steps": int(log_uniform(random, 500, 5000)),
     }
 
 
@@ -149,7 +149,7 @@ QUESTIONS: Final[dict[str, Callable[[Generator], Spec]]] = {
     "advantage": lambda _: {},
     "gdp_mu": lambda _: {"direction": "add"},
     "reconstruction": lambda random: {"baseline_success": log_uniform(random, 1e-6, 0.5)},
-    "attack_accuracy": lambda random: {"prior": random.uniform(0.3, 0.7)},
+    "attack_accuracy": lambda random: {"prior": random.uniform(0.45, 0.55)},
     "positive_predictive_value": lambda random: {
         "prior": random.uniform(0.01, 0.9),
         "false_positive_rate": log_uniform(random, 1e-4, 0.5),

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from api_schemas.calibrations import CalibrationsRequest, CalibrationsResponse
+from api_schemas.calibration_answers import CalibrationsResponse
+from api_schemas.calibrations import CalibrationsRequest
 from service.computations.abstract import Quote
 from service.computations.bounds import BOUNDS
 from service.computations.calibration import looks
-from service.computations.calibration.looks import Looks
+from service.computations.calibration.looks import Look, Looks
 from service.computations.calibration.resource import CALIBRATIONS, NOT_FOR_SURE, TOO_DEAR, TWO_THEOREMS
 from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
 from tests.computations.calibration_cases import (
@@ -257,11 +258,10 @@ def test_work_ends_with_what_is_certified_by_then(monkeypatch: pytest.MonkeyPatc
 
 
 def test_answers_that_contradict_a_theorem_are_no_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    def reversed_look(self: Looks, number: float) -> Any:
-        found = LOOK(self, 16.0 / number)
-        return None if found is None else type(found)(number, found.targets)
+    def reversed_look(self: Looks, number: float) -> Look:
+        return Look(number, look(self, 16.0 / number).targets)
 
-    LOOK = Looks._look  # pyright: ignore[reportPrivateUsage]
+    look = Looks._look
     monkeypatch.setattr(Looks, "_look", reversed_look)
     with pytest.raises(NumericalFailure, match="by a theorem"):
         calibrated(body(GAUSSIAN, EPSILON))

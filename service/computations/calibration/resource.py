@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from api_schemas.calibration_answers import CalibrationsResponse
 from api_schemas.calibration_examples import CALIBRATIONS_EXAMPLES
-from api_schemas.calibrations import CalibrationsRequest, CalibrationsResponse
+from api_schemas.calibrations import CalibrationsRequest
 from api_schemas.caveats import Assumption, Hazard
 from api_schemas.threat_models import is_relaxed
 from service.computations.abstract import Computation, Quote, ResponseFields

@@ -32,9 +32,10 @@ ONCE: Final = "; the targets change from failing to being met once among them"
 @final
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a search found. `beside`: the number next to the value at which not every target is known to be met, where
-    it was looked at; `failing`: the nearest one at which a target of the group provably fails, which
-    is a neighbour where the value is `witnessed`. `refused`: why nothing can be said of the number next to the value.
+    """What a search found. `group`: the targets that decide. `beside`: the number next to the value at which not every
+    target is known to be met, where it was looked at; `failing`: the nearest one at which a target of the group
+    provably fails, a neighbour where the value is `witnessed`. `refused`: why nothing can be said of the number next to
+    the value. `side`: on which side of the value the targets are met.
     """
 
     status: Literal["met", "trivially_met", "infeasible"]
