@@ -13,7 +13,7 @@ from api_schemas.targets import Limit
 LARGEST_POLICY: Final = 64
 LARGEST_NAME: Final = 200
 
-Name = Annotated[str, Field(min_length=1, max_length=LARGEST_NAME, pattern=r"^[^\x00-\x1f\x7f]*$")]
+Name = Annotated[str, Field(min_length=1, max_length=LARGEST_NAME, pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$")]
 Severity = Annotated[
     Literal["error", "warning"],
     component("Severity", "warning: a violation is reported, and does not count for the verdict.", examples=["error"]),

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Final
 
 from api_schemas.policies import Policy, PolicyRule
 from service.computations.abstract import ResponseFields
 from service.computations.digest import canonical_text, text_digest
 from service.computations.read_numbers import ReadNumber
+
+FINEST: Final = 1e-16
+"""The finest tolerance that can be asked for."""
 
 
 def ruling(rule: PolicyRule, answer: ResponseFields) -> ResponseFields:
@@ -40,7 +44,8 @@ def _deciding_tolerance(limit: float, lower: float | None, upper: float | None) 
     """How narrow an enclosure has to be that leaves the limit out, if the truth is in the middle of this one."""
     if lower is None or upper is None or not math.isfinite(upper) or upper == 0:
         return None
-    return abs(limit - (lower + upper) / 2) / upper / 2 or None
+    needed = abs(limit - (lower + upper) / 2) / upper / 2
+    return needed if needed >= FINEST else None
 
 
 def decision(policy: Policy, rulings: Sequence[ResponseFields], run: str, *, void: bool) -> ResponseFields:

@@ -114,6 +114,8 @@ def _posterior_bound(question: QuestionSpec, value: float) -> Bound | None:
             return _ratio(-slope, exchanged=True) if side == "at_most" else _ratio(slope)
         case AdvantageOverPriorQuestion(prior=prior):
             return _ratio(_log_odds(value / 2 + prior) - _log_odds(prior))
+        case DeletionCapacityQuestion() if value == 0:  # whatever happens, no deletion at all can be asked for
+            return None
         case DeletionCapacityQuestion(prior=prior, confidence=confidence):
             kept = confidence ** (1 / value) if confidence > 0 else 0.0
             return _ratio(-_log_odds(kept) - _log_odds(prior))
