@@ -34,7 +34,8 @@ class Limit(Request):
     """One number, and what it may be at most, or must be at least: exactly one of the two.
 
     The number is the `value` of the answer (of `unlearning_guarantee` the smallest probability, of `gdp_mu` the mu over
-    the range). A `trade_off` has one false positive rate here, and `reads` says which of both numbers is meant.
+    the range; where nothing of the curve is in that range, `global_mu`). A `trade_off` has one false positive rate
+    here, and `reads` says which of both numbers is meant.
     """
 
     question: QuestionSpec

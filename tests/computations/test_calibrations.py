@@ -302,3 +302,14 @@ def test_prices_rise_with_those_of_readings_and_none_is_for_the_event_loop() -> 
     closed, run, several = (quote(each) for each in (body(), body(RUN), body(RUN, GAMMA, EPSILON)))
     assert closed.cost < run.cost < several.cost
     assert not closed.inline
+
+
+def test_mu_of_an_empty_range_is_no_small_mu() -> None:
+    """No part of so strong a curve has both errors at 1e-9, so that mu over that range is 0."""
+    target = {"question": {"type": "gdp_mu"}, "at_most": 1.0}
+    for start in (0.01, 1.0, 100.0):
+        answer = calibrated(body(GAUSSIAN | {"noise_multiplier": start}, target))
+        assert (answer["status"], answer["monotone"]["proved"]) == ("met", False)
+        assert answer["value"] == pytest.approx(1.0, rel=1e-5)
+    whole = {"question": {"type": "gdp_mu", "type_two_error_min": 0.0, "false_positive_rate_min": 0.0}, "at_most": 1.0}
+    assert calibrated(body(GAUSSIAN, whole))["monotone"]["proved"]

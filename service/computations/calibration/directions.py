@@ -8,6 +8,7 @@ from typing import Final, final
 
 from api_schemas.calibrations import CalibrationsRequest
 from api_schemas.pointers import Place
+from api_schemas.questions import GdpMuQuestion
 from api_schemas.targets import CalibrationTarget
 from api_schemas.threat_models import MixtureThreatModel, ThreatModelSpec, WorstCaseThreatModel
 from service.computations.read_numbers import is_guarantee
@@ -72,15 +73,21 @@ def _laws(request: CalibrationsRequest, place: Place) -> Iterator[Law]:
         match place.steps:
             case ("mechanism", *_):
                 sent = place.owner.__dict__
-                yield monotone.of_mechanism(place.kind, place.name, sent, worst_case=_is_worst_case(model))
+                law = monotone.of_mechanism(place.kind, place.name, sent, worst_case=_is_worst_case(model))
+                yield Law(law.sign) if _has_moving_range(target) else law
             case ("threat_model", *_) if target.threat_model is None:
-                yield monotone.of_threat_model(place.kind, place.name)
+                yield _of_attacker(place, target)
             case ("targets", number, "threat_model", *_) if number == index:
-                yield monotone.of_threat_model(place.kind, place.name)
+                yield _of_attacker(place, target)
             case ("targets", number, "question", *_) if number == index:
                 yield monotone.of_question(read_of(target), place.name, side_of(target))
             case _:
                 yield NOTHING
+
+
+def _of_attacker(place: Place, target: CalibrationTarget) -> Law:
+    law = monotone.of_threat_model(place.kind, place.name)
+    return Law(law.sign) if _has_moving_range(target) else law
 
 
 def _needed(sign: int | None, target: CalibrationTarget, *, of_question: bool) -> int | None:
@@ -103,6 +110,13 @@ def read_of(target: CalibrationTarget) -> str:
 def side_of(target: CalibrationTarget) -> str | None:
     """The side of a predictive value."""
     return getattr(target.question, "side", None)
+
+
+def _has_moving_range(target: CalibrationTarget) -> bool:
+    """Whether the answer is about a part of the curve that depends on the curve, so that it need not rise with it: mu
+    where the type II error is not too small.
+    """
+    return isinstance(target.question, GdpMuQuestion) and target.question.type_two_error_min > 0
 
 
 def _is_worst_case(model: ThreatModelSpec) -> bool:

@@ -22,6 +22,7 @@ from service.computations.violations import note
 from service.privacy.composition.plan import Plan
 from service.privacy.enclosure import Evidence
 from service.privacy.errors import NumericalFailure, PrivacyComputationError, UnsupportedCombination
+from service.privacy.questions.gaussian_dp import NOTHING_IN_RANGE
 from service.privacy.threat_models.relaxed import worst_case_beside
 
 MOST_WORK: Final = 16_500_000
@@ -180,13 +181,21 @@ def groups(request: CalibrationsRequest) -> list[Group]:
 
 
 def _target_look(target: CalibrationTarget, answer: ResponseFields) -> TargetLook:
-    read = ReadNumber.of(answer, target.reads)
-    lower, upper = read.lower or 0.0, math.inf if read.upper is None else read.upper
+    lower, upper = _ends(target, answer)
     if target.at_least is None:
         meets, fails, safe, other = upper <= target.limit, lower > target.limit, upper, lower
     else:
         meets, fails, safe, other = lower >= target.limit, upper < target.limit, lower, upper
     return TargetLook(lower, upper, meets, fails, _height(target, safe), -_height(target, other), answer)
+
+
+def _ends(target: CalibrationTarget, answer: ResponseFields) -> tuple[float, float]:
+    """Both ends of the number that a target is about. mu over a range that nothing of the curve is in says nothing:
+    there that of the whole curve counts.
+    """
+    number = answer["global_mu"] if NOTHING_IN_RANGE in answer["notes"] else answer
+    read = ReadNumber.of({**answer, **number}, target.reads)
+    return read.lower or 0.0, math.inf if read.upper is None else read.upper
 
 
 def _height(target: CalibrationTarget, value: float) -> float:

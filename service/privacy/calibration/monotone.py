@@ -112,8 +112,9 @@ _BAYES: Final = "Bayes' rule: the posterior rises with the prior"
 QUESTIONS: Final[Mapping[tuple[str, str], Law]] = {
     ("epsilon", "delta"): _DEFINED,
     ("delta", "epsilon"): _DEFINED,
-    ("gdp_mu", "false_positive_rate_min"): Law(-1, "by definition: fewer rates at which the curve is compared"),
-    ("gdp_mu", "type_two_error_min"): Law(-1, "by definition: fewer rates at which the curve is compared"),
+    # Fewer rates at which the curve is compared; but where none is left mu is that of the whole curve.
+    ("gdp_mu", "false_positive_rate_min"): Law(-1),
+    ("gdp_mu", "type_two_error_min"): Law(-1),
     ("power", "false_positive_rates"): Law(1, "the largest power does not fall with the rate"),
     ("type_two_error", "false_positive_rates"): Law(-1, "the largest power does not fall with the rate"),
     ("reconstruction", "baseline_success"): Law(1, "gamma is the largest power, which does not fall with the rate"),
