@@ -20,7 +20,7 @@ ifneq ($(shell $(RUN) -c 'import sys; print(sys.version_info >= (3, 11))' 2>/dev
 .PHONY: $(VENV)/folder
 endif
 
-.PHONY: help serve test system clients check format lock bench clean
+.PHONY: help serve test thorough system clients check format lock bench clean
 
 help: ## show what there is
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
@@ -29,8 +29,11 @@ serve: $(VENV)/runtime ## install what is missing and serve on HOST=127.0.0.1 PO
 	@echo "http://$(HOST):$(PORT)/docs"
 	@exec $(VENV)/bin/privacy-bounds serve --host $(HOST) --port $(PORT)
 
-test: $(VENV)/development ## run every test (WORKERS=2 processes), or those of one room (ROOM=privacy/trade_off)
-	OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(RUN) -m pytest --numprocesses $(WORKERS) --dist worksteal $(addprefix tests/,$(ROOM))
+test: $(VENV)/development ## run the tests (WORKERS=2 processes), or those of one room (ROOM=privacy/trade_off)
+	OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(RUN) -m pytest --numprocesses $(WORKERS) --dist worksteal -m "not thorough" $(addprefix tests/,$(ROOM))
+
+thorough: $(VENV)/development ## run the tests that take long for what they add to those of `test`
+	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest --numprocesses $(WORKERS) --dist worksteal -m thorough
 
 system: $(VENV)/development ## attacks and ends by the clock as well: /livez within 0.3 s; on an idle machine
 	LONGEST_WAIT_SECONDS=0.3 WORKER_FREE_SECONDS=1 WORKER_DEAD_SECONDS=2 LARGEST_P99_FACTOR=3 $(RUN) -m pytest -rP \

@@ -26,15 +26,17 @@ LARGEST_RATES: Final = 1000
 USUAL_RATES: Final = (1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 """Where people read curves of attacks."""
 
+# A semicolon parts cells in some countries, and names of the best runs; what is not seen may hide a first character.
+_NEVER: Final = r"\x00-\x1f\x7f-\x9f;\xad\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff"
 RunName = Annotated[
     str,
     Field(
         min_length=1,
         max_length=LARGEST_NAME,
         # Names become cells of tables, where some programs take these for formulas.
-        pattern=r"^[^\x00-\x20\x7f-\xa0=+@'\-][^\x00-\x1f\x7f-\x9f\u2028\u2029]*$",
+        pattern=rf"^[^\x20\xa0=+@'\-\uff1d\uff0b\uff0d\uff20{_NEVER}][^{_NEVER}]*$",
         description="What the run is called here; no two runs have the same name. The first character is no space and "
-        "none of = + - @ '.",
+        "none of = + - @ '; there is no ; and nothing invisible.",
         examples=["baseline"],
     ),
 ]

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from api_schemas.base import Response
+from api_schemas.comparisons import LARGEST_QUANTITIES, LARGEST_RUNS
 from api_schemas.curves import LARGEST_CURVE_POINTS, LARGEST_CURVES
 from api_schemas.mechanisms import LARGEST_COMPONENTS, LARGEST_DEPTH
 from api_schemas.quantities import LARGEST_LIST, LARGEST_STEPS, LARGEST_TOTAL_STEPS
@@ -22,6 +23,8 @@ class RequestLimits(Response):
     listed_numbers: Annotated[int, Field(description="Numbers in the lists of all questions of a request together.")]
     curves: Annotated[int, Field(description="Curves of a request.")]
     curve_points: Annotated[int, Field(description="Points of all curves of a request together.")]
+    runs: Annotated[int, Field(description="Runs of a comparison.")]
+    quantities: Annotated[int, Field(description="Questions and rates of trade_off of a comparison.")]
     steps: Annotated[int, Field(description="Steps of one mechanism.")]
     total_steps: Annotated[int, Field(description="Steps of all mechanisms together; nested repetitions multiply.")]
 
@@ -78,6 +81,8 @@ REQUEST_LIMITS = RequestLimits(
     listed_numbers=LARGEST_LIST,
     curves=LARGEST_CURVES,
     curve_points=LARGEST_CURVE_POINTS,
+    runs=LARGEST_RUNS,
+    quantities=LARGEST_QUANTITIES,
     steps=LARGEST_STEPS,
     total_steps=LARGEST_TOTAL_STEPS,
 )

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Final, Literal
 
-from pydantic import AliasChoices, Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import AliasChoices, Field
 
 from api_schemas.answers import Answer
 from api_schemas.base import NonNegative, Request, Response, component, is_none
-from api_schemas.choices import PointReading
-from api_schemas.questions import QuestionSpec, TradeOffQuestion
-from api_schemas.threat_models import ThreatModelSpec
+from api_schemas.targets import Limit
 
 LARGEST_POLICY: Final = 64
 LARGEST_NAME: Final = 200
 
-Name = Annotated[str, Field(min_length=1, max_length=LARGEST_NAME, pattern=r"^[^\x00-\x1f\x7f]*$")]
+Name = Annotated[str, Field(min_length=1, max_length=LARGEST_NAME, pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$")]
 Severity = Annotated[
     Literal["error", "warning"],
     component("Severity", "warning: a violation is reported, and does not count for the verdict.", examples=["error"]),
@@ -43,41 +40,11 @@ PolicyVerdict = Annotated[
 ]
 
 
-class PolicyRule(Request):
-    """One limit: the answer to `question` against `threat_model` is `at_most`, or `at_least`, so much."""
+class PolicyRule(Limit):
+    """One limit of a policy. `threat_model` absent: the worst case of the assessment."""
 
     name: Annotated[Name | None, Field(description="What people call the limit.", exclude_if=is_none)] = None
-    question: Annotated[QuestionSpec, Field(description="With one number for an answer; trade_off: at one rate.")]
-    threat_model: Annotated[
-        ThreatModelSpec | None,
-        Field(description="Absent: the worst case of the assessment.", exclude_if=is_none),
-    ] = None
-    reads: PointReading = "power"
-    at_most: Annotated[
-        Annotated[float, Field(ge=-2, le=1e300)] | None,
-        Field(description="The number may not exceed this.", examples=[0.01], exclude_if=is_none),
-    ] = None
-    at_least: Annotated[
-        Annotated[float, Field(ge=-2, le=1e300)] | None,
-        Field(description="The number may not fall below this.", examples=[0.9], exclude_if=is_none),
-    ] = None
     severity: Severity = "error"
-
-    @model_validator(mode="after")
-    def _one_limit(self) -> Self:
-        if (self.at_most is None) == (self.at_least is None):
-            raise _refusal("Send exactly one of at_most and at_least.", "at_most")
-        if not isinstance(self.question, TradeOffQuestion):
-            if self.reads != "power":
-                raise _refusal("Only for the question trade_off.", "reads")
-        elif len(self.question.false_positive_rates) != 1:
-            raise _refusal("A limit of trade_off is at one false positive rate.", "question")
-        return self
-
-    @property
-    def limit(self) -> float:
-        """The number of `at_most` or `at_least`."""
-        return self.at_most if self.at_most is not None else self.at_least or 0.0
 
 
 class Policy(Request):
@@ -132,7 +99,3 @@ class Decision(Response):
     revision: Annotated[str | None, Field(description="Its edition.", exclude_if=is_none)] = None
     verdict: PolicyVerdict
     rulings: Annotated[tuple[Ruling, ...], Field(description="One for each rule, in their order.")]
-
-
-def _refusal(sentence: str, field: str) -> PydanticCustomError:
-    return PydanticCustomError("limit", "{sentence}", {"sentence": sentence, "field": field})

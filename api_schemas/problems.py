@@ -149,7 +149,17 @@ def _field_error(
         return FieldError(pointer=place.pointer, detail=f"Required: {place.shape.sentence()}.")
     if kind == "extra_forbidden":
         return FieldError(pointer=place.pointer, detail=_why_forbidden(place.model, str(location[-1])))
-    return FieldError(pointer=place.pointer, detail=f"Must be {place.shape.sentence()}.")
+    return FieldError(
+        pointer=place.pointer, detail=f"Must be {place.shape.sentence()}.{_how_written(place.shape, sent)}"
+    )
+
+
+def _how_written(shape: Shape, sent: object) -> str:
+    """How a number is written that was sent as a text."""
+    if shape.kind not in ("number", "integer") or not isinstance(sent, str):
+        return ""
+    share = " A share, not a percentage: 0.01 for 1 %." if sent.rstrip().endswith("%") else ""
+    return f" JSON numbers have no quotes.{share}"
 
 
 def _as_sent(models: tuple[type[Request], ...], name: str, sent: object) -> str:
@@ -183,6 +193,18 @@ def _find(title: str, location: tuple[int | str, ...]) -> _Place:
     return _Place(pointer, shape, owner)
 
 
+_SAMPLING: Final = "How batches were drawn is `sampling` of the mechanism dpsgd."
+_RECORDS: Final = "`records` is a field of the threat model worst_case, and of the context of an assessment."
+ELSEWHERE: Final = {
+    "sampling": _SAMPLING,
+    "shuffle": _SAMPLING,
+    "poisson_sampling": _SAMPLING,
+    "records": _RECORDS,
+    "max_examples_per_user": _RECORDS,
+}
+"""Where fields belong that people send to other places, and what hangs on them."""
+
+
 def _why_forbidden(model: type[Request] | None, spelling: str) -> str:
     if model is None:
         return "Not a field here."
@@ -190,4 +212,5 @@ def _why_forbidden(model: type[Request] | None, spelling: str) -> str:
     if found:
         return f"Another spelling of `{found[0]}`, which is given as well: send only one of them."
     names = ", ".join(spellings(name, field)[0] for name, field in model.model_fields.items())
-    return f"Not a field here. The fields are: {names}."
+    elsewhere = f" {ELSEWHERE[spelling]}" if spelling in ELSEWHERE else ""
+    return f"Not a field here.{elsewhere} The fields are: {names}."

@@ -30,7 +30,7 @@ SLACK: Final = 1e-12
 _LIMIT: Final = Field(ge=0, le=1e15)
 
 
-class CalibrationTarget(Request):
+class Limit(Request):
     """One number, and what it may be at most, or must be at least: exactly one of the two.
 
     The number is the `value` of the answer (of `unlearning_guarantee` the smallest probability, of `gdp_mu` the mu over
@@ -69,6 +69,8 @@ class CalibrationTarget(Request):
             raise _refusal("at_most", "Send exactly one of at_most and at_least.")
         if isinstance(self.question, TradeOffQuestion) and len(self.question.false_positive_rates) != 1:
             raise _refusal("question", "Must be about one number: a trade_off with one false positive rate.")
+        if not isinstance(self.question, TradeOffQuestion) and self.reads != "power":
+            raise _refusal("reads", "Only for the question trade_off.")
         return self
 
     @property
@@ -80,6 +82,10 @@ class CalibrationTarget(Request):
     def field(self) -> Literal["at_most", "at_least"]:
         """Which of both was sent."""
         return "at_least" if self.at_most is None else "at_most"
+
+
+class CalibrationTarget(Limit):
+    """A limit that a calibration is to keep."""
 
     def check_limit(self, *, whatever: bool) -> None:
         """Raises PydanticCustomError for a limit that no answer meets. `whatever`: one of the parameters of the

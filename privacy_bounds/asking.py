@@ -98,10 +98,24 @@ class Asking(ABC):
         return Bounds(self.ask("/v1/bounds", request, BoundsResponse))
 
     @final
+    def calibrate(
+        self, run: Run, targets: Iterable[Object], free: str = "/mechanism/noise_multiplier", **more: Any
+    ) -> CalibrationsResponse:
+        """The least private number at which every target is met, and the `witness` beside it at which one fails.
+
+        A target is a question with `at_most` or `at_least`; `free` is a JSON pointer to any number of the request, and
+        leads into the mechanism that is read where the run is a state of another library.
+        """
+        request = {"mechanism": mechanism_of(run), "free": free, "targets": list(targets), **more}
+        return self.ask("/v1/calibrations", request, CalibrationsResponse)
+
+    @final
     def compare(self, runs: Mapping[str, Run], questions: Iterable[Object], **more: Any) -> ComparisonsResponse:
         """Runs side by side, by their names: who is better in what, and whose curve is harder to attack. `table` makes
         columns of it.
         """
+        if not isinstance(runs, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - notebooks have no type checker
+            raise TypeError("runs: a mapping of names to runs")
         named = [{"name": name, "mechanism": mechanism_of(run)} for name, run in runs.items()]
         request = {"runs": named, "questions": list(questions), **more}
         return self.ask("/v1/comparisons", request, ComparisonsResponse)
@@ -117,16 +131,6 @@ class Asking(ABC):
     ) -> str:
         """The same as a text: a section for a model card, `text/plain`, or `application/vnd.mlflow.run+json`."""
         return self.send("/v1/assessments", encoded(_assessment(run, context, policy, more)), form).decode()
-
-    @final
-    def calibrate(
-        self, run: Run, targets: Iterable[Object], free: str = "/mechanism/noise_multiplier", **more: Any
-    ) -> CalibrationsResponse:
-        """The least private number in the place `free` at which every target is met: each a question with `at_most` or
-        `at_least`.
-        """
-        request = {"mechanism": mechanism_of(run), "free": free, "targets": list(targets), **more}
-        return self.ask("/v1/calibrations", request, CalibrationsResponse)
 
     @final
     def check(self, run: Run, claims: Iterable[Object], **more: Any) -> ClaimsResponse:

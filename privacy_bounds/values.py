@@ -71,6 +71,11 @@ class Bounds:
     def __getitem__(self, index: int) -> Number | Power:
         return valued(self.response.answers[index], self.response)
 
+    @property
+    def answers(self) -> tuple[Number | Power, ...]:
+        """All of them."""
+        return tuple(self)
+
     def columns(self) -> Columns:
         """A row for each number, of a trade-off for the power at each rate; None where a question lacks a parameter."""
         rows = [row for answer in self.response.answers for row in _rows(answer)]

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from benchmarks.numbers import cold, curves, enclosures, pmp, relations, responses, samplers, scale, start, tails
+from benchmarks.numbers import (
+    cold,
+    comparisons,
+    curves,
+    enclosures,
+    pmp,
+    relations,
+    responses,
+    samplers,
+    scale,
+    start,
+    tails,
+)
 from benchmarks.report import Section
 
 
 def measure() -> Section:
     section = Section("Numbers")
-    for subject in (cold, scale, curves, responses, enclosures, tails, relations, samplers, pmp, start):
+    for subject in (cold, scale, curves, comparisons, responses, enclosures, tails, relations, samplers, pmp, start):
         part = subject.measure()
         section.reaches += part.reaches
         section.tables += part.tables

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.sweeps [points of the box] [mechanisms] [mixed runs] [seeds] [calibrations]`: printed."""
+"""`python -m benchmarks.sweeps [points of the box] [mechanisms] [runs] [seeds] [calibrations]`: parts, printed."""
 
 from __future__ import annotations
 

@@ -176,7 +176,8 @@ KINDS: Final[dict[type[Exception], ProblemKind]] = {
         "/problems/out-of-time",
         "Time limit exceeded",
         504,
-        "The computation met its time limit and was ended. Ask fewer questions, or for fewer points.",
+        "The computation met its time limit and was ended. Ask fewer questions, for fewer points, or with a larger "
+        "tolerance; the command privacy-bounds answers the same request without a limit.",
     ),
     OutOfMemory: ProblemKind(
         "/problems/out-of-memory",

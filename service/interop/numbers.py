@@ -23,6 +23,13 @@ def rounded_down(value: float) -> str:
     return _written(value, _DOWN)
 
 
+def as_given(value: float) -> str:
+    """A number that somebody sent, with all its digits: of what is proved at a delta or a rate, nothing is proved at
+    the nearest one of six digits.
+    """
+    return repr(value).removesuffix(".0")
+
+
 def _written(value: float, context: Context) -> str:
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"

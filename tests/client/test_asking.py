@@ -168,7 +168,7 @@ def test_columns_are_lists_of_one_length() -> None:
             "Supported",
         ),
     ],
-    ids=str,
+    ids=["steps", "delta", "nan", "history", "text", "accountant", "mixture"],
 )
 def test_a_refusal_says_where_and_what_to_send(run: Any, delta: float, pointer: str, remedy: str) -> None:
     with pytest.raises(Refused) as caught:
@@ -201,6 +201,27 @@ def test_assessments_claims_and_imports() -> None:
     assert claim.verdict == "unsafe"
     assert local.read(Accountant([[1.0, 0.01, 1000]])).not_carried_over
     assert local.read(HISTORY, format="opacus").mechanism == assessed.mechanism
+
+
+@pytest.mark.parametrize("run", [GAUSSIAN, Accountant(HISTORY)], ids=["model", "accountant"])
+def test_noise_is_calibrated_and_then_asked(run: Any) -> None:
+    target = {"question": {"type": "epsilon", "delta": 1e-5}, "at_most": 1.0}
+    found = Local().calibrate(run, [target], relative_tolerance=1e-3)
+    assert found.status == "met"
+    assert found.witness is not None
+    assert found.witness.value < found.value
+    assert Local().epsilon(found.mechanism, delta=1e-5).value <= 1.0
+    with pytest.raises(Refused) as caught:
+        Local().calibrate(run, [target], free="/mechanism/nothing")
+    assert caught.value.pointer == "/free"
+
+
+def test_steps_of_a_history_can_be_free() -> None:
+    target = {"question": {"type": "advantage"}, "at_most": 0.2}
+    found = Local().calibrate(HISTORY, [target], free="/mechanism/steps")
+    assert isinstance(found.value, int)
+    assert Local().advantage([(1.0, 0.01, found.value)]).value <= 0.2
+    assert Local().advantage([(1.0, 0.01, found.value + 1)]).value > 0.2
 
 
 def test_runs_are_compared_by_their_names() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from pathlib import Path
@@ -9,7 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
+from api_schemas.answers import NumberAnswer
 from api_schemas.assessments import AssessmentsRequest, AssessmentsResponse
 from api_schemas.bounds import BoundsRequest
 from api_schemas.policies import PolicyRule
@@ -21,6 +24,7 @@ from service.computations.assessments.rulings import ruling
 from service.computations.bounds import BOUNDS
 from service.engine_version import ENGINE_VERSION
 from service.interop.numbers import rounded_down, rounded_up
+from service.interop.reports.markdown import plain
 from service.interop.reports.mlflow import MLFLOW
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.catalogue import MECHANISMS
@@ -185,6 +189,72 @@ def test_what_a_hazard_costs_is_a_bound_for_the_run_it_describes(
     assert found.answer == alone.answers[0]
 
 
+@pytest.mark.parametrize("records", [2, 5])
+def test_what_a_hazard_costs_is_for_all_records_of_a_unit(records: int) -> None:
+    capped = {"delta": 1e-5, "privacy_unit": "user", "records": records, "microbatch_size": 2, "tuning_runs": 3}
+    told = assessed(body(SHORT, context=capped))
+    consequences = [each for hazard in told.hazards for each in hazard.consequences]
+    assert len(consequences) == 2
+    alone = told.threat_models[0].answers[0]
+    assert isinstance(alone, NumberAnswer)
+    for each in consequences:  # both are of runs with less privacy
+        assert each.threat_model == told.threat_model
+        assert isinstance(each.answer, NumberAnswer)
+        assert alone.lower is not None
+        assert each.answer.value > alone.lower
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_said_in_prose_is_said_of_the_very_numbers_that_were_sent(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    sent = {
+        "delta": float(10 ** rng.uniform(-8, -4)),
+        "false_positive_rate": 0.01 * float(1 + rng.uniform(-1e-9, 1e-9)),
+        "baseline_success": float(10 ** rng.uniform(-5, -1)),
+        "prior": float(rng.uniform(0.1, 0.9)),
+    }
+    raw = ASSESSMENTS.body(request(body(SHORT, context=sent)), NAME, ENGINE_VERSION)
+    told = AssessmentsResponse.model_validate_json(raw)
+    card, tracked = (ASSESSMENTS.rendered(raw, form).decode() for form in ("text/markdown", MLFLOW))
+    for name, value in sent.items():
+        assert str(value) in told.statement
+        assert name == "prior" or str(value) in card.split("###")[0]
+    powers = [key for key in json.loads(tracked)["metrics"] if re.fullmatch(r"dp\.tpr_at_fpr_[-.\de]*\d", key)]
+    assert len(powers) == 4  # one for each rate, however near to another
+
+
+def test_a_model_card_promises_no_more_than_the_numbers() -> None:
+    def card(sent: dict[str, Any]) -> str:
+        raw = ASSESSMENTS.body(request(sent), NAME, ENGINE_VERSION)
+        return ASSESSMENTS.rendered(raw, "text/markdown").decode()
+
+    stated = card(body({"type": "approximate_dp", "epsilon": 1.0, "delta": 1e-3}))
+    assert re.search(r"Gaussian differential privacy wherever both error rates are at least 1e-09", stated)
+    user = {"delta": 1e-5, "privacy_unit": "user"}
+    assert "per record of one user." in card(body(SHORT, context=user))
+    assert "one record of one user that is added" in assessed(body(SHORT, context=user)).statement
+    assert "per user with at most 3 records." in card(body(SHORT, context=user | {"records": 3}))
+
+
+@pytest.mark.parametrize(("records", "there"), [(None, True), (1, False), (3, False)])
+def test_a_cap_may_stand_in_the_threat_model(records: int | None, there: bool) -> None:
+    threat_model = {"type": "worst_case"} | ({} if records is None else {"records": records})
+    told = assessed(body(SHORT, context={"delta": 1e-5, "privacy_unit": "user"}, threat_model=threat_model))
+    assert ("records_not_capped" in codes(told)) == there
+
+
+@pytest.mark.parametrize("name", ["a\x85b", "a\u2028b", "a\u2029# b", "a\x9b31m"])
+def test_names_have_one_line(name: str) -> None:
+    with pytest.raises(ValidationError):
+        request(body(policy={"name": name, "rules": [rule(at_most=1.0)]}))
+
+
+@pytest.mark.parametrize("name", ["http://a.example", "www.a.example", "a@b.example", "~~gone~~", "@somebody"])
+def test_names_are_no_markup_of_any_kind(name: str) -> None:
+    assert not set(plain(name)) & set("~@.:")
+    assert html.unescape(plain(name)) == name
+
+
 def rule(**limit: Any) -> dict[str, Any]:
     return {"question": {"type": "epsilon", "delta": 1e-5}, **limit}
 
@@ -250,8 +320,16 @@ def test_the_verdict_of_all_rules() -> None:
 
 
 def test_a_tolerance_that_decides_is_said() -> None:
-    wide = {"lower": 0.9, "upper": 1.1, "value": 1.1, "evidence": "certified", "tight": True}
-    told = ruling(limited(rule(at_most=0.99)), wide)
+    sent = rule(at_most=0.99)
+    wide = {
+        "question": limited(sent).question,
+        "lower": 0.9,
+        "upper": 1.1,
+        "value": 1.1,
+        "evidence": "certified",
+        "tight": True,
+    }
+    told = ruling(limited(sent), wide)
     assert told["verdict"] == "undecided"
     truth, width = 1.0, told["deciding_tolerance"]
     narrow = wide | {"lower": truth * (1 - width), "upper": truth * (1 + width)}

@@ -6,6 +6,7 @@ import json
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 from api_schemas.calibration_answers import CalibrationsResponse
@@ -143,6 +144,21 @@ def test_where_every_number_meets_the_targets_the_least_private_is_told() -> Non
         answer = calibrated(body(GAUSSIAN, ADVANTAGE | {"at_most": 1.0}, bounds=limits or None))
         assert (answer["status"], answer["value"], answer["witness"]) == ("trivially_met", value, None)
         assert answer["tolerance_met"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_limit_beyond_all_answers_is_not_searched_for(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    run = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 10 ** random.uniform(-3, -1), "steps": 1000}
+    rate = 10 ** random.uniform(-6, -1)
+    questions: list[Spec] = [{"type": "advantage"}, {"type": "trade_off", "false_positive_rates": [rate]}]
+    least = float(random.choice([1.0, 2.0, 10.0, 1e15]))
+    targets = [{"question": question, "at_most": least} for question in questions]
+    told = calibrated(body(run, *targets, free="/mechanism/steps", bounds={"to": 10**6}))
+    assert (told["status"], told["value"], told["readings"]) == ("trivially_met", 10**6, 1)
+    targets = [{"question": question, "at_least": [0.0, rate / 2][place]} for place, question in enumerate(questions)]
+    told = calibrated(body(run, *targets, free="/mechanism/steps", bounds={"to": 10**6}))
+    assert (told["status"], told["value"], told["readings"]) == ("trivially_met", 1, 1)
 
 
 def test_targets_on_both_sides() -> None:

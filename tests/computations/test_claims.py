@@ -280,3 +280,34 @@ def test_the_bytes_are_those_of_the_response() -> None:
         request = CLAIMS.request_type.model_validate_json(json.dumps(example["value"]))
         body = CLAIMS.body(request, NAMED, "2026.01.01")
         assert CLAIMS.response_type.model_validate_json(body).json_bytes() == body
+
+
+def test_an_attack_that_is_dear_to_find_is_not_looked_for() -> None:
+    """The verdict does not rest on it."""
+    run = {"type": "dpsgd", "noise_multiplier": 0.3, "sample_rate": 0.05, "steps": 30}
+    question = {"type": "positive_predictive_value", "prior": 0.1}
+    found = checked_one(run, {"question": question, "value": 0.5})
+    assert (found.verdict, found.holds) == ("unsafe", "no")
+    assert found.attack is not None
+    assert (found.attack.power, found.attack.false_positive_rate) == (None, None)
+    assert "work" in found.attack.test
+    request = CLAIMS.request_type.model_validate_json(
+        json.dumps({"mechanism": run, "claims": [{"question": question, "value": 0.5}]})
+    )
+    assert CLAIMS.quote(request).cost < 200_000
+
+
+@pytest.mark.parametrize("kind", RANGES)
+def test_the_ends_of_what_can_be_claimed_get_a_verdict(kind: str) -> None:
+    random = np.random.default_rng(len(kind))
+    allowed = RANGES[kind]
+    ends: list[Any] = [0.0, 1.0, allowed.largest] + (["Infinity"] if allowed.infinite else [])
+    for mechanism in ({"type": "pure_dp", "epsilon": 0.0}, {"type": "laplace", "noise_multiplier": 1.0}):
+        for _ in range(5):
+            question = {"type": kind, **QUESTIONS[kind](random)}
+            if kind == "trade_off":
+                question["false_positive_rates"] = question["false_positive_rates"][:1]
+            for found in checked(mechanism, [{"question": question, "value": value} for value in ends]).claims:
+                promised = found.claimed == 0 if kind in ("deletion_capacity", "unlearning_guarantee") else False
+                assert not (promised and found.verdict == "unsafe")
+                assert (found.attack is not None) == (found.verdict == "unsafe")

@@ -12,8 +12,9 @@ from typing import Any, Final
 import numpy as np
 import pytest
 from numpy.random import Generator
+from pydantic import ValidationError
 
-from api_schemas.comparisons import ComparisonsResponse
+from api_schemas.comparisons import ComparisonsRequest, ComparisonsResponse
 from service.computations.comparisons.comparing import COMPARISONS, comparisons_quote
 from service.computations.comparisons.differences import Sign, best_of, difference_of, sign_of
 from service.computations.read_numbers import ReadNumber, rounded_down, rounded_up
@@ -367,3 +368,16 @@ def test_the_bytes_are_those_of_the_response_and_the_price_is_known_before() -> 
         body = COMPARISONS.body(request, NAMED, "2026.01.01")
         assert COMPARISONS.response_type.model_validate_json(body).json_bytes() == body
         assert comparisons_quote(request).cost > 0
+
+
+HIDDEN: Final = ("", "\u200b", "\ufeff", "\xad", "\u202e", "\u2066")
+
+
+@pytest.mark.parametrize("hidden", HIDDEN, ids=ascii)
+@pytest.mark.parametrize("first", "=+-@\uff1d\uff0b\uff0d\uff20", ids=ascii)
+def test_no_cell_of_a_table_starts_with_what_some_take_for_a_formula(first: str, hidden: str) -> None:
+    random = np.random.default_rng(ord(first))
+    for name in (f"{hidden}{first}1", f"a;{first}1", f"a{hidden}\t{first}{random.integers(9)}"):
+        runs = [{"name": each, "mechanism": {"type": "gdp", "mu": 1.0}} for each in (name, "other")]
+        with pytest.raises(ValidationError):
+            ComparisonsRequest.model_validate_json(json.dumps({"runs": runs, "questions": [{"type": "advantage"}]}))

@@ -248,8 +248,8 @@ def test_engines_are_named_where_they_were_asked() -> None:
     """A line that is narrow says nothing of lattices, whatever was asked before it; one that is wide does."""
     mechanism = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
     narrow = {"type": "epsilon", "delta": 1e-5}
-    wide = {"type": "epsilon", "delta": 1e-5}
-    few = {"type": "dpsgd", "noise_multiplier": 0.25, "sample_rate": 0.01, "steps": 4}
+    wide = {"type": "delta", "epsilon": 1.0}
+    few = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 1e-4, "steps": 5}
     assert not _names_lattices(ask(mechanism, [narrow])["answers"][0])
     answers = ask(few, [wide, wide])["answers"]
     assert [_names_lattices(answer) for answer in answers] == [True, True]

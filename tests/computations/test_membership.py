@@ -153,11 +153,11 @@ def test_what_is_refused_says_where(mechanism: dict[str, Any], more: dict[str, A
 @pytest.mark.parametrize(
     ("mechanism", "model", "pointer"),
     [
-        ({"batch_size": 401}, {}, "/mechanism"),
+        ({"batch_size": 401}, {}, "/mechanism/batch_size"),
         ({"dimension": 0}, {}, "/mechanism/dimension"),
         ({"susceptibility": -1.0}, {}, "/mechanism/susceptibility"),
         ({"max_grad_norm": 0.0}, {}, "/mechanism/max_grad_norm"),
-        ({}, {"population": [{"weight": 0.5, "susceptibility": 1.0}]}, "/threat_model"),
+        ({}, {"population": [{"weight": 0.5, "susceptibility": 1.0}]}, "/threat_model/population"),
         ({}, {"population": []}, "/threat_model/population"),
         ({}, {"population": "everyone"}, "/threat_model/population"),
         ({}, {"population": [{"weight": 0.0, "susceptibility": 1.0}]}, "/threat_model/population/0/weight"),

@@ -79,7 +79,7 @@ def test_the_first_answer_is_the_one_that_comes(client: TestClient) -> None:
 
 def test_what_the_same_run_means_under_each_sampler(client: TestClient) -> None:
     text = section("The first question: how were batches drawn?")
-    rows = re.findall(r"(?m)^\| `(\w+)` \| .* \(`(\w+)`\) \| (?:between ([\d.]+) and )?([\d.]+)(?:, exact)? \|$", text)
+    rows = re.findall(r"(?m)^\| `(\w+)` \| .* \(`(\w+)`\) \| (?:between ([\d.]+) and )?([\d.]+)(?:, tight)? \|$", text)
     run, schedule = (json.loads(code) for code in re.findall(r"```json\n(.*?)```", text, re.DOTALL))
     assert [row[0] for row in rows] == list(shape_of_field(DpsgdMechanism.model_fields["sampling"]).choices)
     for sampling, relation, lower, upper in rows:
@@ -194,6 +194,19 @@ def assert_same(answer: object, printed: object, place: str = "") -> None:
         assert answer == printed, place
 
 
+def test_what_is_claimed_and_compared_is_so(client: TestClient) -> None:
+    heading = "Is that number right, and which run is safer?"
+    [(route, sent)] = requests_of(heading)
+    [claim] = client.post(route, content=sent, headers={"content-type": "application/json"}).json()["claims"]
+    ratio, power = re.findall(r"`ratio` of (\d+) at least|power of ([\d.]+) at", section(heading))
+    assert claim["verdict"] == "unsafe"
+    assert int(ratio[0]) == math.floor(claim["by"]["ratio"])
+    assert_rounded(power[1], claim["attack"]["power"]["value"], "lower")
+    runs, printed = re.findall(r"```(?:json|text)\n(.*?)```", section(heading), re.DOTALL)
+    answer = client.post("/v1/comparisons", json=json.loads(runs), headers={"accept": "text/plain"})
+    assert answer.text == printed
+
+
 @pytest.mark.parametrize("question", table_objects("question"), ids=json.dumps)
 def test_every_question_of_the_table_is_answered(client: TestClient, question: dict[str, Any]) -> None:
     response = client.post("/v1/bounds", json={"mechanism": DP_SGD, "questions": [question]})
@@ -298,6 +311,7 @@ def test_the_lines_of_python_do_what_they_say() -> None:
     exec(code, held)
     assert held["epsilon"].lower <= held["epsilon"].value == held["epsilon"].upper
     assert held["paragraph"].startswith("## Privacy")
+    assert held["ask"].epsilon([(held["noise"], 0.004, 4000)], delta=1e-5).value <= 1
     assert held["side_by_side"].quantities[0].best == ("now",)
     assert held["verdicts"][0].verdict == "unsafe"
     assert held["table"]["power"] == list(held["power"].value)

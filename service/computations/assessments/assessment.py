@@ -21,6 +21,7 @@ from service.computations.assessments.attackers import (
     relaxed_attackers,
     standard_questions,
 )
+from service.computations.assessments.consequences import Run
 from service.computations.assessments.hazards import Numbers, assessed_hazards
 from service.computations.assessments.premises import assessed, check_attested, refuted
 from service.computations.assessments.rulings import decision, ruling
@@ -93,7 +94,7 @@ def compute_assessment(request: AssessmentsRequest, digest: str, engine_version:
         "statement": statement(
             request.mechanism, request.threat_model, context, answers, gdp, everybody, engine_version
         ),
-        "hazards": assessed_hazards(known.hazards, request.mechanism, context, numbers),
+        "hazards": assessed_hazards(known.hazards, Run(request.mechanism, context, request.threat_model), numbers),
         "assumptions": everybody,
         "decision": decided,
     }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias, final
 
 from pydantic import ValidationError
 
@@ -12,6 +13,7 @@ from api_schemas.assessments import AssessmentContext
 from api_schemas.bounds import BoundsRequest
 from api_schemas.mechanisms import DpsgdMechanism, MechanismSpec, RepeatedMechanism
 from api_schemas.questions import EpsilonQuestion
+from api_schemas.threat_models import WorstCaseThreatModel
 from api_schemas.training_runs import listed
 from service.computations.abstract import ResponseFields
 from service.computations.nested import answered
@@ -21,8 +23,19 @@ Consequences: TypeAlias = list[ResponseFields]
 SMALLEST_NOISE: Final = 1e-4
 
 
-def as_shuffled(mechanism: MechanismSpec, context: AssessmentContext) -> Consequences:
+@final
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What is assessed: a mechanism, what is known beside it, and the worst case with the records of a unit."""
+
+    mechanism: MechanismSpec
+    context: AssessmentContext
+    threat_model: WorstCaseThreatModel
+
+
+def as_shuffled(run: Run) -> Consequences:
     """The run if its epochs were shuffled: a bracket. Nothing where its length in records is not known."""
+    mechanism, context = run.mechanism, run.context
     size = context.dataset_size
     if not isinstance(mechanism, DpsgdMechanism) or size is None or mechanism.phases > 1:
         return []
@@ -36,36 +49,43 @@ def as_shuffled(mechanism: MechanismSpec, context: AssessmentContext) -> Consequ
         "dataset_size": size,
         "epochs": float(math.ceil(steps * batch / size)),
     }
-    return _epsilon("Epsilon if its epochs were shuffled.", lambda: DpsgdMechanism(**described), context)
+    # Its neighbours are others: the relation is that of such runs, the records are those of the unit.
+    model = WorstCaseThreatModel(type="worst_case", records=run.threat_model.records)
+    made = lambda: DpsgdMechanism(**described)  # noqa: E731
+    return _epsilon("Epsilon if its epochs were shuffled.", made, replace(run, threat_model=model))
 
 
-def with_microbatches(mechanism: MechanismSpec, context: AssessmentContext) -> Consequences:
+def with_microbatches(run: Run) -> Consequences:
     """The run if averages of several gradients were clipped: half the noise."""
+    mechanism = run.mechanism
     if not isinstance(mechanism, DpsgdMechanism):
         return []
     halves = tuple(max(each / 2, SMALLEST_NOISE) for each in listed(mechanism.noise_multiplier))
     noise = halves if isinstance(mechanism.noise_multiplier, tuple) else halves[0]
     changed = mechanism.model_copy(update={"noise_multiplier": noise})
-    return _epsilon("Epsilon with half the noise, which is what clipped averages leave.", lambda: changed, context)
+    return _epsilon("Epsilon with half the noise, which is what clipped averages leave.", lambda: changed, run)
 
 
-def at_consistent_rate(mechanism: DpsgdMechanism, rate: float, context: AssessmentContext) -> Consequences:
+def at_consistent_rate(run: Run, rate: float) -> Consequences:
     """The run at the rate of its batches."""
-    changed = mechanism.model_copy(update={"sample_rate": rate})
-    return _epsilon(f"Epsilon at the rate of its batches, {rate:.6g}.", lambda: changed, context)
+    changed = run.mechanism.model_copy(update={"sample_rate": rate})
+    return _epsilon(f"Epsilon at the rate of its batches, {rate:.6g}.", lambda: changed, run)
 
 
-def of_all_tuning_runs(mechanism: MechanismSpec, runs: int, context: AssessmentContext) -> Consequences:
+def of_all_tuning_runs(run: Run, runs: int) -> Consequences:
     """All runs together, as if all had been released."""
-    repeated = lambda: RepeatedMechanism(type="repeated", mechanism=mechanism, steps=runs)  # noqa: E731
-    return _epsilon(f"Epsilon of {runs} such runs together, all released.", repeated, context)
+    repeated = lambda: RepeatedMechanism(type="repeated", mechanism=run.mechanism, steps=runs)  # noqa: E731
+    return _epsilon(f"Epsilon of {runs} such runs together, all released.", repeated, run)
 
 
-def _epsilon(text: str, make: Callable[[], MechanismSpec], context: AssessmentContext) -> Consequences:
+def _epsilon(text: str, make: Callable[[], MechanismSpec], run: Run) -> Consequences:
     """Nothing where the changed run cannot be described, or is not served: the hazard stands without a number."""
     try:
         asked = BoundsRequest(
-            mechanism=make(), questions=(EpsilonQuestion(type="epsilon", delta=context.delta),), method="auto"
+            mechanism=make(),
+            threat_model=run.threat_model,
+            questions=(EpsilonQuestion(type="epsilon", delta=run.context.delta),),
+            method="auto",
         )
         told: dict[str, Any] = answered(asked, {})
     except (PrivacyComputationError, ValidationError):

@@ -8,14 +8,17 @@ from typing import Final, Literal
 
 from api_schemas.assessments import AssessmentContext
 from api_schemas.caveats import Hazard
-from api_schemas.mechanisms import DpsgdMechanism, MechanismSpec, NoisySgdMechanism, PoissonSampledMechanism, nodes_of
+from api_schemas.mechanisms import DpsgdMechanism, NoisySgdMechanism, PoissonSampledMechanism, nodes_of
 from service.computations.abstract import ResponseFields
 from service.computations.assessments.consequences import (
+    Run,
     as_shuffled,
     at_consistent_rate,
     of_all_tuning_runs,
     with_microbatches,
 )
+from service.interop.numbers import as_given
+from service.interop.reports.units import cap_of
 
 Status = Literal["present", "possible"]
 LARGE_EPSILON: Final = 10.0
@@ -44,11 +47,9 @@ class Numbers:
     relaxed: bool
 
 
-def assessed_hazards(
-    known: Sequence[Hazard], mechanism: MechanismSpec, context: AssessmentContext, numbers: Numbers
-) -> list[ResponseFields]:
+def assessed_hazards(known: Sequence[Hazard], run: Run, numbers: Numbers) -> list[ResponseFields]:
     """Present ones first. `known`: those of the mechanism as it is described."""
-    found = [*_of_the_mechanism(known, mechanism, context), *_of_the_context(mechanism, context, numbers)]
+    found = [*_of_the_mechanism(known, run), *_of_the_context(run, numbers)]
     return sorted(found, key=lambda each: each["status"] != "present")
 
 
@@ -58,10 +59,9 @@ def _hazard(
     return {"code": code, "text": text, "status": status, "remedy": remedy, "consequences": list(consequences)}
 
 
-def _of_the_mechanism(
-    known: Sequence[Hazard], mechanism: MechanismSpec, context: AssessmentContext
-) -> Iterator[ResponseFields]:
+def _of_the_mechanism(known: Sequence[Hazard], run: Run) -> Iterator[ResponseFields]:
     """What is said about every such run, as far as the context says that it is so, or not."""
+    context = run.context
     attested = {each.code: each.holds for each in context.attested}
     for hazard in known:
         status: Status = "present"
@@ -72,7 +72,7 @@ def _of_the_mechanism(
                     continue
                 status = "possible" if context.microbatch_size is None else "present"
                 if status == "present":
-                    consequences = with_microbatches(mechanism, context)
+                    consequences = with_microbatches(run)
             case "one_record_is_protected":
                 if context.records == 1 or context.privacy_unit != "example":
                     continue  # it is so, or said of the unit below
@@ -83,22 +83,23 @@ def _of_the_mechanism(
                     continue
                 status = "possible" if said is None else "present"
                 if status == "present":
-                    consequences = as_shuffled(mechanism, context)
+                    consequences = as_shuffled(run)
             case _:
                 pass
         yield _hazard(hazard.code, hazard.text, status, REMEDIES[hazard.code], consequences)
 
 
-def _of_the_context(mechanism: MechanismSpec, context: AssessmentContext, numbers: Numbers) -> Iterator[ResponseFields]:
+def _of_the_context(run: Run, numbers: Numbers) -> Iterator[ResponseFields]:
+    mechanism, context = run.mechanism, run.context
     trains = any(
         isinstance(node, DpsgdMechanism | NoisySgdMechanism | PoissonSampledMechanism) for node in nodes_of(mechanism)
     )
     checks: tuple[Callable[[], ResponseFields | None], ...] = (
         lambda: _delta(context),
-        lambda: _records(context),
-        lambda: _rate(mechanism, context),
+        lambda: _records(run),
+        lambda: _rate(run),
         lambda: _accumulation(context) if trains else None,
-        lambda: _tuning(mechanism, context) if trains else None,
+        lambda: _tuning(run) if trains else None,
         lambda: _epsilon(numbers),
         lambda: _one_point(context, numbers),
         lambda: _relaxed(numbers),
@@ -121,15 +122,17 @@ def _delta(context: AssessmentContext) -> ResponseFields | None:
     return _hazard("delta_not_small", text, "possible" if size is None else "present", remedy)
 
 
-def _records(context: AssessmentContext) -> ResponseFields | None:
-    if context.privacy_unit == "example" or context.records is not None:
+def _records(run: Run) -> ResponseFields | None:
+    context = run.context
+    if cap_of(context, run.threat_model) is not None:
         return None
     unit = context.privacy_unit
     text = f"Nothing says how many records one {unit} has at most: the numbers protect one record, not one {unit}."
     return _hazard("records_not_capped", text, "present", "Cap them before training, and send the cap as `records`.")
 
 
-def _rate(mechanism: MechanismSpec, context: AssessmentContext) -> ResponseFields | None:
+def _rate(run: Run) -> ResponseFields | None:
+    mechanism, context = run.mechanism, run.context
     batch, size = context.batch_size, context.dataset_size
     if not isinstance(mechanism, DpsgdMechanism) or batch is None or size is None:
         return None
@@ -142,7 +145,7 @@ def _rate(mechanism: MechanismSpec, context: AssessmentContext) -> ResponseField
         "is not what was run."
     )
     remedy = "Describe the run with batch_size and dataset_size in place of sample_rate."
-    return _hazard("sample_rate_inconsistent", text, "present", remedy, at_consistent_rate(mechanism, known, context))
+    return _hazard("sample_rate_inconsistent", text, "present", remedy, at_consistent_rate(run, known))
 
 
 def _accumulation(context: AssessmentContext) -> ResponseFields | None:
@@ -157,8 +160,8 @@ def _accumulation(context: AssessmentContext) -> ResponseFields | None:
     return _hazard("gradient_accumulation_counted", text, "possible" if passes is None else "present", remedy)
 
 
-def _tuning(mechanism: MechanismSpec, context: AssessmentContext) -> ResponseFields | None:
-    runs = context.tuning_runs
+def _tuning(run: Run) -> ResponseFields | None:
+    runs = run.context.tuning_runs
     if runs == 1:
         return None
     text = (
@@ -168,7 +171,7 @@ def _tuning(mechanism: MechanismSpec, context: AssessmentContext) -> ResponseFie
     if runs is None:
         return _hazard("tuning_not_accounted", text, "possible", "Send tuning_runs; 1: chosen without these data.")
     remedy = "Count all runs (the numbers beside), or tune on other data."
-    return _hazard("tuning_not_accounted", text, "present", remedy, of_all_tuning_runs(mechanism, runs, context))
+    return _hazard("tuning_not_accounted", text, "present", remedy, of_all_tuning_runs(run, runs))
 
 
 def _epsilon(numbers: Numbers) -> ResponseFields | None:
@@ -187,7 +190,7 @@ def _one_point(context: AssessmentContext, numbers: Numbers) -> ResponseFields |
         return None
     text = (
         f"Epsilon at one delta suggests attacks that do not exist: at a false positive rate of "
-        f"{context.false_positive_rate:g} it allows a power of {alone:.3g}, the run itself {numbers.power:.3g}."
+        f"{as_given(context.false_positive_rate)} it allows a power of {alone:.3g}, the run itself {numbers.power:.3g}."
     )
     return _hazard("one_point_hides_the_curve", text, "present", "Quote mu or the power beside epsilon.")
 

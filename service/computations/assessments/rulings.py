@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Final
 
 from api_schemas.policies import Policy, PolicyRule
 from service.computations.abstract import ResponseFields
 from service.computations.digest import canonical_text, text_digest
+from service.computations.read_numbers import ReadNumber
 
-
-def limited_number(rule: PolicyRule, answer: Mapping[str, Any]) -> tuple[float | None, float | None]:
-    """Both ends of the number that a rule limits; None where there is no bound."""
-    number = answer["points"][0][rule.reads] if "points" in answer else answer
-    return number["lower"], number["upper"]
+FINEST: Final = 1e-16
+"""The finest tolerance that can be asked for."""
 
 
 def ruling(rule: PolicyRule, answer: ResponseFields) -> ResponseFields:
     """How the answer stands to a rule."""
-    lower, upper = limited_number(rule, answer)
+    number = ReadNumber.of(answer, rule.reads)
+    lower, upper = number.lower, number.upper
     limit, sign = rule.limit, 1.0 if rule.at_most is not None else -1.0
     worse, better = (upper, lower) if rule.at_most is not None else (lower, upper)
-    if worse is None or better is None or answer["evidence"] in ("statistical", "asymptotic"):
+    if worse is None or better is None:
         verdict = "undecided"
     elif sign * (limit - worse) >= 0:
         verdict = "met"
@@ -45,7 +44,8 @@ def _deciding_tolerance(limit: float, lower: float | None, upper: float | None) 
     """How narrow an enclosure has to be that leaves the limit out, if the truth is in the middle of this one."""
     if lower is None or upper is None or not math.isfinite(upper) or upper == 0:
         return None
-    return abs(limit - (lower + upper) / 2) / upper / 2 or None
+    needed = abs(limit - (lower + upper) / 2) / upper / 2
+    return needed if needed >= FINEST else None
 
 
 def decision(policy: Policy, rulings: Sequence[ResponseFields], run: str, *, void: bool) -> ResponseFields:

@@ -11,7 +11,9 @@ from api_schemas.mechanisms import MechanismSpec
 from api_schemas.threat_models import WorstCaseThreatModel
 from service.computations.abstract import ResponseFields
 from service.computations.digest import canonical_text
+from service.interop.numbers import as_given
 from service.interop.numbers import rounded_up as number
+from service.interop.reports.units import cap_of, protected
 
 WIDTH: Final = 100
 RELATIONS: Final = {
@@ -36,9 +38,8 @@ def statement(
     engine_version: str,
 ) -> str:
     """The sections of Ponomareva et al. 2023 (How to DP-fy ML), Section 5.3. `answers`: to the standard questions."""
-    records = threat_model.records or 1
-    unit = context.privacy_unit
-    held = f"{unit} with at most {records} records" if records > 1 else unit
+    held = protected(context, threat_model)
+    unit = context.privacy_unit if cap_of(context, threat_model) is not None else held
     return "\n".join(
         (
             *_section("1. Setting", ["Central: who runs the mechanism sees the data, and only its releases are seen."]),
@@ -75,14 +76,14 @@ def _numbers(context: AssessmentContext, answers: Sequence[ResponseFields], gdp:
     rate = context.false_positive_rate
     power = next(each for each in curve["points"] if each["false_positive_rate"] == rate)["power"]
     return [
-        f"({number(epsilon['value'])}, {context.delta:g})-differential privacy ({_kind(epsilon)}).",
+        f"({number(epsilon['value'])}, {as_given(context.delta)})-differential privacy ({_kind(epsilon)}).",
         *([] if gdp is None else [_gdp(gdp)]),
-        f"An attacker who falsely accuses a share of {rate:g} detects a member with probability at most "
+        f"An attacker who falsely accuses a share of {as_given(rate)} detects a member with probability at most "
         f"{number(power['value'])} ({_kind(curve)}).",
         f"Power exceeds the false positive rate by at most {number(advantage['value'])} at any rate.",
-        f"Who reconstructs a record with chance {context.baseline_success:g} without the release does so with chance "
-        f"at most {number(gamma['value'])} with it.",
-        f"At a prior of {context.prior:g} a guess about membership is right with probability at most "
+        f"Who reconstructs a record with chance {as_given(context.baseline_success)} without the release does so with "
+        f"chance at most {number(gamma['value'])} with it.",
+        f"At a prior of {as_given(context.prior)} a guess about membership is right with probability at most "
         f"{number(accuracy['value'])}, and an accusation at that rate with at most {number(precision['value'])}.",
     ]
 

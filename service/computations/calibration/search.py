@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Final, Literal, final
 
 from api_schemas.calibrations import ABSENT, CalibrationsRequest
+from api_schemas.targets import value_range, widest
 from service.computations.calibration.directions import NOT_PROVED, Directions, rise
 from service.computations.calibration.looks import Look, Looks
 from service.privacy.calibration.crossing import Crossing, Seen
@@ -60,14 +61,16 @@ def search(request: CalibrationsRequest, looks: Looks, known: Directions) -> Fou
     start = min(max(ABSENT[looks.place.name] if number is None else number, low), high)
     if side is None:
         return _by_looking(looks, scale, start, tuple(range(len(request.targets))))
-    found = _along(looks, scale, start, known)
+    found = _along(request, looks, scale, start, known)
     _check_order(request, looks, known)
     return found
 
 
-def _along(looks: Looks, scale: Scale, start: float, known: Directions) -> Found:
+def _along(request: CalibrationsRequest, looks: Looks, scale: Scale, start: float, known: Directions) -> Found:
     """Where it is known on which side the targets are met."""
     group = known.group
+    if all(_is_met_whatever(request, index) for index in group):
+        start = scale.first
     if looks.at(start) is None:
         start = _served(looks, scale, start)
     crossing = _crossing(looks, scale, group)
@@ -76,6 +79,14 @@ def _along(looks: Looks, scale: Scale, start: float, known: Directions) -> Found
     if found.status != "infeasible" and not found.value.meets(known.others):
         found = _infeasible(found.value, known.others)
     return replace(found, side=scale.side, theorem=known.theorem or NOT_PROVED)
+
+
+def _is_met_whatever(request: CalibrationsRequest, index: int) -> bool:
+    """Whether the limit of a target is beyond all answers to its question, so that nothing need be searched for."""
+    target = request.targets[index]
+    free = request.place.steps[:3] == ("targets", index, "question")
+    least, most = widest(target.question) if free else value_range(target)
+    return target.limit <= least if target.at_most is None else target.limit >= most
 
 
 def _crossing(looks: Looks, scale: Scale, group: Sequence[int]) -> Crossing:

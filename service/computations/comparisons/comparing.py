@@ -30,7 +30,7 @@ from service.privacy.numerics.arrays import FloatArray
 from service.privacy.questions.dominance import Verdict
 from service.privacy.trade_off.abstract import AbstractTradeOff
 
-DIFFERENCE_COST: Final = 12
+DIFFERENCE_COST: Final = 35
 """Of one quantity of two runs, in units of cost."""
 OTHER_ATTACKERS: Final = "The runs are held against different threat models: their numbers differ by who attacks, too."
 TURNED: Final[dict[Sign, Sign]] = {"first_smaller": "second_smaller", "second_smaller": "first_smaller"}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from api_schemas.assessments import AssessedThreatModel, AssessmentsResponse
+from api_schemas.assessments import AssessedThreatModel, AssessmentsResponse, GdpSummary
 from api_schemas.policies import Decision
-from service.interop.numbers import rounded_down, rounded_up
+from service.interop.numbers import as_given, rounded_down, rounded_up
 from service.interop.reports.rows import rows
+from service.interop.reports.units import protected
 
 
 def model_card(response: AssessmentsResponse) -> str:
@@ -43,15 +44,24 @@ def _lines(response: AssessmentsResponse) -> Iterator[str]:
 
 def _paragraph(response: AssessmentsResponse) -> Iterator[str]:
     told = {row.key: row for row in rows(response.threat_models[0].answers)}
-    context = response.context
-    power = told[f"tpr_at_fpr_{context.false_positive_rate:g}"]
-    mu = "" if response.gdp is None else f" ({rounded_up(response.gdp.mu['value'])}-Gaussian differential privacy)"
+    context, threat_model = response.context, response.threat_model
+    rate = as_given(context.false_positive_rate)
+    power = told[f"tpr_at_fpr_{rate}"]
+    mu = "" if response.gdp is None else _mu(response.gdp)
     yield (
-        f"Trained with ({rounded_up(told['epsilon'].value)}, {context.delta:g})-differential privacy{mu}, per "
-        f"{context.privacy_unit}. Nobody who accuses a share of {context.false_positive_rate:g} of the others falsely "
+        f"Trained with ({rounded_up(told['epsilon'].value)}, {as_given(context.delta)})-differential privacy{mu}, per "
+        f"{protected(context, threat_model)}. Nobody who accuses a share of {rate} of the others falsely "
         f"finds more than {rounded_up(power.value)} of the members, and a reconstruction that succeeds with chance "
-        f"{context.baseline_success:g} without the model succeeds with at most "
+        f"{as_given(context.baseline_success)} without the model succeeds with at most "
         f"{rounded_up(told['reconstruction'].value)} with it."
+    )
+
+
+def _mu(gdp: GdpSummary) -> str:
+    """With its range: at smaller error rates nothing is said."""
+    return (
+        f", {rounded_up(gdp.mu['value'])}-Gaussian differential privacy wherever both error rates are at least "
+        f"{as_given(gdp.smallest_rate)}"
     )
 
 
@@ -79,7 +89,8 @@ def _decision(decision: Decision) -> Iterator[str]:
     for each in decision.rulings:
         rule = each.rule
         name = (
-            rule.name or f"{rule.question.type} {'at most' if rule.at_most is not None else 'at least'} {rule.limit:g}"
+            rule.name
+            or f"{rule.question.type} {'at most' if rule.at_most is not None else 'at least'} {as_given(rule.limit)}"
         )
         margin = "" if each.margin is None else f"{each.margin:.3g}"
         yield f"| {plain(name)} ({rule.severity}) | {each.verdict} | {margin} |"
@@ -92,5 +103,5 @@ def cell(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """What somebody wrote into a request, as Markdown and HTML show it."""
-    return "".join(f"&#{ord(each)};" if each in "\\`*_{}[]<>#|&!" else each for each in text)
+    """What somebody wrote into a request, as Markdown and HTML show it; nor are links made of addresses."""
+    return "".join(f"&#{ord(each)};" if each in "\\`*_{}[]<>#|&!~:@." else each for each in text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from api_schemas.assessments import AssessmentsResponse
+from service.interop.numbers import as_given
 
 
 def plain_text(response: AssessmentsResponse) -> str:
@@ -16,7 +17,9 @@ def plain_text(response: AssessmentsResponse) -> str:
         lines.append(f"6. Policy {decision.name}: {decision.verdict}")
         for each in decision.rulings:
             rule = each.rule
-            limit = f"at most {rule.at_most:g}" if rule.at_most is not None else f"at least {rule.limit:g}"
+            limit = (
+                f"at most {as_given(rule.at_most)}" if rule.at_most is not None else f"at least {as_given(rule.limit)}"
+            )
             margin = "" if each.margin is None else f", margin {each.margin:.3g}"
             lines.append(f"- {each.verdict}: {rule.name or rule.question.type} {limit} ({rule.severity}{margin})")
     return "\n".join(lines) + "\n"

@@ -16,6 +16,7 @@ from api_schemas.questions import (
     PositivePredictiveValueQuestion,
     ReconstructionQuestion,
 )
+from service.interop.numbers import as_given
 
 
 class Row(NamedTuple):
@@ -35,7 +36,7 @@ def rows(answers: tuple[Answer, ...]) -> Iterator[Row]:
         if isinstance(answer, TradeOffAnswer):
             for point in answer.points:
                 rate, power = point["false_positive_rate"], point["power"]
-                title, key = f"Power at a false positive rate of {rate:g}", f"tpr_at_fpr_{rate:g}"
+                title, key = f"Power at a false positive rate of {as_given(rate)}", f"tpr_at_fpr_{as_given(rate)}"
                 yield Row(title, key, power["value"], power["lower"], power["upper"], answer.evidence)
         else:
             title, key = _name(answer)
@@ -45,13 +46,16 @@ def rows(answers: tuple[Answer, ...]) -> Iterator[Row]:
 def _name(answer: Answer) -> tuple[str, str]:
     match answer.question:
         case EpsilonQuestion(delta=delta):
-            return f"Epsilon at delta {delta:g}", "epsilon"
+            return f"Epsilon at delta {as_given(delta)}", "epsilon"
         case ReconstructionQuestion(baseline_success=float() as chance):
-            return f"Chance of a reconstruction that has chance {chance:g} without the release", "reconstruction"
+            return (
+                f"Chance of a reconstruction that has chance {as_given(chance)} without the release",
+                "reconstruction",
+            )
         case AttackAccuracyQuestion(prior=prior):
-            return f"Accuracy of the best attack at a prior of {prior:g}", "attack_accuracy"
+            return f"Accuracy of the best attack at a prior of {as_given(prior)}", "attack_accuracy"
         case PositivePredictiveValueQuestion(prior=prior, false_positive_rate=float() as rate):
-            title = f"P(member | accused) at a prior of {prior:g} and a false positive rate of {rate:g}"
+            title = f"P(member | accused) at a prior of {as_given(prior)} and a false positive rate of {as_given(rate)}"
             return title, "positive_predictive_value"
         case _:
             name = "mu of Gaussian differential privacy" if isinstance(answer, GdpMuAnswer) else answer.type

@@ -21,6 +21,7 @@ from service.privacy.trade_off.bounded_range import ExponentialTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.two_outcomes import TwoOutcomesTradeOff
 from tests.privacy.cases import built
+from tests.thorough import thorough
 
 SHARES = np.linspace(0.0, 1.0, 1501)
 """Shifts of a search, in an epsilon: what it misses is of second order."""
@@ -301,7 +302,7 @@ def test_long_runs_are_brackets() -> None:
     [
         exponential(1e6, 300),
         exponential(1e-260, 4),
-        exponential(1e-5, 10**12),
+        thorough(exponential(1e-5, 10**12)),
         composed(exponential(1e6, 2), exponential(1e-6, 3)),
         composed(exponential(0.1, 150), exponential(0.3, 2)),
         composed(*(exponential(0.1 + 0.0137 * k) for k in range(9))),

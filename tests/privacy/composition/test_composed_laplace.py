@@ -21,6 +21,7 @@ from service.privacy.questions import gaussian_dp
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.enclosed.logs import log_ends
 from tests.privacy.cases import built, laplace
+from tests.thorough import thorough
 
 DIGITS = 90
 GOOD = 1e-10
@@ -196,7 +197,7 @@ def test_the_last_cell(noise: float, steps: int, width: float) -> None:
                 holds(mpf(rate) * mpmath.exp(e * steps), found.power_at(rate))
 
 
-@pytest.mark.parametrize(("noise", "steps"), [(10.0, 100), (4.0, 600), (0.8, 150), (200.0, 1999)])
+@pytest.mark.parametrize(("noise", "steps"), [(10.0, 100), thorough(4.0, 600), thorough(0.8, 150), (200.0, 1999)])
 def test_the_lattice_agrees(noise: float, steps: int) -> None:
     found = curve(noise, steps)
     mechanism = built({"type": "repeated", "mechanism": laplace(noise), "steps": steps})

@@ -17,6 +17,7 @@ from service.privacy.composition.contour.engine import contour_pair
 from service.privacy.composition.contour.loss_transform import LossTransform, TransformLine
 from service.privacy.composition.transforms.sampled_gaussian import SampledGaussianParts
 from service.privacy.composition.transforms.steps import SampledGaussianSteps
+from tests.thorough import thorough
 
 RUNS = [
     (1.0, 0.01, 1000),
@@ -139,7 +140,9 @@ def _two_step_profile(sigma: float, rate: float, eps: float) -> mpf:
     return scale * mpmath.quad(lambda y: integrand(y) / scale, sorted([*map(mpf, range(-13, 27, 2)), *kink]))
 
 
-@pytest.mark.parametrize(("sigma", "rate"), [(1.0, 0.3), (0.5, 0.05), (2.7, 0.015), (0.8, 0.9), (4.0, 1e-4)])
+@pytest.mark.parametrize(
+    ("sigma", "rate"), [(1.0, 0.3), thorough(0.5, 0.05), thorough(2.7, 0.015), (0.8, 0.9), thorough(4.0, 1e-4)]
+)
 def test_two_steps_against_a_nested_integral(sigma: float, rate: float) -> None:
     add, remove = contour_pair(0.0, [SampledGaussianSteps(sigma, rate, 2)])
     with mpmath.workdps(22):
@@ -194,7 +197,7 @@ def _gaussian_and_sampled_profiles(mu: float, sigma: float, rate: float, eps: fl
 
 @pytest.mark.parametrize(
     ("mu", "sigma", "rate"),
-    [(1.0, 0.02, 0.01), (0.1, 0.02, 0.001), (1.0, 0.3, 1 - 1e-9), (0.3, 0.028, 0.3), (0.5, 1.0, 0.05)],
+    [thorough(1.0, 0.02, 0.01), thorough(0.1, 0.02, 0.001), (1.0, 0.3, 1 - 1e-9), (0.3, 0.028, 0.3), (0.5, 1.0, 0.05)],
 )
 def test_a_gaussian_and_a_sampled_step_against_an_integral(mu: float, sigma: float, rate: float) -> None:
     """Rates near 1, where ln w is near ln(1 - p), and noise so small that the far mass of H1 must not be lost."""
@@ -297,7 +300,14 @@ def test_far_tails_keep_their_digits(eps: float) -> None:
 
 @pytest.mark.parametrize(
     "run",
-    [(1e-4, 0.5, 10), (0.01, 1e-3, 1000), (1e15, 0.5, 10**12), (1.0, 5e-324, 10), (0.3, 1e-6, 2), (5.0, 1 - 1e-16, 3)],
+    [
+        (1e-4, 0.5, 10),
+        (0.01, 1e-3, 1000),
+        (1e15, 0.5, 10**12),
+        (1.0, 5e-324, 10),
+        thorough((0.3, 1e-6, 2)),
+        (5.0, 1 - 1e-16, 3),
+    ],
 )
 def test_every_reading_comes_back_at_the_ends_of_the_ranges(run: tuple[float, float, int]) -> None:
     dear = run[1] < 1e-5 and run[2] < 10  # lines of few rare jumps, a second for each reading

@@ -377,6 +377,7 @@ def test_the_mean_susceptibility_is_no_bound(dimension: int, batch: int, ratios:
     assert (read.upper / read.lower < 1.15).all()
 
 
+@pytest.mark.thorough
 def test_a_law_of_susceptibilities_lies_between_its_halves() -> None:
     """Against many equal shares at the quantiles of the law, whose profiles mix linearly."""
     from scipy import stats

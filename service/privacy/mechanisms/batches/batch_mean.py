@@ -41,6 +41,7 @@ from service.privacy.mechanisms.abstract import (
     Attained,
     GaussianMixturePart,
     GaussianPart,
+    Part,
     ResolvedStep,
     SampledGaussianPart,
 )
@@ -111,7 +112,7 @@ class BatchMean(ResolvedStep):
         return SampledGaussianPart(float(halved), float(self.sample_rate), (halved, self.sample_rate))
 
     @override
-    def covered(self) -> GaussianPart | SampledGaussianPart | GaussianMixturePart | None:
+    def covered(self) -> Part | None:
         """A mixture of shifts knows the error of its weights, a sampled step that of nothing."""
         known = super(BatchMean, self).covered()
         halved, rate = self.noise_multiplier / 2, float(self.sample_rate)

@@ -1,0 +1,162 @@
+"""What a claim says of every attack: a bound on its power, as it follows from the number that is claimed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final, final
+
+from api_schemas.claims import Claim
+from api_schemas.questions import (
+    AdvantageOverPriorQuestion,
+    AdvantageQuestion,
+    AttackAccuracyQuestion,
+    DeletionCapacityQuestion,
+    DeltaQuestion,
+    EpsilonQuestion,
+    GdpMuQuestion,
+    NegativePredictiveValueQuestion,
+    PositivePredictiveValueQuestion,
+    QuestionSpec,
+    ReconstructionQuestion,
+    TradeOffQuestion,
+    UnlearningGuaranteeQuestion,
+)
+from service.privacy.questions.membership import Side
+from service.privacy.questions.witness import Line
+
+ALLOWED_ERROR: Final = 1 + 2.0**-48
+"""What is allowed at a rate is a few products and quotients of doubles."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class AtRate:
+    """The bound power <= allowed at one rate."""
+
+    rate: float
+    allowed: float
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class GaussianCurve:
+    """The bound of mu-GDP wherever both errors are large enough."""
+
+    mu: float
+    rate_min: float
+    error_min: float
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """A bound on every likelihood ratio; `exchanged`: of the hypotheses exchanged."""
+
+    log_ratio: float
+    exchanged: bool = False
+
+
+Bound = Line | AtRate | GaussianCurve | Ratio
+
+
+def bound_of(claim: Claim) -> Bound | None:
+    """What a claim says of the power of every attack; None where no number says it."""
+    value, question = claim.number, claim.question
+    match question:
+        case EpsilonQuestion(delta=delta):
+            return Line(value, delta)
+        case DeltaQuestion(epsilon=epsilon):
+            return Line(epsilon, value)
+        case AdvantageQuestion():
+            return Line(0.0, value)
+        case GdpMuQuestion(false_positive_rate_min=rate, type_two_error_min=error):
+            return GaussianCurve(value, rate, error)
+        case TradeOffQuestion(false_positive_rates=(rate, *_)):
+            return AtRate(rate, value if claim.reads == "power" else (1 - value) * ALLOWED_ERROR)
+        case ReconstructionQuestion():
+            return AtRate(_baseline(question), value)
+        case AttackAccuracyQuestion(prior=prior, false_positive_rate=rate):
+            return _accuracy_bound(prior, rate, value)
+        case _:
+            return _posterior_bound(question, value)
+
+
+def _baseline(question: ReconstructionQuestion) -> float:
+    if question.baseline_success is not None:
+        return question.baseline_success
+    if question.prior_probabilities is not None:
+        return max(question.prior_probabilities)
+    return 1 / (question.candidates or 1)
+
+
+def _accuracy_bound(prior: float, rate: float | None, value: float) -> Bound | None:
+    """p power + (1 - p)(1 - alpha) <= value."""
+    if prior in (0.0, 1.0):
+        return None if prior == 0 or rate is None else AtRate(rate, value)
+    if rate is None:
+        return Line(math.log((1 - prior) / prior), (value - (1 - prior)) / prior)
+    return AtRate(rate, (value - (1 - prior) * (1 - rate)) / prior + (ALLOWED_ERROR - 1) / prior)
+
+
+def _posterior_bound(question: QuestionSpec, value: float) -> Bound | None:
+    """What a largest or smallest posterior probability, or what is made of it, says of likelihood ratios."""
+    match question:
+        case PositivePredictiveValueQuestion(prior=prior, false_positive_rate=rate, side=side):
+            slope = _log_odds(value) - _log_odds(prior)
+            if rate is not None and 0 < rate < 1:
+                return _accusation_bound(slope, rate, side)
+            return _ratio(slope) if side == "at_most" else _ratio(-slope, exchanged=True)
+        case NegativePredictiveValueQuestion(prior=prior, false_positive_rate=rate, side=side):
+            slope = -_log_odds(value) - _log_odds(prior)
+            if rate is not None and 0 < rate < 1:
+                return _clearance_bound(slope, rate, side)
+            return _ratio(-slope, exchanged=True) if side == "at_most" else _ratio(slope)
+        case AdvantageOverPriorQuestion(prior=prior):
+            return _ratio(_log_odds(value / 2 + prior) - _log_odds(prior))
+        case DeletionCapacityQuestion() if value == 0:  # whatever happens, no deletion at all can be asked for
+            return None
+        case DeletionCapacityQuestion(prior=prior, confidence=confidence):
+            kept = confidence ** (1 / value) if confidence > 0 else 0.0
+            return _ratio(-_log_odds(kept) - _log_odds(prior))
+        case UnlearningGuaranteeQuestion(prior=prior):
+            return _ratio(-_log_odds(value) - _log_odds(prior))
+        case _:
+            return None
+
+
+def _accusation_bound(slope: float, rate: float, side: Side) -> AtRate | None:
+    """power <= e^slope alpha; of the least likely of all events of this rate, power >= e^slope alpha, which bounds that
+    of its complement.
+    """
+    if not math.isfinite(slope):
+        return None
+    if side == "at_most":
+        return AtRate(rate, Line(slope, 0.0).at(rate))
+    return AtRate(1 - rate, 1 - _product(slope, rate) + (ALLOWED_ERROR - 1))
+
+
+def _clearance_bound(slope: float, rate: float, side: Side) -> AtRate | None:
+    """beta >= e^slope (1 - alpha) of who is not accused; of the likeliest of all events of rate 1 - alpha, power <=
+    e^slope (1 - alpha).
+    """
+    if not math.isfinite(slope):
+        return None
+    if side == "at_most":
+        return AtRate(rate, 1 - _product(slope, 1 - rate) + (ALLOWED_ERROR - 1))
+    return AtRate(1 - rate, Line(slope, 0.0).at(1 - rate))
+
+
+def _product(slope: float, rate: float) -> float:
+    return math.exp(min(slope + math.log(rate), 700.0))
+
+
+def _ratio(slope: float, *, exchanged: bool = False) -> Ratio | None:
+    return Ratio(slope, exchanged) if math.isfinite(slope) else None
+
+
+def _log_odds(probability: float) -> float:
+    """ln p/(1 - p); infinite at the ends and beyond."""
+    if probability <= 0:
+        return -math.inf
+    return math.inf if probability >= 1 else math.log(probability) - math.log1p(-probability)
