@@ -259,7 +259,7 @@ def fails(target: Spec, answer: dict[str, float]) -> bool:
 
 def compared(target: Spec, answer: dict[str, float], end: str) -> tuple[float, float]:
     """An end and the limit, or the logarithms of both."""
-    limit = target.get("at_most", target.get("at_least"))
+    limit: float = target["at_most" if "at_most" in target else "at_least"]
     if f"{end}_log10" not in answer or limit == 0:
         return answer[end], limit
     return answer[f"{end}_log10"], math.log10(limit)
