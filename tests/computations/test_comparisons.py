@@ -302,7 +302,7 @@ def test_who_is_best_is_certain_only_where_all_others_are_worse() -> None:
 
 RUNS: Final = {
     "baseline": C1,
-    'odd "name", here; µ': C1 | {"steps": 700},
+    'odd "name", here, µ': C1 | {"steps": 700},
     "shuffled": {
         "type": "dpsgd",
         "noise_multiplier": 1.0,
