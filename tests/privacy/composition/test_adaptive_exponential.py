@@ -305,7 +305,7 @@ def test_long_runs_are_brackets() -> None:
         thorough(exponential(1e-5, 10**12)),
         composed(exponential(1e6, 2), exponential(1e-6, 3)),
         composed(exponential(0.1, 150), exponential(0.3, 2)),
-        composed(*(exponential(0.1 + 0.0137 * k) for k in range(9))),
+        thorough(composed(*(exponential(0.1 + 0.0137 * k) for k in range(9)))),
     ],
 )
 def test_every_run_is_enclosed(spec: dict[str, Any]) -> None:

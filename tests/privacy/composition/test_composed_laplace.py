@@ -197,7 +197,9 @@ def test_the_last_cell(noise: float, steps: int, width: float) -> None:
                 holds(mpf(rate) * mpmath.exp(e * steps), found.power_at(rate))
 
 
-@pytest.mark.parametrize(("noise", "steps"), [(10.0, 100), thorough(4.0, 600), thorough(0.8, 150), (200.0, 1999)])
+@pytest.mark.parametrize(
+    ("noise", "steps"), [(10.0, 100), thorough(4.0, 600), thorough(0.8, 150), thorough(200.0, 1999)]
+)
 def test_the_lattice_agrees(noise: float, steps: int) -> None:
     found = curve(noise, steps)
     mechanism = built({"type": "repeated", "mechanism": laplace(noise), "steps": steps})

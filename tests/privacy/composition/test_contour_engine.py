@@ -141,7 +141,7 @@ def _two_step_profile(sigma: float, rate: float, eps: float) -> mpf:
 
 
 @pytest.mark.parametrize(
-    ("sigma", "rate"), [(1.0, 0.3), thorough(0.5, 0.05), thorough(2.7, 0.015), (0.8, 0.9), thorough(4.0, 1e-4)]
+    ("sigma", "rate"), [(1.0, 0.3), thorough(0.5, 0.05), thorough(2.7, 0.015), thorough(0.8, 0.9), thorough(4.0, 1e-4)]
 )
 def test_two_steps_against_a_nested_integral(sigma: float, rate: float) -> None:
     add, remove = contour_pair(0.0, [SampledGaussianSteps(sigma, rate, 2)])
