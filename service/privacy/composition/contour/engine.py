@@ -18,7 +18,7 @@ steps are read on bent contours then (`composition/bent_contour/run.py`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 
 import numpy as np
@@ -78,6 +78,14 @@ _SMALLEST_DEVIATION = 1e-12
 
 _CUTS_TRIED = 3
 """Cuts tried from the first guess on, each deeper than the one before."""
+
+_SLACK_OF_LISTS = 4.0
+"""Nats (less than two digits) that a place of a list may lose for the sake of fewer lines."""
+
+_CUTS_SHARED = 2
+"""Places of a list whose first guesses are at most so much shallower than the deepest begin with that one: every cut
+has lines of its own.
+"""
 
 
 def contour_pair(
@@ -198,23 +206,20 @@ class ContourTradeOff(AbstractTradeOff):
         n = len(alpha)
         known = Readings(np.stack([np.log(alpha), np.full(n, -np.inf), np.full(n, -np.inf)]), np.zeros((3, n)))
         known.upper[1], known.upper[2] = np.log1p(-alpha), np.inf
-        scores = -ndtri(alpha)
-        first = np.array(
-            [self._run.first_cut(min(rate, 1 - rate), abs(score)) for rate, score in zip(alpha, scores, strict=True)]
-        )
+        first = self._run.first_cuts(np.minimum(alpha, 1 - alpha), np.abs(ndtri(alpha)))
         ended = True
-        for offset in range(_CUTS_TRIED):
+        for cuts, slack in _rounds(first, _CUTS_TRIED):
             if not ended:
                 break
-            cuts = np.minimum(first + offset, len(CUT_DIGITS) - 1)
             wide = known.width(rows) > self._good_width
             for cut in sorted({int(cut) for cut in cuts[wide]}):
                 ladder = self._ladder(CUT_DIGITS[cut])
                 if ladder is not None:
                     places = np.flatnonzero(wide & (cuts == cut))
-                    rungs = ladder.for_tails(alpha[places])
+                    rungs = ladder.for_tails(alpha[places], slack)
+                    beside = ladder if slack == 0 else None
                     ended &= self._read(
-                        ladder, rungs, places, known, lambda line, at: read_points(line, alpha[at]), rows
+                        beside, rungs, places, known, lambda line, at: read_points(line, alpha[at]), rows
                     )
         places = np.flatnonzero(known.width(rows) > self._good_width)
         if len(places):
@@ -241,11 +246,10 @@ class ContourTradeOff(AbstractTradeOff):
         beyond = epsilon >= self.largest_log_ratio.upper
         known = Readings(np.full((1, len(epsilon)), -np.inf), np.where(beyond, -np.inf, 0.0)[None])
         inside = np.flatnonzero(~beyond)
-        first = np.array([self._run.first_cut_for_threshold(float(value)) for value in epsilon], dtype=np.intp)
-        for offset in range(len(CUT_DIGITS)):
-            cuts = (first + offset) % len(CUT_DIGITS)
+        first = self._run.first_cuts_for_thresholds(epsilon)
+        for cuts, slack in _rounds(first, len(CUT_DIGITS)):
             ended = [
-                self._read_profile_at(cut, inside[cuts[inside] == cut], epsilon, known)
+                self._read_profile_at(cut, inside[cuts[inside] == cut], epsilon, known, slack)
                 for cut in sorted({int(cut) for cut in cuts[inside]})
             ]
             inside = inside[known.width()[inside] > self._good_width]
@@ -255,7 +259,9 @@ class ContourTradeOff(AbstractTradeOff):
             known.tighten(inside, self._fallback.profile(epsilon[inside]))
         return known
 
-    def _read_profile_at(self, cut: int, places: IndexArray, epsilon: FloatArray, known: Readings) -> bool:
+    def _read_profile_at(
+        self, cut: int, places: IndexArray, epsilon: FloatArray, known: Readings, slack: float
+    ) -> bool:
         """Read the profile at some places on the lines of one cut, where it is deep enough and the ladder reaches.
 
         False where lines have no end.
@@ -263,12 +269,13 @@ class ContourTradeOff(AbstractTradeOff):
         ladder = self._ladder(CUT_DIGITS[cut])
         if ladder is None or len(places) == 0:
             return True
-        rungs = ladder.for_thresholds(epsilon[places])
+        rungs = ladder.for_thresholds(epsilon[places], slack)
         # Deep enough: the cut lies 11 digits below delta (about; what it leaves out is in the enclosure in any case).
         deep = np.array([rung.log_profile for rung in rungs]) > (11 - CUT_DIGITS[cut]) * math.log(10)
         ready = (deep & ladder.reaches(epsilon[places])) | (cut == len(CUT_DIGITS) - 1)
         chosen = [rung for rung, is_ready in zip(rungs, ready, strict=True) if is_ready]
-        return self._read(ladder, chosen, places[ready], known, lambda line, at: read_profile(line, epsilon[at]))
+        beside = ladder if slack == 0 else None
+        return self._read(beside, chosen, places[ready], known, lambda line, at: read_profile(line, epsilon[at]))
 
     @np.errstate(all="ignore")
     def _epsilon_formula(self, delta: float) -> Enclosure:
@@ -366,14 +373,15 @@ class ContourTradeOff(AbstractTradeOff):
 
     def _read(
         self,
-        ladder: ContourLadder,
+        ladder: ContourLadder | None,
         rungs: list[Rung],
         places: IndexArray,
         known: Readings,
         read: Callable[[ContourLine, IndexArray], Readings],
         rows: int = 2,
     ) -> bool:
-        """Tighten `known` by reading each place on its rung's line, and what is wide then on neighbouring lines too.
+        """Tighten `known` by reading each place on its rung's line, and what is wide then on neighbouring lines of the
+        ladder too, where one is given.
 
         False where a line of a mixed run has no end: its neighbours, or those of another cut, have none either.
         """
@@ -384,12 +392,23 @@ class ContourTradeOff(AbstractTradeOff):
             if not self._has_end(rung):
                 ended = False
                 continue
-            for other in ladder.neighbours(rung):
+            for other in () if ladder is None else ladder.neighbours(rung):
                 at = at[known.width(rows)[at] > self._good_width]
                 if len(at) == 0:
                     break
                 known.tighten(at, read(other.line, at))
         return ended
+
+
+def _rounds(first: IndexArray, tried: int) -> Iterator[tuple[IndexArray, float]]:
+    """Cuts to read places at, one after the other, and the slack of their lines: in a list shared cuts and lines to
+    begin with, then so many cuts from the first guesses on, the shallowest after the deepest where all are tried.
+    """
+    deepest, last = int(first.max()), len(CUT_DIGITS) - 1
+    if len(first) > 1:
+        yield np.where(first >= deepest - _CUTS_SHARED, deepest, first), _SLACK_OF_LISTS
+    for offset in range(tried):
+        yield (first + offset) % len(CUT_DIGITS) if tried > last else np.minimum(first + offset, last), 0.0
 
 
 def _around(value: float, error: float = 0.0) -> Enclosure:

@@ -17,7 +17,7 @@ from service.privacy.composition.contour.line import ContourLine
 from service.privacy.composition.contour.loss_transform import LossTransform
 from service.privacy.composition.transforms.abstract import RealCumulants
 from service.privacy.errors import NumericalFailure
-from service.privacy.numerics.arrays import BoolArray, FloatArray
+from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 
 _SPACING = 2.0
 """Distance of neighbouring lines in standard deviations of the tilted loss."""
@@ -38,6 +38,9 @@ _LARGEST_GROWTH = 1.4
 
 _SMALLEST_SPACING = 0.04
 """In standard deviations, like `_SPACING`: a ladder that would need closer rungs ends."""
+
+_POLES = np.array([0.0, 1.0])
+"""Between them, and on either side, lines give different ones of each pair of complements directly."""
 
 _HALVINGS = 12
 """How often the first rung of a weak loss is moved closer to the middle when jumps rule it."""
@@ -170,11 +173,11 @@ class ContourLadder:
         while not far_enough(rungs[-1]) and self._extend(side):
             pass
 
-    def for_thresholds(self, thresholds: FloatArray) -> list[Rung]:
+    def for_thresholds(self, thresholds: FloatArray, slack: float = 0.0) -> list[Rung]:
         """The best rung for each threshold: the nearest to its saddle point, or a shorter line that loses few digits.
 
         K(theta) - theta c is least at the saddle point; by how much a rung exceeds that is the logarithm of its
-        cancellation.
+        cancellation. `slack`: nats that a threshold of a list may lose beyond that, so that few rungs serve them all.
         """
         highest, lowest = float(thresholds.max()), float(thresholds.min())
         self._reach(1, lambda rung: rung.threshold >= highest)
@@ -187,7 +190,13 @@ class ContourLadder:
         among_short = np.where(short, cancellation, np.inf)
         nearest_short, nearest = among_short.argmin(axis=1), cancellation.argmin(axis=1)
         serves = among_short.min(axis=1) <= _LARGEST_CANCELLATION
-        return [rungs[int(nearest_short[i] if serves[i] else nearest[i])] for i in range(len(thresholds))]
+        chosen: IndexArray = nearest_short.copy()
+        chosen[~serves] = nearest[~serves]
+        if slack > 0 and len(thresholds) > 1:
+            zone = np.searchsorted(_POLES, tilts)
+            alike = (zone == zone[chosen][:, None]) & (short | ~short[chosen][:, None])
+            chosen = _few(np.where(alike, cancellation, np.inf), chosen, slack)
+        return [rungs[chosen[i]] for i in range(len(thresholds))]
 
     def reaches(self, thresholds: FloatArray) -> BoolArray:
         """Whether the ladder's saddle points come within a standard deviation of each threshold."""
@@ -196,7 +205,7 @@ class ContourLadder:
             thresholds >= lowest.threshold - lowest.deviation
         )
 
-    def for_tails(self, false_positive_rates: FloatArray) -> list[Rung]:
+    def for_tails(self, false_positive_rates: FloatArray, slack: float = 0.0) -> list[Rung]:
         """The best rung for each rate, its threshold taken from the rung whose tail P0(S > c) is nearest."""
         scores = -ndtri(false_positive_rates)
         highest, lowest = float(scores.max()), float(scores.min())
@@ -205,7 +214,7 @@ class ContourLadder:
         rungs = self.rungs
         centers = np.array([rung.score for rung in rungs])
         nearest = np.argmin(np.abs(scores[:, None] - centers), axis=1)
-        return self.for_thresholds(np.array([rung.threshold for rung in rungs])[nearest])
+        return self.for_thresholds(np.array([rung.threshold for rung in rungs])[nearest], slack)
 
     def for_profile(self, delta: float) -> Rung:
         """The best rung with theta > 0 for a level of the profile, at the threshold of the rung with nearest delta."""
@@ -224,3 +233,19 @@ class ContourLadder:
         rungs = self.rungs
         at = rungs.index(rung)
         return [rungs[i] for i in (at - side, at + side) if 0 <= i < len(rungs)]
+
+
+def _few(cancellation: FloatArray, chosen: IndexArray, slack: float) -> IndexArray:
+    """Few of the chosen rungs, so that each threshold has one among them within the slack of its own, and the best of
+    these. `cancellation`: shape (thresholds, rungs), infinite where a rung cannot stand in for the chosen one.
+    """
+    places = np.arange(len(chosen))
+    serves = cancellation <= cancellation[places, chosen][:, None] + slack
+    kept = np.zeros(cancellation.shape[1], dtype=bool)
+    left = np.ones(len(chosen), dtype=bool)
+    used = np.unique(chosen)
+    while left.any():
+        best = used[serves[left][:, used].sum(axis=0).argmax()]
+        kept[best] = True
+        left &= ~serves[:, best]
+    return np.where(kept, cancellation, np.inf).argmin(axis=1)

@@ -148,12 +148,13 @@ class ContourLine:
         """Enclosures of I0(c), I1(c), ID(c) for each threshold c, shape (C,)."""
         c = thresholds
         shift = c - self.center
-        sums = self._sums.real(shift)[:3]
+        found = self._sums.real(shift)
+        sums, density = found[:3], found[3]
         pole = _SCALE_POLES[:3]
         log_scale = self.value - (self.theta - pole) * c
         alias, known, known_size = self._aliases(c, log_scale)
-        # Two operations for each of the nodes, and 60 u for a node's kernel, exponentials and phase.
-        arithmetic = (2 * self.nodes + 60) * UNIT_ROUNDOFF * self._size
+        # What sums lose, and 60 u for a node's kernel, exponentials and phase.
+        arithmetic = (self._sums.rounding(len(c)) + 60) * UNIT_ROUNDOFF * self._size
         # Of t, of its products with the center and with the shift, and of the shift itself.
         phases = 4 * UNIT_ROUNDOFF * (abs(self.center) + 2 * np.abs(shift)) * self._phase_size[:, None]
         error = (self._node_error + arithmetic + self._truncation + self._frozen)[:, None] + phases + alias
@@ -172,7 +173,8 @@ class ContourLine:
         scale_error = self.value_error + 4 * UNIT_ROUNDOFF * (abs(self.value) + np.abs((self.theta - pole) * c)) + 1e-15
         margin = error + (np.abs(sums) + error) * np.expm1(scale_error)
         lower, upper = sums - known - margin, sums - known + margin
-        return Integrals(log_scale, np.where(np.isnan(lower), -np.inf, lower), np.where(np.isnan(upper), np.inf, upper))
+        lower, upper = np.where(np.isnan(lower), -np.inf, lower), np.where(np.isnan(upper), np.inf, upper)
+        return Integrals(log_scale, lower, upper, density)
 
     def approximate(self, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
         """I0, I1, ID and the P0-density of S, shape (4, C), and ln of their scales: no error bounds, to find roots."""

@@ -6,6 +6,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
+from scipy.special import erfc
+
 from service.privacy.composition.contour.loss_transform import LossTransform
 from service.privacy.composition.transforms.gaussian_mixture import GaussianMixtureParts
 from service.privacy.composition.transforms.sampled_gaussian import SampledGaussianParts
@@ -18,12 +21,16 @@ from service.privacy.composition.transforms.steps import (
 )
 from service.privacy.composition.transforms.two_points import TwoPointParts
 from service.privacy.mechanisms.abstract import GaussianMixturePart
+from service.privacy.numerics.arrays import FloatArray, IndexArray
 
 CUT_DIGITS = (22.0, 40.0, 80.0, 160.0, 330.0, 1000.0)
 """Masses 10^-digits at which far jumps are cut off."""
 
 _LARGEST_GRID = 150_000
 """Nodes (times parts) above which no moment is evaluated: only noise multipliers below about 0.002 need more."""
+
+_FARTHEST_SCORE = 40
+"""In standard deviations: no tail that doubles hold is farther."""
 
 _MOST_PARTS = 512
 """Different sampled steps that are evaluated together: bounds the memory."""
@@ -54,7 +61,7 @@ class ContourRun:
     _mixture_grids: dict[float, tuple[GaussianMixtureParts, ...]] = field(
         default_factory=dict[float, tuple[GaussianMixtureParts, ...]]
     )
-    _cuts: dict[tuple[float, int], int] = field(default_factory=dict[tuple[float, int], int])
+    _cuts: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
 
     @staticmethod
     def of(
@@ -134,29 +141,41 @@ class ContourRun:
         return LossTransform(self.gaussian_mu_squared, parts, reflected, self.laplace, self.two_point, mixtures)
 
     def first_cut(self, value: float, score: float) -> int:
-        """Index in `CUT_DIGITS` of the cut to begin with: a guess that costs time, never validity.
+        """`first_cuts` at one place."""
+        return int(self.first_cuts(np.array([value]), np.array([score]))[0])
 
-        `value` is the probability read (the cut lies 12 digits below it), `score` its tail in standard deviations. At a
-        tilt theta the end y of the grid weighs about N e^{-y^2/2 + theta L(y)}. Tilts grow with the score, up to where
-        jumps inside the cut take over; the cut must lie where the end weighs nothing by then.
+    def first_cuts(self, values: FloatArray, scores: FloatArray) -> IndexArray:
+        """Indices in `CUT_DIGITS` of the cuts to begin with, at several places: guesses that cost time, never validity.
+
+        `values` are the probabilities read (the cut lies 12 digits below them), `scores` their tails in standard
+        deviations. At a tilt theta the end y of the grid weighs about N e^{-y^2/2 + theta L(y)}. Tilts grow with the
+        score, up to where jumps inside the cut take over; the cut must lie where the end weighs nothing by then.
         """
+        deepest = len(CUT_DIGITS) - 1
         if not (self.groups or self.mixtures):  # nothing is cut
-            return len(CUT_DIGITS) - 1
-        wanted = 12 - math.log10(value)
-        digits = next((digits for digits in CUT_DIGITS if digits >= wanted), CUT_DIGITS[-1])
-        key = (digits, math.ceil(score))
-        if key not in self._cuts:
-            theta = 0.5 + key[1] / max(self.deviation, 1e-290)
-            deeper = range(CUT_DIGITS.index(digits), len(CUT_DIGITS))
-            light = (i for i in deeper if self._ends_are_light(CUT_DIGITS[i], theta))
-            self._cuts[key] = next(light, deeper[0])
-        return self._cuts[key]
+            return np.full(len(values), deepest)
+        with np.errstate(divide="ignore"):
+            wanted = 12 - np.log10(values)
+        least = np.minimum(np.searchsorted(CUT_DIGITS, wanted), deepest)
+        rounded = np.ceil(np.minimum(scores, _FARTHEST_SCORE)).astype(np.intp)
+        keys, places = np.unique(least * (_FARTHEST_SCORE + 1) + rounded, return_inverse=True)
+        known = [self._first_cut(*divmod(key, _FARTHEST_SCORE + 1)) for key in keys.tolist()]
+        return np.array(known)[places]
 
-    def first_cut_for_threshold(self, epsilon: float) -> int:
-        """The same for the profile at eps, its tail guessed from a Gaussian loss of about the run's deviation."""
+    def _first_cut(self, least: int, score: int) -> int:
+        """The first cut, from `least` on, whose ends are light at the tilts of a score; `least` where none is."""
+        if (least, score) not in self._cuts:
+            theta = 0.5 + score / max(self.deviation, 1e-290)
+            deeper = range(least, len(CUT_DIGITS))
+            light = (i for i in deeper if self._ends_are_light(CUT_DIGITS[i], theta))
+            self._cuts[least, score] = next(light, least)
+        return self._cuts[least, score]
+
+    def first_cuts_for_thresholds(self, epsilons: FloatArray) -> IndexArray:
+        """The same for the profile, its tail guessed from a Gaussian loss of about the run's deviation."""
         deviation = max(self.deviation, 1e-290)
-        score = min((abs(epsilon) + 0.5 * deviation**2) / deviation, 36.0)
-        return self.first_cut(0.5 * math.erfc(score / math.sqrt(2)), score)
+        scores = np.minimum((np.abs(epsilons) + 0.5 * deviation**2) / deviation, 36.0)
+        return self.first_cuts(0.5 * erfc(scores / math.sqrt(2)), scores)
 
     def _parts(self, digits: float) -> tuple[SampledGaussianParts, ...]:
         if digits not in self._grids:
