@@ -82,6 +82,9 @@ _CUTS_TRIED = 3
 _SLACK_OF_LISTS = 4.0
 """Nats (less than two digits) that a place of a list may lose for the sake of fewer lines."""
 
+_SLACK_OF_ROUGH_LISTS = 11.0
+"""The same (five digits) where few are asked for; what is wide is not read again."""
+
 _CUTS_SHARED = 2
 """Places of a list whose first guesses are at most so much shallower than the deepest begin with that one: every cut
 has lines of its own.
@@ -239,6 +242,18 @@ class ContourTradeOff(AbstractTradeOff):
             if self._bent is not None:
                 level = max(float(known.lower[0, place]), float(known.upper[0, place]) - _UNKNOWN_DEPTH)
                 known.tighten(np.array([place]), self._bent.profile(float(epsilon[place]), level))
+        return Bounds.from_logs(known.lower[0], known.upper[0])
+
+    @np.errstate(all="ignore")
+    def _rough_profile_formula(self, epsilon: FloatArray) -> Bounds:
+        """By the fewest lines that reach all of them."""
+        beyond = epsilon >= self.largest_log_ratio.upper
+        known = Readings(np.full((1, len(epsilon)), -np.inf), np.where(beyond, -np.inf, 0.0)[None])
+        cuts = self._run.first_cuts_for_thresholds(epsilon)
+        ladder, places = self._ladder(CUT_DIGITS[int(cuts.max())]), np.flatnonzero(~beyond)
+        if ladder is not None and len(places):
+            rungs = ladder.beyond_the_poles(epsilon[places], _SLACK_OF_ROUGH_LISTS)
+            self._read(None, rungs, places, known, lambda line, at: read_profile(line, epsilon[at]))
         return Bounds.from_logs(known.lower[0], known.upper[0])
 
     def _straight_profile(self, epsilon: FloatArray) -> Readings:

@@ -176,27 +176,54 @@ class ContourLadder:
     def for_thresholds(self, thresholds: FloatArray, slack: float = 0.0) -> list[Rung]:
         """The best rung for each threshold: the nearest to its saddle point, or a shorter line that loses few digits.
 
-        K(theta) - theta c is least at the saddle point; by how much a rung exceeds that is the logarithm of its
-        cancellation. `slack`: nats that a threshold of a list may lose beyond that, so that few rungs serve them all.
+        `slack`: nats that a threshold of a list may lose beyond what it loses there, so that few rungs serve them all.
         """
+        self._reach_all(thresholds)
+        rungs = self.rungs
+        cancellation, chosen = self._best(rungs, thresholds)
+        if slack > 0 and len(thresholds) > 1:
+            zone = np.searchsorted(_POLES, np.array([rung.theta for rung in rungs]))
+            alike = zone == zone[chosen][:, None]
+            chosen = _few(np.where(alike, cancellation, np.inf), chosen, slack)
+        return [rungs[chosen[i]] for i in range(len(thresholds))]
+
+    def beyond_the_poles(self, thresholds: FloatArray, slack: float) -> list[Rung]:
+        """Rungs right of the poles, where lines give the profile itself: the best for the largest threshold, for the
+        largest that would lose more nats by it than `slack`, and so on.
+        """
+        self._reach_all(thresholds)
+        rungs = [rung for rung in self._right if rung.theta > 1]
+        if not rungs:
+            return self.for_thresholds(thresholds, slack)
+        cancellation, chosen = self._best(rungs, thresholds)
+        for place in np.argsort(-thresholds):
+            best = chosen[place]
+            serves = cancellation[:, best] <= cancellation[np.arange(len(chosen)), chosen] + slack
+            chosen = np.where(serves & (thresholds <= thresholds[place]), best, chosen)
+            if serves.all():
+                break
+        return [rungs[chosen[i]] for i in range(len(thresholds))]
+
+    def _reach_all(self, thresholds: FloatArray) -> None:
         highest, lowest = float(thresholds.max()), float(thresholds.min())
         self._reach(1, lambda rung: rung.threshold >= highest)
         self._reach(-1, lambda rung: rung.threshold <= lowest)
-        rungs = self.rungs
+
+    def _best(self, rungs: list[Rung], thresholds: FloatArray) -> tuple[FloatArray, IndexArray]:
+        """What each threshold loses on each rung, in nats, shape (thresholds, rungs), infinite where only shorter lines
+        should serve it; and the best.
+
+        K(theta) - theta c is least at the saddle point; by how much a rung exceeds that is the logarithm of its
+        cancellation.
+        """
         values, tilts = np.array([rung.value for rung in rungs]), np.array([rung.theta for rung in rungs])
         cancellation = values - tilts * thresholds[:, None]
         cancellation -= cancellation.min(axis=1, keepdims=True)
         short = np.array([rung.deviation <= _LARGEST_DEVIATION * self.core_deviation for rung in rungs])
         among_short = np.where(short, cancellation, np.inf)
-        nearest_short, nearest = among_short.argmin(axis=1), cancellation.argmin(axis=1)
         serves = among_short.min(axis=1) <= _LARGEST_CANCELLATION
-        chosen: IndexArray = nearest_short.copy()
-        chosen[~serves] = nearest[~serves]
-        if slack > 0 and len(thresholds) > 1:
-            zone = np.searchsorted(_POLES, tilts)
-            alike = (zone == zone[chosen][:, None]) & (short | ~short[chosen][:, None])
-            chosen = _few(np.where(alike, cancellation, np.inf), chosen, slack)
-        return [rungs[chosen[i]] for i in range(len(thresholds))]
+        cancellation[serves] = among_short[serves]
+        return cancellation, cancellation.argmin(axis=1)
 
     def reaches(self, thresholds: FloatArray) -> BoolArray:
         """Whether the ladder's saddle points come within a standard deviation of each threshold."""
