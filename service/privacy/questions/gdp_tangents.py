@@ -27,7 +27,7 @@ from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.enclosed.logs import log_ends
 from service.privacy.trade_off.enclosed.ulps import NORMAL_QUANTILE_ERROR
 
-STRONGEST: Final = 0.999
+STRONGEST, STRONGEST_ROUGHLY = 0.9, 0.999
 """delta(0) above which a curve is read by its points: tangents lose the digits of small type II errors."""
 FIRST_SLOPES, FEW_SLOPES = 48, 7
 """At first, where they are read roughly, and where each is dear."""
@@ -36,6 +36,8 @@ ROUGH_ROUNDS: Final = 10
 """Rounds in which the profile is read roughly, which is enough wherever mu falls away from the end of its range."""
 PIECES, MOST_ROUGH = 8, 2000
 """A rough round cuts what lies between two slopes into so many; slopes of such a round."""
+NARROW_ROUGHLY: Final = 1e-2
+"""Relative width of rough readings above which there are none: lines of rare jumps lose more than they save."""
 AT_ONCE, MOST_AT_ONCE, NARROW = 8, 128, 1e-9
 """Slopes of a round: engines read so many as precisely as one, and twice as many again where they were this narrow."""
 ROUNDS_FOR_A_POINT: Final = 4
@@ -67,7 +69,13 @@ class _Side:
     c: FloatArray
     delta: FloatArray
     precise: BoolArray
-    narrow: bool = False
+    width: float = 1.0
+    """Largest relative width of what was read last."""
+
+    @staticmethod
+    def without_tangents(curve: AbstractTradeOff, first: float, steepest: float) -> _Side:
+        """A side of which no tangent is known yet."""
+        return _Side(curve, first, steepest, np.zeros(0), np.zeros(0), np.zeros(0, dtype=bool))
 
     def insert(self, c: FloatArray, *, rough: bool) -> None:
         """Further slopes, or those that were read roughly once more."""
@@ -77,7 +85,7 @@ class _Side:
         # Beside the steepest slope all rounds are read on the same lines.
         read = self.curve.rough_profile(np.append(new, self.steepest)) if rough else self.curve.profile(new)
         _, logs = log_ends(read)
-        self.narrow = bool((read.upper - read.lower <= NARROW * read.upper).all())
+        self.width = float(((read.upper - read.lower) / np.maximum(read.upper, SMALLEST)).max())
         upper = np.minimum(read.upper, np.exp(logs) * (1 + ROUNDING) + SMALLEST)[: len(new)]
         kept = ~np.isin(self.c, new)
         slopes = np.concatenate((self.c[kept], new))
@@ -162,11 +170,9 @@ def tangent_bounds(curve: AbstractTradeOff, rate_min: float, error_min: float, l
         known = normal_points(np.array([first]), end.power, end.type_two_error).mu
         best, least = max(best, float(known.lower[0])), max(least, float(known.upper[0]))
         steepest = min(float(end.log_slope.upper[0]), -math.log(first), STEEPEST)
-        sides.append(_Side(each, first, max(steepest, 0.0), np.zeros(0), np.zeros(0), np.zeros(0, dtype=bool)))
-    search = _Search(sides, min(best, limit), min(least, limit), rough=not curve.searches_points)
-    if not search.begin():
-        return None
-    return search.run(limit)
+        sides.append(_Side.without_tangents(each, first, max(steepest, 0.0)))
+    search = _Search(sides, min(best, limit), min(least, limit))
+    return search.run(limit) if search.begin() else None
 
 
 @final
@@ -175,22 +181,37 @@ class _Search:
     bring the bound.
     """
 
-    def __init__(self, sides: list[_Side], best: float, least: float, *, rough: bool) -> None:
-        self.sides, self.best, self.least, self.rough = sides, best, least, rough
+    def __init__(self, sides: list[_Side], best: float, least: float) -> None:
+        self.sides, self.best, self.least = sides, best, least
+        self.rough = not sides[0].curve.searches_points
         self._read: set[tuple[int, float]] = set()
         self._at_once = AT_ONCE
 
     def begin(self) -> bool:
-        """The first tangents; False where the curve is read better by its points."""
+        """The first tangents, read roughly unless that is too wide; False where the curve is read better by its
+        points.
+        """
+        if self.rough:
+            self._start()
+            self.rough = max(side.width for side in self.sides) <= NARROW_ROUGHLY
+            if not self.rough:
+                self.sides = [_Side.without_tangents(side.curve, side.first, side.steepest) for side in self.sides]
+        if not self.rough:
+            self._start()
+        half = float(self.sides[0].delta[0])
+        strongest = STRONGEST_ROUGHLY if self.rough else STRONGEST
+        return half > 0 and (half < strongest or self.sides[0].curve.searches_points)
+
+    def _start(self) -> None:
+        """Tangents of the slope 1, which both sides share, and of some others."""
         first, second = self.sides
-        first.insert(np.append(0.0, self._first_slopes(first)), rough=self.rough)
-        if first.delta[0] >= STRONGEST and self.rough:
+        if self.rough:
+            first.insert(np.append(0.0, self._first_slopes(first)), rough=True)
+        else:
             first.insert(np.zeros(1), rough=False)
-        if first.delta[0] <= 0 or (first.delta[0] >= STRONGEST and self.rough):
-            return False
         second.c, second.delta, second.precise = first.c[:1], first.delta[:1], first.precise[:1]
-        second.insert(self._first_slopes(second), rough=self.rough)
-        return True
+        for side in self.sides:
+            side.insert(self._first_slopes(side), rough=self.rough)
 
     def _first_slopes(self, side: _Side) -> FloatArray:
         """Those of Gaussian DP over the range, at the mu of its ends, up to the steepest: the closer, the nearer to the
@@ -258,7 +279,7 @@ class _Search:
         too close for any.
         """
         new: dict[int, list[float]] = {}
-        narrow = all(side.narrow for side in self.sides)
+        narrow = all(side.width <= NARROW for side in self.sides)
         self._at_once = min(2 * self._at_once, MOST_AT_ONCE) if narrow else AT_ONCE
         for corner in above[: self._at_once]:
             side = corner.side
