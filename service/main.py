@@ -21,7 +21,7 @@ from service.api.dependencies import Services
 from service.api.head_as_get import HeadAsGet
 from service.api.known_answers import KNOWN_ANSWERS, warm_up
 from service.api.readiness import Readiness
-from service.api.routes import computations, discovery, operations, pages, results
+from service.api.routes import computations, discovery, guide, operations, results
 from service.computations.catalogue import resources
 from service.engine_version import ENGINE_VERSION
 from service.execution.admission import Admission
@@ -67,13 +67,15 @@ def create_app(settings: Settings) -> FastAPI:
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         openapi_tags=documentation.TAGS,
         lifespan=lifespan,
+        docs_url=None,  # ours loads nothing from elsewhere
+        redoc_url=None,
         redirect_slashes=False,
         telemetry={"tracing": False, "metrics": False, "logs": False},  # ours, below
         generate_unique_id_function=lambda route: route.name,
     )
     offered = resources()
     app.router.routes[:0] = map(computations.route_of, offered)  # asked most, matched first
-    for router in (results.router(offered), discovery.router, operations.router, pages.router):
+    for router in (results.router(offered), discovery.router, operations.router, guide.router(*guide.GUIDE)):
         app.include_router(router)
     documentation.install(app, tuple(computation.request_type for computation in offered))
     problem_responses.install(app)
