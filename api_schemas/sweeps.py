@@ -218,7 +218,7 @@ class SweepsRequest(MethodOptions, Request):
         return zip(*lists, strict=True) if self.combine == "zip" else product(*lists)
 
     def asked(self, places: tuple[Place, ...], numbers: tuple[float, ...]) -> BoundsRequest:
-        """What is asked at a point, as a request of its own. Raises what `DOES_NOT_FIT` names where it is none."""
+        """What is asked at a point, as a request of its own. Raises ValidationError where it is none."""
         held = vars(self)
         sent = {name: held[name] for name in (*SWEPT_PARTS, "method", *MethodOptions.model_fields)}
         sent |= with_numbers(self, zip(places, numbers, strict=True))

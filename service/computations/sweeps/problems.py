@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from pydantic import ValidationError
-from pydantic_core import PydanticCustomError
 
 from api_schemas.problems import FieldError, ProblemType, field_errors
 from service.computations.abstract import ResponseFields
@@ -26,7 +25,6 @@ KINDS: Final[dict[type[PrivacyComputationError], Kind]] = {
     NumericalFailure: Kind("/problems/numerical-failure", "Numerical failure"),
 }
 NO_NUMBER: Final = "A check of the computation failed, so no number is given."
-REQUEST: Final = "BoundsRequest"
 
 
 def problem_of(point: int, error: Exception) -> ResponseFields:
@@ -39,10 +37,6 @@ def _told(error: Exception) -> tuple[Kind, tuple[FieldError, ...]]:
     match error:
         case ValidationError():
             return INVALID, tuple(field_errors(error))
-        case PydanticCustomError():
-            said = error.context or {}
-            place = FieldError(pointer=str(said.get("pointer", "")), detail=str(said.get("sentence", "")))
-            return INVALID, (place,)
         case OutOfDomain():
             detail = f"{error.name} must be {error.domain}." + (f" {error.remedy}" if error.remedy else "")
         case UnsupportedCombination():

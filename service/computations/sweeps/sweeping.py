@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, final
 
+from pydantic import ValidationError
+
 from api_schemas.bounds import BoundsRequest
 from api_schemas.caveats import Assumption, Hazard
-from api_schemas.free_numbers import DOES_NOT_FIT
 from api_schemas.sweep_examples import SWEEPS_EXAMPLES
 from api_schemas.sweeps import SweepsRequest, SweepsResponse
 from service.computations.abstract import Computation, Quote, ResponseFields
@@ -53,7 +54,7 @@ def compute_sweeps(request: SweepsRequest, digest: str, engine_version: str) -> 
     for index, each in enumerate(numbers):
         try:
             points.append(_Point(read_bounds(request.asked(places, each))[0]))
-        except (*DOES_NOT_FIT, PrivacyComputationError) as error:
+        except (ValidationError, PrivacyComputationError) as error:
             if isinstance(error, NumericalFailure):
                 note(error)
             problems.append(problem_of(index, error))
@@ -123,7 +124,7 @@ def _asked(request: SweepsRequest, places: Any, numbers: tuple[float, ...]) -> Q
     try:
         asked: BoundsRequest = request.asked(places, numbers)
         return bounds_quote(asked)
-    except (*DOES_NOT_FIT, PrivacyComputationError):
+    except (ValidationError, PrivacyComputationError):
         return None
 
 
