@@ -18,6 +18,7 @@ from api_schemas.claims import ClaimsResponse
 from api_schemas.comparisons import ComparisonsResponse
 from api_schemas.imports import ImportsResponse
 from api_schemas.sweeps import SweepsResponse
+from api_schemas.sweeps import SweepsResponse
 from privacy_bounds.values import Bounds, Number, Power, Sweep, valued
 
 Run: TypeAlias = Mapping[str, Any] | BaseModel | Sequence[Any] | object
@@ -134,10 +135,11 @@ class Asking(ABC):
         or with `from`, `to`, `count` and `spacing`.
         """
         numbers = {
-            pointer: dict(each) if isinstance(each, Mapping) else {"values": each} for pointer, each in vary.items()
+            pointer: each if isinstance(each, Mapping | BaseModel) else {"values": each}
+            for pointer, each in vary.items()
         }
-        request = {"mechanism": mechanism_of(run), "vary": numbers, "combine": combine, "questions": list(questions)}
-        return Sweep(self.ask("/v1/sweeps", {**request, **more}, SweepsResponse))
+        request: dict[str, Any] = {"mechanism": mechanism_of(run), "vary": numbers, "combine": combine, **more}
+        return Sweep(self.ask("/v1/sweeps", {**request, "questions": list(questions)}, SweepsResponse))
 
     @final
     def assess(self, run: Run, context: Object, policy: Object | None = None, **more: Any) -> AssessmentsResponse:
