@@ -18,7 +18,6 @@ from api_schemas.claims import ClaimsResponse
 from api_schemas.comparisons import ComparisonsResponse
 from api_schemas.imports import ImportsResponse
 from api_schemas.sweeps import SweepsResponse
-from api_schemas.sweeps import SweepsResponse
 from privacy_bounds.values import Bounds, Number, Power, Sweep, valued
 
 Run: TypeAlias = Mapping[str, Any] | BaseModel | Sequence[Any] | object
@@ -126,13 +125,13 @@ class Asking(ABC):
     def sweep(
         self,
         run: Run,
-        vary: Mapping[str, Object | Iterable[float]],
+        vary: Mapping[str, Any],
         questions: Iterable[Object],
         combine: str = "product",
         **more: Any,
     ) -> Sweep:
-        """The same questions about many runs. `vary`: JSON pointers to numbers of the request, each with its numbers
-        or with `from`, `to`, `count` and `spacing`.
+        """The same questions about many runs. `vary`: JSON pointers to numbers of the request, each with its numbers, or
+        with `from`, `to`, `count` and `spacing`.
         """
         numbers = {
             pointer: each if isinstance(each, Mapping | BaseModel) else {"values": each}
