@@ -133,7 +133,7 @@ class Asking(ABC):
         """The same questions about many runs. `vary`: JSON pointers to numbers of the request, each with its numbers, or
         with `from`, `to`, `count` and `spacing`.
         """
-        numbers = {
+        numbers: dict[str, Any] = {
             pointer: each if isinstance(each, Mapping | BaseModel) else {"values": each}
             for pointer, each in vary.items()
         }
