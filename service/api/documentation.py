@@ -40,6 +40,7 @@ TAGS = [
     {"name": "comparisons", "description": "Several runs side by side, and which of them is harder to attack."},
     {"name": "claims", "description": "Numbers that somebody states, held against what is proved."},
     {"name": "calibrations", "description": "The least private number of a request at which every target is met."},
+    {"name": "sweeps", "description": "The same questions about many runs that differ in some numbers."},
     {"name": "assessments", "description": "What to say and to decide about one run."},
     {"name": "conversions", "description": "From one notion of privacy to another, and the noise for a target."},
     {"name": "imports", "description": "What other libraries keep of a run, as a mechanism of this service."},
