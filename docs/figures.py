@@ -136,7 +136,8 @@ def samplers() -> None:
     total = height * len(rows) + 30
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {total}" role="img" '
-        'font-family="system-ui, sans-serif" font-size="14" fill="#1c2430"><title>Epsilon at delta 1e-5 by sampler</title>'
+        'font-family="system-ui, sans-serif" font-size="14" fill="#1c2430">'
+        "<title>Epsilon at delta 1e-5 by sampler</title>"
         f'<rect width="{WIDTH}" height="{total}" fill="#ffffff"/>'
     ]
     for index, (name, lower, upper) in enumerate(rows):
@@ -145,7 +146,8 @@ def samplers() -> None:
         parts += [
             f'<text x="{left - 10}" y="{y + 19}" text-anchor="end">{name}</text>',
             f'<rect x="{left}" y="{y}" width="{scale * lower:.1f}" height="28" fill="{INKS[0]}"/>',
-            f'<rect x="{left + scale * lower:.1f}" y="{y}" width="{scale * (upper - lower):.1f}" height="28" fill="{INKS[1]}"/>',
+            f'<rect x="{left + scale * lower:.1f}" y="{y}" width="{scale * (upper - lower):.1f}" height="28" '
+            f'fill="{INKS[1]}"/>',
             f'<text x="{left + scale * upper + 8:.1f}" y="{y + 19}">{said}</text>',
         ]
     FOLDER.mkdir(parents=True, exist_ok=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -129,7 +130,7 @@ def prepare(words: list[str], folder: Path) -> None:
     [computed] = [resource(name) for name in RESOURCES if command_of(name) == words[0]]
     [example, *_] = (each["value"] for each in computed.examples.values())
     example = dict(example)
-    for option, value in zip(words, words[1:], strict=False):
+    for option, value in pairwise(words):
         member = option.removeprefix("--")
         if member in computed.files:
             taken = example.pop(member, None) or next(

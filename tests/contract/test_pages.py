@@ -7,7 +7,6 @@ import math
 import re
 from typing import Any, cast
 
-import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
