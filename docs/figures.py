@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from privacy_bounds import Local
@@ -20,7 +20,7 @@ Points = Sequence[tuple[float, float]]
 
 
 def power(
-    mechanism: dict[str, object], rates: Sequence[float], method: str = "auto"
+    mechanism: Mapping[str, object], rates: Sequence[float], method: str = "auto"
 ) -> list[tuple[float, float, float]]:
     """Largest power at each rate: value, lower and upper end (of an approximation its value)."""
     found = Local().power(mechanism, rates, method=method)

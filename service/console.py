@@ -19,9 +19,15 @@ Object = Mapping[str, Any]
 
 UNSEEN: Final = frozenset({"digest", "engine_version", "mechanism", "threat_model", "request", "targets", "questions"})
 """What was sent, and what names the result: in JSON, and not in a table."""
+ASIDE: Final = frozenset(
+    {"relative_tolerance", "method", "tolerance_met", "tight", "conditional", "binding", "readings", "evidence"}
+)
+"""Words and numbers about the whole that the rows say as well, or that nobody asks for first."""
+UNNAMED: Final = frozenset({"answer", "answers", "claims", "power", "points"})
+"""Places that say nothing about the numbers in them."""
 SENTENCES: Final = ("notes", "not_carried_over")
-NAMING: Final = ("name", "type", "free", "reads", "requested_method", "method", "direction", "verdict", "delta")
-"""What tells entries of a list from each other."""
+MOST_ROWS: Final = 100
+"""Of a table for people."""
 SAFE_WIDTH: Final = 2e-6
 """Relative width up to which one number is printed for both ends: less than six digits show."""
 
@@ -62,30 +68,23 @@ class _Around(NamedTuple):
 
 def _walk(held: Object, what: str, around: _Around) -> Iterator[Row]:
     around = around.within(held)
-    what = _called(held) or what
+    if called := _called(held):
+        what = f"{what}: {called}" if what else called
     if {"value", "lower", "upper"} <= held.keys():
         if isinstance(held["value"], list):
             return
         yield Row(what, *(_number(held[end]) for end in ("value", "lower", "upper")), *around)  # type: ignore[arg-type]
     for name, inner in held.items():
-        if name in UNSEEN or name in SENTENCES:
+        if name in UNSEEN or name in SENTENCES or (name == "type_two_error" and "power" in held):
             continue
         if isinstance(inner, dict):
             yield from _walk(cast("Object", inner), _joined(what, name), around)
-        elif name == "points":
-            yield from _points(cast("list[Object]", inner), what, around)
         elif name == "curves":
             yield from _curves(cast("list[Object]", inner), cast("list[float]", held["false_positive_rates"]))
         elif isinstance(inner, list):
-            for each in cast("list[Any]", inner):
-                if isinstance(each, dict):
-                    entry = cast("Object", each)
-                    yield from _walk(entry, _joined(what, name, entry), around)
-
-
-def _points(points: Iterable[Object], what: str, around: _Around) -> Iterator[Row]:
-    for point in points:
-        yield from _walk(point["power"], f"power at {as_given(point['false_positive_rate'])}", around)
+            entries = [cast("Object", each) for each in cast("list[Any]", inner) if isinstance(each, dict)]
+            for entry in entries:
+                yield from _walk(entry, _joined(what, name, entry), around)
 
 
 def _curves(curves: Iterable[Object], rates: Iterable[float]) -> Iterator[Row]:
@@ -110,19 +109,23 @@ def _called(held: Object) -> str:
     told = ", ".join(
         f"{name}={as_given(value) if isinstance(value, float) else value}"
         for name, value in given.items()
-        if isinstance(value, int | float | str) and value is not None
+        if isinstance(value, int | float | str)
     )
     return f"{kind}({told})" if told else str(kind)
 
 
 def _joined(what: str, name: str, entry: Object | None = None) -> str:
-    """`worst_case` and the like stay in the name; the lists that answers stand in do not."""
+    """The place of what is within, and what tells an entry of a list from the others."""
     words = [what] if what else []
-    if entry is not None:
-        words += [str(entry[each]) for each in NAMING[:1] if isinstance(entry.get(each), str)]
-        words += [f"{name} at {entry['delta']}"] if "delta" in entry else []
-        return " ".join(words) or name
-    return " ".join([*words, name]) if name not in ("answer", "power") else " ".join(words) or name
+    words += [] if name in UNNAMED else [name]
+    held = entry or {}
+    if isinstance(called := held.get("name"), str):
+        words.append(called)
+    if "false_positive_rate" in held and "power" in held:
+        words.append(f"power at {as_given(held['false_positive_rate'])}")
+    elif isinstance(delta := held.get("delta"), float):
+        words.append(f"at {as_given(delta)}")
+    return " ".join(words)
 
 
 def _number(value: object) -> float | None:
@@ -152,15 +155,31 @@ def table(response: Object, width: int | None = None) -> str:
     for name, value in _single(response):
         console.print(f"{name}: {value}")
     if found:
+        shown = found[:MOST_ROWS]
+        ends = [_ends(row) for row in shown]
+        wide = any(ends)  # else both ends are what is printed
         drawn = Table(box=SIMPLE, pad_edge=False)
-        for column in ("", "safe value", "from", "to", "evidence"):
+        for column in ("", "safe value", *(("from", "to") if wide else ()), "evidence"):
             drawn.add_column(column, justify="left" if column in ("", "evidence") else "right", overflow="fold")
-        for row in found:
-            drawn.add_row(row.what, _safe(row), *_ends(row), ", ".join(filter(None, (row.evidence, row.remark))))
+        for row, both in zip(shown, ends, strict=True):
+            told = ", ".join(filter(None, (row.evidence, row.remark)))
+            drawn.add_row(row.what, _safe(row), *((both or ("", "")) if wide else ()), told)
         console.print(drawn)
+    if len(found) > MOST_ROWS:
+        console.print(f"{len(found) - MOST_ROWS} more rows: --csv has them.")
     for sentence in _sentences(response):
         console.print(f"- {sentence}")
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
+
+
+def lined_up(comma_separated_rows: str) -> str:
+    """Rows of CSV in columns, numbers to the right; of very many the first."""
+    head, *found = csv.reader(io.StringIO(comma_separated_rows))
+    shown = [head, *found[:MOST_ROWS]]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    lines = ["  ".join(cell.rjust(wide) for cell, wide in zip(row, widths, strict=True)).rstrip() for row in shown]
+    more = [f"{len(found) - MOST_ROWS} more rows: --csv has them."] if len(found) > MOST_ROWS else []
+    return "\n".join([*lines, *more]) + "\n"
 
 
 def _single(response: Object) -> Iterator[tuple[str, str]]:
@@ -168,7 +187,7 @@ def _single(response: Object) -> Iterator[tuple[str, str]]:
     import json
 
     for name, value in response.items():
-        if name not in UNSEEN and value is not None and isinstance(value, str | int | float) and value != "":
+        if name not in UNSEEN | ASIDE and value is not None and isinstance(value, str | int | float) and value != "":
             yield name, value if isinstance(value, str) else as_given(value) if isinstance(value, float) else str(value)
     if "format" in response and isinstance(response.get("mechanism"), dict):
         yield "mechanism", json.dumps(response["mechanism"])
@@ -180,11 +199,13 @@ def _safe(row: Row) -> str:
     return rounded_up(row.value) if row.value == row.upper else rounded_down(row.value)
 
 
-def _ends(row: Row) -> tuple[str, str]:
+def _ends(row: Row) -> tuple[str, str] | None:
     """Both ends where they differ in what is printed."""
-    if row.lower is None or row.upper is None or row.upper - row.lower <= SAFE_WIDTH * abs(row.upper):
-        return "", ""
-    return (rounded_down(row.lower), rounded_up(row.upper)) if not math.isnan(row.upper - row.lower) else ("", "")
+    if row.lower is None or row.upper is None or row.lower == row.upper:
+        return None
+    if row.upper - row.lower <= SAFE_WIDTH * abs(row.upper) < math.inf:
+        return None
+    return rounded_down(row.lower), rounded_up(row.upper)
 
 
 def _sentences(response: Object) -> Iterator[str]:
