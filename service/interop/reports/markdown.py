@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from api_schemas.assessments import AssessedThreatModel, AssessmentsResponse, GdpSummary
 from api_schemas.policies import Decision
 from service.interop.numbers import as_given, rounded_down, rounded_up
-from service.interop.reports.rows import rows
+from service.interop.reports.rows import remarks, rows
 from service.interop.reports.units import protected
+from service.interop.reports.void import refuted, void
 
 
 def model_card(response: AssessmentsResponse) -> str:
@@ -43,6 +44,9 @@ def _lines(response: AssessmentsResponse) -> Iterator[str]:
 
 
 def _paragraph(response: AssessmentsResponse) -> Iterator[str]:
+    if broken := refuted(response.assumptions):
+        yield f"**{void(broken)}**"
+        return
     told = {row.key: row for row in rows(response.threat_models[0].answers)}
     context, threat_model = response.context, response.threat_model
     rate = as_given(context.false_positive_rate)
@@ -77,6 +81,9 @@ def _table(attacked: AssessedThreatModel) -> Iterator[str]:
         upper = rounded_up(row.value) if row.upper is None else rounded_up(row.upper)
         yield f"| {cell(row.title)} | {upper} | {lower} | {row.evidence} |"
     yield ""
+    for note in remarks(attacked.answers):
+        yield note
+        yield ""
 
 
 def _decision(decision: Decision) -> Iterator[str]:
