@@ -27,6 +27,7 @@ _ProblemType: TypeAlias = Literal[
     "/problems/malformed-http",
     "/problems/malformed-json",
     "/problems/method-not-allowed",
+    "/problems/not-acceptable",
     "/problems/not-found",
     "/problems/numerical-failure",
     "/problems/out-of-domain",

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from service.api.forms import DrawingBoard
 from service.api.readiness import Readiness
 from service.execution.runner import ComputationRunner
 from service.execution.upload_space import UploadSpace
@@ -20,6 +21,7 @@ class Services:
 
     settings: Settings
     runner: ComputationRunner
+    board: DrawingBoard
     uploads: UploadSpace
     bodies: UploadSpace
     readiness: Readiness

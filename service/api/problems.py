@@ -22,6 +22,7 @@ Exception
 - ApiError                    here: what only a service over HTTP has
   - UnsupportedMediaType
   - BodyTooLarge
+  - NotAcceptable
   - ShuttingDown
   - ResultNotFound
 
@@ -47,6 +48,14 @@ class ApiError(Exception):
 
 class UnsupportedMediaType(ApiError):
     """The body does not say that it is plain JSON."""
+
+
+class NotAcceptable(ApiError):
+    """The answer has no form that the client takes. `offered`: the media types that it has."""
+
+    def __init__(self, offered: tuple[str, ...]) -> None:
+        super().__init__(offered)
+        self.offered = offered
 
 
 class BodyTooLarge(ApiError):
@@ -197,6 +206,12 @@ KINDS: Final[dict[type[Exception], ProblemKind]] = {
         415,
         "Send the body as plain JSON with the header `Content-Type: application/json`.",
     ),
+    NotAcceptable: ProblemKind(
+        "/problems/not-acceptable",
+        "Not acceptable",
+        406,
+        "The answer has none of the forms that `Accept` names. Ask for one of `supported`.",
+    ),
     BodyTooLarge: ProblemKind(
         "/problems/body-too-large",
         "Body too large",
@@ -257,6 +272,8 @@ def _particulars(error: Exception, remedy: str) -> dict[str, Any]:
             detail = f"{error.requested} is not supported: {error.reason}"
             errors = (FieldError(pointer=error.pointer, detail=f"Supported: {', '.join(error.supported)}."),)
             return {"detail": detail, "errors": errors, "supported": error.supported}
+        case NotAcceptable():
+            return {"supported": error.offered}
         case ComputeBudgetExceeded():
             return {"estimated_cost": error.estimate, "limit": error.limit}
         case _:

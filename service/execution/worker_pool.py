@@ -19,9 +19,8 @@ from typing import Any, Final, final
 from pebble import ProcessExpired, ProcessPool
 from pydantic import BaseModel
 
-from service.computations.abstract import Computation
 from service.execution.errors import OutOfMemory, OutOfTime, WorkerDied
-from service.execution.worker import NUMERIC_THREAD_VARIABLES, Computed, Raised, initialise, ready, run
+from service.execution.worker import NUMERIC_THREAD_VARIABLES, Computed, Raised, Work, initialise, ready, run
 from service.telemetry.metrics import Metrics
 
 CALLS_BEFORE_REPLACEMENT: Final = 1_000
@@ -79,9 +78,7 @@ class WorkerPool:
         """Worker processes that are warm, at work or not."""
         return len(self._started)
 
-    async def compute(
-        self, computation: Computation[Any, Any], request: BaseModel, digest: str, engine_version: str
-    ) -> Computed:
+    async def compute(self, computation: Work, request: BaseModel, digest: str, engine_version: str) -> Computed:
         """Compute one response body in a worker; waits for a free one.
 
         Raises what the computation raises, OutOfTime, OutOfMemory or WorkerDied. Cancelling kills the worker.
@@ -141,7 +138,7 @@ class WorkerPool:
             await asyncio.sleep(LOOKED_AFTER_SECONDS)
 
     async def _call(
-        self, worker: ProcessPool, computation: Computation[Any, Any], request: BaseModel, digest: str, version: str
+        self, worker: ProcessPool, computation: Work, request: BaseModel, digest: str, version: str
     ) -> Computed | Raised:
         limit = self._time_limit_seconds
         future = worker.schedule(run, (computation, request, digest, version, limit), timeout=limit)
