@@ -48,7 +48,7 @@ from service.telemetry.metrics import Metrics
 DISTRIBUTION = "privacy-bounds"
 SECONDS_PER_DAY = 86_400
 LEASE_BEYOND_TIME_LIMIT_SECONDS = 5.0
-LARGEST_NICENESS = 19
+LARGEST_NICENESS, NICER = 19, 5
 LOADED_AT_START = ("mpmath", "scipy.fft", "scipy.optimize")
 """What the numeric core imports where it is used: no request shall wait for it, and nobody while one is priced."""
 
@@ -163,7 +163,7 @@ async def _running(
         await asyncio.to_thread(readiness.report)
         await warming
         gc.freeze()  # what is loaded by now stays; collections need not look at it again
-        for_jobs = partial(make_pool, worker_count=settings.job_workers, niceness=LARGEST_NICENESS)
+        for_jobs = partial(make_pool, worker_count=settings.job_workers, niceness=job_niceness(settings))
         async with _jobs(settings, for_jobs, metrics, logger) as running_jobs:
             yield Services(
                 settings=settings,
@@ -199,6 +199,11 @@ def _jobs(
         metrics=metrics,
         logger=logger,
     )
+
+
+def job_niceness(settings: Settings) -> int:
+    """Behind those that somebody waits for."""
+    return min(settings.worker_niceness + NICER, LARGEST_NICENESS)
 
 
 def job_limits(settings: Settings) -> Limits:
