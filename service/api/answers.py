@@ -119,7 +119,7 @@ def stored_response(
 ) -> Response:
     """A result, or 304 where the client has it: a POST here only computes, so it is answered like a GET."""
     known = request.headers.get("if-none-match")
-    if known is not None and _names(known, tag):
+    if known is not None and names_entity(known, tag):
         return Response(status_code=304, headers=headers)
     if len(body) > SLICE_BYTES:
         return SlicedResponse(body, headers=headers, media_type=media_type)
@@ -195,7 +195,7 @@ def _media_type(content_type: str) -> str:
     return content_type.partition(";")[0].strip().lower()
 
 
-def _names(if_none_match: str, own: str) -> bool:
+def names_entity(if_none_match: str, own: str) -> bool:
     """Whether the header lists this result (weak comparison, RFC 9110 section 13.1.2)."""
     tags = (tag.strip().removeprefix("W/") for tag in if_none_match.split(","))
     return any(tag in ("*", f'"{own}"') for tag in tags)
