@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from service.computations.abstract import Computation, always, command_of
 from service.computations.catalogue import RESOURCES, resource
+
+if TYPE_CHECKING:
+    from service.settings import Settings
 
 REFUSED_EXIT_CODE = 1
 PROBLEM_EXIT_CODE = 2
@@ -34,6 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     serve_parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     serve_parser.add_argument("--port", default=8000, type=int, help="port to listen on (default: %(default)s)")
 
+    commands.add_parser("worker", help="compute pieces of the jobs of a cluster; the same settings as those of serve")
+
     for command in described:
         computed = resource(names[command])
         takes = "JSON" if computed.read_archive is None else "JSON or .npz"
@@ -48,6 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = parser.parse_args(sent)
     if chosen.command == "serve":
         return serve(chosen.host, chosen.port)
+    if chosen.command == "worker":
+        return work()
     computation = resource(names[chosen.command])
     files = {member: path for member in computation.files if (path := getattr(chosen, member)) is not None}
     return answer(computation, chosen.request, files, getattr(chosen, "accept", None))
@@ -55,6 +63,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def serve(host: str, port: int) -> int:
     """Serve until a signal comes."""
+    settings = settings_of_environment()
+    if settings is None:
+        return PROBLEM_EXIT_CODE
+    from service.main import create_server
+
+    if settings.jobs_backend == "embedded" and settings.data_folder is None:
+        settings = settings.model_copy(update={"data_folder": state_folder()})
+    server = create_server(settings, host, port)
+    server.run()
+    return 0 if server.started else UNABLE_TO_LISTEN_EXIT_CODE
+
+
+def work() -> int:
+    """Compute pieces of jobs until a signal comes."""
+    settings = settings_of_environment()
+    if settings is None:
+        return PROBLEM_EXIT_CODE
+    if settings.redis_url is None or not settings.seal_key:
+        needed = "PRIVACY_BOUNDS_REDIS_URL and PRIVACY_BOUNDS_SEAL_KEY, those of the service"
+        print(f"privacy-bounds: a worker needs {needed}.", file=sys.stderr)
+        return PROBLEM_EXIT_CODE
+    from service.main import run_worker
+
+    return run_worker(settings)
+
+
+def settings_of_environment() -> Settings | None:
+    """The settings, with logs as they say; None where they are wrong, which is said on standard error."""
     import logging
 
     from service.settings import ConfigurationError, read_settings
@@ -64,14 +100,22 @@ def serve(host: str, port: int) -> int:
     except ConfigurationError as error:
         for sentence in error.args:
             print(f"privacy-bounds: {sentence}", file=sys.stderr)
-        return PROBLEM_EXIT_CODE
-    from service.main import create_server
+        return None
     from service.telemetry.logs import EventHandler, make_logger
 
     logging.basicConfig(handlers=[EventHandler(make_logger(settings.log_level))], level=logging.WARNING)
-    server = create_server(settings, host, port)
-    server.run()
-    return 0 if server.started else UNABLE_TO_LISTEN_EXIT_CODE
+    return settings
+
+
+def state_folder() -> Path | None:
+    """Where jobs of this user are kept when no folder is named; None where nothing can be kept there."""
+    base = os.environ.get("XDG_STATE_HOME")
+    folder = (Path(base) if base else Path("~/.local/state").expanduser()) / "privacy-bounds"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except (OSError, RuntimeError):
+        return None
+    return folder if os.access(folder, os.W_OK) else None
 
 
 def answer(

@@ -124,11 +124,7 @@ async def _running(
         WorkerPool,
         time_limit_seconds=settings.time_limit_seconds,
         memory_limit_bytes=settings.worker_memory_limit_bytes,
-        preloaded_modules=(
-            *LOADED_AT_START,
-            *(computation.function.__module__ for computation in resources()),
-            warm_up.__module__,
-        ),
+        preloaded_modules=preloaded_modules(),
         metrics=metrics,
         warm_up=warm_up,
     )
@@ -165,6 +161,7 @@ async def _running(
         gc.freeze()  # what is loaded by now stays; collections need not look at it again
         for_jobs = partial(make_pool, worker_count=settings.job_workers, niceness=job_niceness(settings))
         async with _jobs(settings, for_jobs, metrics, logger) as running_jobs:
+            readiness.workers = running_jobs.workers
             yield Services(
                 settings=settings,
                 runner=runner,
@@ -188,6 +185,17 @@ def _jobs(
     settings: Settings, make_pool: Callable[[], WorkerPool], metrics: Metrics, logger: FilteringBoundLogger
 ) -> AbstractAsyncContextManager[Jobs]:
     """Jobs, by the backend that the settings name."""
+    if settings.jobs_backend == "celery":
+        from service.jobs.celery.backend import celery_jobs
+
+        return celery_jobs(
+            settings,
+            engine_version=ENGINE_VERSION,
+            limits=job_limits(settings),
+            validate=validated,
+            metrics=metrics,
+            logger=logger,
+        )
     return embedded_jobs(
         folder=settings.data_folder,
         make_pool=make_pool,
@@ -199,6 +207,29 @@ def _jobs(
         metrics=metrics,
         logger=logger,
     )
+
+
+def run_worker(settings: Settings) -> int:
+    """Compute pieces of the jobs of a cluster until a signal comes."""
+    from service.jobs.celery.worker import run_worker as run
+
+    return run(
+        settings,
+        limits=job_limits(settings),
+        engine_version=ENGINE_VERSION,
+        niceness=job_niceness(settings),
+        preloaded_modules=preloaded_modules(),
+        warm_up=warm_up,
+        validate=validated,
+        describe=describe,
+        logger=make_logger(settings.log_level),
+    )
+
+
+def preloaded_modules() -> tuple[str, ...]:
+    """What every worker process has loaded before it is given work."""
+    functions = (computation.function.__module__ for computation in resources())
+    return (*LOADED_AT_START, *functions, warm_up.__module__)
 
 
 def job_niceness(settings: Settings) -> int:
