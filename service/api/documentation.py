@@ -51,7 +51,6 @@ TAGS = [
     {"name": "audits", "description": "Evidence of attacks, given or simulated, against the bounds of theory."},
     {"name": "pmp", "description": "Practical membership privacy of a mechanism on given or simulated data."},
     {"name": "jobs", "description": "Requests that are computed later, in pieces where they are large."},
-    {"name": "estimates", "description": "What a request would cost."},
     {"name": "results", "description": "Stored results by digest."},
     {"name": "discovery", "description": "What this service offers, and how much of it."},
     {"name": "operations", "description": "For those who run the service."},

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
-from typing import Any, Final, final
+from typing import Final, final
 
 from pydantic import ValidationError
 
-from api_schemas.bounds import BoundsRequest
 from api_schemas.caveats import Assumption, Hazard
 from api_schemas.sweep_examples import SWEEPS_EXAMPLES
 from api_schemas.sweeps import SweepsRequest, SweepsResponse
-from service.computations.abstract import Computation, Quote, ResponseFields
-from service.computations.bounds import bounds_quote, read_bounds
+from service.computations.abstract import Computation, ResponseFields
+from service.computations.bounds import read_bounds
 from service.computations.parts import options_as_sent
-from service.computations.prices import DOUBT
 from service.computations.sweeps.columns import Answers, Quantity, column_of, quantities
+from service.computations.sweeps.pieces import PIECES
+from service.computations.sweeps.prices import sweeps_quote
 from service.computations.sweeps.problems import problem_of
 from service.computations.violations import note
 from service.interop.sweep_tables import RENDERINGS
 from service.privacy.errors import NumericalFailure, PrivacyComputationError
-
-SAMPLED: Final = 24
-"""Points that are looked at for the price of a sweep: pricing one costs some 0.1 ms."""
-POINT_COST: Final = 300
-"""Of a point that has no answer, or none that costs anything, in units of cost: it is validated and written."""
 
 
 @final
@@ -104,30 +97,6 @@ def _grounds(points: Sequence[_Point]) -> ResponseFields:
     return {"assumptions": list(assumptions.values()), "hazards": list(hazards.values())}
 
 
-def sweeps_quote(request: SweepsRequest) -> Quote:
-    """So many times what some of the points cost, which are spread over all of them. Never for the event loop."""
-    count = request.point_count
-    stride = math.ceil(count / SAMPLED)
-    places, quotes = request.places, list[Quote]()
-    looked = list(islice(request.points(), stride // 2 if count > 1 else 0, None, stride))
-    for numbers in looked:
-        asked = _asked(request, places, numbers)
-        if asked is not None:
-            quotes.append(asked)
-    total = sum(quote.cost for quote in quotes) + POINT_COST * len(looked)
-    dearest = max(quotes, key=lambda quote: quote.cost, default=Quote(0))
-    return Quote(math.ceil(total / len(looked) * count), engine=dearest.engine, doubt=DOUBT)
-
-
-def _asked(request: SweepsRequest, places: Any, numbers: tuple[float, ...]) -> Quote | None:
-    """What a point costs; None where it has a problem."""
-    try:
-        asked: BoundsRequest = request.asked(places, numbers)
-        return bounds_quote(asked)
-    except (ValidationError, PrivacyComputationError):
-        return None
-
-
 SWEEPS: Final = Computation(
     name="sweeps",
     path="/v1/sweeps",
@@ -138,4 +107,5 @@ SWEEPS: Final = Computation(
     function=compute_sweeps,
     quote=sweeps_quote,
     renderings=RENDERINGS,
+    pieces=PIECES,
 )
