@@ -283,7 +283,7 @@ class ContourTradeOff(AbstractTradeOff):
             if not self._has_end(rung):
                 rounds = _FEW_ROUNDS
                 break
-            rounds = _ROUNDS if rung.line.ends else rounds
+            rounds = _ROUNDS if rung.line.ends.all() else rounds
             found = self._epsilon_on_line(ladder, delta)
             if found is not None:
                 best = found if best is None else best.intersected(found)
@@ -319,21 +319,22 @@ class ContourTradeOff(AbstractTradeOff):
 
     def _has_end(self, rung: Rung) -> bool:
         """Whether it is worth while to try other lines beside this one: in runs of Gaussian steps it always is."""
-        return self._run.is_gaussian or rung.line.ends
+        return self._run.is_gaussian or bool(rung.line.ends.all())
 
     def _epsilon_on_line(self, ladder: ContourLadder, delta: float) -> Enclosure | None:
         """Root of delta(eps) = delta on the nearest line, proved from both sides; None where the line cannot."""
         rung = ladder.for_profile(delta)
-        threshold = solve_profile(rung.line, delta)
-        if not 0 < threshold < math.inf:
+        level = np.array([delta])
+        threshold = solve_profile(rung.line, level)
+        if not 0 < threshold[0] < math.inf:
             return None
-        nearest = ladder.for_thresholds(np.array([threshold]))[0]
+        nearest = ladder.for_thresholds(threshold)[0]
         if nearest is not rung and nearest.theta > 0:
-            rung, threshold = nearest, solve_profile(nearest.line, delta)
-        if not 0 < threshold < math.inf:
+            rung, threshold = nearest, solve_profile(nearest.line, level)
+        if not 0 < threshold[0] < math.inf:
             return None
-        proved = prove_root(rung.line, threshold, delta)
-        return None if proved is None else Enclosure(*proved, self.evidence)
+        lower, upper = prove_root(rung.line, threshold, level)
+        return None if math.isnan(lower[0]) else Enclosure(float(lower[0]), float(upper[0]), self.evidence)
 
     def _epsilon_by_bisection(self, delta: float, rounds: int) -> Enclosure:
         """The same from the enclosures of the profile by straight lines, however wide: one bisection for each end."""
