@@ -9,6 +9,7 @@ from pydantic import Field
 from api_schemas.base import Response
 from api_schemas.comparisons import LARGEST_QUANTITIES, LARGEST_RUNS
 from api_schemas.curves import LARGEST_CURVE_POINTS, LARGEST_CURVES
+from api_schemas.jobs import JobLimits
 from api_schemas.mechanisms import LARGEST_COMPONENTS, LARGEST_DEPTH
 from api_schemas.quantities import LARGEST_LIST, LARGEST_STEPS, LARGEST_TOTAL_STEPS
 from api_schemas.questions import LARGEST_QUESTIONS
@@ -62,6 +63,7 @@ class LimitsResponse(Response):
     ]
     memory_bytes: Annotated[int, Field(description="A computation is ended when it needs more than about this.")]
     queued_computations: Annotated[int, Field(description="Computations that may wait for a worker.")]
+    jobs: Annotated[JobLimits, Field(description="Requests that are computed later.")]
 
 
 MAY_EXCEED_TIME_LIMIT = (

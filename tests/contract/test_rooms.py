@@ -27,8 +27,18 @@ MAY_IMPORT: dict[str, set[str]] = {
         "service.computations.digest",
         "service.computations.violations",
     },
+    "service.jobs": {
+        "api_schemas",
+        "service.computations.abstract",
+        "service.computations.catalogue",
+        "service.computations.digest",
+        "service.execution",
+        "service.privacy.errors",
+        "service.telemetry",
+    },
     "service.api": {
         "api_schemas",
+        "service.jobs",
         "service.computations",
         "service.engine_version",
         "service.execution",
