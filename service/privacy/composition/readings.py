@@ -74,6 +74,10 @@ class Readings:
     lower: FloatArray
     upper: FloatArray
 
+    def of(self, places: IndexArray) -> Readings:
+        """Those of some places."""
+        return Readings(self.lower[:, places], self.upper[:, places])
+
     def tighten(self, at: IndexArray, other: Readings) -> None:
         """Intersect the enclosures at the places `at` with others; NaN in these stands for nothing known.
 
@@ -112,9 +116,13 @@ def read_points(line: Line, alpha: FloatArray) -> Readings:
     good = np.isfinite(c)
     if not good.any():
         return result
-    at = np.flatnonzero(good)
+    at, every = np.flatnonzero(good), np.arange(len(alpha))
+    c = np.where(good, c, line.center)
     for margin in _MARGINS:
-        proved = _points_around(line, alpha[at], c[at], margin)
+        # A line of its own for each place is not asked without the others.
+        asked = at if np.size(line.center) == 1 else every
+        proved = _points_around(line, alpha[asked], c[asked], margin)
+        proved = proved if len(asked) == len(at) else proved.of(at)
         result.tighten(at, proved)
         at = at[~(np.isfinite(proved.lower[2]) & np.isfinite(proved.upper[2]))]
         if len(at) == 0:
