@@ -47,16 +47,16 @@ def plan_of(request: BoundsRequest) -> Plan:
     return threat_model_of(request.threat_model).plan(mechanism, _main(request), options)
 
 
-def read_bounds(request: BoundsRequest, plan: Plan | None = None) -> tuple[ResponseFields, TradeOffPair]:
-    """The answers with what stands beside them, and the curves that they were read off. `plan`: that of the request,
-    where it was made before. Raises like the above.
+def read_bounds(request: BoundsRequest, made: TradeOffPair | None = None) -> tuple[ResponseFields, TradeOffPair]:
+    """The answers with what stands beside them, and the curves that they were read off. `made`: the curves of the
+    request, where they are at hand. Raises like the above.
     """
     answers: list[ResponseFields] = []
     mechanism = mechanism_of(request.mechanism)
     pointer, part = "/threat_model", request.threat_model
     try:
         threat_model, options = threat_model_of(request.threat_model), options_of(request)
-        curves = (plan or threat_model.plan(mechanism, _main(request), options)).curves
+        curves = made or threat_model.plan(mechanism, _main(request), options).curves
         engines = curves_of(threat_model.plans(mechanism, _beside(request), options))
         worst_case = worst_case_beside(threat_model, mechanism)
         told: dict[QuestionSpec, ResponseFields] = {}

@@ -19,7 +19,7 @@ from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.bounds import bounds_quote, read_bounds
 from service.computations.parts import options_as_sent
 from service.computations.prices import DOUBT
-from service.computations.sweeps.ahead import planned
+from service.computations.sweeps.ahead import curves_of
 from service.computations.sweeps.columns import Answers, Quantity, column_of, quantities
 from service.computations.sweeps.problems import problem_of
 from service.computations.violations import note
@@ -84,13 +84,13 @@ def compute_sweeps(request: SweepsRequest, digest: str, engine_version: str) -> 
 def _read(request: SweepsRequest, places: Sequence[Place], numbers: Sequence[tuple[float, ...]]) -> Iterator[_Point]:
     """Some points, read together as far as that goes."""
     asked = [_request(request, places, each) for each in numbers]
-    plans = planned([each if isinstance(each, BoundsRequest) else None for each in asked])
-    for each, plan in zip(asked, plans, strict=True):
+    curves = curves_of([each if isinstance(each, BoundsRequest) else None for each in asked])
+    for each, pair in zip(asked, curves, strict=True):
         if not isinstance(each, BoundsRequest):
             yield _Point(None, each)
             continue
         try:
-            yield _Point(read_bounds(each, plan)[0])
+            yield _Point(read_bounds(each, pair)[0])
         except PrivacyComputationError as error:
             if isinstance(error, NumericalFailure):
                 note(error)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NoReturn, final
 
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.composition.contour.run import Known
 from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.combinators.read_ahead import Known
 from service.privacy.trade_off.pair import TradeOffPair
 
 _ABOUT = Enclosure(0.5, 0.5, Evidence.ASYMPTOTIC)
@@ -26,10 +27,8 @@ class _NoSingleNumber(Exception):
 def asked_of(read: Callable[[TradeOffPair], Any]) -> tuple[Known, ...]:
     """The numbers that `read` asks for, up to the first that is none."""
     add = _Asked([], reflected=False)
-    try:
+    with suppress(_NoSingleNumber, PrivacyComputationError):
         read(TradeOffPair(add, add.reversed(), ""))
-    except (_NoSingleNumber, PrivacyComputationError):
-        pass
     return tuple(dict.fromkeys(add.noted))
 
 

@@ -28,7 +28,7 @@ from service.privacy.composition.bent_contour.run import BentRun, bent_run
 from service.privacy.composition.contour.fallback import FallbackBounds
 from service.privacy.composition.contour.ladder import ContourLadder, Rung
 from service.privacy.composition.contour.line import ContourLine
-from service.privacy.composition.contour.run import CUT_DIGITS, ContourRun, Known
+from service.privacy.composition.contour.run import CUT_DIGITS, ContourRun
 from service.privacy.composition.readings import Readings, prove_root, read_points, read_profile, solve_profile
 from service.privacy.composition.transforms.steps import (
     GaussianMixtureSteps,
@@ -186,9 +186,6 @@ class ContourTradeOff(AbstractTradeOff):
 
     def _power_at_formula(self, rate: float) -> Enclosure:
         """The power alone: where it is next to 1 no line is asked for digits of the type II error."""
-        known = self.run.ahead.get(Known(self._reflected, "power", rate))
-        if known is not None:
-            return known
         return self._read_rates(np.array([rate]), 1).power.at(0, self.evidence)
 
     # Underflow, overflow and empty logarithms are part of the bounds: NaN never passes `Readings.tighten`.
@@ -268,15 +265,8 @@ class ContourTradeOff(AbstractTradeOff):
         chosen = [rung for rung, is_ready in zip(rungs, ready, strict=True) if is_ready]
         return self._read(ladder, chosen, places[ready], known, lambda line, at: read_profile(line, epsilon[at]))
 
-    def _profile_at_formula(self, epsilon: float) -> Enclosure:
-        known = self.run.ahead.get(Known(self._reflected, "profile", epsilon))
-        return super()._profile_at_formula(epsilon) if known is None else known
-
     @np.errstate(all="ignore")
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        known = self.run.ahead.get(Known(self._reflected, "epsilon", delta))
-        if known is not None:
-            return known
         best: Enclosure | None = None
         rounds = _FEW_ROUNDS
         for cut in self.run.cuts(delta, abs(float(ndtri(delta)))):
@@ -305,9 +295,6 @@ class ContourTradeOff(AbstractTradeOff):
     @np.errstate(all="ignore")
     def epsilon_cap(self, delta: float) -> float:
         """By Chernoff, at a few tilts."""
-        known = self.run.ahead.get(Known(self._reflected, "epsilon_cap", delta))
-        if known is not None:
-            return known.upper
         first = self.run.cuts(delta, abs(float(ndtri(delta))))[0]
         transform = self.run.transform(CUT_DIGITS[first], reflected=self._reflected)
         if transform is None:

@@ -163,7 +163,7 @@ class ContourLine:
         return Integrals(log_scale.reshape(whole), lower.reshape(whole), upper.reshape(whole))
 
     def approximate(self, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """I0, I1, ID and the P0-density of S, shape (4, ...), and ln of their scales: no error bounds, to find roots."""
+        """I0, I1, ID and the P0-density of S, shape (4, ...), and ln of their scales: to find roots, without bounds."""
         c = thresholds.reshape(-1, len(self.theta))
         sums = self._sums.real(c - self.center)
         log_scale = self.value - (self.theta - _SCALE_POLES) * c
@@ -202,7 +202,7 @@ class ContourLine:
         return bound, _by_integral(terms), _by_integral(np.abs(terms))
 
     def _crossing(self, c: FloatArray) -> tuple[FloatArray, BoolArray]:
-        """The best Chernoff bound of the alias terms, shape (M, R), and the poles on the way to its tilts, (4, M, R)."""
+        """The best Chernoff bound of the alias terms, (M, R), and the poles on the way to its tilts, (4, M, R)."""
         bound_right, right = _best_tilts(self._alias_sides[0], c)
         bound_left, left = _best_tilts(self._alias_sides[1], c)
         poles, is_right = _POLES_AT[:, None], self._pole_is_right[:, None]

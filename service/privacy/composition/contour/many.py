@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, final
 
@@ -21,7 +21,7 @@ from scipy.special import erfc, ndtri
 
 from service.privacy.composition.contour.engine import ContourTradeOff, chernoff_caps
 from service.privacy.composition.contour.line import ContourLine
-from service.privacy.composition.contour.run import CUT_DIGITS, ContourRun, Known, ends_are_light
+from service.privacy.composition.contour.run import CUT_DIGITS, ContourRun, ends_are_light
 from service.privacy.composition.readings import prove_root, read_points, read_profile, solve_profile
 from service.privacy.composition.transforms.abstract import LineValues
 from service.privacy.composition.transforms.sampled_gaussian import SampledGaussianParts
@@ -34,6 +34,7 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.combinators.intersected import Intersected
 from service.privacy.trade_off.combinators.no_easier import NoEasierThanParts
+from service.privacy.trade_off.combinators.read_ahead import Known
 
 _TOGETHER = 48
 """Steps, and lines, that are evaluated together: their arrays stay near the processor."""
@@ -68,11 +69,13 @@ _LEAST_RIGHT = -2.0
 
 
 @final
-class Wanted(NamedTuple):
-    """Readings of one run."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Wanted:
+    """Readings of one run, and what is `known` of them in the end."""
 
     run: ContourRun
     readings: tuple[Known, ...]
+    known: dict[Known, Enclosure] = field(default_factory=dict[Known, Enclosure])
 
 
 def run_of(curve: AbstractTradeOff) -> ContourRun | None:
@@ -89,14 +92,14 @@ def run_of(curve: AbstractTradeOff) -> ContourRun | None:
 
 @np.errstate(all="ignore")
 def read_ahead(wanted: Iterable[Wanted], width: float) -> None:
-    """Read what is narrower than the relative `width` together, into what the runs know `ahead`.
+    """Read what is narrower than the relative `width` together, into what is `known` of each run.
 
     epsilon in both directions: the second is read only where a bound of it, which is kept as well, is not below the
     first.
     """
     tasks = [task for each in wanted for task in _tasks(each)]
     _read_on_cuts([task for task in tasks if not task.is_second], width)
-    second = [task for task in tasks if task.is_second and Known(False, "epsilon", task.wanted.at) in task.run.ahead]
+    second = [task for task in tasks if task.is_second and task.known_first is not None]
     _read_on_cuts([task for task in second if not _is_below(task)], width)
 
 
@@ -109,6 +112,17 @@ class _Task:
     step: SampledGaussianSteps
     wanted: Known
     is_second: bool
+    known: dict[Known, Enclosure]
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it has been read."""
+        return self.wanted in self.known
+
+    @property
+    def known_first(self) -> Enclosure | None:
+        """epsilon of the add direction."""
+        return self.known.get(self.wanted._replace(reflected=False))
 
 
 def _tasks(wanted: Wanted) -> Iterator[_Task]:
@@ -116,16 +130,16 @@ def _tasks(wanted: Wanted) -> Iterator[_Task]:
     if step is None:
         return
     for known in dict.fromkeys(wanted.readings):
-        if known not in run.ahead and (known.quantity == "profile" or 0 < known.at < 1):
+        if known.quantity == "profile" or 0 < known.at < 1:
             second = known.reflected and known.quantity == "epsilon"
-            yield _Task(run, step, known, second and known._replace(reflected=False) in wanted.readings)
+            second = second and known._replace(reflected=False) in wanted.readings
+            yield _Task(run, step, known, second, wanted.known)
 
 
 def _is_below(task: _Task) -> bool:
     """Whether epsilon of the remove direction is at most that of add."""
-    delta = task.wanted.at
-    cap = task.run.ahead.get(Known(True, "epsilon_cap", delta))
-    return cap is not None and cap.upper <= task.run.ahead[Known(False, "epsilon", delta)].lower
+    cap, first = task.known.get(task.wanted._replace(quantity="epsilon_cap")), task.known_first
+    return cap is not None and first is not None and cap.upper <= first.lower
 
 
 def _read_on_cuts(tasks: Sequence[_Task], width: float) -> None:
@@ -133,7 +147,7 @@ def _read_on_cuts(tasks: Sequence[_Task], width: float) -> None:
     if tasks:
         shallow, light = _cuts(tasks)
         _read(tasks, shallow, width)
-        wide = np.array([task.wanted not in task.run.ahead for task in tasks]) & (light != shallow)
+        wide = np.array([not task.is_known for task in tasks]) & (light != shallow)
         _read([task for task, again in zip(tasks, wide, strict=True) if again], light[wide], width)
 
 
@@ -274,7 +288,7 @@ class _Table:
         caps = chernoff_caps(tilts, count * self._value[:, part], count * self._error[:, part], dropped, delta)
         for (_, task), cap in zip(chosen, caps.tolist(), strict=True):
             known = Known(True, "epsilon_cap", task.wanted.at)
-            task.run.ahead[known] = Enclosure(0.0, cap, Evidence.CERTIFIED)
+            task.known[known] = Enclosure(0.0, cap, Evidence.CERTIFIED)
 
     def of_runs(self, part: IndexArray, count: FloatArray, *, reflected: bool) -> tuple[FloatArray, ...]:
         """theta, K, K', the deviation, all (S, R), by rising theta, and where they are of use."""
@@ -455,7 +469,7 @@ class _Lines:
                 found = Bounds(*prove_root(line, solve_profile(line, at), at))
         narrow = (found.lower > 0) & (found.upper - found.lower <= width * found.upper)  # false for NaN
         for index in np.flatnonzero(narrow):
-            tasks[index].run.ahead[tasks[index].wanted] = found.at(int(index), Evidence.CERTIFIED)
+            tasks[index].known[tasks[index].wanted] = found.at(int(index), Evidence.CERTIFIED)
 
 
 @final

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, final
 
 import numpy as np
 
@@ -20,7 +19,6 @@ from service.privacy.composition.transforms.steps import (
     TwoPointSteps,
 )
 from service.privacy.composition.transforms.two_points import TwoPointParts
-from service.privacy.enclosure import Enclosure
 from service.privacy.mechanisms.abstract import GaussianMixturePart
 from service.privacy.numerics.arrays import BoolArray, FloatArray
 
@@ -43,20 +41,9 @@ _MOST_TERMS = 400
 """Shifts times parts of mixtures that are evaluated together: bounds the memory."""
 
 
-@final
-class Known(NamedTuple):
-    """A reading of a run: in which direction, of what, and where."""
-
-    reflected: bool
-    quantity: Literal["power", "profile", "epsilon", "epsilon_cap"]
-    at: float
-
-
 @dataclass(frozen=True)
 class ContourRun:
-    """What both directions share: the steps, and their moments with the far jumps cut off at several masses. `ahead`:
-    what was read together with other runs (`many.py`).
-    """
+    """What both directions share: the steps, and their moments with the far jumps cut off at several masses."""
 
     gaussian_mu_squared: float
     groups: tuple[tuple[SampledGaussianSteps, ...], ...]
@@ -77,7 +64,6 @@ class ContourRun:
         default_factory=dict[float, tuple[GaussianMixtureParts, ...]]
     )
     _cuts: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
-    ahead: dict[Known, Enclosure] = field(default_factory=dict[Known, Enclosure])
 
     @staticmethod
     def of(

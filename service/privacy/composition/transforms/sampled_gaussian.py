@@ -250,10 +250,8 @@ class SampledGaussianParts:
             return error
         coarse = np.flatnonzero((self.over_run(error).reshape(len(tilts), -1) >= _NEGLIGIBLE).any(axis=1))
         at, total = tilts[coarse], np.broadcast_to(total, error.shape)[coarse]
-        if weights is None:
-            weights = np.exp(at[:, :, None] * self.grid.loss + self.grid.log_weight)
-        else:
-            weights = weights[coarse]
+        plain = weights is None
+        weights = np.exp(at[:, :, None] * self.grid.loss + self.grid.log_weight) if plain else weights[coarse]
         for half_width, log_kernel in zip(a, exponent, strict=True):
             growth = self.inverse_modulus_growth(at[:, :, None], half_width, weights) / total
             error[coarse] = np.fmin(error[coarse], 2.1 * np.exp(log_kernel) * np.maximum(growth, 1.0))
