@@ -23,7 +23,7 @@ endif
 # The guide as the service has it at /guide; its sources are read as they are on a Git host.
 GUIDE := service/web/guide/index.html
 
-.PHONY: help serve guide test thorough system clients check format lock bench clean
+.PHONY: help serve guide test thorough system browser clients check format lock bench clean
 
 help: ## show what there is
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
@@ -44,6 +44,9 @@ system: $(VENV)/development ## attacks and ends by the clock as well: /livez wit
 	LONGEST_WAIT_SECONDS=0.3 WORKER_FREE_SECONDS=1 WORKER_DEAD_SECONDS=2 LARGEST_P99_FACTOR=3 $(RUN) -m pytest -rP \
 		$(addprefix tests/system/test_,attacks.py processes.py memory.py mixed_load.py)
 
+browser: $(VENV)/browser ## drive the page with Chromium, which has to be installed; keeps pictures in build/browser
+	$(RUN) -m pytest tests/browser
+
 clients: $(VENV)/development ## make clients from the published document, check them strictly, run them against a live server
 	$(RUN) -m tests.system.clients $(VENV)/clients
 
@@ -61,11 +64,12 @@ bench: $(VENV)/bench/installed ## measure beside the peers; writes benchmarks/RE
 	$(VENV)/bench/bin/python -m benchmarks
 
 lock: $(VENV)/development ## resolve the lock files anew (UPGRADE=--upgrade takes newer versions)
-	$(COMPILE) pyproject.toml $(UPGRADE) --group build --output-file requirements.lock
-	$(COMPILE) pyproject.toml $(UPGRADE) --group build --group guide --group dev --constraint requirements.lock --output-file requirements-dev.lock
+	$(COMPILE) pyproject.toml --extra cluster $(UPGRADE) --group build --output-file requirements.lock
+	$(COMPILE) pyproject.toml --extra cluster $(UPGRADE) --group build --group guide --group dev --constraint requirements.lock --output-file requirements-dev.lock
 	$(COMPILE) $(UPGRADE) --group guide --constraint requirements-dev.lock --output-file requirements-guide.lock
+	$(COMPILE) $(UPGRADE) --group browser --constraint requirements-dev.lock --output-file requirements-browser.lock
 	$(COMPILE) $(UPGRADE) --no-deps --group redis-server --output-file requirements-redis.lock
-	$(COMPILE) pyproject.toml $(UPGRADE) --group build --group bench --constraint requirements.lock --output-file requirements-bench.lock
+	$(COMPILE) pyproject.toml --extra cluster $(UPGRADE) --group build --group bench --constraint requirements.lock --output-file requirements-bench.lock
 
 clean: ## remove the environment and what tools left behind
 	rm -rf $(VENV) service/web/guide build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .schemathesis
@@ -90,6 +94,10 @@ $(VENV)/development: $(VENV)/folder requirements-dev.lock requirements-redis.loc
 
 $(GUIDE): $(wildcard docs/guide.yml docs/guide/* docs/guide/*/* docs/theme/*) requirements-guide.lock | $(VENV)/runtime
 	$(RUN) -m properdocs build --quiet --strict --config-file docs/guide.yml
+
+$(VENV)/browser: $(VENV)/development requirements-browser.lock
+	$(INSTALL) requirements-browser.lock
+	@touch $@
 
 $(VENV)/bench/installed: $(VENV)/folder requirements-bench.lock requirements-redis.lock pyproject.toml
 	$(PYTHON) -m venv --clear $(VENV)/bench

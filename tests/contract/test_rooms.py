@@ -34,6 +34,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "service.computations.digest",
         "service.execution",
         "service.privacy.errors",
+        "service.settings",
         "service.telemetry",
     },
     "service.api": {
@@ -45,7 +46,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         "service.privacy.errors",
         "service.settings",
         "service.telemetry",
+        "service.web",
     },
+    "service.web": {"api_schemas", "service.computations", "service.interop"},
     "service.engine_version": set(),
     "service.settings": set(),
     "service.main": {"api_schemas", "service"},

@@ -141,7 +141,7 @@ class BentRun:
             moved = math.nan
             for line in self._lines(contour):
                 moved = self._next_epsilon(line, delta, low, high)
-                proved = prove_root(line, moved, delta) if low <= moved <= high else None
+                proved = _proved_root(line, moved, delta) if low <= moved <= high else None
                 if proved is not None:
                     best = proved if best is None else (max(best[0], proved[0]), min(best[1], proved[1]))
                     if best[1] - best[0] <= GOOD_WIDTH * best[1]:
@@ -155,7 +155,7 @@ class BentRun:
 
     def _next_epsilon(self, line: BentLine, delta: float, low: float, high: float) -> float:
         """The root that the line finds, or a step as in `_next_threshold`."""
-        root = solve_profile(line, delta)
+        root = float(solve_profile(line, np.array([delta]))[0])
         if low <= root <= high:
             return root
         sums, log_scale = line.approximate(np.array([line.center]))
@@ -343,6 +343,12 @@ class BentRun:
         score = root + np.log(tilts * deviation / root) / root
         scores, thresholds = _rising(score, slope)
         return float(np.interp(-ndtri(alpha), scores, thresholds)) if len(scores) else math.nan
+
+
+def _proved_root(line: BentLine, threshold: float, delta: float) -> tuple[float, float] | None:
+    """Proved ends around an approximate root of the profile; None where the line cannot."""
+    lower, upper = prove_root(line, np.array([threshold]), np.array([delta]))
+    return None if math.isnan(lower[0]) else (float(lower[0]), float(upper[0]))
 
 
 def _rising(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
