@@ -152,7 +152,7 @@ def _field_error(
         known = tuple(map(type_of, place.shape.models))
         choices = Shape(kind="choice", choices=known)
         nearest = _nearest(str(context.get("tag", "")), known)
-        return FieldError(pointer=f"{place.pointer}/type", detail=f"Must be {choices.sentence()}.{nearest}")
+        return FieldError(pointer=f"{place.pointer}/type", detail=f"{nearest}Must be {choices.sentence()}.")
     if kind == "missing":
         return FieldError(pointer=place.pointer, detail=f"Required: {place.shape.sentence()}.")
     if kind == "extra_forbidden":
@@ -230,12 +230,12 @@ def _why_forbidden(model: type[Request] | None, spelling: str) -> str:
         return f"Another spelling of `{found[0]}`, which is given as well: send only one of them."
     known = [each for name, field in model.model_fields.items() for each in spellings(name, field)]
     names = ", ".join(spellings(name, field)[0] for name, field in model.model_fields.items())
-    elsewhere = f" {ELSEWHERE[spelling]}" if spelling in ELSEWHERE else _nearest(spelling, known)
-    return f"Not a field here.{elsewhere} The fields are: {names}."
+    elsewhere = f"{ELSEWHERE[spelling]} " if spelling in ELSEWHERE else _nearest(spelling, known)
+    return f"Not a field here. {elsewhere}The fields are: {names}."
 
 
 def _nearest(sent: str, known: Sequence[str]) -> str:
     """What a misspelt name may have meant."""
     # The comparison takes the product of both lengths; what is longer than any name is no misspelling.
     found = get_close_matches(sent.lower(), known, n=1, cutoff=SIMILAR) if len(sent) <= LONGEST_NAME else []
-    return f" Did you mean `{found[0]}`?" if found else ""
+    return f"Did you mean `{found[0]}`? " if found else ""

@@ -43,10 +43,6 @@ NO_CONTEXT: Final = (
 )
 
 
-class UnclearRequest(Exception):
-    """What was given does not make one request; the text says what to do."""
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code is 0, 1 where the answer shall stop a script (a policy is violated), or 2 where a
     problem was reported on standard error.
@@ -187,7 +183,7 @@ def answer(computation: Computation[Any, Any], source: str, files: Mapping[str, 
     except OSError as error:
         print(f"privacy-bounds: cannot read {error.filename or source}: {error.strerror}", file=sys.stderr)
         return PROBLEM_EXIT_CODE
-    except UnclearRequest as error:
+    except argparse.ArgumentError as error:
         print(f"privacy-bounds: {error}", file=sys.stderr)
         return PROBLEM_EXIT_CODE
     with patience():
@@ -209,20 +205,22 @@ def answer(computation: Computation[Any, Any], source: str, files: Mapping[str, 
 def requested(computation: Computation[Any, Any], source: str, files: Mapping[str, str]) -> bytes:
     """The request: a file, with what it holds alone in its place, and further members.
 
-    Raises OSError where a file cannot be read, UnclearRequest.
+    Raises OSError where a file cannot be read, ArgumentError where it is not clear what is meant.
     """
     body = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
     held: Any = decoded(body) if computation.bare or files else None
     if computation.bare and held is not None and not is_request(held, computation):
         if "context" in computation.files and "context" not in files:
-            raise UnclearRequest(NO_CONTEXT)
+            raise argparse.ArgumentError(None, NO_CONTEXT)
         if computation.bare == "mechanism":
             body = json.dumps({computation.bare: imported(held)}).encode()
         else:
             body = with_member(b"{}", computation.bare, body if held else json.dumps(held).encode())
     for member, given in files.items():
         if isinstance(held, dict) and member in held and is_request(held, computation):
-            raise UnclearRequest(f"the request has a {member} of its own: leave out --{member}, or take it out there.")
+            raise argparse.ArgumentError(
+                None, f"the request has a {member} of its own: leave out --{member}, or take it out there."
+            )
         body = with_member(body, member, given.encode() if given.lstrip().startswith("{") else Path(given).read_bytes())
     return body
 
