@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from service.privacy.composition.bent_contour.paths import ComplexArray, Paths, PathValues, SampledStep, path_family
 from service.privacy.numerics.arrays import BoolArray, FloatArray
 
-_SHIFTS = np.array([0.8, 0.5, 0.25, 0.08])
+_SHIFTS = np.array([0.8, 0.45, 0.2, 0.04])
 """Half-widths of strips, in units of the largest."""
 
 _STRIP_DEVIATIONS = 9.0
@@ -83,7 +83,7 @@ class MajorantGrid:
         """
         self.step = step
         self.spacing = min(0.12, 0.25 / step.sigma) / fineness
-        self._stride = max(2, math.floor(min(_ROUGHLY, 0.5 / step.sigma) / self.spacing))
+        self._stride = max(2, math.floor(min(_ROUGHLY, 0.5 / step.sigma) / (fineness * self.spacing)))
         reach = math.sqrt(2 * need) / step.sigma
         low = step.mean - reach
         high = max(step.mean + max(tilt, 1.0) / step.sigma**2 + 1.5 * reach, 2.0 - step.log_odds)

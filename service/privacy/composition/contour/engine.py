@@ -52,7 +52,7 @@ about this deep in the tail, and every line costs a tenth of a second.
 _WIDE = 1e-6
 """What is wider than this after all straight lines is read on bent contours, too ..."""
 
-_HOPELESS = 1e-2
+_HOPELESS = 1e-4
 """What is wider than this after the first straight lines is read on bent contours before others are tried."""
 
 _MOST_WIDE = 8
