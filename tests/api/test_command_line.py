@@ -1,4 +1,4 @@
-"""What the command line prints: tables that keep the safe side, CSV with all digits, the service's bytes for programs."""
+"""What the command line prints: tables that keep the safe side, CSV with all digits, and bytes for programs."""
 
 from __future__ import annotations
 
