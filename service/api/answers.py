@@ -13,8 +13,9 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 from typing_extensions import override
 
-from service.api.dependencies import services_of
-from service.api.problems import BodyTooLarge, UnsupportedMediaType
+from service.api.dependencies import Services, services_of
+from service.api.later import answer_later, preferred_wait
+from service.api.problems import BodyTooLarge, NotAcceptable, UnsupportedMediaType
 from service.computations.abstract import Computation
 from service.execution.client import Client, client_key
 from service.execution.request_body import InvalidRequest
@@ -45,9 +46,15 @@ async def answer_computation(computation: Computation[Any, Any], request: Reques
     services = services_of(request)
     media_type = _media_type(sent.get(b"content-type", b"").decode("latin-1"))
     if media_type == JSON:
-        with services.bodies.hold() as held:
-            body = await _read_body(request, sent.get(b"content-length", b"0"), services.settings.max_body_bytes, held)
-        answer = await services.runner.answer(computation, body, client_of(request))
+        body = await _read_json(request, services, sent)
+        patience = None if b"prefer" not in sent else preferred_wait(request.headers.getlist("prefer"))
+        if patience is not None:
+            later = await answer_later(computation, body, patience, services)
+            if isinstance(later, Response):
+                return later
+            answer = later
+        else:
+            answer = await services.runner.answer(computation, body, client_of(request))
     elif media_type in ARCHIVE_TYPES and computation.read_archive is not None:
         answer = await _answer_archive(computation, computation.read_archive, request, sent.get(b"content-length"))
     else:
@@ -67,6 +74,19 @@ async def answer_computation(computation: Computation[Any, Any], request: Reques
             return stored_response(request, tag, text, {"ETag": f'"{tag}"', **headers}, f"{form}; charset=utf-8")
     headers |= {"ETag": f'"{answer.digest}"', "Content-Location": f"/v1/results/{answer.digest}"}
     return stored_response(request, answer.digest, answer.body, headers)
+
+
+async def read_json_body(request: Request, services: Services) -> bytes:
+    """The body of a request that has to be JSON. Raises UnsupportedMediaType, BodyTooLarge."""
+    sent = dict(request.scope["headers"])
+    if _media_type(sent.get(b"content-type", b"").decode("latin-1")) != JSON:
+        raise UnsupportedMediaType
+    return await _read_json(request, services, sent)
+
+
+async def _read_json(request: Request, services: Services, sent: dict[bytes, bytes]) -> bytes:
+    with services.bodies.hold() as held:
+        return await _read_body(request, sent.get(b"content-length", b"0"), services.settings.max_body_bytes, held)
 
 
 async def _answer_archive(
@@ -121,6 +141,19 @@ def preferred(accept: str, offered: Iterable[str]) -> str | None:
         if name in ("*/*", "application/*") or name in known:
             return name if name in known and name != JSON else None
     return None
+
+
+def accepted_form(request: Request, offered: tuple[str, ...]) -> str:
+    """The media type to answer in, the first where the client leaves it open. Raises NotAcceptable."""
+    accept = request.headers.get("accept", "*/*")
+    form = preferred(accept, offered)
+    if form is not None:
+        return form
+    names = [part.partition(";")[0].strip().lower() for part in accept.split(",")[:LARGEST_ACCEPT]]
+    first = offered[0]
+    if any(name in ("*/*", f"{first.partition('/')[0]}/*", first) for name in names):
+        return first
+    raise NotAcceptable(offered)
 
 
 @final

@@ -20,17 +20,24 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from pydantic import BaseModel
 
-from service.computations.abstract import Computation
 from service.computations.violations import noted
 
 GRACE_SECONDS: Final = 1.0
 """How much later than the service a worker enforces its time limit itself."""
 PR_SET_PDEATHSIG: Final = 1
 NUMERIC_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+class Computes(Protocol):
+    """What a worker is told to compute: a resource, or a piece of a job."""
+
+    def body(self, request: Any, digest: str, engine_version: str, /) -> bytes:
+        """The bytes of an answer."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +117,7 @@ def _exit_after(service: Any) -> None:
 
 
 def run(
-    computation: Computation[Any, Any], request: BaseModel, digest: str, engine_version: str, limit_seconds: float
+    computation: Computes, request: BaseModel, digest: str, engine_version: str, limit_seconds: float
 ) -> Computed | Raised:
     """Compute one response body. Exceptions are values here: only the death of the process is an error of the pool."""
     signal.setitimer(signal.ITIMER_REAL, limit_seconds + GRACE_SECONDS)  # its signal ends the process
@@ -126,7 +133,7 @@ def ready() -> None:
     """Answered by a process that has initialised itself."""
 
 
-def compute_body(computation: Computation[Any, Any], request: BaseModel, digest: str, engine_version: str) -> Computed:
+def compute_body(computation: Computes, request: BaseModel, digest: str, engine_version: str) -> Computed:
     """The response body of a request, and how long it took."""
     started, cpu = time.perf_counter(), time.process_time()
     with noted() as violations:
