@@ -19,6 +19,7 @@ from structlog.typing import FilteringBoundLogger
 from service.api import documentation, problem_responses
 from service.api.connections import Connections
 from service.api.dependencies import Services
+from service.api.forms import DrawingBoard
 from service.api.head_as_get import HeadAsGet
 from service.api.known_answers import KNOWN_ANSWERS, warm_up
 from service.api.problems import problem_of
@@ -44,6 +45,7 @@ from service.telemetry.http import HttpTelemetry
 from service.telemetry.logs import make_logger
 from service.telemetry.loop_lag import watch
 from service.telemetry.metrics import Metrics
+from service.web import drawing
 
 DISTRIBUTION = "privacy-bounds"
 SECONDS_PER_DAY = 86_400
@@ -157,6 +159,7 @@ async def _running(
         known_bodies=settings.memory_cache_entries,
         validate=validated,
     )
+    board = _drawing_board(settings, metrics)
     readiness = Readiness(KNOWN_ANSWERS, pool, link, are_results_shared=bool(settings.seal_key))
     watching = asyncio.create_task(watch(metrics))
     warming = asyncio.create_task(pool.start())
@@ -171,6 +174,7 @@ async def _running(
             yield Services(
                 settings=settings,
                 runner=runner,
+                board=board,
                 uploads=UploadSpace(settings.max_upload_bytes),
                 bodies=UploadSpace(settings.max_body_bytes, LARGEST_BODIES_AT_ONCE),
                 readiness=readiness,
@@ -182,6 +186,7 @@ async def _running(
     finally:
         watching.cancel()
         await pool.close()
+        await board.close()
         if shared is not None and link is not None:
             await shared.cache.settle()
             await link.stop()
@@ -219,6 +224,24 @@ def job_limits(settings: Settings) -> Limits:
 def describe(error: Exception) -> bytes:
     """Why a job, or a point of it, has no answer: a problem in JSON."""
     return problem_of(error, instance="", request_id="").json_bytes()
+def _drawing_board(settings: Settings, metrics: Metrics) -> DrawingBoard:
+    """What draws pictures: one process, which starts with the first of them."""
+    pool = WorkerPool(
+        worker_count=1,
+        time_limit_seconds=settings.time_limit_seconds,
+        memory_limit_bytes=settings.worker_memory_limit_bytes,
+        niceness=settings.worker_niceness,
+        preloaded_modules=(drawing.__name__,),
+        metrics=metrics,
+        warm_up=drawing.warm_up,
+    )
+    admission = Admission(
+        max_cost=settings.max_cost,
+        worker_count=1,
+        queue_limit=settings.queue_limit,
+        queue_wait_limit_seconds=settings.queue_wait_limit_seconds,
+    )
+    return DrawingBoard(pool, admission)
 
 
 def _shared_results(settings: Settings, link: RedisLink, metrics: Metrics) -> SharedResults:
