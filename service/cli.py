@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import sys
 import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, cast, final
+from typing import TYPE_CHECKING, Any, Final, cast, final
 
 from typing_extensions import override
 
 from service.computations.abstract import Computation, always, command_of
 from service.computations.catalogue import RESOURCES, resource
+
+if TYPE_CHECKING:
+    from service.settings import Settings
 
 REFUSED_EXIT_CODE = 1
 PROBLEM_EXIT_CODE = 2
@@ -53,6 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = parser.parse_args(sent)
     if chosen.command == "serve":
         return serve(chosen.host, chosen.port)
+    if chosen.command == "worker":
+        return work()
     if chosen.command == "completion":
         return completion(parser, chosen.shell)
     computation = resource(names[chosen.command])
@@ -71,6 +77,7 @@ def _parser(names: Mapping[str, str], described: Sequence[str]) -> argparse.Argu
 
     completing = commands.add_parser("completion", help="print what a shell needs to complete commands and options")
     completing.add_argument("shell", choices=("bash", "zsh", "tcsh"))
+    commands.add_parser("worker", help="compute pieces of the jobs of a cluster; the same settings as those of serve")
 
     for command in described:
         computed = resource(names[command])
@@ -112,6 +119,34 @@ def completion(parser: argparse.ArgumentParser, shell: str) -> int:
 
 def serve(host: str, port: int) -> int:
     """Serve until a signal comes."""
+    settings = settings_of_environment()
+    if settings is None:
+        return PROBLEM_EXIT_CODE
+    from service.main import create_server
+
+    if settings.jobs_backend == "embedded" and settings.data_folder is None:
+        settings = settings.model_copy(update={"data_folder": state_folder()})
+    server = create_server(settings, host, port)
+    server.run()
+    return 0 if server.started else UNABLE_TO_LISTEN_EXIT_CODE
+
+
+def work() -> int:
+    """Compute pieces of jobs until a signal comes."""
+    settings = settings_of_environment()
+    if settings is None:
+        return PROBLEM_EXIT_CODE
+    if settings.redis_url is None or not settings.seal_key:
+        needed = "PRIVACY_BOUNDS_REDIS_URL and PRIVACY_BOUNDS_SEAL_KEY, those of the service"
+        print(f"privacy-bounds: a worker needs {needed}.", file=sys.stderr)
+        return PROBLEM_EXIT_CODE
+    from service.main import run_worker
+
+    return run_worker(settings)
+
+
+def settings_of_environment() -> Settings | None:
+    """The settings, with logs as they say; None where they are wrong, which is said on standard error."""
     import logging
 
     from service.settings import ConfigurationError, read_settings
@@ -121,14 +156,22 @@ def serve(host: str, port: int) -> int:
     except ConfigurationError as error:
         for sentence in error.args:
             print(f"privacy-bounds: {sentence}", file=sys.stderr)
-        return PROBLEM_EXIT_CODE
-    from service.main import create_server
+        return None
     from service.telemetry.logs import EventHandler, make_logger
 
     logging.basicConfig(handlers=[EventHandler(make_logger(settings.log_level))], level=logging.WARNING)
-    server = create_server(settings, host, port)
-    server.run()
-    return 0 if server.started else UNABLE_TO_LISTEN_EXIT_CODE
+    return settings
+
+
+def state_folder() -> Path | None:
+    """Where jobs of this user are kept when no folder is named; None where nothing can be kept there."""
+    base = os.environ.get("XDG_STATE_HOME")
+    folder = (Path(base) if base else Path("~/.local/state").expanduser()) / "privacy-bounds"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except (OSError, RuntimeError):
+        return None
+    return folder if os.access(folder, os.W_OK) else None
 
 
 def answer(computation: Computation[Any, Any], source: str, files: Mapping[str, str], form: str | None = None) -> int:

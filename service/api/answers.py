@@ -47,7 +47,7 @@ async def answer_computation(computation: Computation[Any, Any], request: Reques
     sent = dict(request.scope["headers"])
     services = services_of(request)
     forms = forms_of(computation.name)
-    form = forms.get(preferred(sent.get(b"accept", b"").decode("latin-1"), forms)) if forms else None
+    form = forms.get(preferred(sent.get(b"accept", b"").decode("latin-1"), (JSON, *forms))) if forms else None
     media_type = _media_type(sent.get(b"content-type", b"").decode("latin-1"))
     if media_type == JSON:
         body = await _read_json(request, services, sent)
@@ -132,12 +132,13 @@ def stored_response(
 def has(request: Request, tag: str) -> bool:
     """Whether the client has this result already."""
     known = request.headers.get("if-none-match")
-    return known is not None and _names(known, tag)
+    return known is not None and names_entity(known, tag)
 
 
 def preferred(accept: str, offered: Iterable[str]) -> str:
-    """The media type that a client asks for (RFC 9110, section 12.5.1); JSON where it says nothing that can be read.
-    Of what is wanted equally, the first that the client names; of a range, JSON, else the first that is offered.
+    """The media type that a client asks for (RFC 9110, section 12.5.1), the first that is offered where it says nothing
+    that can be read. Of what is wanted equally, the first that the client names; of a range, the first that is offered.
+
     Raises NotAcceptable where nothing that is offered was asked for.
     """
     wanted: list[tuple[float, str]] = []
@@ -146,27 +147,19 @@ def preferred(accept: str, offered: Iterable[str]) -> str:
         quality = next((each[2:] for each in parameters if each.startswith("q=")), "1")
         if "/" in name and re.fullmatch(r"[01](\.[0-9]{0,3})?", quality) and float(quality) > 0:
             wanted.append((float(quality), name))
-    known = (JSON, *offered)
+    known = tuple(offered)
     for _, name in sorted(wanted, key=lambda each: -each[0]):
         found = next((each for each in known if name in (each, f"{each.partition('/')[0]}/*", "*/*")), None)
         if found is not None:
             return found
     if wanted:
         raise NotAcceptable(known)
-    return JSON
+    return known[0]
 
 
 def accepted_form(request: Request, offered: tuple[str, ...]) -> str:
-    """The media type to answer in, the first where the client leaves it open. Raises NotAcceptable."""
-    accept = request.headers.get("accept", "*/*")
-    form = preferred(accept, offered)
-    if form is not None:
-        return form
-    names = [part.partition(";")[0].strip().lower() for part in accept.split(",")[:LARGEST_ACCEPT]]
-    first = offered[0]
-    if any(name in ("*/*", f"{first.partition('/')[0]}/*", first) for name in names):
-        return first
-    raise NotAcceptable(offered)
+    """The media type to answer this request in. Raises NotAcceptable."""
+    return preferred(request.headers.get("accept", ""), offered)
 
 
 @final
