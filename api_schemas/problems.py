@@ -21,9 +21,12 @@ _ProblemType: TypeAlias = Literal[
     "/problems/compute-budget-exceeded",
     "/problems/headers-too-large",
     "/problems/http-error",
+    "/problems/idempotency-key-reused",
     "/problems/internal-error",
     "/problems/invalid-parameter",
     "/problems/invalid-request",
+    "/problems/job-not-found",
+    "/problems/jobs-unavailable",
     "/problems/malformed-http",
     "/problems/malformed-json",
     "/problems/method-not-allowed",
@@ -185,8 +188,9 @@ def _find(title: str, location: tuple[int | str, ...]) -> _Place:
         if (named and isinstance(step, str)) or (shape.phases and step in TAGS):
             continue  # the name of one of both types
         pointer += "/" + str(step).replace("~", "~0").replace("/", "~1")
-        if isinstance(step, int):
+        if isinstance(step, int) or shape.kind == "map":
             shape = _ANYTHING if shape.item is None else shape_of(shape.item)
+            owner = shape.models[0] if len(shape.models) == 1 else owner
             continue
         owner = shape.models[0] if len(shape.models) == 1 else None
         found = find_field(owner, step) if owner else None

@@ -90,6 +90,7 @@ class AsyncClient:
     bounds = _in_a_thread(Asking.bounds)
     calibrate = _in_a_thread(Asking.calibrate)
     compare = _in_a_thread(Asking.compare)
+    sweep = _in_a_thread(Asking.sweep)
     assess = _in_a_thread(Asking.assess)
     report = _in_a_thread(Asking.report)
     check = _in_a_thread(Asking.check)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from importlib import import_module
 from importlib.metadata import version as distribution_version
 from typing import Any, cast
@@ -21,8 +22,9 @@ from service.api.dependencies import Services
 from service.api.forms import DrawingBoard
 from service.api.head_as_get import HeadAsGet
 from service.api.known_answers import KNOWN_ANSWERS, warm_up
+from service.api.problems import problem_of
 from service.api.readiness import Readiness
-from service.api.routes import computations, discovery, operations, pages, results
+from service.api.routes import computations, discovery, guide, jobs, operations, pages, results
 from service.computations.catalogue import resources
 from service.engine_version import ENGINE_VERSION
 from service.execution.admission import Admission
@@ -35,6 +37,9 @@ from service.execution.shared_results import SharedResults
 from service.execution.upload_space import LARGEST_BODIES_AT_ONCE, UploadSpace
 from service.execution.worker_pool import WorkerPool
 from service.interop.catalogue import validated
+from service.jobs.embedded.backend import embedded_jobs
+from service.jobs.jobs import Jobs
+from service.jobs.work import Limits
 from service.settings import Settings
 from service.telemetry.http import HttpTelemetry
 from service.telemetry.logs import make_logger
@@ -45,6 +50,7 @@ from service.web import drawing
 DISTRIBUTION = "privacy-bounds"
 SECONDS_PER_DAY = 86_400
 LEASE_BEYOND_TIME_LIMIT_SECONDS = 5.0
+LARGEST_NICENESS = 19
 LOADED_AT_START = ("mpmath", "scipy.fft", "scipy.optimize")
 """What the numeric core imports where it is used: no request shall wait for it, and nobody while one is priced."""
 
@@ -69,13 +75,16 @@ def create_app(settings: Settings) -> FastAPI:
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         openapi_tags=documentation.TAGS,
         lifespan=lifespan,
+        docs_url=None,  # ours loads nothing from elsewhere
+        redoc_url=None,
         redirect_slashes=False,
         telemetry={"tracing": False, "metrics": False, "logs": False},  # ours, below
         generate_unique_id_function=lambda route: route.name,
     )
     offered = resources()
     app.router.routes[:0] = map(computations.route_of, offered)  # asked most, matched first
-    for router in (results.router(offered), discovery.router, operations.router, pages.router):
+    people = (pages.router, guide.router(*guide.GUIDE))
+    for router in (jobs.router, results.router(offered), discovery.router, operations.router, *people):
         app.include_router(router)
     documentation.install(app, tuple(computation.request_type for computation in offered))
     problem_responses.install(app)
@@ -116,11 +125,10 @@ async def _running(
     settings: Settings, metrics: Metrics, logger: FilteringBoundLogger, version: str
 ) -> AsyncGenerator[Services]:
     """The services of an application, from start to stop."""
-    pool = WorkerPool(
-        worker_count=settings.worker_count,
+    make_pool = partial(
+        WorkerPool,
         time_limit_seconds=settings.time_limit_seconds,
         memory_limit_bytes=settings.worker_memory_limit_bytes,
-        niceness=settings.worker_niceness,
         preloaded_modules=(
             *LOADED_AT_START,
             *(computation.function.__module__ for computation in resources()),
@@ -129,6 +137,7 @@ async def _running(
         metrics=metrics,
         warm_up=warm_up,
     )
+    pool = make_pool(worker_count=settings.worker_count, niceness=settings.worker_niceness)
     link: RedisLink | None = None
     shared: SharedResults | None = None
     if settings.redis_url is not None:
@@ -160,16 +169,20 @@ async def _running(
         await asyncio.to_thread(readiness.report)
         await warming
         gc.freeze()  # what is loaded by now stays; collections need not look at it again
-        yield Services(
-            settings=settings,
-            runner=runner,
-            board=board,
-            uploads=UploadSpace(settings.max_upload_bytes),
-            bodies=UploadSpace(settings.max_body_bytes, LARGEST_BODIES_AT_ONCE),
-            readiness=readiness,
-            metrics=metrics,
-            version=version,
-        )
+        for_jobs = partial(make_pool, worker_count=settings.job_workers, niceness=LARGEST_NICENESS)
+        async with _jobs(settings, for_jobs, metrics, logger) as running_jobs:
+            yield Services(
+                settings=settings,
+                runner=runner,
+                board=board,
+                uploads=UploadSpace(settings.max_upload_bytes),
+                bodies=UploadSpace(settings.max_body_bytes, LARGEST_BODIES_AT_ONCE),
+                readiness=readiness,
+                jobs=running_jobs,
+                validate=validated,
+                metrics=metrics,
+                version=version,
+            )
     finally:
         watching.cancel()
         await pool.close()
@@ -197,6 +210,40 @@ def _drawing_board(settings: Settings, metrics: Metrics) -> DrawingBoard:
         queue_wait_limit_seconds=settings.queue_wait_limit_seconds,
     )
     return DrawingBoard(pool, admission)
+
+
+def _jobs(
+    settings: Settings, make_pool: Callable[[], WorkerPool], metrics: Metrics, logger: FilteringBoundLogger
+) -> AbstractAsyncContextManager[Jobs]:
+    """Jobs, by the backend that the settings name."""
+    return embedded_jobs(
+        folder=settings.data_folder,
+        make_pool=make_pool,
+        worker_count=settings.job_workers,
+        engine_version=ENGINE_VERSION,
+        limits=job_limits(settings),
+        validate=validated,
+        describe=describe,
+        metrics=metrics,
+        logger=logger,
+    )
+
+
+def job_limits(settings: Settings) -> Limits:
+    """What a job may be."""
+    return Limits(
+        points=settings.job_points,
+        cost=settings.job_max_cost,
+        single_seconds=settings.job_time_limit_seconds,
+        point_seconds=settings.time_limit_seconds,
+        at_once=settings.jobs_at_once,
+        kept_seconds=settings.job_ttl_seconds,
+    )
+
+
+def describe(error: Exception) -> bytes:
+    """Why a job, or a point of it, has no answer: a problem in JSON."""
+    return problem_of(error, instance="", request_id="").json_bytes()
 
 
 def _shared_results(settings: Settings, link: RedisLink, metrics: Metrics) -> SharedResults:

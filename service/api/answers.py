@@ -13,8 +13,9 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 from typing_extensions import override
 
-from service.api.dependencies import services_of
+from service.api.dependencies import Services, services_of
 from service.api.forms import written
+from service.api.later import answer_later, preferred_wait
 from service.api.problems import BodyTooLarge, NotAcceptable, UnsupportedMediaType
 from service.computations.abstract import Computation
 from service.execution.client import Client, client_key
@@ -46,12 +47,18 @@ async def answer_computation(computation: Computation[Any, Any], request: Reques
     sent = dict(request.scope["headers"])
     services = services_of(request)
     forms = forms_of(computation.name)
-    form = forms.get(preferred(sent.get(b"accept", b"").decode("latin-1"), forms)) if forms else None
+    form = forms.get(accepted_form(request, (JSON, *forms))) if forms else None
     media_type = _media_type(sent.get(b"content-type", b"").decode("latin-1"))
     if media_type == JSON:
-        with services.bodies.hold() as held:
-            body = await _read_body(request, sent.get(b"content-length", b"0"), services.settings.max_body_bytes, held)
-        answer = await services.runner.answer(computation, body, client_of(request))
+        body = await _read_json(request, services, sent)
+        patience = None if b"prefer" not in sent else preferred_wait(request.headers.getlist("prefer"))
+        if patience is not None:
+            later = await answer_later(computation, body, patience, services)
+            if isinstance(later, Response):
+                return later
+            answer = later
+        else:
+            answer = await services.runner.answer(computation, body, client_of(request))
     elif media_type in ARCHIVE_TYPES and computation.read_archive is not None:
         answer = await _answer_archive(computation, computation.read_archive, request, sent.get(b"content-length"))
     else:
@@ -71,6 +78,19 @@ async def answer_computation(computation: Computation[Any, Any], request: Reques
         return stored_response(request, tag, body, headers, form.content_type)
     headers |= {"ETag": f'"{answer.digest}"', "Content-Location": f"/v1/results/{answer.digest}"}
     return stored_response(request, answer.digest, answer.body, headers)
+
+
+async def read_json_body(request: Request, services: Services) -> bytes:
+    """The body of a request that has to be JSON. Raises UnsupportedMediaType, BodyTooLarge."""
+    sent = dict(request.scope["headers"])
+    if _media_type(sent.get(b"content-type", b"").decode("latin-1")) != JSON:
+        raise UnsupportedMediaType
+    return await _read_json(request, services, sent)
+
+
+async def _read_json(request: Request, services: Services, sent: dict[bytes, bytes]) -> bytes:
+    with services.bodies.hold() as held:
+        return await _read_body(request, sent.get(b"content-length", b"0"), services.settings.max_body_bytes, held)
 
 
 async def _answer_archive(
@@ -112,13 +132,13 @@ def stored_response(
 def has(request: Request, tag: str) -> bool:
     """Whether the client has this result already."""
     known = request.headers.get("if-none-match")
-    return known is not None and _names(known, tag)
+    return known is not None and names_entity(known, tag)
 
 
 def preferred(accept: str, offered: Iterable[str]) -> str:
-    """The media type that a client asks for (RFC 9110, section 12.5.1); JSON where it says nothing that can be read.
-    Of what is wanted equally, the first that the client names; of a range, JSON, else the first that is offered.
-    Raises NotAcceptable where nothing that is offered was asked for.
+    """The media type that a client asks for (RFC 9110, section 12.5.1) of what is offered; the first where it says
+    nothing that can be read. Of what is wanted equally, the first that the client names; of a range, the first that is
+    offered. Raises NotAcceptable where nothing that is offered was asked for.
     """
     wanted: list[tuple[float, str]] = []
     for part in accept.split(",")[:LARGEST_ACCEPT]:
@@ -126,14 +146,19 @@ def preferred(accept: str, offered: Iterable[str]) -> str:
         quality = next((each[2:] for each in parameters if each.startswith("q=")), "1")
         if "/" in name and re.fullmatch(r"[01](\.[0-9]{0,3})?", quality) and float(quality) > 0:
             wanted.append((float(quality), name))
-    known = (JSON, *offered)
+    known = tuple(offered)
     for _, name in sorted(wanted, key=lambda each: -each[0]):
         found = next((each for each in known if name in (each, f"{each.partition('/')[0]}/*", "*/*")), None)
         if found is not None:
             return found
     if wanted:
         raise NotAcceptable(known)
-    return JSON
+    return known[0]
+
+
+def accepted_form(request: Request, offered: tuple[str, ...]) -> str:
+    """The media type to answer in, the first where the client leaves it open. Raises NotAcceptable."""
+    return preferred(request.headers.get("accept", ""), offered)
 
 
 @final
@@ -175,7 +200,7 @@ def _media_type(content_type: str) -> str:
     return content_type.partition(";")[0].strip().lower()
 
 
-def _names(if_none_match: str, own: str) -> bool:
+def names_entity(if_none_match: str, own: str) -> bool:
     """Whether the header lists this result (weak comparison, RFC 9110 section 13.1.2)."""
     tags = (tag.strip().removeprefix("W/") for tag in if_none_match.split(","))
     return any(tag in ("*", f'"{own}"') for tag in tags)

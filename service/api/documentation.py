@@ -10,6 +10,7 @@ from pydantic.json_schema import models_json_schema
 
 from api_schemas.base import Request as RequestModel
 from api_schemas.examples import INVALID_REQUEST_EXAMPLE, response_examples
+from api_schemas.jobs import JobRequest, JobResponse
 from api_schemas.problems import Problem
 from service.api.components import add_requests, name_components
 from service.api.headers import describe_headers
@@ -22,8 +23,8 @@ SCHEMA_REFERENCE = "#/components/schemas/{model}"
 PROBLEM_TITLES = {
     400: "The body is not JSON, or the request not HTTP.",
     404: "Not found.",
+    406: "There is no form of this that the client takes.",
     408: "The request took too long to arrive.",
-    406: "The answer has none of the forms that `Accept` names.",
     413: "The body is too long.",
     414: "The path and query are too long.",
     415: "The body is not plain JSON by its `Content-Type`.",
@@ -42,15 +43,23 @@ TAGS = [
     {"name": "comparisons", "description": "Several runs side by side, and which of them is harder to attack."},
     {"name": "claims", "description": "Numbers that somebody states, held against what is proved."},
     {"name": "calibrations", "description": "The least private number of a request at which every target is met."},
+    {"name": "sweeps", "description": "The same questions about many runs that differ in some numbers."},
     {"name": "assessments", "description": "What to say and to decide about one run."},
     {"name": "conversions", "description": "From one notion of privacy to another, and the noise for a target."},
     {"name": "imports", "description": "What other libraries keep of a run, as a mechanism of this service."},
     {"name": "audits", "description": "Evidence of attacks, given or simulated, against the bounds of theory."},
     {"name": "pmp", "description": "Practical membership privacy of a mechanism on given or simulated data."},
+    {"name": "jobs", "description": "Requests that are computed later, in pieces where they are large."},
+    {"name": "estimates", "description": "What a request would cost."},
     {"name": "results", "description": "Stored results by digest."},
     {"name": "discovery", "description": "What this service offers, and how much of it."},
     {"name": "operations", "description": "For those who run the service."},
 ]
+
+LATER: dict[int | str, dict[str, Any]] = {
+    202: {"description": "Accepted as a job, as `Prefer: respond-async` asks for.", "model": JobResponse}
+}
+"""`responses=` entry of what is also answered later."""
 
 SERVER_STATUSES = tuple(sorted({kind.status for kind in SERVER_KINDS.values()}))
 """What the server may answer to anything, before the application sees it."""
@@ -106,7 +115,7 @@ def _document(app: FastAPI, request_models: tuple[type[RequestModel], ...]) -> d
             for status, answer in problems(*SERVER_STATUSES).items():
                 operation["responses"].setdefault(str(status), answer)
     _, requests = models_json_schema(
-        [(model, "validation") for model in (*request_models, Problem)], ref_template=SCHEMA_REFERENCE
+        [(model, "validation") for model in (*request_models, JobRequest, Problem)], ref_template=SCHEMA_REFERENCE
     )
     add_requests(document, requests["$defs"])
     name_components(document)

@@ -32,6 +32,14 @@ PR_SET_PDEATHSIG: Final = 1
 NUMERIC_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
+class Computes(Protocol):
+    """What a worker is told to compute: a resource, a piece of a job, or a picture."""
+
+    def body(self, request: Any, digest: str, engine_version: str, /) -> bytes:
+        """The bytes of an answer."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Computed:
     """The response body of a computation, the seconds it took, by the clock and of CPU, and violated invariants that it
@@ -108,16 +116,8 @@ def _exit_after(service: Any) -> None:
     os._exit(1)
 
 
-class Work(Protocol):
-    """What a worker process can be told to do: a computation, or a drawing."""
-
-    def body(self, request: Any, digest: str, engine_version: str, /) -> bytes:
-        """What comes of a request."""
-        ...
-
-
 def run(
-    computation: Work, request: BaseModel, digest: str, engine_version: str, limit_seconds: float
+    computation: Computes, request: BaseModel, digest: str, engine_version: str, limit_seconds: float
 ) -> Computed | Raised:
     """Compute one response body. Exceptions are values here: only the death of the process is an error of the pool."""
     signal.setitimer(signal.ITIMER_REAL, limit_seconds + GRACE_SECONDS)  # its signal ends the process
@@ -133,7 +133,7 @@ def ready() -> None:
     """Answered by a process that has initialised itself."""
 
 
-def compute_body(computation: Work, request: BaseModel, digest: str, engine_version: str) -> Computed:
+def compute_body(computation: Computes, request: BaseModel, digest: str, engine_version: str) -> Computed:
     """The response body of a request, and how long it took."""
     started, cpu = time.perf_counter(), time.process_time()
     with noted() as violations:

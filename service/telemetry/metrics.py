@@ -16,6 +16,7 @@ CacheOutcome = Literal["memory", "redis", "collapsed", "computed"]
 WorkerLoss = Literal["time_limit", "memory_limit", "died", "idle"]
 RedisOperation = Literal["connect", "get", "write", "lease"]
 Rejection = Literal["budget", "queue"]
+PieceOutcome = Literal["done", "failed", "again"]
 
 
 @final
@@ -53,6 +54,11 @@ class Metrics:
         self._price_ratios = gauge("price_ratio", worth, ("computation", "engine"))
         self._worker_losses = counter("worker_losses_total", early, ("reason",))
         self.queue_depth = gauge("queue_depth", "Computations that run in a worker process or wait for one.")
+
+        self._jobs = counter("jobs_total", "Jobs by resource and what became of them.", ("resource", "state"))
+        self.jobs_active = gauge("jobs_active", "Jobs that wait or run.")
+        by_end = "Points of jobs: done, with a problem in place of an answer, or begun once more."
+        self._points = counter("job_points_total", by_end, ("outcome",))
 
         before = "Connections that the server refused or closed, by reason."
         self._refusals = counter("server_refusals_total", before, ("reason",))
@@ -113,6 +119,18 @@ class Metrics:
     def computation_abandoned(self) -> None:
         """One computation was ended because its last client had gone."""
         self._abandoned.inc()
+
+    def job_accepted(self, resource: str) -> None:
+        """One job was accepted. `resource` is a name of ours."""
+        self._jobs.labels(resource, "accepted").inc()
+
+    def job_ended(self, resource: str, state: str) -> None:
+        """One job has come to this end."""
+        self._jobs.labels(resource, state).inc()
+
+    def piece(self, outcome: PieceOutcome, points: int) -> None:
+        """So many points of a job were computed, or were not."""
+        self._points.labels(outcome).inc(points)
 
     def refused(self, reason: str) -> None:
         """The server refused or closed a connection. Reasons are those of `connections.py`, a closed set."""

@@ -48,13 +48,13 @@ PLAIN = "application/json"
     ],
 )
 def test_the_form_that_is_asked_for(accept: str, expected: str) -> None:
-    assert preferred(accept, FORMS) == expected
+    assert preferred(accept, (PLAIN, *FORMS)) == expected
 
 
 @pytest.mark.parametrize("accept", ["image/png", "image/*", "text/html, application/xml;q=0.9"])
 def test_a_form_that_there_is_not(accept: str) -> None:
     with pytest.raises(NotAcceptable):
-        preferred(accept, FORMS)
+        preferred(accept, (PLAIN, *FORMS))
 
 
 def test_what_there_is_is_said_before_anything_is_read(client: TestClient) -> None:

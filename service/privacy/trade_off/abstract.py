@@ -120,6 +120,13 @@ class AbstractTradeOff(ABC):
         del delta
         return math.inf
 
+    def profile_cap(self, epsilon: float) -> float:
+        """An upper bound of profile(epsilon), -inf < epsilon < inf, that costs next to nothing beside it; 1 where none
+        is known.
+        """
+        del epsilon
+        return 1.0
+
     @property
     @abstractmethod
     def largest_log_ratio(self) -> Enclosure:

@@ -112,6 +112,10 @@ class Intersected(AbstractTradeOff):
         return self.first.epsilon_cap(delta)
 
     @override
+    def profile_cap(self, epsilon: float) -> float:
+        return self.first.profile_cap(epsilon)
+
+    @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
         found = self.first.epsilon(delta)
         if found.relative_width() <= self._tolerance:

@@ -116,6 +116,10 @@ class NoEasierThanParts(AbstractTradeOff):
         return self.whole.epsilon_cap(delta)
 
     @override
+    def profile_cap(self, epsilon: float) -> float:
+        return self.whole.profile_cap(epsilon)
+
+    @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
         return self._raised(self.whole.epsilon(delta), lambda part: part.epsilon(delta))
 
