@@ -64,12 +64,12 @@ bench: $(VENV)/bench/installed ## measure beside the peers; writes benchmarks/RE
 	$(VENV)/bench/bin/python -m benchmarks
 
 lock: $(VENV)/development ## resolve the lock files anew (UPGRADE=--upgrade takes newer versions)
-	$(COMPILE) pyproject.toml $(UPGRADE) --group build --output-file requirements.lock
-	$(COMPILE) pyproject.toml $(UPGRADE) --group build --group guide --group dev --constraint requirements.lock --output-file requirements-dev.lock
+	$(COMPILE) pyproject.toml --extra cluster $(UPGRADE) --group build --output-file requirements.lock
+	$(COMPILE) pyproject.toml --extra cluster $(UPGRADE) --group build --group guide --group dev --constraint requirements.lock --output-file requirements-dev.lock
 	$(COMPILE) $(UPGRADE) --group guide --constraint requirements-dev.lock --output-file requirements-guide.lock
 	$(COMPILE) $(UPGRADE) --group browser --constraint requirements-dev.lock --output-file requirements-browser.lock
 	$(COMPILE) $(UPGRADE) --no-deps --group redis-server --output-file requirements-redis.lock
-	$(COMPILE) pyproject.toml $(UPGRADE) --group build --group bench --constraint requirements.lock --output-file requirements-bench.lock
+	$(COMPILE) pyproject.toml --extra cluster $(UPGRADE) --group build --group bench --constraint requirements.lock --output-file requirements-bench.lock
 
 clean: ## remove the environment and what tools left behind
 	rm -rf $(VENV) service/web/guide build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .schemathesis

@@ -50,7 +50,7 @@ from service.web import drawing
 DISTRIBUTION = "privacy-bounds"
 SECONDS_PER_DAY = 86_400
 LEASE_BEYOND_TIME_LIMIT_SECONDS = 5.0
-LARGEST_NICENESS = 19
+LARGEST_NICENESS, NICER = 19, 5
 LOADED_AT_START = ("mpmath", "scipy.fft", "scipy.optimize")
 """What the numeric core imports where it is used: no request shall wait for it, and nobody while one is priced."""
 
@@ -129,11 +129,7 @@ async def _running(
         WorkerPool,
         time_limit_seconds=settings.time_limit_seconds,
         memory_limit_bytes=settings.worker_memory_limit_bytes,
-        preloaded_modules=(
-            *LOADED_AT_START,
-            *(computation.function.__module__ for computation in resources()),
-            warm_up.__module__,
-        ),
+        preloaded_modules=preloaded_modules(),
         metrics=metrics,
         warm_up=warm_up,
     )
@@ -169,8 +165,9 @@ async def _running(
         await asyncio.to_thread(readiness.report)
         await warming
         gc.freeze()  # what is loaded by now stays; collections need not look at it again
-        for_jobs = partial(make_pool, worker_count=settings.job_workers, niceness=LARGEST_NICENESS)
+        for_jobs = partial(make_pool, worker_count=settings.job_workers, niceness=job_niceness(settings))
         async with _jobs(settings, for_jobs, metrics, logger) as running_jobs:
+            readiness.workers = running_jobs.workers
             yield Services(
                 settings=settings,
                 runner=runner,
@@ -192,6 +189,79 @@ async def _running(
             await link.stop()
 
 
+def _jobs(
+    settings: Settings, make_pool: Callable[[], WorkerPool], metrics: Metrics, logger: FilteringBoundLogger
+) -> AbstractAsyncContextManager[Jobs]:
+    """Jobs, by the backend that the settings name."""
+    if settings.jobs_backend == "celery":
+        from service.jobs.celery.backend import celery_jobs
+
+        return celery_jobs(
+            settings,
+            engine_version=ENGINE_VERSION,
+            limits=job_limits(settings),
+            validate=validated,
+            metrics=metrics,
+            logger=logger,
+        )
+    return embedded_jobs(
+        folder=settings.data_folder,
+        make_pool=make_pool,
+        worker_count=settings.job_workers,
+        engine_version=ENGINE_VERSION,
+        limits=job_limits(settings),
+        validate=validated,
+        describe=describe,
+        metrics=metrics,
+        logger=logger,
+    )
+
+
+def run_worker(settings: Settings) -> int:
+    """Compute pieces of the jobs of a cluster until a signal comes."""
+    from service.jobs.celery.worker import run_worker as run
+
+    return run(
+        settings,
+        limits=job_limits(settings),
+        engine_version=ENGINE_VERSION,
+        niceness=job_niceness(settings),
+        preloaded_modules=preloaded_modules(),
+        warm_up=warm_up,
+        validate=validated,
+        describe=describe,
+        logger=make_logger(settings.log_level),
+    )
+
+
+def preloaded_modules() -> tuple[str, ...]:
+    """What every worker process has loaded before it is given work."""
+    functions = (computation.function.__module__ for computation in resources())
+    return (*LOADED_AT_START, *functions, warm_up.__module__)
+
+
+def job_niceness(settings: Settings) -> int:
+    """Behind those that somebody waits for."""
+    return min(settings.worker_niceness + NICER, LARGEST_NICENESS)
+
+
+def job_limits(settings: Settings) -> Limits:
+    """What a job may be."""
+    return Limits(
+        points=settings.job_points,
+        cost=settings.job_max_cost,
+        single_seconds=settings.job_time_limit_seconds,
+        point_seconds=settings.time_limit_seconds,
+        at_once=settings.jobs_at_once,
+        kept_seconds=settings.job_ttl_seconds,
+    )
+
+
+def describe(error: Exception) -> bytes:
+    """Why a job, or a point of it, has no answer: a problem in JSON."""
+    return problem_of(error, instance="", request_id="").json_bytes()
+
+
 def _drawing_board(settings: Settings, metrics: Metrics) -> DrawingBoard:
     """What draws pictures: one process, which starts with the first of them."""
     pool = WorkerPool(
@@ -210,40 +280,6 @@ def _drawing_board(settings: Settings, metrics: Metrics) -> DrawingBoard:
         queue_wait_limit_seconds=settings.queue_wait_limit_seconds,
     )
     return DrawingBoard(pool, admission)
-
-
-def _jobs(
-    settings: Settings, make_pool: Callable[[], WorkerPool], metrics: Metrics, logger: FilteringBoundLogger
-) -> AbstractAsyncContextManager[Jobs]:
-    """Jobs, by the backend that the settings name."""
-    return embedded_jobs(
-        folder=settings.data_folder,
-        make_pool=make_pool,
-        worker_count=settings.job_workers,
-        engine_version=ENGINE_VERSION,
-        limits=job_limits(settings),
-        validate=validated,
-        describe=describe,
-        metrics=metrics,
-        logger=logger,
-    )
-
-
-def job_limits(settings: Settings) -> Limits:
-    """What a job may be."""
-    return Limits(
-        points=settings.job_points,
-        cost=settings.job_max_cost,
-        single_seconds=settings.job_time_limit_seconds,
-        point_seconds=settings.time_limit_seconds,
-        at_once=settings.jobs_at_once,
-        kept_seconds=settings.job_ttl_seconds,
-    )
-
-
-def describe(error: Exception) -> bytes:
-    """Why a job, or a point of it, has no answer: a problem in JSON."""
-    return problem_of(error, instance="", request_id="").json_bytes()
 
 
 def _shared_results(settings: Settings, link: RedisLink, metrics: Metrics) -> SharedResults:

@@ -47,7 +47,7 @@ async def answer_computation(computation: Computation[Any, Any], request: Reques
     sent = dict(request.scope["headers"])
     services = services_of(request)
     forms = forms_of(computation.name)
-    form = forms.get(accepted_form(request, (JSON, *forms))) if forms else None
+    form = forms.get(preferred(sent.get(b"accept", b"").decode("latin-1"), (JSON, *forms))) if forms else None
     media_type = _media_type(sent.get(b"content-type", b"").decode("latin-1"))
     if media_type == JSON:
         body = await _read_json(request, services, sent)
@@ -136,9 +136,10 @@ def has(request: Request, tag: str) -> bool:
 
 
 def preferred(accept: str, offered: Iterable[str]) -> str:
-    """The media type that a client asks for (RFC 9110, section 12.5.1) of what is offered; the first where it says
-    nothing that can be read. Of what is wanted equally, the first that the client names; of a range, the first that is
-    offered. Raises NotAcceptable where nothing that is offered was asked for.
+    """The media type that a client asks for (RFC 9110, section 12.5.1), the first that is offered where it says nothing
+    that can be read. Of what is wanted equally, the first that the client names; of a range, the first that is offered.
+
+    Raises NotAcceptable where nothing that is offered was asked for.
     """
     wanted: list[tuple[float, str]] = []
     for part in accept.split(",")[:LARGEST_ACCEPT]:
@@ -157,7 +158,7 @@ def preferred(accept: str, offered: Iterable[str]) -> str:
 
 
 def accepted_form(request: Request, offered: tuple[str, ...]) -> str:
-    """The media type to answer in, the first where the client leaves it open. Raises NotAcceptable."""
+    """The media type to answer this request in. Raises NotAcceptable."""
     return preferred(request.headers.get("accept", ""), offered)
 
 

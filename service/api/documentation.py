@@ -23,7 +23,6 @@ SCHEMA_REFERENCE = "#/components/schemas/{model}"
 PROBLEM_TITLES = {
     400: "The body is not JSON, or the request not HTTP.",
     404: "Not found.",
-    406: "There is no form of this that the client takes.",
     408: "The request took too long to arrive.",
     413: "The body is too long.",
     414: "The path and query are too long.",
@@ -50,7 +49,6 @@ TAGS = [
     {"name": "audits", "description": "Evidence of attacks, given or simulated, against the bounds of theory."},
     {"name": "pmp", "description": "Practical membership privacy of a mechanism on given or simulated data."},
     {"name": "jobs", "description": "Requests that are computed later, in pieces where they are large."},
-    {"name": "estimates", "description": "What a request would cost."},
     {"name": "results", "description": "Stored results by digest."},
     {"name": "discovery", "description": "What this service offers, and how much of it."},
     {"name": "operations", "description": "For those who run the service."},

@@ -55,7 +55,7 @@ class Pieces(Generic[RequestT]):
     """How a job computes a request of many points a piece at a time. All functions live at module level.
 
     request_type: the request with the limits of jobs, which are wider. points(request): how many there are;
-    largest_points: of a request that is answered at once.
+    largest_points: of a request that is answered at once; largest_piece(request): of one computation.
     piece(request, start, stop): the points from `start` up to `stop` as a request of the resource, for one computation.
     lines(body, start): the response to it, a JSON object for each point on a line of its own, with its place in the job
     as `point`. cells(row): such an object as cells of a table, by the names of their columns. quote(request): what all
@@ -65,6 +65,7 @@ class Pieces(Generic[RequestT]):
     request_type: type[BaseModel]
     points: Callable[[Any], int]
     largest_points: int
+    largest_piece: Callable[[Any], int]
     piece: Callable[[Any, int, int], RequestT]
     lines: Callable[[bytes, int], bytes]
     cells: Callable[[dict[str, Any]], dict[str, str]]

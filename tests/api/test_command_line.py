@@ -1,4 +1,4 @@
-"""What the command line prints: tables that keep the safe side, CSV with all digits, for programs the service's bytes."""
+"""What the command line prints: tables that keep the safe side, CSV with all digits, and bytes for programs."""
 
 from __future__ import annotations
 

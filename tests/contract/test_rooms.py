@@ -34,6 +34,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "service.computations.digest",
         "service.execution",
         "service.privacy.errors",
+        "service.settings",
         "service.telemetry",
     },
     "service.api": {

@@ -39,10 +39,6 @@ VERDICTS: Final = {
 }
 
 
-class NoDrawing(Exception):
-    """What was to be inserted as a drawing is none."""
-
-
 def report(response: AssessmentsResponse, charts: Sequence[Spec], drawings: Sequence[bytes], shown: list[str]) -> bytes:
     """The page. `drawings`: an SVG for each chart; `shown`: the digests of all results that are shown."""
     request = canonical_text(request_of(response))
@@ -120,7 +116,7 @@ def _inserted(drawing: bytes, name: str) -> Markup:
     if not re.fullmatch(r"<svg [^>]*>.*</svg>\s*", text, re.DOTALL) or re.search(
         r"<(script|foreignObject|image|a)\b", text
     ):
-        raise NoDrawing
+        raise ValueError("what was to be inserted as a drawing is none")
     return Markup(renumbered(text, f"{name}-"))  # noqa: S704 - its texts are escaped
 
 

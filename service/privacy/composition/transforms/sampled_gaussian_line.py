@@ -243,7 +243,8 @@ class SampledGaussianLine:
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Upper bounds U(t) of the sum of ln |M(theta + it')/M(theta)| over all steps, t' >= t, and its least summand.
 
-        Both of the shape (H,) of the heights t; of separate parts at heights (H, parts). For every eta in (0, pi sigma), |M(theta + it)| <= B_eta(t) with
+        Both of the shape (H,) of the heights t; of separate parts at heights (H, parts). For every eta in (0, pi
+        sigma), |M(theta + it)| <= B_eta(t) with
 
             B_eta(t) = e^{eta^2/2} int phi |w(y + i eta)|^theta e^{-t arg w(y + i eta)},
 
