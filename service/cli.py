@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import shutil
 import sys
@@ -92,7 +93,7 @@ def _parser(names: Mapping[str, str], described: Sequence[str]) -> argparse.Argu
     plotting.add_argument("--output", required=True, help="the file to write: .svg, .png, or .json for Vega-Lite")
     plotting.add_argument(
         "--target",
-        type=float,
+        type=finite,
         action="append",
         default=[],
         help="of sweeps: a limit of the first answer, the second ...",
@@ -114,6 +115,14 @@ def _parser(names: Mapping[str, str], described: Sequence[str]) -> argparse.Argu
             other = ", ".join(known)
             forms.add_argument("--accept", dest="form", help=f"write it as one of {other}", choices=known)
     return parser
+
+
+def finite(text: str) -> float:
+    """A finite number. Raises ValueError."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError
+    return number
 
 
 @final
