@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import shutil
 import sys
@@ -21,6 +22,8 @@ from typing_extensions import override
 
 from service.computations.abstract import Computation, always, command_of
 from service.computations.catalogue import RESOURCES, resource
+from service.web.forms import PNG, SVG, VEGA_LITE, forms_of
+from service.web.pictures import PICTURES
 
 if TYPE_CHECKING:
     from service.settings import Settings
@@ -37,6 +40,7 @@ FORMS: Final = (
     ("--table", TABLE, "a table (what a terminal gets)"),
     ("--csv", "text/csv", "a row for each number, with all its digits"),
 )
+DRAWN_AS: Final = {".svg": SVG, ".png": PNG, ".json": VEGA_LITE}
 NO_CONTEXT: Final = (
     "this is the state of a run, which says nothing of delta. Add "
     """--context '{"delta": 1e-6, "dataset_size": 60000}', or name a file with that."""
@@ -57,6 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return work()
     if chosen.command == "completion":
         return completion(parser, chosen.shell)
+    if chosen.command == "plot":
+        return plot(chosen.resource, chosen.request, Path(chosen.output), chosen.target)
     computation = resource(names[chosen.command])
     files = {member: path for member in computation.files if (path := getattr(chosen, member)) is not None}
     return answer(computation, chosen.request, files, chosen.form)
@@ -75,6 +81,20 @@ def _parser(names: Mapping[str, str], described: Sequence[str]) -> argparse.Argu
     completing.add_argument("shell", choices=("bash", "zsh", "tcsh"))
     commands.add_parser("worker", help="compute pieces of the jobs of a cluster; the same settings as those of serve")
 
+    plotting = commands.add_parser("plot", help="draw the answer to a request")
+    plotting.add_argument("request", help="a JSON file, or - for standard input")
+    plotting.add_argument(
+        "--resource", choices=PICTURES, default="curves", help="who answers it (default: %(default)s)"
+    )
+    plotting.add_argument("--output", required=True, help="the file to write: .svg, .png, or .json for Vega-Lite")
+    plotting.add_argument(
+        "--target",
+        type=finite,
+        action="append",
+        default=[],
+        help="of sweeps: a limit of the first answer, the second ...",
+    )
+
     for command in described:
         computed = resource(names[command])
         takes = "JSON" if computed.read_archive is None else "JSON or .npz"
@@ -86,10 +106,19 @@ def _parser(names: Mapping[str, str], described: Sequence[str]) -> argparse.Argu
         forms = computing.add_mutually_exclusive_group()
         for option, form, told in FORMS:
             forms.add_argument(option, dest="form", action="store_const", const=form, help=told)
-        if computed.renderings:
-            other = ", ".join(computed.renderings)
-            forms.add_argument("--accept", dest="form", help=f"write it as one of {other}", choices=computed.renderings)
+        known = forms_of(computed.name)
+        if known:
+            other = ", ".join(known)
+            forms.add_argument("--accept", dest="form", help=f"write it as one of {other}", choices=known)
     return parser
+
+
+def finite(text: str) -> float:
+    """A finite number. Raises ValueError."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError
+    return number
 
 
 @final
@@ -175,24 +204,8 @@ def answer(computation: Computation[Any, Any], source: str, files: Mapping[str, 
     request by their names, as paths or as JSON; `form`: TABLE or a media type. Without one people get a table,
     programs the bytes of the service.
     """
-    from api_schemas.problems import Problem
-    from service.local import answered
-
-    try:
-        body = requested(computation, source, files)
-    except OSError as error:
-        print(f"privacy-bounds: cannot read {error.filename or source}: {error.strerror}", file=sys.stderr)
-        return PROBLEM_EXIT_CODE
-    except argparse.ArgumentError as error:
-        print(f"privacy-bounds: {error}", file=sys.stderr)
-        return PROBLEM_EXIT_CODE
-    with patience():
-        written = answered(computation, body, instance=f"privacy-bounds {computation.name}")
-    if isinstance(written, Problem):
-        from service import console
-
-        told = console.sentences_of(written).encode() if sys.stderr.isatty() else written.json_bytes()
-        sys.stderr.buffer.write(told + b"\n")
+    written = answered_bytes(computation, source, files)
+    if written is None:
         return PROBLEM_EXIT_CODE
     to_people = sys.stdout.isatty()
     sys.stdout.buffer.write(shown(computation, written, form or (TABLE if to_people else JSON)))
@@ -200,6 +213,62 @@ def answer(computation: Computation[Any, Any], source: str, files: Mapping[str, 
         sys.stdout.buffer.write(b"\n")
     response = computation.response_type.model_validate_json(written) if computation.passes is not always else None
     return 0 if response is None or computation.passes(response) else REFUSED_EXIT_CODE
+
+
+def answered_bytes(computation: Computation[Any, Any], source: str, files: Mapping[str, str]) -> bytes | None:
+    """The response; None where a problem was written to standard error instead."""
+    from api_schemas.problems import Problem
+    from service.local import answered
+
+    try:
+        body = requested(computation, source, files)
+    except OSError as error:
+        return complained(f"cannot read {error.filename or source}: {error.strerror}")
+    except argparse.ArgumentError as error:
+        return complained(str(error))
+    with patience():
+        written = answered(computation, body, instance=f"privacy-bounds {computation.name}")
+    if isinstance(written, Problem):
+        from service import console
+
+        told = console.sentences_of(written).encode() if sys.stderr.isatty() else written.json_bytes()
+        sys.stderr.buffer.write(told + b"\n")
+        return None
+    return written
+
+
+def complained(sentence: str) -> None:
+    """Say on standard error what is wrong."""
+    print(f"privacy-bounds: {sentence}", file=sys.stderr)
+
+
+def plot(name: str, source: str, output: Path, targets: Sequence[float]) -> int:
+    """Draw the answer to a request into a file, whose suffix says how. `targets`: limits of the answers of a sweep."""
+    from service.local import formed, pictured
+
+    suffix = output.suffix.lower()
+    if suffix not in DRAWN_AS:
+        complained(f"{output.name} ends in none of {', '.join(DRAWN_AS)}.")
+        return PROBLEM_EXIT_CODE
+    computation = resource(name)
+    written = answered_bytes(computation, source, {})
+    if written is None:
+        return PROBLEM_EXIT_CODE
+    with patience():
+        spec = json.loads(formed(computation, written, VEGA_LITE))
+        limits = {each["name"]: each for each in spec.get("params", ())}
+        if any(f"target_{place}" not in limits for place in range(len(targets))):
+            complained("there are more targets than pictures that take one: those of a sweep do.")
+            return PROBLEM_EXIT_CODE
+        for place, target in enumerate(targets):
+            limits[f"target_{place}"]["value"] = target
+        image = pictured(json.dumps(spec), DRAWN_AS[suffix])
+    try:
+        output.write_bytes(image)
+    except OSError as error:
+        complained(f"cannot write {output}: {error.strerror}")
+        return PROBLEM_EXIT_CODE
+    return 0
 
 
 def requested(computation: Computation[Any, Any], source: str, files: Mapping[str, str]) -> bytes:
@@ -268,8 +337,10 @@ def shown(computation: Computation[Any, Any], written: bytes, form: str) -> byte
         return written
     if form == TABLE and "text/plain" in computation.renderings:
         form = "text/plain"
-    if form in computation.renderings:
-        return computation.rendered(written, form)
+    if form in forms_of(computation.name):
+        from service.local import formed
+
+        return formed(computation, written, form)
     if form == TABLE and "text/csv" in computation.renderings:
         return console.lined_up(computation.rendered(written, "text/csv").decode()).encode()
     response = json.loads(written)
