@@ -130,30 +130,33 @@ def preferred(accept: str, offered: Iterable[str]) -> str | None:
     """The media type that a client asks for (RFC 9110, section 12.5.1); None: JSON, which is also sent where nothing
     that is offered was asked for. Of what is wanted equally, the first that the client names.
     """
-    wanted: list[tuple[float, str]] = []
-    for part in accept.split(",")[:LARGEST_ACCEPT]:
-        name, *parameters = (each.strip().lower() for each in part.split(";"))
-        quality = next((each[2:] for each in parameters if each.startswith("q=")), "1")
-        if re.fullmatch(r"[01](\.[0-9]{0,3})?", quality) and float(quality) > 0:
-            wanted.append((float(quality), name))
     known = {JSON, *offered}
-    for _, name in sorted(wanted, key=lambda each: -each[0]):
-        if name in ("*/*", "application/*") or name in known:
+    for quality, name in _ranges(accept):
+        if quality > 0 and (name in ("*/*", "application/*") or name in known):
             return name if name in known and name != JSON else None
     return None
 
 
 def accepted_form(request: Request, offered: tuple[str, ...]) -> str:
     """The media type to answer in, the first where the client leaves it open. Raises NotAcceptable."""
-    accept = request.headers.get("accept", "*/*")
-    form = preferred(accept, offered)
-    if form is not None:
-        return form
-    names = [part.partition(";")[0].strip().lower() for part in accept.split(",")[:LARGEST_ACCEPT]]
-    first = offered[0]
-    if any(name in ("*/*", f"{first.partition('/')[0]}/*", first) for name in names):
-        return first
+    ranges = _ranges(request.headers.get("accept", "*/*"))
+    refused = {name for quality, name in ranges if quality == 0}
+    for quality, name in ranges:
+        for form in offered:
+            if quality > 0 and form not in refused and name in ("*/*", f"{form.partition('/')[0]}/*", form):
+                return form
     raise NotAcceptable(offered)
+
+
+def _ranges(accept: str) -> list[tuple[float, str]]:
+    """What an `Accept` names, the most wanted first."""
+    found: list[tuple[float, str]] = []
+    for part in accept.split(",")[:LARGEST_ACCEPT]:
+        name, *parameters = (each.strip().lower() for each in part.split(";"))
+        quality = next((each[2:] for each in parameters if each.startswith("q=")), "1")
+        if re.fullmatch(r"[01](\.[0-9]{0,3})?", quality):
+            found.append((float(quality), name))
+    return sorted(found, key=lambda each: -each[0])
 
 
 @final
