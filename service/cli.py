@@ -17,6 +17,8 @@ from service.computations.abstract import Computation, always, command_of
 from service.computations.catalogue import RESOURCES, resource
 
 if TYPE_CHECKING:
+    import socket
+
     from service.settings import Settings
 
 REFUSED_EXIT_CODE = 1
@@ -38,6 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     serve_parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     serve_parser.add_argument("--port", default=8000, type=int, help="port to listen on (default: %(default)s)")
 
+    serve_parser.add_argument(
+        "--workers", default=1, type=int, help="processes that accept requests (default: %(default)s)"
+    )
+    serve_parser.add_argument("--socket", type=int, help=argparse.SUPPRESS)  # inherited, of one of several processes
+
     commands.add_parser("worker", help="compute pieces of the jobs of a cluster; the same settings as those of serve")
 
     for command in described:
@@ -53,7 +60,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     chosen = parser.parse_args(sent)
     if chosen.command == "serve":
-        return serve(chosen.host, chosen.port)
+        if chosen.workers > 1:
+            return serve_several(chosen.workers, chosen.host, chosen.port)
+        return serve(chosen.host, chosen.port) if chosen.socket is None else serve_one_of_several(chosen.socket)
     if chosen.command == "worker":
         return work()
     computation = resource(names[chosen.command])
@@ -61,8 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return answer(computation, chosen.request, files, getattr(chosen, "accept", None))
 
 
-def serve(host: str, port: int) -> int:
-    """Serve until a signal comes."""
+def serve(host: str, port: int, listening: socket.socket | None = None) -> int:
+    """Serve until a signal comes, on a socket of its own or on one that is there."""
     settings = settings_of_environment()
     if settings is None:
         return PROBLEM_EXIT_CODE
@@ -71,8 +80,32 @@ def serve(host: str, port: int) -> int:
     if settings.jobs_backend == "embedded" and settings.data_folder is None:
         settings = settings.model_copy(update={"data_folder": state_folder()})
     server = create_server(settings, host, port)
-    server.run()
+    server.run(None if listening is None else [listening])
     return 0 if server.started else UNABLE_TO_LISTEN_EXIT_CODE
+
+
+def serve_several(count: int, host: str, port: int) -> int:
+    """Serve with several processes until a signal comes."""
+    settings = settings_of_environment()
+    if settings is None:
+        return PROBLEM_EXIT_CODE
+    from service.processes import serve_with
+
+    try:
+        return serve_with(count, host, port, settings.shutdown_timeout_seconds)
+    except OSError as error:
+        print(f"privacy-bounds: cannot listen on {host}:{port}: {error.strerror}", file=sys.stderr)
+        return UNABLE_TO_LISTEN_EXIT_CODE
+
+
+def serve_one_of_several(descriptor: int) -> int:
+    """Serve from a socket that another process has opened, and end with it."""
+    import socket
+
+    from service.execution.worker import end_with_parent
+
+    end_with_parent()
+    return serve("", 0, socket.socket(fileno=descriptor))
 
 
 def work() -> int:
