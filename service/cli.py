@@ -43,9 +43,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     serve_parser.add_argument(
         "--workers", default=1, type=int, help="processes that accept requests (default: %(default)s)"
     )
+    serve_parser.add_argument(
+        "--share-port", action="store_true", help="other instances may listen on the same port (SO_REUSEPORT)"
+    )
     serve_parser.add_argument("--socket", type=int, help=argparse.SUPPRESS)  # inherited, of one of several processes
 
-    commands.add_parser("worker", help="compute pieces of the jobs of a cluster; the same settings as those of serve")
+    worker_parser = commands.add_parser("worker", help="compute pieces of the jobs of a cluster; settings as of serve")
+    worker_parser.add_argument("--check", action="store_true", help="only tell whether a worker of this machine runs")
 
     for command in described:
         computed = resource(names[command])
@@ -62,9 +66,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if chosen.command == "serve":
         if chosen.workers > 1:
             return serve_several(chosen.workers, chosen.host, chosen.port)
-        return serve(chosen.host, chosen.port) if chosen.socket is None else serve_one_of_several(chosen.socket)
+        if chosen.socket is not None:
+            return serve_one_of_several(chosen.socket)
+        return serve_shared(chosen.host, chosen.port) if chosen.share_port else serve(chosen.host, chosen.port)
     if chosen.command == "worker":
-        return work()
+        return work(only_check=chosen.check)
     computation = resource(names[chosen.command])
     files = {member: path for member in computation.files if (path := getattr(chosen, member)) is not None}
     return answer(computation, chosen.request, files, getattr(chosen, "accept", None))
@@ -98,6 +104,19 @@ def serve_several(count: int, host: str, port: int) -> int:
         return UNABLE_TO_LISTEN_EXIT_CODE
 
 
+def serve_shared(host: str, port: int) -> int:
+    """Serve on a port that other instances may have as well; the kernel gives connections to one or the other."""
+    import socket
+
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listening = socket.create_server((host, port), family=family, backlog=2048, reuse_port=True)
+    except OSError as error:
+        print(f"privacy-bounds: cannot listen on {host}:{port}: {error.strerror}", file=sys.stderr)
+        return UNABLE_TO_LISTEN_EXIT_CODE
+    return serve(host, port, listening)
+
+
 def serve_one_of_several(descriptor: int) -> int:
     """Serve from a socket that another process has opened, and end with it."""
     import socket
@@ -108,8 +127,8 @@ def serve_one_of_several(descriptor: int) -> int:
     return serve("", 0, socket.socket(fileno=descriptor))
 
 
-def work() -> int:
-    """Compute pieces of jobs until a signal comes."""
+def work(*, only_check: bool) -> int:
+    """Compute pieces of jobs until a signal comes; or tell by the exit code whether somebody here does."""
     settings = settings_of_environment()
     if settings is None:
         return PROBLEM_EXIT_CODE
@@ -117,8 +136,10 @@ def work() -> int:
         needed = "PRIVACY_BOUNDS_REDIS_URL and PRIVACY_BOUNDS_SEAL_KEY, those of the service"
         print(f"privacy-bounds: a worker needs {needed}.", file=sys.stderr)
         return PROBLEM_EXIT_CODE
-    from service.main import run_worker
+    from service.main import is_worker_here, run_worker
 
+    if only_check:
+        return 0 if is_worker_here(settings) else REFUSED_EXIT_CODE
     return run_worker(settings)
 
 

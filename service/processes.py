@@ -18,8 +18,6 @@ import time
 from pathlib import Path
 from typing import Final, final
 
-from prometheus_client import multiprocess
-
 METRICS_FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
 LOOKED_AFTER_SECONDS: Final = 0.2
 SHORTEST_LIFE_SECONDS: Final = 5.0
@@ -73,7 +71,6 @@ class Processes:
             code = process.returncode
             early = time.monotonic() - self._running.pop(process) < SHORTEST_LIFE_SECONDS and code > 0
             self._failed = self._failed + 1 if early else 0
-            multiprocess.mark_process_dead(process.pid, self._environment[METRICS_FOLDER])  # pyright: ignore[reportUnknownMemberType]
         return code
 
     def _wait(self) -> None:
