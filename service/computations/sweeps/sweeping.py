@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final, final
 
@@ -24,6 +24,7 @@ from service.computations.sweeps.columns import Answers, Quantity, column_of, qu
 from service.computations.sweeps.problems import problem_of
 from service.computations.violations import note
 from service.interop.sweep_tables import RENDERINGS
+from service.privacy.composition.lines import CONTOUR
 from service.privacy.errors import NumericalFailure, PrivacyComputationError
 
 SAMPLED: Final = 24
@@ -32,6 +33,8 @@ POINT_COST: Final = 300
 """Of a point that has no answer, or none that costs anything, in units of cost: it is validated and written."""
 
 
+OF_MANY: Final = 1 / 20
+"""What a run costs that is read together with others, over what it costs alone."""
 TOGETHER: Final = 2_500
 """Points that are read together, which bounds the memory."""
 
@@ -139,12 +142,19 @@ def sweeps_quote(request: SweepsRequest) -> Quote:
     for numbers in looked:
         asked = _request(request, places, numbers)
         try:
-            quotes += [] if isinstance(asked, ValidationError) else [bounds_quote(asked)]
+            quotes += [] if isinstance(asked, ValidationError) else [_quote(asked)]
         except PrivacyComputationError:
             continue  # the point has a problem
     total = sum(quote.cost for quote in quotes) + POINT_COST * len(looked)
     dearest = max(quotes, key=lambda quote: quote.cost, default=Quote(0))
     return Quote(math.ceil(total / len(looked) * count), engine=dearest.engine, doubt=DOUBT)
+
+
+def _quote(asked: BoundsRequest) -> Quote:
+    """What a point costs beside others like it."""
+    alone = bounds_quote(asked)
+    shared = alone.engine == CONTOUR and asked.threat_model.type == "worst_case"
+    return replace(alone, cost=math.ceil(alone.cost * OF_MANY)) if shared else alone
 
 
 SWEEPS: Final = Computation(
