@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
+from dataclasses import dataclass
 from typing import Final, final
 
 from pydantic import ValidationError
@@ -15,26 +13,18 @@ from api_schemas.caveats import Assumption, Hazard
 from api_schemas.pointers import Place
 from api_schemas.sweep_examples import SWEEPS_EXAMPLES
 from api_schemas.sweeps import SweepsRequest, SweepsResponse
-from service.computations.abstract import Computation, Quote, ResponseFields
-from service.computations.bounds import bounds_quote, read_bounds
+from service.computations.abstract import Computation, ResponseFields
+from service.computations.bounds import read_bounds
 from service.computations.parts import options_as_sent
-from service.computations.prices import DOUBT
 from service.computations.sweeps.ahead import curves_of
 from service.computations.sweeps.columns import Answers, Quantity, column_of, quantities
+from service.computations.sweeps.pieces import PIECES
+from service.computations.sweeps.prices import sweeps_quote
 from service.computations.sweeps.problems import problem_of
 from service.computations.violations import note
 from service.interop.sweep_tables import RENDERINGS
-from service.privacy.composition.lines import CONTOUR
 from service.privacy.errors import NumericalFailure, PrivacyComputationError
 
-SAMPLED: Final = 24
-"""Points that are looked at for the price of a sweep: pricing one costs some 0.1 ms."""
-POINT_COST: Final = 300
-"""Of a point that has no answer, or none that costs anything, in units of cost: it is validated and written."""
-
-
-OF_MANY: Final = 1 / 20
-"""What a run costs that is read together with others, over what it costs alone."""
 TOGETHER: Final = 2_500
 """Points that are read together, which bounds the memory."""
 
@@ -133,30 +123,6 @@ def _grounds(points: Sequence[_Point]) -> ResponseFields:
     return {"assumptions": list(assumptions.values()), "hazards": list(hazards.values())}
 
 
-def sweeps_quote(request: SweepsRequest) -> Quote:
-    """So many times what some of the points cost, which are spread over all of them. Never for the event loop."""
-    count = request.point_count
-    stride = math.ceil(count / SAMPLED)
-    places, quotes = request.places, list[Quote]()
-    looked = list(islice(request.points(), stride // 2 if count > 1 else 0, None, stride))
-    for numbers in looked:
-        asked = _request(request, places, numbers)
-        try:
-            quotes += [] if isinstance(asked, ValidationError) else [_quote(asked)]
-        except PrivacyComputationError:
-            continue  # the point has a problem
-    total = sum(quote.cost for quote in quotes) + POINT_COST * len(looked)
-    dearest = max(quotes, key=lambda quote: quote.cost, default=Quote(0))
-    return Quote(math.ceil(total / len(looked) * count), engine=dearest.engine, doubt=DOUBT)
-
-
-def _quote(asked: BoundsRequest) -> Quote:
-    """What a point costs beside others like it."""
-    alone = bounds_quote(asked)
-    shared = alone.engine == CONTOUR and asked.threat_model.type == "worst_case"
-    return replace(alone, cost=math.ceil(alone.cost * OF_MANY)) if shared else alone
-
-
 SWEEPS: Final = Computation(
     name="sweeps",
     path="/v1/sweeps",
@@ -167,4 +133,5 @@ SWEEPS: Final = Computation(
     function=compute_sweeps,
     quote=sweeps_quote,
     renderings=RENDERINGS,
+    pieces=PIECES,
 )

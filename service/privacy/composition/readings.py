@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,11 +12,18 @@ import numpy as np
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.trade_off.combinators.profile_points import proved_power
 
 _NEWTON_STEPS = 60
 
 _MARGINS = (4.0, 400.0, 1e5)
 """A root found on a line is proved from thresholds this many times its uncertainty to either side, tried in turn."""
+
+
+_SMALLEST_RATE, _LARGEST_EXPONENT = 1e-250, 500.0
+"""Where rates and e^c are doubles with room for products."""
+_SECANTS = 1e-8
+"""Relative width of the power that secants may leave: steers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +135,33 @@ def read_points(line: Line, alpha: FloatArray) -> Readings:
         at = at[~(np.isfinite(proved.lower[2]) & np.isfinite(proved.upper[2]))]
         if len(at) == 0:
             break
+    return result
+
+
+def read_power_by_profile(line: Line, alpha: float, c: float) -> Readings:
+    """ln power at one rate from the profile at thresholds around c alone, as one column of a point (the rest unknown).
+
+    Where the power hardly exceeds the rate, both are large beside the profile D(c) = power(c) - e^c alpha(c), whose
+    integral is the smallest and has the smallest error. The power is the least D(c) + e^c alpha, and secants of D bound
+    it from below (`proved_power`). For lines with theta > 1.
+    """
+    result = nothing_known(1)
+    if not (line.theta > 1 and math.isfinite(c) and alpha > _SMALLEST_RATE and c < _LARGEST_EXPONENT):
+        return result
+    here = np.array([c])
+    integrals, (sums, log_scales) = line.integrals(here), line.approximate(here)
+    error = math.exp(integrals.log_scale[2, 0]) * float(integrals.upper[2, 0] - integrals.lower[2, 0])
+    density = math.exp(log_scales[3, 0] + c) * float(sums[3, 0])
+    # The power bends by density unit^2/2 within a unit: secants leave about as much as the ends do.
+    unit = math.sqrt(2 * max(error, _SECANTS * alpha) / density) if density > 0 else math.nan
+    if not 0 < unit < 1:
+        return result
+    around = c + unit * np.arange(-4.0, 5.0)
+    logs = read_profile(line, around)
+    least, most, *_ = proved_power(alpha, around, logs.lower[0], logs.upper[0])
+    # Logarithms of both ends, rounded.
+    result.lower[0, 0] = math.log(least) - 4 * UNIT_ROUNDOFF * (1 + abs(math.log(least)))
+    result.upper[0, 0] = min(math.log(most) + 4 * UNIT_ROUNDOFF * (1 + abs(math.log(most))), 0.0)
     return result
 
 

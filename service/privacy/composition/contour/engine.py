@@ -52,6 +52,9 @@ about this deep in the tail, and every line costs a tenth of a second.
 _WIDE = 1e-6
 """What is wider than this after all straight lines is read on bent contours, too ..."""
 
+_HOPELESS = 1e-4
+"""What is wider than this after the first straight lines is read on bent contours before others are tried."""
+
 _MOST_WIDE = 8
 """... unless there is more of it: a bent contour serves one reading and takes a tenth of a second to one."""
 
@@ -72,6 +75,7 @@ _MANY_NODES = 256
 
 _CAP_TILTS = np.geomspace(1.0, 12.0, 8)
 """Distances of tilts from 1, in about the inverse deviation of the loss, at which a first bound of epsilon is taken."""
+_CAP_JUMPS = np.geomspace(0.25, 16.0, 6)
 _CAP_SLACK = 1e-11
 """Far above the rounding of that bound, far below its looseness."""
 _SMALLEST_DEVIATION = 1e-12
@@ -131,9 +135,9 @@ class ContourTradeOff(AbstractTradeOff):
         steps = tuple(step for group in self.run.groups for step in group)
         return bent_run(steps, self.run.gaussian_mu_squared, reflected=self._reflected)
 
-    def _wide(self, known: Readings, rows: int = 2) -> IndexArray:
+    def _wide(self, known: Readings, rows: int = 2, width: float = _WIDE) -> IndexArray:
         """The places to read on bent contours."""
-        places = np.flatnonzero(known.width(rows) > _WIDE)
+        places = np.flatnonzero(known.width(rows) > width)
         return places if self._bent is not None and len(places) <= _MOST_WIDE else places[:0]
 
     def _ladder(self, digits: float) -> ContourLadder | None:
@@ -197,7 +201,7 @@ class ContourTradeOff(AbstractTradeOff):
         known.upper[1], known.upper[2] = np.log1p(-alpha), np.inf
         scores = -ndtri(alpha)
         orders = [self.run.cuts(min(rate, 1 - rate), abs(score)) for rate, score in zip(alpha, scores, strict=True)]
-        ended = True
+        ended, bent = True, np.zeros(0, dtype=np.intp)
         for attempt in range(max(map(len, orders))):
             if not ended:
                 break
@@ -211,43 +215,58 @@ class ContourTradeOff(AbstractTradeOff):
                     ended &= self._read(
                         ladder, rungs, places, known, lambda line, at: read_points(line, alpha[at]), rows
                     )
+            if attempt == 0:
+                bent = self._wide(known, rows, _HOPELESS)
+                self._read_bent(bent, alpha, known)
         places = np.flatnonzero(known.width(rows) > self._good_width)
         if len(places):
             known.tighten(places, self._fallback.points(alpha[places]))
-        for place in self._wide(known, rows):
-            if self._bent is not None:
-                found = self._bent.points(float(alpha[place]), float(known.lower[0, place]))
-                known.tighten(np.array([place]), found)
+        self._read_bent(np.setdiff1d(self._wide(known, rows), bent), alpha, known)
         power = Bounds.from_logs(known.lower[0], known.upper[0])
         type_two_error = Bounds.from_logs(known.lower[1], known.upper[1])
         return CurvePoints(type_two_error, power, Bounds(known.lower[2], known.upper[2]))
 
+    def _read_bent(self, places: IndexArray, alpha: FloatArray, known: Readings) -> None:
+        """Tighten points at some places by a bent contour for each."""
+        for place in places if self._bent is not None else ():
+            found = self._bent.points(float(alpha[place]), float(known.lower[0, place]))
+            known.tighten(np.array([place]), found)
+
     @np.errstate(all="ignore")
     def _profile_formula(self, epsilon: FloatArray) -> Bounds:
-        known = self._straight_profile(epsilon)
-        for place in self._wide(known):
-            if self._bent is not None:
-                level = max(float(known.lower[0, place]), float(known.upper[0, place]) - _UNKNOWN_DEPTH)
-                known.tighten(np.array([place]), self._bent.profile(float(epsilon[place]), level))
+        known = self._straight_profile(epsilon, bent=True)
         return Bounds.from_logs(known.lower[0], known.upper[0])
 
-    def _straight_profile(self, epsilon: FloatArray) -> Readings:
-        """ln delta by straight lines and the bounds that need no line."""
+    def _read_bent_profile(self, places: IndexArray, epsilon: FloatArray, known: Readings) -> None:
+        for place in places if self._bent is not None else ():
+            level = max(float(known.lower[0, place]), float(known.upper[0, place]) - _UNKNOWN_DEPTH)
+            known.tighten(np.array([place]), self._bent.profile(float(epsilon[place]), level))
+
+    def _straight_profile(self, epsilon: FloatArray, *, bent: bool = False) -> Readings:
+        """ln delta by straight lines and the bounds that need no line; `bent`: by bent contours, too, where these are
+        wide.
+        """
         beyond = epsilon >= self.largest_log_ratio.upper
         known = Readings(np.full((1, len(epsilon)), -np.inf), np.where(beyond, -np.inf, 0.0)[None])
         inside = np.flatnonzero(~beyond)
         orders = [self.run.cuts_for_threshold(float(value)) for value in epsilon]
+        read = inside[:0]
         for attempt in range(len(CUT_DIGITS)):
             cuts = _attempt(orders, attempt)
             ended = [
                 self._read_profile_at(cut, inside[cuts[inside] == cut], epsilon, known)
                 for cut in sorted({int(cut) for cut in cuts[inside]})
             ]
+            if bent and attempt == 0:
+                read = np.intersect1d(self._wide(known, 1, _HOPELESS), inside)
+                self._read_bent_profile(read, epsilon, known)
             inside = inside[known.width()[inside] > self._good_width]
             if not all(ended):
                 break
         if len(inside):
             known.tighten(inside, self._fallback.profile(epsilon[inside]))
+        if bent:
+            self._read_bent_profile(np.setdiff1d(self._wide(known, 1), read), epsilon, known)
         return known
 
     def _read_profile_at(self, cut: int, places: IndexArray, epsilon: FloatArray, known: Readings) -> bool:
@@ -268,7 +287,7 @@ class ContourTradeOff(AbstractTradeOff):
     @np.errstate(all="ignore")
     def _epsilon_formula(self, delta: float) -> Enclosure:
         best: Enclosure | None = None
-        rounds = _FEW_ROUNDS
+        rounds, tried = _FEW_ROUNDS, False
         for cut in self.run.cuts(delta, abs(float(ndtri(delta)))):
             ladder = self._ladder(CUT_DIGITS[cut])
             if ladder is None:
@@ -285,24 +304,37 @@ class ContourTradeOff(AbstractTradeOff):
                 long = bool(self.run.mixtures) and rung.line.nodes > _MANY_NODES
                 if best.relative_width() <= (_WIDE if long else self._good_width):
                     return best
+            if self._bent is not None and not tried and (best is None or best.relative_width() > _HOPELESS):
+                tried = True
+                bounded = best or Enclosure(0.0, self.epsilon_cap(delta), self.evidence)
+                found = self._bent_epsilon(delta, bounded) if bounded.upper < math.inf else None
+                if found is not None and found.relative_width() <= _WIDE:
+                    return found
         if best is None:
             best = self._epsilon_by_bisection(delta, rounds)
         if best.relative_width() > _WIDE and self._bent is not None and best.upper > 0:
-            proved = self._bent.epsilon(delta, best.lower, best.upper)
-            best = best if proved is None else best.intersected(Enclosure(*proved, self.evidence))
+            best = self._bent_epsilon(delta, best) or best
         return best
+
+    def _bent_epsilon(self, delta: float, known: Enclosure) -> Enclosure | None:
+        """By bent contours, within what is known already; None where they prove nothing."""
+        proved = None if self._bent is None else self._bent.epsilon(delta, known.lower, known.upper)
+        return None if proved is None else known.intersected(Enclosure(*proved, self.evidence))
 
     @np.errstate(all="ignore")
     def epsilon_cap(self, delta: float) -> float:
         """By Chernoff, at a few tilts."""
+        most = max(self.largest_log_ratio.upper, 0.0)
         first = self.run.cuts(delta, abs(float(ndtri(delta))))[0]
         transform = self.run.transform(CUT_DIGITS[first], reflected=self._reflected)
         if transform is None:
-            return math.inf
-        s = 1 + _CAP_TILTS / max(self.run.deviation, _SMALLEST_DEVIATION)
+            return most
+        # In units of the core, and in nats, where few jumps rule.
+        s = 1 + np.concatenate([_CAP_TILTS / max(self.run.deviation, _SMALLEST_DEVIATION), _CAP_JUMPS])
         cumulants = transform.cumulants(s)
         dropped = np.array([transform.log_dropped[1]])
-        return float(chernoff_caps(s[:, None], cumulants.value[:, None], cumulants.error[:, None], dropped, delta)[0])
+        caps = chernoff_caps(s[:, None], cumulants.value[:, None], cumulants.error[:, None], dropped, delta)
+        return min(float(caps[0]), most)
 
     def _has_end(self, rung: Rung) -> bool:
         """Whether it is worth while to try other lines beside this one: in runs of Gaussian steps it always is."""

@@ -280,7 +280,8 @@ class _Runs:
         loss = np.where(serves, self._value[:, run] - theta * center, np.inf)
         loss = loss - loss.min(axis=0)
         short = np.where(deviation <= _SHORT * self._core[run], loss, np.inf)
-        nearest = np.where(short.min(axis=0) <= _CANCELLATION, short.argmin(axis=0), loss.argmin(axis=0))
+        near, any_near = np.asarray(short.argmin(axis=0)), np.asarray(loss.argmin(axis=0))
+        nearest = np.asarray(np.where(short.min(axis=0) <= _CANCELLATION, near, any_near), dtype=np.intp)
         return np.asarray(np.where(serves.any(axis=0), nearest, -1), dtype=np.intp)
 
 
