@@ -26,6 +26,7 @@ from service.privacy.composition.readings import (
     nothing_known,
     prove_root,
     read_points,
+    read_power_by_profile,
     read_profile,
     solve_profile,
     solve_tail,
@@ -62,8 +63,12 @@ _MOST_DRAWN, _DRAWN = 32, 131_072
 """Runs of so few steps are drawn for a first threshold, so many steps in all."""
 
 _ROUNDS = 4
-_SETTLED = 1e-3
+_SETTLED = 1e-2
 """A threshold that moves by less than this of itself needs no new contour."""
+_DOUBLE_GOAL = -41.0
+"""ln of the smallest goal of a contour for which doubles have digits: rounding leaves about e^-30 of its height, and
+goals are _TOLERANCE of what is read.
+"""
 
 
 def bent_run(steps: tuple[SampledGaussianSteps, ...], gaussian_mu_squared: float, *, reflected: bool) -> BentRun | None:
@@ -108,6 +113,9 @@ class BentRun:
                 if result.width()[0] <= GOOD_WIDTH:
                     return result
                 moved = self._next_threshold(line, alpha)
+                result.tighten(here, read_power_by_profile(line, alpha, moved))
+                if result.width()[0] <= GOOD_WIDTH:
+                    return result
                 if abs(moved - center) > _SETTLED * abs(center):
                     break  # a contour for the threshold found comes first
             if not abs(moved - center) > _SETTLED * abs(center):
@@ -141,7 +149,7 @@ class BentRun:
             moved = math.nan
             for line in self._lines(contour):
                 moved = self._next_epsilon(line, delta, low, high)
-                proved = prove_root(line, moved, delta) if low <= moved <= high else None
+                proved = _proved_root(line, moved, delta) if low <= moved <= high else None
                 if proved is not None:
                     best = proved if best is None else (max(best[0], proved[0]), min(best[1], proved[1]))
                     if best[1] - best[0] <= GOOD_WIDTH * best[1]:
@@ -155,7 +163,7 @@ class BentRun:
 
     def _next_epsilon(self, line: BentLine, delta: float, low: float, high: float) -> float:
         """The root that the line finds, or a step as in `_next_threshold`."""
-        root = solve_profile(line, delta)
+        root = float(solve_profile(line, np.array([delta]))[0])
         if low <= root <= high:
             return root
         sums, log_scale = line.approximate(np.array([line.center]))
@@ -215,7 +223,8 @@ class BentRun:
         """The contour in doubles, then in the platform's long doubles where these are longer."""
         kinds: list[Float] = [np.float64]
         if roundoff(np.longdouble) < UNIT_ROUNDOFF:
-            kinds.append(np.longdouble)
+            # Where doubles surely have too few digits, they only cost time.
+            kinds = [np.longdouble] if contour.goal < _DOUBLE_GOAL else [np.float64, np.longdouble]
         # Newton's steps stay on this side of the loss's largest value.
         near = 0.05 * self._edge(contour.center)
         deviation = min(self._deviation, near) if self._reflected else self._deviation
@@ -343,6 +352,12 @@ class BentRun:
         score = root + np.log(tilts * deviation / root) / root
         scores, thresholds = _rising(score, slope)
         return float(np.interp(-ndtri(alpha), scores, thresholds)) if len(scores) else math.nan
+
+
+def _proved_root(line: BentLine, threshold: float, delta: float) -> tuple[float, float] | None:
+    """Proved ends around an approximate root of the profile; None where the line cannot."""
+    lower, upper = prove_root(line, np.array([threshold]), np.array([delta]))
+    return None if math.isnan(lower[0]) else (float(lower[0]), float(upper[0]))
 
 
 def _rising(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -224,14 +224,17 @@ def _next_section(
     share = (x[0] - 1) / (x[0] - x[1]) if math.isfinite(x[0]) and x[0] > x[1] else 0.5
     width = grid[right] - grid[left]
     guess = grid[left] + np.log1p(min(max(share, 0.0), 1.0) * np.expm1(width))
-    inside = np.concatenate(
-        [guess + _CLOSE * (1 + guess) * _NUDGES, np.linspace(grid[left], grid[right], _SECTIONS)]
-    )
+    inside = np.concatenate([guess + _CLOSE * (1 + guess) * _NUDGES, np.linspace(grid[left], grid[right], _SECTIONS)])
     return np.unique(inside[(inside >= grid[left]) & (inside <= grid[right])]), best
 
 
 def _on_lower(
-    pair: LatticePair, log_values: FloatArray, log_slopes: Callable[[], FloatArray], epsilon: FloatArray, *, rising: bool
+    pair: LatticePair,
+    log_values: FloatArray,
+    log_slopes: Callable[[], FloatArray],
+    epsilon: FloatArray,
+    *,
+    rising: bool,
 ) -> FloatArray:
     """ln of D, H or G of `lower` between its thresholds; NaN outside them.
 
