@@ -130,7 +130,9 @@ class PathValues:
     def along(step: SampledStep, paths: Paths, tau: FloatArray, shift: FloatArray) -> PathValues:
         """`tau` of shape (1, J), `shift` of shape (P, 1). Paths that are there several times are computed once."""
         if len(paths.eta) > 1:
-            rows = np.concatenate([paths.eta, paths.slope, paths.offset, np.broadcast_to(shift, paths.eta.shape)], axis=1)
+            rows = np.concatenate(
+                [paths.eta, paths.slope, paths.offset, np.broadcast_to(shift, paths.eta.shape)], axis=1
+            )
             rows, every = np.unique(rows, axis=0, return_inverse=True)
             if len(rows) < len(every):
                 eta, slope, offset, some = (rows[:, column, None] for column in range(4))

@@ -233,7 +233,9 @@ class ContourTradeOff(AbstractTradeOff):
 
     def _read_bent(self, places: IndexArray, alpha: FloatArray, known: Readings) -> None:
         """Tighten points at some places by a bent contour for each."""
-        for place in places if self._bent is not None else ():
+        for place in places:
+            if self._bent is None:
+                return
             found = self._bent.points(float(alpha[place]), float(known.lower[0, place]))
             known.tighten(np.array([place]), found)
 
@@ -243,7 +245,9 @@ class ContourTradeOff(AbstractTradeOff):
         return Bounds.from_logs(known.lower[0], known.upper[0])
 
     def _read_bent_profile(self, places: IndexArray, epsilon: FloatArray, known: Readings) -> None:
-        for place in places if self._bent is not None else ():
+        for place in places:
+            if self._bent is None:
+                return
             level = max(float(known.lower[0, place]), float(known.upper[0, place]) - _UNKNOWN_DEPTH)
             known.tighten(np.array([place]), self._bent.profile(float(epsilon[place]), level))
 

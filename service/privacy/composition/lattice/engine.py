@@ -130,9 +130,7 @@ class DiscretisedTradeOff(AbstractTradeOff):
 
     @cached_property
     def _reversed(self) -> DiscretisedTradeOff:
-        return DiscretisedTradeOff(
-            self._steps, self._tolerance, self._lattices.reversed(), mirrored=not self._mirrored
-        )
+        return DiscretisedTradeOff(self._steps, self._tolerance, self._lattices.reversed(), mirrored=not self._mirrored)
 
     @np.errstate(all="ignore")
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:

@@ -254,7 +254,7 @@ class LatticeRuns:
         """
         key = digits, spacing, mirrored
         if key not in self._kept:
-            known = self._kept[digits, spacing, False] if (digits, spacing, False) in self._kept else None
+            known = self._kept.get((digits, spacing, False))
             self._forget()
             run = known or self._built(digits, spacing)
             self._kept[digits, spacing, False] = run
