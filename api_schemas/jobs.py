@@ -41,6 +41,14 @@ class JobRequest(Request):
 
 
 JobState = Literal["queued", "running", "succeeded", "failed", "cancelled"]
+StateOfJob = Annotated[
+    JobState,
+    component(
+        "JobState",
+        "queued: nothing of it has been computed; failed: the problem says why, and what is there stays there.",
+        examples=["running"],
+    ),
+]
 ENDED: Final[frozenset[JobState]] = frozenset({"succeeded", "failed", "cancelled"})
 
 
@@ -59,14 +67,7 @@ class JobResponse(Response):
         str, Field(description="Names the job. Nobody can guess it: who knows it may read and cancel the job.")
     ]
     resource: ResourceName
-    state: Annotated[
-        JobState,
-        component(
-            "JobState",
-            "queued: nothing of it has been computed; failed: the problem says why, and what is there stays there.",
-            examples=["running"],
-        ),
-    ]
+    state: StateOfJob
     progress: JobProgress
     digest: Annotated[
         str,
@@ -84,7 +85,7 @@ class JobResultsPage(Response):
     """Results that are there, in the order of their points."""
 
     id: Annotated[str, Field(description="Of the job.")]
-    state: Annotated[JobState, Field(description="Of the job, as it was when the page was read.")]
+    state: StateOfJob
     progress: JobProgress
     points: Annotated[
         tuple[dict[str, Any], ...],

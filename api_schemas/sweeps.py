@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import AliasChoices, ConfigDict, Field, model_validator
 
@@ -153,6 +153,9 @@ Combine = Annotated[
 class SweepsRequest(MethodOptions, Request):
     """A mechanism, who attacks it, what to find out, and the numbers that are varied."""
 
+    largest_points: ClassVar[int] = LARGEST_POINTS
+    largest_numbers: ClassVar[int] = LARGEST_SWEPT_NUMBERS
+
     mechanism: MechanismSpec
     threat_model: ThreatModelSpec = Field(default_factory=lambda: WorstCaseThreatModel(type="worst_case"))
     vary: Vary
@@ -175,10 +178,10 @@ class SweepsRequest(MethodOptions, Request):
         if self.combine == "zip" and len(set(sizes)) > 1:
             pointer = next(name for name, each in self.vary.items() if each.size != sizes[0])
             raise refusal(f"/vary/{escaped(pointer)}", f"Has {self.vary[pointer].size} numbers, others {sizes[0]}.")
-        if self.point_count > LARGEST_POINTS:
-            raise refusal("/vary", f"There may be at most {LARGEST_POINTS} points.")
-        if self.point_count * self.quantity_count > LARGEST_SWEPT_NUMBERS:
-            sentence = f"At most {LARGEST_SWEPT_NUMBERS} numbers may be read, of all points together."
+        if self.point_count > self.largest_points:
+            raise refusal("/vary", f"There may be at most {self.largest_points} points.")
+        if self.point_count * self.quantity_count > self.largest_numbers:
+            sentence = f"At most {self.largest_numbers} numbers may be read, of all points together."
             raise refusal("/questions", sentence)
         return self
 
@@ -217,7 +220,7 @@ class SweepsRequest(MethodOptions, Request):
         ]
         return zip(*lists, strict=True) if self.combine == "zip" else product(*lists)
 
-    def asked(self, places: tuple[Place, ...], numbers: tuple[float, ...]) -> BoundsRequest:
+    def asked(self, places: Sequence[Place], numbers: Sequence[float]) -> BoundsRequest:
         """What is asked at a point, as a request of its own. Raises ValidationError where it is none."""
         held = vars(self)
         sent = {name: held[name] for name in (*SWEPT_PARTS, "method", *MethodOptions.model_fields)}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 PREFIX: Final = "PRIVACY_BOUNDS_"
@@ -133,6 +133,13 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error", "critical"] = Field(
         default="info", description="`info` writes one event per request, `warning` only what went wrong."
     )
+
+    @field_validator("jobs_backend")
+    @classmethod
+    def _has_what_it_needs(cls, backend: str, info: ValidationInfo) -> str:
+        if backend == "celery" and not (info.data.get("redis_url") and info.data.get("seal_key")):
+            raise ValueError(f"celery needs {PREFIX}REDIS_URL and {PREFIX}SEAL_KEY")
+        return backend
 
     @field_validator("seal_key", mode="before")
     @classmethod

@@ -16,14 +16,15 @@ from service.api.components import add_requests, name_components
 from service.api.headers import describe_headers
 from service.api.problems import SERVER_KINDS
 from service.computations.abstract import Computation
+from service.web.forms import forms_of
 
 SCHEMA_REFERENCE = "#/components/schemas/{model}"
 
 PROBLEM_TITLES = {
     400: "The body is not JSON, or the request not HTTP.",
     404: "Not found.",
-    406: "There is no form of this that the client takes.",
     408: "The request took too long to arrive.",
+    406: "The answer has none of the forms that `Accept` names.",
     413: "The body is too long.",
     414: "The path and query are too long.",
     415: "The body is not plain JSON by its `Content-Type`.",
@@ -33,6 +34,8 @@ PROBLEM_TITLES = {
     503: "Too much work waits, or too many connections; `Retry-After` says when to try again.",
     504: "The computation met its time limit.",
 }
+
+BINARY = {"schema": {"type": "string", "format": "binary"}}
 
 TAGS = [
     {"name": "bounds", "description": "What an attacker can gain from a mechanism, question by question."},
@@ -47,7 +50,6 @@ TAGS = [
     {"name": "audits", "description": "Evidence of attacks, given or simulated, against the bounds of theory."},
     {"name": "pmp", "description": "Practical membership privacy of a mechanism on given or simulated data."},
     {"name": "jobs", "description": "Requests that are computed later, in pieces where they are large."},
-    {"name": "estimates", "description": "What a request would cost."},
     {"name": "results", "description": "Stored results by digest."},
     {"name": "discovery", "description": "What this service offers, and how much of it."},
     {"name": "operations", "description": "For those who run the service."},
@@ -81,8 +83,8 @@ def request_body(computation: Computation[Any, Any]) -> dict[str, Any]:
 def other_forms(computation: Computation[Any, Any]) -> dict[int | str, dict[str, Any]]:
     """`responses=` entry for what a resource also answers in, where the client's `Accept` asks for it."""
     text = {"schema": {"type": "string"}}
-    forms = dict.fromkeys(computation.renderings, text)
-    return {200: {"content": forms}} if forms else {}
+    forms = {form.media_type: text if form.is_text else BINARY for form in forms_of(computation.name).values()}
+    return {200: {"content": forms}, **problems(406)} if forms else {}
 
 
 def install(app: FastAPI, request_models: tuple[type[RequestModel], ...]) -> None:

@@ -33,7 +33,7 @@ NUMERIC_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_
 
 
 class Computes(Protocol):
-    """What a worker is told to compute: a resource, or a piece of a job."""
+    """What a worker is told to compute: a resource, a piece of a job, or a drawing."""
 
     def body(self, request: Any, digest: str, engine_version: str, /) -> bytes:
         """The bytes of an answer."""
@@ -100,15 +100,22 @@ def initialise(
 
 def end_with_service() -> None:
     """See to it that this process does not outlive the service that it works for."""
-    parent = os.getppid()
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    end_with_parent()
     service = multiprocessing.parent_process()
     if service is None:
         return
-    if os.getppid() != parent or not service.is_alive():  # it died before the kernel was asked to tell
+    if not service.is_alive():
         os._exit(1)
     threading.Thread(target=_exit_after, args=(service,), daemon=True).start()
+
+
+def end_with_parent() -> None:
+    """Have the kernel kill this process when its parent has ended (Linux)."""
+    parent = os.getppid()
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it died before the kernel was asked to tell
+        os._exit(1)
 
 
 def _exit_after(service: Any) -> None:

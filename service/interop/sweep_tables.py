@@ -6,10 +6,10 @@ import csv
 import io
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from api_schemas.sweeps import PointProblem, SweepsResponse, SweptAnswer
+from api_schemas.sweeps import SweepsResponse, SweptAnswer
 
 ENDS: Final = ("value", "lower", "upper", "value_log10", "lower_log10", "upper_log10", "tolerance_met")
 """Columns of an answer that are written, where they are there."""
@@ -21,7 +21,10 @@ def comma_separated(response: SweepsResponse) -> str:
     writer = csv.writer(text)
     named = list(_columns(response))
     writer.writerow(["point", *response.columns, *(name for name, _ in named), "problem"])
-    problems = {problem.point: _sentence(problem) for problem in response.problems}
+    problems = {
+        problem.point: _sentence(problem.title, [dict(each) for each in problem.errors])
+        for problem in response.problems
+    }
     for point in range(response.points):
         given = (column[point] for column in response.columns.values())
         read = (column[point] for _, column in named)
@@ -29,13 +32,18 @@ def comma_separated(response: SweepsResponse) -> str:
     return text.getvalue()
 
 
-def json_lines(response: SweepsResponse) -> str:
-    """JSON, an object for each point on a line of its own; infinities are the strings of the whole response."""
-    problems = {problem.point: problem.model_dump(mode="json") for problem in response.problems}
+def json_lines(response: SweepsResponse, first: int = 0) -> str:
+    """JSON, an object for each point on a line of its own; infinities are the strings of the whole response. `first`:
+    the place of the first point, where the response is a piece of a longer sweep.
+    """
+    problems = {
+        problem.point: problem.model_dump(mode="json") | {"point": first + problem.point}
+        for problem in response.problems
+    }
     lines: list[str] = []
     for point in range(response.points):
         row: dict[str, Any] = {
-            "point": point,
+            "point": first + point,
             "numbers": {pointer: column[point] for pointer, column in response.columns.items()},
             "answers": [_row(answer, point) for answer in response.answers],
         }
@@ -44,6 +52,19 @@ def json_lines(response: SweepsResponse) -> str:
         row["problem"] = problems.get(point)
         lines.append(json.dumps(row, separators=(",", ":")))
     return "\n".join(lines) + "\n"
+
+
+def cells_of_line(row: dict[str, Any]) -> dict[str, str]:
+    """Such an object as cells of a table: those of `comma_separated`, with the columns of logarithms always there."""
+    found = {"point": str(row["point"])}
+    found |= {pointer: _cell(number) for pointer, number in row.get("numbers", {}).items()}
+    for prefix, answers in (("", row.get("answers", ())), ("worst case ", row.get("worst_case", ()))):
+        for answer in answers:
+            name = f"{prefix}{answer['label']}"
+            found |= {name + ("" if end == "value" else f" {end}"): _cell(answer.get(end)) for end in ENDS}
+    problem = row.get("problem")
+    found["problem"] = "" if problem is None else _sentence(problem["title"], problem["errors"])
+    return found
 
 
 def _columns(response: SweepsResponse) -> Iterator[tuple[str, tuple[Any, ...]]]:
@@ -76,6 +97,8 @@ def _cell(value: Any) -> str:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, str):  # an infinity
+        return value
     return _infinity(value) if isinstance(value, float) and math.isinf(value) else repr(value)
 
 
@@ -83,8 +106,8 @@ def _infinity(value: float) -> str:
     return "Infinity" if value > 0 else "-Infinity"
 
 
-def _sentence(problem: PointProblem) -> str:
-    return "; ".join((problem.title, *(f"{each.pointer}: {each.detail}" for each in problem.errors)))
+def _sentence(title: str, errors: Iterable[Mapping[str, str]]) -> str:
+    return "; ".join((title, *(f"{each['pointer']}: {each['detail']}" for each in errors)))
 
 
 RENDERINGS: Final[Mapping[str, Callable[[SweepsResponse], str]]] = {

@@ -77,9 +77,9 @@ class JobStore(Protocol):
     Those that are given an id raise JobNotFound. Whatever has returned is kept: a process may die at any moment.
     """
 
-    def add(self, job: Job, key: str | None, fingerprint: bytes, largest_count: int) -> Job:
-        """Accept a job; or the one that has this key, where it has the same fingerprint. Raises IdempotencyKeyReused,
-        and QueueFull where `largest_count` jobs wait or run.
+    def add(self, job: Job, key: str | None, fingerprint: bytes, largest_count: int, size: int) -> Job:
+        """Accept a job, whose first pieces may have `size` points; or the one that has this key, where it has the same
+        fingerprint. Raises IdempotencyKeyReused, and QueueFull where `largest_count` jobs wait or run.
         """
         ...
 

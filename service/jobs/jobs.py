@@ -21,6 +21,7 @@ from service.execution.request_body import InvalidRequest, Validate, parse_reque
 from service.jobs.errors import InvalidJob, PageBeyondEnd
 from service.jobs.job import Job, JobStore, Kept, new_id
 from service.jobs.lines import unpacked
+from service.jobs.sizes import first_points
 from service.jobs.work import Limits, Work, computation_at, name_of, work_of
 from service.privacy.errors import PrivacyComputationError
 from service.telemetry.metrics import Metrics
@@ -41,7 +42,7 @@ Found = TypeVar("Found")
 @final
 class Jobs:
     """Accepts, reads and cancels jobs. `look`: called when a job was accepted or cancelled;
-    `about`: which backend this is, and what it promises.
+    `about`: which backend this is, and what it promises; `workers`: how many of a cluster are there, None: not known.
     """
 
     def __init__(
@@ -54,8 +55,10 @@ class Jobs:
         validate: Validate,
         look: Callable[[Job], Any],
         metrics: Metrics,
+        workers: Callable[[], int | None] | None = None,
     ) -> None:
         self.limits = limits
+        self.workers = workers
         self.about = about
         self._store = store
         self._engine_version = engine_version
@@ -218,7 +221,8 @@ class Jobs:
             updated=now,
         )
         fingerprint = text_digest(canonical_bytes(job.resource, "", work.request).decode()).encode()
-        accepted = self._store.add(job, key, fingerprint, self.limits.at_once)
+        size = first_points(job.cost, job.total, work.largest_piece)
+        accepted = self._store.add(job, key, fingerprint, self.limits.at_once, size)
         if accepted is job:
             self._metrics.job_accepted(job.resource)
         return accepted

@@ -26,15 +26,15 @@ CLASSES: Final = (2.0, 60.0, 600.0)
 """Seconds of CPU that jobs of the first classes are estimated at, at most: smaller ones pass larger ones."""
 
 
-def first_points(cost: int, total: int) -> int:
+def first_points(cost: int, total: int, most: int) -> int:
     """Points of the first piece."""
     seconds = max(cost / COST_UNITS_PER_SECOND / total, 1e-9)
-    return _within(FIRST_SHARE * TARGET_SECONDS / seconds, total)
+    return _within(FIRST_SHARE * TARGET_SECONDS / seconds, most)
 
 
-def next_points(before: int, seconds_per_point: float, total: int) -> int:
+def next_points(before: int, seconds_per_point: float, most: int) -> int:
     """Points of the next piece, where one of `before` points was made last."""
-    return _within(min(TARGET_SECONDS / max(seconds_per_point, 1e-9), GROWTH * before), total)
+    return _within(min(TARGET_SECONDS / max(seconds_per_point, 1e-9), GROWTH * before), most)
 
 
 def measured(before: float | None, seconds: float, points: int) -> float:
@@ -49,5 +49,5 @@ def urgency(cost: int) -> int:
     return next((place for place, most in enumerate(CLASSES) if seconds <= most), len(CLASSES))
 
 
-def _within(points: float, total: int) -> int:
-    return max(1, min(int(points), LARGEST_PIECE, total))
+def _within(points: float, most: int) -> int:
+    return max(1, min(int(points), most))

@@ -15,7 +15,7 @@ from service.execution.request_body import Validate, parse_request
 from service.jobs.errors import InvalidJob
 from service.jobs.job import Job, Piece
 from service.jobs.lines import PieceOf
-from service.jobs.sizes import PIECE_LIMIT_SECONDS
+from service.jobs.sizes import LARGEST_PIECE, PIECE_LIMIT_SECONDS
 
 VERSION: Final = "/v1/"
 
@@ -53,6 +53,12 @@ class Work:
     def digest(self, engine_version: str) -> str:
         """The name of its result."""
         return request_digest(self.computation.name, engine_version, self.request)
+
+    @property
+    def largest_piece(self) -> int:
+        """The most points of one computation."""
+        pieces = self.computation.pieces
+        return 1 if pieces is None else min(LARGEST_PIECE, pieces.largest_piece(self.request))
 
     def piece(self, piece: Piece) -> tuple[PieceOf, BaseModel]:
         """What a worker process is to compute, and of what."""

@@ -28,6 +28,7 @@ def served(directory: Path, *killed: int, **settings: str) -> Generator[httpx2.C
     `killed`: exit codes that are meant, beside those of SIGTERM.
     """
     port = free_port()
+    settings = {"data_folder": str(directory / "data"), **settings}
     environment = os.environ | {f"PRIVACY_BOUNDS_{name.upper()}": value for name, value in settings.items()}
     with (directory / "server.log").open("w") as log:
         process = subprocess.Popen(

@@ -31,8 +31,8 @@ from service.api.documentation import SCHEMA_REFERENCE, problems
 from service.api.problems import InvalidParameter
 from service.api.told_jobs import accepted, job_response, progress_of
 from service.engine_version import ENGINE_VERSION
-from service.jobs.job import Job
 from service.jobs.errors import PageBeyondEnd
+from service.jobs.job import Job
 from service.jobs.jobs import Jobs
 from service.jobs.tables import Table
 from service.jobs.work import computation_at, name_of

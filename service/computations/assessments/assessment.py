@@ -228,7 +228,8 @@ ASSESSMENTS: Final = Computation(
     function=compute_assessment,
     quote=assessment_quote,
     renderings=RENDERINGS,
-    files=("policy",),
+    files=("policy", "context"),
+    bare="mechanism",
     passes=passes,
     decision=logged,
 )

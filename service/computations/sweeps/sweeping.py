@@ -2,40 +2,40 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from typing import Any, Final, final
+from typing import Final, final
 
 from pydantic import ValidationError
 
 from api_schemas.bounds import BoundsRequest
 from api_schemas.caveats import Assumption, Hazard
+from api_schemas.pointers import Place
 from api_schemas.sweep_examples import SWEEPS_EXAMPLES
 from api_schemas.sweeps import SweepsRequest, SweepsResponse
-from service.computations.abstract import Computation, Quote, ResponseFields
-from service.computations.bounds import bounds_quote, read_bounds
+from service.computations.abstract import Computation, ResponseFields
+from service.computations.bounds import read_bounds
 from service.computations.parts import options_as_sent
-from service.computations.prices import DOUBT
+from service.computations.sweeps.ahead import curves_of
 from service.computations.sweeps.columns import Answers, Quantity, column_of, quantities
+from service.computations.sweeps.pieces import PIECES
+from service.computations.sweeps.prices import sweeps_quote
 from service.computations.sweeps.problems import problem_of
 from service.computations.violations import note
 from service.interop.sweep_tables import RENDERINGS
 from service.privacy.errors import NumericalFailure, PrivacyComputationError
 
-SAMPLED: Final = 24
-"""Points that are looked at for the price of a sweep: pricing one costs some 0.1 ms."""
-POINT_COST: Final = 300
-"""Of a point that has no answer, or none that costs anything, in units of cost: it is validated and written."""
+TOGETHER: Final = 2_500
+"""Points that are read together, which bounds the memory."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """`told`: the fields of the response to its request; None where there is none."""
+    """`told`: the fields of the response to its request; None where there is none, but an `error`."""
 
     told: ResponseFields | None
+    error: ValidationError | PrivacyComputationError | None = None
 
     @property
     def answers(self) -> Answers:
@@ -49,16 +49,10 @@ class _Point:
 def compute_sweeps(request: SweepsRequest, digest: str, engine_version: str) -> ResponseFields:
     """Ask at every point. A point that fails has a problem in its place; raises for nothing that is about one alone."""
     places, numbers = request.places, list(request.points())
-    problems: list[ResponseFields] = []
     points: list[_Point] = []
-    for index, each in enumerate(numbers):
-        try:
-            points.append(_Point(read_bounds(request.asked(places, each))[0]))
-        except (ValidationError, PrivacyComputationError) as error:
-            if isinstance(error, NumericalFailure):
-                note(error)
-            problems.append(problem_of(index, error))
-            points.append(_Point(None))
+    for start in range(0, len(numbers), TOGETHER):
+        points += _read(request, places, numbers[start : start + TOGETHER])
+    problems = [problem_of(index, point.error) for index, point in enumerate(points) if point.error is not None]
     read = tuple(quantities(request.questions, places))
     return {
         "digest": digest,
@@ -78,6 +72,31 @@ def compute_sweeps(request: SweepsRequest, digest: str, engine_version: str) -> 
         "problems": problems,
         **_grounds(points),
     }
+
+
+def _read(request: SweepsRequest, places: Sequence[Place], numbers: Sequence[tuple[float, ...]]) -> Iterator[_Point]:
+    """Some points, read together as far as that goes."""
+    asked = [_request(request, places, each) for each in numbers]
+    curves = curves_of([each if isinstance(each, BoundsRequest) else None for each in asked])
+    for each, pair in zip(asked, curves, strict=True):
+        if not isinstance(each, BoundsRequest):
+            yield _Point(None, each)
+            continue
+        try:
+            yield _Point(read_bounds(each, pair)[0])
+        except PrivacyComputationError as error:
+            if isinstance(error, NumericalFailure):
+                note(error)
+            yield _Point(None, error)
+
+
+def _request(
+    request: SweepsRequest, places: Sequence[Place], numbers: tuple[float, ...]
+) -> BoundsRequest | ValidationError:
+    try:
+        return request.asked(places, numbers)
+    except ValidationError as error:
+        return error
 
 
 def _worst_case(read: Sequence[Quantity], points: Sequence[_Point]) -> ResponseFields | None:
@@ -104,30 +123,6 @@ def _grounds(points: Sequence[_Point]) -> ResponseFields:
     return {"assumptions": list(assumptions.values()), "hazards": list(hazards.values())}
 
 
-def sweeps_quote(request: SweepsRequest) -> Quote:
-    """So many times what some of the points cost, which are spread over all of them. Never for the event loop."""
-    count = request.point_count
-    stride = math.ceil(count / SAMPLED)
-    places, quotes = request.places, list[Quote]()
-    looked = list(islice(request.points(), stride // 2 if count > 1 else 0, None, stride))
-    for numbers in looked:
-        asked = _asked(request, places, numbers)
-        if asked is not None:
-            quotes.append(asked)
-    total = sum(quote.cost for quote in quotes) + POINT_COST * len(looked)
-    dearest = max(quotes, key=lambda quote: quote.cost, default=Quote(0))
-    return Quote(math.ceil(total / len(looked) * count), engine=dearest.engine, doubt=DOUBT)
-
-
-def _asked(request: SweepsRequest, places: Any, numbers: tuple[float, ...]) -> Quote | None:
-    """What a point costs; None where it has a problem."""
-    try:
-        asked: BoundsRequest = request.asked(places, numbers)
-        return bounds_quote(asked)
-    except (ValidationError, PrivacyComputationError):
-        return None
-
-
 SWEEPS: Final = Computation(
     name="sweeps",
     path="/v1/sweeps",
@@ -138,4 +133,5 @@ SWEEPS: Final = Computation(
     function=compute_sweeps,
     quote=sweeps_quote,
     renderings=RENDERINGS,
+    pieces=PIECES,
 )

@@ -191,7 +191,11 @@ class Dispatcher:
             return
         gaps = await self._off_loop(self._store.missing, job.id)
         self._active[job.id] = Active(
-            job, work, deque((gap, 0) for gap in gaps), first_points(job.cost, job.total), served=self._turns
+            job,
+            work,
+            deque((gap, 0) for gap in gaps),
+            first_points(job.cost, job.total, work.largest_piece),
+            served=self._turns,
         )
 
     def _start_pieces(self) -> None:
@@ -229,7 +233,7 @@ class Dispatcher:
                 await self._dead(active, piece, error)
                 return
             active.seconds_per_point = measured(active.seconds_per_point, computed.seconds, piece.points)
-            active.points = next_points(piece.points, active.seconds_per_point, active.job.total)
+            active.points = next_points(piece.points, active.seconds_per_point, active.work.largest_piece)
             await self._until_written(self._store.keep, name, Kept(piece, computed.body))
             self._metrics.piece("done", piece.points)
         finally:

@@ -57,8 +57,8 @@ class SqliteStore:
                 self._connection.close()
                 self._connection = None
 
-    def add(self, job: Job, key: str | None, fingerprint: bytes, largest_count: int) -> Job:
-        """Accept a job, or give the one that has this key."""
+    def add(self, job: Job, key: str | None, fingerprint: bytes, largest_count: int, size: int) -> Job:  # noqa: ARG002
+        """Accept a job, or give the one that has this key. Pieces get their size when they are begun."""
         with self._changing() as database:
             if key is not None:
                 row = database.execute("SELECT fingerprint, id FROM jobs WHERE key = ?", (key,)).fetchone()

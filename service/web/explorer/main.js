@@ -12,6 +12,7 @@ import { sentences } from "./sentences.js";
 import { activeRun, freshState, linkOf, readLink } from "./state.js";
 
 const QUIET_MS = 350;  // after the last key, until all is asked
+const ASKING = "Asking …";
 const DRAG_MS = 30;  // the same, for the picture under a slider
 
 let state = freshState();
@@ -87,6 +88,7 @@ async function answer(notices = []) {
   asking = new AbortController();
   const { signal } = asking;
   keep();
+  settled(false);
   let body;
   try {
     body = requests.assessment(state);
@@ -96,9 +98,10 @@ async function answer(notices = []) {
     showError("paste", error.message);
     tell([...notices, `${activeRun(state).name || "This run"} was not asked about: what was pasted cannot be read.`], { retry: false });
     markStale();
+    settled(true);
     return;
   }
-  const slow = setTimeout(() => { byId("status").textContent = "Asking …"; }, 250);
+  const slow = setTimeout(() => { byId("status").textContent = ASKING; }, 250);
   try {
     const response = await ask("/v1/assessments", body, { signal });
     clearErrors();
@@ -117,8 +120,15 @@ async function answer(notices = []) {
     trouble(error, notices);
   } finally {
     clearTimeout(slow);
-    if (!signal.aborted) byId("status").textContent = "";
+    if (!signal.aborted) settled(true);
   }
+}
+
+// For who waits: readers of the screen, and tests.
+function settled(isSettled) {
+  document.documentElement.dataset.state = isSettled ? "settled" : "asking";
+  byId("results").setAttribute("aria-busy", String(!isSettled));
+  if (isSettled && byId("status").textContent === ASKING) byId("status").textContent = "";
 }
 
 function showAnswer(response, body) {

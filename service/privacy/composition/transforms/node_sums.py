@@ -88,7 +88,11 @@ def mean_excess(
     scale = 1 + np.abs(theta)
     small = np.abs(loss) * scale < 0.5
     upper, lower = (1 - theta) / scale, -theta / scale  # differ by 1/scale: a^n - b^n = (a - b) sum a^k b^{n-1-k}
-    coefficients, quotient, power = list[Any](), np.ones_like(scale), 1.0  # quotient: the sum for n, power: lower^(n - 1)
+    coefficients, quotient, power = (
+        list[Any](),
+        np.ones_like(scale),
+        1.0,
+    )  # quotient: the sum for n, power: lower^(n - 1)
     for n in range(2, 16):
         power = power * lower
         quotient = upper * quotient + power

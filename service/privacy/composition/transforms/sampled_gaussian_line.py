@@ -226,11 +226,15 @@ class SampledGaussianLine:
         """
         grid, h, sigma = self.grid, self.grid.step, self.parts.sigma[:, None]
         r = grid.responsibility
-        steep = np.abs(grid.y) + 0.5 * h + (np.abs(self._tilt) * np.minimum(1.0, r * np.exp(0.5 * h / sigma)) + 1) / sigma
+        steep = (
+            np.abs(grid.y) + 0.5 * h + (np.abs(self._tilt) * np.minimum(1.0, r * np.exp(0.5 * h / sigma)) + 1) / sigma
+        )
         log_psi = self._log_weights + np.log(sigma / h) - np.log(r)
         ends = grid.at_ends(log_psi)
         first, r_first = grid.at_ends(np.broadcast_to(grid.y, r.shape))[:, 0], grid.at_ends(r)[:, 0]
-        hump = 0.5 * np.maximum(first + 1 / self.parts.sigma, 0.0) ** 2 - np.maximum(-self.theta, 0.0) * np.log1p(-r_first)
+        hump = 0.5 * np.maximum(first + 1 / self.parts.sigma, 0.0) ** 2 - np.maximum(-self.theta, 0.0) * np.log1p(
+            -r_first
+        )
         concave = (1 + np.abs(self.theta)) * r_first < self.parts.sigma**2
         ends[:, 0] += np.where(concave, hump, np.inf)
         variation = np.sum(h * steep * np.exp(log_psi + 0.5 * h * steep), axis=-1) + np.exp(ends) @ np.array([2.0, 1.0])
@@ -239,7 +243,8 @@ class SampledGaussianLine:
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Upper bounds U(t) of the sum of ln |M(theta + it')/M(theta)| over all steps, t' >= t, and its least summand.
 
-        Both of the shape (H,) of the heights t; of separate parts at heights (H, parts). For every eta in (0, pi sigma), |M(theta + it)| <= B_eta(t) with
+        Both of the shape (H,) of the heights t; of separate parts at heights (H, parts). For every eta in (0, pi
+        sigma), |M(theta + it)| <= B_eta(t) with
 
             B_eta(t) = e^{eta^2/2} int phi |w(y + i eta)|^theta e^{-t arg w(y + i eta)},
 
