@@ -24,12 +24,11 @@ from typing import Final
 
 import numpy as np
 
-from service.privacy.enclosure import Bounds
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.enclosed.logs import log, log_ends
-from service.privacy.trade_off.enclosed.weighted_sums import WeightedSums, log_sum
+from service.privacy.trade_off.enclosed.weighted_sums import WeightedSums
 from service.privacy.trade_off.mixture.points import LogPoints
 
 FARTHEST: Final = 700.0
