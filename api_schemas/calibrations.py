@@ -5,28 +5,25 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Final, Self, cast
 
-from pydantic import AliasChoices, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import AliasChoices, ConfigDict, Field, TypeAdapter, model_validator
 from pydantic_core import PydanticCustomError
 
 from api_schemas.base import Request, is_none
+from api_schemas.free_numbers import free_place, with_numbers
 from api_schemas.limits import check_tree, refusal
 from api_schemas.mechanisms import MechanismSpec
-from api_schemas.pointers import LONGEST_POINTER, NoSuchNumber, Place, as_sent, place_of, replaced
+from api_schemas.pointers import LONGEST_POINTER, Place, place_of
 from api_schemas.quantities import DEFAULT_TOLERANCE, LARGEST_LIST
 from api_schemas.questions import listed_numbers
 from api_schemas.targets import CalibrationTarget
 from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel, settled
 
 LARGEST_TARGETS: Final = 16
-TIED: Final = ("weight", "weights", "prior_probabilities")
-"""Numbers that sum to 1 with others, so that none of them is free."""
-ABSENT: Final = {"records": 1}
-"""What an absent number that may be free stands for."""
-FOLLOWS: Final = {"batch_size": ("sample_rate",), "dataset_size": ("sample_rate",)}
-"""Numbers of dpsgd that follow from a free one, where both were sent; steps always follow from epochs."""
-
-DOES_NOT_FIT: Final = (ValidationError, PydanticCustomError)
-"""What is raised where a number does not fit the rest of the request."""
+FREE_PARTS: Final = {
+    "mechanism": "the mechanism",
+    "threat_model": "a threat model",
+    "question": "the question of a target",
+}
 
 
 class CalibrationBounds(Request):
@@ -143,12 +140,8 @@ class CalibrationsRequest(Request):
 
     def at(self, number: float, place: Place) -> CalibrationsRequest:
         """The same request with another number at the free place. Raises ValidationError where it does not fit."""
-        part, *inner = place.steps
-        follows = FOLLOWS.get(place.name, ()) if place.kind == "dpsgd" else ()
-        if place.kind == "dpsgd" and getattr(place.owner, "epochs", None) is not None:
-            follows += ("steps",)
-        sent = replaced(as_sent(self.__dict__[str(part)]), tuple(inner), number, follows)
-        return self.model_copy(update={str(part): _PARTS[str(part)].validate_python(sent)})
+        changed = with_numbers(self, [(place, number)])
+        return self.model_copy(update={name: _PARTS[name].validate_python(sent) for name, sent in changed.items()})
 
     def _settled(self, target: CalibrationTarget) -> CalibrationTarget:
         if target.threat_model is None:
@@ -156,21 +149,9 @@ class CalibrationsRequest(Request):
         return target.model_copy(update={"threat_model": settled(target.threat_model, self.mechanism)})
 
     def _free_place(self) -> Place:
-        try:
-            place = place_of(self, self.free)
-        except NoSuchNumber as error:
-            raise refusal("/free", str(error)) from None
-        inside = place.steps[2:3] if place.steps[0] == "targets" else place.steps[:1]
-        if inside[0] not in ("mechanism", "threat_model", "question"):
-            raise refusal("/free", "Must lead into the mechanism, a threat model, or the question of a target.")
-        if place.name in TIED:
-            raise refusal("/free", f"{place.name} sums to 1 with others, which would have to change as well.")
-        if place.number is None and place.name not in ABSENT:
-            raise refusal("/free", f"There is no {place.name} in the request: send a number to start from.")
+        place = free_place(self, self.free, "/free", FREE_PARTS)
         if place.steps[0] == "threat_model" and all(target.threat_model is not None for target in self.targets):
             raise refusal("/free", "Every target has a threat model of its own, so that nothing depends on this one.")
-        if place.kind == "dpsgd":
-            _check_tied(place)
         return place
 
     def _check_contradictions(self) -> None:
@@ -191,15 +172,6 @@ def _what(request: CalibrationsRequest, target: CalibrationTarget) -> Any:
     free = request.place.steps
     mine = free[0] == "targets" and request.targets[cast("int", free[1])] is target
     return target.question, target.reads, request.threat_model_of(target), mine
-
-
-def _check_tied(place: Place) -> None:
-    """Raises PydanticCustomError for a number of dpsgd that follows from others that were sent."""
-    held = place.owner.__dict__
-    if place.name == "sample_rate" and held["batch_size"] is not None:
-        raise refusal("/free", "sample_rate follows from batch_size and dataset_size: free one of these, or send none.")
-    if place.name == "steps" and held["epochs"] is not None:
-        raise refusal("/free", "steps follow from epochs: free these, or leave them out.")
 
 
 _PARTS: Final[dict[str, TypeAdapter[Any]]] = {

@@ -22,10 +22,11 @@ class Shape:
     """A type expression taken apart.
 
     Bounds and lengths are None where there is none; `models` are the members of a union, or the one model. A list or a
-    number with `choices` may be one of these words instead; a number with `phases` a list of such numbers.
+    number with `choices` may be one of these words instead; a number with `phases` a list of such numbers. The members
+    of a map have names that the client chooses, and are an `item` each.
     """
 
-    kind: Literal["number", "integer", "text", "choice", "list", "object", "other"]
+    kind: Literal["number", "integer", "text", "choice", "list", "map", "object", "other"]
     choices: tuple[str, ...] = ()
     models: tuple[type[Request], ...] = ()
     item: Annotation = None
@@ -56,6 +57,8 @@ class Shape:
             return " or ".join((size, *(f'"{choice}"' for choice in self.choices)))
         if len(self.models) > 1:
             return f"an object whose `type` is one of {', '.join(map(type_of, self.models))}"
+        if self.kind == "map":
+            return f"an object of {self.shortest or 0} to {self.longest} members"
         return "a JSON object" if self.kind == "object" else "a value of the documented type"
 
     def interval(self) -> str:
@@ -90,6 +93,8 @@ def shape_of(annotation: Annotation, metadata: tuple[Any, ...] = ()) -> Shape:
     lengths = _first(metadata, MinLen, "min_length"), _first(metadata, MaxLen, "max_length")
     if origin is tuple:
         return Shape(kind="list", item=get_args(annotation)[0], shortest=lengths[0], longest=lengths[1])
+    if origin is dict:
+        return Shape(kind="map", item=get_args(annotation)[1], shortest=lengths[0], longest=lengths[1])
     if annotation is str:
         return Shape(kind="text", shortest=lengths[0], longest=lengths[1])
     if annotation not in (int, float):

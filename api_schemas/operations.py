@@ -9,9 +9,11 @@ from pydantic import Field
 from api_schemas.base import Response
 from api_schemas.comparisons import LARGEST_QUANTITIES, LARGEST_RUNS
 from api_schemas.curves import LARGEST_CURVE_POINTS, LARGEST_CURVES
+from api_schemas.jobs import JobLimits
 from api_schemas.mechanisms import LARGEST_COMPONENTS, LARGEST_DEPTH
 from api_schemas.quantities import LARGEST_LIST, LARGEST_STEPS, LARGEST_TOTAL_STEPS
 from api_schemas.questions import LARGEST_QUESTIONS
+from api_schemas.sweeps import LARGEST_POINTS, LARGEST_SWEPT_NUMBERS
 
 
 class RequestLimits(Response):
@@ -25,6 +27,8 @@ class RequestLimits(Response):
     curve_points: Annotated[int, Field(description="Points of all curves of a request together.")]
     runs: Annotated[int, Field(description="Runs of a comparison.")]
     quantities: Annotated[int, Field(description="Questions and rates of trade_off of a comparison.")]
+    sweep_points: Annotated[int, Field(description="Points of a sweep.")]
+    sweep_numbers: Annotated[int, Field(description="Numbers that are read at all points of a sweep together.")]
     steps: Annotated[int, Field(description="Steps of one mechanism.")]
     total_steps: Annotated[int, Field(description="Steps of all mechanisms together; nested repetitions multiply.")]
 
@@ -59,6 +63,7 @@ class LimitsResponse(Response):
     ]
     memory_bytes: Annotated[int, Field(description="A computation is ended when it needs more than about this.")]
     queued_computations: Annotated[int, Field(description="Computations that may wait for a worker.")]
+    jobs: Annotated[JobLimits, Field(description="Requests that are computed later.")]
 
 
 MAY_EXCEED_TIME_LIMIT = (
@@ -71,6 +76,7 @@ MAY_EXCEED_TIME_LIMIT = (
     "batches drawn with replacement that may hold one record many times",
     "`shuffled` over hundreds of epochs",
     "calibrations of what takes seconds to be read once",
+    "sweeps of thousands of runs that are not read together: anything but Poisson-sampled Gaussian steps of one kind",
     "whatever is estimated at a tenth of the largest cost or more: as estimates may be far too high, it is computed",
 )
 
@@ -83,6 +89,8 @@ REQUEST_LIMITS = RequestLimits(
     curve_points=LARGEST_CURVE_POINTS,
     runs=LARGEST_RUNS,
     quantities=LARGEST_QUANTITIES,
+    sweep_points=LARGEST_POINTS,
+    sweep_numbers=LARGEST_SWEPT_NUMBERS,
     steps=LARGEST_STEPS,
     total_steps=LARGEST_TOTAL_STEPS,
 )

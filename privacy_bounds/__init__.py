@@ -13,7 +13,7 @@ dp_accounting. `AsyncClient` has the same methods to be awaited.
 from privacy_bounds.asking import Asking, Options, Run
 from privacy_bounds.clients import AsyncClient, Client, Local
 from privacy_bounds.errors import PrivacyBoundsError, Refused, Unreachable
-from privacy_bounds.values import Bounds, Columns, Number, Power, table
+from privacy_bounds.values import Bounds, Columns, Number, Power, Sweep, table
 
 __all__ = [
     "Asking",
@@ -28,6 +28,7 @@ __all__ = [
     "PrivacyBoundsError",
     "Refused",
     "Run",
+    "Sweep",
     "Unreachable",
     "table",
 ]

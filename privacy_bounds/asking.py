@@ -17,7 +17,8 @@ from api_schemas.calibration_answers import CalibrationsResponse
 from api_schemas.claims import ClaimsResponse
 from api_schemas.comparisons import ComparisonsResponse
 from api_schemas.imports import ImportsResponse
-from privacy_bounds.values import Bounds, Number, Power, valued
+from api_schemas.sweeps import SweepsResponse
+from privacy_bounds.values import Bounds, Number, Power, Sweep, valued
 
 Run: TypeAlias = Mapping[str, Any] | BaseModel | Sequence[Any] | object
 """What was run: a mechanism of the contract (a dict with its `type`, or a model), the state of another library (a dict
@@ -119,6 +120,25 @@ class Asking(ABC):
         named = [{"name": name, "mechanism": mechanism_of(run)} for name, run in runs.items()]
         request = {"runs": named, "questions": list(questions), **more}
         return self.ask("/v1/comparisons", request, ComparisonsResponse)
+
+    @final
+    def sweep(
+        self,
+        run: Run,
+        vary: Mapping[str, Any],
+        questions: Iterable[Object],
+        combine: str = "product",
+        **more: Any,
+    ) -> Sweep:
+        """The same questions about many runs. `vary`: JSON pointers to numbers of the request, each with its numbers,
+        or with `from`, `to`, `count` and `spacing`.
+        """
+        numbers: dict[str, Any] = {
+            pointer: each if isinstance(each, Mapping | BaseModel) else {"values": each}
+            for pointer, each in vary.items()
+        }
+        request: dict[str, Any] = {"mechanism": mechanism_of(run), "vary": numbers, "combine": combine, **more}
+        return Sweep(self.ask("/v1/sweeps", {**request, "questions": list(questions)}, SweepsResponse))
 
     @final
     def assess(self, run: Run, context: Object, policy: Object | None = None, **more: Any) -> AssessmentsResponse:

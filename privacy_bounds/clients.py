@@ -55,13 +55,17 @@ class Local(Asking):
 
     @override
     def send(self, path: str, body: bytes, media_type: str = JSON) -> bytes:
-        from service.local import answered, at  # with the numeric core, which a client of a service does without
+        from service.local import (  # with the numeric core, which a client of a service does without
+            answered,
+            at,
+            formed,
+        )
 
         computation = at(path)
         found = answered(computation, body, instance=path)
         if isinstance(found, Problem):
             raise Refused(found)
-        return found if media_type == JSON else computation.rendered(found, media_type)
+        return found if media_type == JSON else formed(computation, found, media_type)
 
 
 def _in_a_thread(
@@ -90,6 +94,7 @@ class AsyncClient:
     bounds = _in_a_thread(Asking.bounds)
     calibrate = _in_a_thread(Asking.calibrate)
     compare = _in_a_thread(Asking.compare)
+    sweep = _in_a_thread(Asking.sweep)
     assess = _in_a_thread(Asking.assess)
     report = _in_a_thread(Asking.report)
     check = _in_a_thread(Asking.check)

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, final
 from api_schemas.answers import Answer, TradeOffAnswer
 from api_schemas.bounds import BoundsResponse
 from api_schemas.comparisons import ComparisonsResponse
+from api_schemas.sweeps import SweepsResponse
 
 Columns: TypeAlias = dict[str, list[Any]]
 """Lists of one length by their names."""
@@ -99,6 +100,38 @@ def table(response: ComparisonsResponse) -> Columns:
     held["best"] = [quantity.best for quantity in response.quantities]
     held["certain"] = [quantity.certain for quantity in response.quantities]
     return held
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """The answers to the same questions about many runs."""
+
+    response: SweepsResponse
+
+    def __len__(self) -> int:
+        return self.response.points
+
+    def columns(self) -> Columns:
+        """A row for each point: the numbers that are varied, and the safe number and both ends of every answer; None
+        where there is a problem, which is told in the last column.
+        """
+        response = self.response
+        held: Columns = {_last(pointer): list(column) for pointer, column in response.columns.items()}
+        if len(held) < len(response.columns):  # two places of one name
+            held = {pointer: list(column) for pointer, column in response.columns.items()}
+        beside = () if response.worst_case is None else response.worst_case.answers
+        for prefix, answers in (("", response.answers), ("worst case ", beside)):
+            for answer in answers:
+                ends = {"": answer.value, " lower": answer.lower, " upper": answer.upper}
+                ends |= {" tolerance_met": answer.tolerance_met}
+                held |= {f"{prefix}{answer.label}{name}": list(column) for name, column in ends.items()}
+        told = {problem.point: "; ".join(each.detail for each in problem.errors) for problem in response.problems}
+        return held | {"problem": [told.get(point) for point in range(response.points)]}
+
+
+def _last(pointer: str) -> str:
+    return pointer.rpartition("/")[2]
 
 
 def valued(answer: Answer, response: BoundsResponse) -> Number | Power:

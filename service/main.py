@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from importlib import import_module
 from importlib.metadata import version as distribution_version
 from typing import Any, cast
@@ -18,10 +19,12 @@ from structlog.typing import FilteringBoundLogger
 from service.api import documentation, problem_responses
 from service.api.connections import Connections
 from service.api.dependencies import Services
+from service.api.forms import DrawingBoard
 from service.api.head_as_get import HeadAsGet
 from service.api.known_answers import KNOWN_ANSWERS, warm_up
+from service.api.problems import problem_of
 from service.api.readiness import Readiness
-from service.api.routes import computations, discovery, operations, pages, results
+from service.api.routes import computations, discovery, guide, jobs, operations, pages, results
 from service.computations.catalogue import resources
 from service.engine_version import ENGINE_VERSION
 from service.execution.admission import Admission
@@ -34,17 +37,29 @@ from service.execution.shared_results import SharedResults
 from service.execution.upload_space import LARGEST_BODIES_AT_ONCE, UploadSpace
 from service.execution.worker_pool import WorkerPool
 from service.interop.catalogue import validated
+from service.jobs.embedded.backend import embedded_jobs
+from service.jobs.jobs import Jobs
+from service.jobs.work import Limits
 from service.settings import Settings
 from service.telemetry.http import HttpTelemetry
 from service.telemetry.logs import make_logger
 from service.telemetry.loop_lag import watch
 from service.telemetry.metrics import Metrics
+from service.web import drawing
 
 DISTRIBUTION = "privacy-bounds"
 SECONDS_PER_DAY = 86_400
 LEASE_BEYOND_TIME_LIMIT_SECONDS = 5.0
+LARGEST_NICENESS, NICER = 19, 5
 LOADED_AT_START = ("mpmath", "scipy.fft", "scipy.optimize")
 """What the numeric core imports where it is used: no request shall wait for it, and nobody while one is priced."""
+
+
+DESCRIPTION = (
+    "A request says what a training run or a release did with the data; every answer is a number with two ends, and it "
+    "is proved that the truth lies between them. The guide of a running service is at `/guide`: how to read an answer, "
+    "which request to send, and why the numbers may be believed."
+)
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -63,17 +78,21 @@ def create_app(settings: Settings) -> FastAPI:
     app = FastAPI(
         title="Privacy bounds",
         summary="Certified bounds on what an attacker can learn from a differentially private release.",
+        description=DESCRIPTION,
         version=version,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         openapi_tags=documentation.TAGS,
         lifespan=lifespan,
+        docs_url=None,  # ours loads nothing from elsewhere
+        redoc_url=None,
         redirect_slashes=False,
         telemetry={"tracing": False, "metrics": False, "logs": False},  # ours, below
         generate_unique_id_function=lambda route: route.name,
     )
     offered = resources()
     app.router.routes[:0] = map(computations.route_of, offered)  # asked most, matched first
-    for router in (results.router(offered), discovery.router, operations.router, pages.router):
+    people = (pages.router, guide.router(*guide.GUIDE))
+    for router in (jobs.router, results.router(offered), discovery.router, operations.router, *people):
         app.include_router(router)
     documentation.install(app, tuple(computation.request_type for computation in offered))
     problem_responses.install(app)
@@ -114,19 +133,15 @@ async def _running(
     settings: Settings, metrics: Metrics, logger: FilteringBoundLogger, version: str
 ) -> AsyncGenerator[Services]:
     """The services of an application, from start to stop."""
-    pool = WorkerPool(
-        worker_count=settings.worker_count,
+    make_pool = partial(
+        WorkerPool,
         time_limit_seconds=settings.time_limit_seconds,
         memory_limit_bytes=settings.worker_memory_limit_bytes,
-        niceness=settings.worker_niceness,
-        preloaded_modules=(
-            *LOADED_AT_START,
-            *(computation.function.__module__ for computation in resources()),
-            warm_up.__module__,
-        ),
+        preloaded_modules=preloaded_modules(),
         metrics=metrics,
         warm_up=warm_up,
     )
+    pool = make_pool(worker_count=settings.worker_count, niceness=settings.worker_niceness)
     link: RedisLink | None = None
     shared: SharedResults | None = None
     if settings.redis_url is not None:
@@ -148,6 +163,7 @@ async def _running(
         known_bodies=settings.memory_cache_entries,
         validate=validated,
     )
+    board = _drawing_board(settings, metrics)
     readiness = Readiness(KNOWN_ANSWERS, pool, link, are_results_shared=bool(settings.seal_key))
     watching = asyncio.create_task(watch(metrics))
     warming = asyncio.create_task(pool.start())
@@ -157,21 +173,128 @@ async def _running(
         await asyncio.to_thread(readiness.report)
         await warming
         gc.freeze()  # what is loaded by now stays; collections need not look at it again
-        yield Services(
-            settings=settings,
-            runner=runner,
-            uploads=UploadSpace(settings.max_upload_bytes),
-            bodies=UploadSpace(settings.max_body_bytes, LARGEST_BODIES_AT_ONCE),
-            readiness=readiness,
-            metrics=metrics,
-            version=version,
-        )
+        for_jobs = partial(make_pool, worker_count=settings.job_workers, niceness=job_niceness(settings))
+        async with _jobs(settings, for_jobs, metrics, logger) as running_jobs:
+            readiness.workers = running_jobs.workers
+            yield Services(
+                settings=settings,
+                runner=runner,
+                board=board,
+                uploads=UploadSpace(settings.max_upload_bytes),
+                bodies=UploadSpace(settings.max_body_bytes, LARGEST_BODIES_AT_ONCE),
+                readiness=readiness,
+                jobs=running_jobs,
+                validate=validated,
+                metrics=metrics,
+                version=version,
+            )
     finally:
         watching.cancel()
         await pool.close()
+        await board.close()
         if shared is not None and link is not None:
             await shared.cache.settle()
             await link.stop()
+
+
+def _jobs(
+    settings: Settings, make_pool: Callable[[], WorkerPool], metrics: Metrics, logger: FilteringBoundLogger
+) -> AbstractAsyncContextManager[Jobs]:
+    """Jobs, by the backend that the settings name."""
+    if settings.jobs_backend == "celery":
+        from service.jobs.celery.backend import celery_jobs
+
+        return celery_jobs(
+            settings,
+            engine_version=ENGINE_VERSION,
+            limits=job_limits(settings),
+            validate=validated,
+            metrics=metrics,
+            logger=logger,
+        )
+    return embedded_jobs(
+        folder=settings.data_folder,
+        make_pool=make_pool,
+        worker_count=settings.job_workers,
+        engine_version=ENGINE_VERSION,
+        limits=job_limits(settings),
+        validate=validated,
+        describe=describe,
+        metrics=metrics,
+        logger=logger,
+    )
+
+
+def run_worker(settings: Settings) -> int:
+    """Compute pieces of the jobs of a cluster until a signal comes."""
+    from service.jobs.celery.worker import run_worker as run
+
+    return run(
+        settings,
+        limits=job_limits(settings),
+        engine_version=ENGINE_VERSION,
+        niceness=job_niceness(settings),
+        preloaded_modules=preloaded_modules(),
+        warm_up=warm_up,
+        validate=validated,
+        describe=describe,
+        logger=make_logger(settings.log_level),
+    )
+
+
+def is_worker_here(settings: Settings) -> bool:
+    """Whether a worker of a cluster on this machine was there a few seconds ago."""
+    from service.jobs.celery.worker import is_here
+
+    return is_here(settings)
+
+
+def preloaded_modules() -> tuple[str, ...]:
+    """What every worker process has loaded before it is given work."""
+    functions = (computation.function.__module__ for computation in resources())
+    return (*LOADED_AT_START, *functions, warm_up.__module__)
+
+
+def job_niceness(settings: Settings) -> int:
+    """Behind those that somebody waits for."""
+    return min(settings.worker_niceness + NICER, LARGEST_NICENESS)
+
+
+def job_limits(settings: Settings) -> Limits:
+    """What a job may be."""
+    return Limits(
+        points=settings.job_points,
+        cost=settings.job_max_cost,
+        single_seconds=settings.job_time_limit_seconds,
+        point_seconds=settings.time_limit_seconds,
+        at_once=settings.jobs_at_once,
+        kept_seconds=settings.job_ttl_seconds,
+    )
+
+
+def describe(error: Exception) -> bytes:
+    """Why a job, or a point of it, has no answer: a problem in JSON."""
+    return problem_of(error, instance="", request_id="").json_bytes()
+
+
+def _drawing_board(settings: Settings, metrics: Metrics) -> DrawingBoard:
+    """What draws pictures: one process, which starts with the first of them."""
+    pool = WorkerPool(
+        worker_count=1,
+        time_limit_seconds=settings.time_limit_seconds,
+        memory_limit_bytes=settings.worker_memory_limit_bytes,
+        niceness=settings.worker_niceness,
+        preloaded_modules=(drawing.__name__,),
+        metrics=metrics,
+        warm_up=drawing.warm_up,
+    )
+    admission = Admission(
+        max_cost=settings.max_cost,
+        worker_count=1,
+        queue_limit=settings.queue_limit,
+        queue_wait_limit_seconds=settings.queue_wait_limit_seconds,
+    )
+    return DrawingBoard(pool, admission)
 
 
 def _shared_results(settings: Settings, link: RedisLink, metrics: Metrics) -> SharedResults:

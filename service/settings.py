@@ -6,10 +6,11 @@ import difflib
 import ipaddress
 import json
 import os
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 PREFIX: Final = "PRIVACY_BOUNDS_"
@@ -81,6 +82,31 @@ class Settings(BaseSettings):
         default=30.0, description="The longest estimated wait for a worker that is accepted; then 503."
     )
 
+    jobs_backend: Literal["embedded", "celery"] = Field(
+        default="embedded",
+        description="Who computes jobs: processes of this instance, or workers of a cluster (`privacy-bounds worker`), "
+        "which needs `REDIS_URL` and `SEAL_KEY`.",
+    )
+    data_folder: Path | None = Field(
+        default=None,
+        description="Where embedded jobs are kept. Absent: `privacy-bounds serve` keeps them in `privacy-bounds` below "
+        "`$XDG_STATE_HOME` or `~/.local/state`.",
+    )
+    job_workers: Count = Field(
+        default_factory=default_worker_count,
+        description="Worker processes for jobs, of `serve` with embedded jobs or of one `worker`; there while needed.",
+    )
+    job_points: Count = Field(default=1_000_000, description="Points that a job may have.")
+    job_max_cost: CostUnits = Field(
+        default=40_000_000_000, description="A job that surely costs more is refused before it starts."
+    )
+    job_time_limit_seconds: Seconds = Field(
+        default=600.0,
+        description="A job of one request is ended at this time; points of sweeps at `TIME_LIMIT_SECONDS`.",
+    )
+    jobs_at_once: Count = Field(default=1_000, description="Jobs that may wait or run; then 503.")
+    job_ttl_seconds: Count = Field(default=7 * 86_400, description="How long a job and its results are kept.")
+
     max_connections: Count = Field(
         default=512, description="Connections at once; above it, one that waits for its client is closed, else 503."
     )
@@ -107,6 +133,13 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error", "critical"] = Field(
         default="info", description="`info` writes one event per request, `warning` only what went wrong."
     )
+
+    @field_validator("jobs_backend")
+    @classmethod
+    def _has_what_it_needs(cls, backend: str, info: ValidationInfo) -> str:
+        if backend == "celery" and not (info.data.get("redis_url", True) and info.data.get("seal_key", True)):
+            raise ValueError(f"celery needs {PREFIX}REDIS_URL and {PREFIX}SEAL_KEY")
+        return backend
 
     @field_validator("seal_key", mode="before")
     @classmethod

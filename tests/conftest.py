@@ -43,10 +43,13 @@ def redis_executable() -> str:
 
 @dataclass
 class RedisServer:
-    """A server process of ours: started on a free port, stopped by its id. It keeps nothing on disk."""
+    """A server process of ours: started on a free port, stopped by its id. `keeps`: whether it has a file of what it
+    was told, as in the compose file; else it keeps nothing on disk.
+    """
 
     directory: Path
     port: int = field(default_factory=free_port)
+    keeps: bool = False
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -63,7 +66,7 @@ class RedisServer:
             "--save",
             "",
             "--appendonly",
-            "no",
+            "yes" if self.keeps else "no",
         ]
         self.process = subprocess.Popen(
             [*command, "--dir", str(self.directory)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

@@ -7,9 +7,12 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from service.api.forms import DrawingBoard
 from service.api.readiness import Readiness
+from service.execution.request_body import Validate
 from service.execution.runner import ComputationRunner
 from service.execution.upload_space import UploadSpace
+from service.jobs.jobs import Jobs
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
 
@@ -20,9 +23,12 @@ class Services:
 
     settings: Settings
     runner: ComputationRunner
+    board: DrawingBoard
     uploads: UploadSpace
     bodies: UploadSpace
     readiness: Readiness
+    jobs: Jobs
+    validate: Validate
     metrics: Metrics
     version: str
 

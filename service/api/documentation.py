@@ -10,17 +10,20 @@ from pydantic.json_schema import models_json_schema
 
 from api_schemas.base import Request as RequestModel
 from api_schemas.examples import INVALID_REQUEST_EXAMPLE, response_examples
+from api_schemas.jobs import JobRequest, JobResponse
 from api_schemas.problems import Problem
 from service.api.components import add_requests, name_components
 from service.api.headers import describe_headers
 from service.api.problems import SERVER_KINDS
 from service.computations.abstract import Computation
+from service.web.forms import forms_of
 
 SCHEMA_REFERENCE = "#/components/schemas/{model}"
 
 PROBLEM_TITLES = {
     400: "The body is not JSON, or the request not HTTP.",
     404: "Not found.",
+    406: "There is no form of this that the client takes.",
     408: "The request took too long to arrive.",
     413: "The body is too long.",
     414: "The path and query are too long.",
@@ -32,21 +35,30 @@ PROBLEM_TITLES = {
     504: "The computation met its time limit.",
 }
 
+BINARY = {"schema": {"type": "string", "format": "binary"}}
+
 TAGS = [
     {"name": "bounds", "description": "What an attacker can gain from a mechanism, question by question."},
     {"name": "curves", "description": "Trade-off curves to plot, and which of them is harder to attack."},
     {"name": "comparisons", "description": "Several runs side by side, and which of them is harder to attack."},
     {"name": "claims", "description": "Numbers that somebody states, held against what is proved."},
     {"name": "calibrations", "description": "The least private number of a request at which every target is met."},
+    {"name": "sweeps", "description": "The same questions about many runs that differ in some numbers."},
     {"name": "assessments", "description": "What to say and to decide about one run."},
     {"name": "conversions", "description": "From one notion of privacy to another, and the noise for a target."},
     {"name": "imports", "description": "What other libraries keep of a run, as a mechanism of this service."},
     {"name": "audits", "description": "Evidence of attacks, given or simulated, against the bounds of theory."},
     {"name": "pmp", "description": "Practical membership privacy of a mechanism on given or simulated data."},
+    {"name": "jobs", "description": "Requests that are computed later, in pieces where they are large."},
     {"name": "results", "description": "Stored results by digest."},
     {"name": "discovery", "description": "What this service offers, and how much of it."},
     {"name": "operations", "description": "For those who run the service."},
 ]
+
+LATER: dict[int | str, dict[str, Any]] = {
+    202: {"description": "Accepted as a job, as `Prefer: respond-async` asks for.", "model": JobResponse}
+}
+"""`responses=` entry of what is also answered later."""
 
 SERVER_STATUSES = tuple(sorted({kind.status for kind in SERVER_KINDS.values()}))
 """What the server may answer to anything, before the application sees it."""
@@ -71,8 +83,8 @@ def request_body(computation: Computation[Any, Any]) -> dict[str, Any]:
 def other_forms(computation: Computation[Any, Any]) -> dict[int | str, dict[str, Any]]:
     """`responses=` entry for what a resource also answers in, where the client's `Accept` asks for it."""
     text = {"schema": {"type": "string"}}
-    forms = dict.fromkeys(computation.renderings, text)
-    return {200: {"content": forms}} if forms else {}
+    forms = {form.media_type: text if form.is_text else BINARY for form in forms_of(computation.name).values()}
+    return {200: {"content": forms}, **problems(406)} if forms else {}
 
 
 def install(app: FastAPI, request_models: tuple[type[RequestModel], ...]) -> None:
@@ -102,7 +114,7 @@ def _document(app: FastAPI, request_models: tuple[type[RequestModel], ...]) -> d
             for status, answer in problems(*SERVER_STATUSES).items():
                 operation["responses"].setdefault(str(status), answer)
     _, requests = models_json_schema(
-        [(model, "validation") for model in (*request_models, Problem)], ref_template=SCHEMA_REFERENCE
+        [(model, "validation") for model in (*request_models, JobRequest, Problem)], ref_template=SCHEMA_REFERENCE
     )
     add_requests(document, requests["$defs"])
     name_components(document)

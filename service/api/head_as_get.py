@@ -19,7 +19,7 @@ class HeadAsGet:
         if scope["type"] != "http" or scope["method"] != "HEAD":
             await self._app(scope, receive, send)
             return
-        got = dict(scope, method="GET")
+        got = dict(scope, method="GET", head=True)  # told to streams, which would go on without a reader
 
         async def send_head(message: Message) -> None:
             if message["type"] == "http.response.body":

@@ -14,7 +14,16 @@ PARAMETERS: Final[dict[str, dict[str, Any]]] = {
         "description": "Entity tags of results that the client has; one that names this result is answered with 304.",
         "schema": TEXT,
         "example": f'"sha256:{"0123456789abcdef" * 4}"',
-    }
+    },
+    "Prefer": {
+        "name": "Prefer",
+        "in": "header",
+        "required": False,
+        "description": "`respond-async` (RFC 7240): the request becomes a job, unless it is answered at once; with "
+        "`wait=N`, if it takes longer than N seconds.",
+        "schema": TEXT,
+        "example": "respond-async, wait=10",
+    },
 }
 HEADERS: Final[dict[str, dict[str, Any]]] = {
     "X-Request-ID": {"description": "Names the request in the logs; one that is sent is kept.", "schema": TEXT},
@@ -25,6 +34,8 @@ HEADERS: Final[dict[str, dict[str, Any]]] = {
     "ETag": {"description": "The digest of the result, in quotes: a strong entity tag.", "schema": TEXT},
     "Content-Location": {"description": "Where the result can be fetched while it is stored.", "schema": TEXT},
     "Cache-Status": {"description": "Whether the result was computed for this request (RFC 9211).", "schema": TEXT},
+    "Location": {"description": "Where the job is.", "schema": TEXT},
+    "Preference-Applied": {"description": "What `Prefer` asked for and was done.", "schema": TEXT},
     "Retry-After": {"description": "After how many seconds to try again.", "schema": {"type": "integer"}},
 }
 OF_EVERY_RESPONSE: Final = ("X-Request-ID", "Server-Timing")
@@ -41,6 +52,8 @@ def describe_headers(document: dict[str, Any]) -> None:
             responses = operation["responses"]
             if "304" in responses:
                 operation.setdefault("parameters", []).append({"$ref": "#/components/parameters/IfNoneMatch"})
+            if "202" in responses and "200" in responses:
+                operation.setdefault("parameters", []).append({"$ref": "#/components/parameters/Prefer"})
             of_results = OF_COMPUTATIONS if method == "post" else OF_RESULTS
             for status, answer in responses.items():
                 names = [*OF_EVERY_RESPONSE]
@@ -48,4 +61,6 @@ def describe_headers(document: dict[str, Any]) -> None:
                     names += of_results
                 if status == "503" and "application/problem+json" in answer.get("content", {}):
                     names.append("Retry-After")
+                if status == "202":
+                    names += ["Location", "Retry-After", *(["Preference-Applied"] if "200" in responses else [])]
                 answer["headers"] = {name: {"$ref": f"#/components/headers/{name}"} for name in sorted(names)}

@@ -19,11 +19,19 @@ Exception
   - OutOfMemory
   - WorkerDied
   - ClientGone                (nobody is left to be answered)
+- JobsError                   jobs/errors.py: what can happen to a request that is computed later
+  - JobNotFound
+  - JobsUnavailable
+  - IdempotencyKeyReused
+  - InvalidJob
+  - PageBeyondEnd
 - ApiError                    here: what only a service over HTTP has
   - UnsupportedMediaType
   - BodyTooLarge
   - ShuttingDown
   - ResultNotFound
+  - NotAcceptable
+  - InvalidParameter
 
 A room knows its own errors and nothing of HTTP; titles, statuses and remedies are in the tables below. This module
 knows no web framework: the command line reports problems too.
@@ -38,6 +46,7 @@ from api_schemas.problems import FieldError, Problem, ProblemType, field_errors
 from service.computations.array_archive import ArchiveError
 from service.execution.errors import ComputeBudgetExceeded, OutOfMemory, OutOfTime, QueueFull, WorkerDied
 from service.execution.request_body import DuplicateKeys, InvalidRequest, MalformedJson, NotANumber, TooManyValues
+from service.jobs.errors import IdempotencyKeyReused, InvalidJob, JobNotFound, JobsUnavailable, PageBeyondEnd
 from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
 
 
@@ -59,6 +68,22 @@ class ShuttingDown(ApiError):
 
 class ResultNotFound(ApiError):
     """No result with this digest is stored here."""
+
+
+class NotAcceptable(ApiError):
+    """The client takes none of the forms that there are."""
+
+    def __init__(self, offered: tuple[str, ...]) -> None:
+        self.offered = offered
+        super().__init__(", ".join(offered))
+
+
+class InvalidParameter(ApiError):
+    """A parameter of the query, or a header, that is not as documented; `sentence`: what is allowed."""
+
+    def __init__(self, name: str, sentence: str) -> None:
+        self.name, self.sentence = name, sentence
+        super().__init__(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +189,8 @@ KINDS: Final[dict[type[Exception], ProblemKind]] = {
         "/problems/compute-budget-exceeded",
         "Compute budget exceeded",
         422,
-        "The estimated cost is above the limit; nothing was computed. Ask fewer questions, or for fewer points.",
+        "The estimated cost is above the limit; nothing was computed. Send it to POST /v1/jobs, or with the header "
+        "`Prefer: respond-async`, where the limit is higher; or ask fewer questions, or for fewer points.",
     ),
     QueueFull: ProblemKind(
         "/problems/overloaded",
@@ -177,7 +203,7 @@ KINDS: Final[dict[type[Exception], ProblemKind]] = {
         "Time limit exceeded",
         504,
         "The computation met its time limit and was ended. Ask fewer questions, for fewer points, or with a larger "
-        "tolerance; the command privacy-bounds answers the same request without a limit.",
+        "tolerance; or send it to POST /v1/jobs, or with the header `Prefer: respond-async`: jobs may take longer.",
     ),
     OutOfMemory: ProblemKind(
         "/problems/out-of-memory",
@@ -191,6 +217,34 @@ KINDS: Final[dict[type[Exception], ProblemKind]] = {
         500,
         "The process of the computation ended before it answered. No other request is affected; try again.",
     ),
+    JobNotFound: ProblemKind(
+        "/problems/job-not-found",
+        "Job not found",
+        404,
+        "No job has this id here. Jobs are forgotten some time after they were accepted; GET /v1/limits says when.",
+    ),
+    JobsUnavailable: ProblemKind(
+        "/problems/jobs-unavailable",
+        "Jobs are not available",
+        503,
+        "What keeps the jobs does not answer or has no room. Jobs that were accepted are kept; try again. Requests "
+        "that are answered at once are not affected.",
+    ),
+    IdempotencyKeyReused: ProblemKind(
+        "/problems/idempotency-key-reused",
+        "Idempotency-Key used before",
+        422,
+        "This key was sent with another request. Choose a new key for a new job.",
+    ),
+    InvalidJob: ProblemKind("/problems/invalid-request", "Invalid request", 422),
+    PageBeyondEnd: INVALID_PARAMETER,
+    NotAcceptable: ProblemKind(
+        "/problems/not-acceptable",
+        "Not acceptable",
+        406,
+        "There is no such form of this. `supported` lists those there are.",
+    ),
+    InvalidParameter: INVALID_PARAMETER,
     UnsupportedMediaType: ProblemKind(
         "/problems/unsupported-media-type",
         "Unsupported media type",
@@ -216,7 +270,10 @@ KINDS: Final[dict[type[Exception], ProblemKind]] = {
 
 HTTP_KINDS: Final[dict[int, ProblemKind]] = {
     404: ProblemKind(
-        "/problems/not-found", "Not found", 404, "There is nothing at this path. /docs lists what there is."
+        "/problems/not-found",
+        "Not found",
+        404,
+        "There is nothing at this path. GET /v1/catalogue lists what can be asked, /docs every path.",
     ),
     405: ProblemKind(
         "/problems/method-not-allowed",
@@ -257,10 +314,20 @@ def _particulars(error: Exception, remedy: str) -> dict[str, Any]:
             detail = f"{error.requested} is not supported: {error.reason}"
             errors = (FieldError(pointer=error.pointer, detail=f"Supported: {', '.join(error.supported)}."),)
             return {"detail": detail, "errors": errors, "supported": error.supported}
+        case InvalidJob():
+            return _in_the_body(error.errors)
+        case InvalidParameter() | PageBeyondEnd() | IdempotencyKeyReused():
+            return _in_a_parameter(error.name, error.sentence or remedy)
+        case NotAcceptable():
+            return {"errors": (FieldError(pointer="", detail=f"Accept: {remedy}"),), "supported": error.offered}
         case ComputeBudgetExceeded():
             return {"estimated_cost": error.estimate, "limit": error.limit}
         case _:
             return {}
+
+
+def _in_a_parameter(name: str, sentence: str) -> dict[str, Any]:
+    return {"detail": f"{name}: {sentence}", "errors": (FieldError(pointer="", detail=f"{name}: {sentence}"),)}
 
 
 def _in_the_body(errors: tuple[FieldError, ...]) -> dict[str, Any]:

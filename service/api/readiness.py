@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Final, Literal, final
 
 from api_schemas.operations import Check, ReadyResponse
@@ -31,10 +32,12 @@ class Readiness:
         self._redis = redis
         self._are_results_shared = are_results_shared
         self._known_answer_check: tuple[float, Check] | None = None
+        self.workers: Callable[[], int | None] | None = None
+        """How many workers a cluster has that computes jobs; None: there is none, or it is not known."""
 
     def report(self) -> ReadyResponse:
         """The state of all parts and the verdict."""
-        checks = (self._check_known_answer(), self._check_worker_pool(), self._check_redis())
+        checks = (self._check_known_answer(), self._check_worker_pool(), self._check_redis(), *self._check_jobs())
         states = {check.status for check in checks}
         verdict: Literal["ready", "degraded", "unready"] = (
             "unready" if "failed" in states else "degraded" if "degraded" in states else "ready"
@@ -59,6 +62,15 @@ class Readiness:
         warm = self._pool.started
         detail = f"{warm} of {self._pool.worker_count} worker processes are warm"
         return Check(name="worker_pool", status="ok" if self._pool.alive and warm else "failed", detail=detail)
+
+    def _check_jobs(self) -> tuple[Check, ...]:
+        if self.workers is None:
+            return ()
+        count = self.workers()
+        if count:
+            return (Check(name="jobs", status="ok", detail=f"{count} workers of the cluster are there"),)
+        detail = "Redis does not answer" if count is None else "no worker is there: jobs are accepted, and wait"
+        return (Check(name="jobs", status="degraded", detail=detail),)
 
     def _check_redis(self) -> Check:
         if self._redis is None:

@@ -51,6 +51,29 @@ class Quote:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pieces(Generic[RequestT]):
+    """How a job computes a request of many points a piece at a time. All functions live at module level.
+
+    request_type: the request with the limits of jobs, which are wider. points(request): how many there are;
+    largest_points: of a request that is answered at once; largest_piece(request): of one computation.
+    piece(request, start, stop): the points from `start` up to `stop` as a request of the resource, for one computation.
+    lines(body, start): the response to it, a JSON object for each point on a line of its own, with its place in the job
+    as `point`. cells(row): such an object as cells of a table, by the names of their columns. quote(request): what all
+    points cost.
+    """
+
+    request_type: type[BaseModel]
+    points: Callable[[Any], int]
+    largest_points: int
+    largest_piece: Callable[[Any], int]
+    piece: Callable[[Any, int, int], RequestT]
+    lines: Callable[[bytes, int], bytes]
+    cells: Callable[[dict[str, Any]], dict[str, str]]
+    quote: Callable[[Any], Quote]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Computation(Generic[RequestT, ResponseT]):
     """One resource. `function` and `quote` live at module level, so that a worker process can be told to run them.
 
@@ -65,9 +88,11 @@ class Computation(Generic[RequestT, ResponseT]):
     ValidationError for the parameters in it.
     renderings: other forms of the response beside JSON, by their media types: each makes a text of a response.
     files: members of the request that the command also takes from files of their own.
-    bare: the member that a file for the command may also hold alone; "" where there is none.
+    bare: the member that a file for the command may also hold alone; "" where there is none. Where it is a mechanism,
+    the file may hold the state of another library as well.
     passes(response): whether a script that ran the command may go on; else it exits with 1.
     decision(response): what is written to the log of decisions about it, where it is one: ids and verdict, no data.
+    pieces: how a job computes it, where a request may have many points.
     digits(request): the value of its field `digits` where the answer is a ground truth, which is kept longer and also
     answers the same request with fewer digits; else None.
     """
@@ -87,6 +112,7 @@ class Computation(Generic[RequestT, ResponseT]):
     bare: str = ""
     passes: Callable[[ResponseT], bool] = always
     decision: Callable[[ResponseT], dict[str, str] | None] | None = None
+    pieces: Pieces[RequestT] | None = None
 
     @property
     def operation(self) -> str:

@@ -15,6 +15,7 @@ RESOURCES: Final[Mapping[str, str]] = MappingProxyType(
         "bounds": "bounds:BOUNDS",
         "curves": "curves:CURVES",
         "calibrations": "calibration.resource:CALIBRATIONS",
+        "sweeps": "sweeps.sweeping:SWEEPS",
         "assessments": "assessments.assessment:ASSESSMENTS",
         "imports": "imports:IMPORTS",
         "comparisons": "comparisons.comparing:COMPARISONS",

@@ -45,9 +45,13 @@ class Admission:
         """Computations that run in a worker or wait for one."""
         return len(self._running) + len(self._queue)
 
+    def admits(self, cost: int) -> bool:
+        """Whether the cost is within the budget."""
+        return cost <= self._max_cost
+
     def check(self, cost: int) -> None:
         """Raises ComputeBudgetExceeded above the budget."""
-        if cost > self._max_cost:
+        if not self.admits(cost):
             raise ComputeBudgetExceeded(cost, self._max_cost)
 
     @asynccontextmanager

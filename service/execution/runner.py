@@ -118,6 +118,25 @@ class ComputationRunner:
         self._metrics.result(computation.name, answer.cache)
         return answer
 
+    def admits(self, computation: AnyComputation, quote: Quote) -> bool:
+        """Whether a request that was quoted so is computed for a client that waits."""
+        return quote.inline or self._admission.admits(
+            self._corrections.refused_at(computation.name, quote.engine, quote.least)
+        )
+
+    def at_hand(self, computation: AnyComputation, request: BaseModel) -> Answer | None:
+        """The answer, where the memory has it."""
+        digest = request_digest(computation.name, self._engine_version, request)
+        body = self._memory.lookup(computation.name, digest)
+        if body is None:
+            return None
+        self._metrics.result(computation.name, "memory")
+        return Answer(digest, body, "memory")
+
+    def keep(self, computation: AnyComputation, digest: str, body: bytes) -> None:
+        """An answer that was computed elsewhere."""
+        self._memory.put(computation.name, digest, body)
+
     async def find(self, names: tuple[str, ...], digest: str) -> bytes | None:
         """A stored result of any of these computations."""
         for name in names:

@@ -20,17 +20,24 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from pydantic import BaseModel
 
-from service.computations.abstract import Computation
 from service.computations.violations import noted
 
 GRACE_SECONDS: Final = 1.0
 """How much later than the service a worker enforces its time limit itself."""
 PR_SET_PDEATHSIG: Final = 1
 NUMERIC_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+class Computes(Protocol):
+    """What a worker is told to compute: a resource, a piece of a job, or a picture."""
+
+    def body(self, request: Any, digest: str, engine_version: str, /) -> bytes:
+        """The bytes of an answer."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +100,22 @@ def initialise(
 
 def end_with_service() -> None:
     """See to it that this process does not outlive the service that it works for."""
-    parent = os.getppid()
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    end_with_parent()
     service = multiprocessing.parent_process()
     if service is None:
         return
-    if os.getppid() != parent or not service.is_alive():  # it died before the kernel was asked to tell
+    if not service.is_alive():
         os._exit(1)
     threading.Thread(target=_exit_after, args=(service,), daemon=True).start()
+
+
+def end_with_parent() -> None:
+    """Have the kernel kill this process when its parent has ended (Linux)."""
+    parent = os.getppid()
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it died before the kernel was asked to tell
+        os._exit(1)
 
 
 def _exit_after(service: Any) -> None:
@@ -110,7 +124,7 @@ def _exit_after(service: Any) -> None:
 
 
 def run(
-    computation: Computation[Any, Any], request: BaseModel, digest: str, engine_version: str, limit_seconds: float
+    computation: Computes, request: BaseModel, digest: str, engine_version: str, limit_seconds: float
 ) -> Computed | Raised:
     """Compute one response body. Exceptions are values here: only the death of the process is an error of the pool."""
     signal.setitimer(signal.ITIMER_REAL, limit_seconds + GRACE_SECONDS)  # its signal ends the process
@@ -126,7 +140,7 @@ def ready() -> None:
     """Answered by a process that has initialised itself."""
 
 
-def compute_body(computation: Computation[Any, Any], request: BaseModel, digest: str, engine_version: str) -> Computed:
+def compute_body(computation: Computes, request: BaseModel, digest: str, engine_version: str) -> Computed:
     """The response body of a request, and how long it took."""
     started, cpu = time.perf_counter(), time.process_time()
     with noted() as violations:

@@ -19,9 +19,8 @@ from typing import Any, Final, final
 from pebble import ProcessExpired, ProcessPool
 from pydantic import BaseModel
 
-from service.computations.abstract import Computation
 from service.execution.errors import OutOfMemory, OutOfTime, WorkerDied
-from service.execution.worker import NUMERIC_THREAD_VARIABLES, Computed, Raised, initialise, ready, run
+from service.execution.worker import NUMERIC_THREAD_VARIABLES, Computed, Computes, Raised, initialise, ready, run
 from service.telemetry.metrics import Metrics
 
 CALLS_BEFORE_REPLACEMENT: Final = 1_000
@@ -80,23 +79,29 @@ class WorkerPool:
         return len(self._started)
 
     async def compute(
-        self, computation: Computation[Any, Any], request: BaseModel, digest: str, engine_version: str
+        self,
+        computation: Computes,
+        request: BaseModel,
+        digest: str,
+        engine_version: str,
+        limit_seconds: float | None = None,
     ) -> Computed:
-        """Compute one response body in a worker; waits for a free one.
+        """Compute one response body in a worker; waits for a free one. `limit_seconds`: in place of that of the pool.
 
         Raises what the computation raises, OutOfTime, OutOfMemory or WorkerDied. Cancelling kills the worker.
         """
+        call = computation, request, digest, engine_version, limit_seconds or self._time_limit_seconds
         worker = await self._idle.get()
         try:
             if worker is None or not worker.active:
                 worker = await self._replace(worker)
             try:
-                outcome = await self._call(worker, computation, request, digest, engine_version)
+                outcome = await self._call(worker, call)
             except (BrokenProcessPool, RuntimeError):
                 # The process died while idle, before it took this call: the call is innocent and gets a new process.
                 self._metrics.worker_lost("idle")
                 worker = await self._replace(worker)
-                outcome = await self._call(worker, computation, request, digest, engine_version)
+                outcome = await self._call(worker, call)
         except (BrokenProcessPool, RuntimeError) as error:
             raise WorkerDied from error
         finally:
@@ -140,16 +145,14 @@ class WorkerPool:
                     self._idle.put_nowait(worker)
             await asyncio.sleep(LOOKED_AFTER_SECONDS)
 
-    async def _call(
-        self, worker: ProcessPool, computation: Computation[Any, Any], request: BaseModel, digest: str, version: str
-    ) -> Computed | Raised:
-        limit = self._time_limit_seconds
-        future = worker.schedule(run, (computation, request, digest, version, limit), timeout=limit)
+    async def _call(self, worker: ProcessPool, call: tuple[Computes, BaseModel, str, str, float]) -> Computed | Raised:
+        limit = call[-1]
+        future = worker.schedule(run, call, timeout=limit)
         try:
             return await asyncio.wrap_future(future)
         except TimeoutError as error:
             self._metrics.worker_lost("time_limit")
-            raise OutOfTime(self._time_limit_seconds) from error
+            raise OutOfTime(limit) from error
         except ProcessExpired as error:
             self._metrics.worker_lost("died")
             raise WorkerDied from error

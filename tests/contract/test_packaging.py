@@ -18,6 +18,9 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 LOCK_FILES = sorted(ROOT.glob("requirements*.lock"))
 PACKAGES = {"api_schemas", "privacy_bounds", "service"}
+EXPLORER = [
+    f"explorer/{path.relative_to(root)}" for root in [ROOT / "service/web/explorer"] for path in root.rglob("*.*")
+]
 NAMED_AND_NOT_IMPORTED = {"httptools", "mpmath", "uvloop"}
 """uvicorn imports httptools and uvloop where they are installed; mpmath is there for engines that prove digits."""
 
@@ -27,7 +30,8 @@ def normalised(name: str) -> str:
 
 
 def declared() -> set[str]:
-    return {normalised(re.split(r"[^\w.-]", requirement)[0]) for requirement in PROJECT["dependencies"]}
+    extra = PROJECT["optional-dependencies"]["cluster"]
+    return {normalised(re.split(r"[^\w.-]", requirement)[0]) for requirement in [*PROJECT["dependencies"], *extra]}
 
 
 def imported() -> set[str]:
@@ -45,8 +49,8 @@ def imported() -> set[str]:
 
 
 def test_every_import_is_declared() -> None:
-    # Starlette and pydantic-core are the ground of FastAPI and pydantic, which pin them.
-    assert imported() - {"starlette", "pydantic-core"} <= declared()
+    # Starlette, pydantic-core and kombu are the ground of FastAPI, pydantic and Celery, which pin them.
+    assert imported() - {"starlette", "pydantic-core", "kombu"} <= declared()
 
 
 def test_every_dependency_is_used() -> None:
@@ -85,6 +89,7 @@ def test_the_distribution_holds_the_contract(tmp_path: Path) -> None:
         "privacy_bounds/py.typed",
         "service/py.typed",
         "service/cli.py",
+        *(f"service/web/{page}" for page in EXPLORER),
     } <= names
     assert {name.split("/")[0] for name in names if ".dist-info" not in name} == PACKAGES
     (metadata,) = (name for name in names if name.endswith("entry_points.txt"))

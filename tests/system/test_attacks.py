@@ -194,9 +194,10 @@ def refusals(client: httpx2.Client, reason: str) -> int:
 
 
 def test_the_end_comes_before_the_containers_patience_does(tmp_path: Path) -> None:
-    """A computation of half a minute, at a deadline of one second, and half a body: problems, and it is over."""
-    dear = {"mechanism": DPSGD, "questions": [{"type": "delta", "epsilon": 1 + n / 300} for n in range(256)]}
-    body = json.dumps(dear | {"method": "ground_truth", "digits": 50}).encode()
+    """A computation of many seconds, at a deadline of one second, and half a body: problems, and it is over."""
+    phases = [DPSGD | {"noise_multiplier": 1 + n / 100} for n in range(16)]
+    dear = {"mechanism": {"type": "composed", "mechanisms": phases}, "method": "ground_truth", "digits": 50}
+    body = json.dumps(dear | {"questions": [{"type": "delta", "epsilon": 1 + n / 300} for n in range(256)]}).encode()
     with (
         served(tmp_path, max_cost="1000000000", shutdown_timeout_seconds="1") as client,
         connect(client) as computed,

@@ -36,6 +36,7 @@ async def limits(services: UsedServices) -> LimitsResponse:
         may_exceed_time_limit=MAY_EXCEED_TIME_LIMIT,
         memory_bytes=settings.worker_memory_limit_bytes,
         queued_computations=settings.queue_limit,
+        jobs=services.jobs.about,
     )
 
 

@@ -1,22 +1,44 @@
-"""GET /errata: a page to read, for people with a browser."""
+"""GET /: the explorer, for people with a browser."""
 
 from __future__ import annotations
 
 from functools import cache
-from importlib.resources import files
 
-from fastapi import APIRouter
-from fastapi.responses import HTMLResponse
+from fastapi import APIRouter, HTTPException, Request, Response
+
+from service.api.page_headers import page_headers
+from service.api.static_files import IMMUTABLE, REVALIDATED, StaticFile, StaticFolder, static_file
 
 router = APIRouter(include_in_schema=False)
 
+TRUSTED_TYPES = {"require_trusted_types_for": "'script'", "trusted_types": "default"}
+"""The explorer never writes HTML: what a request says cannot become markup or a script."""
 
-@router.get("/errata")
-def errata() -> HTMLResponse:
-    """Printed formulas that differ from what is served, each with a number that shows it."""
-    return HTMLResponse(_page("errata.html"), headers={"Cache-Control": "public, max-age=3600"})
+
+@router.get("/")
+def explorer(request: Request) -> Response:
+    """The explorer: what a run did, what an attacker can learn from it, and what to write about it."""
+    page = _explorer_page()
+    return page.response(request, REVALIDATED, page_headers(page.body.decode(), **TRUSTED_TYPES))
+
+
+@router.get("/explorer/{build}/{path:path}")
+def explorer_file(request: Request, build: str, path: str) -> Response:
+    """A file of the explorer; its address changes with any of them."""
+    folder = _explorer_folder()
+    if build != folder.build or path not in folder.files:
+        raise HTTPException(404)
+    return folder.files[path].response(request, IMMUTABLE)
 
 
 @cache
-def _page(name: str) -> str:
-    return files("service").joinpath("web", name).read_text("utf-8")
+def _explorer_folder() -> StaticFolder:
+    return StaticFolder("web", "explorer")
+
+
+@cache
+def _explorer_page() -> StaticFile:
+    """The page, with the address of its files."""
+    folder = _explorer_folder()
+    page = folder.files["index.html"].body.replace(b"{{files}}", f"/explorer/{folder.build}".encode())
+    return static_file("index.html", page)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, final
 
 from api_schemas.bounds import BoundsRequest
-from api_schemas.calibrations import DOES_NOT_FIT, CalibrationsRequest
+from api_schemas.calibrations import CalibrationsRequest
+from api_schemas.free_numbers import DOES_NOT_FIT
 from api_schemas.nested import bounds_request, moved
 from api_schemas.pointers import Place
 from api_schemas.targets import CalibrationTarget, value_range

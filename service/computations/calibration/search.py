@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, Literal, final
 
-from api_schemas.calibrations import ABSENT, CalibrationsRequest
+from api_schemas.calibrations import CalibrationsRequest
+from api_schemas.free_numbers import ABSENT
 from api_schemas.targets import value_range, widest
 from service.computations.calibration.directions import NOT_PROVED, Directions, rise
 from service.computations.calibration.looks import Look, Looks

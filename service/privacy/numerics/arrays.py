@@ -8,3 +8,4 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 IndexArray = NDArray[np.intp]
+ComplexArray = NDArray[np.complex128]

@@ -42,7 +42,8 @@ _AT_ONCE = 512
 
 
 class FourierSums:
-    """sum_k W_k e^{-ikhx} for several sequences W at many x: the nodes in rows of `width`, one matrix product each.
+    """sum_k W_k e^{-ikhx} for several sequences W at many x: the nodes in rows of `width`, one matrix product each; for
+    several lines together, each with its own h.
 
     With k = a width + b the factors e^{-iahx width} and e^{-ihbx} are computed alone: 2 sqrt(n) exponentials instead of
     n. At many x these are powers of two: each further one adds 3 u of its product and 2 u that the first is off by.
@@ -51,19 +52,19 @@ class FourierSums:
     rounding of the phases hkx is not in it.
     """
 
-    def __init__(self, weights: ComplexArray, step: float) -> None:
-        """`weights`: shape (sequences, nodes); `step`: h."""
-        sequences, nodes = weights.shape
+    def __init__(self, weights: ComplexArray, step: FloatArray) -> None:
+        """`weights`: shape (sequences, lines, nodes); `step`: h, shape (lines,)."""
+        sequences, lines, nodes = weights.shape
         self._width = max(1, math.isqrt(nodes))
         self._rows = -(-nodes // self._width)
-        padded = np.zeros((sequences, self._rows * self._width), dtype=np.complex128)
-        padded[:, :nodes] = weights
-        # Shape (width, rows * sequences), so that one product does all inner sums.
-        arranged = padded.reshape(sequences, self._rows, self._width).transpose(2, 1, 0)
-        self._weights = np.ascontiguousarray(arranged).reshape(self._width, self._rows * sequences)
-        places = step * np.arange(self._width, dtype=np.float64)
+        padded = np.zeros((sequences, lines, self._rows * self._width), dtype=np.complex128)
+        padded[:, :, :nodes] = weights
+        # Shape (lines, width, rows * sequences), so that one product of each line does all inner sums.
+        arranged = padded.reshape(sequences, lines, self._rows, self._width).transpose(1, 3, 2, 0)
+        self._weights = np.ascontiguousarray(arranged).reshape(lines, self._width, self._rows * sequences)
+        places = step[:, None] * np.arange(self._width, dtype=np.float64)
         self._inner: ComplexArray = np.asarray(-1j * places, dtype=np.complex128)
-        rows = step * self._width * np.arange(self._rows, dtype=np.float64)
+        rows = step[:, None] * self._width * np.arange(self._rows, dtype=np.float64)
         self._outer: ComplexArray = np.asarray(-1j * rows, dtype=np.complex128)
 
     def rounding(self, points: int) -> int:
@@ -72,7 +73,7 @@ class FourierSums:
         return 3 * self._width + 2 * self._rows + 8 + powers
 
     def real(self, x: FloatArray) -> FloatArray:
-        """Real parts at every x (shape (X,)); shape (sequences, X)."""
+        """Real parts at every x (shape (X, lines)); shape (sequences, X, lines)."""
         if len(x) > _AT_ONCE:
             pieces = [self._real(x[first : first + _AT_ONCE]) for first in range(0, len(x), _AT_ONCE)]
             return np.concatenate(pieces, axis=1)
@@ -80,24 +81,26 @@ class FourierSums:
 
     def _real(self, x: FloatArray) -> FloatArray:
         turns = _powers if len(x) >= _MANY_POINTS else _exponentials
-        inner = turns(x, self._inner) @ self._weights
-        outer = turns(x, self._outer)
-        return np.matmul(outer[:, None, :], inner.reshape(len(x), self._rows, -1))[:, 0].real.T
+        inner = np.matmul(turns(x.T, self._inner), self._weights)
+        outer = turns(x.T, self._outer)
+        inner = inner.reshape(*outer.shape, -1)
+        return np.matmul(outer[:, :, None], inner)[:, :, 0].real.transpose(2, 1, 0)
 
 
 def _exponentials(x: FloatArray, phases: ComplexArray) -> ComplexArray:
-    """e^{x phase}, shape (X, phases)."""
-    return np.exp(x[:, None] * phases)
+    """e^{x phase}, x of shape (lines, X), phases (lines, n); shape (lines, X, n)."""
+    return np.exp(x[:, :, None] * phases[:, None])
 
 
 def _powers(x: FloatArray, phases: ComplexArray) -> ComplexArray:
     """The same of phases that are the multiples 0, 1, 2, ... of one."""
-    found = np.ones((len(phases), len(x)), dtype=np.complex128)
-    if len(phases) > 1:
-        first = np.exp(x * phases[1])
-        for k in range(1, len(phases)):
+    count = phases.shape[1]
+    found = np.ones((count, *x.shape), dtype=np.complex128)
+    if count > 1:
+        first = np.exp(x * phases[:, 1:2])
+        for k in range(1, count):
             np.multiply(found[k - 1], first, out=found[k])
-    return found.T
+    return found.transpose(1, 2, 0)
 
 
 def _unit_circle(phase: FloatArray) -> tuple[ComplexArray, ComplexArray]:

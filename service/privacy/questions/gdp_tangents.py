@@ -207,11 +207,11 @@ class _Search:
         first, second = self.sides
         if self.rough:
             first.insert(np.append(0.0, self._first_slopes(first)), rough=True)
-        else:
+        else:  # few at once are read more precisely
             first.insert(np.zeros(1), rough=False)
+            first.insert(self._first_slopes(first), rough=False)
         second.c, second.delta, second.precise = first.c[:1], first.delta[:1], first.precise[:1]
-        for side in self.sides:
-            side.insert(self._first_slopes(side), rough=self.rough)
+        second.insert(self._first_slopes(second), rough=self.rough)
 
     def _first_slopes(self, side: _Side) -> FloatArray:
         """Those of Gaussian DP over the range, at the mu of its ends, up to the steepest: the closer, the nearer to the

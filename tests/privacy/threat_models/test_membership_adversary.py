@@ -208,7 +208,7 @@ def test_steps_on_the_whole_data_set_add_up() -> None:
     from service.privacy.composition.lattice.runs import LatticeStep
 
     one = full_batches(10, 4.0, Fraction(30), 1)
-    lattice = DiscretisedTradeOff((LatticeStep(one, one.reversed(), (), 5),), 1e-5, mirrored=False)
+    lattice = DiscretisedTradeOff.of((LatticeStep(one, one.reversed(), (), 5),), 1e-5)
     whole = MEMBERSHIP.curves(sgd(30, dimension=10, susceptibility=4.0, steps=5)).add
     for alpha in (1e-6, 0.1):
         composed, known = lattice.power(rates(alpha)), whole.power(rates(alpha))

@@ -21,10 +21,16 @@ from service.privacy.composition.transforms.steps import (
 )
 from service.privacy.composition.transforms.two_points import TwoPointParts
 from service.privacy.mechanisms.abstract import GaussianMixturePart
-from service.privacy.numerics.arrays import FloatArray, IndexArray
+from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 
 CUT_DIGITS = (22.0, 40.0, 80.0, 160.0, 330.0, 1000.0)
 """Masses 10^-digits at which far jumps are cut off."""
+
+_CUTS_TRIED = 3
+"""Cuts with light ends that are tried, each deeper than the one before."""
+
+_SHARES = np.arange(13) / 12
+"""Places between the start of the far jumps and the end of a grid."""
 
 _LARGEST_GRID = 150_000
 """Nodes (times parts) above which no moment is evaluated: only noise multipliers below about 0.002 need more."""
@@ -102,6 +108,12 @@ class ContourRun:
         return ContourRun(gaussian_mu_squared, *kinds, log_unsampled, global_mu, math.sqrt(variance))
 
     @property
+    def only_step(self) -> SampledGaussianSteps | None:
+        """The one kind of step of a run of nothing but sampled Gaussian steps; None of others."""
+        others = self.gaussian_mu_squared > 0 or self.laplace or self.two_point or self.mixtures
+        return self.groups[0][0] if not others and len(self.groups) == 1 == len(self.groups[0]) else None
+
+    @property
     def is_gaussian(self) -> bool:
         """Whether all steps are Gaussian, sampled or not."""
         return not (self.laplace or self.two_point)
@@ -140,42 +152,50 @@ class ContourRun:
             return None
         return LossTransform(self.gaussian_mu_squared, parts, reflected, self.laplace, self.two_point, mixtures)
 
-    def first_cut(self, value: float, score: float) -> int:
-        """`first_cuts` at one place."""
-        return int(self.first_cuts(np.array([value]), np.array([score]))[0])
+    def cuts(self, value: float, score: float) -> tuple[int, ...]:
+        """`cut_orders` of one place."""
+        return tuple(self.cut_orders(np.array([value]), np.array([score]))[0].tolist())
 
-    def first_cuts(self, values: FloatArray, scores: FloatArray) -> IndexArray:
-        """Indices in `CUT_DIGITS` of the cuts to begin with, at several places: guesses that cost time, never validity.
+    def cut_orders(self, values: FloatArray, scores: FloatArray, *, every: bool = False) -> IndexArray:
+        """Indices in `CUT_DIGITS` of the cuts to read on, in their order, for each of some places: a guess that costs
+        time, never validity; shape (places, cuts), filled up with -1.
 
-        `values` are the probabilities read (the cut lies 12 digits below them), `scores` their tails in standard
-        deviations. At a tilt theta the end y of the grid weighs about N e^{-y^2/2 + theta L(y)}. Tilts grow with the
-        score, up to where jumps inside the cut take over; the cut must lie where the end weighs nothing by then.
+        `values` are the probabilities read (cuts lie 12 digits below them), `scores` their tails in standard
+        deviations; `every`: whether all other cuts follow. The shallowest first: what lies beyond it makes lines long
+        that need not be. At a tilt theta the end y of the grid weighs about N e^{-y^2/2 + theta L(y)}. Tilts grow with
+        the score, up to where jumps inside the cut take over; the next cut is one whose end weighs nothing by then, and
+        deeper ones follow.
         """
-        deepest = len(CUT_DIGITS) - 1
+        last = len(CUT_DIGITS) - 1
         if not (self.groups or self.mixtures):  # nothing is cut
-            return np.full(len(values), deepest)
+            rest = range(last) if every else range(0)
+            return np.tile(np.array([last, *rest]), (len(values), 1))
         with np.errstate(divide="ignore"):
             wanted = 12 - np.log10(values)
-        least = np.minimum(np.searchsorted(CUT_DIGITS, wanted), deepest)
+        least = np.minimum(np.searchsorted(CUT_DIGITS, wanted), last)
         rounded = np.ceil(np.minimum(scores, _FARTHEST_SCORE)).astype(np.intp)
         keys, places = np.unique(least * (_FARTHEST_SCORE + 1) + rounded, return_inverse=True)
-        known = [self._first_cut(*divmod(key, _FARTHEST_SCORE + 1)) for key in keys.tolist()]
-        return np.array(known)[places]
+        orders = [self._cut_order(*divmod(key, _FARTHEST_SCORE + 1), every=every) for key in keys.tolist()]
+        found = np.full((len(orders), max(map(len, orders))), -1)
+        for row, order in zip(found, orders, strict=True):
+            row[: len(order)] = order
+        return found[places]
 
-    def _first_cut(self, least: int, score: int) -> int:
-        """The first cut, from `least` on, whose ends are light at the tilts of a score; `least` where none is."""
-        if (least, score) not in self._cuts:
+    def _cut_order(self, first: int, score: int, *, every: bool) -> tuple[int, ...]:
+        last = len(CUT_DIGITS) - 1
+        if (first, score) not in self._cuts:
             theta = 0.5 + score / max(self.deviation, 1e-290)
-            deeper = range(least, len(CUT_DIGITS))
-            light = (i for i in deeper if self._ends_are_light(CUT_DIGITS[i], theta))
-            self._cuts[least, score] = next(light, least)
-        return self._cuts[least, score]
+            light = (cut for cut in range(first, last + 1) if self._ends_are_light(CUT_DIGITS[cut], theta))
+            self._cuts[first, score] = next(light, first)
+        known = self._cuts[first, score]
+        rest = range(last + 1) if every else ()
+        return tuple(dict.fromkeys((first, *range(known, min(known + _CUTS_TRIED, last + 1)), *rest)))
 
-    def first_cuts_for_thresholds(self, epsilons: FloatArray) -> IndexArray:
-        """The same for the profile, its tail guessed from a Gaussian loss of about the run's deviation."""
+    def cut_orders_for_thresholds(self, epsilons: FloatArray) -> IndexArray:
+        """The same for the profile, its tail guessed from a Gaussian loss of about the run's deviation: all cuts."""
         deviation = max(self.deviation, 1e-290)
         scores = np.minimum((np.abs(epsilons) + 0.5 * deviation**2) / deviation, 36.0)
-        return self.first_cuts(0.5 * erfc(scores / math.sqrt(2)), scores)
+        return self.cut_orders(0.5 * erfc(scores / math.sqrt(2)), scores, every=True)
 
     def _parts(self, digits: float) -> tuple[SampledGaussianParts, ...]:
         if digits not in self._grids:
@@ -232,16 +252,27 @@ def _alike(mixtures: tuple[GaussianMixtureSteps, ...]) -> tuple[tuple[GaussianMi
 
 def _end_is_light(steps: tuple[SampledGaussianSteps, ...], digits: float, theta: float) -> bool:
     """Whether the end of the grid for a cut weighs nothing at the tilt, or at the least tilt at which jumps rule."""
-    sigma, rate, count = min(steps, key=lambda step: step[0] - 1e-3 * math.log(step[1]))
-    steps_log = math.log(count)
+    step = min(steps, key=lambda step: step[0] - 1e-3 * math.log(step[1]))
+    sigma, rate, count = (np.array([float(each)]) for each in step)
+    return bool(ends_are_light(sigma, rate, count, np.array([digits]), np.array([theta]))[0])
+
+
+def ends_are_light(
+    sigma: FloatArray, rate: FloatArray, count: FloatArray, digits: FloatArray, theta: FloatArray
+) -> BoolArray:
+    """The same for many runs of one step each, arrays of one shape."""
+    steps_log = np.log(count)
     goal = digits * math.log(10) + math.log(2) + steps_log
-    end = max(math.sqrt(2 * goal), 1 / sigma + math.sqrt(2 * max(goal + math.log(rate), 0.0)))
-
-    def loss(y: float) -> float:
-        exponent = y / sigma - 0.5 / sigma**2
-        return math.log1p(rate * math.expm1(exponent)) if exponent < 600 else exponent + math.log(rate)
-
-    return _is_light(loss, end, steps_log, theta)
+    end = np.maximum(np.sqrt(2 * goal), 1 / sigma + np.sqrt(2 * np.maximum(goal + np.log(rate), 0.0)))
+    start = np.sqrt(2 * (steps_log + 8))
+    y = start + (end - start) * _SHARES.reshape(-1, *(1 for _ in sigma.shape))
+    exponent = y / sigma - 0.5 / sigma**2
+    moderate = np.log1p(rate * np.expm1(np.minimum(exponent, 600.0)))
+    loss = np.where(exponent < 600, moderate, exponent + np.log(rate))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        heaviest = np.where(loss > 0, (0.5 * y * y - steps_log) / loss, np.inf)
+        at_end = np.where(loss[-1] > 0, (0.5 * end * end - steps_log - 30.0) / loss[-1], np.inf)
+    return np.asarray(at_end >= np.minimum(theta, heaviest.min(axis=0)))
 
 
 def _mixture_end_is_light(steps: tuple[GaussianMixtureSteps, ...], digits: float, theta: float) -> bool:

@@ -9,6 +9,7 @@ says what they prove, `search.py` chooses lattices and tilts.
 from __future__ import annotations
 
 import math
+from functools import cached_property
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from service.privacy.composition.lattice.readings import (
     read_lattice_profile,
     solve_lattice_profile,
 )
-from service.privacy.composition.lattice.runs import LatticeStep
+from service.privacy.composition.lattice.runs import LatticeRuns, LatticeStep
 from service.privacy.composition.lattice.search import CUT_DIGITS, LatticeSearch, cut_digits
 from service.privacy.composition.lattice.sums import LatticePair
 from service.privacy.composition.options import EngineOptions
@@ -60,7 +61,7 @@ def discretised_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
         return TradeOffPair(nothing, nothing, SOURCE, ("discretised: no step reveals anything.",))
     run = tuple(parts)
     reason = "discretised: losses of all steps on a lattice, rounded to either side, composed by Fourier transforms."
-    add = DiscretisedTradeOff(run, options.relative_tolerance, mirrored=False)
+    add = DiscretisedTradeOff.of(run, options.relative_tolerance)
     return TradeOffPair(add, add.reversed(), SOURCE, (reason,))
 
 
@@ -72,13 +73,20 @@ class DiscretisedTradeOff(AbstractTradeOff):
     evidence = Evidence.CERTIFIED
     method = "discretised"
 
-    def __init__(self, steps: tuple[LatticeStep, ...], tolerance: float, *, mirrored: bool) -> None:
-        self._steps, self._tolerance, self._mirrored = steps, tolerance, mirrored
+    def __init__(
+        self, steps: tuple[LatticeStep, ...], tolerance: float, lattices: LatticeSearch, *, mirrored: bool
+    ) -> None:
+        self._steps, self._tolerance, self._lattices, self._mirrored = steps, tolerance, lattices, mirrored
+
+    @staticmethod
+    def of(steps: tuple[LatticeStep, ...], tolerance: float) -> DiscretisedTradeOff:
+        """The add direction."""
         known = [(part.two_point, part.count) for part in steps if part.two_point is not None]
         # Some step is always on nodes.
         aside = few(known) if len(known) < len(steps) else []
         on_nodes = tuple(part for part in steps if (part.two_point, part.count) not in aside)
-        self._lattices = LatticeSearch(on_nodes, Beside.of(aside), mirrored=mirrored)
+        lattices = LatticeSearch(LatticeRuns(on_nodes, Beside.of(aside)), mirrored=False)
+        return DiscretisedTradeOff(steps, tolerance, lattices, mirrored=False)
 
     @property
     def largest_log_ratio(self) -> Enclosure:
@@ -117,8 +125,12 @@ class DiscretisedTradeOff(AbstractTradeOff):
         return None
 
     def reversed(self) -> DiscretisedTradeOff:
-        """The other direction of the same steps."""
-        return DiscretisedTradeOff(self._steps, self._tolerance, mirrored=not self._mirrored)
+        """The other direction of the same steps, whose laws are the same."""
+        return self._reversed
+
+    @cached_property
+    def _reversed(self) -> DiscretisedTradeOff:
+        return DiscretisedTradeOff(self._steps, self._tolerance, self._lattices.reversed(), mirrored=not self._mirrored)
 
     @np.errstate(all="ignore")
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
@@ -172,8 +184,10 @@ class DiscretisedTradeOff(AbstractTradeOff):
             known.lower[0] = np.minimum(np.maximum(known.lower[0], log_ends(alone)[0]), known.upper[0])
         places = np.flatnonzero(~beyond)
         for cut in CUT_DIGITS:
+            if len(places) == 0:
+                break
             ladder = self._lattices.ladder(cut)
-            if ladder is None or len(places) == 0:
+            if ladder is None:
                 continue
             rungs = ladder.for_thresholds(epsilon[places])
             deep = np.array([rung.log_profile > (11 - cut) * math.log(10) for rung in rungs])
@@ -191,14 +205,27 @@ class DiscretisedTradeOff(AbstractTradeOff):
         return Bounds.from_logs(known.lower[0], known.upper[0])
 
     @np.errstate(all="ignore")
+    def epsilon_cap(self, delta: float) -> float:
+        """By Markov's inequality, from the upper law of the lattice that steers."""
+        return self._lattices.epsilon_cap(delta)
+
+    @np.errstate(all="ignore")
+    def profile_cap(self, epsilon: float) -> float:
+        """From the first, coarse lattice."""
+        return float(self._profile_within(np.array([epsilon]), _ROUGH).upper[0])
+
+    @np.errstate(all="ignore")
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        for tolerance in (_ROUGH, self._tolerance):
-            at_zero = self._profile_within(np.zeros(1), tolerance).at(0, self.evidence)
-            if at_zero.upper <= delta:
-                return Enclosure(0.0, 0.0, self.evidence)
-            if at_zero.lower > delta:
-                break
-        alone = [(part.remove if self._mirrored else part.add).epsilon(delta).lower for part in self._steps]
+        curves = [part.remove if self._mirrored else part.add for part in self._steps]
+        # Forgetting all other steps makes no attack stronger: mostly a part alone tells that it is not 0.
+        if max(curve.profile_at(0.0).lower for curve in curves) <= delta:
+            for tolerance in (_ROUGH, self._tolerance):
+                at_zero = self._profile_within(np.zeros(1), tolerance).at(0, self.evidence)
+                if at_zero.upper <= delta:
+                    return Enclosure(0.0, 0.0, self.evidence)
+                if at_zero.lower > delta:
+                    break
+        alone = [curve.epsilon(delta).lower for curve in curves]
         top = self.largest_log_ratio.upper
         known = Readings(np.array([[min(max(alone), top)]]), np.full((1, 1), top))
         ladder = self._lattices.ladder(cut_digits(delta))

@@ -12,7 +12,14 @@ from service.privacy.composition.lattice.beside import Beside
 from service.privacy.composition.lattice.law import LARGEST_LOSS, bracketing_laws
 from service.privacy.composition.lattice.nodes import Atoms, Lattice
 from service.privacy.composition.lattice.sums import LatticePair, run_slack
-from service.privacy.composition.lattice.windows import CountedLaw, LatticeLine, tilted_cumulants, window
+from service.privacy.composition.lattice.windows import (
+    CountedLaw,
+    LatticeLine,
+    log_moment_held,
+    tilted_cumulants,
+    weight_rounding,
+    window,
+)
 from service.privacy.composition.transforms.abstract import RealCumulants
 from service.privacy.mechanisms.abstract import TwoPointPart
 from service.privacy.numerics.arrays import FloatArray
@@ -37,6 +44,11 @@ LARGEST_CELLS = 1 << 20
 
 FARTHEST_NODE = 700.0
 """Nats: beyond it e^loss or e^-loss is no normal double. Runs whose losses reach so far have lattices of few cells."""
+
+_CAP_TILTS = (1.0, 1.5, 2.0, 2.7, 3.6, 4.8, 6.5, 9.0)
+"""Distances of tilts from 1, over 1/deviation of the loss, at which a first bound of epsilon is taken."""
+_CAP_SLACK = 1e-11
+"""Far above the rounding of that bound, far below its looseness."""
 
 KEPT_CELLS = 1 << 20
 """Cells of all lattices and lines of a curve that are kept for further readings; the oldest go first."""
@@ -88,11 +100,11 @@ class LatticeRun:
 
     @staticmethod
     def build(
-        steps: tuple[LatticeStep, ...], beside: Beside | None, spacing: float, log_cut: float, *, mirrored: bool
+        steps: tuple[LatticeStep, ...], beside: Beside | None, spacing: float, log_cut: float
     ) -> LatticeRun | None:
-        """The run with about this spacing, `mirrored` for the other direction; None where it would need too many
-        cells, or so few that doubles do not hold e^loss at the outermost ones, and where a step tells everything so
-        surely that rounding leaves no mass to the cells.
+        """The run in the add direction with about this spacing; None where it would need too many cells, or so few that
+        doubles do not hold e^loss at the outermost ones, and where a step tells everything so surely that rounding
+        leaves no mass to the cells.
         """
         chosen = _aligned([part.atoms for part in steps], spacing)
         steps = tuple(
@@ -107,13 +119,22 @@ class LatticeRun:
         upper: list[CountedLaw] = []
         lower: list[CountedLaw] = []
         for part, lattice in zip(steps, lattices, strict=True):
-            laws = bracketing_laws(part.add, part.remove, part.atoms, lattice)
-            high, low = (law.mirrored(chosen) if mirrored else law for law in laws)
+            high, low = bracketing_laws(part.add, part.remove, part.atoms, lattice)
             if not (high.masses.any() and low.masses.any()):
                 return None
             upper.append(CountedLaw(high, part.count))
             lower.append(CountedLaw(low, part.count))
         return LatticeRun(chosen, tuple(upper), tuple(lower), beside)
+
+    def mirrored(self) -> LatticeRun | None:
+        """The same run in the other direction; None where rounding leaves no mass to the cells there."""
+        upper, lower = (
+            tuple(CountedLaw(counted.law.mirrored(self.step), counted.count) for counted in laws)
+            for laws in (self.upper, self.lower)
+        )
+        if not all(counted.law.masses.any() for counted in (*upper, *lower)):
+            return None
+        return LatticeRun(self.step, upper, lower, self.beside)
 
     def line(self, tilt: float) -> LatticePair | None:
         """Both laws composed at a tilt; None where the window would be too large, or doubles do not hold the laws."""
@@ -132,6 +153,31 @@ class LatticeRun:
                 high, low, run_slack(self.upper, self.beside, 1), run_slack(self.lower, self.beside, -1)
             )
         return self.lines[tilt]
+
+    def epsilon_cap(self, delta: float) -> float:
+        """An upper bound of epsilon(delta), without composing anything; infinite where none is found.
+
+        D(c) = E(X - e^c)_+ <= E X^z sup (x - e^c)_+ x^-z = e^{K(z) - (z-1) c} (1 - 1/z)^z/(z - 1) for the upper law and
+        any z > 1 (Markov); the truth is below e^slack D + P1(an infinite loss).
+        """
+        slack = run_slack(self.upper, self.beside, 1)
+        left = delta * (1 - _CAP_SLACK) - math.exp(slack.log_infinite)
+        if not left > 0:
+            return math.inf
+        _, _, variance = tilted_cumulants(self.upper, 0.5, self.step, self.beside)
+        least = math.inf
+        for distance in _CAP_TILTS:
+            tilt = 1 + distance / max(math.sqrt(max(variance, 0.0)), self.step)
+            value = log_moment_held(self.upper, tilt, self.step)
+            rounding = weight_rounding(self.upper, tilt, self.step)
+            if self.beside is not None:
+                value += self.beside.cumulants(tilt)[0]
+                rounding += self.beside.rounding(tilt) + self.beside.blur * tilt
+            parts = value, slack.profile, -math.log(tilt), (tilt - 1) * math.log1p(-1 / tilt), -math.log(left)
+            rounding += _CAP_SLACK * math.fsum(map(abs, parts))
+            found = (math.fsum(parts) + rounding) / (tilt - 1)
+            least = min(least, found) if not math.isnan(found) else least
+        return max(least, 0.0) * (1 + _CAP_SLACK) + _CAP_SLACK
 
     @property
     def cells(self) -> int:
@@ -164,38 +210,72 @@ def _aligned(atoms: list[Atoms], spacing: float) -> float:
     spread: FloatArray = np.linspace(first, max(1.5 * first, first + 2), _ATOM_CHOICES)
     multiples: FloatArray = np.round(spread)
     places: FloatArray = sizes[:, None] / (sizes[-1] / multiples)
-    off = np.abs(places - np.round(places)).max(axis=0)
+    # The last atom of a step, mostly above 0, is moved down to a node.
+    off = np.maximum(places - np.floor(places + 1e-9 * (1 + places)), 0.0).max(axis=0)
     return float(sizes[-1] / multiples[int(np.argmin(np.where(off < 1e-9, 0.0, off)))])
 
 
 class CoarseTransform:
     """Cumulants of a coarse lattice, in the manner of `LossTransform`: they choose tilts, nothing is proved from
-    them.
+    them. `mirrored`: those of the other direction, K(1 - z).
     """
 
-    def __init__(self, run: LatticeRun) -> None:
-        self._run = run
+    def __init__(self, run: LatticeRun, *, mirrored: bool) -> None:
+        self._run, self._mirrored = run, mirrored
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
         """K, K', K'' at real tilts; errors are not known and given as 0."""
-        rows = np.array(
-            [tilted_cumulants(self._run.upper, float(tilt), self._run.step, self._run.beside) for tilt in tilts]
-        )
+        run, sign = self._run, -1.0 if self._mirrored else 1.0
+        there = 1 - tilts if self._mirrored else tilts
+        rows = np.array([tilted_cumulants(run.upper, float(tilt), run.step, run.beside) for tilt in there])
         zeros = np.zeros(len(tilts))
-        return RealCumulants(rows[:, 0], rows[:, 1], rows[:, 2], zeros, zeros)
+        return RealCumulants(rows[:, 0], sign * rows[:, 1], rows[:, 2], zeros, zeros)
 
 
-def coarse_ladder(
-    steps: tuple[LatticeStep, ...], beside: Beside | None, log_cut: float, *, mirrored: bool
-) -> ContourLadder | None:
+class LatticeRuns:
+    """The lattices of a run, for both of its directions: laws are made once, and mirrored for the other one."""
+
+    def __init__(self, steps: tuple[LatticeStep, ...], beside: Beside | None) -> None:
+        self.steps, self.beside = steps, beside
+        self._coarse: dict[float, LatticeRun | None] = {}
+        self._kept: dict[tuple[float, float, bool], LatticeRun | None] = {}
+
+    def coarse(self, digits: float) -> LatticeRun | None:
+        """A lattice of a few thousand cells that ends where 10^-digits is left; None where losses are out of range."""
+        if digits not in self._coarse:
+            widest = max(max(pair) for pair in _reaches(self.steps, -digits * math.log(10)))
+            far = widest >= LARGEST_LOSS
+            self._coarse[digits] = None if far else self._built(digits, widest / _COARSE_CELLS)
+        return self._coarse[digits]
+
+    def at(self, digits: float, spacing: float, *, mirrored: bool) -> LatticeRun | None:
+        """The run on a lattice of about this spacing; None as for `LatticeRun.build`. The oldest are forgotten where
+        too many cells are kept.
+        """
+        key = digits, spacing, mirrored
+        if key not in self._kept:
+            known = self._kept.get((digits, spacing, False))
+            self._forget()
+            run = known or self._built(digits, spacing)
+            self._kept[digits, spacing, False] = run
+            if mirrored:
+                self._kept[key] = None if run is None else run.mirrored()
+        return self._kept[key]
+
+    def _forget(self) -> None:
+        while sum(run.cells for run in self._kept.values() if run is not None) > KEPT_CELLS:
+            del self._kept[next(iter(self._kept))]
+
+    def _built(self, digits: float, spacing: float) -> LatticeRun | None:
+        return LatticeRun.build(self.steps, self.beside, spacing, -digits * math.log(10))
+
+
+def coarse_ladder(runs: LatticeRuns, digits: float, *, mirrored: bool) -> ContourLadder | None:
     """Tilts to read a run at, from a lattice of a few thousand cells."""
-    widest = max(max(pair) for pair in _reaches(steps, log_cut))
-    if widest >= LARGEST_LOSS:
-        return None
-    run = LatticeRun.build(steps, beside, widest / _COARSE_CELLS, log_cut, mirrored=mirrored)
+    run = runs.coarse(digits)
     if run is None:
         return None
-    transform = CoarseTransform(run)
+    transform = CoarseTransform(run, mirrored=mirrored)
     variances = transform.cumulants(np.array([0.0, 0.5, 1.0])).second
     if not (np.isfinite(variances).all() and (variances > 0).all()):
         return None

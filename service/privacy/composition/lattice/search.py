@@ -14,8 +14,7 @@ from typing import final
 import numpy as np
 
 from service.privacy.composition.contour.ladder import ContourLadder, Rung
-from service.privacy.composition.lattice.beside import Beside
-from service.privacy.composition.lattice.runs import KEPT_CELLS, LARGEST_CELLS, LatticeRun, LatticeStep, coarse_ladder
+from service.privacy.composition.lattice.runs import LARGEST_CELLS, LatticeRuns, coarse_ladder
 from service.privacy.composition.lattice.sums import LatticePair
 from service.privacy.composition.readings import Readings
 from service.privacy.numerics.arrays import FloatArray, IndexArray
@@ -26,19 +25,22 @@ CUT_DIGITS = (22.0, 40.0, 80.0, 160.0, 290.0)
 _FIRST_CELLS = 6.0
 """Cells of the first lattice in a standard deviation of the loss, over the root of the number of steps."""
 
-_FINER = 3.0
+_FINER = math.sqrt(3.0)
 """Lattices differ in spacing by powers of this."""
 
-_FINEST = 12
+_FINEST = 24
 """Powers tried at most; cells in all are limited besides."""
 
-_TELLING, _BLIND = 0.1, 2
+_MARGIN = 0.9
+"""Share of the tolerance that is aimed at: a reading beside it costs another lattice."""
+
+_TELLING, _BLIND = 0.1, 4
 """A reading that is wider does not tell how fine a lattice must be: one so many powers finer is tried next."""
 
-_BLIND_LEVEL = 4
+_BLIND_LEVEL = 8
 """Where nothing is told by then, other tilts are tried first."""
 
-_COARSEST = -16
+_COARSEST = -32
 """The same for coarser lattices, where the first is too large."""
 
 _LOST = 1e-3
@@ -63,38 +65,39 @@ _LISTED_TOLERANCE = 1e-6
 class LatticeSearch:
     """The lattices of one direction of a run."""
 
-    def __init__(self, steps: tuple[LatticeStep, ...], beside: Beside | None, *, mirrored: bool) -> None:
-        self._steps, self._beside, self._mirrored = steps, beside, mirrored
+    def __init__(self, runs: LatticeRuns, *, mirrored: bool) -> None:
+        self._lattices, self._mirrored = runs, mirrored
         self._ladders: dict[float, ContourLadder | None] = {}
-        self._runs: dict[tuple[float, int], LatticeRun | None] = {}
         self._spans: dict[tuple[float, float], float] = {}
-        self._count = math.fsum(part.count for part in steps)
+        self._count = math.fsum(part.count for part in runs.steps)
+
+    def reversed(self) -> LatticeSearch:
+        """The other direction, with the same laws."""
+        return LatticeSearch(self._lattices, mirrored=not self._mirrored)
 
     def ladder(self, digits: float) -> ContourLadder | None:
         """Tilts to read at, for lattices that end where 10^-digits is left; None where there are none."""
         if digits not in self._ladders:
-            self._ladders[digits] = coarse_ladder(
-                self._steps, self._beside, -digits * math.log(10), mirrored=self._mirrored
-            )
+            self._ladders[digits] = coarse_ladder(self._lattices, digits, mirrored=self._mirrored)
         return self._ladders[digits]
+
+    def epsilon_cap(self, delta: float) -> float:
+        """An upper bound of epsilon(delta) from the lattice that steers; infinite where there is none."""
+        coarse = self._lattices.coarse(cut_digits(delta))
+        run = coarse.mirrored() if coarse is not None and self._mirrored else coarse
+        return math.inf if run is None else run.epsilon_cap(delta)
 
     def _pair(self, digits: float, level: int, tilt: float) -> LatticePair | None:
         """The laws composed at a tilt on the lattice of a level; None where it would be too large."""
-        key = digits, level
         # How far the composed loss reaches was seen on the lattices before: too fine a one is not even built.
-        if self._spans.get((digits, tilt), 0.0) * _FINER**level * len(self._steps) > 2 * LARGEST_CELLS:
+        steps = len(self._lattices.steps)
+        if self._spans.get((digits, tilt), 0.0) * _FINER**level * steps > 2 * LARGEST_CELLS:
             return None
-        if key not in self._runs:
-            ladder = self.ladder(digits)
-            if ladder is None:
-                return None
-            cells = _FIRST_CELLS * math.sqrt(self._count) * _FINER**level
-            cut = -digits * math.log(10)
-            while sum(kept.cells for kept in self._runs.values() if kept is not None) > KEPT_CELLS:
-                del self._runs[next(iter(self._runs))]
-            spacing = ladder.core_deviation / cells
-            self._runs[key] = LatticeRun.build(self._steps, self._beside, spacing, cut, mirrored=self._mirrored)
-        run = self._runs[key]
+        ladder = self.ladder(digits)
+        if ladder is None:
+            return None
+        cells = _FIRST_CELLS * math.sqrt(self._count) * _FINER**level
+        run = self._lattices.at(digits, ladder.core_deviation / cells, mirrored=self._mirrored)
         pair = None if run is None else run.line(tilt)
         if run is not None:
             cells = 2 * LARGEST_CELLS if pair is None else pair.upper.cells
@@ -154,7 +157,8 @@ class LatticeSearch:
                     break
                 if alone >= _TELLING and level >= blind:
                     break
-                wanted = math.log(max(min(widest, alone), tolerance) / tolerance) / (2 * math.log(_FINER))
+                goal = _MARGIN * tolerance
+                wanted = math.log(max(min(widest, alone), goal) / goal) / (2 * math.log(_FINER))
                 finer = math.ceil(wanted) if alone < _TELLING else _BLIND
                 level = min(level + max(finer, 1), _FINEST)
 
@@ -167,8 +171,8 @@ class LatticeSearch:
         if ladder is None:
             return [0.5] * len(places)
         spacing = ladder.core_deviation / (_FIRST_CELLS * math.sqrt(self._count))
-        reach = max(max(part.reach(-digits * math.log(10))) for part in self._steps)
-        level = min(1, math.floor(math.log(_SCOUT_CELLS * spacing / reach) / math.log(_FINER)))
+        reach = max(max(part.reach(-digits * math.log(10))) for part in self._lattices.steps)
+        level = min(2, math.floor(math.log(_SCOUT_CELLS * spacing / reach) / math.log(_FINER)))
         best, narrowest = np.full(len(places), 0.5), np.full(len(places), np.inf)
         for tilt in _SCOUT_TILTS:
             pair = self._pair(digits, max(level, _COARSEST), tilt)

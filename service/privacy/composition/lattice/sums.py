@@ -48,6 +48,7 @@ class _Side:
 
     def __init__(self, line: LatticeLine, sign: int) -> None:
         self.line, self.sign, self.c = line, sign, line.thresholds
+        self._above_known: dict[int, FloatArray] = {}
         self.slack = line.log_rounding + LOG_ROUNDING
         self.rounding = EXPONENT_ROUNDING * (1 + abs(line.value) + np.abs(line.theta * self.c))
 
@@ -96,7 +97,9 @@ class _Side:
 
     def _above(self, hypothesis: int) -> tuple[FloatArray, float]:
         rate = self.line.theta - hypothesis
-        return self.line.above(rate), rate
+        if hypothesis not in self._above_known:
+            self._above_known[hypothesis] = self.line.above(rate)
+        return self._above_known[hypothesis], rate
 
     def _below(self, hypothesis: int) -> tuple[FloatArray, float]:
         rate = hypothesis - self.line.theta

@@ -19,7 +19,7 @@ import numpy as np
 
 from service.privacy.composition.lattice.beside import Beside, Between, Thresholds
 from service.privacy.composition.lattice.law import LatticeLaw
-from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.arrays import ComplexArray, FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.running_sums import running_sum_error, running_sums
 from service.privacy.numerics.transform_length import fast_length
@@ -27,10 +27,10 @@ from service.privacy.numerics.transform_length import fast_length
 _TRANSFORM_ERROR = 8 * UNIT_ROUNDOFF
 """Per level of a fast Fourier transform, relative to the sum of what is transformed."""
 
-_REACH = 4.0
+_REACH = 3.0
 """Thresholds are read within this many standard deviations of the tilted loss around its mean."""
 
-_JUMPS, _LITTLE = 1e-3, 1e-11
+_JUMPS, _LITTLE = 4e-3, 1e-11
 """Tilted mass beyond those, several times that of a normal law, from which thresholds are read further out, to where
 this little is left: digits enough above the noise.
 """
@@ -38,7 +38,7 @@ this little is left: digits enough above the noise.
 _CHERNOFF_DISTANCES = (1.5, 3.0, 5.0, 8.0, 12.0)
 """Tilts, over 1/deviation away, at which mass outside the window is bounded."""
 
-_OVERFLOW_GOAL = 44.0
+_OVERFLOW_GOAL = 37.0
 """Nats: mass outside the window is about e^-goal."""
 
 _LEAST_WEIGHT = 1e-290
@@ -51,6 +51,9 @@ _MOST_DISTANCES = 128
 
 _LARGEST_SPREAD = 1 << 21
 """Thresholds times losses between the nodes for which sums are made; of more thresholds some are left out."""
+
+_UNDERFLOW = 1e-280
+"""Above what products lose that are no normal doubles."""
 
 _FAR_CELLS = 1e-120
 """Above what cells that decayed by more than e^-300 add to a sum: masses and noise are at most of order one."""
@@ -120,7 +123,7 @@ def total_offset(laws: tuple[CountedLaw, ...]) -> float:
 
 
 def window(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> Window | None:
-    """The smallest window outside which the tilted mass is about e^-44, and the bound that was reached; None where
+    """The smallest window outside which the tilted mass is about e^-goal, and the bound that was reached; None where
     doubles do not hold the tilted law.
     """
     value, _, variance = tilted_cumulants(laws, tilt, step)
@@ -280,30 +283,37 @@ def _composed(
     sum of squared errors (Parseval: that of the transform, over the root of n).
     """
     n = chosen.size
-    log_power = np.zeros(n // 2 + 1, dtype=np.complex128)
-    relative = np.zeros(n // 2 + 1)
-    levels = math.log2(n) + 1
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+    error = _TRANSFORM_ERROR * (math.log2(n) + 1)
+    composed = np.ones(n // 2 + 1, dtype=np.complex128)
+    log_most, relative = np.zeros(n // 2 + 1), np.zeros(n // 2 + 1)
+    with np.errstate(under="ignore"):
         for counted in laws:
             transform = np.fft.rfft(_wrapped(counted.law, theta, step, n))
-            size = np.abs(transform)
-            logarithm = np.log(size) + 1j * np.angle(transform)
-            log_power += counted.count * logarithm
-            error = np.log1p(_TRANSFORM_ERROR * levels / size)
-            relative += counted.count * (error + 8 * UNIT_ROUNDOFF * (2 + np.abs(logarithm)))
-        composed = np.exp(log_power)
-        composed = np.where(np.isfinite(composed), composed, 0.0)
-        size = np.abs(composed)
-        # |F^N - computed| <= |computed| ((1 + error)^N - 1); where that is not small, |F^N| itself, which is at most 1.
-        rough = np.exp(np.minimum(log_power.real + relative, 0.0)) + size
-        bound = np.where(relative < 1, size * np.expm1(np.minimum(relative, 1.0)), rough)
-        bound = np.where(np.isnan(bound), 1.0, bound)
+            most = np.abs(transform) + error
+            log_most += counted.count * np.log(most)
+            relative += (counted.count * error) / most
+            composed *= _power(transform, counted.count)
+        # |F^N - computed^N| <= N error (|F| + error)^{N-1}, or both of them; and a product at a time, N - 1 in all.
+        products = 4 * UNIT_ROUNDOFF * math.fsum(counted.count for counted in laws)
+        bound = np.exp(np.minimum(log_most, 700.0)) * (np.minimum(1.001 * relative, 2.0) + 2 * products) + _UNDERFLOW
     # All but the first frequency (and the middle one of an even length) stand for two.
-    inverse = _TRANSFORM_ERROR * levels
-    noise = 2 * (float(bound.sum()) + inverse * float(size.sum())) / n
-    root_noise = math.sqrt(2 * float((bound**2).sum()) / n) + inverse * math.sqrt(2 * float((size**2).sum()) / n)
+    size = np.abs(composed)
+    noise = 2 * (float(bound.sum()) + error * float(size.sum())) / n
+    root_noise = math.sqrt(2 * float((bound**2).sum()) / n) + error * math.sqrt(2 * float((size**2).sum()) / n)
     masses = np.fft.irfft(composed, n)
     return np.roll(masses, -(chosen.start % n)), noise, root_noise
+
+
+def _power(values: ComplexArray, count: int) -> ComplexArray:
+    """values^count by repeated squares: the roundings of all products weigh as much as count - 1 of them, 3 u each."""
+    found: ComplexArray | None = None
+    while True:
+        if count & 1:
+            found = values if found is None else found * values
+        count >>= 1
+        if count == 0:
+            return np.ones_like(values) if found is None else found
+        values = values * values
 
 
 def _wrapped(law: LatticeLaw, theta: float, step: float, n: int) -> FloatArray:

@@ -1,11 +1,13 @@
 """Sums over the nodes of trapezoid rules for M(z) = E0 e^{zL}, of steps of any law, without cancellation.
 
 Arrays: parts P, nodes n. `weight` is that of H0 at a node, `weights` those of the law tilted by e^{theta L}, of sum 1.
+A tilt is one number for all parts, or an array (P, 1) where each part is a run of its own.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -25,11 +27,11 @@ _ROUNDING_FLOOR = 1e-15
 
 
 def tilted(loss: FloatArray, log_weight: FloatArray, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Weights e^{log_weight + sL - shift}, shape (S, P, n), and the shift, shape (S, P).
+    """Weights e^{log_weight + sL - shift}, shape (S, P, n), and the shift, shape (S, P). `tilts`: (S, 1) or (S, P).
 
     The shift keeps the weights from overflowing and is mostly 0.
     """
-    joint = tilts[:, None, None] * loss + log_weight
+    joint = tilts[:, :, None] * loss + log_weight
     top = joint.max(axis=-1)
     shift = np.where(top > _LARGEST_EXPONENT, top, 0.0)
     return np.exp(joint - shift[:, :, None] if shift.any() else joint), shift
@@ -42,7 +44,7 @@ def growth(loss: FloatArray, weight: FloatArray, log_weight: FloatArray) -> Floa
 
 
 def untilting(
-    loss: FloatArray, log_weight: FloatArray, tilt: float, weights: FloatArray, total: FloatArray
+    loss: FloatArray, log_weight: FloatArray, tilt: float | FloatArray, weights: FloatArray, total: FloatArray
 ) -> FloatArray:
     """A bound of |e^{sL} - e^L| weight over `total` (of shape (parts,)), the first of which are the `weights`: what an
     error of L is multiplied with in the second-order sums of M(s), but for a factor s, and of E_s(L).
@@ -53,7 +55,7 @@ def untilting(
 
 
 def excess(
-    loss: FloatArray, weight: FloatArray, log_weight: FloatArray, tilt: float, weights: FloatArray
+    loss: FloatArray, weight: FloatArray, log_weight: FloatArray, tilt: float | FloatArray, weights: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Summands weight (e^{sL} - 1 - s(e^L - 1)) of M(s) - 1, and the size of what makes up each; shape (P, n).
 
@@ -61,12 +63,12 @@ def excess(
     inside the relative error of a weight. `weights`: weight e^{sL}.
     """
     linear = tilt * growth(loss, weight, log_weight)
-    scale = max(1.0, abs(tilt))
+    scale = np.maximum(1.0, np.abs(tilt))
     small = np.abs(loss) * scale < 0.4
     ratio = tilt / scale
-    coefficients = np.array([(ratio**n - ratio * scale ** (1 - n)) / math.factorial(n) for n in range(2, 15)])
+    coefficients = np.array([(ratio**n - ratio * scale ** (1.0 - n)) / math.factorial(n) for n in range(2, 15)])
     scaled = np.where(small, loss * scale, 0.0)
-    series = weight * scaled**2 * np.polynomial.polynomial.polyval(scaled, coefficients)
+    series = weight * scaled**2 * np.polynomial.polynomial.polyval(scaled, coefficients, tensor=False)
     summands = np.where(small, series, weights - weight - linear)
     return summands, np.where(small, np.abs(series), weights + weight + np.abs(linear))
 
@@ -76,23 +78,27 @@ def mean_excess(
     weight: FloatArray,
     log_weight: FloatArray,
     weights: FloatArray,
-    theta: float,
+    theta: float | FloatArray,
     total: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
     """Summands of E_theta(L) = E_theta(L - e^{-theta L}(e^L - 1)), and the sizes of what makes them up; shape (P, n).
 
     They are power series where (1 + |theta|) |L| < 0.5. `total`: M(theta), shape (P,).
     """
-    scale = 1 + abs(theta)
+    scale = 1 + np.abs(theta)
     small = np.abs(loss) * scale < 0.5
     upper, lower = (1 - theta) / scale, -theta / scale  # differ by 1/scale: a^n - b^n = (a - b) sum a^k b^{n-1-k}
-    coefficients, quotient, power = np.empty(14), 1.0, 1.0  # quotient: the sum for n, power: lower^(n - 1)
+    coefficients, quotient, power = (
+        list[Any](),
+        np.ones_like(scale),
+        1.0,
+    )  # quotient: the sum for n, power: lower^(n - 1)
     for n in range(2, 16):
-        power *= lower
+        power = power * lower
         quotient = upper * quotient + power
-        coefficients[n - 2] = quotient / (scale * math.factorial(n))
+        coefficients.append(quotient / (scale * math.factorial(n)))
     scaled = np.where(small, loss * scale, 0.0)
-    series = -(scaled**2) * np.polynomial.polynomial.polyval(scaled, coefficients)
+    series = -(scaled**2) * np.polynomial.polynomial.polyval(scaled, np.array(coefficients), tensor=False)
     direct = weights * loss
     exponential = growth(loss, weight, log_weight) / total[:, None]
     terms = np.where(small, weights * series, direct - exponential)
@@ -100,9 +106,11 @@ def mean_excess(
 
 
 def tilted_differences(
-    weights: FloatArray, loss: FloatArray, mean: FloatArray, step: float, nodes: int
+    weights: FloatArray, loss: FloatArray, mean: FloatArray, step: float | FloatArray, nodes: int
 ) -> ComplexArray:
     """d_k = E_theta(e^{i t_k L} - 1), t_k = k step, for all parts, shape (P, nodes + 1), as sums of second-order terms.
+
+    `step`: one for all parts, or one for each, shape (P, 1).
 
     E0(w - 1) = 0, so d = E_theta(e^{itL} - 1 - itL) + it E_theta(L - e^{-theta L}(e^L - 1)): every summand is
     O(L^2), and rounding does not grow with the number of steps. With k = a columns + b and
@@ -113,8 +121,9 @@ def tilted_differences(
     columns = -(-(nodes + 1) // rows)
     blocks = (len(weights), weights.shape[1] // SUM_BLOCK, 1, SUM_BLOCK)
     weights, loss = weights.reshape(blocks), loss.reshape(blocks)
-    outer, outer_rest = multiples(loss * (columns * step), rows)
-    inner, inner_rest = multiples(loss * step, columns)
+    phase = loss * np.asarray(step)[..., None, None]
+    outer, outer_rest = multiples(phase * columns, rows)
+    inner, inner_rest = multiples(phase, columns)
     total = np.matmul(weights * outer, inner.swapaxes(-1, -2)).sum(axis=1)
     total += (weights * outer_rest).sum(axis=-1).sum(axis=1)[:, :, None]
     total += (weights * inner_rest).sum(axis=-1).sum(axis=1)[:, None, :]
@@ -122,8 +131,9 @@ def tilted_differences(
     return total.reshape(len(weights), -1)[:, : nodes + 1] + 1j * t * mean[:, None]
 
 
-def line_values(counts: FloatArray, d: ComplexArray, error: FloatArray) -> LineValues:
+def line_values(counts: FloatArray, d: ComplexArray, error: FloatArray, *, separate: bool = False) -> LineValues:
     """sum N ln(1 + d) over the parts, and its error: `d` and its `error` of shape (P, K), `counts` of shape (P,).
+    `separate`: N ln(1 + d) of each part, which is a run of its own, shape (P, K).
 
     N is an integer, so the branch of the logarithm does not matter to e^K. An error e of d is a relative error
     e/|1 + d| of each of the N factors of e^K, and (1 + e/|1 + d|)^N = e^{N log1p(e/|1 + d|)}.
@@ -137,9 +147,12 @@ def line_values(counts: FloatArray, d: ComplexArray, error: FloatArray) -> LineV
     error = error + 2 * math.sqrt(_ROUNDING_FLOOR) * (log_modulus <= 0.49 * math.log(_ROUNDING_FLOOR))
     relative = np.log1p(error / np.exp(log_modulus))
     relative += 2 * FUNCTION_ERROR * (np.abs(log_modulus) + np.abs(angle))
-    summation = (2 + len(count)) * UNIT_ROUNDOFF * (count * (np.abs(log_modulus) + np.abs(angle))).sum(axis=0)
-    difference = (count * (log_modulus + 1j * angle)).sum(axis=0)
-    return LineValues(difference, (count * relative).sum(axis=0) * 1.001 + summation)
+    sizes = count * (np.abs(log_modulus) + np.abs(angle))
+    values, errors = count * (log_modulus + 1j * angle), count * relative
+    if separate:
+        return LineValues(values, errors * 1.001 + 3 * UNIT_ROUNDOFF * sizes)
+    summation = (2 + len(count)) * UNIT_ROUNDOFF * sizes.sum(axis=0)
+    return LineValues(values.sum(axis=0), errors.sum(axis=0) * 1.001 + summation)
 
 
 def significant(weights: FloatArray) -> slice:

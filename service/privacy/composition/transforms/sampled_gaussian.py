@@ -24,7 +24,7 @@ from service.privacy.composition.transforms.node_sums import excess, untilting
 from service.privacy.composition.transforms.sampled_gaussian_grid import Grid, Layout
 from service.privacy.composition.transforms.sampled_gaussian_shared import moment_sums
 from service.privacy.composition.transforms.steps import SampledGaussianSteps
-from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_ROUNDOFF
 
 _FEW_STEPS = 100
@@ -47,18 +47,33 @@ LARGEST_ETA = 20.0
 
 
 class SampledGaussianParts:
-    """N_i steps each of Poisson-sampled Gaussians (sigma_i, p_i), 0 < p_i < 1, as one summand of the run's K."""
+    """N_i steps each of Poisson-sampled Gaussians (sigma_i, p_i), 0 < p_i < 1, as one summand of the run's K; or, where
+    they are `separate`, each i as a run of its own: what is summed over the parts of a run has shape (parts,) then.
+    """
 
-    def __init__(self, steps: tuple[SampledGaussianSteps, ...], deviation: float, digits: float) -> None:
+    def __init__(
+        self,
+        steps: tuple[SampledGaussianSteps, ...],
+        deviation: float | FloatArray,
+        digits: float | FloatArray,
+        *,
+        separate: bool = False,
+    ) -> None:
         """`deviation`: about the standard deviation of the whole run's loss, from below; the grid's step follows it.
 
         The law of y is cut on the right, where all steps together have less than about 10^-digits of the mass of H0 and
         of H1 left. All moments are those of the cut law: far jumps of the loss would rule them at large tilts.
         """
+        self.separate = separate
         self.sigma, self.rate, self.count = (np.array(column, dtype=np.float64) for column in zip(*steps, strict=True))
+        total = self.count if separate else np.full_like(self.count, self.count.sum())
         # Nats: trapezoid errors of e^-need per step are below 1e-18 for the whole run.
-        self._need = math.log(float(self.count.sum())) + 42.0
-        self._layout = self._laid_out(deviation, digits)
+        self._need = np.log(total) + 42.0
+        self._settle(self._laid_out(total, deviation, digits))
+
+    def _settle(self, layout: Layout) -> None:
+        """What follows from the places of the nodes."""
+        self._layout = layout
         self.nodes = self._layout.nodes
         self.step = self._layout.steps
         """Spacing of the nodes in y, shape (parts,)."""
@@ -77,42 +92,58 @@ class SampledGaussianParts:
     def _log_odds(self) -> FloatArray:
         return np.log(self.rate) - np.log1p(-self.rate)
 
-    def _laid_out(self, deviation: float, digits: float) -> Layout:
-        """The nodes: of y, or of u where several parts share their exponentials."""
+    def of(self, parts: IndexArray, count: FloatArray) -> SampledGaussianParts:
+        """Some of the parts, which are `separate`, with other numbers of steps: no larger ones, as the nodes stay."""
+        chosen = object.__new__(SampledGaussianParts)
+        chosen.separate = True
+        chosen.sigma, chosen.rate, chosen.count = self.sigma[parts], self.rate[parts], count
+        chosen._need = self._need[parts]
+        chosen._settle(self._layout.of(parts))
+        chosen.grid = self.grid.of(parts, chosen.nodes)
+        return chosen
+
+    def over_run(self, each: FloatArray) -> FloatArray:
+        """sum N_i x_i over the parts of a run, from (..., parts)."""
+        return each * self.count if self.separate else np.asarray(each @ self.count)
+
+    def _laid_out(self, total: FloatArray, deviation: float | FloatArray, digits: float | FloatArray) -> Layout:
+        """The nodes: of y, or of u where several parts share their exponentials. `total`: steps of the run of each."""
         # Each of few steps turns by up to 9/sqrt(N) radians per deviation of y, and is tilted by as many deviations.
-        share = 12.0 / math.sqrt(float(self.count.sum()))
-        smooth_step = 2 * math.pi / (math.sqrt(2 * self._need) / 0.9 + share)
-        strip_share = 2 * math.pi * 0.7 * math.pi / (self._need + 15.0 + self._growth(deviation))
+        share = 12.0 / np.sqrt(total)
+        smooth_step = 2 * math.pi / (np.sqrt(2 * self._need) / 0.9 + share)
+        strip_share = 2 * math.pi * 0.7 * math.pi / (self._need + 15.0 + self._growth(total, deviation))
         goal = digits * math.log(10) + np.log(2 * self.count)
         reach = np.maximum(np.sqrt(2 * goal), 1 / self.sigma + np.sqrt(2 * np.maximum(goal + np.log(self.rate), 0.0)))
-        left = math.sqrt(2 * self._need) + 2.0 + share
-        in_u = len(self.sigma) >= _FEWEST_SHARED
+        left = np.sqrt(2 * self._need) + 2.0 + share
+        in_u = len(self.sigma) >= _FEWEST_SHARED and not self.separate
         if in_u:
-            wanted = min(smooth_step / float(self.sigma.max()), strip_share)
+            wanted = np.minimum(smooth_step / self.sigma.max(), strip_share)[:1]
             origin = self._log_odds - 0.5 / self.sigma**2
-            low, high = origin - left / self.sigma, origin + reach / self.sigma
+            low, high = np.min(origin - left / self.sigma, keepdims=True), origin + reach / self.sigma
+        elif self.separate:
+            wanted, low, high = np.minimum(smooth_step, strip_share * self.sigma), -left, reach
         else:
-            wanted = min(smooth_step, strip_share * float(self.sigma.min()))
-            low, high = np.full(1, -left), np.full_like(self.sigma, float(reach.max()))
-        spacing = max(math.floor(wanted * 2.0**20), 1) * 2.0**-20
-        first = math.floor(float(low.min()) / spacing)
-        kept = np.ceil(high / spacing).astype(np.intp) - first + 1
+            wanted = np.minimum(smooth_step, strip_share * self.sigma.min())[:1]
+            low, high = -left[:1], np.full_like(self.sigma, reach.max())
+        spacing = np.maximum(np.floor(wanted * 2.0**20), 1) * 2.0**-20
+        first = np.floor(low / spacing)
+        kept = (np.ceil(high / spacing) - first).astype(np.intp) + 1
         nodes = int(kept.max())
-        steps = self.sigma * spacing if in_u else np.full_like(self.sigma, spacing)
+        steps = self.sigma * spacing if in_u else spacing + np.zeros_like(self.sigma)
         # Whole blocks; the nodes added have no weight.
         return Layout(spacing, first, nodes + -nodes % SUM_BLOCK, steps, kept, in_u)
 
-    def _growth(self, deviation: float) -> float:
+    def _growth(self, total: FloatArray, deviation: float | FloatArray) -> FloatArray:
         """About how much (nats) e^{t arg w} grows on a strip at the greatest height t of a line: steers the step."""
-        highest = 9.0 / max(deviation, 1e-3)
-        steps = float(self.count.sum())
-        if steps >= _FEW_STEPS:
-            # About one sampled step: what no jump disturbs does not fall, and lines are longer.
-            rare = float(self.count @ self.rate) < _FEW_SAMPLED
-            return min((1.35 if rare else 0.9) * highest, 180.0 if rare else 120.0)
+        highest = 9.0 / np.maximum(deviation, 1e-3)
+        # About one sampled step: what no jump disturbs does not fall, and lines are longer.
+        rare = self.over_run(self.rate) < _FEW_SAMPLED
+        many = np.minimum(np.where(rare, 1.35, 0.9) * highest, np.where(rare, 180.0, 120.0))
         # Few steps: |M| falls only like exp(-sigma^2 ln^2(t p e^{-1/(2 sigma^2)})/2).
-        falls = math.sqrt(88 / steps) / self.sigma + 0.5 / self.sigma**2 - np.log(self.rate)
-        return min(0.9 * max(highest, math.exp(min(float(falls.min()), 20.0))), 300.0)
+        falls = np.sqrt(88 / total) / self.sigma + 0.5 / self.sigma**2 - np.log(self.rate)
+        falls = falls if self.separate else falls.min()
+        few = np.minimum(0.9 * np.maximum(highest, np.exp(np.minimum(falls, 20.0))), 300.0)
+        return np.where(total >= _FEW_STEPS, many, few)
 
     @cached_property
     def identity_error(self) -> FloatArray:
@@ -120,6 +151,11 @@ class SampledGaussianParts:
         grid = self.grid
         ends = grid.at_ends(grid.weight) * (1 + np.exp(grid.at_ends(grid.loss)))
         return self._plain_quadrature_error + self.dropped + ends.sum(axis=1)
+
+    @property
+    def lengths(self) -> IndexArray:
+        """Nodes of each part before its cut."""
+        return self._layout.kept
 
     @property
     def size(self) -> int:
@@ -137,7 +173,8 @@ class SampledGaussianParts:
         return Grid.build(self.sigma, self.rate, self._layout)
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
-        """K, K', K'' at real tilts, shape (S,), with a bound of the error of K, infinite where the grid ends too early.
+        """K, K', K'' at real tilts, shape (S,), with a bound of the error of K, infinite where the grid ends too early;
+        of separate parts at tilts (S, parts).
 
         Plain sums: the error of K grows like N u, which Chernoff bounds and the choice of lines do not notice; the
         prefactor of a line takes `value` instead.
@@ -146,43 +183,43 @@ class SampledGaussianParts:
 
     def _cumulants(self, tilts: FloatArray) -> RealCumulants:
         grid = self.grid
+        at = tilts if self.separate else tilts[:, None]
         sums = None if grid.soft is None else moment_sums(grid, grid.soft, tilts)
         if sums is None:
-            weights, shift = grid.tilted(tilts)
+            weights, shift = grid.tilted(at)
             sums = np.matmul(weights.swapaxes(0, 1), grid.columns).swapaxes(0, 1)  # (S, parts, 5)
         else:
             weights, shift = None, np.zeros(sums.shape[:2])
         total = sums[:, :, 0]
         mean, square = sums[:, :, 1] / total, sums[:, :, 2] / total
         log_total = shift + np.log(total)
-        rounding = (sums[:, :, 3] + np.abs(tilts)[:, None] * sums[:, :, 4]) / total + 2 * self.nodes * UNIT_ROUNDOFF
-        truncation = self._quadrature_error(tilts, weights, total) + self.ends.cut_error(tilts, shift) / total
+        rounding = (sums[:, :, 3] + np.abs(at) * sums[:, :, 4]) / total + 2 * self.nodes * UNIT_ROUNDOFF
+        truncation = self._quadrature_error(at, weights, total) + self.ends.cut_error(at, shift) / total
         relative = rounding + truncation
         # |ln(1 + x)| <= 1.1 |x| for |x| < 0.1; a larger (or undefined) error bounds nothing.
         error = np.where(relative < 0.1, 1.1 * relative, np.inf) + 8 * FUNCTION_ERROR * np.abs(log_total)
         return RealCumulants(
-            log_total @ self.count,
-            mean @ self.count,
-            (square - mean**2) @ self.count,
-            error @ self.count * 1.001,
-            truncation @ self.count,
+            self.over_run(log_total),
+            self.over_run(mean),
+            self.over_run(square - mean**2),
+            self.over_run(error) * 1.001,
+            self.over_run(truncation),
         )
 
-    def value(self, moments: TiltedMoments) -> tuple[float, float]:
+    def value(self, moments: TiltedMoments) -> tuple[FloatArray, FloatArray]:
         """K at the tilt of the moments and a bound of its error, which does not grow with the number of steps.
 
         M(s) - 1 = E0(e^{sL} - 1 - s(e^L - 1)), because E0(w - 1) = 0: every summand is second order in L.
         """
         tilt = moments.tilt
-        tilts = np.array([tilt])
         # The sums behind the identity have errors too: 1 - M_h(0) counts once, M_h(1) - M_h(0) s times.
         quadrature = (
-            self._quadrature_error(tilts, moments.weights[None], moments.total)[0]
-            + 2 * (1 + abs(tilt)) * self.identity_error / moments.total
+            self._quadrature_error(tilt[None], moments.weights[None], moments.total)[0]
+            + 2 * (1 + np.abs(tilt)) * self.identity_error / moments.total
         )
         relative = moments.rounding + quadrature + moments.cut
         error = np.where(relative < 0.1, 1.1 * relative, np.inf) + 8 * FUNCTION_ERROR * np.abs(moments.log_total)
-        return float(moments.log_total @ self.count), float(error @ self.count) * 1.001
+        return self.over_run(moments.log_total), self.over_run(error) * 1.001
 
     @cached_property
     def _strips(self) -> tuple[FloatArray, FloatArray]:
@@ -199,7 +236,7 @@ class SampledGaussianParts:
         return 2.1 * np.exp(self._strips[1].min(axis=0))
 
     def _quadrature_error(self, tilts: FloatArray, weights: FloatArray | None, total: FloatArray) -> FloatArray:
-        """Trapezoid error of M(s), relative to M(s), shape (S, parts).
+        """Trapezoid error of M(s), relative to M(s), shape (S, parts). `tilts`: (S, 1) or (S, parts).
 
         |M_h - M| <= 2 sup_{|Im y| = a} int |phi w^s| / (e^{2 pi a/h} - 1), |phi(y+ia)| = e^{a^2/2} phi(y), and
         |w(y+ia)|^s <= w^s for s >= 0, <= w^s cos(a/(2 sigma))^s for s < 0. Where the cosine is too coarse the sum of
@@ -207,15 +244,17 @@ class SampledGaussianParts:
         """
         a, exponent = self._strips
         log_cos = np.log(np.cos(0.5 * a / self.sigma))
-        coarse = exponent[:, None, :] + np.minimum(tilts, 0.0)[:, None] * log_cos[:, None, :]
+        coarse = exponent[:, None, :] + np.minimum(tilts, 0.0) * log_cos[:, None, :]
         error = 2.1 * np.exp(coarse.min(axis=0))
-        if float((error @ self.count).max()) < _NEGLIGIBLE:
+        if float(self.over_run(error).max()) < _NEGLIGIBLE:
             return error
-        if weights is None:
-            weights = np.exp(tilts[:, None, None] * self.grid.loss + self.grid.log_weight)
+        coarse = np.flatnonzero((self.over_run(error).reshape(len(tilts), -1) >= _NEGLIGIBLE).any(axis=1))
+        at, total = tilts[coarse], np.broadcast_to(total, error.shape)[coarse]
+        plain = weights is None
+        weights = np.exp(at[:, :, None] * self.grid.loss + self.grid.log_weight) if plain else weights[coarse]
         for half_width, log_kernel in zip(a, exponent, strict=True):
-            growth = self.inverse_modulus_growth(tilts[:, None, None], half_width, weights) / total
-            error = np.fmin(error, 2.1 * np.exp(log_kernel) * np.maximum(growth, 1.0))
+            growth = self.inverse_modulus_growth(at[:, :, None], half_width, weights) / total
+            error[coarse] = np.fmin(error[coarse], 2.1 * np.exp(log_kernel) * np.maximum(growth, 1.0))
         return error
 
     def log_least_modulus(self, a: FloatArray) -> FloatArray:
@@ -227,7 +266,7 @@ class SampledGaussianParts:
         near = np.minimum(1.0, self.grid.responsibility * np.exp(0.5 * self.step / self.sigma)[:, None])
         return np.log(np.maximum(1 - 2 * near * np.sin(half) ** 2, np.cos(half)))
 
-    def inverse_modulus_growth(self, tilt: FloatArray | float, a: FloatArray, weights: FloatArray) -> FloatArray:
+    def inverse_modulus_growth(self, tilt: FloatArray, a: FloatArray, weights: FloatArray) -> FloatArray:
         """Upper Riemann sum of weights |w(y + iq)/w(y)|^s over the nodes, for all |q| <= a; `a` of shape (..., parts).
 
         For s < 0, by `log_least_modulus`; the logarithm of the integrand changes by at most |y| + |s| r/(sigma cos^2)
@@ -275,27 +314,29 @@ class GridEnds:
 
     def cut_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
         """Bound of what the two ends of the grid add to the error of M(s), scaled by e^{-shift}, shape (S, parts).
+        `tilts`: (S, 1) or (S, parts).
 
         At both ends, half way between nodes, the rectangle behind the trapezoid rule has a side on which the integrand
         is weighted with 1/(1 + e^{2 pi |Im y|/h}): less than half a term (ln 2/pi of it, times the growth of |w|^s
         there). On the left the integral itself is cut too: Phi(y) max(w^s, (1-p)^s) is left out.
         """
-        s = tilts[:, None, None]
+        s = tilts[:, :, None]
         growth = np.minimum(s, 0.0) * self.log_modulus
         sides = np.exp(s * self.loss + self.log_weight + np.abs(s) * self.steepness + growth - shift[:, :, None])
-        loss_end = np.where(tilts[:, None] > 0, self.loss[:, 0], self.log_unsampled)
-        tail = np.exp(self.log_tail + tilts[:, None] * loss_end - shift)
+        loss_end = np.where(tilts > 0, self.loss[:, 0], self.log_unsampled)
+        tail = np.exp(self.log_tail + tilts * loss_end - shift)
         return (0.5 * sides.sum(axis=-1) + tail + self.first_weight) * 1.001
 
 
 @dataclass(frozen=True, slots=True)
 class TiltedMoments:
-    """The law tilted by e^{sL} at one tilt s: weights of shape (parts, nodes), the rest of shape (parts,).
+    """The law tilted by e^{sL} at one tilt s: weights of shape (parts, nodes), the rest of shape (parts,). `tilt`: of
+    shape (1,), or (parts,) where each part is a run of its own.
 
     `total` is M(s) e^{-shift}, the scale of the weights; `rounding` and `cut` bound errors relative to it.
     """
 
-    tilt: float
+    tilt: FloatArray
     weights: FloatArray
     total: FloatArray
     log_total: FloatArray
@@ -303,21 +344,22 @@ class TiltedMoments:
     cut: FloatArray
 
     @staticmethod
-    def at(parts: SampledGaussianParts, tilt: float) -> TiltedMoments:
+    def at(parts: SampledGaussianParts, tilt: FloatArray) -> TiltedMoments:
         """The moments at one tilt; M - 1 is summed up, not M, so that weak losses keep their digits."""
         grid = parts.grid
-        all_weights, all_shifts = grid.tilted(np.array([tilt]))
+        all_weights, all_shifts = grid.tilted(tilt[None])
         weights, shift = all_weights[0], all_shifts[0]
-        summands, size = excess(grid.loss, grid.weight, grid.log_weight, tilt, weights)
+        column = tilt[:, None]
+        summands, size = excess(grid.loss, grid.weight, grid.log_weight, column, weights)
         plain = shift == 0
         sum_excess = summands.sum(axis=-1)
         total = np.asarray(np.where(plain, 1 + sum_excess, weights.sum(axis=-1)), dtype=np.float64)
         log_total = shift + np.where(plain, np.log1p(np.maximum(sum_excess, -1 + 1e-300)), np.log(total))
         size = np.where(plain[:, None], size, weights)
         # An error of L acts through the derivative of a summand, |s| |e^{sL} - e^L|; of a plain one, |s| e^{sL}.
-        moved = untilting(grid.loss, grid.log_weight, tilt, weights, np.ones_like(total))
+        moved = untilting(grid.loss, grid.log_weight, column, weights, np.ones_like(total))
         moved = np.where(plain[:, None], moved, weights)
-        rounding = np.sum(size * grid.relative_error + 1.1 * abs(tilt) * grid.loss_error * moved, axis=-1)
+        rounding = np.sum(size * grid.relative_error + 1.1 * np.abs(column) * grid.loss_error * moved, axis=-1)
         rounding += shift * UNIT_ROUNDOFF * total
-        cut = parts.ends.cut_error(np.array([tilt]), shift[None])[0]
+        cut = parts.ends.cut_error(tilt[None], shift[None])[0]
         return TiltedMoments(tilt, weights, total, log_total, rounding / total, cut / total)

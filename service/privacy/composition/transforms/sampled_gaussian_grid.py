@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from service.privacy.composition.transforms.node_sums import tilted
-from service.privacy.numerics.arrays import FloatArray
-from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF, sum_error
+from service.privacy.numerics.arrays import FloatArray, IndexArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_ROUNDOFF, sum_error
+
+_BY_NODE = ("y", "loss", "log_weight", "weight", "responsibility", "loss_error", "relative_error")
+"""What a grid holds of each node."""
 
 
 def _loss(v: FloatArray, rate: FloatArray) -> FloatArray:
@@ -27,21 +30,28 @@ def _loss(v: FloatArray, rate: FloatArray) -> FloatArray:
 @dataclass(frozen=True, slots=True)
 class Layout:
     """Where the nodes of a grid are: at (first + j) spacing, j < nodes, of y, or of u = v + ln(p/(1 - p)) (`in_u`).
+    `spacing` and `first` of shape (1,), or (parts,) where each part is a run of its own.
 
     With L = ln(1 - p) + ln(1 + e^u) all steps have the same losses at the same u, but for a constant: what costs most,
     their exponentials, is then needed once for all parts. `steps`: the spacing in y of each part; `kept`: of each part
     the nodes before its cut; both of shape (parts,).
     """
 
-    spacing: float
-    first: int
+    spacing: FloatArray
+    first: FloatArray
     nodes: int
     steps: FloatArray
-    kept: NDArray[np.intp]
+    kept: IndexArray
     in_u: bool
 
+    def of(self, parts: IndexArray) -> Layout:
+        """That of some parts, each of which is a run of its own."""
+        kept = self.kept[parts]
+        nodes = min(self.nodes, int(kept.max()) + -int(kept.max()) % SUM_BLOCK)
+        return Layout(self.spacing[parts], self.first[parts], nodes, self.steps[parts], kept, self.in_u)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class Grid:
     """Trapezoid nodes in y with everything that does not depend on the tilt; arrays of shape (parts, nodes)."""
 
@@ -53,19 +63,31 @@ class Grid:
     loss_error: FloatArray
     relative_error: FloatArray
     """Relative error of a weight, its loss taken as exact, and of summing it up; `loss_error` is that of L (nats)."""
-    columns: FloatArray
-    """1, L, L^2, and the two error columns, last axis: what plain moments sum up."""
     step: FloatArray
     """Spacing of each part, shape (parts, 1)."""
     sigma: FloatArray
     rate: FloatArray
-    kept: NDArray[np.intp]
+    kept: IndexArray
     """Nodes before the cut of each part; the rest has no weight."""
     soft: FloatArray | None
     """ln(1 + e^u) at the nodes u that all parts share, shape (nodes,); None where they share y."""
 
+    def of(self, parts: IndexArray, nodes: int) -> Grid:
+        """The first nodes of some parts, each of which is a run of its own."""
+        held = {name: getattr(self, name)[parts, :nodes] for name in _BY_NODE}
+        sigma, rate, kept, step = self.sigma[parts], self.rate[parts], self.kept[parts], self.step[parts]
+        return Grid(**held, step=step, sigma=sigma, rate=rate, kept=kept, soft=None)
+
+    @cached_property
+    def columns(self) -> FloatArray:
+        """1, L, L^2, and the two error columns, last axis: what plain moments sum up."""
+        parts = [np.ones_like(self.loss), self.loss, self.loss**2, self.relative_error, self.loss_error]
+        return np.stack(parts, axis=-1)
+
     def tilted(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Weights phi h e^{sL - shift}, shape (S, parts, nodes), and the shift, shape (S, parts)."""
+        """Weights phi h e^{sL - shift}, shape (S, parts, nodes), and the shift, shape (S, parts). `tilts`: (S, 1), or
+        (S, parts).
+        """
         return tilted(self.loss, self.log_weight, tilts)
 
     def at_ends(self, values: FloatArray) -> FloatArray:
@@ -79,7 +101,7 @@ class Grid:
         column, p = sigma[:, None], rate[:, None]
         nodes, step = layout.nodes, layout.steps[:, None]
         # Exact: small integers times a dyadic step.
-        shared = np.arange(layout.first, layout.first + nodes, dtype=np.float64) * layout.spacing
+        shared = (layout.first[:, None] + np.arange(nodes, dtype=np.float64)) * layout.spacing[:, None]
         if layout.in_u:
             log_odds = np.log(p) - np.log1p(-p)
             v = shared - log_odds
@@ -99,7 +121,6 @@ class Grid:
         loss_error = loss_error + np.where((v < -1) & (p > 0.5), 12 * UNIT_ROUNDOFF, 0.0)
         relative = UNIT_ROUNDOFF * (y**2 + 8) + 4 * FUNCTION_ERROR + sum_error(nodes)
         relative = relative + 1.01 * np.abs(y) * y_error
-        columns = np.stack([np.ones_like(loss), loss, loss**2, relative, loss_error], axis=-1)
         return Grid(
             y,
             loss,
@@ -108,10 +129,9 @@ class Grid:
             responsibility,
             loss_error,
             relative,
-            columns,
             step,
             sigma,
             rate,
             layout.kept,
-            np.logaddexp(0.0, shared) if layout.in_u else None,
+            np.logaddexp(0.0, shared[0]) if layout.in_u else None,
         )

@@ -28,6 +28,8 @@ class Intersected(AbstractTradeOff):
     counts how often that was.
     """
 
+    is_capped = True
+
     def __init__(
         self,
         first: AbstractTradeOff,
@@ -114,6 +116,10 @@ class Intersected(AbstractTradeOff):
     @override
     def epsilon_cap(self, delta: float) -> float:
         return self.first.epsilon_cap(delta)
+
+    @override
+    def profile_cap(self, epsilon: float) -> float:
+        return self.first.profile_cap(epsilon)
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:

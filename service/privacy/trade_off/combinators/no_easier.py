@@ -30,6 +30,8 @@ class NoEasierThanParts(AbstractTradeOff):
     Parts are made, and read, only where an enclosure is wider than WIDE. For curves whose evidence is certain.
     """
 
+    is_capped = True
+
     def __init__(self, whole: AbstractTradeOff, parts: Callable[[], Sequence[AbstractTradeOff]]) -> None:
         self.whole, self._make_parts = whole, parts
         self.evidence, self.method = whole.evidence, whole.method
@@ -118,6 +120,10 @@ class NoEasierThanParts(AbstractTradeOff):
     @override
     def epsilon_cap(self, delta: float) -> float:
         return self.whole.epsilon_cap(delta)
+
+    @override
+    def profile_cap(self, epsilon: float) -> float:
+        return self.whole.profile_cap(epsilon)
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:

@@ -93,7 +93,12 @@ class Symmetrised(AbstractTradeOff):
 
     @override
     def _profile_at_formula(self, epsilon: float) -> Enclosure:
-        return largest(self.first.profile_at(epsilon), self.second.profile_at(epsilon))
+        first = self.first.profile_at(epsilon)
+        return (
+            first
+            if self.second.profile_cap(epsilon) <= first.lower
+            else largest(first, self.second.profile_at(epsilon))
+        )
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:

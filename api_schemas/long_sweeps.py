@@ -1,0 +1,47 @@
+"""A sweep as the request of a job: a hundred times more points, of which a piece is computed at a time."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Final
+
+from pydantic import Field
+
+from api_schemas.base import is_none
+from api_schemas.sweeps import LARGEST_VARIED, Pointer, SweepsRequest, SweptNumbers
+
+LARGEST_JOB_POINTS: Final = 1_000_000
+LARGEST_JOB_NUMBERS: Final = 10_000_000
+"""Points times the numbers that are read of each."""
+
+
+class ManySweptNumbers(SweptNumbers):
+    """The numbers that stand in one place, as in a sweep; a range may have more."""
+
+    count: Annotated[
+        Annotated[int, Field(ge=1, le=LARGEST_JOB_POINTS)] | None,
+        Field(description="How many numbers there are from the first to the last.", examples=[20], exclude_if=is_none),
+    ] = None
+
+
+class LongSweepsRequest(SweepsRequest):
+    """A sweep of a job."""
+
+    largest_points: ClassVar[int] = LARGEST_JOB_POINTS
+    largest_numbers: ClassVar[int] = LARGEST_JOB_NUMBERS
+
+    vary: Annotated[dict[Pointer, ManySweptNumbers], Field(min_length=1, max_length=LARGEST_VARIED)]  # pyright: ignore[reportIncompatibleVariableOverride] - frozen
+
+    def columns(self, start: int, stop: int) -> dict[str, tuple[float, ...]]:
+        """The numbers of the points from `start` up to `stop`, by their pointers; made without those before."""
+        lists = {
+            place.pointer: numbers.numbers(whole=place.shape.kind == "integer")
+            for place, numbers in zip(self.places, self.vary.values(), strict=True)
+        }
+        if self.combine == "zip":
+            return {pointer: numbers[start:stop] for pointer, numbers in lists.items()}
+        found: dict[str, tuple[float, ...]] = {}
+        period = self.point_count
+        for pointer, numbers in lists.items():
+            period //= len(numbers)  # how many points have the same number here, one after the other
+            found[pointer] = tuple(numbers[point // period % len(numbers)] for point in range(start, stop))
+        return found

@@ -1,0 +1,316 @@
+"""`POST /v1/sweeps`: the same questions about many runs, which differ in some numbers of the request."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import Annotated, ClassVar, Final, Literal, Self
+
+from pydantic import AliasChoices, ConfigDict, Field, model_validator
+
+from api_schemas.base import Log10, NonNegative, Request, Response, Result, component, field_refusal, is_none
+from api_schemas.bounds import BoundsRequest
+from api_schemas.caveats import Assumptions, Hazards
+from api_schemas.choices import Evidence, Method, MethodUsed, PointReading
+from api_schemas.enclosures import Conditional, Notes, Tight, ToleranceMet
+from api_schemas.free_numbers import free_place, with_numbers
+from api_schemas.limits import check_tree, refusal
+from api_schemas.mechanisms import MechanismSpec
+from api_schemas.options import MethodOptions, settle_options
+from api_schemas.pointers import LONGEST_POINTER, Place, place_of
+from api_schemas.problems import FieldError, ProblemType
+from api_schemas.questions import QuestionSpec, TradeOffQuestion
+from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel, settled
+
+LARGEST_POINTS: Final = 10_000
+LARGEST_VARIED: Final = 8
+LARGEST_SWEPT_QUESTIONS: Final = 16
+LARGEST_SWEPT_NUMBERS: Final = 100_000
+"""Points times the numbers that are read of each."""
+SWEPT_PARTS: Final = {
+    "mechanism": "the mechanism",
+    "threat_model": "the threat model",
+    "questions": "a question",
+}
+NOT_SWEPT: Final = ("all", "ground_truth")
+"""Methods that answer one run at a time."""
+
+Number = Annotated[float, Field(ge=-1e15, le=1e15)]
+
+
+class SweptNumbers(Request):
+    """The numbers that stand in one place: listed, or from one to another, both included."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    values: Annotated[
+        tuple[Number, ...] | None,
+        Field(
+            min_length=1,
+            max_length=LARGEST_POINTS,
+            description="The numbers one by one. What is outside the range of the field is a problem of its points.",
+            examples=[[0.8, 1.0, 1.5]],
+            exclude_if=is_none,
+        ),
+    ] = None
+    least: Annotated[
+        Number | None,
+        Field(
+            validation_alias=AliasChoices("from", "min"),
+            serialization_alias="from",
+            description="The first number.",
+            examples=[0.5],
+            exclude_if=is_none,
+        ),
+    ] = None
+    most: Annotated[
+        Number | None,
+        Field(
+            validation_alias=AliasChoices("to", "max"),
+            serialization_alias="to",
+            description="The last number.",
+            examples=[10.0],
+            exclude_if=is_none,
+        ),
+    ] = None
+    count: Annotated[
+        Annotated[int, Field(ge=1, le=LARGEST_POINTS)] | None,
+        Field(description="How many numbers there are from the first to the last.", examples=[20], exclude_if=is_none),
+    ] = None
+    spacing: Annotated[
+        Literal["linear", "log"] | None,
+        component(
+            "Spacing",
+            "linear (where it is absent): equal differences; log: equal ratios. Numbers between the ends are rounded "
+            "to 14 digits, and to integers where the field takes those.",
+            examples=["log"],
+        ),
+        Field(exclude_if=is_none),
+    ] = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        held = vars(self)
+        ranged = {"from": self.least, "to": self.most, "count": self.count}
+        if self.values is not None:
+            if not self.model_fields_set <= {"values"}:
+                raise field_refusal("values", "Send either values, or from, to and count.")
+            return self
+        missing = [name for name, value in ranged.items() if value is None]
+        if self.least is None or self.most is None or self.count is None:
+            raise field_refusal("values", f"Send either values, or from, to and count; missing: {', '.join(missing)}.")
+        held["spacing"] = self.spacing or "linear"
+        if self.least > self.most:
+            raise field_refusal("least", "`from` must not be above `to`.")
+        if self.spacing == "log" and self.least <= 0:
+            raise field_refusal("least", "Must be above 0 where the spacing is log.")
+        if self.count == 1 and self.least < self.most:
+            raise field_refusal("count", "Must be at least 2, for both ends are included.")
+        return self
+
+    @property
+    def size(self) -> int:
+        """How many numbers there are."""
+        return len(self.values) if self.values is not None else self.count or 0
+
+    def numbers(self, *, whole: bool) -> tuple[int | float, ...]:
+        """All of them in their order; `whole`: for a field that takes integers, which those of a range become."""
+        if self.values is not None:
+            return tuple(int(each) if whole and each.is_integer() else each for each in self.values)
+        low, high, last = self.least or 0.0, self.most or 0.0, (self.count or 1) - 1
+        inner = (self._between(low, high, place / last) for place in range(1, last))
+        found = (low, *inner, high)[: last + 1]
+        return tuple(round(each) if whole else each for each in found)
+
+    def _between(self, low: float, high: float, share: float) -> float:
+        found = low ** (1 - share) * high**share if self.spacing == "log" else low + share * (high - low)
+        return min(max(float(f"{found:.14g}"), low), high)  # 0.3, and not 0.30000000000000004
+
+
+Pointer = Annotated[str, Field(min_length=1, max_length=LONGEST_POINTER)]
+Vary = Annotated[
+    dict[Pointer, SweptNumbers],
+    Field(
+        min_length=1,
+        max_length=LARGEST_VARIED,
+        description="What is varied: JSON pointers to numbers of the mechanism, the threat model or a question, each "
+        "with its numbers. What stands in these places is only a start.",
+        examples=[{"/mechanism/noise_multiplier": {"from": 0.5, "to": 5.0, "count": 10, "spacing": "log"}}],
+    ),
+]
+Combine = Annotated[
+    Literal["product", "zip"],
+    component(
+        "Combine",
+        "product: every number of one place with every number of the others; the last place, in the order of their "
+        "pointers, changes fastest. zip: the first numbers of all places together, then the second ones, ...",
+        examples=["product"],
+    ),
+]
+
+
+class SweepsRequest(MethodOptions, Request):
+    """A mechanism, who attacks it, what to find out, and the numbers that are varied."""
+
+    largest_points: ClassVar[int] = LARGEST_POINTS
+    largest_numbers: ClassVar[int] = LARGEST_SWEPT_NUMBERS
+
+    mechanism: MechanismSpec
+    threat_model: ThreatModelSpec = Field(default_factory=lambda: WorstCaseThreatModel(type="worst_case"))
+    vary: Vary
+    combine: Combine = "product"
+    questions: Annotated[
+        tuple[QuestionSpec, ...],
+        Field(min_length=1, max_length=LARGEST_SWEPT_QUESTIONS, description="Asked at every point."),
+    ]
+    method: Method = "auto"
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        check_tree(self.mechanism)
+        vars(self)["threat_model"] = settled(self.threat_model, self.mechanism)
+        if self.method in NOT_SWEPT:
+            raise refusal("/method", f"A sweep has no method {self.method}: ask POST /v1/bounds, run by run.")
+        settle_options(self, (self.method,))
+        vars(self)["vary"] = self._in_order()
+        sizes = [each.size for each in self.vary.values()]
+        if self.combine == "zip" and len(set(sizes)) > 1:
+            pointer = next(name for name, each in self.vary.items() if each.size != sizes[0])
+            raise refusal(f"/vary/{escaped(pointer)}", f"Has {self.vary[pointer].size} numbers, others {sizes[0]}.")
+        if self.point_count > self.largest_points:
+            raise refusal("/vary", f"There may be at most {self.largest_points} points.")
+        if self.point_count * self.quantity_count > self.largest_numbers:
+            sentence = f"At most {self.largest_numbers} numbers may be read, of all points together."
+            raise refusal("/questions", sentence)
+        return self
+
+    def _in_order(self) -> dict[str, SweptNumbers]:
+        """What is varied by our spelling of its place, in the order of the pointers: members of JSON have none."""
+        found: dict[str, SweptNumbers] = {}
+        for pointer, numbers in self.vary.items():
+            place = free_place(self, pointer, f"/vary/{escaped(pointer)}", SWEPT_PARTS)
+            if place.pointer in found:
+                raise refusal(f"/vary/{escaped(pointer)}", f"Leads to {place.pointer}, like another pointer.")
+            found[place.pointer] = numbers
+        return {pointer: found[pointer] for pointer in sorted(found)}
+
+    @property
+    def point_count(self) -> int:
+        """How many points there are."""
+        sizes = [each.size for each in self.vary.values()]
+        return sizes[0] if self.combine == "zip" else math.prod(sizes)
+
+    @property
+    def quantity_count(self) -> int:
+        """How many numbers are read of each point: of trade_off both error rates at each rate."""
+        lists = [each.false_positive_rates for each in self.questions if isinstance(each, TradeOffQuestion)]
+        return len(self.questions) + sum(2 * len(rates) - 1 for rates in lists)
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Where the numbers stand, in the order of the pointers."""
+        return tuple(place_of(self, pointer) for pointer in self.vary)
+
+    def points(self) -> Iterator[tuple[float, ...]]:
+        """The numbers of every point, in the order of the pointers."""
+        lists = [
+            numbers.numbers(whole=place.shape.kind == "integer")
+            for place, numbers in zip(self.places, self.vary.values(), strict=True)
+        ]
+        return zip(*lists, strict=True) if self.combine == "zip" else product(*lists)
+
+    def asked(self, places: Sequence[Place], numbers: Sequence[float]) -> BoundsRequest:
+        """What is asked at a point, as a request of its own. Raises ValidationError where it is none."""
+        held = vars(self)
+        sent = {name: held[name] for name in (*SWEPT_PARTS, "method", *MethodOptions.model_fields)}
+        sent |= with_numbers(self, zip(places, numbers, strict=True))
+        return BoundsRequest.model_validate({name: value for name, value in sent.items() if value is not None})
+
+
+def escaped(token: str) -> str:
+    """A part of a JSON pointer (RFC 6901)."""
+    return token.replace("~", "~0").replace("/", "~1")
+
+
+COLUMN: Final = "One entry for each point, in their order; null where there is a problem."
+Ends = Annotated[
+    tuple[NonNegative | None, ...], Field(description=COLUMN + " null also where the evidence is asymptotic.")
+]
+Logarithms = Annotated[
+    tuple[Log10 | None, ...] | None,
+    Field(
+        exclude_if=is_none,
+        description="Decimal logarithms; there when the truth at some point is positive and below 1e-290, and null "
+        "beside the others.",
+    ),
+]
+
+
+class SweptAnswer(Response):
+    """One number of every point, as columns: that of a question or, of trade_off, one of a point of the curve."""
+
+    question: Annotated[int, Field(ge=0, description="Place in `questions`, from 0.")]
+    point: Annotated[
+        int | None, Field(ge=0, exclude_if=is_none, description="Place of the rate in a question of type trade_off.")
+    ] = None
+    reads: Annotated[
+        PointReading | None, Field(exclude_if=is_none, description="Of trade_off: which of both numbers this is.")
+    ] = None
+    label: Annotated[str, Field(description="What it is, in short.", examples=["epsilon(delta=1e-05)"])]
+    value: Annotated[tuple[NonNegative | None, ...], Field(description=f"The safe ends. {COLUMN}")]
+    lower: Ends
+    upper: Ends
+    value_log10: Logarithms = None
+    lower_log10: Logarithms = None
+    upper_log10: Logarithms = None
+    tolerance_met: Annotated[tuple[ToleranceMet | None, ...], Field(description=COLUMN)]
+    evidence: Annotated[tuple[Evidence | None, ...], Field(description=COLUMN)]
+    tight: Annotated[tuple[Tight, ...], Field(description=COLUMN)]
+    method: Annotated[tuple[MethodUsed | None, ...], Field(description=COLUMN)]
+    conditional: Conditional
+    sources: Annotated[tuple[str, ...], Field(description="The theorems behind the answers, each once.")]
+    notes: Notes
+
+
+class SweptWorstCase(Response):
+    """The worst case beside a relaxed threat model, by the method auto."""
+
+    threat_model: Annotated[
+        ThreatModelSpec | None, Field(description="null where it is not the same at all points, or there is none.")
+    ]
+    answers: Annotated[tuple[SweptAnswer, ...], Field(description="As those of the sweep.")]
+
+
+class PointProblem(Response):
+    """Why there is no answer at a point; the others are not affected."""
+
+    point: Annotated[int, Field(ge=0, description="Place of the point in the columns, from 0.")]
+    type: ProblemType
+    title: Annotated[str, Field(description="The kind of problem in words.", examples=["Invalid request"])]
+    errors: Annotated[
+        tuple[FieldError, ...], Field(description="Where in the request, with the numbers of the point in it, and why.")
+    ]
+
+
+class SweepsResponse(MethodOptions, Result):
+    """The answers as columns: an entry for each point."""
+
+    mechanism: MechanismSpec
+    threat_model: ThreatModelSpec
+    questions: Annotated[tuple[QuestionSpec, ...], Field(description="As in the request, with their defaults.")]
+    method: Method
+    combine: Combine
+    points: Annotated[int, Field(ge=1, description="How many points there are.")]
+    columns: Annotated[
+        dict[str, tuple[int | float, ...]],
+        Field(description="The numbers of every point, by their JSON pointers, which are in our spelling."),
+    ]
+    answers: Annotated[
+        tuple[SweptAnswer, ...],
+        Field(description="In the order of the questions, a rate of trade_off after the other."),
+    ]
+    worst_case: Annotated[SweptWorstCase | None, Field(description="null when the threat model is the worst case.")]
+    problems: Annotated[tuple[PointProblem, ...], Field(description="The points without answers, in their order.")]
+    assumptions: Assumptions
+    hazards: Hazards

@@ -1,0 +1,58 @@
+"""`Prefer: respond-async, wait=N` (RFC 7240): an answer that is ready soon, or the job that makes it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from fastapi import Response
+
+from api_schemas.jobs import ENDED
+from api_schemas.problems import Problem
+from service.api.dependencies import Services
+from service.api.told_jobs import accepted
+from service.computations.abstract import Computation
+from service.execution.runner import Answer
+from service.jobs.lines import response_in
+from service.jobs.work import work_of
+
+LONGEST_WAIT_SECONDS: Final = 20
+"""Less than what a service that ends leaves to requests under way."""
+MEDIA_TYPE: Final = "application/problem+json"
+
+
+def preferred_wait(given: Sequence[str]) -> int | None:
+    """For how many seconds a client waits before it takes a job for an answer; None: it does not ask for that."""
+    wanted = [part.strip().lower() for header in given for part in re.split("[,;]", header)]
+    if "respond-async" not in wanted:
+        return None
+    waits = [int(found[1]) for part in wanted if (found := re.fullmatch(r"wait ?= ?\"?([0-9]{1,9})\"?", part))]
+    return min(waits[0], LONGEST_WAIT_SECONDS) if waits else 0
+
+
+async def answer_later(
+    computation: Computation[Any, Any], body: bytes, wait_seconds: int, services: Services
+) -> Answer | Response:
+    """The answer, where it is there or comes within that time; else 202 with the place of its job."""
+    jobs, runner = services.jobs, services.runner
+    work = await asyncio.to_thread(work_of, computation, body, services.validate)
+    known = runner.at_hand(computation, work.request) if work.total == 1 else None
+    if known is not None:
+        return known
+    job = await jobs.accept(work, body, work.quote)
+    if computation.pieces is None and wait_seconds:
+        job = await jobs.ended(job.id, wait_seconds)
+    if job.state not in ENDED or computation.pieces is not None:
+        wait = f", wait={wait_seconds}" if wait_seconds else ""
+        return accepted(job, **{"Preference-Applied": f"respond-async{wait}"})
+    if job.problem is not None:
+        problem = Problem.model_validate_json(job.problem)
+        return Response(problem.json_bytes(), problem.status, {"Cache-Control": "no-store"}, MEDIA_TYPE)
+    kept = await jobs.whole(job.id)
+    if kept is None:  # cancelled
+        return accepted(job)
+    answer = Answer(job.digest, response_in(kept.lines), "computed")
+    runner.keep(computation, answer.digest, answer.body)
+    return answer

@@ -1,0 +1,246 @@
+"""POST /v1/jobs, and what is below it; POST /v1/estimates."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncGenerator
+from typing import Annotated, Any, Final, final
+
+from fastapi import APIRouter, Header, Path, Query, Request, Response
+from fastapi.sse import format_sse_event
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+from typing_extensions import override
+
+from api_schemas.jobs import (
+    ENDED,
+    JOB_EXAMPLES,
+    LARGEST_PAGE,
+    LONGEST_KEY,
+    USUAL_PAGE,
+    EstimatesResponse,
+    JobRequest,
+    JobResponse,
+    JobResultsPage,
+    Place,
+)
+from service.api.answers import JSON, SlicedResponse, accepted_form, read_json_body
+from service.api.dependencies import UsedServices
+from service.api.documentation import SCHEMA_REFERENCE, problems
+from service.api.problems import InvalidParameter
+from service.api.told_jobs import accepted, job_response, progress_of
+from service.engine_version import ENGINE_VERSION
+from service.jobs.errors import PageBeyondEnd
+from service.jobs.job import Job
+from service.jobs.jobs import Jobs
+from service.jobs.tables import Table
+from service.jobs.work import computation_at, name_of
+
+router = APIRouter(tags=["jobs"])
+
+NDJSON: Final = "application/x-ndjson"
+CSV: Final = "text/csv"
+EVENTS: Final = "text/event-stream"
+NO_STORE: Final = {"Cache-Control": "no-store"}
+SLICE_LINES: Final = 200
+
+_BODY: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            JSON: {"schema": {"$ref": SCHEMA_REFERENCE.format(model=JobRequest.__name__)}, "examples": JOB_EXAMPLES}
+        },
+    }
+}
+_OF_A_JOB: Final = problems(404, 422, 500, 503)
+JobId = Annotated[
+    str,
+    Path(
+        max_length=64,
+        description="The `id` of a job.",
+        openapi_examples={
+            "a_job": {"value": "0123456789abcdefghijklmnopqrstuv"},
+            "another": {"value": "vutsrqponmlkjihgfedcba9876543210"},
+        },
+    ),
+]
+Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        description="Chosen by the client: the same key with the same request gives the same job, however often it is "
+        f"sent. Up to {LONGEST_KEY} visible characters.",
+    ),
+]
+
+
+@final
+class Followed(StreamingResponse):
+    """A stream that takes one of the places of those who follow jobs, for as long as it is read."""
+
+    def __init__(self, jobs: Jobs, stream: AsyncGenerator[bytes], media_type: str) -> None:
+        super().__init__(stream, headers={**NO_STORE, "X-Accel-Buffering": "no"}, media_type=media_type)
+        self._jobs = jobs
+        self._stream = stream
+
+    @override
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if "head" in scope:  # asked for its headers alone
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            await send({"type": "http.response.body", "body": b""})
+            return
+        try:
+            with self._jobs.stream():
+                await super().__call__(scope, receive, send)
+        finally:
+            await self._stream.aclose()
+
+
+@router.post(
+    "/v1/jobs",
+    status_code=202,
+    response_model=JobResponse,
+    responses=problems(400, 413, 415, 422, 500, 503),
+    openapi_extra=_BODY,
+)
+async def submit_job(request: Request, services: UsedServices, idempotency_key: Key = None) -> Response:
+    """Accept a request of any resource to be computed later; sweeps of up to a million points a piece at a time."""
+    if idempotency_key is not None and not re.fullmatch(rf"[\x21-\x7e]{{1,{LONGEST_KEY}}}", idempotency_key):
+        raise InvalidParameter("Idempotency-Key", f"Must have 1 to {LONGEST_KEY} visible characters of ASCII.")
+    body = await read_json_body(request, services)
+    return accepted(await services.jobs.submit(body, idempotency_key))
+
+
+@router.post(
+    "/v1/estimates", response_model=EstimatesResponse, responses=problems(400, 413, 415, 422, 500), openapi_extra=_BODY
+)
+async def estimate(request: Request, services: UsedServices) -> Response:
+    """What a request would cost, by which engine and where. Nothing is computed."""
+    work, _, quote = services.jobs.read(await read_json_body(request, services))
+    settings = services.settings
+    job_limit = services.jobs.largest_cost(work.computation)
+    place: Place = "nowhere" if quote.least > job_limit or work.total > services.jobs.limits.points else "job"
+    pieces = work.computation.pieces
+    waits = pieces is None or work.total <= pieces.largest_points
+    if place == "job" and waits and services.runner.admits(work.computation, quote):
+        place = "event_loop" if quote.inline else "worker"
+    response = EstimatesResponse(
+        resource=name_of(work.computation),
+        digest=work.digest(ENGINE_VERSION),
+        points=work.total,
+        cost=quote.cost,
+        least_cost=quote.least,
+        engine=quote.engine,
+        place=place,
+        limit=settings.max_cost,
+        job_limit=job_limit,
+        time_limit_seconds=settings.time_limit_seconds,
+        job_time_limit_seconds=settings.job_time_limit_seconds,
+        memory_bytes=settings.worker_memory_limit_bytes,
+    )
+    return Response(response.json_bytes(), headers=NO_STORE, media_type=JSON)
+
+
+@router.get("/v1/jobs/{job_id}", response_model=JobResponse, responses=_OF_A_JOB)
+async def job(job_id: JobId, services: UsedServices) -> Response:
+    """State and progress of a job."""
+    return _told(await services.jobs.get(job_id))
+
+
+@router.delete("/v1/jobs/{job_id}", response_model=JobResponse, responses=_OF_A_JOB)
+async def cancel_job(job_id: JobId, services: UsedServices) -> Response:
+    """End a job, and the work on it, at once; one that has ended stays as it is. What was computed stays there."""
+    return _told(await services.jobs.cancel(job_id))
+
+
+@router.get(
+    "/v1/jobs/{job_id}/events",
+    response_class=StreamingResponse,
+    responses={
+        200: {
+            "description": "Server-sent events `progress`, and `ended` at the end; `data` is the job as JSON.",
+            "content": {EVENTS: {"schema": {"type": "string"}}},
+        },
+        204: {"description": "The job has ended, and `Last-Event-ID` says that this is known."},
+    }
+    | problems(404, 406, 422, 500, 503),
+)
+async def job_events(
+    request: Request,
+    job_id: JobId,
+    services: UsedServices,
+    last_event_id: Annotated[
+        str | None, Header(alias="Last-Event-ID", description="The `id` of the last event that was read.")
+    ] = None,
+) -> Response:
+    """Progress as it comes, at least every two seconds."""
+    accepted_form(request, (EVENTS,))
+    after = _revision(last_event_id)
+    now = await services.jobs.get(job_id)
+    if now.state in ENDED and after == now.revision:
+        return Response(status_code=204, headers=NO_STORE)
+    stream = _events(services.jobs, job_id, after)
+    return Followed(services.jobs, stream, EVENTS)
+
+
+@router.get(
+    "/v1/jobs/{job_id}/results",
+    response_model=JobResultsPage,
+    responses={200: {"content": {NDJSON: {"schema": {"type": "string"}}, CSV: {"schema": {"type": "string"}}}}}
+    | problems(404, 406, 422, 500, 503),
+)
+async def job_results(
+    request: Request,
+    job_id: JobId,
+    services: UsedServices,
+    start: Annotated[int, Query(ge=0, description="The first point.")] = 0,
+    limit: Annotated[int, Query(ge=1, le=LARGEST_PAGE, description="Points of a page.")] = USUAL_PAGE,
+) -> Response:
+    """What is there, page by page, while the job runs and afterwards; or, as NDJSON or CSV, all points from the first
+    on, as they come, until the job has ended.
+    """
+    jobs = services.jobs
+    form = accepted_form(request, (JSON, NDJSON, CSV))
+    if form == JSON:
+        read, lines, following = await jobs.results(job_id, start, limit)
+        head = JobResultsPage(id=job_id, state=read.state, progress=progress_of(read), points=(), next=following)
+        before, _, after = head.json_bytes().partition(b'"points":[')
+        return SlicedResponse(before + b'"points":[' + b",".join(lines) + after, headers=NO_STORE, media_type=JSON)
+    read = await jobs.get(job_id)
+    if start >= read.total:
+        raise PageBeyondEnd(read.total)
+    computation = computation_at(read.resource)
+    if form == CSV and computation.pieces is None:
+        accepted_form(request, (JSON, NDJSON))
+    table = Table(computation.pieces.cells) if form == CSV and computation.pieces is not None else None
+    stream = _lines(jobs, job_id, start, table)
+    return Followed(services.jobs, stream, form)
+
+
+async def _events(jobs: Jobs, name: str, after: int) -> AsyncGenerator[bytes]:
+    async for each in jobs.changes(name, after):
+        event = "ended" if each.state in ENDED else "progress"
+        told = job_response(each).json_bytes().decode()
+        yield format_sse_event(data_str=told, event=event, id=str(each.revision), retry=1000)
+
+
+async def _lines(jobs: Jobs, name: str, start: int, table: Table | None) -> AsyncGenerator[bytes]:
+    async for lines in jobs.follow(name, start):
+        for first in range(0, len(lines), SLICE_LINES):
+            part = lines[first : first + SLICE_LINES]
+            yield b"\n".join(part) + b"\n" if table is None else table.rows(map(json.loads, part))
+    if table is not None:
+        yield table.rest()
+
+
+def _told(read: Job) -> Response:
+    return Response(job_response(read).json_bytes(), headers=NO_STORE, media_type=JSON)
+
+
+def _revision(given: str | None) -> int:
+    if given is None or given == "":
+        return 0
+    if not re.fullmatch(r"[0-9]{1,15}", given):
+        raise InvalidParameter("Last-Event-ID", "Must be the `id` of an event of this job.")
+    return int(given)

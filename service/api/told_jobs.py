@@ -1,0 +1,43 @@
+"""A job as it is told over HTTP."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from fastapi import Response
+
+from api_schemas.jobs import JobProgress, JobResponse
+from api_schemas.problems import Problem
+from service.jobs.job import Job
+
+
+def job_response(job: Job) -> JobResponse:
+    """A job as it is told."""
+    return JobResponse(
+        id=job.id,
+        resource=job.resource,
+        state=job.state,
+        progress=progress_of(job),
+        digest=job.digest,
+        engine_version=job.engine_version,
+        estimated_cost=job.cost,
+        created_at=_time(job.created),
+        updated_at=_time(job.updated),
+        expires_at=_time(job.expires),
+        problem=None if job.problem is None else Problem.model_validate_json(job.problem),
+    )
+
+
+def accepted(job: Job, **headers: str) -> Response:
+    """202, and where the job is."""
+    more = {"Location": f"/v1/jobs/{job.id}", "Retry-After": "1", "Cache-Control": "no-store", **headers}
+    return Response(job_response(job).json_bytes(), 202, more, "application/json")
+
+
+def progress_of(job: Job) -> JobProgress:
+    """How far it is."""
+    return JobProgress(done=job.done, failed=job.failed, total=job.total)
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,46 @@
+"""A sweep a piece at a time: a piece is a sweep of its own, with the numbers of its points listed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from api_schemas.long_sweeps import LongSweepsRequest
+from api_schemas.sweeps import LARGEST_POINTS, LARGEST_SWEPT_NUMBERS, SweepsRequest, SweepsResponse, SweptNumbers
+from service.computations.abstract import Pieces
+from service.computations.sweeps.prices import sweeps_quote
+from service.interop.sweep_tables import cells_of_line, json_lines
+
+
+def points_of(request: LongSweepsRequest) -> int:
+    """How many points there are."""
+    return request.point_count
+
+
+def largest_piece(request: LongSweepsRequest) -> int:
+    """So many points make a sweep."""
+    return max(1, min(LARGEST_POINTS, LARGEST_SWEPT_NUMBERS // request.quantity_count))
+
+
+def piece_of(request: LongSweepsRequest, start: int, stop: int) -> SweepsRequest:
+    """The points from `start` up to `stop`: zipped, whatever the whole is."""
+    held = request.__dict__
+    sent = {name: held[name] for name in SweepsRequest.model_fields if held[name] is not None}
+    listed = {pointer: SweptNumbers(values=numbers) for pointer, numbers in request.columns(start, stop).items()}
+    return SweepsRequest.model_validate(sent | {"vary": listed, "combine": "zip"})
+
+
+def lines_of(body: bytes, start: int) -> bytes:
+    """The response to a piece as lines of JSON."""
+    return json_lines(SweepsResponse.model_validate_json(body), start).encode()
+
+
+PIECES: Final = Pieces(
+    request_type=LongSweepsRequest,
+    points=points_of,
+    largest_points=LARGEST_POINTS,
+    largest_piece=largest_piece,
+    piece=piece_of,
+    lines=lines_of,
+    cells=cells_of_line,
+    quote=sweeps_quote,
+)

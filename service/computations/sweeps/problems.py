@@ -1,0 +1,48 @@
+"""Why a point of a sweep has no answer, as the service says of requests that have none."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from pydantic import ValidationError
+
+from api_schemas.problems import FieldError, ProblemType, field_errors
+from service.computations.abstract import ResponseFields
+from service.privacy.errors import NumericalFailure, OutOfDomain, PrivacyComputationError, UnsupportedCombination
+
+
+class Kind(NamedTuple):
+    """The type and the title of a problem, as `service/api/problems.py` has them; a test holds the two together."""
+
+    type: ProblemType
+    title: str
+
+
+INVALID: Final = Kind("/problems/invalid-request", "Invalid request")
+KINDS: Final[dict[type[PrivacyComputationError], Kind]] = {
+    OutOfDomain: Kind("/problems/out-of-domain", "Value outside the domain"),
+    UnsupportedCombination: Kind("/problems/unsupported-combination", "Combination not supported"),
+    NumericalFailure: Kind("/problems/numerical-failure", "Numerical failure"),
+}
+NO_NUMBER: Final = "A check of the computation failed, so no number is given."
+
+
+def problem_of(point: int, error: Exception) -> ResponseFields:
+    """The problem of a point. Raises the error itself where it is none of a request."""
+    kind, errors = _told(error)
+    return {"point": point, **kind._asdict(), "errors": errors}
+
+
+def _told(error: Exception) -> tuple[Kind, tuple[FieldError, ...]]:
+    match error:
+        case ValidationError():
+            return INVALID, tuple(field_errors(error))
+        case OutOfDomain():
+            detail = f"{error.name} must be {error.domain}." + (f" {error.remedy}" if error.remedy else "")
+        case UnsupportedCombination():
+            detail = f"{error.requested} is not supported: {error.reason} Supported: {', '.join(error.supported)}."
+        case NumericalFailure():
+            detail = NO_NUMBER
+        case _:
+            raise error
+    return KINDS[type(error)], (FieldError(pointer=error.pointer, detail=detail),)

@@ -1,0 +1,89 @@
+"""Jobs of this instance: a file, and worker processes that are there while there is a job."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from structlog.typing import FilteringBoundLogger
+
+from api_schemas.jobs import JobLimits
+from service.execution.request_body import Validate
+from service.execution.worker_pool import WorkerPool
+from service.jobs.embedded.dispatcher import Dispatcher
+from service.jobs.embedded.store import SqliteStore
+from service.jobs.jobs import Jobs
+from service.jobs.work import Limits
+from service.telemetry.metrics import Metrics
+
+PROMISES: Final = (
+    "A job that was accepted is on the disk. It goes on where it was when a worker or the service is killed and comes "
+    "back; every point has one result.",
+    "A piece of a job whose worker dies is begun at once by another, up to three times; a piece that takes too long or "
+    "needs too much memory is halved, down to single points, which then have a problem in place of an answer.",
+    "Where the disk is full, new jobs are refused; what was accepted waits, and everything else is answered.",
+)
+
+
+@asynccontextmanager
+async def embedded_jobs(
+    *,
+    folder: Path | None,
+    make_pool: Callable[[], WorkerPool],
+    worker_count: int,
+    engine_version: str,
+    limits: Limits,
+    validate: Validate,
+    describe: Callable[[Exception], bytes],
+    metrics: Metrics,
+    logger: FilteringBoundLogger,
+) -> AsyncGenerator[Jobs]:
+    """Jobs while the block runs. `folder`: absent, they are forgotten at its end."""
+    own = folder is None
+    folder = folder or Path(tempfile.mkdtemp(prefix="privacy-bounds-"))
+    store = SqliteStore(folder)
+    dispatcher = Dispatcher(
+        store=store,
+        folder=folder,
+        make_pool=make_pool,
+        worker_count=worker_count,
+        engine_version=engine_version,
+        limits=limits,
+        validate=validate,
+        describe=describe,
+        metrics=metrics,
+        logger=logger,
+    )
+    jobs = Jobs(
+        store=store,
+        limits=limits,
+        about=JobLimits(
+            backend="embedded",
+            survives_restart=not own,
+            points=limits.points,
+            cost=limits.cost,
+            time_limit_seconds=limits.single_seconds,
+            at_once=limits.at_once,
+            kept_seconds=limits.kept_seconds,
+            promises=PROMISES if not own else PROMISES[1:],
+        ),
+        engine_version=engine_version,
+        validate=validate,
+        look=lambda _: dispatcher.look(),
+        metrics=metrics,
+    )
+    running = asyncio.create_task(dispatcher.run())
+    try:
+        yield jobs
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        jobs.close()
+        await asyncio.to_thread(store.close)
+        if own:
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)

@@ -1,0 +1,252 @@
+"""Jobs as the routes see them, whatever backend keeps and computes them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncGenerator, Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Final, TypeVar, final
+
+from api_schemas.jobs import ENDED, JobLimits, JobRequest
+from api_schemas.problems import FieldError, field_errors
+from service.computations.abstract import Computation, Quote
+from service.computations.digest import canonical_bytes, text_digest
+from service.execution.admission import COST_UNITS_PER_SECOND
+from service.execution.errors import ComputeBudgetExceeded, QueueFull
+from service.execution.request_body import InvalidRequest, Validate, parse_request
+from service.jobs.errors import InvalidJob, PageBeyondEnd
+from service.jobs.job import Job, JobStore, Kept, new_id
+from service.jobs.lines import unpacked
+from service.jobs.sizes import first_points
+from service.jobs.work import Limits, Work, computation_at, name_of, work_of
+from service.privacy.errors import PrivacyComputationError
+from service.telemetry.metrics import Metrics
+
+WITHIN: Final = "/request"
+THREADS: Final = 4
+LOOKED_AFTER_SECONDS: Final = 0.5
+TOLD_AFTER_SECONDS: Final = 1.5
+"""Who follows a job hears of it at least this often, changed or not."""
+LARGEST_STREAMS: Final = 128
+"""Connections that follow jobs, which nobody may ask to make room."""
+PIECES_AT_ONCE: Final = 2
+RETRY_SECONDS: Final = 5
+
+Found = TypeVar("Found")
+
+
+@final
+class Jobs:
+    """Accepts, reads and cancels jobs. `look`: called when a job was accepted or cancelled;
+    `about`: which backend this is, and what it promises; `workers`: how many of a cluster are there, None: not known.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: JobStore,
+        limits: Limits,
+        about: JobLimits,
+        engine_version: str,
+        validate: Validate,
+        look: Callable[[Job], Any],
+        metrics: Metrics,
+        workers: Callable[[], int | None] | None = None,
+    ) -> None:
+        self.limits = limits
+        self.workers = workers
+        self.about = about
+        self._store = store
+        self._engine_version = engine_version
+        self._validate = validate
+        self._look = look
+        self._metrics = metrics
+        self._threads = ThreadPoolExecutor(THREADS, "jobs")
+        self._streams = 0
+
+    def close(self) -> None:
+        """No more calls."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def submit(self, sent: bytes, key: str | None) -> Job:
+        """Accept the job in a body. Raises RequestBodyError, JobsError, PrivacyComputationError, ExecutionError."""
+        return self._accepted(await self._off_loop(self._submit, sent, key))
+
+    async def accept(self, work: Work, sent: bytes, quote: Quote) -> Job:
+        """Accept a request to a resource as it was sent, and was quoted."""
+        return self._accepted(await self._off_loop(self._accept, work, sent, quote, None))
+
+    def read(self, sent: bytes) -> tuple[Work, bytes, Quote]:
+        """The work in a body, its request as it was sent, and what it costs; nothing is computed. Raises like
+        `submit`.
+        """
+        read = parse_request(JobRequest, sent)
+        computation = computation_at(read.resource)
+        inner = json.dumps(read.request).encode()
+        try:
+            work = work_of(computation, inner, self._validate)
+        except InvalidRequest as error:
+            raise InvalidJob(tuple(_within(each) for each in field_errors(error.validation))) from None
+        try:
+            return work, inner, work.quote
+        except PrivacyComputationError as error:
+            error.pointer = WITHIN + error.pointer
+            raise
+
+    def largest_cost(self, computation: Computation[Any, Any]) -> int:
+        """The most that a job of this resource may surely cost."""
+        if computation.pieces is not None:
+            return self.limits.cost
+        return min(self.limits.cost, int(self.limits.single_seconds * COST_UNITS_PER_SECOND))
+
+    async def get(self, name: str) -> Job:
+        """A job as it is now. Raises JobNotFound, JobsUnavailable."""
+        return await self._off_loop(self._store.get, name)
+
+    async def cancel(self, name: str) -> Job:
+        """End a job, if it has not ended. Raises JobNotFound, JobsUnavailable."""
+        job = await self._off_loop(self._store.cancel, name)
+        self._look(job)
+        return job
+
+    async def results(self, name: str, start: int, most: int) -> tuple[Job, list[bytes], int | None]:
+        """The lines of up to `most` points from `start` on, and where the next ones begin; None at the end. Those of a
+        job that has not ended go as far as no point is missing.
+
+        Raises PageBeyondEnd, JobNotFound, JobsUnavailable.
+        """
+        job = await self.get(name)
+        if start >= job.total:
+            raise PageBeyondEnd(job.total)
+        lines: list[bytes] = []
+        place = start
+        while len(lines) < most:
+            found = await self._lines(name, place)
+            if found is None:
+                break
+            begin, _, piece_lines = found
+            if begin > place and job.state not in ENDED:
+                break
+            wanted = piece_lines[: most - len(lines)]
+            lines += wanted
+            place = begin + len(wanted)
+        else:
+            return job, lines, place if place < job.total else None
+        # No more is there: the end, or what a running job has not yet.
+        return job, lines, place if place < job.total and job.state not in ENDED else None
+
+    async def follow(self, name: str, start: int) -> AsyncGenerator[list[bytes]]:
+        """The lines of all points from `start` on in their order, as they come, until the job has ended."""
+        place = start
+        while True:
+            job = await self.get(name)  # first: what is there when it has ended is all
+            found = await self._lines(name, place)
+            if found is not None and (found[0] == place or job.state in ENDED):
+                _, place, lines = found
+                yield lines
+            elif job.state in ENDED or place >= job.total:
+                return
+            else:
+                await asyncio.sleep(LOOKED_AFTER_SECONDS)
+
+    async def changes(self, name: str, after: int) -> AsyncGenerator[Job]:
+        """The job whenever it has changed since revision `after`, and once in a while; ends with the job."""
+        loop = asyncio.get_running_loop()
+        told = loop.time()
+        while True:
+            job = await self.get(name)
+            if job.revision != after or job.state in ENDED or loop.time() - told >= TOLD_AFTER_SECONDS:
+                after, told = job.revision, loop.time()
+                yield job
+            if job.state in ENDED:
+                return
+            await asyncio.sleep(LOOKED_AFTER_SECONDS)
+
+    async def ended(self, name: str, seconds: float) -> Job:
+        """The job when it has ended, or after so many seconds."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        pause = 0.02
+        while True:
+            job = await self.get(name)
+            left = until - loop.time()
+            if job.state in ENDED or left <= 0:
+                return job
+            await asyncio.sleep(min(pause, left))
+            pause = min(1.5 * pause, LOOKED_AFTER_SECONDS)
+
+    async def whole(self, name: str) -> Kept | None:
+        """The result of a job of one request."""
+        found = await self._off_loop(self._store.results, name, 0, 1)
+        return found[0] if found else None
+
+    @contextmanager
+    def stream(self) -> Generator[None]:
+        """A place among those who follow jobs. Raises QueueFull."""
+        if self._streams >= LARGEST_STREAMS:
+            raise QueueFull(RETRY_SECONDS)
+        self._streams += 1
+        try:
+            yield
+        finally:
+            self._streams -= 1
+
+    def _submit(self, sent: bytes, key: str | None) -> Job:
+        work, inner, quote = self.read(sent)
+        return self._accept(work, inner, quote, key)
+
+    def _accept(self, work: Work, sent: bytes, quote: Quote, key: str | None) -> Job:
+        if work.total > self.limits.points:
+            sentence = f"A job may have at most {self.limits.points} points."
+            raise InvalidJob((FieldError(pointer=WITHIN, detail=sentence),))
+        largest = self.largest_cost(work.computation)
+        if quote.least > largest:
+            self._metrics.rejected("budget")
+            raise ComputeBudgetExceeded(quote.least, largest)
+        now = time.time()
+        job = Job(
+            id=new_id(),
+            resource=name_of(work.computation),
+            request=sent,
+            digest=work.digest(self._engine_version),
+            engine_version=self._engine_version,
+            cost=quote.cost,
+            total=work.total,
+            created=now,
+            expires=now + self.limits.kept_seconds,
+            updated=now,
+        )
+        fingerprint = text_digest(canonical_bytes(job.resource, "", work.request).decode()).encode()
+        size = first_points(job.cost, job.total, work.largest_piece)
+        accepted = self._store.add(job, key, fingerprint, self.limits.at_once, size)
+        if accepted is job:
+            self._metrics.job_accepted(job.resource)
+        return accepted
+
+    def _accepted(self, job: Job) -> Job:
+        self._look(job)
+        return job
+
+    async def _lines(self, name: str, place: int) -> tuple[int, int, list[bytes]] | None:
+        """The first lines from this place on, and where they begin and end."""
+
+        def read() -> tuple[int, int, list[bytes]] | None:
+            found = self._store.results(name, place, 1)
+            if not found:
+                return None
+            piece = found[0].piece
+            begin = max(piece.start, place)
+            return begin, piece.stop, unpacked(found[0].lines).splitlines()[begin - piece.start :]
+
+        return await self._off_loop(read)
+
+    async def _off_loop(self, call: Callable[..., Found], *values: Any) -> Found:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(call, *values))
+
+
+def _within(error: FieldError) -> FieldError:
+    return FieldError(pointer=WITHIN + error.pointer, detail=error.detail)

@@ -1,0 +1,53 @@
+"""How many points a piece has, and whose turn it is: the same for both backends.
+
+A piece takes about half a second: long enough that handing it over costs nothing, short enough that progress is seen,
+that little is lost with a worker, and that a small job passes a large one soon. Prices say how many points that are
+before anything is known, and may be wrong by a lot: so the first pieces are short, and what was measured decides.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from service.execution.admission import COST_UNITS_PER_SECOND
+
+TARGET_SECONDS: Final = 0.5
+PIECE_LIMIT_SECONDS: Final = 8.0
+"""A piece of several points is ended after this, and its halves take its place."""
+FIRST_SHARE: Final = 0.25
+LARGEST_PIECE: Final = 2_000
+"""Points: their lines are about a megabyte, which whoever sends or reads them holds at once."""
+GROWTH: Final = 2.0
+NEWEST: Final = 0.3
+"""Weight of the newest measurement."""
+LARGEST_TRIES: Final = 3
+"""So often a piece is begun whose worker dies; then its points have a problem."""
+CLASSES: Final = (2.0, 60.0, 600.0)
+"""Seconds of CPU that jobs of the first classes are estimated at, at most: smaller ones pass larger ones."""
+
+
+def first_points(cost: int, total: int, most: int) -> int:
+    """Points of the first piece."""
+    seconds = max(cost / COST_UNITS_PER_SECOND / total, 1e-9)
+    return _within(FIRST_SHARE * TARGET_SECONDS / seconds, most)
+
+
+def next_points(before: int, seconds_per_point: float, most: int) -> int:
+    """Points of the next piece, where one of `before` points was made last."""
+    return _within(min(TARGET_SECONDS / max(seconds_per_point, 1e-9), GROWTH * before), most)
+
+
+def measured(before: float | None, seconds: float, points: int) -> float:
+    """Seconds for one point, as far as is known."""
+    newest = seconds / points
+    return newest if before is None else (1 - NEWEST) * before + NEWEST * newest
+
+
+def urgency(cost: int) -> int:
+    """The class of a job, 0 first."""
+    seconds = cost / COST_UNITS_PER_SECOND
+    return next((place for place, most in enumerate(CLASSES) if seconds <= most), len(CLASSES))
+
+
+def _within(points: float, most: int) -> int:
+    return max(1, min(int(points), most))

@@ -1,0 +1,101 @@
+"""What a job is about: its request as a value, how many points it has, and the pieces of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+from pydantic import BaseModel
+
+from api_schemas.problems import FieldError
+from service.computations.abstract import Computation, Quote
+from service.computations.catalogue import RESOURCES, resource
+from service.computations.digest import digest as request_digest
+from service.execution.request_body import Validate, parse_request
+from service.jobs.errors import InvalidJob
+from service.jobs.job import Job, Piece
+from service.jobs.lines import PieceOf
+from service.jobs.sizes import LARGEST_PIECE, PIECE_LIMIT_SECONDS
+
+VERSION: Final = "/v1/"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a job may be. `single_seconds`: of a computation that is the whole job; `point_seconds`: of one point among
+    several; `kept_seconds`: how long a job is kept after it was accepted.
+    """
+
+    points: int
+    cost: int
+    single_seconds: float
+    point_seconds: float
+    at_once: int
+    kept_seconds: int
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A validated request and what is computed of it."""
+
+    computation: Computation[Any, Any]
+    request: BaseModel
+    total: int
+
+    @property
+    def quote(self) -> Quote:
+        """What all of it costs. Raises PrivacyComputationError for what is refused by its description alone."""
+        pieces = self.computation.pieces
+        return (self.computation if pieces is None else pieces).quote(self.request)
+
+    def digest(self, engine_version: str) -> str:
+        """The name of its result."""
+        return request_digest(self.computation.name, engine_version, self.request)
+
+    @property
+    def largest_piece(self) -> int:
+        """The most points of one computation."""
+        pieces = self.computation.pieces
+        return 1 if pieces is None else min(LARGEST_PIECE, pieces.largest_piece(self.request))
+
+    def piece(self, piece: Piece) -> tuple[PieceOf, BaseModel]:
+        """What a worker process is to compute, and of what."""
+        pieces = self.computation.pieces
+        part = self.request if pieces is None else pieces.piece(self.request, piece.start, piece.stop)
+        return PieceOf(self.computation.name, piece.start), part
+
+    def limit_seconds(self, piece: Piece, limits: Limits) -> float:
+        """After how long a worker is ended that computes this piece."""
+        if self.computation.pieces is None:
+            return limits.single_seconds
+        return limits.point_seconds if piece.points == 1 else PIECE_LIMIT_SECONDS
+
+
+def computation_at(path: str) -> Computation[Any, Any]:
+    """The resource at this path below /v1/. Raises InvalidJob."""
+    for name in RESOURCES:
+        if resource(name).path == VERSION + path:
+            return resource(name)
+    detail = f"Must be one of {', '.join(name_of(resource(name)) for name in RESOURCES)}."
+    raise InvalidJob((FieldError(pointer="/resource", detail=detail),))
+
+
+def name_of(computation: Computation[Any, Any]) -> str:
+    """What a resource is called in a job."""
+    return computation.path.removeprefix(VERSION)
+
+
+def work_of(computation: Computation[Any, Any], sent: bytes, validate: Validate) -> Work:
+    """The work that a request is, as it was sent. Raises RequestBodyError."""
+    pieces = computation.pieces
+    if pieces is None:
+        return Work(computation, parse_request(computation.request_type, sent, validate), 1)
+    request = parse_request(pieces.request_type, sent, validate)
+    return Work(computation, request, pieces.points(request))
+
+
+def work_of_job(job: Job, validate: Validate) -> Work:
+    """The work of a job that was accepted."""
+    return work_of(computation_at(job.resource), job.request, validate)

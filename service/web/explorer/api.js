@@ -1,0 +1,72 @@
+// The one door to the server. Whatever goes wrong comes back as a Trouble, with words for it.
+
+export const SPEC = "application/vnd.vegalite.v5+json";
+
+let key = "";
+export const setKey = (given) => { key = given.trim(); };
+
+export class Trouble extends Error {
+  constructor(words, { errors = [], status = 0, retry = null, requestId = null, detail = "" } = {}) {
+    super(words);
+    Object.assign(this, { errors, status, retry, requestId, detail });
+  }
+}
+
+// The answer to a POST, as an object or, for other forms, as text. Raises Trouble; AbortError where it was given up.
+export async function ask(path, body, { accept = "application/json", signal } = {}) {
+  const headers = { "Content-Type": "application/json", Accept: accept };
+  if (key) {
+    if (!/^[\x21-\x7e]+$/.test(key)) throw new Trouble("The API key has characters that no key can have, such as spaces or accents. Please look at it again.");
+    headers.Authorization = `Bearer ${key}`;
+  }
+  let response;
+  try {
+    response = await fetch(path, { method: "POST", headers, body: JSON.stringify(body), signal, credentials: "same-origin" });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Trouble("The server cannot be reached. Perhaps it was stopped, or the connection is gone. Nothing you typed is lost: try again when it is back.", { retry: 5 });
+  }
+  if (!response.ok) throw await troubleOf(response);
+  try {
+    return accept.endsWith("json") ? await response.json() : await response.text();
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Trouble("The answer of the server broke off, or is not what this page expects. Nothing you typed is lost: try again.", { retry: 5 });
+  }
+}
+
+async function troubleOf(response) {
+  let problem = {};
+  try {
+    problem = await response.json();
+  } catch {
+    problem = {};  // a proxy in between, perhaps, that speaks HTML
+  }
+  const text = (name) => (typeof problem?.[name] === "string" ? problem[name] : "");
+  const errors = (Array.isArray(problem?.errors) ? problem.errors : [])
+    .filter((each) => each && typeof each.detail === "string")
+    .map((each) => ({ pointer: String(each.pointer ?? ""), detail: each.detail }));
+  const after = Number(response.headers.get("Retry-After"));
+  const retry = Number.isFinite(after) && after > 0 ? after : null;
+  const words = inWords(response.status, text("title"), retry);
+  return new Trouble(words, { errors, status: response.status, retry, requestId: text("request_id") || response.headers.get("X-Request-ID"), detail: text("detail") });
+}
+
+function inWords(status, title, retry) {
+  const later = retry ? `Try again in ${retry} second${retry === 1 ? "" : "s"}.` : "Try again in a moment.";
+  switch (status) {
+    case 401: return "The server asks for an API key, or does not accept the one that was sent. The field for it is under Connection.";
+    case 403: return "The server knows who asks, and does not allow it. A key with more rights, under Connection, may help.";
+    case 404: return "The server has nothing at this address: it may be an older version that does not know this question.";
+    case 406: case 415: return "The server does not offer this form of an answer.";
+    case 413: return "What was sent is longer than the server takes.";
+    case 422: return "The server cannot answer this as it is. What to change stands beside the field.";
+    case 429: return `Too many requests were sent in a short time. ${later}`;
+    case 502: return `A gateway in front of the service got no answer from it. ${later}`;
+    case 503: return `The server is busy, or not ready yet. ${later}`;
+    case 504: return "The computation took longer than the server allows. A run with fewer phases, or a question less, may be answered.";
+    default:
+      if (status >= 500) return `The server failed at this (${status}${title ? `: ${title}` : ""}). Nothing you typed is lost.`;
+      return `The server refused this (${status}${title ? `: ${title}` : ""}).`;
+  }
+}

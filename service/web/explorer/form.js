@@ -1,0 +1,143 @@
+// The form: shows what the state says, writes into it what is typed, and says beside a field what is wrong with it.
+
+import { byId, element, fill } from "./dom.js";
+import { plain, typed } from "./numbers.js";
+import { activeRun, anotherRun, MOST_RUNS } from "./state.js";
+import { hasSizes, isRelease } from "./requests.js";
+
+const SAMPLERS = {
+  poisson: "Every record enters every batch independently. Most accountants assume it; most training code does not do it.",
+  shuffled: "What a data loader with shuffle=True does. The exact answer is not known: it lies between an attack and a theorem.",
+  fixed_without_replacement: "Every batch is a fresh random set of one size. A record then stands in the place of another.",
+  fixed_with_replacement: "Every place in a batch is drawn among all records. Needs both sizes.",
+  gaussian: "One query of sensitivity 1, with Gaussian noise of this standard deviation.",
+  laplace: "One query of sensitivity 1, with Laplace noise of this scale.",
+};
+const PARTS = { run: (state) => activeRun(state), context: (state) => state.context, limit: (state) => state.limit };
+
+const fields = () => [...document.querySelectorAll("[data-run], [data-context], [data-limit]")];
+
+function placeOf(field) {
+  const part = Object.keys(PARTS).find((name) => name in field.dataset);
+  return [part, field.dataset[part]];
+}
+
+export function showForm(state) {
+  for (const field of fields()) {
+    const [part, name] = placeOf(field);
+    const value = PARTS[part](state)[name];
+    if (field.value !== value) field.value = value;
+    if (field instanceof HTMLSelectElement && field.value !== value) {  // a choice that a link made up
+      field.selectedIndex = 0;
+      PARTS[part](state)[name] = field.value;
+    }
+  }
+  showParts(state);
+  showSliders(state);
+}
+
+function showParts(state) {
+  const run = activeRun(state);
+  const holds = {
+    batches: !isRelease(run),
+    unsized: !hasSizes(run),
+    named: state.runs.length > 1,
+    grouped: state.context.unit !== "example",
+  };
+  for (const part of document.querySelectorAll("[data-when]")) {
+    const [name, value] = part.dataset.when.split("=");
+    part.hidden = value === undefined ? !holds[name] : run[name] !== value;
+  }
+  byId("sampling-help").textContent = SAMPLERS[run.sampling] ?? "";
+}
+
+const SLIDERS = {
+  "noise-slider": { field: "noise", at: (place) => Number((10 ** (place / 100)).toPrecision(3)), place: (value) => Math.log10(value) * 100 },
+  "steps-slider": { field: "steps", at: (place) => Number((10 ** (place / 20)).toPrecision(2)), place: (value) => Math.log10(value) * 20 },
+};
+
+function showSliders(state) {
+  for (const [id, { field, place }] of Object.entries(SLIDERS)) {
+    const value = typed(activeRun(state)[field]);
+    if (typeof value === "number" && value > 0) byId(id).value = String(Math.round(place(value)));
+    byId(id).setAttribute("aria-valuetext", String(activeRun(state)[field]));
+  }
+}
+
+// Calls changed({dragging}) after every change of the state.
+export function listen(getState, changed) {
+  byId("form").addEventListener("input", (event) => {
+    const state = getState();
+    const slider = SLIDERS[event.target.id];
+    if (slider) {
+      activeRun(state)[slider.field] = plain(slider.at(Number(event.target.value)));
+      byId(slider.field).value = activeRun(state)[slider.field];
+      event.target.setAttribute("aria-valuetext", activeRun(state)[slider.field]);
+      clearError(slider.field);
+      changed({ dragging: true });
+      return;
+    }
+    if (!event.target.matches("[data-run], [data-context], [data-limit]")) return;
+    const [part, name] = placeOf(event.target);
+    PARTS[part](state)[name] = event.target.value;
+    clearError(event.target.id);
+    showParts(state);
+    showSliders(state);
+    changed({ dragging: false });
+  });
+  for (const id of Object.keys(SLIDERS)) byId(id).addEventListener("change", () => changed({ dragging: false }));
+}
+
+// The runs as buttons; one of them is in the form.
+export function showRuns(state, pick) {
+  fill(
+    byId("runs"),
+    state.runs.map((run, index) =>
+      element(
+        "span",
+        { class: "run" },
+        element("button", { type: "button", "aria-pressed": String(index === state.active), onclick: () => pick({ active: index }) }, run.name || `run ${index + 1}`),
+        state.runs.length > 1 && element("button", { type: "button", class: "remove", "aria-label": `Remove ${run.name}`, onclick: () => pick({ removed: index }) }, "×"),
+      ),
+    ),
+  );
+  byId("add-run").hidden = state.runs.length >= MOST_RUNS;
+}
+
+export function changeRuns(state, { active, removed, added }) {
+  if (added) {
+    state.runs.push(anotherRun(state));
+    state.active = state.runs.length - 1;
+  } else if (removed !== undefined) {
+    state.runs.splice(removed, 1);
+    state.active = Math.min(state.active > removed ? state.active - 1 : state.active, state.runs.length - 1);
+  } else {
+    state.active = active;
+  }
+}
+
+// What is wrong with a field, beside it; its part of the form is opened.
+export function showError(id, words) {
+  const field = byId(id);
+  if (!field) return;
+  const known = byId(`${id}-error`);
+  if (known) {
+    known.textContent = `${known.textContent} ${words}`;
+    return;
+  }
+  field.setAttribute("aria-invalid", "true");
+  field.setAttribute("aria-errormessage", `${id}-error`);
+  (field.closest(".field") ?? field.parentElement).append(element("p", { class: "error", id: `${id}-error`, "aria-live": "polite" }, words));
+  const folded = field.closest("details");
+  if (folded) folded.open = true;
+}
+
+function clearError(id) {
+  byId(`${id}-error`)?.remove();
+  byId(id)?.removeAttribute("aria-invalid");
+  byId(id)?.removeAttribute("aria-errormessage");
+}
+
+export function clearErrors() {
+  for (const each of document.querySelectorAll(".error")) clearError(each.id.replace(/-error$/, ""));
+}

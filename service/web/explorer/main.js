@@ -1,0 +1,281 @@
+// The page: what is typed becomes requests, answers become words and pictures.
+
+import "./trusted.js";
+import { ask, setKey, SPEC, Trouble } from "./api.js";
+import { figure, parts } from "./chart.js";
+import { save, textOf, toClipboard } from "./copies.js";
+import { byId, element, fill } from "./dom.js";
+import { changeRuns, clearErrors, listen, showError, showForm, showRuns } from "./form.js";
+import { showAssumptions, showCalibration, showComparison, showGlossary, showHazards, showVerdict } from "./panels.js";
+import * as requests from "./requests.js";
+import { sentences } from "./sentences.js";
+import { activeRun, freshState, linkOf, readLink } from "./state.js";
+
+const QUIET_MS = 350;  // after the last key, until all is asked
+const ASKING = "Asking …";
+const DRAG_MS = 30;  // the same, for the picture under a slider
+
+let state = freshState();
+let timer = null;
+let dragTimer = null;
+let asking = new AbortController();
+let dragging = new AbortController();
+let answered = null;  // the body that the words on the page are of
+const figures = new Map();
+
+function start() {
+  const kept = history.state?.typed;
+  const { state: linked, notices } = readLink(location.hash);
+  state = !location.hash && kept ? kept : linked;
+  showGlossary(byId("glossary"));
+  showAll();
+  listen(() => state, changed);
+  byId("form").addEventListener("submit", (event) => { event.preventDefault(); answer(); });
+  byId("add-run").addEventListener("click", () => runsChanged({ added: true }));
+  byId("reset").addEventListener("click", () => { state = freshState(); setKey(byId("key").value); showAll(); answer(); });
+  byId("key").addEventListener("change", () => { setKey(byId("key").value); answer(); });
+  byId("copies").addEventListener("click", (event) => { if (event.target.dataset.copy) copy(event.target.dataset.copy); });
+  byId("report").addEventListener("click", report);
+  addEventListener("hashchange", () => {
+    const read = readLink(location.hash);
+    state = read.state;
+    showAll();
+    answer(read.notices);
+  });
+  answer(notices);
+}
+
+function showAll() {
+  clearErrors();
+  showForm(state);
+  showRuns(state, runsChanged);
+}
+
+function changed({ dragging: isDragging }) {
+  showRuns(state, runsChanged);
+  clearTimeout(timer);
+  timer = setTimeout(answer, QUIET_MS);
+  if (isDragging) {
+    clearTimeout(dragTimer);
+    dragTimer = setTimeout(drag, DRAG_MS);
+  }
+}
+
+function runsChanged(change) {
+  changeRuns(state, change);
+  showAll();
+  answer();
+}
+
+// Only the picture that follows a slider; a newer position gives up the request of the one before.
+async function drag() {
+  dragging.abort();
+  dragging = new AbortController();
+  const { signal } = dragging;
+  try {
+    if (state.runs.length > 1) await show("/v1/comparisons", requests.comparison(state), signal, 1);
+    else await show("/v1/curves", requests.curves(state), signal, 1);
+  } catch (error) {
+    if (error.name !== "AbortError" && !(error instanceof Trouble)) throw error;  // trouble is told when the slider rests
+  }
+}
+
+// Everything, for the state as it is now.
+async function answer(notices = []) {
+  clearTimeout(timer);
+  asking.abort();
+  dragging.abort();
+  asking = new AbortController();
+  const { signal } = asking;
+  keep();
+  settled(false);
+  let body;
+  try {
+    body = requests.assessment(state);
+  } catch (error) {
+    if (!(error instanceof requests.NotJson)) throw error;
+    clearErrors();
+    showError("paste", error.message);
+    tell([...notices, `${activeRun(state).name || "This run"} was not asked about: what was pasted cannot be read.`], { retry: false });
+    markStale();
+    settled(true);
+    return;
+  }
+  const slow = setTimeout(() => { byId("status").textContent = ASKING; }, 250);
+  try {
+    const first = quietly(show("/v1/curves", requests.curves(state), signal));
+    const response = await ask("/v1/assessments", body, { signal });
+    clearErrors();
+    tell(notices, { retry: false });
+    showAnswer(response, body);
+    await Promise.all([
+      first.then(() => quietly(show("/v1/assessments", body, signal))),
+      quietly(sweeps(signal)),
+      calibrate(signal),
+      imported(signal),
+      compare(signal),
+    ]);
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    trouble(error, notices);
+  } finally {
+    clearTimeout(slow);
+    if (!signal.aborted) settled(true);
+  }
+}
+
+// For who waits: readers of the screen, and tests.
+function settled(isSettled) {
+  document.documentElement.dataset.state = isSettled ? "settled" : "asking";
+  byId("results").setAttribute("aria-busy", String(!isSettled));
+  if (isSettled && byId("status").textContent === ASKING) byId("status").textContent = "";
+}
+
+function showAnswer(response, body) {
+  answered = body;
+  byId("results").classList.remove("stale");
+  fill(byId("sentences"), sentences(response).map((each) => element("li", {}, each)));
+  showVerdict(byId("verdict-body"), response);
+  showAssumptions(byId("assumptions"), response, state.attested, attest);
+  showHazards(byId("hazards"), response);
+  byId("engine").textContent = `privacy-bounds, engine ${response.engine_version}, result ${response.digest}`;
+}
+
+function attest(code, said) {
+  if (said) state.attested[code] = said;
+  else delete state.attested[code];
+  answer();
+}
+
+// The pictures of an answer, each in its place.
+async function show(path, body, signal, most = Infinity) {
+  const spec = await ask(path, body, { accept: SPEC, signal });
+  if (!String(spec.$schema ?? "").includes("vega-lite")) return;  // a server without this form
+  for (const part of parts(spec).slice(0, most)) {
+    const name = String(part.name ?? "chart");
+    if (!figures.has(name)) {
+      figures.set(name, figure(`chart-${name}`));
+      byId("charts").append(figures.get(name).node);
+    }
+    if (signal.aborted) return;
+    await figures.get(name).show(part);
+  }
+}
+
+// What fails beside the answer leaves its place as it was.
+async function quietly(work) {
+  try {
+    await work;
+  } catch (error) {
+    if (error.name !== "AbortError" && !(error instanceof Trouble)) throw error;
+  }
+}
+
+async function sweeps() {}
+
+async function calibrate(signal) {
+  const body = requests.calibration(state);
+  if (!body) return;
+  await quietly((async () => {
+    const response = await ask("/v1/calibrations", body, { signal });
+    showCalibration(byId("verdict-body"), response, (value) => { activeRun(state).noise = value; showAll(); answer(); });
+  })());
+}
+
+async function imported(signal) {
+  const run = activeRun(state);
+  if (run.source !== "paste") return;
+  const { format, content } = requests.mechanismOf(run);
+  await quietly((async () => {
+    const response = await ask("/v1/imports", { format, content }, { signal });
+    fill(
+      byId("imported"),
+      element("p", {}, `Read as ${response.format}. The run:`),
+      element("code", { class: "block" }, JSON.stringify(response.mechanism)),
+      response.not_carried_over.length > 0 && element("ul", {}, response.not_carried_over.map((each) => element("li", {}, each))),
+    );
+  })());
+}
+
+async function compare(signal) {
+  byId("compare").hidden = state.runs.length < 2;
+  if (state.runs.length < 2) return;
+  const body = requests.comparison(state);
+  showComparison(byId("comparison"), await ask("/v1/comparisons", body, { signal }));
+  await quietly(show("/v1/comparisons", body, signal));
+}
+
+function trouble(error, notices) {
+  if (error instanceof requests.NotJson) {
+    tell([...notices, `One of the runs to compare cannot be read. ${error.message}`], { retry: false });
+    return;
+  }
+  if (!(error instanceof Trouble)) {
+    console.error(error);
+    tell([...notices, "This page failed at showing the answer. Nothing you typed is lost."], { retry: true });
+    return;
+  }
+  clearErrors();
+  const elsewhere = [];
+  for (const { pointer, detail } of error.errors) {
+    const field = requests.fieldOf(pointer);
+    const run = /^\/runs\/(\d+)/.exec(pointer);
+    const isShown = field && byId(field) && !byId(field).closest("[hidden]") && (!run || Number(run[1]) === state.active);
+    if (isShown) showError(field, detail);
+    else elsewhere.push(`${run ? `${state.runs[Number(run[1])]?.name}: ` : ""}${pointer || "The request"}: ${detail}`);
+  }
+  if (error.detail && !error.errors.length && error.status !== 401) elsewhere.push(error.detail);
+  if (error.requestId && error.status >= 500) elsewhere.push(`The operators find this request under ${error.requestId}.`);
+  tell([...notices, error.message, ...elsewhere], { retry: error.status !== 422 });
+  markStale();
+  if (error.status === 401) byId("key").closest("details").open = true;
+}
+
+function tell(sentencesToTell, { retry }) {
+  const box = byId("problem");
+  box.hidden = sentencesToTell.length === 0;
+  fill(box, sentencesToTell.map((each) => element("p", {}, each)), retry && element("button", { type: "button", onclick: () => answer() }, "Try again"));
+}
+
+// What stands there is still true, but of what was asked before.
+function markStale() {
+  byId("results").classList.add("stale");
+  byId("status").textContent = answered ? "What follows is of the run before." : "";
+}
+
+function keep() {
+  const link = linkOf(state);
+  history.replaceState({ typed: state }, "", link ?? location.pathname);
+}
+
+async function copy(kind) {
+  byId("copied-text").hidden = true;
+  try {
+    const [text, said] = await textOf(kind, requests.assessment(state), state);
+    if (await toClipboard(text)) {
+      byId("copied").textContent = said;
+      return;
+    }
+    const shown = element("textarea", { rows: "8", readonly: true, "aria-label": "Text to copy" });
+    shown.value = text;
+    fill(byId("copied-text"), shown);
+    byId("copied-text").hidden = false;
+    byId("copied").textContent = "The browser does not allow copying here: this is the text.";
+    shown.select();
+  } catch (error) {
+    byId("copied").textContent = error.message;
+  }
+}
+
+async function report() {
+  try {
+    const html = await ask("/v1/assessments", requests.assessment(state), { accept: "text/html" });
+    if (!/^\s*<!doctype html/i.test(html)) throw new Trouble("This server does not make reports.");
+    save("privacy-report.html", "text/html", html);
+    byId("copied").textContent = "Saved: privacy-report.html. Open it to print it.";
+  } catch (error) {
+    byId("copied").textContent = error.message;
+  }
+}
+
+start();

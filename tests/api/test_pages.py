@@ -1,0 +1,93 @@
+"""Pages for people: where their files are, how long they are kept, and what a browser may do on them."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import re
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from service.api.page_headers import page_headers
+
+WEB = Path(__file__).parents[2] / "service" / "web"
+FIRST_VIEW_BYTES = 400_000
+
+
+def directives(policy: str) -> dict[str, str]:
+    return {name: sources for name, _, sources in (each.partition(" ") for each in policy.split("; "))}
+
+
+def linked(page: str) -> list[str]:
+    return re.findall(r'(?:src|href)="(/explorer/[^"]+)"', page)
+
+
+@pytest.mark.parametrize("path", ["/", "/docs"])
+def test_nothing_is_loaded_from_elsewhere_and_no_script_stands_in_a_page(client: TestClient, path: str) -> None:
+    response = client.get(path)
+    assert response.status_code == 200
+    assert response.headers["content-type"] == "text/html; charset=utf-8"
+    assert response.headers["x-content-type-options"] == "nosniff"
+    allowed = directives(response.headers["content-security-policy"])
+    assert allowed["default-src"] == "'none'"
+    assert allowed["script-src"] == "'self'"
+    assert "unsafe" not in response.headers["content-security-policy"]
+    assert not re.search(r"<script(?![^>]*\ssrc=)|\son\w+=|javascript:|\sstyle=", response.text)
+    for style in re.findall(r"<style>(.*?)</style>", response.text, flags=re.DOTALL):
+        assert base64.b64encode(hashlib.sha256(style.encode()).digest()).decode() in allowed["style-src"]
+    loaded = re.findall(r'<(?:script|link|img)[^>]*(?:src|href)="([^"]+)"', response.text)
+    assert all(address.startswith(("/explorer/", "/docs/", "data:")) for address in loaded)
+
+
+def test_what_the_page_loads_is_there_and_is_kept_for_good(client: TestClient) -> None:
+    page = client.get("/").text
+    assert len(linked(page)) > 3
+    for address in linked(page):
+        response = client.get(address)
+        assert response.status_code == 200, address
+        assert response.headers["cache-control"] == "public, max-age=31536000, immutable"
+        assert response.headers["x-content-type-options"] == "nosniff"
+        assert response.headers["content-encoding"] == "gzip"
+        again = client.get(address, headers={"If-None-Match": response.headers["etag"]})
+        assert (again.status_code, again.content) == (304, b"")
+        plain = client.get(address, headers={"Accept-Encoding": "identity"})
+        assert "content-encoding" not in plain.headers
+        assert plain.content == response.content
+        assert plain.headers["etag"] != response.headers["etag"]
+
+
+def test_the_page_itself_is_asked_for_again_and_sent_when_it_changed(client: TestClient) -> None:
+    response = client.get("/")
+    assert response.headers["cache-control"] == "no-cache"
+    assert client.get("/", headers={"If-None-Match": response.headers["etag"]}).status_code == 304
+    assert client.head("/").headers["etag"] == response.headers["etag"]
+
+
+def test_modules_import_what_lies_beside_them(client: TestClient) -> None:
+    build = linked(client.get("/").text)[0].rsplit("/", 1)[0].split("/explorer/")[1].split("/")[0]
+    for source in (WEB / "explorer").glob("*.js"):
+        for name in re.findall(r'from "([^"]+)"', source.read_text("utf-8")):
+            assert client.get(f"/explorer/{build}/{name.removeprefix('./')}").status_code == 200, (source.name, name)
+
+
+@pytest.mark.parametrize(
+    "path", ["app.js", "../reference/index.html", "..%2freference%2findex.html", "vendor/", "", "%00", "index.html/"]
+)
+def test_other_addresses_lead_nowhere(client: TestClient, path: str) -> None:
+    response = client.get(f"/explorer/0000000000000000/{path}")
+    assert response.status_code == 404
+    assert response.headers["content-type"] == "application/problem+json"
+
+
+def test_the_first_view_is_small(client: TestClient) -> None:
+    compressed = sum(len(gzip.compress(path.read_bytes(), 9)) for path in (WEB / "explorer").rglob("*.*"))
+    assert compressed <= FIRST_VIEW_BYTES
+
+
+def test_directives_can_be_added() -> None:
+    policy = page_headers("<style>a{}</style>", img_src="'self'")["Content-Security-Policy"]
+    assert directives(policy)["img-src"] == "'self'"
+    assert policy.count("img-src") == 1

@@ -1,0 +1,148 @@
+"""Jobs over real sockets: what tests send, and how they wait for what becomes of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import psutil
+
+from tests.conftest import RedisServer
+from tests.system.servers import PATIENCE
+
+SEAL_KEY = "the key of these tests and of nothing else"
+ADVANTAGE = {"type": "advantage"}
+
+
+def sweep(points: int) -> dict[str, Any]:
+    """Closed forms, so that a machine under load has enough to do with many of them."""
+    return {
+        "mechanism": {"type": "gaussian", "noise_multiplier": 1.0},
+        "vary": {"/mechanism/noise_multiplier": {"from": 0.5, "to": 50.0, "count": points}},
+        "questions": [ADVANTAGE],
+    }
+
+
+LONG: dict[str, Any] = {
+    "mechanism": {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000},
+    "questions": [{"type": "delta", "epsilon": 1 + n / 300} for n in range(256)],
+    "method": "ground_truth",
+    "digits": 50,
+}
+"""One computation of more than ten seconds of a core."""
+
+
+def submit(client: httpx2.Client, resource: str, request: dict[str, Any], **headers: str) -> str:
+    """The path of a job."""
+    answer = client.post("/v1/jobs", json={"resource": resource, "request": request}, headers=headers)
+    assert answer.status_code == 202, answer.text
+    assert answer.headers["location"] == f"/v1/jobs/{answer.json()['id']}"
+    return str(answer.headers["location"])
+
+
+def state_of(client: httpx2.Client, job: str) -> dict[str, Any]:
+    answer = client.get(job)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def wait_for(happened: Callable[[], bool], patience: float = PATIENCE) -> float:
+    """Seconds until it happened."""
+    started = time.monotonic()
+    while not happened():
+        assert time.monotonic() < started + patience, "it did not happen"
+        time.sleep(0.05)
+    return time.monotonic() - started
+
+
+def wait_until_ended(client: httpx2.Client, job: str, patience: float = 240.0) -> dict[str, Any]:
+    """The job when it has ended, whoever is away in between."""
+    found: dict[str, Any] = {}
+
+    def ended() -> bool:
+        try:
+            answer = client.get(job)
+        except httpx2.TransportError:
+            return False
+        if answer.status_code != 200:
+            assert answer.status_code == 503, answer.text
+            return False
+        found.update(answer.json())
+        return found["state"] in ("succeeded", "failed", "cancelled")
+
+    wait_for(ended, patience)
+    return found
+
+
+def assert_every_point_once(client: httpx2.Client, job: str, points: int) -> None:
+    """Line by line, in their order, each with the number that a request of its own gives."""
+    seen: list[int] = []
+    with client.stream("GET", f"{job}/results", headers={"accept": "application/x-ndjson"}) as answer:
+        assert answer.status_code == 200
+        for line in answer.iter_lines():
+            row = json.loads(line)
+            assert row["problem"] is None
+            assert row["answers"][0]["lower"] <= row["answers"][0]["upper"]
+            seen.append(row["point"])
+    assert seen == list(range(points))
+
+
+def done(client: httpx2.Client, job: str) -> int:
+    return int(state_of(client, job)["progress"]["done"])
+
+
+@dataclass
+class Cluster:
+    """Redis with an append-only file, and workers; a service is started beside it (`servers.served`)."""
+
+    directory: Path
+    redis: RedisServer
+    workers: list[subprocess.Popen[bytes]]
+
+    @property
+    def settings(self) -> dict[str, str]:
+        return {"redis_url": self.redis.url, "seal_key": SEAL_KEY, "jobs_backend": "celery", "worker_niceness": "0"}
+
+    def start_worker(self) -> None:
+        """`privacy-bounds worker` with one process for pieces."""
+        settings = {**self.settings, "job_workers": "1"}
+        environment = os.environ | {f"PRIVACY_BOUNDS_{name.upper()}": value for name, value in settings.items()}
+        with (self.directory / f"worker{len(self.workers)}.log").open("w") as log:
+            command = [sys.executable, "-m", "service.cli", "worker"]
+            self.workers.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log))
+
+    def processes(self, worker: subprocess.Popen[bytes]) -> list[psutil.Process]:
+        """Those that compute pieces."""
+        return psutil.Process(worker.pid).children()
+
+
+@contextmanager
+def cluster(directory: Path, workers: int = 2) -> Generator[Cluster]:
+    """Everything of a cluster but the service."""
+    made = Cluster(directory, RedisServer(directory, keeps=True), [])
+    made.redis.start()
+    try:
+        for _ in range(workers):
+            made.start_worker()
+        yield made
+    finally:
+        for worker in made.workers:
+            if worker.poll() is None:
+                worker.send_signal(signal.SIGTERM)
+        for worker in made.workers:
+            try:
+                worker.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                worker.kill()
+        made.redis.stop()
