@@ -6,6 +6,7 @@ import asyncio
 import ipaddress
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 
@@ -25,6 +26,7 @@ LOCAL: Final = Client("local")
 """A caller in this process, who waits for as long as it takes."""
 
 
+@lru_cache(maxsize=1024)  # a client asks more than once
 def client_key(address: str | None) -> str:
     """An address as one client: of IPv6 the network of 64 bits, any address of which one machine can take."""
     if address is None:
