@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from api_schemas.assessments import AssessedThreatModel, AssessmentsResponse, GdpSummary
+from api_schemas.assessments import AssessedThreatModel, AssessmentsResponse
 from api_schemas.policies import Decision
 from service.interop.numbers import as_given, rounded_down, rounded_up
 from service.interop.reports.rows import remarks, rows
-from service.interop.reports.units import protected
-from service.interop.reports.void import refuted, void
+from service.interop.reports.sentence import in_short
 
 
 def model_card(response: AssessmentsResponse) -> str:
@@ -20,7 +19,7 @@ def model_card(response: AssessmentsResponse) -> str:
 def _lines(response: AssessmentsResponse) -> Iterator[str]:
     yield "## Privacy"
     yield ""
-    yield from _paragraph(response)
+    yield in_short(response)
     yield ""
     for attacked in response.threat_models:
         yield from _table(attacked)
@@ -41,32 +40,6 @@ def _lines(response: AssessmentsResponse) -> Iterator[str]:
             yield f"- **{hazard.code}** ({hazard.status}): {hazard.text} {hazard.remedy}"
         yield ""
     yield f"<small>privacy-bounds, engine {response.engine_version}, result `{response.digest}`</small>"
-
-
-def _paragraph(response: AssessmentsResponse) -> Iterator[str]:
-    if broken := refuted(response.assumptions):
-        yield f"**{void(broken)}**"
-        return
-    told = {row.key: row for row in rows(response.threat_models[0].answers)}
-    context, threat_model = response.context, response.threat_model
-    rate = as_given(context.false_positive_rate)
-    power = told[f"tpr_at_fpr_{rate}"]
-    mu = "" if response.gdp is None else _mu(response.gdp)
-    yield (
-        f"Trained with ({rounded_up(told['epsilon'].value)}, {as_given(context.delta)})-differential privacy{mu}, per "
-        f"{protected(context, threat_model)}. Nobody who accuses a share of {rate} of the others falsely "
-        f"finds more than {rounded_up(power.value)} of the members, and a reconstruction that succeeds with chance "
-        f"{as_given(context.baseline_success)} without the model succeeds with at most "
-        f"{rounded_up(told['reconstruction'].value)} with it."
-    )
-
-
-def _mu(gdp: GdpSummary) -> str:
-    """With its range: at smaller error rates nothing is said."""
-    return (
-        f", {rounded_up(gdp.mu['value'])}-Gaussian differential privacy wherever both error rates are at least "
-        f"{as_given(gdp.smallest_rate)}"
-    )
 
 
 def _table(attacked: AssessedThreatModel) -> Iterator[str]:
