@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from api_schemas.assessments import AssessedThreatModel, AssessmentsResponse
 from api_schemas.policies import Decision
 from service.interop.numbers import as_given, rounded_down, rounded_up
-from service.interop.reports.rows import rows
+from service.interop.reports.rows import remarks, rows
 from service.interop.reports.sentence import in_short
 
 
@@ -54,6 +54,9 @@ def _table(attacked: AssessedThreatModel) -> Iterator[str]:
         upper = rounded_up(row.value) if row.upper is None else rounded_up(row.upper)
         yield f"| {cell(row.title)} | {upper} | {lower} | {row.evidence} |"
     yield ""
+    for note in remarks(attacked.answers):
+        yield note
+        yield ""
 
 
 def _decision(decision: Decision) -> Iterator[str]:

@@ -6,10 +6,15 @@ from api_schemas.assessments import AssessmentsResponse, GdpSummary
 from service.interop.numbers import as_given, rounded_up
 from service.interop.reports.rows import rows
 from service.interop.reports.units import protected
+from service.interop.reports.void import refuted, void
 
 
 def in_short(response: AssessmentsResponse) -> str:
-    """The guarantee, and what the best attack makes of it; every number is rounded to the safe side."""
+    """The guarantee, and what the best attack makes of it; every number is rounded to the safe side. Or that there is
+    none.
+    """
+    if broken := refuted(response.assumptions):
+        return void(broken)
     told = {row.key: row for row in rows(response.threat_models[0].answers)}
     context, threat_model = response.context, response.threat_model
     rate = as_given(context.false_positive_rate)
