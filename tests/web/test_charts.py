@@ -142,7 +142,7 @@ def test_the_chance_to_reconstruct_is_that_of_its_question() -> None:
         "questions": [{"type": "reconstruction", "baseline_success": kappa} for kappa in kappas],
     }
     request = BoundsRequest.model_validate_json(json.dumps(asked))
-    answers = BOUNDS.response(request, "sha256:" + "0" * 64, ENGINE_VERSION).answers
+    answers: Any = BOUNDS.response(request, "sha256:" + "0" * 64, ENGINE_VERSION).answers
     for kappa, found in zip(kappas, answers, strict=True):
         row = some[kappa]
         assert max(row["lower"], found.lower) <= min(row["upper"], found.upper)
