@@ -24,6 +24,7 @@ let answered = null;  // the body that the words on the page are of
 let resolved = null;  // the run as the server read it
 let calibrated = null;  // the least noise that keeps the limit
 const figures = new Map();
+const WHAT_IF = { epsilon: "Epsilon", trade_off: "Share of members found, at the rate of false accusations", reconstruction: "Chance of a reconstruction" };
 
 function start() {
   const kept = history.state?.typed;
@@ -135,6 +136,7 @@ function showAnswer(response, body) {
   answered = body;
   resolved = response.mechanism;
   byId("results").classList.remove("stale");
+  performance.mark("words");
   fill(byId("sentences"), sentences(response).map((each) => element("li", {}, each)));
   showVerdict(byId("verdict-body"), response);
   showAssumptions(byId("assumptions"), response, state.attested, attest);
@@ -160,6 +162,7 @@ async function show(path, body, signal, most = Infinity) {
     }
     if (signal.aborted) return;
     await figures.get(name).show(part);
+    performance.mark("picture");
   }
 }
 
@@ -208,10 +211,10 @@ async function whatIf(signal) {
     fill(byId("sweeps"));
     for (const [index, part] of shown.entries()) {
       const numbers = axis === "noise" && calibrated !== null ? { calibrated } : {};
-      if (limit && index === place) for (const { name } of part.params ?? []) if (name !== "calibrated") numbers[name] = limit.at_most;
+      if (limit && index === place) numbers[String(part.name).replace("sweep", "target")] = limit.at_most;
       const made = figure(`what-if-${index}`);
       byId("sweeps").append(made.node);
-      await made.show(given(part, numbers));
+      await made.show({ ...given(part, numbers), title: WHAT_IF[Object.keys(requests.questions(state))[index]] });
     }
   })());
 }
