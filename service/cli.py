@@ -51,6 +51,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     worker_parser = commands.add_parser("worker", help="compute pieces of the jobs of a cluster; settings as of serve")
     worker_parser.add_argument("--check", action="store_true", help="only tell whether a worker of this machine runs")
 
+    jobs_parser = commands.add_parser("jobs", help="send a request to a service as a job, follow it, fetch its results")
+    jobs_parser.add_argument("action", choices=("submit", "state", "wait", "results", "cancel"), help="what to do")
+    jobs_parser.add_argument("subject", help="a JSON file with resource and request, or - ; else the id of a job")
+    jobs_parser.add_argument("--url", default="http://127.0.0.1:8000", help="the service (default: %(default)s)")
+    jobs_parser.add_argument("--key", help="Idempotency-Key of submit: with the same one it is the same job")
+
     for command in described:
         computed = resource(names[command])
         takes = "JSON" if computed.read_archive is None else "JSON or .npz"
@@ -71,6 +77,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return serve_shared(chosen.host, chosen.port) if chosen.share_port else serve(chosen.host, chosen.port)
     if chosen.command == "worker":
         return work(only_check=chosen.check)
+    if chosen.command == "jobs":
+        from privacy_bounds.command import run_jobs
+
+        return run_jobs(chosen.action, chosen.subject, chosen.url, chosen.key)
     computation = resource(names[chosen.command])
     files = {member: path for member in computation.files if (path := getattr(chosen, member)) is not None}
     return answer(computation, chosen.request, files, getattr(chosen, "accept", None))
@@ -136,10 +146,12 @@ def work(*, only_check: bool) -> int:
         needed = "PRIVACY_BOUNDS_REDIS_URL and PRIVACY_BOUNDS_SEAL_KEY, those of the service"
         print(f"privacy-bounds: a worker needs {needed}.", file=sys.stderr)
         return PROBLEM_EXIT_CODE
-    from service.main import is_worker_here, run_worker
-
     if only_check:
-        return 0 if is_worker_here(settings) else REFUSED_EXIT_CODE
+        from service.jobs.celery.store import is_worker_here
+
+        return 0 if is_worker_here(settings.redis_url.get_secret_value()) else REFUSED_EXIT_CODE
+    from service.main import run_worker
+
     return run_worker(settings)
 
 
