@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
+from api_schemas.jobs import JobRequest
 from privacy_bounds.clients import Client
 from privacy_bounds.errors import PrivacyBoundsError, Refused
 from privacy_bounds.jobs import Job
@@ -32,10 +32,8 @@ def run_jobs(action: str, subject: str, url: str, key: str | None) -> int:
 
 
 def _submit(client: Client, source: str, key: str | None) -> int:
-    sent: Any = json.loads(sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes())
-    if not isinstance(sent, dict) or {"resource", "request"} - sent.keys():
-        raise ValueError("A job is a JSON object with `resource` and `request`.")
-    _write(client.submit(sent["resource"], sent["request"], key=key).id.encode())
+    sent = JobRequest.model_validate_json(sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes())
+    _write(client.submit(sent.resource, sent.request, key=key).id.encode())
     return 0
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from service.settings import Settings
 
+OTHERS = ("serve", "worker", "jobs")
+"""Commands that compute nothing themselves."""
 REFUSED_EXIT_CODE = 1
 PROBLEM_EXIT_CODE = 2
 UNABLE_TO_LISTEN_EXIT_CODE = 3
@@ -32,7 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     sent = sys.argv[1:] if arguments is None else list(arguments)
     names = {command_of(name): name for name in RESOURCES}
-    described = [sent[0]] if sent and sent[0] in names else list(names)  # all of them for help alone
+    first = sent[0] if sent else ""
+    described = [first] if first in names else [] if first in OTHERS else list(names)  # all of them for help alone
     parser = argparse.ArgumentParser(prog="privacy-bounds", description="Certified bounds on privacy attacks.")
     commands = parser.add_subparsers(dest="command", required=True)
 

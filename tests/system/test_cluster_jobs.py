@@ -124,8 +124,8 @@ def computes(worker: subprocess.Popen[bytes]) -> bool:
     """Whether a process of the worker uses a processor; warm ones that wait do not."""
     processes = psutil.Process(worker.pid).children()
     before = [processor_seconds(process) for process in processes]
-    time.sleep(0.4)
-    return any(processor_seconds(process) > used + 0.1 for process, used in zip(processes, before, strict=True))
+    time.sleep(1.0)
+    return any(processor_seconds(process) > used + 0.05 for process, used in zip(processes, before, strict=True))
 
 
 @pytest.mark.thorough
