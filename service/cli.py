@@ -1,31 +1,47 @@
 """`privacy-bounds serve`, `bounds`, `curves`, conversions and audits: the service, and its computations without HTTP.
 
-What a command needs is imported when it runs, so that `bounds` answers without loading a web framework.
+What a command needs is imported when it runs, so that `bounds` answers without loading a web framework. On a terminal
+answers are tables; into a pipe or a file go the bytes of the service.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
+import math
+import shutil
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final, cast, final
+
+from typing_extensions import override
 
 from service.computations.abstract import Computation, always, command_of
 from service.computations.catalogue import RESOURCES, resource
-
-if TYPE_CHECKING:
-    import socket
-
-    from service.settings import Settings
+from service.serving import PROBLEM_EXIT_CODE, serve, serve_one_of_several, serve_several, serve_shared, work
+from service.web.forms import PNG, SVG, VEGA_LITE, forms_of
+from service.web.pictures import PICTURES
 
 OTHERS = ("serve", "worker", "jobs")
 """Commands that compute nothing themselves."""
 REFUSED_EXIT_CODE = 1
-PROBLEM_EXIT_CODE = 2
-UNABLE_TO_LISTEN_EXIT_CODE = 3
+FIRST_SIGN_SECONDS: Final = 1.0
+
+TABLE: Final = "table"
+JSON: Final = "application/json"
+FORMS: Final = (
+    ("--json", JSON, "the bytes of the service (what a pipe or a file gets)"),
+    ("--table", TABLE, "a table (what a terminal gets)"),
+    ("--csv", "text/csv", "a row for each number, with all its digits"),
+)
+DRAWN_AS: Final = {".svg": SVG, ".png": PNG, ".json": VEGA_LITE}
+NO_CONTEXT: Final = (
+    "this is the state of a run, which says nothing of delta. Add "
+    """--context '{"delta": 1e-6, "dataset_size": 60000}', or name a file with that."""
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,7 +51,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sent = sys.argv[1:] if arguments is None else list(arguments)
     names = {command_of(name): name for name in RESOURCES}
     first = sent[0] if sent else ""
-    described = [first] if first in names else [] if first in OTHERS else list(names)  # all of them for help alone
+    parser = _parser(names, [first] if first in names else [] if first in OTHERS else list(names))  # all for help alone
+    chosen = parser.parse_args(sent)
+    if chosen.command == "serve":
+        if chosen.workers > 1:
+            return serve_several(chosen.workers, chosen.host, chosen.port)
+        if chosen.socket is not None:
+            return serve_one_of_several(chosen.socket)
+        return serve_shared(chosen.host, chosen.port) if chosen.share_port else serve(chosen.host, chosen.port)
+    if chosen.command == "worker":
+        return work(only_check=chosen.check)
+    if chosen.command == "jobs":
+        from privacy_bounds.command import run_jobs
+
+        return run_jobs(chosen.action, chosen.subject, chosen.url, chosen.key)
+    if chosen.command == "completion":
+        return completion(parser, chosen.shell)
+    if chosen.command == "plot":
+        return plot(chosen.resource, chosen.request, Path(chosen.output), chosen.target)
+    computation = resource(names[chosen.command])
+    files = {member: path for member in computation.files if (path := getattr(chosen, member)) is not None}
+    return answer(computation, chosen.request, files, chosen.form)
+
+
+def _parser(names: Mapping[str, str], described: Sequence[str]) -> argparse.ArgumentParser:
+    """The commands; `names`: resources by their commands, of which `described` have their options told."""
     parser = argparse.ArgumentParser(prog="privacy-bounds", description="Certified bounds on privacy attacks.")
     commands = parser.add_subparsers(dest="command", required=True)
 
@@ -60,177 +100,244 @@ def main(arguments: Sequence[str] | None = None) -> int:
     jobs_parser.add_argument("--url", default="http://127.0.0.1:8000", help="the service (default: %(default)s)")
     jobs_parser.add_argument("--key", help="Idempotency-Key of submit: with the same one it is the same job")
 
+    completing = commands.add_parser("completion", help="print what a shell needs to complete commands and options")
+    completing.add_argument("shell", choices=("bash", "zsh", "tcsh"))
+
+    plotting = commands.add_parser("plot", help="draw the answer to a request")
+    plotting.add_argument("request", help="a JSON file, or - for standard input")
+    plotting.add_argument(
+        "--resource", choices=PICTURES, default="curves", help="who answers it (default: %(default)s)"
+    )
+    plotting.add_argument("--output", required=True, help="the file to write: .svg, .png, or .json for Vega-Lite")
+    plotting.add_argument(
+        "--target",
+        type=finite,
+        action="append",
+        default=[],
+        help="of sweeps: a limit of the first answer, the second ...",
+    )
+
     for command in described:
         computed = resource(names[command])
         takes = "JSON" if computed.read_archive is None else "JSON or .npz"
-        computing = commands.add_parser(command, help=f"answer a request of POST {computed.path} with the same bytes")
+        computing = commands.add_parser(command, help=f"answer a request of POST {computed.path}")
         computing.add_argument("request", help=f"a {takes} file, or - for standard input")
         for member in computed.files:
-            computing.add_argument(f"--{member}", help=f"a JSON file with the member {member} of the request")
-        if computed.renderings:
-            forms = ", ".join(computed.renderings)
-            computing.add_argument("--accept", help=f"write it as one of {forms}", choices=computed.renderings)
-
-    chosen = parser.parse_args(sent)
-    if chosen.command == "serve":
-        if chosen.workers > 1:
-            return serve_several(chosen.workers, chosen.host, chosen.port)
-        if chosen.socket is not None:
-            return serve_one_of_several(chosen.socket)
-        return serve_shared(chosen.host, chosen.port) if chosen.share_port else serve(chosen.host, chosen.port)
-    if chosen.command == "worker":
-        return work(only_check=chosen.check)
-    if chosen.command == "jobs":
-        from privacy_bounds.command import run_jobs
-
-        return run_jobs(chosen.action, chosen.subject, chosen.url, chosen.key)
-    computation = resource(names[chosen.command])
-    files = {member: path for member in computation.files if (path := getattr(chosen, member)) is not None}
-    return answer(computation, chosen.request, files, getattr(chosen, "accept", None))
+            told = f"the member {member} of the request: a JSON file, or the JSON itself"
+            computing.add_argument(f"--{member}", help=told, action=_Once)
+        forms = computing.add_mutually_exclusive_group()
+        for option, form, told in FORMS:
+            forms.add_argument(option, dest="form", action="store_const", const=form, help=told)
+        known = forms_of(computed.name)
+        if known:
+            other = ", ".join(known)
+            forms.add_argument("--accept", dest="form", help=f"write it as one of {other}", choices=known)
+    return parser
 
 
-def serve(host: str, port: int, listening: socket.socket | None = None) -> int:
-    """Serve until a signal comes, on a socket of its own or on one that is there."""
-    settings = settings_of_environment()
-    if settings is None:
-        return PROBLEM_EXIT_CODE
-    from service.main import create_server
-
-    if settings.jobs_backend == "embedded" and settings.data_folder is None:
-        settings = settings.model_copy(update={"data_folder": state_folder()})
-    server = create_server(settings, host, port)
-    server.run(None if listening is None else [listening])
-    return 0 if server.started else UNABLE_TO_LISTEN_EXIT_CODE
+def finite(text: str) -> float:
+    """A finite number. Raises ValueError."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError
+    return number
 
 
-def serve_several(count: int, host: str, port: int) -> int:
-    """Serve with several processes until a signal comes."""
-    settings = settings_of_environment()
-    if settings is None:
-        return PROBLEM_EXIT_CODE
-    from service.processes import serve_with
+@final
+class _Once(argparse.Action):
+    """An option that is given at most once: of two files one would be forgotten in silence."""
 
-    try:
-        return serve_with(count, host, port, settings.shutdown_timeout_seconds)
-    except OSError as error:
-        print(f"privacy-bounds: cannot listen on {host}:{port}: {error.strerror}", file=sys.stderr)
-        return UNABLE_TO_LISTEN_EXIT_CODE
-
-
-def serve_shared(host: str, port: int) -> int:
-    """Serve on a port that other instances may have as well; the kernel gives connections to one or the other."""
-    import socket
-
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        listening = socket.create_server((host, port), family=family, backlog=2048, reuse_port=True)
-    except OSError as error:
-        print(f"privacy-bounds: cannot listen on {host}:{port}: {error.strerror}", file=sys.stderr)
-        return UNABLE_TO_LISTEN_EXIT_CODE
-    return serve(host, port, listening)
+    @override
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: Any = None
+    ) -> None:
+        if getattr(namespace, self.dest) is not None:
+            parser.error(f"{option_string} is given twice; put everything into one file, and name that.")
+        setattr(namespace, self.dest, values)
 
 
-def serve_one_of_several(descriptor: int) -> int:
-    """Serve from a socket that another process has opened, and end with it."""
-    import socket
+def completion(parser: argparse.ArgumentParser, shell: str) -> int:
+    """Write what the shell reads to complete commands and options."""
+    import shtab
 
-    from service.execution.worker import end_with_parent
-
-    end_with_parent()
-    return serve("", 0, socket.socket(fileno=descriptor))
+    print(shtab.complete(parser, shell))
+    return 0
 
 
-def work(*, only_check: bool) -> int:
-    """Compute pieces of jobs until a signal comes; or tell by the exit code whether somebody here does."""
-    settings = settings_of_environment()
-    if settings is None:
-        return PROBLEM_EXIT_CODE
-    if settings.redis_url is None or not settings.seal_key:
-        needed = "PRIVACY_BOUNDS_REDIS_URL and PRIVACY_BOUNDS_SEAL_KEY, those of the service"
-        print(f"privacy-bounds: a worker needs {needed}.", file=sys.stderr)
-        return PROBLEM_EXIT_CODE
-    if only_check:
-        from service.jobs.celery.store import is_worker_here
-
-        return 0 if is_worker_here(settings.redis_url.get_secret_value()) else REFUSED_EXIT_CODE
-    from service.main import run_worker
-
-    return run_worker(settings)
-
-
-def settings_of_environment() -> Settings | None:
-    """The settings, with logs as they say; None where they are wrong, which is said on standard error."""
-    import logging
-
-    from service.settings import ConfigurationError, read_settings
-
-    try:
-        settings = read_settings()
-    except ConfigurationError as error:
-        for sentence in error.args:
-            print(f"privacy-bounds: {sentence}", file=sys.stderr)
-        return None
-    from service.telemetry.logs import EventHandler, make_logger
-
-    logging.basicConfig(handlers=[EventHandler(make_logger(settings.log_level))], level=logging.WARNING)
-    return settings
-
-
-def state_folder() -> Path | None:
-    """Where jobs of this user are kept when no folder is named; None where nothing can be kept there."""
-    base = os.environ.get("XDG_STATE_HOME")
-    folder = (Path(base) if base else Path("~/.local/state").expanduser()) / "privacy-bounds"
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except (OSError, RuntimeError):
-        return None
-    return folder if os.access(folder, os.W_OK) else None
-
-
-def answer(
-    computation: Computation[Any, Any], source: str, files: Mapping[str, str], media_type: str | None = None
-) -> int:
-    """Write the response to standard output, or the problem to standard error. `files`: where further members of the
-    request are, by their names; `media_type`: the form of the response, if not JSON.
+def answer(computation: Computation[Any, Any], source: str, files: Mapping[str, str], form: str | None = None) -> int:
+    """Write the response to standard output, or the problem to standard error. `files`: further members of the
+    request by their names, as paths or as JSON; `form`: TABLE or a media type. Without one people get a table,
+    programs the bytes of the service.
     """
+    written = answered_bytes(computation, source, files)
+    if written is None:
+        return PROBLEM_EXIT_CODE
+    to_people = sys.stdout.isatty()
+    sys.stdout.buffer.write(shown(computation, written, form or (TABLE if to_people else JSON)))
+    if to_people and form == JSON:
+        sys.stdout.buffer.write(b"\n")
+    response = computation.response_type.model_validate_json(written) if computation.passes is not always else None
+    return 0 if response is None or computation.passes(response) else REFUSED_EXIT_CODE
+
+
+def answered_bytes(computation: Computation[Any, Any], source: str, files: Mapping[str, str]) -> bytes | None:
+    """The response; None where a problem was written to standard error instead."""
     from api_schemas.problems import Problem
     from service.local import answered
 
     try:
-        body = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
-        body = whole(body, computation.bare) if computation.bare else body
-        for member, path in files.items():
-            body = with_member(body, member, Path(path).read_bytes())
+        body = requested(computation, source, files)
     except OSError as error:
-        print(f"privacy-bounds: cannot read {error.filename or source}: {error.strerror}", file=sys.stderr)
-        return PROBLEM_EXIT_CODE
-    written = answered(computation, body, instance=f"privacy-bounds {computation.name}")
+        return complained(f"cannot read {error.filename or source}: {error.strerror}")
+    except argparse.ArgumentError as error:
+        return complained(str(error))
+    with patience():
+        written = answered(computation, body, instance=f"privacy-bounds {computation.name}")
     if isinstance(written, Problem):
-        sys.stderr.buffer.write(written.json_bytes() + b"\n")
+        from service import console
+
+        told = console.sentences_of(written).encode() if sys.stderr.isatty() else written.json_bytes()
+        sys.stderr.buffer.write(told + b"\n")
+        return None
+    return written
+
+
+def complained(sentence: str) -> None:
+    """Say on standard error what is wrong."""
+    print(f"privacy-bounds: {sentence}", file=sys.stderr)
+
+
+def plot(name: str, source: str, output: Path, targets: Sequence[float]) -> int:
+    """Draw the answer to a request into a file, whose suffix says how. `targets`: limits of the answers of a sweep."""
+    from service.local import formed, pictured
+
+    suffix = output.suffix.lower()
+    if suffix not in DRAWN_AS:
+        complained(f"{output.name} ends in none of {', '.join(DRAWN_AS)}.")
         return PROBLEM_EXIT_CODE
-    response = computation.response_type.model_validate_json(written) if computation.passes is not always else None
-    sys.stdout.buffer.write(written if media_type is None else computation.rendered(written, media_type))
-    if sys.stdout.isatty():
-        sys.stdout.buffer.write(b"\n")
-    return 0 if response is None or computation.passes(response) else REFUSED_EXIT_CODE
-
-
-def whole(body: bytes, member: str) -> bytes:
-    """A request in a file that may hold one member of it alone."""
+    computation = resource(name)
+    written = answered_bytes(computation, source, {})
+    if written is None:
+        return PROBLEM_EXIT_CODE
+    with patience():
+        spec = json.loads(formed(computation, written, VEGA_LITE))
+        limits = {each["name"]: each for each in spec.get("params", ())}
+        if any(f"target_{place}" not in limits for place in range(len(targets))):
+            complained("there are more targets than pictures that take one: those of a sweep do.")
+            return PROBLEM_EXIT_CODE
+        for place, target in enumerate(targets):
+            limits[f"target_{place}"]["value"] = target
+        image = pictured(json.dumps(spec), DRAWN_AS[suffix])
     try:
-        held: Any = json.loads(body)
+        output.write_bytes(image)
+    except OSError as error:
+        complained(f"cannot write {output}: {error.strerror}")
+        return PROBLEM_EXIT_CODE
+    return 0
+
+
+def requested(computation: Computation[Any, Any], source: str, files: Mapping[str, str]) -> bytes:
+    """The request: a file, with what it holds alone in its place, and further members.
+
+    Raises OSError where a file cannot be read, ArgumentError where it is not clear what is meant.
+    """
+    body = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+    held: Any = decoded(body) if computation.bare or files else None
+    if computation.bare and held is not None and not is_request(held, computation):
+        if "context" in computation.files and "context" not in files:
+            raise argparse.ArgumentError(None, NO_CONTEXT)
+        if computation.bare == "mechanism":
+            body = json.dumps({computation.bare: imported(held)}).encode()
+        else:
+            body = with_member(b"{}", computation.bare, body if held else json.dumps(held).encode())
+    for member, given in files.items():
+        if isinstance(held, dict) and member in held and is_request(held, computation):
+            raise argparse.ArgumentError(
+                None, f"the request has a {member} of its own: leave out --{member}, or take it out there."
+            )
+        body = with_member(body, member, given.encode() if given.lstrip().startswith("{") else Path(given).read_bytes())
+    return body
+
+
+def decoded(body: bytes) -> Any:
+    """What a file holds; None where that is no JSON, of which the problem tells. A pickle, say, is a text that nothing
+    reads.
+    """
+    try:
+        return json.loads(body)
     except UnicodeDecodeError:
-        return with_member(b"{}", member, b'""')  # a pickle, say: the problem tells what is read in its place
+        return ""
     except (ValueError, RecursionError):
-        return body  # the problem tells where it stops being JSON
-    return body if isinstance(held, dict) and member in held else with_member(b"{}", member, body)
+        return None
+
+
+def is_request(held: Any, computation: Computation[Any, Any]) -> bool:
+    """Whether it is a whole request: states of other libraries have a `mechanism` of their own, which is a word."""
+    if not isinstance(held, dict):
+        return False
+    known = cast("dict[str, Any]", held)
+    others = computation.request_type.model_fields.keys() - {"mechanism"}
+    return bool(known.keys() & others - {"format"}) or isinstance(known.get("mechanism"), dict)
+
+
+def imported(state: Any) -> dict[str, Any]:
+    """A mechanism: as it is, or what another library kept of it."""
+    if isinstance(state, dict) and "type" in state:
+        return cast("dict[str, Any]", state)
+    return {"type": "imported", "format": "detect", "content": state}
 
 
 def with_member(body: bytes, name: str, value: bytes) -> bytes:
-    """A JSON object with one more member, both as they were written; a member of that name is then there twice."""
+    """A JSON object with one more member, both as they were written."""
     end = body.rstrip()
     inner = end.removesuffix(b"}").rstrip()
     return inner + (b"" if inner.endswith(b"{") else b",") + b'"' + name.encode() + b'":' + value + b"}"
+
+
+def shown(computation: Computation[Any, Any], written: bytes, form: str) -> bytes:
+    """The response in a form: of its own, where it has one, else as every response has it."""
+    from service import console
+
+    if form == JSON:
+        return written
+    if form == TABLE and "text/plain" in computation.renderings:
+        form = "text/plain"
+    if form in forms_of(computation.name):
+        from service.local import formed
+
+        return formed(computation, written, form)
+    if form == TABLE and "text/csv" in computation.renderings:
+        return console.lined_up(computation.rendered(written, "text/csv").decode()).encode()
+    response = json.loads(written)
+    return (console.table(response, width()) if form == TABLE else console.comma_separated(response)).encode()
+
+
+def width() -> int | None:
+    """Columns of the terminal; None where there is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+@contextmanager
+def patience() -> Generator[None]:
+    """A line on the terminal with the time that has gone by, from the first second on; taken away at the end."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("computing"), TimeElapsedColumn())
+    progress = Progress(*columns, console=Console(stderr=True), transient=True)
+    progress.add_task("computing", total=None)
+    later = threading.Timer(FIRST_SIGN_SECONDS, progress.start)
+    later.daemon = True
+    later.start()
+    try:
+        yield
+    finally:
+        later.cancel()
+        later.join()
+        progress.stop()
 
 
 if __name__ == "__main__":

@@ -19,11 +19,12 @@ from structlog.typing import FilteringBoundLogger
 from service.api import documentation, problem_responses
 from service.api.connections import Connections
 from service.api.dependencies import Services
+from service.api.forms import DrawingBoard
 from service.api.head_as_get import HeadAsGet
 from service.api.known_answers import KNOWN_ANSWERS, warm_up
 from service.api.problems import problem_of
 from service.api.readiness import Readiness
-from service.api.routes import computations, discovery, jobs, operations, pages, results
+from service.api.routes import computations, discovery, guide, jobs, operations, pages, results
 from service.computations.catalogue import resources
 from service.engine_version import ENGINE_VERSION
 from service.execution.admission import Admission
@@ -44,6 +45,7 @@ from service.telemetry.http import HttpTelemetry
 from service.telemetry.logs import make_logger
 from service.telemetry.loop_lag import watch
 from service.telemetry.metrics import Metrics
+from service.web import drawing
 
 DISTRIBUTION = "privacy-bounds"
 SECONDS_PER_DAY = 86_400
@@ -51,6 +53,13 @@ LEASE_BEYOND_TIME_LIMIT_SECONDS = 5.0
 LARGEST_NICENESS, NICER = 19, 5
 LOADED_AT_START = ("mpmath", "scipy.fft", "scipy.optimize")
 """What the numeric core imports where it is used: no request shall wait for it, and nobody while one is priced."""
+
+
+DESCRIPTION = (
+    "A request says what a training run or a release did with the data; every answer is a number with two ends, and it "
+    "is proved that the truth lies between them. The guide of a running service is at `/guide`: how to read an answer, "
+    "which request to send, and why the numbers may be believed."
+)
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -69,17 +78,21 @@ def create_app(settings: Settings) -> FastAPI:
     app = FastAPI(
         title="Privacy bounds",
         summary="Certified bounds on what an attacker can learn from a differentially private release.",
+        description=DESCRIPTION,
         version=version,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         openapi_tags=documentation.TAGS,
         lifespan=lifespan,
+        docs_url=None,  # ours loads nothing from elsewhere
+        redoc_url=None,
         redirect_slashes=False,
         telemetry={"tracing": False, "metrics": False, "logs": False},  # ours, below
         generate_unique_id_function=lambda route: route.name,
     )
     offered = resources()
     app.router.routes[:0] = map(computations.route_of, offered)  # asked most, matched first
-    for router in (jobs.router, results.router(offered), discovery.router, operations.router, pages.router):
+    people = (pages.router, guide.router(*guide.GUIDE))
+    for router in (jobs.router, results.router(offered), discovery.router, operations.router, *people):
         app.include_router(router)
     documentation.install(app, tuple(computation.request_type for computation in offered))
     problem_responses.install(app)
@@ -150,6 +163,7 @@ async def _running(
         known_bodies=settings.memory_cache_entries,
         validate=validated,
     )
+    board = _drawing_board(settings, metrics)
     readiness = Readiness(KNOWN_ANSWERS, pool, link, are_results_shared=bool(settings.seal_key))
     watching = asyncio.create_task(watch(metrics))
     warming = asyncio.create_task(pool.start())
@@ -165,6 +179,7 @@ async def _running(
             yield Services(
                 settings=settings,
                 runner=runner,
+                board=board,
                 uploads=UploadSpace(settings.max_upload_bytes),
                 bodies=UploadSpace(settings.max_body_bytes, LARGEST_BODIES_AT_ONCE),
                 readiness=readiness,
@@ -176,6 +191,7 @@ async def _running(
     finally:
         watching.cancel()
         await pool.close()
+        await board.close()
         if shared is not None and link is not None:
             await shared.cache.settle()
             await link.stop()
@@ -252,6 +268,26 @@ def job_limits(settings: Settings) -> Limits:
 def describe(error: Exception) -> bytes:
     """Why a job, or a point of it, has no answer: a problem in JSON."""
     return problem_of(error, instance="", request_id="").json_bytes()
+
+
+def _drawing_board(settings: Settings, metrics: Metrics) -> DrawingBoard:
+    """What draws pictures: one process, which starts with the first of them."""
+    pool = WorkerPool(
+        worker_count=1,
+        time_limit_seconds=settings.time_limit_seconds,
+        memory_limit_bytes=settings.worker_memory_limit_bytes,
+        niceness=settings.worker_niceness,
+        preloaded_modules=(drawing.__name__,),
+        metrics=metrics,
+        warm_up=drawing.warm_up,
+    )
+    admission = Admission(
+        max_cost=settings.max_cost,
+        worker_count=1,
+        queue_limit=settings.queue_limit,
+        queue_wait_limit_seconds=settings.queue_wait_limit_seconds,
+    )
+    return DrawingBoard(pool, admission)
 
 
 def _shared_results(settings: Settings, link: RedisLink, metrics: Metrics) -> SharedResults:

@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 from typing_extensions import override
 
 from service.api.dependencies import Services, services_of
+from service.api.forms import written
 from service.api.later import answer_later, preferred_wait
 from service.api.problems import BodyTooLarge, NotAcceptable, UnsupportedMediaType
 from service.computations.abstract import Computation
@@ -23,6 +24,7 @@ from service.execution.runner import Answer
 from service.execution.upload_space import Held
 from service.telemetry.http import record_of
 from service.telemetry.metrics import CacheOutcome
+from service.web.forms import forms_of
 
 CACHE_STATUS: dict[CacheOutcome, str] = {
     "memory": "privacy-bounds; hit; detail=memory",
@@ -44,6 +46,8 @@ async def answer_computation(computation: Computation[Any, Any], request: Reques
     """Run a computation on the body of a request; the body goes to the validator as it was sent."""
     sent = dict(request.scope["headers"])
     services = services_of(request)
+    forms = forms_of(computation.name)
+    form = forms.get(preferred(sent.get(b"accept", b"").decode("latin-1"), (JSON, *forms))) if forms else None
     media_type = _media_type(sent.get(b"content-type", b"").decode("latin-1"))
     if media_type == JSON:
         body = await _read_json(request, services, sent)
@@ -64,14 +68,14 @@ async def answer_computation(computation: Computation[Any, Any], request: Reques
     if computation.decision is not None:
         read = computation.response_type.model_validate_json
         record.decision = computation.decision(await asyncio.to_thread(read, answer.body))
-    headers = {"Cache-Status": CACHE_STATUS[answer.cache]}
-    if computation.renderings:
-        headers["Vary"] = "Accept"
-        form = preferred(sent.get(b"accept", b"").decode("latin-1"), computation.renderings)
-        if form is not None:
-            text = await asyncio.to_thread(computation.rendered, answer.body, form)
-            tag = f"{answer.digest};{form}"  # another form has another tag, and no stored result
-            return stored_response(request, tag, text, {"ETag": f'"{tag}"', **headers}, f"{form}; charset=utf-8")
+    headers = {"Cache-Status": CACHE_STATUS[answer.cache]} | ({"Vary": "Accept"} if forms else {})
+    if form is not None:
+        tag = f"{answer.digest};{form.media_type}"  # another form has another tag, and no stored result
+        headers |= {"ETag": f'"{tag}"', "X-Content-Type-Options": "nosniff", **form.headers}
+        if has(request, tag):
+            return Response(status_code=304, headers=headers)
+        body = await written(form, computation, answer, services.runner, services.board, client_of(request))
+        return stored_response(request, tag, body, headers, form.content_type)
     headers |= {"ETag": f'"{answer.digest}"', "Content-Location": f"/v1/results/{answer.digest}"}
     return stored_response(request, answer.digest, answer.body, headers)
 
@@ -118,34 +122,40 @@ def stored_response(
     request: Request, tag: str, body: bytes, headers: dict[str, str], media_type: str = JSON
 ) -> Response:
     """A result, or 304 where the client has it: a POST here only computes, so it is answered like a GET."""
-    known = request.headers.get("if-none-match")
-    if known is not None and names_entity(known, tag):
+    if has(request, tag):
         return Response(status_code=304, headers=headers)
     if len(body) > SLICE_BYTES:
         return SlicedResponse(body, headers=headers, media_type=media_type)
     return Response(body, headers=headers, media_type=media_type)
 
 
-def preferred(accept: str, offered: Iterable[str]) -> str | None:
-    """The media type that a client asks for (RFC 9110, section 12.5.1); None: JSON, which is also sent where nothing
-    that is offered was asked for. Of what is wanted equally, the first that the client names.
+def has(request: Request, tag: str) -> bool:
+    """Whether the client has this result already."""
+    known = request.headers.get("if-none-match")
+    return known is not None and names_entity(known, tag)
+
+
+def preferred(accept: str, offered: Iterable[str]) -> str:
+    """The media type that a client asks for (RFC 9110, section 12.5.1), the first that is offered where it says nothing
+    that can be read. Of what is wanted equally, the first that the client names; of a range, the first that is offered.
+
+    Raises NotAcceptable where nothing that is offered was asked for.
     """
-    known = {JSON, *offered}
-    for quality, name in _ranges(accept):
-        if quality > 0 and (name in ("*/*", "application/*") or name in known):
-            return name if name in known and name != JSON else None
-    return None
+    ranges, known = _ranges(accept), tuple(offered)
+    refused = {name for quality, name in ranges if quality == 0}
+    wanted = [name for quality, name in ranges if quality > 0 and "/" in name]
+    for name in wanted:
+        for form in known:
+            if form not in refused and name in (form, f"{form.partition('/')[0]}/*", "*/*"):
+                return form
+    if wanted:
+        raise NotAcceptable(known)
+    return known[0]
 
 
 def accepted_form(request: Request, offered: tuple[str, ...]) -> str:
-    """The media type to answer in, the first where the client leaves it open. Raises NotAcceptable."""
-    ranges = _ranges(request.headers.get("accept", "*/*"))
-    refused = {name for quality, name in ranges if quality == 0}
-    for quality, name in ranges:
-        for form in offered:
-            if quality > 0 and form not in refused and name in ("*/*", f"{form.partition('/')[0]}/*", form):
-                return form
-    raise NotAcceptable(offered)
+    """The media type to answer this request in. Raises NotAcceptable."""
+    return preferred(request.headers.get("accept", ""), offered)
 
 
 def _ranges(accept: str) -> list[tuple[float, str]]:

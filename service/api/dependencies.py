@@ -7,6 +7,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from service.api.forms import DrawingBoard
 from service.api.readiness import Readiness
 from service.execution.request_body import Validate
 from service.execution.runner import ComputationRunner
@@ -22,6 +23,7 @@ class Services:
 
     settings: Settings
     runner: ComputationRunner
+    board: DrawingBoard
     uploads: UploadSpace
     bodies: UploadSpace
     readiness: Readiness

@@ -16,6 +16,7 @@ from service.api.components import add_requests, name_components
 from service.api.headers import describe_headers
 from service.api.problems import SERVER_KINDS
 from service.computations.abstract import Computation
+from service.web.forms import forms_of
 
 SCHEMA_REFERENCE = "#/components/schemas/{model}"
 
@@ -33,6 +34,8 @@ PROBLEM_TITLES = {
     503: "Too much work waits, or too many connections; `Retry-After` says when to try again.",
     504: "The computation met its time limit.",
 }
+
+BINARY = {"schema": {"type": "string", "format": "binary"}}
 
 TAGS = [
     {"name": "bounds", "description": "What an attacker can gain from a mechanism, question by question."},
@@ -80,8 +83,8 @@ def request_body(computation: Computation[Any, Any]) -> dict[str, Any]:
 def other_forms(computation: Computation[Any, Any]) -> dict[int | str, dict[str, Any]]:
     """`responses=` entry for what a resource also answers in, where the client's `Accept` asks for it."""
     text = {"schema": {"type": "string"}}
-    forms = dict.fromkeys(computation.renderings, text)
-    return {200: {"content": forms}} if forms else {}
+    forms = {form.media_type: text if form.is_text else BINARY for form in forms_of(computation.name).values()}
+    return {200: {"content": forms}, **problems(406)} if forms else {}
 
 
 def install(app: FastAPI, request_models: tuple[type[RequestModel], ...]) -> None:

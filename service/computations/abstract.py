@@ -88,7 +88,8 @@ class Computation(Generic[RequestT, ResponseT]):
     ValidationError for the parameters in it.
     renderings: other forms of the response beside JSON, by their media types: each makes a text of a response.
     files: members of the request that the command also takes from files of their own.
-    bare: the member that a file for the command may also hold alone; "" where there is none.
+    bare: the member that a file for the command may also hold alone; "" where there is none. Where it is a mechanism,
+    the file may hold the state of another library as well.
     passes(response): whether a script that ran the command may go on; else it exits with 1.
     decision(response): what is written to the log of decisions about it, where it is one: ids and verdict, no data.
     pieces: how a job computes it, where a request may have many points.

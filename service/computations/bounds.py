@@ -24,6 +24,7 @@ from service.computations.parts import (
 from service.computations.prices import price, quote, unseen
 from service.computations.priors import assumptions_about_priors, at_bounded_prior
 from service.privacy.composition.choose import METHODS
+from service.privacy.composition.plan import Plan
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.threat_models.abstract import AbstractThreatModel
@@ -40,14 +41,22 @@ def compute_bounds(request: BoundsRequest, digest: str, engine_version: str) -> 
     return {"digest": digest, "engine_version": engine_version, **read_bounds(request)[0]}
 
 
-def read_bounds(request: BoundsRequest) -> tuple[ResponseFields, TradeOffPair]:
-    """The answers with what stands beside them, and the curves that they were read off. Raises like the above."""
+def plan_of(request: BoundsRequest) -> Plan:
+    """The plan of the curves that answer. Raises PrivacyComputationError."""
+    mechanism, options = mechanism_of(request.mechanism), options_of(request)
+    return threat_model_of(request.threat_model).plan(mechanism, _main(request), options)
+
+
+def read_bounds(request: BoundsRequest, made: TradeOffPair | None = None) -> tuple[ResponseFields, TradeOffPair]:
+    """The answers with what stands beside them, and the curves that they were read off. `made`: the curves of the
+    request, where they are at hand. Raises like the above.
+    """
     answers: list[ResponseFields] = []
     mechanism = mechanism_of(request.mechanism)
     pointer, part = "/threat_model", request.threat_model
     try:
         threat_model, options = threat_model_of(request.threat_model), options_of(request)
-        curves = threat_model.plan(mechanism, _main(request), options).curves
+        curves = made or threat_model.plan(mechanism, _main(request), options).curves
         engines = curves_of(threat_model.plans(mechanism, _beside(request), options))
         worst_case = worst_case_beside(threat_model, mechanism)
         told: dict[QuestionSpec, ResponseFields] = {}

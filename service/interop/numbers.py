@@ -9,18 +9,16 @@ from typing import Final
 DIGITS: Final = 6
 SMALLEST_PLAIN, LARGEST_PLAIN = -4, 8
 """Powers of ten between which numbers are written without one."""
-_UP: Final = Context(prec=DIGITS, rounding=ROUND_CEILING)
-_DOWN: Final = Context(prec=DIGITS, rounding=ROUND_FLOOR)
 
 
-def rounded_up(value: float) -> str:
-    """Six digits, rounded up: what is printed is an upper bound still."""
-    return _written(value, _UP)
+def rounded_up(value: float, digits: int = DIGITS) -> str:
+    """So many digits, rounded up: what is printed is an upper bound still."""
+    return _written(value, Context(prec=digits, rounding=ROUND_CEILING))
 
 
-def rounded_down(value: float) -> str:
-    """Six digits, rounded down: what is printed is a lower bound still."""
-    return _written(value, _DOWN)
+def rounded_down(value: float, digits: int = DIGITS) -> str:
+    """So many digits, rounded down: what is printed is a lower bound still."""
+    return _written(value, Context(prec=digits, rounding=ROUND_FLOOR))
 
 
 def as_given(value: float) -> str:

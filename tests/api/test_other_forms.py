@@ -11,9 +11,11 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.api.answers import preferred
+from service.api.problems import NotAcceptable
 from service.main import create_app
 from service.settings import Settings
 from service.telemetry import logs
+from service.web.forms import forms_of
 from tests.api.requests import JSON, dpsgd
 
 ROUTE = "/v1/assessments"
@@ -22,26 +24,44 @@ RUN: dict[str, Any] = {"mechanism": dpsgd(), "context": {"delta": 1e-5}}
 GATE = {"name": "gate", "rules": [{"question": {"type": "advantage"}, "at_most": 0.9}]}
 
 
+PLAIN = "application/json"
+
+
 @pytest.mark.parametrize(
     ("accept", "expected"),
     [
-        ("", None),
-        ("*/*", None),
-        ("application/json", None),
+        ("", PLAIN),
+        ("*/*", PLAIN),
+        ("application/json", PLAIN),
+        ("application/*", PLAIN),
+        ("text/*", "text/markdown"),
         ("text/markdown", "text/markdown"),
         ("TEXT/Markdown ; q=0.5", "text/markdown"),
         ("application/json;q=0.9, text/plain", "text/plain"),
-        ("application/json, text/plain;q=0.9", None),
+        ("application/json, text/plain;q=0.9", PLAIN),
         ("text/plain;q=0, text/markdown;q=0.1", "text/markdown"),
-        ("text/plain;q=nan", None),
-        ("text/html, */*;q=0.1", None),
-        ("image/png", None),
-        (",;,q=1;;", None),
+        ("text/plain;q=nan", PLAIN),
+        ("text/html, */*;q=0.1", PLAIN),
+        (",;,q=1;;", PLAIN),
+        ("text", PLAIN),
         ("text/markdown;q=0.5, text/plain;q=0.5", "text/markdown"),
     ],
 )
-def test_the_form_that_is_asked_for(accept: str, expected: str | None) -> None:
-    assert preferred(accept, FORMS) == expected
+def test_the_form_that_is_asked_for(accept: str, expected: str) -> None:
+    assert preferred(accept, (PLAIN, *FORMS)) == expected
+
+
+@pytest.mark.parametrize("accept", ["image/png", "image/*", "text/html, application/xml;q=0.9"])
+def test_a_form_that_there_is_not(accept: str) -> None:
+    with pytest.raises(NotAcceptable):
+        preferred(accept, (PLAIN, *FORMS))
+
+
+def test_what_there_is_is_said_before_anything_is_read(client: TestClient) -> None:
+    told = client.post(ROUTE, content=b"no JSON", headers={**JSON, "Accept": "application/pdf"})
+    assert told.status_code == 406
+    assert told.headers["content-type"] == "application/problem+json"
+    assert told.json()["supported"] == [PLAIN, *forms_of("assessments")]
 
 
 def test_every_form_has_a_tag_of_its_own(client: TestClient) -> None:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from api_schemas.calibrations import CalibrationsRequest
-from api_schemas.free_numbers import TIED
 from api_schemas.fields import Shape, shape_of, shape_of_field, type_of
+from api_schemas.free_numbers import TIED
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.questions import QuestionSpec
 from service.computations.calibration.directions import directions

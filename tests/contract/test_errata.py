@@ -19,10 +19,10 @@ from service.privacy.threat_models.worst_case import WorstCase
 from service.settings import Settings
 from tests.privacy.cases import built, dpsgd, gaussian
 
-PAGE = (Path(__file__).parents[2] / "service" / "web" / "errata.html").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "errata.md").read_text("utf-8")
 ROWS = {
     name: unescape(re.sub(r"<[^>]+>", " ", row))
-    for name, row in re.findall(r'<tr id="([^"]+)">(.*?)</tr>', PAGE, flags=re.DOTALL)
+    for name, row in re.findall(r'(?ms)^### <a id="([^"]+)"></a>(.*?)(?=^##|\Z)', PAGE)
 }
 AVERAGED = {"type": "repeated", "steps": 70, "mechanism": gaussian(6.0)}
 
@@ -130,14 +130,21 @@ def test_numbers_of_the_page_are_those_of_the_service(name: str) -> None:
         assert round(computed(), decimals) == pytest.approx(float(shown), abs=0.51 * 10**-decimals)
 
 
-def test_every_row_says_what_is_printed_and_what_is_served() -> None:
-    assert len(ROWS) == PAGE.count("<tr id=")
-    assert all(row.count("\n") == 0 and len(row.split()) > 5 for row in ROWS.values())
+def test_every_entry_says_what_is_printed_and_what_is_served() -> None:
+    assert len(ROWS) == PAGE.count("<a id=") >= 51
+    for row in ROWS.values():
+        assert row.count("**Printed:**") == row.count("**Served:**") == 1
+        assert not re.search(r"\^|[\w)]_\{", row), "superscripts and subscripts are written as such"
 
 
-def test_the_page_is_served() -> None:
+def test_what_answers_name_is_an_entry() -> None:
+    sources = (Path(__file__).parents[2] / "service").rglob("*.py")
+    named = {name for path in sources for name in re.findall(r"/errata#([\w-]+)", path.read_text("utf-8"))}
+    assert named <= set(ROWS)
+    assert named
+
+
+def test_the_page_is_where_it_was() -> None:
     with TestClient(create_app(Settings())) as client:
-        response = client.get("/errata")
-    assert response.status_code == 200
-    assert response.headers["content-type"].startswith("text/html")
-    assert response.text == PAGE
+        response = client.get("/errata", follow_redirects=False)
+    assert (response.status_code, response.headers["location"]) == (308, "/guide/errata.html")

@@ -72,9 +72,9 @@ def test_no_two_resources_are_called_the_same() -> None:
 
 
 @pytest.mark.parametrize("name", RESOURCES)
-def test_the_readme_lists_every_resource(name: str) -> None:
+def test_the_guide_lists_every_resource(name: str) -> None:
     row = f"| `POST {resource(name).path}` |"
-    assert row in (ROOT / "README.md").read_text("utf-8"), f"README.md has no row for {row}"
+    assert row in (ROOT / "docs/guide/reference.md").read_text("utf-8"), f"docs/guide/reference.md has no row for {row}"
 
 
 @pytest.mark.parametrize("name", RESOURCES)

@@ -9,19 +9,24 @@ from typing import Any
 
 import pytest
 
-VENDOR = Path(__file__).parents[2] / "service" / "web" / "explorer" / "vendor"
-MANIFEST: list[dict[str, Any]] = json.loads((VENDOR / "manifest.json").read_text("utf-8"))
+WEB = Path(__file__).parents[2] / "service" / "web"
+FOLDERS = sorted(WEB.glob("*/vendor"))
+MANIFESTS: dict[Path, list[dict[str, Any]]] = {
+    folder: json.loads((folder / "manifest.json").read_text("utf-8")) for folder in FOLDERS
+}
+FILES = [(folder, each) for folder, manifest in MANIFESTS.items() for each in manifest]
 
 
-def test_every_file_is_accounted_for() -> None:
-    known = {each["file"] for each in MANIFEST} | {"manifest.json", "LICENSES.txt"}
-    assert {path.name for path in VENDOR.iterdir()} == known
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.parent.name)
+def test_every_file_is_accounted_for(folder: Path) -> None:
+    known = {each["file"] for each in MANIFESTS[folder]} | {"manifest.json", "LICENSES.txt"}
+    assert {path.name for path in folder.iterdir()} == known
 
 
-@pytest.mark.parametrize("each", MANIFEST, ids=lambda each: each["file"])
-def test_files_are_as_they_were_published(each: dict[str, Any]) -> None:
-    assert hashlib.sha256((VENDOR / each["file"]).read_bytes()).hexdigest() == each["sha256"]
+@pytest.mark.parametrize(("folder", "each"), FILES, ids=[each["file"] for _, each in FILES])
+def test_files_are_as_they_were_published(folder: Path, each: dict[str, Any]) -> None:
+    assert hashlib.sha256((folder / each["file"]).read_bytes()).hexdigest() == each["sha256"]
     assert all(each[name] for name in ("package", "version", "path", "licence"))
-    licences = (VENDOR / "LICENSES.txt").read_text("utf-8")
+    licences = (folder / "LICENSES.txt").read_text("utf-8")
     assert each["package"] in licences
     assert each["licence"] in licences

@@ -1,9 +1,8 @@
-"""GET / and /errata: pages to read, for people with a browser."""
+"""GET /: the explorer, for people with a browser."""
 
 from __future__ import annotations
 
 from functools import cache
-from importlib.resources import files
 
 from fastapi import APIRouter, HTTPException, Request, Response
 
@@ -14,7 +13,6 @@ router = APIRouter(include_in_schema=False)
 
 TRUSTED_TYPES = {"require_trusted_types_for": "'script'", "trusted_types": "default"}
 """The explorer never writes HTML: what a request says cannot become markup or a script."""
-ERRATA_CACHE = "public, max-age=3600"
 
 
 @router.get("/")
@@ -33,13 +31,6 @@ def explorer_file(request: Request, build: str, path: str) -> Response:
     return folder.files[path].response(request, IMMUTABLE)
 
 
-@router.get("/errata")
-def errata(request: Request) -> Response:
-    """Printed formulas that differ from what is served, each with a number that shows it."""
-    page = _page("errata.html")
-    return page.response(request, ERRATA_CACHE, page_headers(page.body.decode()))
-
-
 @cache
 def _explorer_folder() -> StaticFolder:
     return StaticFolder("web", "explorer")
@@ -51,8 +42,3 @@ def _explorer_page() -> StaticFile:
     folder = _explorer_folder()
     page = folder.files["index.html"].body.replace(b"{{files}}", f"/explorer/{folder.build}".encode())
     return static_file("index.html", page)
-
-
-@cache
-def _page(name: str) -> StaticFile:
-    return static_file(name, files("service").joinpath("web", name).read_bytes())

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
 from pydantic import ValidationError
 
+from api_schemas.bounds import BoundsRequest
 from api_schemas.caveats import Assumption, Hazard
+from api_schemas.pointers import Place
 from api_schemas.sweep_examples import SWEEPS_EXAMPLES
 from api_schemas.sweeps import SweepsRequest, SweepsResponse
 from service.computations.abstract import Computation, ResponseFields
 from service.computations.bounds import read_bounds
 from service.computations.parts import options_as_sent
+from service.computations.sweeps.ahead import curves_of
 from service.computations.sweeps.columns import Answers, Quantity, column_of, quantities
 from service.computations.sweeps.pieces import PIECES
 from service.computations.sweeps.prices import sweeps_quote
@@ -22,13 +25,17 @@ from service.computations.violations import note
 from service.interop.sweep_tables import RENDERINGS
 from service.privacy.errors import NumericalFailure, PrivacyComputationError
 
+TOGETHER: Final = 2_500
+"""Points that are read together, which bounds the memory."""
+
 
 @final
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """`told`: the fields of the response to its request; None where there is none."""
+    """`told`: the fields of the response to its request; None where there is none, but an `error`."""
 
     told: ResponseFields | None
+    error: ValidationError | PrivacyComputationError | None = None
 
     @property
     def answers(self) -> Answers:
@@ -42,16 +49,10 @@ class _Point:
 def compute_sweeps(request: SweepsRequest, digest: str, engine_version: str) -> ResponseFields:
     """Ask at every point. A point that fails has a problem in its place; raises for nothing that is about one alone."""
     places, numbers = request.places, list(request.points())
-    problems: list[ResponseFields] = []
     points: list[_Point] = []
-    for index, each in enumerate(numbers):
-        try:
-            points.append(_Point(read_bounds(request.asked(places, each))[0]))
-        except (ValidationError, PrivacyComputationError) as error:
-            if isinstance(error, NumericalFailure):
-                note(error)
-            problems.append(problem_of(index, error))
-            points.append(_Point(None))
+    for start in range(0, len(numbers), TOGETHER):
+        points += _read(request, places, numbers[start : start + TOGETHER])
+    problems = [problem_of(index, point.error) for index, point in enumerate(points) if point.error is not None]
     read = tuple(quantities(request.questions, places))
     return {
         "digest": digest,
@@ -71,6 +72,31 @@ def compute_sweeps(request: SweepsRequest, digest: str, engine_version: str) -> 
         "problems": problems,
         **_grounds(points),
     }
+
+
+def _read(request: SweepsRequest, places: Sequence[Place], numbers: Sequence[tuple[float, ...]]) -> Iterator[_Point]:
+    """Some points, read together as far as that goes."""
+    asked = [_request(request, places, each) for each in numbers]
+    curves = curves_of([each if isinstance(each, BoundsRequest) else None for each in asked])
+    for each, pair in zip(asked, curves, strict=True):
+        if not isinstance(each, BoundsRequest):
+            yield _Point(None, each)
+            continue
+        try:
+            yield _Point(read_bounds(each, pair)[0])
+        except PrivacyComputationError as error:
+            if isinstance(error, NumericalFailure):
+                note(error)
+            yield _Point(None, error)
+
+
+def _request(
+    request: SweepsRequest, places: Sequence[Place], numbers: tuple[float, ...]
+) -> BoundsRequest | ValidationError:
+    try:
+        return request.asked(places, numbers)
+    except ValidationError as error:
+        return error
 
 
 def _worst_case(read: Sequence[Quantity], points: Sequence[_Point]) -> ResponseFields | None:

@@ -12,11 +12,18 @@ import numpy as np
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.trade_off.combinators.profile_points import proved_power
 
 _NEWTON_STEPS = 60
 
 _MARGINS = (4.0, 400.0, 1e5)
 """A root found on a line is proved from thresholds this many times its uncertainty to either side, tried in turn."""
+
+
+_SMALLEST_RATE, _LARGEST_EXPONENT = 1e-250, 500.0
+"""Where rates and e^c are doubles with room for products."""
+_SECANTS = 1e-8
+"""Relative width of the power that secants may leave: steers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +38,25 @@ class Integrals:
 class Line(Protocol):
     """What is read: a contour that crosses the real axis at `theta`, laid out for thresholds near `center`, for a loss
     (or its core) of about this `deviation`.
+
+    Or as many contours as there are thresholds, all on the same side of the poles 0 and 1; the three are arrays (C,)
+    then, and so many thresholds may be asked for again and again, one after the other.
     """
 
-    theta: float
-    center: float
-    deviation: float
+    @property
+    def theta(self) -> float | FloatArray:
+        """Where it crosses the real axis."""
+        ...
+
+    @property
+    def center(self) -> float | FloatArray:
+        """A threshold."""
+        ...
+
+    @property
+    def deviation(self) -> float | FloatArray:
+        """Of the loss."""
+        ...
 
     def integrals(self, thresholds: FloatArray) -> Integrals:
         """Enclosures of I0, I1, ID at thresholds (C,)."""
@@ -44,6 +65,11 @@ class Line(Protocol):
     def approximate(self, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
         """I0, I1, ID and the density of the loss under H0, shape (4, C), and ln of their scales, without bounds."""
         ...
+
+
+def is_beyond(line: Line, pole: float) -> bool:
+    """Whether all of it lies on the right of a pole."""
+    return bool(np.all(np.greater(line.theta, pole)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +81,10 @@ class Readings:
 
     lower: FloatArray
     upper: FloatArray
+
+    def of(self, places: IndexArray) -> Readings:
+        """Those of some places."""
+        return Readings(self.lower[:, places], self.upper[:, places])
 
     def tighten(self, at: IndexArray, other: Readings) -> None:
         """Intersect the enclosures at the places `at` with others; NaN in these stands for nothing known.
@@ -94,13 +124,44 @@ def read_points(line: Line, alpha: FloatArray) -> Readings:
     good = np.isfinite(c)
     if not good.any():
         return result
-    at = np.flatnonzero(good)
+    at, every = np.flatnonzero(good), np.arange(len(alpha))
+    c = np.where(good, c, line.center)
     for margin in _MARGINS:
-        proved = _points_around(line, alpha[at], c[at], margin)
+        # A line of its own for each place is not asked without the others.
+        asked = at if np.size(line.center) == 1 else every
+        proved = _points_around(line, alpha[asked], c[asked], margin)
+        proved = proved if len(asked) == len(at) else proved.of(at)
         result.tighten(at, proved)
         at = at[~(np.isfinite(proved.lower[2]) & np.isfinite(proved.upper[2]))]
         if len(at) == 0:
             break
+    return result
+
+
+def read_power_by_profile(line: Line, alpha: float, c: float) -> Readings:
+    """ln power at one rate from the profile at thresholds around c alone, as one column of a point (the rest unknown).
+
+    Where the power hardly exceeds the rate, both are large beside the profile D(c) = power(c) - e^c alpha(c), whose
+    integral is the smallest and has the smallest error. The power is the least D(c) + e^c alpha, and secants of D bound
+    it from below (`proved_power`). For lines with theta > 1.
+    """
+    result = nothing_known(1)
+    if not (line.theta > 1 and math.isfinite(c) and alpha > _SMALLEST_RATE and c < _LARGEST_EXPONENT):
+        return result
+    here = np.array([c])
+    integrals, (sums, log_scales) = line.integrals(here), line.approximate(here)
+    error = math.exp(integrals.log_scale[2, 0]) * float(integrals.upper[2, 0] - integrals.lower[2, 0])
+    density = math.exp(log_scales[3, 0] + c) * float(sums[3, 0])
+    # The power bends by density unit^2/2 within a unit: secants leave about as much as the ends do.
+    unit = math.sqrt(2 * max(error, _SECANTS * alpha) / density) if density > 0 else math.nan
+    if not 0 < unit < 1:
+        return result
+    around = c + unit * np.arange(-4.0, 5.0)
+    logs = read_profile(line, around)
+    least, most, *_ = proved_power(alpha, around, logs.lower[0], logs.upper[0])
+    # Logarithms of both ends, rounded.
+    result.lower[0, 0] = math.log(least) - 4 * UNIT_ROUNDOFF * (1 + abs(math.log(least)))
+    result.upper[0, 0] = min(math.log(most) + 4 * UNIT_ROUNDOFF * (1 + abs(math.log(most))), 0.0)
     return result
 
 
@@ -112,7 +173,8 @@ def _points_around(line: Line, alpha: FloatArray, c: FloatArray, margin: float) 
     spread = np.abs(upper[0] - lower[0]) / np.maximum(np.abs(sums[3]), 1e-300) + 4e-16 * np.abs(c)
     step = np.minimum(margin * spread, 5.0 / line.deviation)  # steers: any step is valid
     # The rate (1 - alpha on lines left of the poles) on the scale of I0, with the rounding of its exponent.
-    level = np.log(alpha) if line.theta > 0 else np.log1p(-alpha)
+    right = is_beyond(line, 0.0)
+    level = np.log(alpha) if right else np.log1p(-alpha)
     target = np.exp(level - log_scale[0])
     slack = target * (4 * UNIT_ROUNDOFF * (np.abs(level) + np.abs(log_scale[0])) + 1e-15)
     # Where rates stand beside powers their scales are e^c apart but for roundings, which steep lines make large.
@@ -120,7 +182,7 @@ def _points_around(line: Line, alpha: FloatArray, c: FloatArray, margin: float) 
         apart = np.abs((log_scale[1] - log_scale[0]) - c) + 2 * UNIT_ROUNDOFF * np.abs(c)
         reach = np.minimum(np.maximum(np.abs(lower[0]), np.abs(upper[0])), 1e300)
         slack = slack + np.expm1(np.minimum(apart, 1.0)) * (target + reach) + np.where(apart < 1, 0.0, np.inf)
-    sign = 1.0 if line.theta > 0 else -1.0
+    sign = 1.0 if right else -1.0
     # (alpha(c) - alpha) on that scale.
     alpha_excess_low = lower[0] - sign * target - slack
     alpha_excess_high = upper[0] - sign * target + slack
@@ -131,12 +193,12 @@ def _points_around(line: Line, alpha: FloatArray, c: FloatArray, margin: float) 
     steepest = np.where(right_proved, np.exp(np.where(right_proved, step, 0.0)) * (1 + 1e-15), np.inf)
     with np.errstate(invalid="ignore"):
         chord = np.where(alpha_excess_high > 0, alpha_excess_high * steepest, 0.0)
-    if line.theta > 1:
+    if is_beyond(line, 1.0):
         low = lower[1] - chord
         high = np.minimum(upper[1] - alpha_excess_low, upper[2] + target + slack)
         return _with_complement(low, high, log_scale[1], slope_low, slope_high, power_first=True)
     low = -upper[1] + alpha_excess_low
-    direct = -upper[2] - target - slack if line.theta > 0 else target - slack - upper[2]
+    direct = -upper[2] - target - slack if right else target - slack - upper[2]
     high = -lower[1] + chord
     return _with_complement(np.maximum(low, direct), high, log_scale[1], slope_low, slope_high, power_first=False)
 
@@ -150,7 +212,7 @@ def _proved_sides(
     """
     n = len(c)
     both = line.integrals(np.concatenate([c - step, c + step]))
-    sign = 1.0 if line.theta > 0 else -1.0
+    sign = 1.0 if is_beyond(line, 0.0) else -1.0
     target = np.exp(np.concatenate([level, level]) - both.log_scale[0])
     left_proved = both.lower[0, :n] - sign * target[:n] * (1 + sign * rounding) >= 0
     right_proved = both.upper[0, n:] - sign * target[n:] * (1 - sign * rounding) <= 0
@@ -203,10 +265,10 @@ def read_profile(line: Line, epsilon: FloatArray) -> Readings:
     """ln delta at finite epsilons, from ID: delta, delta - 1 or delta - 1 + e^eps, by the side of the line."""
     integrals = line.integrals(epsilon)
     low, high = integrals.lower[2], integrals.upper[2]
-    if line.theta > 1:
+    if is_beyond(line, 1.0):
         log_low, log_high = _logs(low, high, integrals.log_scale[2])
         return Readings(log_low[None], log_high[None])
-    if line.theta > 0:
+    if is_beyond(line, 0.0):
         log_low, log_high = _logs(-high, -low, integrals.log_scale[2])
         lower, upper = complement(log_low, log_high)
         return Readings(lower[None], upper[None])
@@ -224,7 +286,7 @@ def read_profile(line: Line, epsilon: FloatArray) -> Readings:
 
 def solve_tail(line: Line, alpha: FloatArray) -> FloatArray:
     """Thresholds c with P0(S > c) about alpha, by Newton's method on the logarithm of the tail; NaN where it fails."""
-    upper = line.theta > 0
+    upper = is_beyond(line, 0.0)
     level = np.log(alpha) if upper else np.log1p(-alpha)
     sign = 1.0 if upper else -1.0
     return _newton(line, _first_thresholds(line, sign, level), 0, sign, level)
@@ -232,8 +294,8 @@ def solve_tail(line: Line, alpha: FloatArray) -> FloatArray:
 
 def _first_thresholds(line: Line, sign: float, level: FloatArray) -> FloatArray:
     """Where to begin Newton's method: the line's centre, or for many levels by cubic interpolation of its tail."""
-    if len(level) < 16:
-        return np.full(len(level), line.center)
+    if len(level) < 16 or np.size(line.center) > 1:
+        return np.zeros(len(level)) + line.center
     grid = line.center + line.deviation * np.linspace(-3, 3, 25)
     with np.errstate(all="ignore"):
         sums, log_scale = line.approximate(grid)
@@ -241,7 +303,7 @@ def _first_thresholds(line: Line, sign: float, level: FloatArray) -> FloatArray:
         slope = -sums[0] / sums[3]  # dc/d ln tail
     usable = np.isfinite(tail) & np.isfinite(slope)
     if usable.sum() < 2:
-        return np.full(len(level), line.center)
+        return np.zeros(len(level)) + line.center
     order = np.argsort(tail[usable])
     x, c, slope = tail[usable][order], grid[usable][order], slope[usable][order]
     cell = np.clip(np.searchsorted(x, level) - 1, 0, len(x) - 2)
@@ -252,11 +314,11 @@ def _first_thresholds(line: Line, sign: float, level: FloatArray) -> FloatArray:
     return ends + width * s * rest * (slope[cell] * rest - slope[cell + 1] * s)
 
 
-def solve_profile(line: Line, delta: float) -> float:
-    """Threshold c with delta(c) about delta on a line with theta > 0; NaN where the search fails."""
-    level = math.log(delta) if line.theta > 1 else math.log1p(-delta)
-    sign = 1.0 if line.theta > 1 else -1.0
-    return float(_newton(line, np.array([line.center]), 2, sign, np.array([level]))[0])
+def solve_profile(line: Line, delta: FloatArray) -> FloatArray:
+    """Thresholds c with delta(c) about delta on a line with theta > 0; NaN where the search fails."""
+    far = is_beyond(line, 1.0)
+    level = np.log(delta) if far else np.log1p(-delta)
+    return _newton(line, np.zeros(len(delta)) + line.center, 2, 1.0 if far else -1.0, level)
 
 
 def _newton(line: Line, c: FloatArray, row: int, sign: float, level: FloatArray) -> FloatArray:
@@ -289,27 +351,30 @@ def _newton(line: Line, c: FloatArray, row: int, sign: float, level: FloatArray)
         return np.where((residual < 1e-6) | (high - low < 1e-12 * line.deviation), c, np.nan)
 
 
-def prove_root(line: Line, threshold: float, delta: float) -> tuple[float, float] | None:
-    """Proved ends around an approximate root `threshold` of delta(eps) = delta; None where the line cannot.
+def prove_root(line: Line, threshold: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Proved ends around approximate roots `threshold` of delta(eps) = delta; NaN where the line cannot.
 
     Thresholds below 0 are cut off: the answer is the least eps >= 0.
     """
-    level = math.log(delta)
-    slack = 1e-15 * (1 + abs(level))  # the rounding of ln delta, many times over
+    level = np.log(delta)
+    slack = 1e-15 * (1 + np.abs(level))  # the rounding of ln delta, many times over
+    lower, upper = np.full_like(level, np.nan), np.full_like(level, np.nan)
     for margin in _root_margins(line, threshold):
-        ends = np.array([max(threshold - margin, 0.0), threshold + margin])
-        proved = read_profile(line, ends)
-        left = ends[0] == 0 or proved.lower[0, 0] >= level + slack
-        if left and proved.upper[0, 1] <= level - slack:
-            return float(ends[0]), float(ends[1])
-    return None
+        left, right = np.maximum(threshold - margin, 0.0), threshold + margin
+        proved = read_profile(line, np.concatenate([left, right]))
+        above = (left == 0) | (proved.lower[0, : len(level)] >= level + slack)
+        found = np.isnan(lower) & above & (proved.upper[0, len(level) :] <= level - slack)
+        lower, upper = np.where(found, left, lower), np.where(found, right, upper)
+        if not np.isnan(lower).any():
+            break
+    return lower, upper
 
 
-def _root_margins(line: Line, threshold: float) -> Iterator[float]:
-    """Distances from an approximate root of the profile within which its true root should lie, smallest first."""
-    integrals = line.integrals(np.array([threshold]))
-    sums, _ = line.approximate(np.array([threshold]))
-    width = float(integrals.upper[2, 0] - integrals.lower[2, 0])
-    spread = width / max(abs(float(sums[0, 0])), 1e-300) + 4e-16 * abs(threshold)
+def _root_margins(line: Line, threshold: FloatArray) -> Iterator[FloatArray]:
+    """Distances from approximate roots of the profile within which its true roots should lie, smallest first."""
+    integrals = line.integrals(threshold)
+    sums, _ = line.approximate(threshold)
+    width = integrals.upper[2] - integrals.lower[2]
+    spread = width / np.maximum(np.abs(sums[0]), 1e-300) + 4e-16 * np.abs(threshold)
     for margin in _MARGINS:
         yield margin * spread

@@ -35,32 +35,35 @@ def multiples(phase: FloatArray, count: int) -> tuple[ComplexArray, ComplexArray
 
 
 class FourierSums:
-    """sum_k W_k e^{-ikhx} for several sequences W at many x: the nodes in rows of `width`, one matrix product each.
+    """sum_k W_k e^{-ikhx} for several sequences W at many x: the nodes in rows of `width`, one matrix product each; for
+    several lines together, each with its own h.
 
     With k = a width + b the factors e^{-iahx width} and e^{-ihbx} are computed alone: 2 sqrt(n) exponentials instead of
     n. Products and sums add at most (2 n + 8) u sum |W|.
     """
 
-    def __init__(self, weights: ComplexArray, step: float) -> None:
-        """`weights`: shape (sequences, nodes); `step`: h."""
-        sequences, nodes = weights.shape
+    def __init__(self, weights: ComplexArray, step: FloatArray) -> None:
+        """`weights`: shape (sequences, lines, nodes); `step`: h, shape (lines,)."""
+        sequences, lines, nodes = weights.shape
         self._width = max(1, math.isqrt(nodes))
         self._rows = -(-nodes // self._width)
-        padded = np.zeros((sequences, self._rows * self._width), dtype=np.complex128)
-        padded[:, :nodes] = weights
-        # Shape (width, rows * sequences), so that one product does all inner sums.
-        arranged = padded.reshape(sequences, self._rows, self._width).transpose(2, 1, 0)
-        self._weights = np.ascontiguousarray(arranged).reshape(self._width, self._rows * sequences)
-        places = step * np.arange(self._width, dtype=np.float64)
+        padded = np.zeros((sequences, lines, self._rows * self._width), dtype=np.complex128)
+        padded[:, :, :nodes] = weights
+        # Shape (lines, width, rows * sequences), so that one product of each line does all inner sums.
+        arranged = padded.reshape(sequences, lines, self._rows, self._width).transpose(1, 3, 2, 0)
+        self._weights = np.ascontiguousarray(arranged).reshape(lines, self._width, self._rows * sequences)
+        places = step[:, None] * np.arange(self._width, dtype=np.float64)
         self._inner: ComplexArray = np.asarray(-1j * places, dtype=np.complex128)
-        rows = step * self._width * np.arange(self._rows, dtype=np.float64)
+        rows = step[:, None] * self._width * np.arange(self._rows, dtype=np.float64)
         self._outer: ComplexArray = np.asarray(-1j * rows, dtype=np.complex128)
 
     def real(self, x: FloatArray) -> FloatArray:
-        """Real parts at every x (shape (X,)); shape (sequences, X)."""
-        inner = np.exp(x[:, None] * self._inner) @ self._weights
-        outer = np.exp(x[:, None] * self._outer)
-        return np.matmul(outer[:, None, :], inner.reshape(len(x), self._rows, -1))[:, 0].real.T
+        """Real parts at every x (shape (X, lines)); shape (sequences, X, lines)."""
+        places = x.T[:, :, None]
+        inner = np.matmul(np.exp(places * self._inner[:, None]), self._weights)
+        outer = np.exp(places * self._outer[:, None])
+        inner = inner.reshape(*outer.shape, -1)
+        return np.matmul(outer[:, :, None], inner)[:, :, 0].real.transpose(2, 1, 0)
 
 
 def _unit_circle(phase: FloatArray) -> tuple[ComplexArray, ComplexArray]:

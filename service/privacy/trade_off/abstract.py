@@ -49,6 +49,8 @@ class AbstractTradeOff(ABC):
     """Name of the engine behind the numbers, as on the wire: `closed_form`, `contour`, ..."""
     searches_points: bool = False
     """Whether every point costs a search of the profile, so that what can be read off the profile should be."""
+    is_capped: bool = False
+    """Whether its formulas are made of numbers that the extreme log-likelihood ratios bound already."""
     has_only_profile: bool = False
     """Whether points are searched for in the profile, so that who mixes curves mixes profiles before the search."""
 
@@ -192,7 +194,7 @@ class AbstractTradeOff(ABC):
 
         Exact curves need none, approximations have none, and mass outside the other hypothesis leaves none.
         """
-        if self.evidence in (Evidence.EXACT, Evidence.ASYMPTOTIC) or self.singular_power.upper > 0:
+        if self.is_capped or self.evidence in (Evidence.EXACT, Evidence.ASYMPTOTIC) or self.singular_power.upper > 0:
             return None
         smallest, largest = self.smallest_log_ratio.lower, self.largest_log_ratio.upper
         return (smallest, largest) if largest < math.inf or smallest > -math.inf else None

@@ -12,6 +12,7 @@ import { sentences } from "./sentences.js";
 import { activeRun, freshState, linkOf, readLink } from "./state.js";
 
 const QUIET_MS = 350;  // after the last key, until all is asked
+const ASKING = "Asking …";
 const DRAG_MS = 30;  // the same, for the picture under a slider
 
 let state = freshState();
@@ -72,8 +73,8 @@ async function drag() {
   dragging = new AbortController();
   const { signal } = dragging;
   try {
-    if (state.runs.length > 1) await show("/v1/comparisons", requests.comparison(state), signal);
-    else await show("/v1/curves", requests.curves(state), signal);
+    if (state.runs.length > 1) await show("/v1/comparisons", requests.comparison(state), signal, 1);
+    else await show("/v1/curves", requests.curves(state), signal, 1);
   } catch (error) {
     if (error.name !== "AbortError" && !(error instanceof Trouble)) throw error;  // trouble is told when the slider rests
   }
@@ -87,6 +88,7 @@ async function answer(notices = []) {
   asking = new AbortController();
   const { signal } = asking;
   keep();
+  settled(false);
   let body;
   try {
     body = requests.assessment(state);
@@ -96,17 +98,18 @@ async function answer(notices = []) {
     showError("paste", error.message);
     tell([...notices, `${activeRun(state).name || "This run"} was not asked about: what was pasted cannot be read.`], { retry: false });
     markStale();
+    settled(true);
     return;
   }
-  const slow = setTimeout(() => { byId("status").textContent = "Asking …"; }, 250);
+  const slow = setTimeout(() => { byId("status").textContent = ASKING; }, 250);
   try {
+    const first = quietly(show("/v1/curves", requests.curves(state), signal));
     const response = await ask("/v1/assessments", body, { signal });
     clearErrors();
     tell(notices, { retry: false });
     showAnswer(response, body);
     await Promise.all([
-      quietly(show("/v1/curves", requests.curves(state), signal)),
-      quietly(show("/v1/assessments", body, signal)),
+      first.then(() => quietly(show("/v1/assessments", body, signal))),
       quietly(sweeps(signal)),
       calibrate(signal),
       imported(signal),
@@ -117,8 +120,15 @@ async function answer(notices = []) {
     trouble(error, notices);
   } finally {
     clearTimeout(slow);
-    if (!signal.aborted) byId("status").textContent = "";
+    if (!signal.aborted) settled(true);
   }
+}
+
+// For who waits: readers of the screen, and tests.
+function settled(isSettled) {
+  document.documentElement.dataset.state = isSettled ? "settled" : "asking";
+  byId("results").setAttribute("aria-busy", String(!isSettled));
+  if (isSettled && byId("status").textContent === ASKING) byId("status").textContent = "";
 }
 
 function showAnswer(response, body) {
@@ -138,10 +148,10 @@ function attest(code, said) {
 }
 
 // The pictures of an answer, each in its place.
-async function show(path, body, signal) {
+async function show(path, body, signal, most = Infinity) {
   const spec = await ask(path, body, { accept: SPEC, signal });
   if (!String(spec.$schema ?? "").includes("vega-lite")) return;  // a server without this form
-  for (const part of parts(spec)) {
+  for (const part of parts(spec).slice(0, most)) {
     const name = String(part.name ?? "chart");
     if (!figures.has(name)) {
       figures.set(name, figure(`chart-${name}`));

@@ -23,11 +23,14 @@ from numpy.typing import NDArray
 from service.privacy.composition.bent_contour.paths import ComplexArray, Paths, PathValues, SampledStep, path_family
 from service.privacy.numerics.arrays import BoolArray, FloatArray
 
-_SHIFTS = np.array([0.8, 0.55, 0.35, 0.2, 0.1, 0.04])
+_SHIFTS = np.array([0.8, 0.45, 0.2, 0.04])
 """Half-widths of strips, in units of the largest."""
 
 _STRIP_DEVIATIONS = 9.0
 """A strip wider than so many standard deviations of v gains nothing."""
+
+_ROUGHLY = 0.48
+"""Spacing of the nodes that choose contours and paths; nothing is proved from them."""
 
 _CHUNK = 400_000
 """Exponents evaluated at once: bounds the memory."""
@@ -80,6 +83,7 @@ class MajorantGrid:
         """
         self.step = step
         self.spacing = min(0.12, 0.25 / step.sigma) / fineness
+        self._stride = max(2, math.floor(min(_ROUGHLY, 0.5 / step.sigma) / (fineness * self.spacing)))
         reach = math.sqrt(2 * need) / step.sigma
         low = step.mean - reach
         high = max(step.mean + max(tilt, 1.0) / step.sigma**2 + 1.5 * reach, 2.0 - step.log_odds)
@@ -93,10 +97,10 @@ class MajorantGrid:
 
     @cached_property
     def _family_columns(self) -> FloatArray:
-        """ln|w|, -arg w and the logarithm of the weight at every second node of every path, shape (3, P * J)."""
+        """ln|w|, -arg w and the logarithm of the weight at some nodes of every path, shape (3, P * J)."""
         zero = np.zeros_like(self.family.eta)
-        values = PathValues.along(self.step, self.family, self.tau[None, ::2], zero)
-        weight = values.log_density(self.step) + np.log(np.abs(values.speed)) + math.log(2 * self.spacing)
+        values = PathValues.along(self.step, self.family, self.tau[None, :: self._stride], zero)
+        weight = values.log_density(self.step) + np.log(np.abs(values.speed)) + math.log(self._stride * self.spacing)
         columns = np.stack([values.log_ratio.real, -values.log_ratio.imag, weight])
         return columns.reshape(3, -1)
 
@@ -122,8 +126,8 @@ class MajorantGrid:
 
     def _plain(self, paths: Paths, z: ComplexArray) -> FloatArray:
         zero = np.zeros_like(paths.eta)
-        values = PathValues.along(self.step, paths, self.tau[None, ::2], zero)
-        weight = values.log_density(self.step) + np.log(np.abs(values.speed)) + math.log(2 * self.spacing)
+        values = PathValues.along(self.step, paths, self.tau[None, :: self._stride], zero)
+        weight = values.log_density(self.step) + np.log(np.abs(values.speed)) + math.log(self._stride * self.spacing)
         exponent = _exponents(values, z) + weight[:, None]
         plain = np.log(np.exp(np.minimum(exponent, 700.0)).sum(axis=-1))
         ends = PathValues.along(self.step, paths, self.tau[None, [0, -1]], zero)

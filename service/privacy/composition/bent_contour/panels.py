@@ -40,7 +40,7 @@ _ENOUGH = 15.0
 """Nats below the goal from which |F| needs not be smaller at all."""
 
 _ROUNDS = 7
-_MOST_PANELS = 64
+_MOST_PANELS = 80
 _DOUBLINGS = 40
 
 

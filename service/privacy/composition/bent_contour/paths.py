@@ -128,7 +128,17 @@ class PathValues:
 
     @staticmethod
     def along(step: SampledStep, paths: Paths, tau: FloatArray, shift: FloatArray) -> PathValues:
-        """`tau` of shape (1, J) or (P, J), `shift` of shape (P, 1)."""
+        """`tau` of shape (1, J), `shift` of shape (P, 1). Paths that are there several times are computed once."""
+        if len(paths.eta) > 1:
+            rows = np.concatenate(
+                [paths.eta, paths.slope, paths.offset, np.broadcast_to(shift, paths.eta.shape)], axis=1
+            )
+            rows, every = np.unique(rows, axis=0, return_inverse=True)
+            if len(rows) < len(every):
+                eta, slope, offset, some = (rows[:, column, None] for column in range(4))
+                found = PathValues.along(step, Paths(eta, slope, offset), tau, some)
+                columns = (found.v, found.speed, found.log_ratio, found.responsibility, found.complement)
+                return PathValues(*(column[every] for column in columns))
         moved = tau + 1j * shift
         x = 2 * (moved - paths.offset + step.log_odds)
         falling = np.exp(np.where(x.real > 0, -x, x))

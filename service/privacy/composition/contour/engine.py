@@ -52,6 +52,9 @@ about this deep in the tail, and every line costs a tenth of a second.
 _WIDE = 1e-6
 """What is wider than this after all straight lines is read on bent contours, too ..."""
 
+_HOPELESS = 1e-4
+"""What is wider than this after the first straight lines is read on bent contours before others are tried."""
+
 _MOST_WIDE = 8
 """... unless there is more of it: a bent contour serves one reading and takes a tenth of a second to one."""
 
@@ -72,12 +75,10 @@ _MANY_NODES = 256
 
 _CAP_TILTS = np.geomspace(1.0, 12.0, 8)
 """Distances of tilts from 1, in about the inverse deviation of the loss, at which a first bound of epsilon is taken."""
+_CAP_JUMPS = np.geomspace(0.25, 16.0, 6)
 _CAP_SLACK = 1e-11
 """Far above the rounding of that bound, far below its looseness."""
 _SMALLEST_DEVIATION = 1e-12
-
-_CUTS_TRIED = 3
-"""Cuts tried from the first guess on, each deeper than the one before."""
 
 
 def contour_pair(
@@ -111,7 +112,7 @@ class ContourTradeOff(AbstractTradeOff):
     method = "contour"
 
     def __init__(self, run: ContourRun, *, reflected: bool) -> None:
-        self._run, self._reflected = run, reflected
+        self.run, self._reflected = run, reflected
         kinds = max(map(len, (*run.groups, *run.mixtures)), default=0)
         self._good_width = _GOOD_WIDTH if kinds <= _MANY else _GOOD_WIDTH_OF_MANY
         self._ladders: dict[float, ContourLadder | None] = {}
@@ -119,31 +120,31 @@ class ContourTradeOff(AbstractTradeOff):
     @cached_property
     def _fallback(self) -> FallbackBounds:
         """Bounds that need no line. Laplace and two-point steps always say something of the record."""
-        transform = self._run.transform(CUT_DIGITS[-1], reflected=self._reflected)
-        log_silent = self._run.log_unsampled if self._run.is_gaussian else -math.inf
-        only = log_silent > -math.inf and not self._run.mixtures
-        steps = tuple(step for group in self._run.groups for step in group) if only else ()
-        mu = self._run.global_mu
-        return FallbackBounds(self._run.gaussian_mu_squared, log_silent, self._reflected, transform, steps, mu)
+        transform = self.run.transform(CUT_DIGITS[-1], reflected=self._reflected)
+        log_silent = self.run.log_unsampled if self.run.is_gaussian else -math.inf
+        only = log_silent > -math.inf and not self.run.mixtures
+        steps = tuple(step for group in self.run.groups for step in group) if only else ()
+        mu = self.run.global_mu
+        return FallbackBounds(self.run.gaussian_mu_squared, log_silent, self._reflected, transform, steps, mu)
 
     @cached_property
     def _bent(self) -> BentRun | None:
         """Bent contours for runs of few kinds of sampled Gaussian steps, with Gaussian ones or not; None for others."""
-        if not self._run.is_gaussian or self._run.mixtures:
+        if not self.run.is_gaussian or self.run.mixtures:
             return None
-        steps = tuple(step for group in self._run.groups for step in group)
-        return bent_run(steps, self._run.gaussian_mu_squared, reflected=self._reflected)
+        steps = tuple(step for group in self.run.groups for step in group)
+        return bent_run(steps, self.run.gaussian_mu_squared, reflected=self._reflected)
 
-    def _wide(self, known: Readings, rows: int = 2) -> IndexArray:
+    def _wide(self, known: Readings, rows: int = 2, width: float = _WIDE) -> IndexArray:
         """The places to read on bent contours."""
-        places = np.flatnonzero(known.width(rows) > _WIDE)
+        places = np.flatnonzero(known.width(rows) > width)
         return places if self._bent is not None and len(places) <= _MOST_WIDE else places[:0]
 
     def _ladder(self, digits: float) -> ContourLadder | None:
         """The lines for the run cut at 10^-digits; None where its loss is out of range."""
         if digits not in self._ladders:
             self._ladders[digits] = None
-            transform = self._run.transform(digits, reflected=self._reflected)
+            transform = self.run.transform(digits, reflected=self._reflected)
             if transform is not None:
                 variances = transform.cumulants(np.array([0.0, 0.5, 1.0])).second
                 if np.isfinite(variances).all() and (variances > _SMALLEST_VARIANCE).all():
@@ -156,14 +157,14 @@ class ContourTradeOff(AbstractTradeOff):
         """+inf for add where Gaussian noise is, else a sum over the steps; for remove -sum N ln(1 - p + p e^-e), e
         infinite for Gaussian noise, unless a Gaussian step is there.
         """
-        low, high = self._run.reach
-        return _around(-low, self._run.reach_error) if self._reflected else _around(high)
+        low, high = self.run.reach
+        return _around(-low, self.run.reach_error) if self._reflected else _around(high)
 
     @property
     def smallest_log_ratio(self) -> Enclosure:
         """The negative of the other direction's largest."""
-        low, high = self._run.reach
-        return _around(-high) if self._reflected else _around(low, self._run.reach_error)
+        low, high = self.run.reach
+        return _around(-high) if self._reflected else _around(low, self.run.reach_error)
 
     @property
     def singular_power(self) -> Enclosure:
@@ -175,14 +176,14 @@ class ContourTradeOff(AbstractTradeOff):
         """sqrt(sum N/sigma^2) whatever the rates: sampling only helps, and its help vanishes as alpha -> 0. Of the
         shifts of a mixture the largest counts then. Not known where other steps are there, or mirrored mixtures.
         """
-        mirrored = any(part.mirrored for group in self._run.mixtures for part, _ in group)
-        return _around(self._run.global_mu) if self._run.is_gaussian and not mirrored else None
+        mirrored = any(part.mirrored for group in self.run.mixtures for part, _ in group)
+        return _around(self.run.global_mu) if self.run.is_gaussian and not mirrored else None
 
     def reversed(self) -> ContourTradeOff:
         """The other direction of the same run: the same curve where the loss of every step has a symmetric law."""
-        if self._run.mixtures and self._run.is_symmetric:
+        if self.run.mixtures and self.run.is_symmetric:
             return self
-        return ContourTradeOff(self._run, reflected=not self._reflected)
+        return ContourTradeOff(self.run, reflected=not self._reflected)
 
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         return self._read_rates(alpha, 2)
@@ -199,15 +200,14 @@ class ContourTradeOff(AbstractTradeOff):
         known = Readings(np.stack([np.log(alpha), np.full(n, -np.inf), np.full(n, -np.inf)]), np.zeros((3, n)))
         known.upper[1], known.upper[2] = np.log1p(-alpha), np.inf
         scores = -ndtri(alpha)
-        first = np.array(
-            [self._run.first_cut(min(rate, 1 - rate), abs(score)) for rate, score in zip(alpha, scores, strict=True)]
-        )
-        ended = True
-        for offset in range(_CUTS_TRIED):
+        orders = [self.run.cuts(min(rate, 1 - rate), abs(score)) for rate, score in zip(alpha, scores, strict=True)]
+        ended, bent = True, np.zeros(0, dtype=np.intp)
+        attempts = max(map(len, orders))
+        for attempt in range(attempts):
             if not ended:
                 break
-            cuts = np.minimum(first + offset, len(CUT_DIGITS) - 1)
-            wide = known.width(rows) > self._good_width
+            cuts = _attempt(orders, attempt)
+            wide = (known.width(rows) > self._good_width) & (cuts >= 0)
             for cut in sorted({int(cut) for cut in cuts[wide]}):
                 ladder = self._ladder(CUT_DIGITS[cut])
                 if ladder is not None:
@@ -216,43 +216,62 @@ class ContourTradeOff(AbstractTradeOff):
                     ended &= self._read(
                         ladder, rungs, places, known, lambda line, at: read_points(line, alpha[at]), rows
                     )
+            if attempt == min(1, attempts - 1):
+                bent = self._wide(known, rows, _HOPELESS)
+                self._read_bent(bent, alpha, known)
         places = np.flatnonzero(known.width(rows) > self._good_width)
         if len(places):
             known.tighten(places, self._fallback.points(alpha[places]))
-        for place in self._wide(known, rows):
-            if self._bent is not None:
-                found = self._bent.points(float(alpha[place]), float(known.lower[0, place]))
-                known.tighten(np.array([place]), found)
+        self._read_bent(np.setdiff1d(self._wide(known, rows), bent), alpha, known)
         power = Bounds.from_logs(known.lower[0], known.upper[0])
         type_two_error = Bounds.from_logs(known.lower[1], known.upper[1])
         return CurvePoints(type_two_error, power, Bounds(known.lower[2], known.upper[2]))
 
+    def _read_bent(self, places: IndexArray, alpha: FloatArray, known: Readings) -> None:
+        """Tighten points at some places by a bent contour for each."""
+        for place in places:
+            if self._bent is None:
+                return
+            found = self._bent.points(float(alpha[place]), float(known.lower[0, place]))
+            known.tighten(np.array([place]), found)
+
     @np.errstate(all="ignore")
     def _profile_formula(self, epsilon: FloatArray) -> Bounds:
-        known = self._straight_profile(epsilon)
-        for place in self._wide(known):
-            if self._bent is not None:
-                level = max(float(known.lower[0, place]), float(known.upper[0, place]) - _UNKNOWN_DEPTH)
-                known.tighten(np.array([place]), self._bent.profile(float(epsilon[place]), level))
+        known = self._straight_profile(epsilon, bent=True)
         return Bounds.from_logs(known.lower[0], known.upper[0])
 
-    def _straight_profile(self, epsilon: FloatArray) -> Readings:
-        """ln delta by straight lines and the bounds that need no line."""
+    def _read_bent_profile(self, places: IndexArray, epsilon: FloatArray, known: Readings) -> None:
+        for place in places:
+            if self._bent is None:
+                return
+            level = max(float(known.lower[0, place]), float(known.upper[0, place]) - _UNKNOWN_DEPTH)
+            known.tighten(np.array([place]), self._bent.profile(float(epsilon[place]), level))
+
+    def _straight_profile(self, epsilon: FloatArray, *, bent: bool = False) -> Readings:
+        """ln delta by straight lines and the bounds that need no line; `bent`: by bent contours, too, where these are
+        wide.
+        """
         beyond = epsilon >= self.largest_log_ratio.upper
         known = Readings(np.full((1, len(epsilon)), -np.inf), np.where(beyond, -np.inf, 0.0)[None])
         inside = np.flatnonzero(~beyond)
-        first = np.array([self._run.first_cut_for_threshold(float(value)) for value in epsilon], dtype=np.intp)
-        for offset in range(len(CUT_DIGITS)):
-            cuts = (first + offset) % len(CUT_DIGITS)
+        orders = [self.run.cuts_for_threshold(float(value)) for value in epsilon]
+        read = inside[:0]
+        for attempt in range(len(CUT_DIGITS)):
+            cuts = _attempt(orders, attempt)
             ended = [
                 self._read_profile_at(cut, inside[cuts[inside] == cut], epsilon, known)
                 for cut in sorted({int(cut) for cut in cuts[inside]})
             ]
+            if bent and attempt == 1:
+                read = np.intersect1d(self._wide(known, 1, _HOPELESS), inside)
+                self._read_bent_profile(read, epsilon, known)
             inside = inside[known.width()[inside] > self._good_width]
             if not all(ended):
                 break
         if len(inside):
             known.tighten(inside, self._fallback.profile(epsilon[inside]))
+        if bent:
+            self._read_bent_profile(np.setdiff1d(self._wide(known, 1), read), epsilon, known)
         return known
 
     def _read_profile_at(self, cut: int, places: IndexArray, epsilon: FloatArray, known: Readings) -> bool:
@@ -272,68 +291,76 @@ class ContourTradeOff(AbstractTradeOff):
 
     @np.errstate(all="ignore")
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        first = self._run.first_cut(delta, abs(float(ndtri(delta))))
         best: Enclosure | None = None
-        rounds = _FEW_ROUNDS
-        for digits in CUT_DIGITS[first : first + _CUTS_TRIED]:
-            ladder = self._ladder(digits)
+        rounds, tried = _FEW_ROUNDS, False
+        order = self.run.cuts(delta, abs(float(ndtri(delta))))
+        for attempt, cut in enumerate(order):
+            ladder = self._ladder(CUT_DIGITS[cut])
             if ladder is None:
                 continue
             rung = ladder.for_profile(delta)
             if not self._has_end(rung):
                 rounds = _FEW_ROUNDS
                 break
-            rounds = _ROUNDS if rung.line.ends else rounds
+            rounds = _ROUNDS if rung.line.ends.all() else rounds
             found = self._epsilon_on_line(ladder, delta)
             if found is not None:
                 best = found if best is None else best.intersected(found)
                 # Where jumps to several shifts make a line long, a deeper cut has more of them, and a longer one.
-                long = bool(self._run.mixtures) and rung.line.nodes > _MANY_NODES
+                long = bool(self.run.mixtures) and rung.line.nodes > _MANY_NODES
                 if best.relative_width() <= (_WIDE if long else self._good_width):
                     return best
+            hopeless = attempt >= min(1, len(order) - 1) and (best is None or best.relative_width() > _HOPELESS)
+            if hopeless and self._bent is not None and not tried:
+                tried = True
+                bounded = best or Enclosure(0.0, self.epsilon_cap(delta), self.evidence)
+                found = self._bent_epsilon(delta, bounded) if bounded.upper < math.inf else None
+                if found is not None and found.relative_width() <= _WIDE:
+                    return found
         if best is None:
             best = self._epsilon_by_bisection(delta, rounds)
         if best.relative_width() > _WIDE and self._bent is not None and best.upper > 0:
-            proved = self._bent.epsilon(delta, best.lower, best.upper)
-            best = best if proved is None else best.intersected(Enclosure(*proved, self.evidence))
+            best = self._bent_epsilon(delta, best) or best
         return best
+
+    def _bent_epsilon(self, delta: float, known: Enclosure) -> Enclosure | None:
+        """By bent contours, within what is known already; None where they prove nothing."""
+        proved = None if self._bent is None else self._bent.epsilon(delta, known.lower, known.upper)
+        return None if proved is None else known.intersected(Enclosure(*proved, self.evidence))
 
     @np.errstate(all="ignore")
     def epsilon_cap(self, delta: float) -> float:
-        """By Chernoff: delta(eps) <= e^{K(s) - (s-1) eps} (1/s)(1-1/s)^{s-1} and what the cut leaves out of H1, solved
-        for eps at a few tilts s > 1 (`fallback.py`).
-        """
-        first = self._run.first_cut(delta, abs(float(ndtri(delta))))
-        transform = self._run.transform(CUT_DIGITS[first], reflected=self._reflected)
+        """By Chernoff, at a few tilts; never above the largest loss."""
+        most = max(self.largest_log_ratio.upper, 0.0)
+        first = self.run.cuts(delta, abs(float(ndtri(delta))))[0]
+        transform = self.run.transform(CUT_DIGITS[first], reflected=self._reflected)
         if transform is None:
-            return math.inf
-        s = 1 + _CAP_TILTS / max(self._run.deviation, _SMALLEST_DEVIATION)
+            return most
+        # In units of the core, and in nats, where few jumps rule.
+        s = 1 + np.concatenate([_CAP_TILTS / max(self.run.deviation, _SMALLEST_DEVIATION), _CAP_JUMPS])
         cumulants = transform.cumulants(s)
-        left = delta * (1 - _CAP_SLACK) - math.exp(transform.log_dropped[1])
-        if not left > 0:
-            return math.inf
-        parts = np.stack([cumulants.value, cumulants.error, -np.log(s), (s - 1) * np.log1p(-1 / s)])
-        found = (parts.sum(axis=0) - math.log(left) + _CAP_SLACK * np.abs(parts).sum(axis=0)) / (s - 1)
-        least = float(np.where(np.isnan(found), np.inf, found).min())
-        return max(least, 0.0) * (1 + _CAP_SLACK) + _CAP_SLACK
+        dropped = np.array([transform.log_dropped[1]])
+        caps = chernoff_caps(s[:, None], cumulants.value[:, None], cumulants.error[:, None], dropped, delta)
+        return min(float(caps[0]), most)
 
     def _has_end(self, rung: Rung) -> bool:
         """Whether it is worth while to try other lines beside this one: in runs of Gaussian steps it always is."""
-        return self._run.is_gaussian or rung.line.ends
+        return self.run.is_gaussian or bool(rung.line.ends.all())
 
     def _epsilon_on_line(self, ladder: ContourLadder, delta: float) -> Enclosure | None:
         """Root of delta(eps) = delta on the nearest line, proved from both sides; None where the line cannot."""
         rung = ladder.for_profile(delta)
-        threshold = solve_profile(rung.line, delta)
-        if not 0 < threshold < math.inf:
+        level = np.array([delta])
+        threshold = solve_profile(rung.line, level)
+        if not 0 < threshold[0] < math.inf:
             return None
-        nearest = ladder.for_thresholds(np.array([threshold]))[0]
+        nearest = ladder.for_thresholds(threshold)[0]
         if nearest is not rung and nearest.theta > 0:
-            rung, threshold = nearest, solve_profile(nearest.line, delta)
-        if not 0 < threshold < math.inf:
+            rung, threshold = nearest, solve_profile(nearest.line, level)
+        if not 0 < threshold[0] < math.inf:
             return None
-        proved = prove_root(rung.line, threshold, delta)
-        return None if proved is None else Enclosure(*proved, self.evidence)
+        lower, upper = prove_root(rung.line, threshold, level)
+        return None if math.isnan(lower[0]) else Enclosure(float(lower[0]), float(upper[0]), self.evidence)
 
     def _epsilon_by_bisection(self, delta: float, rounds: int) -> Enclosure:
         """The same from the enclosures of the profile by straight lines, however wide: one bisection for each end."""
@@ -390,6 +417,28 @@ class ContourTradeOff(AbstractTradeOff):
                     break
                 known.tighten(at, read(other.line, at))
         return ended
+
+
+def _attempt(orders: list[tuple[int, ...]], attempt: int) -> IndexArray:
+    """The cut that each place is read on at an attempt; -1 where there is none left."""
+    return np.array([order[attempt] if attempt < len(order) else -1 for order in orders], dtype=np.intp)
+
+
+def chernoff_caps(
+    tilts: FloatArray, value: FloatArray, error: FloatArray, log_dropped: FloatArray, delta: FloatArray | float
+) -> FloatArray:
+    """Upper bounds of epsilon(delta) of R runs: delta(eps) <= e^{K(s) - (s-1) eps} (1/s)(1-1/s)^{s-1} and what the cut
+    leaves out of H1, solved for eps at tilts s > 1 (`fallback.py`).
+
+    `tilts`, K there and its `error`: (S, R), where NaN stands for nothing known; `log_dropped`: ln of what is left out.
+    """
+    left = delta * (1 - _CAP_SLACK) - np.exp(log_dropped)
+    parts = np.stack([value, error, -np.log(tilts), (tilts - 1) * np.log1p(-1 / tilts)])
+    log_left = np.log(np.where(left > 0, left, 1.0))
+    found = (parts.sum(axis=0) - log_left + _CAP_SLACK * np.abs(parts).sum(axis=0)) / (tilts - 1)
+    least = np.where(np.isnan(found), np.inf, found).min(axis=0)
+    caps = np.maximum(least, 0.0) * (1 + _CAP_SLACK) + _CAP_SLACK
+    return np.where(left > 0, caps, np.inf)
 
 
 def _around(value: float, error: float = 0.0) -> Enclosure:

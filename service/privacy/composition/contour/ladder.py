@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from service.privacy.composition.contour.line import ContourLine
+from service.privacy.composition.contour.line_runs import OneRun
 from service.privacy.composition.contour.loss_transform import LossTransform
 from service.privacy.composition.transforms.abstract import RealCumulants
 from service.privacy.errors import NumericalFailure
@@ -21,6 +22,11 @@ from service.privacy.numerics.arrays import BoolArray, FloatArray
 
 _SPACING = 2.0
 """Distance of neighbouring lines in standard deviations of the tilted loss."""
+
+_REACH = 1.25
+"""How far on either side of its saddle point a line is laid out for, in the same unit: a little more than half way to
+the next.
+"""
 
 _LARGEST_DEVIATION = 2.0
 """Lines whose tilted loss spreads more than this times the core's are a second choice: rare large jumps dominate there,
@@ -77,7 +83,10 @@ class Rung:
         """The line at this tilt, laid out for thresholds near its saddle point."""
         if not isinstance(self._transform, LossTransform):
             raise NumericalFailure("only a loss with a complex transform has lines")
-        return ContourLine(self._transform, self.theta, self.threshold, self.deviation, 1.25 * self.deviation)
+        deviation = np.array([self.deviation])
+        return ContourLine(
+            OneRun(self._transform, self.theta), np.array([self.threshold]), deviation, _REACH * deviation
+        )
 
 
 class ContourLadder:

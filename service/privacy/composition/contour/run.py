@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from service.privacy.composition.contour.loss_transform import LossTransform
 from service.privacy.composition.transforms.gaussian_mixture import GaussianMixtureParts
 from service.privacy.composition.transforms.sampled_gaussian import SampledGaussianParts
@@ -18,9 +20,16 @@ from service.privacy.composition.transforms.steps import (
 )
 from service.privacy.composition.transforms.two_points import TwoPointParts
 from service.privacy.mechanisms.abstract import GaussianMixturePart
+from service.privacy.numerics.arrays import BoolArray, FloatArray
 
 CUT_DIGITS = (22.0, 40.0, 80.0, 160.0, 330.0, 1000.0)
 """Masses 10^-digits at which far jumps are cut off."""
+
+_CUTS_TRIED = 3
+"""Cuts with light ends that are tried, each deeper than the one before."""
+
+_SHARES = np.arange(13) / 12
+"""Places between the start of the far jumps and the end of a grid."""
 
 _LARGEST_GRID = 150_000
 """Nodes (times parts) above which no moment is evaluated: only noise multipliers below about 0.002 need more."""
@@ -54,7 +63,7 @@ class ContourRun:
     _mixture_grids: dict[float, tuple[GaussianMixtureParts, ...]] = field(
         default_factory=dict[float, tuple[GaussianMixtureParts, ...]]
     )
-    _cuts: dict[tuple[float, int], int] = field(default_factory=dict[tuple[float, int], int])
+    _cuts: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
 
     @staticmethod
     def of(
@@ -95,6 +104,12 @@ class ContourRun:
         return ContourRun(gaussian_mu_squared, *kinds, log_unsampled, global_mu, math.sqrt(variance))
 
     @property
+    def only_step(self) -> SampledGaussianSteps | None:
+        """The one kind of step of a run of nothing but sampled Gaussian steps; None of others."""
+        others = self.gaussian_mu_squared > 0 or self.laplace or self.two_point or self.mixtures
+        return self.groups[0][0] if not others and len(self.groups) == 1 == len(self.groups[0]) else None
+
+    @property
     def is_gaussian(self) -> bool:
         """Whether all steps are Gaussian, sampled or not."""
         return not (self.laplace or self.two_point)
@@ -133,30 +148,33 @@ class ContourRun:
             return None
         return LossTransform(self.gaussian_mu_squared, parts, reflected, self.laplace, self.two_point, mixtures)
 
-    def first_cut(self, value: float, score: float) -> int:
-        """Index in `CUT_DIGITS` of the cut to begin with: a guess that costs time, never validity.
+    def cuts(self, value: float, score: float) -> tuple[int, ...]:
+        """Indices in `CUT_DIGITS` of the cuts to read on, in this order: a guess that costs time, never validity.
 
-        `value` is the probability read (the cut lies 12 digits below it), `score` its tail in standard deviations. At a
-        tilt theta the end y of the grid weighs about N e^{-y^2/2 + theta L(y)}. Tilts grow with the score, up to where
-        jumps inside the cut take over; the cut must lie where the end weighs nothing by then.
+        `value` is the probability read (cuts lie 12 digits below it), `score` its tail in standard deviations. The
+        shallowest first: what lies beyond it makes lines long that need not be. At a tilt theta the end y of the grid
+        weighs about N e^{-y^2/2 + theta L(y)}. Tilts grow with the score, up to where jumps inside the cut take over;
+        the next cut is one whose end weighs nothing by then, and deeper ones follow.
         """
+        last = len(CUT_DIGITS) - 1
         if not (self.groups or self.mixtures):  # nothing is cut
-            return len(CUT_DIGITS) - 1
+            return (last,)
         wanted = 12 - math.log10(value)
-        digits = next((digits for digits in CUT_DIGITS if digits >= wanted), CUT_DIGITS[-1])
-        key = (digits, math.ceil(score))
+        first = next((cut for cut, digits in enumerate(CUT_DIGITS) if digits >= wanted), last)
+        key = (first, math.ceil(score))
         if key not in self._cuts:
             theta = 0.5 + key[1] / max(self.deviation, 1e-290)
-            deeper = range(CUT_DIGITS.index(digits), len(CUT_DIGITS))
-            light = (i for i in deeper if self._ends_are_light(CUT_DIGITS[i], theta))
-            self._cuts[key] = next(light, deeper[0])
-        return self._cuts[key]
+            light = (cut for cut in range(first, last + 1) if self._ends_are_light(CUT_DIGITS[cut], theta))
+            self._cuts[key] = next(light, first)
+        known = self._cuts[key]
+        return tuple(dict.fromkeys((first, *range(known, min(known + _CUTS_TRIED, last + 1)))))
 
-    def first_cut_for_threshold(self, epsilon: float) -> int:
+    def cuts_for_threshold(self, epsilon: float) -> tuple[int, ...]:
         """The same for the profile at eps, its tail guessed from a Gaussian loss of about the run's deviation."""
         deviation = max(self.deviation, 1e-290)
         score = min((abs(epsilon) + 0.5 * deviation**2) / deviation, 36.0)
-        return self.first_cut(0.5 * math.erfc(score / math.sqrt(2)), score)
+        first = self.cuts(0.5 * math.erfc(score / math.sqrt(2)), score)
+        return tuple(dict.fromkeys((*first, *range(len(CUT_DIGITS)))))
 
     def _parts(self, digits: float) -> tuple[SampledGaussianParts, ...]:
         if digits not in self._grids:
@@ -213,16 +231,27 @@ def _alike(mixtures: tuple[GaussianMixtureSteps, ...]) -> tuple[tuple[GaussianMi
 
 def _end_is_light(steps: tuple[SampledGaussianSteps, ...], digits: float, theta: float) -> bool:
     """Whether the end of the grid for a cut weighs nothing at the tilt, or at the least tilt at which jumps rule."""
-    sigma, rate, count = min(steps, key=lambda step: step[0] - 1e-3 * math.log(step[1]))
-    steps_log = math.log(count)
+    step = min(steps, key=lambda step: step[0] - 1e-3 * math.log(step[1]))
+    sigma, rate, count = (np.array([float(each)]) for each in step)
+    return bool(ends_are_light(sigma, rate, count, np.array([digits]), np.array([theta]))[0])
+
+
+def ends_are_light(
+    sigma: FloatArray, rate: FloatArray, count: FloatArray, digits: FloatArray, theta: FloatArray
+) -> BoolArray:
+    """The same for many runs of one step each, arrays of one shape."""
+    steps_log = np.log(count)
     goal = digits * math.log(10) + math.log(2) + steps_log
-    end = max(math.sqrt(2 * goal), 1 / sigma + math.sqrt(2 * max(goal + math.log(rate), 0.0)))
-
-    def loss(y: float) -> float:
-        exponent = y / sigma - 0.5 / sigma**2
-        return math.log1p(rate * math.expm1(exponent)) if exponent < 600 else exponent + math.log(rate)
-
-    return _is_light(loss, end, steps_log, theta)
+    end = np.maximum(np.sqrt(2 * goal), 1 / sigma + np.sqrt(2 * np.maximum(goal + np.log(rate), 0.0)))
+    start = np.sqrt(2 * (steps_log + 8))
+    y = start + (end - start) * _SHARES.reshape(-1, *(1 for _ in sigma.shape))
+    exponent = y / sigma - 0.5 / sigma**2
+    moderate = np.log1p(rate * np.expm1(np.minimum(exponent, 600.0)))
+    loss = np.where(exponent < 600, moderate, exponent + np.log(rate))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        heaviest = np.where(loss > 0, (0.5 * y * y - steps_log) / loss, np.inf)
+        at_end = np.where(loss[-1] > 0, (0.5 * end * end - steps_log - 30.0) / loss[-1], np.inf)
+    return np.asarray(at_end >= np.minimum(theta, heaviest.min(axis=0)))
 
 
 def _mixture_end_is_light(steps: tuple[GaussianMixtureSteps, ...], digits: float, theta: float) -> bool:

@@ -210,7 +210,8 @@ def _aligned(atoms: list[Atoms], spacing: float) -> float:
     spread: FloatArray = np.linspace(first, max(1.5 * first, first + 2), _ATOM_CHOICES)
     multiples: FloatArray = np.round(spread)
     places: FloatArray = sizes[:, None] / (sizes[-1] / multiples)
-    off = np.abs(places - np.round(places)).max(axis=0)
+    # The last atom of a step, mostly above 0, is moved down to a node.
+    off = np.maximum(places - np.floor(places + 1e-9 * (1 + places)), 0.0).max(axis=0)
     return float(sizes[-1] / multiples[int(np.argmin(np.where(off < 1e-9, 0.0, off)))])
 
 
@@ -253,7 +254,7 @@ class LatticeRuns:
         """
         key = digits, spacing, mirrored
         if key not in self._kept:
-            known = self._kept[digits, spacing, False] if (digits, spacing, False) in self._kept else None
+            known = self._kept.get((digits, spacing, False))
             self._forget()
             run = known or self._built(digits, spacing)
             self._kept[digits, spacing, False] = run

@@ -212,7 +212,7 @@ class Grid:
 
     def tilted(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Weights phi b h e^{sL - shift}, shape (S, parts, nodes), and the shift, shape (S, parts)."""
-        return tilted(self.loss, self.log_weight, tilts)
+        return tilted(self.loss, self.log_weight, tilts[:, None])
 
     def at_ends(self, values: FloatArray) -> FloatArray:
         """The columns of an array (..., parts, nodes) at each part's first and last node, shape (..., parts, 2)."""

@@ -153,6 +153,11 @@ class SampledGaussianParts:
         return self._plain_quadrature_error + self.dropped + ends.sum(axis=1)
 
     @property
+    def lengths(self) -> IndexArray:
+        """Nodes of each part before its cut."""
+        return self._layout.kept
+
+    @property
     def size(self) -> int:
         """Number of array elements of one (parts, nodes) array: the unit of this engine's cost."""
         return self.nodes * len(self.sigma)
@@ -243,11 +248,13 @@ class SampledGaussianParts:
         error = 2.1 * np.exp(coarse.min(axis=0))
         if float(self.over_run(error).max()) < _NEGLIGIBLE:
             return error
-        if weights is None:
-            weights = np.exp(tilts[:, :, None] * self.grid.loss + self.grid.log_weight)
+        coarse = np.flatnonzero((self.over_run(error).reshape(len(tilts), -1) >= _NEGLIGIBLE).any(axis=1))
+        at, total = tilts[coarse], np.broadcast_to(total, error.shape)[coarse]
+        plain = weights is None
+        weights = np.exp(at[:, :, None] * self.grid.loss + self.grid.log_weight) if plain else weights[coarse]
         for half_width, log_kernel in zip(a, exponent, strict=True):
-            growth = self.inverse_modulus_growth(tilts[:, :, None], half_width, weights) / total
-            error = np.fmin(error, 2.1 * np.exp(log_kernel) * np.maximum(growth, 1.0))
+            growth = self.inverse_modulus_growth(at[:, :, None], half_width, weights) / total
+            error[coarse] = np.fmin(error[coarse], 2.1 * np.exp(log_kernel) * np.maximum(growth, 1.0))
         return error
 
     def log_least_modulus(self, a: FloatArray) -> FloatArray:

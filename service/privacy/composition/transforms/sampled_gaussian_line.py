@@ -77,7 +77,7 @@ class SampledGaussianLine:
         Separate parts have a `step` each, shape (parts, 1), and a `last` node up to which the bound holds.
         """
         t = np.arange(nodes + 1, dtype=np.float64) * step
-        top = t[-1:] if last is None else last * np.asarray(step)[:, 0]
+        top = t[-1:] if last is None else last.astype(np.float64) * np.asarray(step)[:, 0]
         d = self._tilted_differences(step, nodes) if self.grid.soft is None else self._shared_differences(step, nodes)
         size = np.abs(d)
         error = self._rounding_error(t) if self.grid.soft is None else self._shared_rounding(t, size)
@@ -243,7 +243,8 @@ class SampledGaussianLine:
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Upper bounds U(t) of the sum of ln |M(theta + it')/M(theta)| over all steps, t' >= t, and its least summand.
 
-        Both of the shape (H,) of the heights t; of separate parts at heights (H, parts). For every eta in (0, pi sigma), |M(theta + it)| <= B_eta(t) with
+        Both of the shape (H,) of the heights t; of separate parts at heights (H, parts). For every eta in (0, pi
+        sigma), |M(theta + it)| <= B_eta(t) with
 
             B_eta(t) = e^{eta^2/2} int phi |w(y + i eta)|^theta e^{-t arg w(y + i eta)},
 

@@ -28,6 +28,8 @@ class Intersected(AbstractTradeOff):
     counts how often that was.
     """
 
+    is_capped = True
+
     def __init__(
         self,
         first: AbstractTradeOff,

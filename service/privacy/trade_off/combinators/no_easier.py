@@ -30,6 +30,8 @@ class NoEasierThanParts(AbstractTradeOff):
     Parts are made, and read, only where an enclosure is wider than WIDE. For curves whose evidence is certain.
     """
 
+    is_capped = True
+
     def __init__(self, whole: AbstractTradeOff, parts: Callable[[], Sequence[AbstractTradeOff]]) -> None:
         self.whole, self._make_parts = whole, parts
         self.evidence, self.method = whole.evidence, whole.method

@@ -1,15 +1,12 @@
-"""What the README says is so: its requests are answered, its answer is the one that comes, its tables are complete."""
+"""What README.md and the guide say is so: numbers in sentences are those that come, tables are complete."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, cast
 
-import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
@@ -20,12 +17,11 @@ from api_schemas.membership_conversions import MembershipConversion
 from api_schemas.questions import QuestionSpec
 from api_schemas.training_runs import DpsgdMechanism
 from service.api.problems import HTTP_KINDS, INVALID_PARAMETER, KINDS, SERVER_KINDS, UNKNOWN
-from service.main import create_app
 from service.privacy.composition.choose import METHODS
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
+from tests.contract.pages import PAGES, ROOT, calls, objects_of_tables, page, section
 
-README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
 DP_SGD = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
 
 
@@ -34,53 +30,21 @@ def tags(union: object) -> set[str]:
     return {type_of(model) for model in shape_of(union).models}
 
 
-def section(heading: str) -> str:
-    """The text below a heading, up to the next one of its level."""
-    return README.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
-
-
-def requested_objects() -> list[dict[str, Any]]:
-    """The JSON objects in the second columns of the tables that say what to send."""
-    rows = [line for line in section("From question to request").splitlines() if line.startswith("|")]
-    return [json.loads(code) for row in rows for code in re.findall(r"`(\{.*?\})`", row)]
-
-
 def table_objects(kind: str) -> list[dict[str, Any]]:
-    """The objects of the table that maps to `kind`; those of the table of curves have no `type`."""
-    known = {
-        "question": tags(QuestionSpec),
-        "mechanism": tags(MechanismSpec),
-        "conversion": tags(MembershipConversion),
-        "curves": {None},
-    }[kind]
-    return [value for value in requested_objects() if value.get("type") in known]
+    """The objects of one kind in the tables of the page of requests."""
+    known = {"question": tags(QuestionSpec), "mechanism": tags(MechanismSpec), "conversion": tags(MembershipConversion)}
+    return [value for value in objects_of_tables("docs/guide/requests.md") if value.get("type") in known[kind]]
 
 
-def first_column(heading: str) -> set[str]:
+def first_column(heading: str, name: str) -> set[str]:
     """The code spans that open the rows of a section's table."""
-    return set(re.findall(r"(?m)^\| `([^`]+)` \|", section(heading)))
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[TestClient]:
-    with TestClient(create_app(Settings())) as client:
-        yield client
-
-
-def test_the_first_answer_is_the_one_that_comes(client: TestClient) -> None:
-    body = re.search(r"-d '\n(.*?)'\n", section("A first answer"), re.DOTALL)
-    printed = re.search(r"```json\n(.*?)```", section("A first answer"), re.DOTALL)
-    assert body
-    assert printed
-    response = client.post("/v1/bounds", content=body[1].encode(), headers={"content-type": "application/json"})
-    assert response.status_code == 200
-    assert_same(response.json(), json.loads(printed[1]))
+    return set(re.findall(r"(?m)^\| `([^`]+)` \|", section(heading, name)))
 
 
 def test_what_the_same_run_means_under_each_sampler(client: TestClient) -> None:
-    text = section("The first question: how were batches drawn?")
+    text = page("samplers")
     rows = re.findall(r"(?m)^\| `(\w+)` \| .* \(`(\w+)`\) \| (?:between ([\d.]+) and )?([\d.]+)(?:, tight)? \|$", text)
-    run, schedule = (json.loads(code) for code in re.findall(r"```json\n(.*?)```", text, re.DOTALL))
+    run = json.loads(re.findall(r"```json\n(.*?)```", text, re.DOTALL)[0])
     assert [row[0] for row in rows] == list(shape_of_field(DpsgdMechanism.model_fields["sampling"]).choices)
     for sampling, relation, lower, upper in rows:
         answer = epsilon_of(client, run | {"sampling": sampling})
@@ -90,7 +54,6 @@ def test_what_the_same_run_means_under_each_sampler(client: TestClient) -> None:
         assert_rounded(upper, found["upper"], "upper")
         if lower:
             assert_rounded(lower, found["lower"], "lower")
-    assert epsilon_of(client, schedule)["answers"][0]["tolerance_met"]
 
 
 def epsilon_of(client: TestClient, mechanism: dict[str, Any]) -> dict[str, Any]:
@@ -101,30 +64,21 @@ def epsilon_of(client: TestClient, mechanism: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_counts_are_above_the_bound_as_it_says(client: TestClient) -> None:
-    body = re.search(r"-d '\n(.*?)'\n", section("Audits"), re.DOTALL)
-    assert body
-    answer = client.post(
-        "/v1/audits/attack-counts", content=body[1].encode(), headers={"content-type": "application/json"}
-    )
+    [(route, sent), *_] = requests_of("audits")
+    answer = client.post(route, content=sent, headers={"content-type": "application/json"})
     assert answer.json()["bound"]["verdict"] == "above_the_bound"
 
 
-def test_from_a_history_to_a_model_card_and_a_verdict(client: TestClient) -> None:
-    heading = "From a history to a model card and a verdict"
-    (route, first), (_, second) = requests_of(heading)
-    printed = re.search(r"```\n(Trained .*?)```", section(heading), re.DOTALL)
-    assert printed
-    card = client.post(route, content=first, headers={"content-type": "application/json", "accept": "text/markdown"})
-    assert " ".join(printed[1].split()) in card.text
-    decided = client.post(route, content=second, headers={"content-type": "application/json"}).json()
+def test_the_verdicts_are_as_it_says(client: TestClient) -> None:
+    _, (route, sent), *_ = requests_of("assessments")
+    decided = client.post(route, content=sent, headers={"content-type": "application/json"}).json()
     assert decided["verdict"] == "met"
     assert [each["verdict"] for each in decided["decision"]["rulings"]] == ["met", "violated"]
 
 
-def requests_of(heading: str) -> list[tuple[str, bytes]]:
-    """The routes and bodies of the curl commands below a heading."""
-    found = re.findall(r"8000(/v1/[\w/-]+) -H .*? -d '\n(.*?)'\n", section(heading), re.DOTALL)
-    return [(route, body.encode()) for route, body in found]
+def requests_of(name: str) -> list[tuple[str, bytes]]:
+    """The routes and bodies of the curl commands of a page."""
+    return [(call.path, call.body.encode()) for call in calls(page(name))]
 
 
 def assert_rounded(printed: str, number: float | None, end: str) -> None:
@@ -140,9 +94,9 @@ def assert_rounded(printed: str, number: float | None, end: str) -> None:
 def test_what_the_engines_say_side_by_side(client: TestClient) -> None:
     table = re.findall(
         r"(?m)^\| `(\w+)` \| ([\d.]+) \| ([\d.]+|null) \| ([\d.]+|null) \| `(\w+)` \|$",
-        section("From question to request"),
+        page("requests"),
     )
-    [sent] = [body for _, body in requests_of("From question to request") if b'"method": "all"' in body]
+    [sent] = [body for _, body in requests_of("requests") if b'"method": "all"' in body]
     answer = client.post("/v1/bounds", content=sent, headers={"content-type": "application/json"}).json()
     entries = answer["answers"][0]["methods"]
     assert [(row[0], row[4]) for row in table] == [(entry["method"], entry["evidence"]) for entry in entries]
@@ -153,11 +107,9 @@ def test_what_the_engines_say_side_by_side(client: TestClient) -> None:
 
 
 def test_what_relaxed_adversaries_gain(client: TestClient) -> None:
-    table = re.findall(
-        r"(?m)^\| `(membership|glrt)`: .*? \| ([\d.]+) \| ([\d.]+) \|$", section("From question to request")
-    )
+    table = re.findall(r"(?m)^\| `(membership|glrt)`: .*? \| ([\d.]+) \| ([\d.]+) \|$", page("requests"))
     found: list[tuple[str, float, float]] = []
-    for _, sent in requests_of("From question to request"):
+    for _, sent in requests_of("requests"):
         if b'"type": "membership"' in sent or b'"type": "glrt"' in sent:
             answer = client.post("/v1/bounds", content=sent, headers={"content-type": "application/json"}).json()
             numbers = [
@@ -172,67 +124,23 @@ def test_what_relaxed_adversaries_gain(client: TestClient) -> None:
 
 
 def test_every_engine_is_named() -> None:
-    reading = section("How to read an answer")
-    forgotten = [method for method in METHODS if f"`{method}`" not in reading]
-    assert forgotten == [], "edit `method` of a request in README.md"
-
-
-def assert_same(answer: object, printed: object, place: str = "") -> None:
-    """Equal, but for what another platform's last digits may change."""
-    if isinstance(answer, dict) and isinstance(printed, dict):
-        answer, printed = cast("dict[str, object]", answer), cast("dict[str, object]", printed)
-        assert answer.keys() == printed.keys(), place
-        for key, value in answer.items():
-            assert_same(value, printed[key], f"{place}/{key}")
-    elif isinstance(answer, list) and isinstance(printed, list):
-        assert len(answer) == len(printed), place
-        for index, (left, right) in enumerate(zip(answer, printed, strict=True)):
-            assert_same(left, right, f"{place}/{index}")
-    elif isinstance(answer, float) and isinstance(printed, float):
-        assert math.isclose(answer, printed, rel_tol=1e-9), place
-    else:
-        assert answer == printed, place
+    forgotten = [method for method in METHODS if f"`{method}`" not in page("answers")]
+    assert forgotten == [], "edit `method` of a request in docs/guide/answers.md"
 
 
 def test_what_is_claimed_and_compared_is_so(client: TestClient) -> None:
-    heading = "Is that number right, and which run is safer?"
-    [(route, sent)] = requests_of(heading)
+    [(route, sent)] = requests_of("claims")
     [claim] = client.post(route, content=sent, headers={"content-type": "application/json"}).json()["claims"]
-    ratio, power = re.findall(r"`ratio` of (\d+) at least|power of ([\d.]+) at", section(heading))
+    ratio, power = re.findall(r"`ratio` of (\d+) at least|power of ([\d.]+) at", page("claims"))
     assert claim["verdict"] == "unsafe"
     assert int(ratio[0]) == math.floor(claim["by"]["ratio"])
     assert_rounded(power[1], claim["attack"]["power"]["value"], "lower")
-    runs, printed = re.findall(r"```(?:json|text)\n(.*?)```", section(heading), re.DOTALL)
-    answer = client.post("/v1/comparisons", json=json.loads(runs), headers={"accept": "text/plain"})
-    assert answer.text == printed
-
-
-@pytest.mark.parametrize("question", table_objects("question"), ids=json.dumps)
-def test_every_question_of_the_table_is_answered(client: TestClient, question: dict[str, Any]) -> None:
-    response = client.post("/v1/bounds", json={"mechanism": DP_SGD, "questions": [question]})
-    assert response.status_code == 200, response.text
-
-
-@pytest.mark.parametrize("mechanism", table_objects("mechanism"), ids=json.dumps)
-def test_every_mechanism_of_the_table_is_answered(client: TestClient, mechanism: dict[str, Any]) -> None:
-    response = client.post("/v1/bounds", json={"mechanism": mechanism, "questions": [{"type": "advantage"}]})
-    assert response.status_code == 200, response.text
-
-
-@pytest.mark.parametrize("asked", table_objects("curves"), ids=json.dumps)
-def test_every_curve_of_the_table_is_drawn(client: TestClient, asked: dict[str, Any]) -> None:
-    response = client.post("/v1/curves", json={"mechanism": DP_SGD, **asked})
-    assert response.status_code == 200, response.text
-    assert response.json()["curves"]
-
-
-CALIBRATIONS = "From a limit to the number that keeps it"
 
 
 def test_the_calibration_is_the_one_that_it_tells_of(client: TestClient) -> None:
-    [(route, sent)] = requests_of(CALIBRATIONS)
+    [(route, sent)] = requests_of("calibrations")
     answer = client.post(route, content=sent, headers={"content-type": "application/json"}).json()
-    told = re.search(r"`value`, ([\d.]+), .*?`witness` at ([\d.]+),", section(CALIBRATIONS), re.DOTALL)
+    told = re.search(r"`value`, ([\d.]+), .*?`witness` at ([\d.]+),", page("calibrations"), re.DOTALL)
     assert told
     assert_rounded(told[1], answer["value"], "upper")
     assert_rounded(told[2], answer["witness"]["value"], "nearest")
@@ -240,7 +148,7 @@ def test_the_calibration_is_the_one_that_it_tells_of(client: TestClient) -> None
 
 
 def test_every_calibration_of_the_table_is_met(client: TestClient) -> None:
-    rows = re.findall(r"(?m)^\| .* \| `(\".*?\")` \| `(\{.*\})` \|$", section(CALIBRATIONS))
+    rows = re.findall(r"(?m)^\| .* \| `(\".*?\")` \| `(\{.*\})` \|$", page("calibrations"))
     assert len(rows) == 5
     for free, target in rows:
         body = {"mechanism": DP_SGD, "free": json.loads(free), "targets": [json.loads(target)]}
@@ -248,7 +156,7 @@ def test_every_calibration_of_the_table_is_met(client: TestClient) -> None:
         assert (answer["status"], answer["no_witness"]) == ("met", None)
     steps = {"mechanism": DP_SGD, "free": "/mechanism/steps", "targets": [json.loads(row[1]) for row in rows[:2]]}
     answer = client.post("/v1/calibrations", json=steps).json()
-    words = " ".join(section(CALIBRATIONS).split())
+    words = " ".join(page("calibrations").split())
     assert f"{answer['value']} steps are met and {answer['witness']['value']} are not" in words
 
 
@@ -260,17 +168,17 @@ def test_every_conversion_of_the_table_has_a_number(client: TestClient) -> None:
 
 def test_the_table_names_every_conversion() -> None:
     listed = {conversion["type"] for conversion in table_objects("conversion")}
-    assert listed == tags(MembershipConversion), "edit the table of conversions in README.md"
+    assert listed == tags(MembershipConversion), "edit the table of conversions in docs/guide/requests.md"
 
 
 def test_the_tables_name_every_question_and_mechanism() -> None:
     for kind, union in (("question", QuestionSpec), ("mechanism", MechanismSpec)):
         listed = {each["type"] for each in table_objects(kind)}
-        assert listed == tags(union), f"edit the table of {kind}s in README.md"
+        assert listed == tags(union), f"edit the table of {kind}s in docs/guide/requests.md"
 
 
 def test_the_settings_table_is_complete() -> None:
-    assert first_column("Settings") == {f"PRIVACY_BOUNDS_{name.upper()}" for name in Settings.model_fields}
+    assert first_column("Settings", "operating") == {f"PRIVACY_BOUNDS_{name.upper()}" for name in Settings.model_fields}
 
 
 def test_the_metrics_table_is_complete() -> None:
@@ -278,12 +186,12 @@ def test_the_metrics_table_is_complete() -> None:
     families = text_string_to_metric_families(metrics.exposition().decode())
     names = {family.name + ("_total" if family.type == "counter" else "") for family in families}
     ours = {name for name in names if not name.startswith("process_") and not name.endswith("_created")}
-    assert ours == first_column("Metrics") - {"process_*"}
+    assert ours == first_column("Metrics", "operating") - {"process_*"}
 
 
 def test_the_problems_table_is_complete() -> None:
     kinds = {*KINDS.values(), *HTTP_KINDS.values(), *SERVER_KINDS.values(), INVALID_PARAMETER, UNKNOWN}
-    rows = re.findall(r"(?m)^\| (`/problems/.*?) \| ([0-9, ]+) \|", section("Problems"))
+    rows = re.findall(r"(?m)^\| (`/problems/.*?) \| ([0-9, ]+) \|", section("Problems", "reference"))
     listed = [
         pair
         for types, statuses in rows
@@ -293,20 +201,31 @@ def test_the_problems_table_is_complete() -> None:
 
 
 def test_the_numbers_of_practical_membership_privacy_are_those_that_come(client: TestClient) -> None:
-    asked = re.findall(r"(/v1/pmp/\w+) -H .*? -d '\n(.*?)'\n", section("From question to request"), re.DOTALL)
     exponential, finite, gaussian = (
-        client.post(route, content=body.encode(), headers={"content-type": "application/json"}).json()
-        for route, body in asked
+        client.post(route, content=body, headers={"content-type": "application/json"}).json()
+        for route, body in requests_of("pmp")
     )
-    assert f"`epsilon_pmp` {exponential['epsilon_pmp']['value']:.4f}" in README
-    assert f"than {exponential['epsilon_on_population']['exact']['value']:.2f}." in README
-    assert f"`delta_pmp` {finite['delta_pmp']['value']:.1f}" in README
+    said = page("pmp")
+    assert f"`epsilon_pmp` {exponential['epsilon_pmp']['value']:.4f}" in said
+    assert f"than {exponential['epsilon_on_population']['exact']['value']:.2f}." in said
+    assert f"`delta_pmp` {finite['delta_pmp']['value']:.1f}" in said
     lower, upper = (10_000 * gaussian["epsilon_pmp"][end] for end in ("lower", "upper"))
-    assert f"in [{math.floor(lower) / 10_000}, {math.ceil(upper) / 10_000}]" in README
+    assert f"in [{math.floor(lower) / 10_000}, {math.ceil(upper) / 10_000}]" in said
+
+
+def test_what_a_pair_of_epsilon_and_delta_says(client: TestClient) -> None:
+    [(route, sent)] = requests_of("epsilon")
+    answers = client.post(route, content=sent, headers={"content-type": "application/json"}).json()["answers"]
+    power, gamma, trusted, right = (
+        answer["points"][0]["power"]["value"] if "points" in answer else answer["value"] for answer in answers
+    )
+    printed = re.findall(r"(?m)^\| .*\? \| ([\d.]+) \|$", page("epsilon"))
+    for text, number in zip(printed, (power, gamma, right, trusted), strict=True):
+        assert_rounded(text, number, "nearest")
 
 
 def test_the_lines_of_python_do_what_they_say() -> None:
-    [code] = re.findall(r"```python\n(.*?)```", section("From Python"), re.DOTALL)
+    [code] = re.findall(r"```python\n(.*?)```", page("clients"), re.DOTALL)
     held: dict[str, Any] = {}
     exec(code, held)
     assert held["epsilon"].lower <= held["epsilon"].value == held["epsilon"].upper
@@ -315,3 +234,20 @@ def test_the_lines_of_python_do_what_they_say() -> None:
     assert held["side_by_side"].quantities[0].best == ("now",)
     assert held["verdicts"][0].verdict == "unsafe"
     assert held["table"]["power"] == list(held["power"].value)
+
+
+def test_the_readme_is_short_and_leads_to_every_page() -> None:
+    readme = page("README")
+    assert readme.count("\n") <= 150
+    linked = set(re.findall(r"\]\((docs/guide/[\w-]+\.md)\)", readme))
+    guide = (ROOT / "docs" / "guide.yml").read_text("utf-8")
+    pages = {name.removeprefix("docs/guide/") for name in PAGES if name != "README.md"}
+    assert linked <= set(PAGES)
+    assert pages == set(re.findall(r": ([\w-]+\.md)$", guide, re.MULTILINE)), "docs/guide.yml lists every page"
+    assert "docs/guide/index.md" not in linked
+
+
+def test_the_two_commands_are_targets() -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    for name in re.findall(r"(?m)^make (\w+)", "".join(PAGES.values())):
+        assert re.search(rf"(?m)^{name}:", makefile), name

@@ -1,0 +1,144 @@
+"""What lines are laid out for: one run of any steps, or many runs of one kind of sampled Gaussian step each."""
+
+from __future__ import annotations
+
+from typing import Protocol, final
+
+import numpy as np
+
+from service.privacy.composition.contour.loss_transform import LossTransform, TransformLine
+from service.privacy.composition.transforms.abstract import LineValues
+from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
+
+_LARGEST_NODES = 200_000
+_LARGEST_WORK = 10_000_000
+"""Bounds of a line's nodes, and of its nodes times the array elements of one evaluation of K: they bound its time."""
+
+_MOST_WORK = 1_000_000_000
+"""The same with the nodes of its sampled Laplace steps that its height takes: about a second."""
+
+_FEW_NODES, _LITTLE_WORK = 4_000, 2_500_000
+"""Nodes and work of a line that would need more than that, what it leaves out being too much for many digits whatever
+it costs; and of all lines of runs of Gaussian steps.
+"""
+
+_FEWEST_OF_MANY, _MANY_STEPS = 250, 300
+"""Nodes of a line that are always allowed where there are more different steps than this, each of which adds work."""
+
+
+class LineRuns(Protocol):
+    """R runs with a line each, at the tilts `theta`; every array has one entry for each run, at the end."""
+
+    @property
+    def theta(self) -> FloatArray:
+        """Where the lines cross the real axis."""
+        ...
+
+    @property
+    def gaussian_mu_squared(self) -> FloatArray:
+        """Of the Gaussian steps without sampling."""
+        ...
+
+    @property
+    def origin(self) -> tuple[FloatArray, FloatArray]:
+        """K(theta) to full precision, and a bound of its error."""
+        ...
+
+    @property
+    def log_dropped(self) -> tuple[FloatArray, FloatArray]:
+        """ln of the mass of H0 and of H1 that the cut of the sampled parts leaves out, at most."""
+        ...
+
+    @property
+    def log_variation(self) -> FloatArray:
+        """ln V with |M(theta + it)/M(theta)| <= V/t for one of the steps."""
+        ...
+
+    @property
+    def most_nodes(self) -> tuple[FloatArray, FloatArray]:
+        """How many nodes a line may have, and how many it has where that is not enough."""
+        ...
+
+    def is_affordable(self, heights: FloatArray, step: FloatArray) -> BoolArray:
+        """Whether a line up to these heights is not too much work."""
+        ...
+
+    def log_frozen(self, tilts: FloatArray) -> FloatArray:
+        """ln of the mass, tilted by e^{tilt S}, of losses whose transform does not fall."""
+        ...
+
+    def log_bounds(self, tilts: FloatArray) -> FloatArray:
+        """Upper bounds of K at real tilts (S, R), infinite where there are none."""
+        ...
+
+    def values(self, step: FloatArray, counts: IndexArray) -> LineValues:
+        """K(theta + i k step) - K(theta), k = 0..the largest count, and bounds of the errors, which hold up to the
+        count of each line: (R, nodes + 1).
+        """
+        ...
+
+    def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Upper bounds of Re K(theta + it) - K(theta), t >= each height (H, R), and the least that one step adds."""
+        ...
+
+
+@final
+class OneRun:
+    """The line of one run."""
+
+    def __init__(self, transform: LossTransform, theta: float) -> None:
+        self._transform, self._line = transform, TransformLine(transform, theta)
+        self.theta = np.array([theta])
+        self.gaussian_mu_squared = np.array([transform.gaussian_mu_squared])
+
+    @property
+    def origin(self) -> tuple[FloatArray, FloatArray]:
+        """See `LineRuns`, here and below."""
+        value, error = self._line.origin()
+        return np.array([value]), np.array([error])
+
+    @property
+    def log_dropped(self) -> tuple[FloatArray, FloatArray]:
+        """ln of what the cut leaves out."""
+        null, alternative = self._transform.log_dropped
+        return np.array([null]), np.array([alternative])
+
+    @property
+    def log_variation(self) -> FloatArray:
+        """ln V."""
+        return np.array([self._line.log_variation()])
+
+    @property
+    def most_nodes(self) -> tuple[FloatArray, FloatArray]:
+        """Runs of Gaussian steps have cheaper ways where a line is long: other cuts, and bent contours."""
+        transform = self._transform
+        least = _FEWEST_OF_MANY if transform.different > _MANY_STEPS else 16
+        few = max(least, min(_FEW_NODES, _LITTLE_WORK // transform.work))
+        most = max(16, min(_LARGEST_NODES, _LARGEST_WORK // transform.work)) if transform.is_mixed else few
+        return np.array([float(most)]), np.array([float(few)])
+
+    def is_affordable(self, heights: FloatArray, step: FloatArray) -> BoolArray:
+        """By the nodes of its sampled Laplace steps as well."""
+        height = float(heights[0])
+        if not np.isfinite(height):
+            return np.array([False])
+        return np.array([height / float(step[0]) * self._line.work(height) <= _MOST_WORK])
+
+    def log_frozen(self, tilts: FloatArray) -> FloatArray:
+        """Of atoms."""
+        return np.array([self._transform.log_frozen(float(tilt)) for tilt in tilts])
+
+    def log_bounds(self, tilts: FloatArray) -> FloatArray:
+        """K and its error."""
+        cumulants = self._transform.cumulants(tilts[:, 0])
+        return np.where(np.isfinite(cumulants.error), cumulants.value + cumulants.error, np.inf)[:, None]
+
+    def values(self, step: FloatArray, counts: IndexArray) -> LineValues:
+        """At the nodes of the line."""
+        found = self._line.values(float(step[0]), int(counts[0]))
+        return LineValues(found.difference[None], found.error[None])
+
+    def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Above the heights."""
+        whole, single = self._line.log_majorants(heights[:, 0])
+        return whole[:, None], single[:, None]

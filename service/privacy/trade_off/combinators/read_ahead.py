@@ -1,0 +1,92 @@
+"""A curve some of whose numbers are known already: they were read together with those of other curves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple, final
+
+from typing_extensions import override
+
+from service.privacy.enclosure import Bounds, Enclosure
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+
+
+@final
+class Known(NamedTuple):
+    """A number of a run: in which direction (`reflected`: remove), of what, and where; `epsilon_cap` is an upper bound
+    of epsilon.
+    """
+
+    reflected: bool
+    quantity: Literal["power", "profile", "epsilon", "epsilon_cap"]
+    at: float
+
+
+@final
+class ReadAhead(AbstractTradeOff):
+    """The numbers of `curve`, but for those in `known`, which are enclosures of the same."""
+
+    is_capped = True
+
+    def __init__(self, curve: AbstractTradeOff, known: Mapping[Known, Enclosure], *, reflected: bool) -> None:
+        self.curve, self._known, self._reflected = curve, known, reflected
+        self.evidence, self.method, self.searches_points = curve.evidence, curve.method, curve.searches_points
+        self.has_only_profile = curve.has_only_profile
+
+    @property
+    @override
+    def largest_log_ratio(self) -> Enclosure:
+        return self.curve.largest_log_ratio
+
+    @property
+    @override
+    def smallest_log_ratio(self) -> Enclosure:
+        return self.curve.smallest_log_ratio
+
+    @property
+    @override
+    def singular_power(self) -> Enclosure:
+        return self.curve.singular_power
+
+    @property
+    @override
+    def global_gdp_mu(self) -> Enclosure | None:
+        return self.curve.global_gdp_mu
+
+    @property
+    @override
+    def global_gdp_mu_limit(self) -> float:
+        return self.curve.global_gdp_mu_limit
+
+    @override
+    def reversed(self) -> ReadAhead:
+        return ReadAhead(self.curve.reversed(), self._known, reflected=not self._reflected)
+
+    @override
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        return self.curve.points(alpha)
+
+    @override
+    def _profile_formula(self, epsilon: FloatArray) -> Bounds:
+        return self.curve.profile(epsilon)
+
+    @override
+    def _power_at_formula(self, rate: float) -> Enclosure:
+        known = self._known.get(Known(self._reflected, "power", rate))
+        return self.curve.power_at(rate) if known is None else known
+
+    @override
+    def _profile_at_formula(self, epsilon: float) -> Enclosure:
+        known = self._known.get(Known(self._reflected, "profile", epsilon))
+        return self.curve.profile_at(epsilon) if known is None else known
+
+    @override
+    def _epsilon_formula(self, delta: float) -> Enclosure:
+        known = self._known.get(Known(self._reflected, "epsilon", delta))
+        return self.curve.epsilon(delta) if known is None else known
+
+    @override
+    def epsilon_cap(self, delta: float) -> float:
+        known = self._known.get(Known(self._reflected, "epsilon_cap", delta))
+        return self.curve.epsilon_cap(delta) if known is None else known.upper

@@ -1,0 +1,110 @@
+"""The forms in which an answer can be had beside JSON: texts, tables, pictures, reports.
+
+A form is made in four steps, so that each can be done where it belongs: further answers are asked for (`needs`), specs
+are made of all answers (`specs`), these are drawn (`image`), and the whole is written (`write`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Final, final
+
+from service.computations.abstract import Computation
+from service.computations.catalogue import resource
+from service.web.charts.style import VEGA_LITE, whole
+from service.web.drawing import Image, standing_alone
+from service.web.pictures import PICTURES, Need, Picture, Read, digests, spec_of
+
+HTML, SVG, PNG = "text/html", "image/svg+xml", "image/png"
+NOTHING_LOADED: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+
+def _nothing(*_: Any) -> list[Any]:
+    return []
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """One form of an answer.
+
+    needs(response): further answers that it shows. specs(response, read): what is to be drawn as `image`.
+    write(response, read, images): the bytes. headers: sent with them, beside the media type.
+    """
+
+    media_type: str
+    write: Callable[[Any, Read, Sequence[bytes]], bytes]
+    needs: Callable[[Any], list[Need]] = _nothing
+    specs: Callable[[Any, Read], list[str]] = _nothing
+    image: Image = "svg"
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is written in letters."""
+        return self.media_type != PNG
+
+    @property
+    def content_type(self) -> str:
+        """The value of that header."""
+        return f"{self.media_type}; charset=utf-8" if self.is_text else self.media_type
+
+
+@cache
+def forms_of(name: str) -> Mapping[str, Form]:
+    """The forms of a resource by their media types."""
+    computation = resource(name)
+    found = [_rendering(computation, media_type) for media_type in computation.renderings]
+    if name in PICTURES:
+        found += _pictures(PICTURES[name])
+    if name == "assessments":
+        found.append(_report(PICTURES[name]))
+    return {form.media_type: form for form in found}
+
+
+def _rendering(computation: Computation[Any, Any], media_type: str) -> Form:
+    def write(response: Any, _: Read, __: Sequence[bytes]) -> bytes:
+        return computation.renderings[media_type](response).encode()
+
+    return Form(media_type=media_type, write=write)
+
+
+def _pictures(picture: Picture) -> list[Form]:
+    """The spec, and what is drawn of it."""
+
+    def specs(response: Any, read: Read) -> list[str]:
+        return [json.dumps(spec_of(picture, response, read))]
+
+    def spec(response: Any, read: Read, _: Sequence[bytes]) -> bytes:
+        return specs(response, read)[0].encode()
+
+    def svg(_: Any, __: Read, images: Sequence[bytes]) -> bytes:
+        return standing_alone(images[0])
+
+    def png(_: Any, __: Read, images: Sequence[bytes]) -> bytes:
+        return images[0]
+
+    closed = {"Content-Security-Policy": f"{NOTHING_LOADED}; style-src 'unsafe-inline'"}
+    return [
+        Form(media_type=VEGA_LITE, needs=picture.needs, write=spec),
+        Form(media_type=SVG, needs=picture.needs, specs=specs, write=svg, headers=closed),
+        Form(media_type=PNG, needs=picture.needs, specs=specs, image="png", write=png),
+    ]
+
+
+def _report(picture: Picture) -> Form:
+    """A page to read and to print, with each picture drawn for itself."""
+    from service.web.report.writing import content_security_policy, report
+
+    def specs(response: Any, read: Read) -> list[str]:
+        shown = digests(response, read)
+        return [json.dumps(whole(chart, shown)) for chart in picture.charts(response, read)]
+
+    def write(response: Any, read: Read, images: Sequence[bytes]) -> bytes:
+        return report(response, picture.charts(response, read), images, digests(response, read))
+
+    headers = {"Content-Security-Policy": content_security_policy()}
+    return Form(media_type=HTML, needs=picture.needs, specs=specs, write=write, headers=headers)

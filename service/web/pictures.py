@@ -1,0 +1,200 @@
+"""Which pictures an answer has, and the further answers that they show.
+
+Every number in a picture is one that a resource answers. What an answer does not hold itself is asked of the other
+resources in requests that anybody could send, with the same caches and limits; the digests of all of them are kept in
+the spec.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, final
+
+from pydantic import BaseModel
+
+from api_schemas.answers import NumberAnswer
+from api_schemas.assessments import AssessmentsResponse
+from api_schemas.base import Result
+from api_schemas.bounds import BoundsRequest, BoundsResponse
+from api_schemas.comparisons import ComparisonsResponse
+from api_schemas.curves import CurvesRequest, CurvesResponse
+from api_schemas.mechanisms import ApproximateDpMechanism, GdpMechanism
+from api_schemas.quantities import LARGEST_EPSILON
+from api_schemas.questions import DeltaQuestion
+from api_schemas.sweeps import SweepsResponse
+from service.interop.numbers import as_given, rounded_up
+from service.web.charts.chances import RECONSTRUCTION, ROC, chances
+from service.web.charts.profile import Profile, profile
+from service.web.charts.series import Series, described, named, series_of
+from service.web.charts.style import Spec, column, whole
+from service.web.charts.sweep import sweep
+from service.web.charts.widths import widths
+
+_STEPS: Final = ("1", "1.25", "1.6", "2", "2.5", "3.15", "4", "5", "6.3", "8")
+RATES: Final = (*(float(f"{step}e{power}") for power in range(-6, 0) for step in _STEPS), 1.0)
+"""Renard's series R10 from 1e-6 to 1: even steps on a logarithmic axis, and round numbers to read."""
+PROFILE_POINTS: Final = 40
+
+
+@final
+class Need(NamedTuple):
+    """A further answer: the name of its resource, and the request for it."""
+
+    resource: str
+    request: BaseModel
+
+
+Read = Sequence[Result | None]
+"""The answers to what is needed, in that order; None where there is none."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """needs(response): further answers. charts(response, read): the pictures, each of which stands for itself."""
+
+    charts: Callable[[Any, Read], list[Spec]]
+    needs: Callable[[Any], list[Need]] = lambda _: []
+
+
+def spec_of(picture: Picture, response: Result, read: Read) -> Spec:
+    """All pictures of an answer in one spec: `vconcat` where there are several, one below the other."""
+    return whole(column(picture.charts(response, read)), digests(response, read))
+
+
+def digests(response: Result, read: Read) -> list[str]:
+    """Of the results that are shown, the answer itself first."""
+    return [each.digest for each in (response, *read) if each is not None]
+
+
+def curves_charts(response: CurvesResponse, _: Read) -> list[Spec]:
+    """Power against false positive rate, and how well it is known."""
+    return list(_curves(series_of(response), described(response.mechanism)))
+
+
+def _curves(series: Sequence[Series], subtitle: str) -> Iterator[Spec]:
+    yield chances(ROC, series, [subtitle])
+    strip = widths(series)
+    if strip is not None:
+        yield strip
+
+
+def comparison_needs(response: ComparisonsResponse) -> list[Need]:
+    """A curve of every run."""
+    return [
+        Need(
+            "curves",
+            CurvesRequest(
+                mechanism=run.mechanism,
+                threat_models=(run.threat_model,),
+                directions=(response.direction,),
+                false_positive_rates=RATES,
+                relative_tolerance=response.relative_tolerance,
+            ),
+        )
+        for run in response.runs
+    ]
+
+
+def comparison_charts(response: ComparisonsResponse, read: Read) -> list[Spec]:
+    """The curves of all runs, one above the other."""
+    series = [
+        named(run.name, curves)._replace(worst=False)  # what one run excludes, another one allows
+        for run, curves in zip(response.runs, read, strict=True)
+        if isinstance(curves, CurvesResponse)
+    ]
+    direction = f"direction {response.direction}"
+    return list(_curves(series, f"{len(series)} runs, {direction}"))
+
+
+def assessment_needs(response: AssessmentsResponse) -> list[Need]:
+    """Curves of all attackers; where epsilon is finite, that of epsilon alone, and delta at 41 epsilons."""
+    mechanism, worst = response.mechanism, response.threat_model
+    attackers = tuple(each.threat_model for each in response.threat_models)
+    found = [
+        Need(
+            "curves",
+            CurvesRequest(
+                mechanism=mechanism,
+                threat_models=attackers,
+                false_positive_rates=tuple(sorted({*RATES, response.context.false_positive_rate})),
+                relative_tolerance=response.relative_tolerance,
+            ),
+        )
+    ]
+    epsilon = _epsilon(response)
+    if epsilon is None:
+        return found
+    delta = response.context.delta
+    alone = ApproximateDpMechanism(type="approximate_dp", epsilon=epsilon, delta=delta)
+    found.append(Need("curves", CurvesRequest(mechanism=alone, false_positive_rates=RATES)))
+    if epsilon > 0:
+        asked = tuple(
+            DeltaQuestion(type="delta", epsilon=2 * epsilon * place / PROFILE_POINTS)
+            for place in range(PROFILE_POINTS + 1)
+        )
+        found.append(Need("bounds", BoundsRequest(mechanism=mechanism, threat_model=worst, questions=asked)))
+        if response.gdp is not None and response.gdp.mu["upper"] is not None:
+            fit = GdpMechanism(type="gdp", mu=response.gdp.mu["upper"])
+            found.append(Need("bounds", BoundsRequest(mechanism=fit, questions=asked)))
+    return found
+
+
+def assessment_charts(response: AssessmentsResponse, read: Read) -> list[Spec]:
+    """Power, reconstruction, (epsilon, delta), and how well the curves are known."""
+    curves, alone, *profiles = (*read, *(None,) * (4 - len(read)))
+    subtitle, found = described(response.mechanism), list[Spec]()
+    strip: Spec | None = None
+    if isinstance(curves, CurvesResponse):
+        series = series_of(curves)
+        found.append(chances(ROC, series, [subtitle]))
+        strip = widths(series)
+        found.append(_reconstruction(response, curves, alone, subtitle))
+    found += _profile(response, profiles, subtitle)
+    return found if strip is None else [*found, strip]
+
+
+def _reconstruction(response: AssessmentsResponse, curves: CurvesResponse, alone: Result | None, subtitle: str) -> Spec:
+    series = [named("From the whole curve of the run", curves)]
+    if isinstance(alone, CurvesResponse):
+        epsilon, delta = rounded_up(_epsilon(response) or 0.0), as_given(response.context.delta)
+        series.append(named(f"From epsilon {epsilon} at delta {delta} alone", alone)._replace(worst=False))
+    return chances(RECONSTRUCTION, series, [subtitle])
+
+
+def _profile(response: AssessmentsResponse, read: Read, subtitle: str) -> Iterator[Spec]:
+    run, fit = read
+    epsilon = _epsilon(response)
+    if not isinstance(run, BoundsResponse) or epsilon is None:
+        return
+    drawn, told = [Profile("The run", run.answers)], [subtitle]
+    if isinstance(fit, BoundsResponse) and response.gdp is not None:
+        mu, regret = response.gdp.mu["value"], response.gdp.regret["value"]
+        drawn.append(Profile(f"Gaussian differential privacy, mu {rounded_up(mu)}", fit.answers))
+        told.append(f"mu holds where both error rates are at least {response.gdp.smallest_rate:g}; regret {regret:.2g}")
+    yield profile(drawn, (epsilon, response.context.delta), told)
+
+
+def _epsilon(response: AssessmentsResponse) -> float | None:
+    """The certified epsilon at the delta of the context; None where there is none, or none that can be asked for."""
+    first = response.threat_models[0].answers[0]
+    upper = first.upper if isinstance(first, NumberAnswer) else None
+    return upper if upper is not None and math.isfinite(upper) and upper <= LARGEST_EPSILON / 2 else None
+
+
+def sweep_charts(response: SweepsResponse, _: Read) -> list[Spec]:
+    """Every answer against what was varied most."""
+    varied = {pointer.removeprefix("/mechanism/") for pointer in response.columns}
+    subtitle = described(response.mechanism, without=varied)
+    return [sweep(response, place, [subtitle]) for place in range(len(response.answers))]
+
+
+PICTURES: Final[Mapping[str, Picture]] = {
+    "curves": Picture(curves_charts),
+    "sweeps": Picture(sweep_charts),
+    "comparisons": Picture(comparison_charts, comparison_needs),
+    "assessments": Picture(assessment_charts, assessment_needs),
+}
+"""By the name of the resource."""

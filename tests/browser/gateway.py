@@ -1,0 +1,74 @@
+"""A gateway as it may stand before the service: it passes requests on, or answers by itself as it is told."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+from collections.abc import Generator
+from contextlib import closing, contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
+
+KEPT_BACK = frozenset({"connection", "transfer-encoding", "content-length", "date"})
+
+
+class Gateway:
+    """`status`: what POST is answered with, None: what the service says. `key`: what has to be sent, if anything."""
+
+    def __init__(self, service: str) -> None:
+        self.service = urlsplit(service)
+        self.status: int | None = None
+        self.headers: dict[str, str] = {}
+        self.body = "<html><b>gateway</b></html>"
+        self.key: str | None = None
+        self.address = ""
+
+
+@contextmanager
+def gateway(service: str) -> Generator[Gateway]:
+    told = Gateway(service)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._pass_on("GET", None)
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            if told.key is not None and self.headers["Authorization"] != f"Bearer {told.key}":
+                self._answer(401, {}, told.body.encode())
+            elif told.status is not None:
+                self._answer(told.status, told.headers, told.body.encode())
+            else:
+                self._pass_on("POST", body)
+
+        def _pass_on(self, method: str, body: bytes | None) -> None:
+            connection = http.client.HTTPConnection(str(told.service.hostname), told.service.port, timeout=60)
+            kept = {name: value for name, value in self.headers.items() if name.lower() not in ("host", "connection")}
+            with closing(connection), suppress(ConnectionError):  # the page gives requests up
+                connection.request(method, self.path, body, kept)
+                response = connection.getresponse()
+                self._answer(response.status, dict(response.getheaders()), response.read())
+
+        def _answer(self, status: int, headers: dict[str, str], body: bytes) -> None:
+            self.send_response(status)
+            for name, value in headers.items():
+                if name.lower() not in KEPT_BACK:
+                    self.send_header(name, value)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name there
+            """Says nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    told.address = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield told
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,119 @@
+"""How the page looks: pictures of it for people to look at, and what axe finds wrong with it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page
+
+from tests.browser.conftest import DESKTOP, PHONE, Watched, answered
+
+LOOKS: dict[str, dict[str, Any]] = {
+    "light": {"viewport": DESKTOP},
+    "dark": {"viewport": DESKTOP, "color_scheme": "dark"},
+    "phone": {"viewport": PHONE, "device_scale_factor": 2, "has_touch": True, "is_mobile": True},
+    "phone-dark": {"viewport": PHONE, "device_scale_factor": 2, "color_scheme": "dark", "is_mobile": True},
+    "tablet": {"viewport": {"width": 900, "height": 1200}},
+}
+SERIOUS = {"serious", "critical"}
+COMPARED = (
+    "#1:"
+    + '{"runs":[{"name":"today"},{"name":"more noise","noise":"1.3"},{"name":"fewer steps","steps":"400"}],"active":1}'
+)
+REDRAWN = """steps => new Promise(resolve => {
+    const slider = document.getElementById("noise-slider"), picture = document.querySelector("#chart-roc .chart");
+    const took = [];
+    const next = () => {
+        if (took.length === steps) return resolve(took);
+        const started = performance.now();
+        const watcher = new MutationObserver(() => {
+            watcher.disconnect();
+            requestAnimationFrame(() => { took.push(performance.now() - started); next() });
+        });
+        watcher.observe(picture, {childList: true});
+        slider.value = Number(slider.value) + 1;
+        slider.dispatchEvent(new Event("input", {bubbles: true}));
+    };
+    next();
+})"""
+
+
+def violations(page: Page) -> list[str]:
+    found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+    return [
+        f"{each['id']} ({each['impact']}): {node['target']} {node['failureSummary']}"
+        for each in found
+        if each["impact"] in SERIOUS
+        for node in each["nodes"]
+    ]
+
+
+@pytest.fixture(params=LOOKS)
+def look(request: pytest.FixtureRequest, browser: Browser, address: str, kept: Path) -> Any:
+    context = browser.new_context(**LOOKS[request.param])
+    watched = Watched(context, address)
+    page = context.new_page()
+    page.goto(address)
+    answered(page)
+    yield request.param, page
+    context.close()
+    watched.check()
+
+
+def test_it_is_looked_at_and_has_no_serious_violation(look: tuple[str, Page], kept: Path) -> None:
+    name, page = look
+    page.screenshot(path=kept / f"{name}-first.png")
+    page.screenshot(path=kept / f"{name}.png", full_page=True)
+    assert violations(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth"), (
+        "scrolls sideways"
+    )
+    page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
+    page.screenshot(path=kept / f"{name}-opened.png", full_page=True)
+    assert violations(page) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_comparison_and_a_refusal_too(browser: Browser, address: str, kept: Path, scheme: Any) -> None:
+    context = browser.new_context(viewport=DESKTOP, color_scheme=scheme)
+    page = context.new_page()
+    page.goto(f"{address}/{COMPARED}")
+    answered(page)
+    page.screenshot(path=kept / f"compared-{scheme}.png", full_page=True)
+    assert violations(page) == []
+    page.fill("#noise", "0")
+    page.get_by_role("button", name="Answer", exact=True).click()
+    answered(page)
+    page.screenshot(path=kept / f"refused-{scheme}.png")
+    assert violations(page) == []
+    context.close()
+
+
+def test_it_is_printed(page: Page, kept: Path) -> None:
+    page.emulate_media(media="print")
+    page.screenshot(path=kept / "print.png", full_page=True)
+    page.pdf(path=kept / "print.pdf", format="A4")
+    assert (kept / "print.pdf").stat().st_size > 10_000
+
+
+def test_how_long_it_takes_is_written_down(page: Page, browser: Browser, address: str, took: dict[str, Any]) -> None:
+    """The first view of a new visitor, and a slider that is drawn; `took` is for people to read."""
+    other = browser.new_context(viewport=DESKTOP).new_page()
+    sizes: list[int] = []
+    other.on("requestfinished", lambda request: sizes.append(request.sizes()["responseBodySize"]))
+    other.goto(address)
+    other.wait_for_selector("#sentences li")
+    took["first_words_ms"] = round(other.evaluate("performance.now()"))
+    other.wait_for_selector("#chart-roc svg")
+    took["first_picture_ms"] = round(other.evaluate("performance.now()"))
+    answered(other)
+    took["all_answered_ms"] = round(other.evaluate("performance.now()"))
+    took["first_view_kilobytes"] = round(sum(sizes) / 1000)
+    drags = sorted(page.evaluate(REDRAWN, 20))
+    took["redrawn_ms"] = {"median": round(drags[10]), "largest": round(drags[-1])}
+    other.context.close()
+    assert re.fullmatch(r"\d+", str(took["first_view_kilobytes"]))

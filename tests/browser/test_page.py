@@ -1,0 +1,229 @@
+"""What people do on the page."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.conftest import Watched, answered
+
+OPACUS = {"history": [[1.1, 0.004, 3000], [0.9, 0.004, 1000]], "mechanism": "prv"}
+
+
+def clipboard(page: Page) -> str:
+    return str(page.evaluate("navigator.clipboard.readText()"))
+
+
+def copied(page: Page, button: str) -> str:
+    page.get_by_role("button", name=button, exact=True).click()
+    expect(page.locator("#copied")).to_contain_text("Copied")
+    return clipboard(page)
+
+
+def pictures(page: Page) -> list[str]:
+    return page.locator("figure:visible").evaluate_all("each => each.map(one => one.id)")
+
+
+def drawn(page: Page, name: str) -> str:
+    return page.locator(f"#chart-{name} svg").inner_html()
+
+
+def change(page: Page, field: str, value: str) -> str:
+    page.fill(f"#{field}", value)
+    page.press(f"#{field}", "Enter")
+    return answered(page)
+
+
+def test_the_first_view_answers_in_five_sentences(page: Page) -> None:
+    told = page.locator("#sentences li").all_inner_texts()
+    assert len(told) == 5
+    assert "(1.829, 1e-5)-differentially private" in told[0]
+    assert "1 in 1000" in told[1]
+    assert "0.407 %" in told[1]
+    assert "58.1 %" in told[3]
+    assert "4 assumptions" in told[4]
+    assert "roc" in {each.removeprefix("chart-") for each in pictures(page)}
+
+
+def test_another_run_changes_words_picture_and_verdict(page: Page) -> None:
+    before, picture = page.locator("#sentences").inner_text(), drawn(page, "roc")
+    assert "kept" in page.locator("#verdict-body").inner_text()
+    assert change(page, "noise", "0.7") != before
+    assert drawn(page, "roc") != picture
+    assert "not kept" in page.locator("#verdict-body").inner_text()
+    page.get_by_role("button", name="Use it").click()
+    answered(page)
+    expect(page.locator("#noise")).to_have_value("0.959102")
+    assert "The limit is kept" in page.locator("#verdict-body").inner_text()
+
+
+def test_every_sampler_and_form_of_a_run_has_an_answer(page: Page) -> None:
+    page.select_option("#rate-by", "sizes")
+    for sampling in ("shuffled", "fixed_without_replacement", "fixed_with_replacement", "gaussian", "laplace"):
+        page.select_option("#sampling", sampling)
+        page.get_by_role("button", name="Answer", exact=True).click()
+        assert "differentially private" in answered(page), sampling
+        expect(page.locator("#problem")).to_be_hidden()
+    page.select_option("#sampling", "shuffled")
+    page.select_option("#length-by", "epochs")
+    assert "some attacks may fall short" in change(page, "epochs", "12")
+
+
+def test_the_slider_changes_the_number_and_the_picture(page: Page) -> None:
+    picture = drawn(page, "roc")
+    page.locator("#noise-slider").evaluate(
+        "each => { each.value = 30; each.dispatchEvent(new Event('input', {bubbles: true})) }"
+    )
+    expect(page.locator("#noise")).to_have_value("2")
+    page.get_by_role("button", name="Answer", exact=True).click()
+    answered(page)
+    assert drawn(page, "roc") != picture
+
+
+def test_what_opacus_kept_is_pasted(page: Page) -> None:
+    page.select_option("#source", "paste")
+    page.fill("#paste", json.dumps(OPACUS))
+    page.get_by_role("button", name="Answer", exact=True).click()
+    assert "differentially private" in answered(page)
+    assert "Read as opacus" in page.locator("#imported").inner_text()
+    expect(page.locator("#problem")).to_be_hidden()
+
+
+def test_two_runs_are_compared(page: Page) -> None:
+    page.get_by_role("button", name="Compare with another run").click()
+    answered(page)
+    change(page, "noise", "1.3")
+    told = page.locator("#comparison").inner_text()
+    assert "run 2 is at least as hard to attack as run 1" in told
+    assert "✓" in told
+    page.fill("#name", "more noise")
+    page.press("#name", "Enter")
+    answered(page)
+    assert "more noise is at least as hard to attack as run 1" in page.locator("#comparison").inner_text()
+    page.get_by_role("button", name="Remove more noise").click()
+    answered(page)
+    expect(page.locator("#compare")).to_be_hidden()
+
+
+def test_four_runs_are_the_most(page: Page) -> None:
+    for noise in ("1.2", "1.4", "1.6"):
+        page.get_by_role("button", name="Compare with another run").click()
+        answered(page)
+        change(page, "noise", noise)
+    expect(page.locator("#add-run")).to_be_hidden()
+    expect(page.locator("#problem")).to_be_hidden()
+    assert len(page.locator("#comparison thead th").all()) == 5
+
+
+def test_a_link_opens_the_page_as_it_was(page: Page, watched: Watched) -> None:
+    page.select_option("#sampling", "fixed_without_replacement")
+    page.select_option("#rate-by", "sizes")
+    told = change(page, "noise", "1.7")
+    page.locator("#attest-noise_is_fresh").check()
+    told = answered(page)
+    link = copied(page, "Link")
+    other = page.context.new_page()
+    other.goto(link)
+    assert answered(other) == told
+    expect(other.locator("#noise")).to_have_value("1.7")
+    expect(other.locator("#attest-noise_is_fresh")).to_be_checked()
+    other.reload()
+    assert answered(other) == told
+
+
+@pytest.mark.parametrize(
+    ("fragment", "words"),
+    [
+        ("#0:" + quote(json.dumps({"runs": [{"noise": "1.5", "old": 1}], "gone": {}})), "older version"),
+        ("#9:" + quote(json.dumps({"runs": [{"noise": "1.5"}]})), "newer version"),
+        ("#1:%7B%22runs", "damaged"),
+        ("#1:null", ""),
+        (
+            "#1:" + quote(json.dumps({"runs": [{"sampling": "no such", "source": []}], "active": 7, "attested": [1]})),
+            "",
+        ),
+        ("#somewhere", "not a link of this page"),
+    ],
+)
+def test_links_from_elsewhere_are_read_as_far_as_they_go(page: Page, address: str, fragment: str, words: str) -> None:
+    other = page.context.new_page()
+    other.goto(address + "/" + fragment)
+    assert "differentially private" in answered(other)
+    assert words in other.locator("#problem").inner_text()
+    if "1.5" in fragment:
+        expect(other.locator("#noise")).to_have_value("1.5")
+
+
+def test_the_copied_command_and_script_ask_the_same(page: Page) -> None:
+    digest = page.locator("#engine").inner_text().split("result ")[1]
+    command = copied(page, "as curl")
+    answer = subprocess.run(["bash", "-c", command], check=True, capture_output=True, text=True, timeout=60).stdout
+    assert json.loads(answer)["digest"] == digest
+    script = copied(page, "as Python")
+    said = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=60).stdout
+    assert said.strip() == json.loads(answer)["statement"].strip()
+
+
+def test_a_sentence_for_the_model_card_is_two_clicks_away(page: Page) -> None:
+    card = copied(page, "Copy for a model card")
+    assert card.startswith("## Privacy")
+    assert "Trained with (1.82824, 1e-05)-differential privacy" in card
+    metrics = json.loads(copied(page, "as MLflow"))["metrics"]
+    assert metrics["dp.epsilon"] == pytest.approx(1.8282366665)
+
+
+def test_the_report_is_saved_and_printed(page: Page, browser: Browser, kept: Path) -> None:
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save the report").click()
+    path = kept / "privacy-report.html"
+    saved.value.save_as(path)
+    other = browser.new_page()
+    other.goto(path.as_uri())
+    assert "1.82824" in other.content()
+    other.pdf(path=kept / "privacy-report.pdf", format="A4")
+    other.close()
+    assert (kept / "privacy-report.pdf").stat().st_size > 10_000
+
+
+def test_assumptions_are_attested(page: Page) -> None:
+    for box in page.locator("#assumptions input[type=checkbox]").all():
+        box.check()
+        answered(page)
+    assert "somebody vouches for all 4 assumptions" in page.locator("#sentences").inner_text()
+    page.locator("#assumptions summary").first.click()
+    page.get_by_label("Vouched for by").first.fill("ML platform")
+    page.get_by_label("Vouched for by").first.press("Tab")
+    answered(page)
+    assert "ML platform" in copied(page, "Copy for a model card")
+    page.get_by_role("button", name="It does not hold").first.click()
+    assert "None of this holds" in answered(page)
+    assert "No limit is kept" in page.locator("#verdict-body").inner_text()
+
+
+def test_every_picture_has_its_data_as_a_table(page: Page) -> None:
+    for name in pictures(page):
+        page.locator(f"#{name} summary").click()
+        expect(page.locator(f"#{name} tbody tr").nth(1)).to_be_visible()
+
+
+def test_the_keyboard_is_enough(page: Page) -> None:
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the answer"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "answer"
+    page.focus("#noise-slider")
+    page.keyboard.press("ArrowRight")
+    answered(page)
+    expect(page.locator("#noise")).to_have_value("1.02")
+    reached = set[str]()
+    page.focus("#source")
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.id || document.activeElement.textContent"))
+    assert {"noise", "delta", "limit", "Answer", "Copy for a model card", "report"} <= reached

@@ -1,0 +1,17 @@
+"""One service for all tests of what is written about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from starlette.testclient import TestClient
+
+from service.main import create_app
+from service.settings import Settings
+
+
+@pytest.fixture(scope="session")
+def client() -> Iterator[TestClient]:
+    with TestClient(create_app(Settings())) as client:
+        yield client

@@ -1,0 +1,203 @@
+"""Every example of README.md and of the guide is sent, run or computed; what is printed below it is what comes."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+from api_schemas.fields import shape_of, type_of
+from api_schemas.mechanisms import MechanismSpec
+from api_schemas.membership_conversions import MembershipConversion
+from api_schemas.questions import QuestionSpec
+from api_schemas.threat_models import ThreatModelSpec
+from service.cli import main
+from service.computations.abstract import command_of
+from service.computations.catalogue import RESOURCES, resource
+from tests.contract.pages import PAGES, Block, Call, blocks, calls, commands, objects_of_tables
+
+DP_SGD = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
+EPSILON = {"type": "epsilon", "delta": 1e-5}
+CORES = {"sh", "json", "text", "python", "csv", "markdown"}
+NOT_RUN = re.compile(r"(?m)^(make|docker|git|eval|source|pip|privacy-bounds serve|\.venv/bin/privacy-bounds serve)\b")
+TEXTS = ("text/plain", "text/markdown", "text/csv", "application/json")
+
+
+def types(union: object) -> set[str]:
+    return {type_of(model) for model in shape_of(union).models}
+
+
+MECHANISMS, QUESTIONS = types(MechanismSpec), types(QuestionSpec)
+ATTACKERS, CONVERSIONS = types(ThreatModelSpec), types(MembershipConversion)
+ROUTES = {
+    "free": "/v1/calibrations",
+    "claims": "/v1/claims",
+    "runs": "/v1/comparisons",
+    "conversions": "/v1/conversions/membership",
+    "policy": "/v1/assessments",
+    "context": "/v1/assessments",
+    "vary": "/v1/sweeps",
+    "questions": "/v1/bounds",
+    "grid": "/v1/curves",
+    "methods": "/v1/curves",
+    "format": "/v1/imports",
+    "rules": "policy",
+}
+
+
+def requested(value: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
+    """The request that an object stands for, by its fields; None for what is no request or part of one."""
+    kind = value.get("type")
+    if "question" in value and ("at_most" in value or "at_least" in value):
+        return "/v1/calibrations", {"mechanism": DP_SGD, "free": "/mechanism/noise_multiplier", "targets": [value]}
+    if kind in QUESTIONS:
+        return "/v1/bounds", {"mechanism": DP_SGD, "questions": [value]}
+    attackers = value.get("components", [{}])[0].get("threat_model")
+    if kind in MECHANISMS and attackers is None:
+        return "/v1/bounds", {"mechanism": value, "questions": [EPSILON], "relative_tolerance": 1e-3}
+    if kind in ATTACKERS:  # a mixture may be one of mechanisms or of attackers
+        run = {"type": "gaussian", "noise_multiplier": 2.0}
+        return "/v1/bounds", {"mechanism": run, "threat_model": value, "questions": [{"type": "advantage"}]}
+    if kind in CONVERSIONS:
+        return "/v1/conversions/membership", {"conversions": [value]}
+    for field, route in ROUTES.items():
+        if field in value and "digest" not in value:
+            if route == "policy":
+                return "/v1/assessments", {"mechanism": DP_SGD, "context": {"delta": 1e-6}, "policy": value}
+            return route, value if field == "format" else {
+                "mechanism": DP_SGD
+            } | value if "runs" not in value else value
+    return ("/v1/curves", {"mechanism": DP_SGD}) if value == {} else None
+
+
+def send(client: TestClient, call: Call) -> Any:
+    if not call.body:
+        return client.get(call.path, headers=call.headers)
+    body = Path(call.body[1:]).read_bytes() if call.body.startswith("@") else call.body.encode()
+    return client.post(call.path, content=body, headers=call.headers)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_examples_of_a_page(name: str, client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In their order: what is printed is compared with the answer to the last request before it."""
+    monkeypatch.chdir(tmp_path)
+    last: Call | None = None
+    held: dict[str, Any] = {}
+    for block in blocks(name):
+        where = f"{block.page}:{block.line}"
+        assert block.language in CORES, f"{where}: a block says its language"
+        match block.language:
+            case "sh":
+                last = run_shell(client, block, tmp_path) or last
+            case "python":
+                exec(compile(block.text, where, "exec"), held)
+            case "json" if (asked := requested(json.loads(block.text))) is not None:
+                last = Call(asked[0], {"Content-Type": "application/json"}, json.dumps(asked[1]))
+                assert send(client, last).status_code == 200, (where, send(client, last).text)
+            case "json":
+                assert last is not None, where
+                assert_printed(send(client, last).json(), json.loads(block.text), where)
+            case _:
+                assert last is not None, where
+                assert_written(client, last, block)
+
+
+def run_shell(client: TestClient, block: Block, folder: Path) -> Call | None:
+    """Send what goes to curl, run what goes to the command line; the last call."""
+    found = calls(block.text)
+    for call in found:
+        response = send(client, call)
+        assert response.status_code == 200, (block.page, block.line, response.text)
+    ran = [each for each in commands(block.text) if each[0] not in ("serve", "completion")]
+    for words in ran:
+        prepare(words, folder)
+        assert main(words) in (0, 1), words
+    lines = [line for line in block.text.splitlines() if re.match(r"[a-z.]", line)]
+    rest = [line for line in lines if not line.startswith("curl") and not NOT_RUN.match(line)]
+    assert len(rest) == len(ran), f"{block.page}:{block.line}: what no test runs: {rest}"
+    return found[-1] if found else None
+
+
+def prepare(words: list[str], folder: Path) -> None:
+    """The files that a command names: the first example of its resource."""
+    [computed] = [resource(name) for name in RESOURCES if command_of(name) == words[0]]
+    [example, *_] = (each["value"] for each in computed.examples.values())
+    example = dict(example)
+    for option, value in pairwise(words):
+        member = option.removeprefix("--")
+        if member in computed.files:
+            taken = example.pop(member, None) or next(
+                each["value"][member] for each in computed.examples.values() if member in each["value"]
+            )
+            (folder / value).write_text(json.dumps(taken))
+    file = folder / words[1]
+    if file.suffix == ".npz":
+        archive(file)
+    else:
+        file.write_text(json.dumps(example))
+
+
+def archive(file: Path) -> None:
+    """Arrays that a page calls gradients.npz or points.npz."""
+    draw = np.random.default_rng(1)
+    if file.name == "points.npz":
+        np.savez(file, points=draw.normal(size=(8, 2)), query="sum", noise_std=1.0, delta=0.01)
+        return
+    background = draw.normal(size=(200, 3))
+    queries = draw.normal(size=(4, 3))
+    np.savez(
+        file,
+        allow_pickle=False,
+        batch_size=20,
+        **{
+            "steps.0.mean_gradient": background[:20].mean(axis=0),
+            "steps.0.query_gradients": queries,
+            "steps.0.background_gradients": background,
+        },
+    )
+
+
+def assert_printed(answer: object, printed: object, where: str) -> None:
+    """What is printed is in the answer: fields may be left out, entries of lists not; a float may be rounded."""
+    if isinstance(printed, dict):
+        assert isinstance(answer, dict), where
+        for key, value in cast("dict[str, object]", printed).items():
+            assert key in answer, f"{where}/{key}"
+            assert_printed(cast("dict[str, object]", answer)[key], value, f"{where}/{key}")
+    elif isinstance(printed, list):
+        assert isinstance(answer, list), where
+        for index, (left, right) in enumerate(zip(answer, cast("list[object]", printed), strict=True)):
+            assert_printed(left, right, f"{where}/{index}")
+    elif isinstance(printed, float) and isinstance(answer, float):
+        # Another platform's last digits may differ.
+        assert math.isclose(answer, printed, rel_tol=1e-9), (where, answer)
+    else:
+        assert answer == printed, (where, answer)
+
+
+def assert_written(client: TestClient, call: Call, block: Block) -> None:
+    """A text is a part of one of the forms of the last answer, apart from its line breaks."""
+    wanted = " ".join(block.text.split())
+    for form in TEXTS:
+        text = send(client, call._replace(headers=call.headers | {"Accept": form})).text
+        if wanted in " ".join(text.split()):
+            return
+    pytest.fail(f"{block.page}:{block.line}: no form of the answer has this text")
+
+
+ROWS = [(name, json.dumps(value)) for name in PAGES for value in objects_of_tables(name)]
+
+
+@pytest.mark.parametrize(("name", "sent"), dict.fromkeys(ROWS), ids=lambda each: each[:70])
+def test_what_a_table_says_can_be_sent(name: str, sent: str, client: TestClient) -> None:
+    asked = requested(json.loads(sent))
+    assert asked is not None, "a table has an object that nothing takes"
+    response = client.post(asked[0], json=asked[1])
+    assert response.status_code == 200, response.text
