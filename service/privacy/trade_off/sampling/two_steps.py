@@ -20,7 +20,7 @@ from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
-from service.privacy.trade_off.combinators.profile_points import closed_in, proved_error, proved_power
+from service.privacy.trade_off.combinators.profile_points import LARGEST, closed_in, proved_error, proved_power
 from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root, decreasing_root_near
 from service.privacy.trade_off.enclosed.logs import with_logs
 from service.privacy.trade_off.sampling.loss_sums import SHORT, FirstStep, Sums
@@ -169,7 +169,7 @@ class TwoSteps(AbstractTradeOff):
 
     def _power(self, rate: float) -> tuple[float, float, float, float] | None:
         """Both ends of the power at a rate and of the level there; None where it is large and the slope below 1."""
-        bottom, top = self._levels(-math.log(rate))  # at the best level k alpha <= 1
+        bottom, top = self._levels(min(-math.log(rate), LARGEST))  # at the best level k alpha <= 1
 
         def phi(sums: Sums, c: float) -> float:
             return math.exp(sums.middle(c)) + rate * math.exp(c)
