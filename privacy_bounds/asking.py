@@ -130,8 +130,8 @@ class Asking(ABC):
         combine: str = "product",
         **more: Any,
     ) -> Sweep:
-        """The same questions about many runs. `vary`: JSON pointers to numbers of the request, each with its numbers or
-        with `from`, `to`, `count` and `spacing`.
+        """The same questions about many runs. `vary`: JSON pointers to numbers of the request, each with its numbers,
+        or with `from`, `to`, `count` and `spacing`.
         """
         numbers: dict[str, Any] = {
             pointer: each if isinstance(each, Mapping | BaseModel) else {"values": each}

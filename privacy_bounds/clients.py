@@ -55,13 +55,17 @@ class Local(Asking):
 
     @override
     def send(self, path: str, body: bytes, media_type: str = JSON) -> bytes:
-        from service.local import answered, at  # with the numeric core, which a client of a service does without
+        from service.local import (  # with the numeric core, which a client of a service does without
+            answered,
+            at,
+            formed,
+        )
 
         computation = at(path)
         found = answered(computation, body, instance=path)
         if isinstance(found, Problem):
             raise Refused(found)
-        return found if media_type == JSON else computation.rendered(found, media_type)
+        return found if media_type == JSON else formed(computation, found, media_type)
 
 
 def _in_a_thread(

@@ -1,4 +1,4 @@
-"""What the command line prints: tables that keep the safe side, CSV with all digits, and bytes for programs."""
+"""What the command line prints: tables that keep the safe side, CSV with all digits, bytes for programs."""
 
 from __future__ import annotations
 

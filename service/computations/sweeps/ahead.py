@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from api_schemas.bounds import BoundsRequest
 from api_schemas.questions import QuestionSpec
@@ -33,7 +33,8 @@ def curves_of(requests: Sequence[BoundsRequest | None]) -> list[TradeOffPair | N
     for index, (request, pair) in enumerate(zip(requests, curves, strict=True)):
         run = None if pair is None else run_of(pair.add)
         if request is not None and run is not None:
-            readings = (reading for question in request.questions for reading in _readings(question))
+            questions: tuple[Any, ...] = request.questions  # frozen, which their type does not say
+            readings = (reading for question in questions for reading in _readings(question))
             wanted[index] = Wanted(run, tuple(dict.fromkeys(readings)))
             narrow = min(narrow, request.relative_tolerance)
     if len(wanted) > 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
 
@@ -13,12 +14,16 @@ from api_schemas.sweeps import SweepsRequest
 from service.computations.abstract import Quote
 from service.computations.bounds import bounds_quote
 from service.computations.prices import DOUBT
+from service.privacy.composition.lines import CONTOUR
 from service.privacy.errors import PrivacyComputationError
 
 SAMPLED: Final = 24
 """Points that are looked at for the price of a sweep: pricing one costs some 0.1 ms."""
 POINT_COST: Final = 300
 """Of a point that has no answer, or none that costs anything, in units of cost: it is validated and written."""
+
+OF_MANY: Final = 1 / 20
+"""What a run costs that is read together with others, over what it costs alone."""
 
 
 def sweeps_quote(request: SweepsRequest) -> Quote:
@@ -40,6 +45,8 @@ def _asked(request: SweepsRequest, places: Any, numbers: tuple[float, ...]) -> Q
     """What a point costs; None where it has a problem."""
     try:
         asked: BoundsRequest = request.asked(places, numbers)
-        return bounds_quote(asked)
+        alone = bounds_quote(asked)
     except (ValidationError, PrivacyComputationError):
         return None
+    shared = alone.engine == CONTOUR and asked.threat_model.type == "worst_case"
+    return replace(alone, cost=math.ceil(alone.cost * OF_MANY)) if shared else alone

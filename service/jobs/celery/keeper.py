@@ -66,7 +66,7 @@ class Keeper:
             pause = PERIOD_SECONDS
             try:
                 self._look()
-                self._workers = self._store.workers(SEEN_SECONDS)
+                self._workers = len(self._store.workers(SEEN_SECONDS))
             except Exception as error:  # noqa: BLE001 - Redis is away, in the words of two libraries
                 self._logger.warning("jobs", state="unavailable", cause=type(error).__name__)
                 self._workers = None

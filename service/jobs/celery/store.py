@@ -194,11 +194,12 @@ class RedisStore:
         with self._asking() as client:
             client.zadd(WORKERS, {worker: time.time()})
 
-    def workers(self, seconds: float) -> int:
-        """How many workers were there within so many seconds."""
+    def workers(self, seconds: float) -> tuple[str, ...]:
+        """The workers that were there within so many seconds."""
         with self._asking() as client:
-            client.zremrangebyscore(WORKERS, 0, time.time() - 60 * seconds)
-            return int(client.zcount(WORKERS, time.time() - seconds, "+inf"))
+            now = time.time()
+            client.zremrangebyscore(WORKERS, 0, now - 60 * seconds)
+            return tuple(name.decode() for name in client.zrangebyscore(WORKERS, now - seconds, "+inf"))
 
     def _record(self, job: Job) -> bytes:
         body = json.dumps({field: getattr(job, field) for field in RECORD}).encode()

@@ -73,8 +73,8 @@ async function drag() {
   dragging = new AbortController();
   const { signal } = dragging;
   try {
-    if (state.runs.length > 1) await show("/v1/comparisons", requests.comparison(state), signal);
-    else await show("/v1/curves", requests.curves(state), signal);
+    if (state.runs.length > 1) await show("/v1/comparisons", requests.comparison(state), signal, 1);
+    else await show("/v1/curves", requests.curves(state), signal, 1);
   } catch (error) {
     if (error.name !== "AbortError" && !(error instanceof Trouble)) throw error;  // trouble is told when the slider rests
   }
@@ -103,13 +103,13 @@ async function answer(notices = []) {
   }
   const slow = setTimeout(() => { byId("status").textContent = ASKING; }, 250);
   try {
+    const first = quietly(show("/v1/curves", requests.curves(state), signal));
     const response = await ask("/v1/assessments", body, { signal });
     clearErrors();
     tell(notices, { retry: false });
     showAnswer(response, body);
     await Promise.all([
-      quietly(show("/v1/curves", requests.curves(state), signal)),
-      quietly(show("/v1/assessments", body, signal)),
+      first.then(() => quietly(show("/v1/assessments", body, signal))),
       quietly(sweeps(signal)),
       calibrate(signal),
       imported(signal),
@@ -148,10 +148,10 @@ function attest(code, said) {
 }
 
 // The pictures of an answer, each in its place.
-async function show(path, body, signal) {
+async function show(path, body, signal, most = Infinity) {
   const spec = await ask(path, body, { accept: SPEC, signal });
   if (!String(spec.$schema ?? "").includes("vega-lite")) return;  // a server without this form
-  for (const part of parts(spec)) {
+  for (const part of parts(spec).slice(0, most)) {
     const name = String(part.name ?? "chart");
     if (!figures.has(name)) {
       figures.set(name, figure(`chart-${name}`));

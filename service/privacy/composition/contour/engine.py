@@ -204,7 +204,8 @@ class ContourTradeOff(AbstractTradeOff):
         scores = -ndtri(alpha)
         orders = [self.run.cuts(min(rate, 1 - rate), abs(score)) for rate, score in zip(alpha, scores, strict=True)]
         ended, bent = True, np.zeros(0, dtype=np.intp)
-        for attempt in range(max(map(len, orders))):
+        attempts = max(map(len, orders))
+        for attempt in range(attempts):
             if not ended:
                 break
             cuts = _attempt(orders, attempt)
@@ -217,7 +218,7 @@ class ContourTradeOff(AbstractTradeOff):
                     ended &= self._read(
                         ladder, rungs, places, known, lambda line, at: read_points(line, alpha[at]), rows
                     )
-            if attempt == 0:
+            if attempt == min(1, attempts - 1):
                 bent = self._wide(known, rows, _HOPELESS)
                 self._read_bent(bent, alpha, known)
         places = np.flatnonzero(known.width(rows) > self._good_width)
@@ -230,7 +231,9 @@ class ContourTradeOff(AbstractTradeOff):
 
     def _read_bent(self, places: IndexArray, alpha: FloatArray, known: Readings) -> None:
         """Tighten points at some places by a bent contour for each."""
-        for place in places if self._bent is not None else ():
+        for place in places:
+            if self._bent is None:
+                return
             found = self._bent.points(float(alpha[place]), float(known.lower[0, place]))
             known.tighten(np.array([place]), found)
 
@@ -240,7 +243,9 @@ class ContourTradeOff(AbstractTradeOff):
         return Bounds.from_logs(known.lower[0], known.upper[0])
 
     def _read_bent_profile(self, places: IndexArray, epsilon: FloatArray, known: Readings) -> None:
-        for place in places if self._bent is not None else ():
+        for place in places:
+            if self._bent is None:
+                return
             level = max(float(known.lower[0, place]), float(known.upper[0, place]) - _UNKNOWN_DEPTH)
             known.tighten(np.array([place]), self._bent.profile(float(epsilon[place]), level))
 
@@ -259,7 +264,7 @@ class ContourTradeOff(AbstractTradeOff):
                 self._read_profile_at(cut, inside[cuts[inside] == cut], epsilon, known)
                 for cut in sorted({int(cut) for cut in cuts[inside]})
             ]
-            if bent and attempt == 0:
+            if bent and attempt == 1:
                 read = np.intersect1d(self._wide(known, 1, _HOPELESS), inside)
                 self._read_bent_profile(read, epsilon, known)
             inside = inside[known.width()[inside] > self._good_width]
@@ -290,7 +295,8 @@ class ContourTradeOff(AbstractTradeOff):
     def _epsilon_formula(self, delta: float) -> Enclosure:
         best: Enclosure | None = None
         rounds, tried = _FEW_ROUNDS, False
-        for cut in self.run.cuts(delta, abs(float(ndtri(delta)))):
+        order = self.run.cuts(delta, abs(float(ndtri(delta))))
+        for attempt, cut in enumerate(order):
             ladder = self._ladder(CUT_DIGITS[cut])
             if ladder is None:
                 continue
@@ -306,7 +312,8 @@ class ContourTradeOff(AbstractTradeOff):
                 long = bool(self.run.mixtures) and rung.line.nodes > _MANY_NODES
                 if best.relative_width() <= (_WIDE if long else self._good_width):
                     return best
-            if self._bent is not None and not tried and (best is None or best.relative_width() > _HOPELESS):
+            hopeless = attempt >= min(1, len(order) - 1) and (best is None or best.relative_width() > _HOPELESS)
+            if hopeless and self._bent is not None and not tried:
                 tried = True
                 bounded = best or Enclosure(0.0, self.epsilon_cap(delta), self.evidence)
                 found = self._bent_epsilon(delta, bounded) if bounded.upper < math.inf else None
@@ -325,7 +332,7 @@ class ContourTradeOff(AbstractTradeOff):
 
     @np.errstate(all="ignore")
     def epsilon_cap(self, delta: float) -> float:
-        """By Chernoff, at a few tilts."""
+        """By Chernoff, at a few tilts; never above the largest loss."""
         most = max(self.largest_log_ratio.upper, 0.0)
         first = self.run.cuts(delta, abs(float(ndtri(delta))))[0]
         transform = self.run.transform(CUT_DIGITS[first], reflected=self._reflected)

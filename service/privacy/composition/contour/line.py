@@ -269,7 +269,7 @@ def _truncation(runs: LineRuns, step: FloatArray, first: FloatArray) -> FloatArr
         block = np.exp(whole[:-1]) * (math.log(_BLOCK_RATIO) + step / heights[:-1]) / math.pi
         plain, profile = plain + block.sum(axis=0), profile + (block / heights[:-1]).sum(axis=0)
         height, last = heights[-1], whole[-1]
-        closing = last - single[-1] + log_variation - np.log(height)
+        closing: FloatArray = last - single[-1] + log_variation - np.log(height)
         with_noise = last - np.log(np.where(squares > 0, np.minimum(squares * height**2, 1.0), 1.0))
         closing = np.where(squares > 0, np.minimum(closing, with_noise), closing)
         tail = np.exp(closing) * (1 + step / height) / math.pi

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Protocol, final
 
 import numpy as np
@@ -96,7 +95,7 @@ class OneRun:
         self.theta = np.array([theta])
         self.gaussian_mu_squared = np.array([transform.gaussian_mu_squared])
 
-    @cached_property
+    @property
     def origin(self) -> tuple[FloatArray, FloatArray]:
         """See `LineRuns`, here and below."""
         value, error = self._line.origin()

@@ -77,7 +77,7 @@ class SampledGaussianLine:
         Separate parts have a `step` each, shape (parts, 1), and a `last` node up to which the bound holds.
         """
         t = np.arange(nodes + 1, dtype=np.float64) * step
-        top = t[-1:] if last is None else last * np.asarray(step)[:, 0]
+        top = t[-1:] if last is None else last.astype(np.float64) * np.asarray(step)[:, 0]
         d = self._tilted_differences(step, nodes) if self.grid.soft is None else self._shared_differences(step, nodes)
         size = np.abs(d)
         error = self._rounding_error(t) if self.grid.soft is None else self._shared_rounding(t, size)
