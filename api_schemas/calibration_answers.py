@@ -64,7 +64,8 @@ CalibrationStatus = Annotated[
         "CalibrationStatus",
         "met: every target is met at the value, and not at its neighbour. trivially_met: every target is met over the "
         "whole range, as far as it is served; the value is its least private end (where that is not known, the start). "
-        "infeasible: no number that was looked at meets every target; the value is the nearest to it.",
+        "infeasible: no number that was looked at meets every target; the value is the nearest to it. Where the search "
+        "ended with its budget, `notes` say so: then another number may do.",
         examples=["met"],
     ),
 ]

@@ -57,6 +57,7 @@ AssumptionCode = Annotated[
 ]
 HazardCode = Annotated[
     Literal[
+        "columns_may_be_exchanged",
         "delta_not_small",
         "epsilon_says_little",
         "fixed_batches_are_not_poisson",

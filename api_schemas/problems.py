@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 
 from pydantic import Field, ValidationError
@@ -147,8 +149,10 @@ def _field_error(
     if kind == "json_invalid":
         return FieldError(pointer="", detail=f"The body must be valid JSON in UTF-8: {context['error']}.")
     if kind in ("union_tag_invalid", "union_tag_not_found"):
-        choices = Shape(kind="choice", choices=tuple(map(type_of, place.shape.models)))
-        return FieldError(pointer=f"{place.pointer}/type", detail=f"Must be {choices.sentence()}.")
+        known = tuple(map(type_of, place.shape.models))
+        choices = Shape(kind="choice", choices=known)
+        nearest = _nearest(str(context.get("tag", "")), known)
+        return FieldError(pointer=f"{place.pointer}/type", detail=f"{nearest}Must be {choices.sentence()}.")
     if kind == "missing":
         return FieldError(pointer=place.pointer, detail=f"Required: {place.shape.sentence()}.")
     if kind == "extra_forbidden":
@@ -200,7 +204,15 @@ def _find(title: str, location: tuple[int | str, ...]) -> _Place:
 
 _SAMPLING: Final = "How batches were drawn is `sampling` of the mechanism dpsgd."
 _RECORDS: Final = "`records` is a field of the threat model worst_case, and of the context of an assessment."
+_STATE: Final = (
+    'The state of another library goes into the place of a mechanism: {"mechanism": {"type": "imported", "content": '
+    "<the state>}, ...}."
+)
+SIMILAR: Final = 0.7
+LONGEST_NAME: Final = 64
 ELSEWHERE: Final = {
+    "history": _STATE,
+    "module_name": _STATE,
     "sampling": _SAMPLING,
     "shuffle": _SAMPLING,
     "poisson_sampling": _SAMPLING,
@@ -216,6 +228,14 @@ def _why_forbidden(model: type[Request] | None, spelling: str) -> str:
     found = find_field(model, spelling)
     if found:
         return f"Another spelling of `{found[0]}`, which is given as well: send only one of them."
+    known = [each for name, field in model.model_fields.items() for each in spellings(name, field)]
     names = ", ".join(spellings(name, field)[0] for name, field in model.model_fields.items())
-    elsewhere = f" {ELSEWHERE[spelling]}" if spelling in ELSEWHERE else ""
-    return f"Not a field here.{elsewhere} The fields are: {names}."
+    elsewhere = f"{ELSEWHERE[spelling]} " if spelling in ELSEWHERE else _nearest(spelling, known)
+    return f"Not a field here. {elsewhere}The fields are: {names}."
+
+
+def _nearest(sent: str, known: Sequence[str]) -> str:
+    """What a misspelt name may have meant."""
+    # The comparison takes the product of both lengths; what is longer than any name is no misspelling.
+    found = get_close_matches(sent.lower(), known, n=1, cutoff=SIMILAR) if len(sent) <= LONGEST_NAME else []
+    return f"Did you mean `{found[0]}`? " if found else ""

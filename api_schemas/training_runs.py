@@ -228,8 +228,15 @@ class DpsgdMechanism(Request):
             raise field_refusal("epochs", f"All steps of a phase together may be at most {LARGEST_STEPS:.0e}.")
         known = tuple(each) if isinstance(rates, tuple) else each[0]
         if sent is not None and sent != known:
-            raise field_refusal("epochs", "Must be absent where steps are sent, which are not what it gives.")
+            raise field_refusal("epochs", _both(sent, known))
         return known
+
+
+def _both(steps: int | tuple[int, ...], known: int | tuple[int, ...]) -> str:
+    """An epoch is all batches of one pass, a step is one batch: both were sent, and do not agree."""
+    if isinstance(known, tuple) or isinstance(steps, tuple):
+        return "These epochs are not the steps that are sent as well (one step is one batch): send only one of them."
+    return f"These epochs are {known} steps (one step is one batch), and steps is {steps}: send only one of them."
 
 
 def listed(value: Number | tuple[Number, ...]) -> tuple[Number, ...]:

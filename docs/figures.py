@@ -77,7 +77,8 @@ class Picture:
 
     def text(self, x: float, y: float, words: str, anchor: str, ink: str = "#1c2430") -> None:
         """Words at a point of the paper."""
-        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{ink}">{words}</text>')
+        halo = 'stroke="#ffffff" stroke-width="4" paint-order="stroke"'  # lines below do not cross the words
+        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{ink}" {halo}>{words}</text>')
 
     def write(self, name: str) -> None:
         """Into the folder of figures."""

@@ -8,26 +8,26 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
+import math
 import shutil
 import sys
 import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast, final
+from typing import Any, Final, cast, final
 
 from typing_extensions import override
 
 from service.computations.abstract import Computation, always, command_of
 from service.computations.catalogue import RESOURCES, resource
+from service.serving import PROBLEM_EXIT_CODE, serve, serve_one_of_several, serve_several, serve_shared, work
+from service.web.forms import PNG, SVG, VEGA_LITE, forms_of
+from service.web.pictures import PICTURES
 
-if TYPE_CHECKING:
-    from service.settings import Settings
-
+OTHERS = ("serve", "worker", "jobs")
+"""Commands that compute nothing themselves."""
 REFUSED_EXIT_CODE = 1
-PROBLEM_EXIT_CODE = 2
-UNABLE_TO_LISTEN_EXIT_CODE = 3
 FIRST_SIGN_SECONDS: Final = 1.0
 
 TABLE: Final = "table"
@@ -37,14 +37,11 @@ FORMS: Final = (
     ("--table", TABLE, "a table (what a terminal gets)"),
     ("--csv", "text/csv", "a row for each number, with all its digits"),
 )
+DRAWN_AS: Final = {".svg": SVG, ".png": PNG, ".json": VEGA_LITE}
 NO_CONTEXT: Final = (
     "this is the state of a run, which says nothing of delta. Add "
     """--context '{"delta": 1e-6, "dataset_size": 60000}', or name a file with that."""
 )
-
-
-class UnclearRequest(Exception):
-    """What was given does not make one request; the text says what to do."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,14 +50,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     sent = sys.argv[1:] if arguments is None else list(arguments)
     names = {command_of(name): name for name in RESOURCES}
-    parser = _parser(names, [sent[0]] if sent and sent[0] in names else list(names))  # all of them for help alone
+    first = sent[0] if sent else ""
+    parser = _parser(names, [first] if first in names else [] if first in OTHERS else list(names))  # all for help alone
     chosen = parser.parse_args(sent)
     if chosen.command == "serve":
-        return serve(chosen.host, chosen.port)
+        if chosen.workers > 1:
+            return serve_several(chosen.workers, chosen.host, chosen.port)
+        if chosen.socket is not None:
+            return serve_one_of_several(chosen.socket)
+        return serve_shared(chosen.host, chosen.port) if chosen.share_port else serve(chosen.host, chosen.port)
     if chosen.command == "worker":
-        return work()
+        return work(only_check=chosen.check)
+    if chosen.command == "jobs":
+        from privacy_bounds.command import run_jobs
+
+        return run_jobs(chosen.action, chosen.subject, chosen.url, chosen.key)
     if chosen.command == "completion":
         return completion(parser, chosen.shell)
+    if chosen.command == "plot":
+        return plot(chosen.resource, chosen.request, Path(chosen.output), chosen.target)
     computation = resource(names[chosen.command])
     files = {member: path for member in computation.files if (path := getattr(chosen, member)) is not None}
     return answer(computation, chosen.request, files, chosen.form)
@@ -75,9 +83,39 @@ def _parser(names: Mapping[str, str], described: Sequence[str]) -> argparse.Argu
     serve_parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     serve_parser.add_argument("--port", default=8000, type=int, help="port to listen on (default: %(default)s)")
 
+    serve_parser.add_argument(
+        "--workers", default=1, type=int, help="processes that accept requests (default: %(default)s)"
+    )
+    serve_parser.add_argument(
+        "--share-port", action="store_true", help="other instances may listen on the same port (SO_REUSEPORT)"
+    )
+    serve_parser.add_argument("--socket", type=int, help=argparse.SUPPRESS)  # inherited, of one of several processes
+
+    worker_parser = commands.add_parser("worker", help="compute pieces of the jobs of a cluster; settings as of serve")
+    worker_parser.add_argument("--check", action="store_true", help="only tell whether a worker of this machine runs")
+
+    jobs_parser = commands.add_parser("jobs", help="send a request to a service as a job, follow it, fetch its results")
+    jobs_parser.add_argument("action", choices=("submit", "state", "wait", "results", "cancel"), help="what to do")
+    jobs_parser.add_argument("subject", help="a JSON file with resource and request, or - ; else the id of a job")
+    jobs_parser.add_argument("--url", default="http://127.0.0.1:8000", help="the service (default: %(default)s)")
+    jobs_parser.add_argument("--key", help="Idempotency-Key of submit: with the same one it is the same job")
+
     completing = commands.add_parser("completion", help="print what a shell needs to complete commands and options")
     completing.add_argument("shell", choices=("bash", "zsh", "tcsh"))
-    commands.add_parser("worker", help="compute pieces of the jobs of a cluster; the same settings as those of serve")
+
+    plotting = commands.add_parser("plot", help="draw the answer to a request")
+    plotting.add_argument("request", help="a JSON file, or - for standard input")
+    plotting.add_argument(
+        "--resource", choices=PICTURES, default="curves", help="who answers it (default: %(default)s)"
+    )
+    plotting.add_argument("--output", required=True, help="the file to write: .svg, .png, or .json for Vega-Lite")
+    plotting.add_argument(
+        "--target",
+        type=finite,
+        action="append",
+        default=[],
+        help="of sweeps: a limit of the first answer, the second ...",
+    )
 
     for command in described:
         computed = resource(names[command])
@@ -90,10 +128,19 @@ def _parser(names: Mapping[str, str], described: Sequence[str]) -> argparse.Argu
         forms = computing.add_mutually_exclusive_group()
         for option, form, told in FORMS:
             forms.add_argument(option, dest="form", action="store_const", const=form, help=told)
-        if computed.renderings:
-            other = ", ".join(computed.renderings)
-            forms.add_argument("--accept", dest="form", help=f"write it as one of {other}", choices=computed.renderings)
+        known = forms_of(computed.name)
+        if known:
+            other = ", ".join(known)
+            forms.add_argument("--accept", dest="form", help=f"write it as one of {other}", choices=known)
     return parser
+
+
+def finite(text: str) -> float:
+    """A finite number. Raises ValueError."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError
+    return number
 
 
 @final
@@ -117,86 +164,13 @@ def completion(parser: argparse.ArgumentParser, shell: str) -> int:
     return 0
 
 
-def serve(host: str, port: int) -> int:
-    """Serve until a signal comes."""
-    settings = settings_of_environment()
-    if settings is None:
-        return PROBLEM_EXIT_CODE
-    from service.main import create_server
-
-    if settings.jobs_backend == "embedded" and settings.data_folder is None:
-        settings = settings.model_copy(update={"data_folder": state_folder()})
-    server = create_server(settings, host, port)
-    server.run()
-    return 0 if server.started else UNABLE_TO_LISTEN_EXIT_CODE
-
-
-def work() -> int:
-    """Compute pieces of jobs until a signal comes."""
-    settings = settings_of_environment()
-    if settings is None:
-        return PROBLEM_EXIT_CODE
-    if settings.redis_url is None or not settings.seal_key:
-        needed = "PRIVACY_BOUNDS_REDIS_URL and PRIVACY_BOUNDS_SEAL_KEY, those of the service"
-        print(f"privacy-bounds: a worker needs {needed}.", file=sys.stderr)
-        return PROBLEM_EXIT_CODE
-    from service.main import run_worker
-
-    return run_worker(settings)
-
-
-def settings_of_environment() -> Settings | None:
-    """The settings, with logs as they say; None where they are wrong, which is said on standard error."""
-    import logging
-
-    from service.settings import ConfigurationError, read_settings
-
-    try:
-        settings = read_settings()
-    except ConfigurationError as error:
-        for sentence in error.args:
-            print(f"privacy-bounds: {sentence}", file=sys.stderr)
-        return None
-    from service.telemetry.logs import EventHandler, make_logger
-
-    logging.basicConfig(handlers=[EventHandler(make_logger(settings.log_level))], level=logging.WARNING)
-    return settings
-
-
-def state_folder() -> Path | None:
-    """Where jobs of this user are kept when no folder is named; None where nothing can be kept there."""
-    base = os.environ.get("XDG_STATE_HOME")
-    folder = (Path(base) if base else Path("~/.local/state").expanduser()) / "privacy-bounds"
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except (OSError, RuntimeError):
-        return None
-    return folder if os.access(folder, os.W_OK) else None
-
-
 def answer(computation: Computation[Any, Any], source: str, files: Mapping[str, str], form: str | None = None) -> int:
     """Write the response to standard output, or the problem to standard error. `files`: further members of the
     request by their names, as paths or as JSON; `form`: TABLE or a media type. Without one people get a table,
     programs the bytes of the service.
     """
-    from api_schemas.problems import Problem
-    from service.local import answered
-
-    try:
-        body = requested(computation, source, files)
-    except OSError as error:
-        print(f"privacy-bounds: cannot read {error.filename or source}: {error.strerror}", file=sys.stderr)
-        return PROBLEM_EXIT_CODE
-    except UnclearRequest as error:
-        print(f"privacy-bounds: {error}", file=sys.stderr)
-        return PROBLEM_EXIT_CODE
-    with patience():
-        written = answered(computation, body, instance=f"privacy-bounds {computation.name}")
-    if isinstance(written, Problem):
-        from service import console
-
-        told = console.sentences_of(written).encode() if sys.stderr.isatty() else written.json_bytes()
-        sys.stderr.buffer.write(told + b"\n")
+    written = answered_bytes(computation, source, files)
+    if written is None:
         return PROBLEM_EXIT_CODE
     to_people = sys.stdout.isatty()
     sys.stdout.buffer.write(shown(computation, written, form or (TABLE if to_people else JSON)))
@@ -206,23 +180,81 @@ def answer(computation: Computation[Any, Any], source: str, files: Mapping[str, 
     return 0 if response is None or computation.passes(response) else REFUSED_EXIT_CODE
 
 
+def answered_bytes(computation: Computation[Any, Any], source: str, files: Mapping[str, str]) -> bytes | None:
+    """The response; None where a problem was written to standard error instead."""
+    from api_schemas.problems import Problem
+    from service.local import answered
+
+    try:
+        body = requested(computation, source, files)
+    except OSError as error:
+        return complained(f"cannot read {error.filename or source}: {error.strerror}")
+    except argparse.ArgumentError as error:
+        return complained(str(error))
+    with patience():
+        written = answered(computation, body, instance=f"privacy-bounds {computation.name}")
+    if isinstance(written, Problem):
+        from service import console
+
+        told = console.sentences_of(written).encode() if sys.stderr.isatty() else written.json_bytes()
+        sys.stderr.buffer.write(told + b"\n")
+        return None
+    return written
+
+
+def complained(sentence: str) -> None:
+    """Say on standard error what is wrong."""
+    print(f"privacy-bounds: {sentence}", file=sys.stderr)
+
+
+def plot(name: str, source: str, output: Path, targets: Sequence[float]) -> int:
+    """Draw the answer to a request into a file, whose suffix says how. `targets`: limits of the answers of a sweep."""
+    from service.local import formed, pictured
+
+    suffix = output.suffix.lower()
+    if suffix not in DRAWN_AS:
+        complained(f"{output.name} ends in none of {', '.join(DRAWN_AS)}.")
+        return PROBLEM_EXIT_CODE
+    computation = resource(name)
+    written = answered_bytes(computation, source, {})
+    if written is None:
+        return PROBLEM_EXIT_CODE
+    with patience():
+        spec = json.loads(formed(computation, written, VEGA_LITE))
+        limits = {each["name"]: each for each in spec.get("params", ())}
+        if any(f"target_{place}" not in limits for place in range(len(targets))):
+            complained("there are more targets than pictures that take one: those of a sweep do.")
+            return PROBLEM_EXIT_CODE
+        for place, target in enumerate(targets):
+            limits[f"target_{place}"]["value"] = target
+        image = pictured(json.dumps(spec), DRAWN_AS[suffix])
+    try:
+        output.write_bytes(image)
+    except OSError as error:
+        complained(f"cannot write {output}: {error.strerror}")
+        return PROBLEM_EXIT_CODE
+    return 0
+
+
 def requested(computation: Computation[Any, Any], source: str, files: Mapping[str, str]) -> bytes:
     """The request: a file, with what it holds alone in its place, and further members.
 
-    Raises OSError where a file cannot be read, UnclearRequest.
+    Raises OSError where a file cannot be read, ArgumentError where it is not clear what is meant.
     """
     body = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
     held: Any = decoded(body) if computation.bare or files else None
     if computation.bare and held is not None and not is_request(held, computation):
         if "context" in computation.files and "context" not in files:
-            raise UnclearRequest(NO_CONTEXT)
+            raise argparse.ArgumentError(None, NO_CONTEXT)
         if computation.bare == "mechanism":
             body = json.dumps({computation.bare: imported(held)}).encode()
         else:
             body = with_member(b"{}", computation.bare, body if held else json.dumps(held).encode())
     for member, given in files.items():
         if isinstance(held, dict) and member in held and is_request(held, computation):
-            raise UnclearRequest(f"the request has a {member} of its own: leave out --{member}, or take it out there.")
+            raise argparse.ArgumentError(
+                None, f"the request has a {member} of its own: leave out --{member}, or take it out there."
+            )
         body = with_member(body, member, given.encode() if given.lstrip().startswith("{") else Path(given).read_bytes())
     return body
 
@@ -270,8 +302,10 @@ def shown(computation: Computation[Any, Any], written: bytes, form: str) -> byte
         return written
     if form == TABLE and "text/plain" in computation.renderings:
         form = "text/plain"
-    if form in computation.renderings:
-        return computation.rendered(written, form)
+    if form in forms_of(computation.name):
+        from service.local import formed
+
+        return formed(computation, written, form)
     if form == TABLE and "text/csv" in computation.renderings:
         return console.lined_up(computation.rendered(written, "text/csv").decode()).encode()
     response = json.loads(written)

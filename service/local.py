@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from api_schemas.base import Result
 from api_schemas.problems import Problem
 from service.api.problems import problem_of
 from service.computations.abstract import Computation
@@ -17,6 +18,8 @@ from service.execution.request_body import InvalidRequest, RequestBodyError, par
 from service.execution.worker import compute_body
 from service.interop.catalogue import validated
 from service.privacy.errors import PrivacyComputationError
+from service.web.forms import PNG, SVG, forms_of
+from service.web.pictures import Need
 
 ARCHIVE_SIGNATURE: Final = b"PK"
 
@@ -41,3 +44,34 @@ def answered(computation: Computation[Any, Any], body: bytes, instance: str) -> 
     except (RequestBodyError, ArchiveError, PrivacyComputationError, ValidationError) as error:
         told = InvalidRequest(error) if isinstance(error, ValidationError) else error
         return problem_of(told, instance=instance, request_id="")
+
+
+def formed(computation: Computation[Any, Any], written: bytes, media_type: str) -> bytes:
+    """An answer, as JSON, in another form that the resource has; what is drawn is drawn in this process."""
+    from service.web.drawing import Drawn, drawn
+
+    form = forms_of(computation.name)[media_type]
+    response = computation.response_type.model_validate_json(written)
+    read = [_read(need) for need in form.needs(response)]
+    images = [drawn(Drawn(spec=spec, image=form.image)) for spec in form.specs(response, read)]
+    return form.write(response, read, images)
+
+
+def _read(need: Need) -> Result | None:
+    """A further answer; None where this run has none."""
+    computation = resource(need.resource)
+    name = digest(computation.name, ENGINE_VERSION, need.request)
+    try:
+        found: Result = computation.response(need.request, name, ENGINE_VERSION)
+    except PrivacyComputationError:
+        return None
+    return found
+
+
+def pictured(spec: str, media_type: str) -> bytes:
+    """A Vega-Lite spec as an image that stands for itself, or as it is."""
+    from service.web.drawing import Drawn, drawn, standing_alone
+
+    if media_type == SVG:
+        return standing_alone(drawn(Drawn(spec=spec, image="svg")))
+    return drawn(Drawn(spec=spec, image="png")) if media_type == PNG else spec.encode()

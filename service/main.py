@@ -55,6 +55,13 @@ LOADED_AT_START = ("mpmath", "scipy.fft", "scipy.optimize")
 """What the numeric core imports where it is used: no request shall wait for it, and nobody while one is priced."""
 
 
+DESCRIPTION = (
+    "A request says what a training run or a release did with the data; every answer is a number with two ends, and it "
+    "is proved that the truth lies between them. The guide of a running service is at `/guide`: how to read an answer, "
+    "which request to send, and why the numbers may be believed."
+)
+
+
 def create_app(settings: Settings) -> FastAPI:
     """The service as an ASGI application; what it holds starts and stops with its lifespan."""
     version = distribution_version(DISTRIBUTION)
@@ -71,6 +78,7 @@ def create_app(settings: Settings) -> FastAPI:
     app = FastAPI(
         title="Privacy bounds",
         summary="Certified bounds on what an attacker can learn from a differentially private release.",
+        description=DESCRIPTION,
         version=version,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         openapi_tags=documentation.TAGS,
@@ -266,8 +274,8 @@ def _drawing_board(settings: Settings, metrics: Metrics) -> DrawingBoard:
     """What draws pictures: one process, which starts with the first of them."""
     pool = WorkerPool(
         worker_count=1,
-        time_limit_seconds=settings.time_limit_seconds,
-        memory_limit_bytes=settings.worker_memory_limit_bytes,
+        time_limit_seconds=min(settings.time_limit_seconds, drawing.TIME_LIMIT_SECONDS),
+        memory_limit_bytes=drawing.MEMORY_LIMIT_BYTES,
         niceness=settings.worker_niceness,
         preloaded_modules=(drawing.__name__,),
         metrics=metrics,

@@ -137,7 +137,7 @@ class Settings(BaseSettings):
     @field_validator("jobs_backend")
     @classmethod
     def _has_what_it_needs(cls, backend: str, info: ValidationInfo) -> str:
-        if backend == "celery" and not (info.data.get("redis_url") and info.data.get("seal_key")):
+        if backend == "celery" and not (info.data.get("redis_url", True) and info.data.get("seal_key", True)):
             raise ValueError(f"celery needs {PREFIX}REDIS_URL and {PREFIX}SEAL_KEY")
         return backend
 

@@ -141,17 +141,13 @@ def preferred(accept: str, offered: Iterable[str]) -> str:
 
     Raises NotAcceptable where nothing that is offered was asked for.
     """
-    wanted: list[tuple[float, str]] = []
-    for part in accept.split(",")[:LARGEST_ACCEPT]:
-        name, *parameters = (each.strip().lower() for each in part.split(";"))
-        quality = next((each[2:] for each in parameters if each.startswith("q=")), "1")
-        if "/" in name and re.fullmatch(r"[01](\.[0-9]{0,3})?", quality) and float(quality) > 0:
-            wanted.append((float(quality), name))
-    known = tuple(offered)
-    for _, name in sorted(wanted, key=lambda each: -each[0]):
-        found = next((each for each in known if name in (each, f"{each.partition('/')[0]}/*", "*/*")), None)
-        if found is not None:
-            return found
+    ranges, known = _ranges(accept), tuple(offered)
+    refused = {name for quality, name in ranges if quality == 0}
+    wanted = [name for quality, name in ranges if quality > 0 and "/" in name]
+    for name in wanted:
+        for form in known:
+            if form not in refused and name in (form, f"{form.partition('/')[0]}/*", "*/*"):
+                return form
     if wanted:
         raise NotAcceptable(known)
     return known[0]
@@ -160,6 +156,17 @@ def preferred(accept: str, offered: Iterable[str]) -> str:
 def accepted_form(request: Request, offered: tuple[str, ...]) -> str:
     """The media type to answer this request in. Raises NotAcceptable."""
     return preferred(request.headers.get("accept", ""), offered)
+
+
+def _ranges(accept: str) -> list[tuple[float, str]]:
+    """What an `Accept` names, the most wanted first."""
+    found: list[tuple[float, str]] = []
+    for part in accept.split(",")[:LARGEST_ACCEPT]:
+        name, *parameters = (each.strip().lower() for each in part.split(";"))
+        quality = next((each[2:] for each in parameters if each.startswith("q=")), "1")
+        if re.fullmatch(r"[01](\.[0-9]{0,3})?", quality):
+            found.append((float(quality), name))
+    return sorted(found, key=lambda each: -each[0])
 
 
 @final

@@ -23,8 +23,8 @@ SCHEMA_REFERENCE = "#/components/schemas/{model}"
 PROBLEM_TITLES = {
     400: "The body is not JSON, or the request not HTTP.",
     404: "Not found.",
+    406: "There is no form of this that the client takes.",
     408: "The request took too long to arrive.",
-    406: "The answer has none of the forms that `Accept` names.",
     413: "The body is too long.",
     414: "The path and query are too long.",
     415: "The body is not plain JSON by its `Content-Type`.",

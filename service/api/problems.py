@@ -270,7 +270,10 @@ KINDS: Final[dict[type[Exception], ProblemKind]] = {
 
 HTTP_KINDS: Final[dict[int, ProblemKind]] = {
     404: ProblemKind(
-        "/problems/not-found", "Not found", 404, "There is nothing at this path. /docs lists what there is."
+        "/problems/not-found",
+        "Not found",
+        404,
+        "There is nothing at this path. GET /v1/catalogue lists what can be asked, /docs every path.",
     ),
     405: ProblemKind(
         "/problems/method-not-allowed",

@@ -33,7 +33,7 @@ NUMERIC_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_
 
 
 class Computes(Protocol):
-    """What a worker is told to compute: a resource, a piece of a job, or a drawing."""
+    """What a worker is told to compute: a resource, a piece of a job, or a picture."""
 
     def body(self, request: Any, digest: str, engine_version: str, /) -> bytes:
         """The bytes of an answer."""

@@ -250,7 +250,7 @@ def _fixed(sampling: str) -> Callable[[Node, dict[str, Node], Said], Spec]:
 
 def _self_composed(node: Node, fields: dict[str, Node], said: Said) -> Spec | None:
     inner = _read(fields["event"], said)
-    return None if inner is None else repeated(node, inner, fields["count"])
+    return None if inner is None else repeated(node, inner, fields["count"].count)
 
 
 def _composed(node: Node, fields: dict[str, Node], said: Said) -> Spec | None:

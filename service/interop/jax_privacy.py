@@ -54,7 +54,7 @@ def read(state: Node) -> Found:
         return _fixed(state)
     members = state.members((*COMMON, "sampling_prob"), ("use_zcdp", "num_bands"))
     _refuse_zcdp(members)
-    steps, notes = members["iterations"], ()
+    steps, notes = members["iterations"].count, ()
     if "num_bands" in members:
         bands = members["num_bands"].integer(1, LARGEST_STEPS)
         steps = Node(-(-steps.integer(1, LARGEST_STEPS) // bands), steps.place)
@@ -78,9 +78,9 @@ def _fixed(state: Node) -> Found:
         type="dpsgd",
         noise_multiplier=members["noise_multiplier"],
         sampling="fixed_with_replacement" if replaced else "fixed_without_replacement",
-        batch_size=members["batch_size"],
-        dataset_size=members["dataset_size"],
-        steps=members["iterations"],
+        batch_size=members["batch_size"].count,
+        dataset_size=members["dataset_size"].count,
+        steps=members["iterations"].count,
     )
     return Found(run, hazards=(SAMPLER_NOT_RECORDED,))
 

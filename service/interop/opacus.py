@@ -31,6 +31,17 @@ SAMPLER_NOT_RECORDED: Final = Hazard(
 )
 
 
+COLUMNS: Final = (
+    "Must be a finite number in (0, 1]. The columns are noise_multiplier, sample_rate and the number of steps, in this "
+    "order: they look exchanged."
+)
+
+
+def is_above_one(rate: object) -> bool:
+    """Whether this is a number, and no rate."""
+    return type(rate) in (int, float) and cast("float", rate) > 1
+
+
 def looks_like(state: Node) -> bool:
     """Whether it has a history, or is one."""
     return ("history" in state.held and state.held.get("mechanism") != "ctd") or isinstance(
@@ -57,6 +68,8 @@ def read(state: Node) -> Found:
             Node(row, (*history.place, index)).refuse(
                 "Must be three numbers: noise_multiplier, sample_rate and the number of steps."
             )
+        if is_above_one(cast("list[Any]", row)[1]):
+            Node(None, (*history.place, index, 1)).refuse(COLUMNS)
     phases = (Phase(noise, rate, steps, index) for index, (noise, rate, steps) in enumerate(rows))
     run = run_of(phases, history, lambda index, column: (*history.place, index, column))
     return Found(run, notes=notes, hazards=(SAMPLER_NOT_RECORDED,))

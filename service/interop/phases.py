@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 from api_schemas.quantities import LARGEST_LIST, LARGEST_STEPS
-from service.interop.reading import Column, Location, Node, Spec
+from service.interop.reading import Column, Location, Node, Spec, whole
 
 TOO_MANY: Final = (
     f"May have at most {LARGEST_LIST} phases, after equal neighbours are merged. Send neighbours as one phase with the "
@@ -30,7 +30,8 @@ def run_of(phases: Iterable[Phase], source: Node, place: Callable[[Any, int], Lo
     lists where they change. place(key, column): where the values of a phase stand in the state.
     """
     merged: list[Phase] = []
-    for phase in phases:
+    for stated in phases:
+        phase = stated._replace(steps=whole(stated.steps))
         if merged and _alike(merged[-1], phase):
             merged[-1] = merged[-1]._replace(steps=merged[-1].steps + phase.steps)
         else:

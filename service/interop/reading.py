@@ -42,6 +42,11 @@ def refusal(*errors: tuple[Location, str], title: str = ImportedMechanism.__name
     )
 
 
+def whole(value: Any) -> Any:
+    """A count that was written with a fraction of nothing, 1000.0, as an integer; anything else as it is."""
+    return int(value) if type(value) is float and value.is_integer() else value
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Node:
@@ -94,9 +99,15 @@ class Node:
 
     def integer(self, low: int, high: int) -> int:
         """An integer in [low, high]."""
-        if type(self.value) is not int or not low <= self.value <= high:
-            self.refuse(f"Must be an integer (written without fraction or exponent) in [{low}, {high:g}].")
-        return int(self.value)
+        value = whole(self.value)
+        if type(value) is not int or not low <= value <= high:
+            self.refuse(f"Must be a whole number in [{low}, {high:g}].")
+        return value
+
+    @property
+    def count(self) -> Node:
+        """The same, read as a count: 1000.0 is 1000."""
+        return Node(whole(self.value), self.place)
 
     def flag(self) -> bool:
         """True or false."""

@@ -41,6 +41,6 @@ def read(state: Node) -> Found:
         return opacus.read(state)
     members = state.members(REQUIRED, tuple(DROPPED))
     noise, rate, steps = (members[name] for name in REQUIRED)
-    run = Spec(state, type="dpsgd", noise_multiplier=noise, sample_rate=rate, steps=steps)
+    run = Spec(state, type="dpsgd", noise_multiplier=noise, sample_rate=rate, steps=steps.count)
     notes = tuple(sentence for name, sentence in DROPPED.items() if name in members)
     return Found(run, notes=notes, hazards=(SAMPLER_NOT_RECORDED,))

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
-from typing import Literal, final
+from pathlib import Path
+from typing import Final, Literal, final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
 
 NAMESPACE = "privacy_bounds"
+SEVERAL_PROCESSES: Final = "PROMETHEUS_MULTIPROC_DIR"
+"""Where processes that share a socket keep their counts; prometheus_client looks at it when it is loaded."""
 HTTP_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 LAG_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.3, 1, 3)
 COMPUTATION_BUCKETS = (0.0001, 0.00025, *HTTP_BUCKETS)
@@ -29,7 +34,7 @@ class Metrics:
         gauge = partial(Gauge, namespace=NAMESPACE, registry=registry)
         histogram = partial(Histogram, namespace=NAMESPACE, registry=registry)
         ProcessCollector(registry=registry)
-        gauge("build_info", "Always 1.", ("engine_version",)).labels(engine_version).set(1)
+        gauge("build_info", "Always 1.", ("engine_version",), multiprocess_mode="max").labels(engine_version).set(1)
 
         by_route = "HTTP requests by route template, method and status."
         self._requests = counter("http_requests_total", by_route, ("route", "method", "status"))
@@ -51,12 +56,15 @@ class Metrics:
         self._abandoned = counter("abandoned_total", unread)
         early = "Worker processes that ended before their time."
         worth = "CPU that computations took over what was quoted, by engine: a mean that forgets, within 1/8 and 8."
-        self._price_ratios = gauge("price_ratio", worth, ("computation", "engine"))
+        engines = "computation", "engine"
+        self._price_ratios = gauge("price_ratio", worth, engines, multiprocess_mode="mostrecent")
         self._worker_losses = counter("worker_losses_total", early, ("reason",))
-        self.queue_depth = gauge("queue_depth", "Computations that run in a worker process or wait for one.")
+        self.queue_depth = gauge(
+            "queue_depth", "Computations that run in a worker process or wait for one.", multiprocess_mode="livesum"
+        )
 
         self._jobs = counter("jobs_total", "Jobs by resource and what became of them.", ("resource", "state"))
-        self.jobs_active = gauge("jobs_active", "Jobs that wait or run.")
+        self.jobs_active = gauge("jobs_active", "Jobs that wait or run.", multiprocess_mode="livemax")
         by_end = "Points of jobs: done, with a problem in place of an answer, or begun once more."
         self._points = counter("job_points_total", by_end, ("outcome",))
 
@@ -69,7 +77,11 @@ class Metrics:
         self._redis_failures = counter("redis_failures_total", late, ("operation",))
         foreign = "Entries of Redis that were not the result they should be."
         self._bad_entries = counter("redis_bad_entries_total", foreign)
-        self.redis_available = gauge("redis_available", "1 while Redis answers, 0 while it does not or none is set.")
+        self.redis_available = gauge(
+            "redis_available",
+            "1 while Redis answers, 0 while it does not or none is set.",
+            multiprocess_mode="livemin",
+        )
 
         self._request_counters: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._result_counters: dict[tuple[str, str], Counter] = {}
@@ -153,5 +165,19 @@ class Metrics:
         self._bad_entries.inc()
 
     def exposition(self) -> bytes:
-        """All metrics in the Prometheus text format."""
-        return generate_latest(self._registry)
+        """All metrics in the Prometheus text format; of several processes on one socket those of all together."""
+        folder = os.environ.get(SEVERAL_PROCESSES)
+        if not folder:
+            return generate_latest(self._registry)
+        _forget_dead(Path(folder))
+        together = CollectorRegistry()
+        MultiProcessCollector(together)
+        return generate_latest(together)
+
+
+def _forget_dead(folder: Path) -> None:
+    """What processes that have ended last said of themselves is no more; what they counted stays."""
+    for file in folder.glob("gauge_live*_*.db"):
+        number = file.stem.rpartition("_")[2]
+        if number.isdigit() and not Path(f"/proc/{number}").exists() and Path("/proc/self").exists():
+            file.unlink(missing_ok=True)

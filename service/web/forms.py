@@ -14,11 +14,11 @@ from typing import Any, Final, final
 
 from service.computations.abstract import Computation
 from service.computations.catalogue import resource
-from service.web.charts.style import VEGA_LITE
+from service.web.charts.style import VEGA_LITE, whole
 from service.web.drawing import Image, standing_alone
-from service.web.pictures import PICTURES, Need, Picture, Read, spec_of
+from service.web.pictures import PICTURES, Need, Picture, Read, digests, spec_of
 
-SVG, PNG = "image/svg+xml", "image/png"
+HTML, SVG, PNG = "text/html", "image/svg+xml", "image/png"
 NOTHING_LOADED: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 
@@ -60,6 +60,8 @@ def forms_of(name: str) -> Mapping[str, Form]:
     found = [_rendering(computation, media_type) for media_type in computation.renderings]
     if name in PICTURES:
         found += _pictures(PICTURES[name])
+    if name == "assessments":
+        found.append(_report(PICTURES[name]))
     return {form.media_type: form for form in found}
 
 
@@ -91,3 +93,18 @@ def _pictures(picture: Picture) -> list[Form]:
         Form(media_type=SVG, needs=picture.needs, specs=specs, write=svg, headers=closed),
         Form(media_type=PNG, needs=picture.needs, specs=specs, image="png", write=png),
     ]
+
+
+def _report(picture: Picture) -> Form:
+    """A page to read and to print, with each picture drawn for itself."""
+    from service.web.report.writing import content_security_policy, report
+
+    def specs(response: Any, read: Read) -> list[str]:
+        shown = digests(response, read)
+        return [json.dumps(whole(chart, shown)) for chart in picture.charts(response, read)]
+
+    def write(response: Any, read: Read, images: Sequence[bytes]) -> bytes:
+        return report(response, picture.charts(response, read), images, digests(response, read))
+
+    headers = {"Content-Security-Policy": content_security_policy()}
+    return Form(media_type=HTML, needs=picture.needs, specs=specs, write=write, headers=headers)

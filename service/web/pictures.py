@@ -23,11 +23,13 @@ from api_schemas.curves import CurvesRequest, CurvesResponse
 from api_schemas.mechanisms import ApproximateDpMechanism, GdpMechanism
 from api_schemas.quantities import LARGEST_EPSILON
 from api_schemas.questions import DeltaQuestion
+from api_schemas.sweeps import SweepsResponse
 from service.interop.numbers import as_given, rounded_up
 from service.web.charts.chances import RECONSTRUCTION, ROC, chances
 from service.web.charts.profile import Profile, profile
 from service.web.charts.series import Series, described, named, series_of
 from service.web.charts.style import Spec, column, whole
+from service.web.charts.sweep import sweep
 from service.web.charts.widths import widths
 
 _STEPS: Final = ("1", "1.25", "1.6", "2", "2.5", "3.15", "4", "5", "6.3", "8")
@@ -182,8 +184,16 @@ def _epsilon(response: AssessmentsResponse) -> float | None:
     return upper if upper is not None and math.isfinite(upper) and upper <= LARGEST_EPSILON / 2 else None
 
 
+def sweep_charts(response: SweepsResponse, _: Read) -> list[Spec]:
+    """Every answer against what was varied most."""
+    varied = {pointer.removeprefix("/mechanism/") for pointer in response.columns}
+    subtitle = described(response.mechanism, without=varied)
+    return [sweep(response, place, [subtitle]) for place in range(len(response.answers))]
+
+
 PICTURES: Final[Mapping[str, Picture]] = {
     "curves": Picture(curves_charts),
+    "sweeps": Picture(sweep_charts),
     "comparisons": Picture(comparison_charts, comparison_needs),
     "assessments": Picture(assessment_charts, assessment_needs),
 }

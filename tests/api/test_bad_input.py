@@ -60,7 +60,7 @@ BAD: list[tuple[str, bytes, int, str, str]] = [
     ("many digits", raw("1" * 5000), 400, "", "valid JSON"),
     ("unknown field", encoded(bounds(extra=1)), 422, "/extra", "The fields are"),
     ("unknown field inside", encoded(bounds(dpsgd(momentum=3))), 422, "/mechanism/momentum", "The fields are"),
-    ("epochs that are not the steps", encoded(bounds(dpsgd(epochs=3))), 422, "/mechanism/epochs", "absent where steps"),
+    ("epochs that are not the steps", encoded(bounds(dpsgd(epochs=3))), 422, "/mechanism/epochs", "are 300 steps"),
     ("weights below 1", encoded(bounds(shifts(0, 1, weights=[0.5, 0.4]))), 422, "/mechanism/weights", "sum to 1"),
     ("as they were spelled", encoded(bounds(shifts(1, sampling_probs=[0.4]))), 422, "/mechanism/sampling_probs", "sum"),
     ("too few weights", encoded(bounds(shifts(0, 1, weights=[1.0]))), 422, "/mechanism/weights", "as many weights"),
@@ -203,7 +203,7 @@ def test_spellings_of_json(client: TestClient, content_type: str) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "status", "kind"),
     [
-        ("GET", "/", 404, "not-found"),
+        ("GET", "/nothing", 404, "not-found"),
         ("GET", "/v1/nothing", 404, "not-found"),
         ("POST", "/v1/bounds/", 404, "not-found"),
         ("GET", ROUTE, 405, "method-not-allowed"),

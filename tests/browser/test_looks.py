@@ -72,8 +72,8 @@ def test_it_is_looked_at_and_has_no_serious_violation(look: tuple[str, Page], ke
     assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth"), (
         "scrolls sideways"
     )
-    for folded in page.locator("details:not([open])").all():
-        folded.evaluate("each => { each.open = true }")
+    page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
+    page.screenshot(path=kept / f"{name}-opened.png", full_page=True)
     assert violations(page) == []
 
 

@@ -20,7 +20,7 @@ import psutil
 from tests.conftest import RedisServer
 from tests.system.servers import PATIENCE
 
-SEAL_KEY = "a key of these tests, and of nothing else"
+SEAL_KEY = "the key of these tests and of nothing else"
 ADVANTAGE = {"type": "advantage"}
 
 

@@ -22,17 +22,20 @@ POST = b"POST /v1/bounds HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r
 
 
 @contextmanager
-def served(directory: Path, *killed: int, **settings: str) -> Generator[httpx2.Client]:
+def served(directory: Path, *killed: int, command: str = "", **settings: str) -> Generator[httpx2.Client]:
     """`privacy-bounds serve` in a process of its own, with a client that talks to it.
 
-    `killed`: exit codes that are meant, beside those of SIGTERM.
+    `killed`: exit codes that are meant, beside those of SIGTERM. `command`: further arguments.
     """
     port = free_port()
     settings = {"data_folder": str(directory / "data"), **settings}
     environment = os.environ | {f"PRIVACY_BOUNDS_{name.upper()}": value for name, value in settings.items()}
     with (directory / "server.log").open("w") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "service.cli", "serve", "--port", str(port)], env=environment, stdout=log, stderr=log
+            [sys.executable, "-m", "service.cli", "serve", "--port", str(port), *command.split()],
+            env=environment,
+            stdout=log,
+            stderr=log,
         )
         client = httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=240)
         client.process_id = process.pid  # type: ignore[attr-defined]

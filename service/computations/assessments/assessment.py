@@ -23,7 +23,7 @@ from service.computations.assessments.attackers import (
 )
 from service.computations.assessments.consequences import Run
 from service.computations.assessments.hazards import Numbers, assessed_hazards
-from service.computations.assessments.premises import assessed, check_attested, refuted
+from service.computations.assessments.premises import assessed, check_attested
 from service.computations.assessments.rulings import decision, ruling
 from service.computations.assessments.statement import statement
 from service.computations.assessments.summaries import gdp_summary, one_point
@@ -33,6 +33,7 @@ from service.computations.digest import canonical_text
 from service.computations.nested import answered, quoted
 from service.computations.parts import assumptions_of, blamed, mechanism_of, options_of, threat_model_of
 from service.interop.reports import RENDERINGS
+from service.interop.reports.void import refuted
 from service.privacy.errors import PrivacyComputationError, UnsupportedCombination
 from service.privacy.trade_off.pair import TradeOffPair
 

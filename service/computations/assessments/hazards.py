@@ -28,6 +28,7 @@ RATE_AGREEMENT: Final = 0.01
 """Relative: rates are written with few digits."""
 REMEDIES: Final[Mapping[str, str]] = {
     "fixed_batches_are_not_poisson": "Quote these numbers, not those of Poisson sampling.",
+    "columns_may_be_exchanged": "Exchange noise_multiplier and sample_rate if so; else take more noise.",
     "large_sample_rate": "Smaller batches, or accept that sampling hides little.",
     "microbatches_double_sensitivity": "Send microbatch_size: 1 if every gradient is clipped on its own.",
     "one_record_is_protected": "Send privacy_unit and records where somebody may have several records.",

@@ -7,13 +7,12 @@ from typing import Final
 
 from api_schemas.assessments import AssessedAssumption, AssessmentContext, Attestation
 from api_schemas.caveats import Assumption
+from service.interop.reports.void import RELAXED, STILL
 from service.privacy.errors import UnsupportedCombination
 
 _NO_BOUND: Final = "No number here bounds anything."
 _TOO_LOW: Final = "Every number here is too low, by how much is unknown."
 _OTHER_SAMPLER: Final = f"{_TOO_LOW} Describe the run with the `sampling` that was used."
-_RELAXED: Final = "The numbers of this attacker say nothing about the release; those of the worst case stand."
-_STILL: Final = "The numbers stay bounds, for a run that reveals no less."
 
 IF_NOT: Final[Mapping[str, str]] = {
     "batches_drawn_with_replacement": _OTHER_SAMPLER,
@@ -24,7 +23,7 @@ IF_NOT: Final[Mapping[str, str]] = {
     "means_of_clipped_gradients": f"{_NO_BOUND} Without a clip for every single record its influence is unlimited.",
     "noise_is_fresh": f"{_NO_BOUND} Noise that is used twice, or can be predicted, can be subtracted.",
     "one_noisy_release": f"{_TOO_LOW} Everything that is released has to be part of the mechanism.",
-    "order_is_drawn_once": _STILL,
+    "order_is_drawn_once": STILL,
     "parameters_are_proved": _NO_BOUND,
     "parts_are_independent": f"{_TOO_LOW} Parameters that are set by looking at results need an analysis of their own.",
     "queries_are_independent": _TOO_LOW,
@@ -32,7 +31,7 @@ IF_NOT: Final[Mapping[str, str]] = {
     "scores_bounded": _NO_BOUND,
     "sensitivity_bounded": f"{_NO_BOUND} Without a clip for every single record its influence is unlimited.",
     "shift_is_drawn": _TOO_LOW,
-    "steps_rounded_up": _STILL,
+    "steps_rounded_up": STILL,
 }
 """By the code of the assumption. What is not listed is an assumption about an attacker, or about gradients that only a
 relaxed attacker is served under."""
@@ -40,7 +39,7 @@ relaxed attacker is served under."""
 
 def if_not(code: str) -> str:
     """What follows where an assumption does not hold."""
-    return IF_NOT.get(code, _RELAXED)
+    return IF_NOT.get(code, RELAXED)
 
 
 def assessed(assumptions: Sequence[Assumption], context: AssessmentContext) -> tuple[AssessedAssumption, ...]:
@@ -79,8 +78,3 @@ def check_attested(context: AssessmentContext, assumptions: Sequence[Assumption]
         )
         error.pointer = f"/context/attested/{index}/{'code' if found is None else 'holds'}"
         raise error
-
-
-def refuted(assumptions: Sequence[AssessedAssumption]) -> tuple[AssessedAssumption, ...]:
-    """What was attested not to hold and makes the numbers void: approximations that are known as such are none."""
-    return tuple(each for each in assumptions if each.holds == "no" and each.if_not not in (_STILL, _RELAXED))

@@ -14,6 +14,7 @@ from service.computations.digest import canonical_text
 from service.interop.numbers import as_given
 from service.interop.numbers import rounded_up as number
 from service.interop.reports.units import cap_of, protected
+from service.interop.reports.void import refuted, void
 
 WIDTH: Final = 100
 RELATIONS: Final = {
@@ -52,7 +53,9 @@ def statement(
                     f"Neighbouring data sets differ {RELATIONS[threat_model.neighboring_relation].format(unit=unit)}.",
                 ],
             ),
-            *_section("3. Accounting", [*_numbers(context, answers, gdp), *_premises(assumptions)]),
+            *_section(
+                "3. Accounting", [*_void(assumptions), *_numbers(context, answers, gdp), *_premises(assumptions)]
+            ),
             *_section(
                 "4. Verification",
                 [
@@ -62,6 +65,11 @@ def statement(
             ),
         )
     )
+
+
+def _void(assumptions: Sequence[AssessedAssumption]) -> list[str]:
+    broken = refuted(assumptions)
+    return [void(broken)] if broken else []
 
 
 def _section(title: str, items: Sequence[str]) -> list[str]:

@@ -44,10 +44,13 @@ SOURCE: Final = (
 )
 THEORY_SOURCE: Final = "Leemann, Pawelczyk, Kasneci 2023, Theorem 5.1 (K centred), Definition 4.1 over the queries"
 
-WITHOUT_NOISE: Final = "S = n (m - theta)' Sigma^-1 (m - theta), chi2'_d(n K) for non-members; p is its lower tail."
+WITHOUT_NOISE: Final = (
+    "S = n (m - theta)' Sigma^-1 (m - theta), chi2'_d(n K) for non-members; p is its lower tail "
+    "(/errata#gmip-statistic)."
+)
 PROPORTIONAL_NOISE: Final = (
     "S = (n^2/N) |Sigma^-1/2 ((m - mu) - (1 + n tau^2)(theta - mu))|^2, N = n + n^2 tau^2, for noise of covariance "
-    "tau^2 Sigma; chi2'_d(N K) for non-members; p is its lower tail."
+    "tau^2 Sigma; chi2'_d(N K) for non-members; p is its lower tail (/errata#gmip-noise)."
 )
 ISOTROPIC_NOISE: Final = (
     "Minus twice the log-likelihood ratio of the two normal laws of m in the eigenvectors of Sigma, without the terms "

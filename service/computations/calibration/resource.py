@@ -32,6 +32,10 @@ TOO_WIDE: Final = "The enclosures are wider than the tolerance asks for."
 NOT_FOR_SURE: Final = "No target fails for sure at the value: its enclosure straddles the limit."
 NOT_SERVED: Final = "The neighbour is not served: {why}"
 SOME_NOT_SERVED: Final = "Not all numbers are served: {why}"
+BUDGET_ENDED: Final = (
+    "The search ended with the work that a calibration may take: `infeasible` is said of the numbers that were looked "
+    "at, and another may do. A larger relative_tolerance, or `bounds` around where it is expected, costs less."
+)
 OTHER_SIDE: Final = (
     "At the value the targets are met that want more privacy, and at less private numbers one of them fails; those "
     "that want less privacy are not all met there, nor at more private numbers."
@@ -160,15 +164,21 @@ def _notes(looks: Looks, found: Found, known: Directions) -> tuple[str, ...]:
     notes: list[str] = []
     if found.status == "infeasible" and found.group == known.others:
         notes.append(OTHER_SIDE)
-    if looks.refusals and found.refused is None:
+    if found.status == "infeasible" and any(_ran_out(error) for error in looks.refusals.values()):
+        notes.append(BUDGET_ENDED)
+    elif looks.refusals and found.refused is None:
         notes.append(SOME_NOT_SERVED.format(why=_why(next(iter(looks.refusals.values())))))
     return tuple(notes)
+
+
+def _ran_out(error: Exception) -> bool:
+    return isinstance(error, UnsupportedCombination) and error.reason == TOO_DEAR
 
 
 def _why(error: Exception) -> str:
     if isinstance(error, NumericalFailure):
         return "a check of the computation failed there."
-    if isinstance(error, UnsupportedCombination) and error.reason == TOO_DEAR:
+    if _ran_out(error):
         return TOO_DEAR
     return str(error) if isinstance(error, PrivacyComputationError) else "it does not fit the rest of the request."
 

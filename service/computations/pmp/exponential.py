@@ -33,7 +33,7 @@ from service.privacy.pmp.exponential.swap import swap_bounds
 
 SOURCE: Final = (
     "Lowy et al. 2023 (practical membership privacy), Proposition 9 in both directions: the absolute value that its "
-    "proof has and its statement lacks"
+    "proof has and its statement lacks (/errata#pmp-proposition-9)"
 )
 WORST_CASE_SOURCE: Final = "McSherry, Talwar 2007 (exponential mechanism); Lowy et al. 2023, Definition 7 and Lemma 8"
 WORST_CASE_BRACKET: Final = (

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from api_schemas.assessments import AssessedThreatModel, AssessmentsResponse, GdpSummary
+from api_schemas.assessments import AssessedThreatModel, AssessmentsResponse
 from api_schemas.policies import Decision
 from service.interop.numbers import as_given, rounded_down, rounded_up
-from service.interop.reports.rows import rows
-from service.interop.reports.units import protected
+from service.interop.reports.rows import remarks, rows
+from service.interop.reports.sentence import in_short
 
 
 def model_card(response: AssessmentsResponse) -> str:
@@ -19,7 +19,7 @@ def model_card(response: AssessmentsResponse) -> str:
 def _lines(response: AssessmentsResponse) -> Iterator[str]:
     yield "## Privacy"
     yield ""
-    yield from _paragraph(response)
+    yield in_short(response)
     yield ""
     for attacked in response.threat_models:
         yield from _table(attacked)
@@ -42,29 +42,6 @@ def _lines(response: AssessmentsResponse) -> Iterator[str]:
     yield f"<small>privacy-bounds, engine {response.engine_version}, result `{response.digest}`</small>"
 
 
-def _paragraph(response: AssessmentsResponse) -> Iterator[str]:
-    told = {row.key: row for row in rows(response.threat_models[0].answers)}
-    context, threat_model = response.context, response.threat_model
-    rate = as_given(context.false_positive_rate)
-    power = told[f"tpr_at_fpr_{rate}"]
-    mu = "" if response.gdp is None else _mu(response.gdp)
-    yield (
-        f"Trained with ({rounded_up(told['epsilon'].value)}, {as_given(context.delta)})-differential privacy{mu}, per "
-        f"{protected(context, threat_model)}. Nobody who accuses a share of {rate} of the others falsely "
-        f"finds more than {rounded_up(power.value)} of the members, and a reconstruction that succeeds with chance "
-        f"{as_given(context.baseline_success)} without the model succeeds with at most "
-        f"{rounded_up(told['reconstruction'].value)} with it."
-    )
-
-
-def _mu(gdp: GdpSummary) -> str:
-    """With its range: at smaller error rates nothing is said."""
-    return (
-        f", {rounded_up(gdp.mu['value'])}-Gaussian differential privacy wherever both error rates are at least "
-        f"{as_given(gdp.smallest_rate)}"
-    )
-
-
 def _table(attacked: AssessedThreatModel) -> Iterator[str]:
     yield f"### Attacker: {attacked.threat_model.type}"
     yield ""
@@ -77,6 +54,9 @@ def _table(attacked: AssessedThreatModel) -> Iterator[str]:
         upper = rounded_up(row.value) if row.upper is None else rounded_up(row.upper)
         yield f"| {cell(row.title)} | {upper} | {lower} | {row.evidence} |"
     yield ""
+    for note in remarks(attacked.answers):
+        yield note
+        yield ""
 
 
 def _decision(decision: Decision) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from api_schemas.answers import (
     Answer,
@@ -41,6 +41,21 @@ def rows(answers: tuple[Answer, ...]) -> Iterator[Row]:
         else:
             title, key = _name(answer)
             yield Row(title, key, answer.value, answer.lower, answer.upper, answer.evidence)
+
+
+ACCUSED: Final = (
+    "P(member | accused) depends on the prior: where fewer of the candidates are members, an accusation is right less "
+    "often."
+)
+
+
+def remarks(answers: tuple[Answer, ...]) -> Iterator[str]:
+    """What has to be known of predictive values beside their numbers: what they depend on, when they say nothing."""
+    asked = [each for each in answers if each.type in ("positive_predictive_value", "negative_predictive_value")]
+    if asked:
+        yield ACCUSED
+    for answer in asked:
+        yield from (note for note in answer.notes if not note.startswith(f"{answer.method}:"))
 
 
 def _name(answer: Answer) -> tuple[str, str]:

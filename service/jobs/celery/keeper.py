@@ -14,12 +14,11 @@ from typing import Final, final
 
 from structlog.typing import FilteringBoundLogger
 
-from service.jobs.celery.store import LEASE_SECONDS, RedisStore, Sent
+from service.jobs.celery.store import LEASE_SECONDS, SEEN_SECONDS, RedisStore, Sent
 from service.jobs.errors import JobNotFound, JobsError
 
 PERIOD_SECONDS: Final = 2.0
 FORGET_SECONDS: Final = 60.0
-SEEN_SECONDS: Final = 3 * PERIOD_SECONDS + LEASE_SECONDS
 
 
 @final
@@ -66,7 +65,7 @@ class Keeper:
             pause = PERIOD_SECONDS
             try:
                 self._look()
-                self._workers = self._store.workers(SEEN_SECONDS)
+                self._workers = len(self._store.workers(SEEN_SECONDS))
             except Exception as error:  # noqa: BLE001 - Redis is away, in the words of two libraries
                 self._logger.warning("jobs", state="unavailable", cause=type(error).__name__)
                 self._workers = None

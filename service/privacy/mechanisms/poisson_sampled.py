@@ -54,6 +54,13 @@ LARGE_SAMPLE_RATE_STATED: Final = Hazard(
     "the number of records in the whole data set.",
     about="sampling",
 )
+LITTLE_NOISE, RATE_LIKE_NOISE = 0.1, 0.3
+COLUMNS_MAY_BE_EXCHANGED: Final = Hazard(
+    code="columns_may_be_exchanged",
+    text=f"A noise_multiplier below {LITTLE_NOISE:g} with a sample_rate of {RATE_LIKE_NOISE:g} or more hides "
+    "next to nothing; exchanged, the two would be a usual run. Was the order in the history another one?",
+    about="sampling",
+)
 
 
 @final
@@ -106,15 +113,14 @@ class PoissonSampled(AbstractStep):
     @property
     @override
     def hazards(self) -> tuple[Hazard, ...]:
-        return (
-            ()
-            if self.sample_rate == 1
-            else (
-                (POISSON_SAMPLING_ASSUMED, LARGE_SAMPLE_RATE_STATED)
-                if self.sample_rate >= LARGE_SAMPLE_RATE
-                else (POISSON_SAMPLING_ASSUMED,)
-            )
-        )
+        if self.sample_rate == 1:
+            return ()
+        found = [POISSON_SAMPLING_ASSUMED]
+        if self.sample_rate >= LARGE_SAMPLE_RATE:
+            found.append(LARGE_SAMPLE_RATE_STATED)
+        if self.sample_rate >= RATE_LIKE_NOISE and self._base.noise_multiplier < LITTLE_NOISE:
+            found.append(COLUMNS_MAY_BE_EXCHANGED)
+        return tuple(found)
 
     @override
     def elementary_steps(self) -> Steps:

@@ -15,7 +15,8 @@ from service.privacy.questions.reading import Reading
 from service.privacy.trade_off.abstract import AbstractTradeOff
 
 SOURCE: Final = (
-    "Thudi et al. 2022, section 6, with the right lower bound L = 1/(1 + e^{+eps} p/(1 - p)) (printed with e^{-eps})"
+    "Thudi et al. 2022, section 6, with the right lower bound L = 1/(1 + e^{+eps} p/(1 - p)) (printed with e^{-eps}: "
+    "/errata#thudi-capacity)"
 )
 GUARANTEE: Final = "Thudi et al. 2022, Definition 2 (B-MI unlearning guarantee) by Corollary 1, for any trade-off curve"
 NO_BOUND: Final = (

@@ -37,7 +37,7 @@ COMPOSED_TOLERANCE: Final = 1e-6
 """Relative width to which composed steps are asked for: finer lattices would cost ten seconds for every number."""
 NO_BOUND: Final = (
     "fresh_each_step: composed as if the unknown direction were a new one in every step; no bound for an adversary "
-    "whose unknown direction is common to all steps, who averages the releases."
+    "whose unknown direction is common to all steps, who averages the releases (/errata#glrt-composition)."
 )
 
 

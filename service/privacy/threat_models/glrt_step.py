@@ -117,7 +117,7 @@ def limit_curves(dimension: int, noncentrality: Enclosure) -> TradeOffPair:
     add = UnequalNormalsTradeOff(dimension, noncentrality.upper)
     reason = (
         f"clt: limit of many dimensions, normal laws with means 0 and {add.mean:.6g} and deviations 1 and "
-        f"{add.deviation:.6g}; an approximation without a bound."
+        f"{add.deviation:.6g}; an approximation without a bound (/errata#glrt-equation-35)."
     )
     return TradeOffPair(add, add.reversed(), LIMIT_SOURCE, (reason,))
 

@@ -18,13 +18,14 @@ MEAN_IS_GAUSSIAN: Final = Premise(
 STEP_APPROXIMATED: Final = Premise(
     "step_approximated",
     "The curve of one step is Gaussian (Corollary 5.1). It is so in the limit of large dimensions and batches; no "
-    "Gaussian curve bounds the one of Theorem 5.1.",
+    "Gaussian curve bounds the one of Theorem 5.1: /errata#gmip-corollary-5-1.",
     "no",
 )
 RUN_APPROXIMATED: Final = Premise(
     "run_approximated",
     "The curve of the run is the Gaussian limit of many steps (Equation 10) or the root of the sum of squares (D.3). "
-    "Neither is a bound: at small false positive rates the power of a finite run can be several times larger.",
+    "Neither is a bound: at small false positive rates the power of a finite run can be several times larger: "
+    "/errata#gmip-eq10.",
     "no",
 )
 _INDEPENDENCE: Final = (

@@ -26,7 +26,8 @@ ADVERSARIES = 16
 SOURCE = "Kaissis et al. 2024 (GLRT), flexibilisation of the threat model: profiles mix linearly"
 REASON = (
     "mixture: the adversary knows its own type, so the profiles of the types mix linearly and its false positives are "
-    "shared out at one likelihood ratio; steps are composed for each type first."
+    "shared out at one likelihood ratio; steps are composed for each type first "
+    "(/errata#glrt-mixture)."
 )
 
 

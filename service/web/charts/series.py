@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any, Final, NamedTuple, final
 
 from api_schemas.curves import Curve, CurvesResponse
@@ -101,9 +101,12 @@ def _distinct(names: list[str]) -> list[str]:
     return found
 
 
-def described(spec: Any, longest: int = LONGEST_MECHANISM) -> str:
-    """A mechanism in one line, as its request says it; the rest of a long one is left to the request."""
-    fields = spec.model_dump(mode="json", exclude_defaults=True)
+def described(spec: Any, longest: int = LONGEST_MECHANISM, without: Container[str] = ()) -> str:
+    """A mechanism in one line, as its request says it, `without` some of its fields; the rest of a long one is left to
+    the request.
+    """
+    told: dict[str, Any] = spec.model_dump(mode="json", exclude_defaults=True)
+    fields = {name: value for name, value in told.items() if name not in without}
     text = f"{fields.pop('type', spec.type)}: {_parameters(fields)}".removesuffix(": ")
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 

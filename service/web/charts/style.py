@@ -76,12 +76,15 @@ def whole(chart: Spec, digests: list[str]) -> Spec:
 
 
 def column(charts: list[Spec]) -> Spec:
-    """Pictures one below the other; each has its own data, scales, title and description."""
+    """Pictures one below the other; each has its own data, scales, title and description. Parameters stand above."""
     if len(charts) == 1:
         return charts[0]
+    params = {param["name"]: param for chart in charts for param in chart.get("params", ())}
+    charts = [{key: part for key, part in chart.items() if key != "params"} for chart in charts]
     said = " ".join(chart["description"] for chart in charts)
     apart = {"scale": dict.fromkeys(("color", "strokeDash"), "independent")}
-    return {"description": said, "vconcat": charts, "resolve": apart}
+    found: Spec = {"description": said, "vconcat": charts, "resolve": apart}
+    return {**found, "params": list(params.values())} if params else found
 
 
 def layered(

@@ -46,6 +46,12 @@ export function parts(spec) {
   return vconcat.map((each) => ({ $schema: shared.$schema, config: shared.config, usermeta: shared.usermeta, ...each }));
 }
 
+// The same spec with numbers for those of its parameters that are named.
+export function given(spec, numbers) {
+  if (!spec.params) return spec;
+  return { ...spec, params: spec.params.map((each) => (numbers[each.name] === undefined ? each : { ...each, value: numbers[each.name] })) };
+}
+
 // The rows that a chart is drawn from, as a table.
 export function dataTable(spec) {
   const rows = spec.data?.values ?? [];
@@ -64,7 +70,7 @@ export function figure(id) {
   const data = element("div", {});
   const opened = element("details", { class: "data" }, element("summary", {}, "Data of this picture"), data);
   const heading = element("h3", { id: `${id}-title` });
-  const reading = element("p", { class: "help" });
+  const reading = element("div", {});
   const node = element("figure", { id, "aria-labelledby": `${id}-title`, hidden: true }, heading, reading, host, opened);
   let current = null;
   let width = 0;
@@ -79,7 +85,7 @@ export function figure(id) {
       node.hidden = false;
       width = host.clientWidth;
       heading.textContent = titleOf(spec);
-      reading.textContent = [spec.title?.subtitle ?? []].flat().join(" ");
+      fill(reading, [spec.title?.subtitle ?? []].flat().map((line) => element("p", { class: "help" }, line)));
       await draw(host, untitled(spec));
       node.classList.remove("stale");
       if (opened.open) fill(data, dataTable(spec));

@@ -27,7 +27,10 @@ export function showForm(state) {
     const [part, name] = placeOf(field);
     const value = PARTS[part](state)[name];
     if (field.value !== value) field.value = value;
-    if (field.value !== value) field.selectedIndex = 0;  // a choice that a link made up
+    if (field instanceof HTMLSelectElement && field.value !== value) {  // a choice that a link made up
+      field.selectedIndex = 0;
+      PARTS[part](state)[name] = field.value;
+    }
   }
   showParts(state);
   showSliders(state);
@@ -124,7 +127,7 @@ export function showError(id, words) {
   }
   field.setAttribute("aria-invalid", "true");
   field.setAttribute("aria-errormessage", `${id}-error`);
-  (field.closest(".field") ?? field.parentElement).append(element("p", { class: "error", id: `${id}-error` }, words));
+  (field.closest(".field") ?? field.parentElement).append(element("p", { class: "error", id: `${id}-error`, "aria-live": "polite" }, words));
   const folded = field.closest("details");
   if (folded) folded.open = true;
 }

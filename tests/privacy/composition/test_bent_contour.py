@@ -17,11 +17,13 @@ from service.privacy.composition.bent_contour.paths import Paths, SampledStep
 from service.privacy.composition.bent_contour.run import BentRun, bent_run
 from service.privacy.composition.bent_contour.sums import Float, PathNodes, moments, roundoff
 from service.privacy.composition.contour.engine import contour_pair
+from service.privacy.composition.contour.two_step_run import two_steps_pair
 from service.privacy.composition.laplace_sums.curves import ComposedLaplace
 from service.privacy.composition.lattice.engine import discretised_pair
 from service.privacy.composition.options import EngineOptions
 from service.privacy.composition.transforms.steps import LaplaceSteps, SampledGaussianSteps
 from tests.privacy.cases import built, dpsgd
+from tests.thorough import thorough
 
 # (sigma, p, N, kappa), gamma to 12 digits, largest relative width.
 PUBLISHED = [
@@ -233,3 +235,19 @@ def test_runs_outside_the_region_are_refused() -> None:
         assert bent_run((SampledGaussianSteps(*case),), 0.0, reflected=False) is None
     kinds = tuple(SampledGaussianSteps(1.0 + 0.1 * k, 0.01, 2) for k in range(5))
     assert bent_run(kinds, 0.0, reflected=False) is None
+
+
+@pytest.mark.parametrize("seed", [0, 1, thorough(2), thorough(3), thorough(4)])
+def test_small_powers_of_two_rare_steps_as_by_their_closed_form(seed: int) -> None:
+    """Rates near 1e-11 that powers hardly exceed: read off the profile, whose integral is the smallest."""
+    random = np.random.default_rng(seed)
+    for _ in range(2):
+        sigma, rate, alpha = random.uniform(0.8, 2.0), 10 ** random.uniform(-5, -3.3), 10 ** random.uniform(-12, -10)
+        mechanism = built(dpsgd(float(sigma), float(rate), 2))
+        closed = two_steps_pair(mechanism.elementary_steps())
+        assert closed is not None
+        lower, upper = _power(_run(float(sigma), float(rate), 2), float(alpha))
+        known = closed.add.power_at(float(alpha))
+        assert upper - lower < 2e-6 * upper
+        assert lower <= known.upper
+        assert known.lower <= upper

@@ -19,7 +19,7 @@ from scipy.stats import binom
 from service.privacy.composition.choose import pair
 from service.privacy.composition.lattice.law import LatticeLaw, bracketing_laws
 from service.privacy.composition.lattice.nodes import Lattice
-from service.privacy.composition.lattice.windows import decayed_sums
+from service.privacy.composition.lattice.windows import CountedLaw, LatticeLine, decayed_sums, window
 from service.privacy.composition.options import EngineOptions
 from service.privacy.enclosure import Bounds, Enclosure
 from service.privacy.mechanisms.dpsgd import DpSgd
@@ -423,3 +423,54 @@ def test_thresholds_among_rare_jumps_are_read() -> None:
     found = pair(run, "discretised", Neighbours(records=4), options).add.epsilon(1e-5)
     assert found.relative_width() < 2e-3
     assert found.lower - 2e-4 < root < found.upper + 2e-4
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_cheap_caps_lie_above_what_is_searched(seed: int) -> None:
+    """Markov's inequality for the upper law, and the profile on the first lattice, in both directions."""
+    chosen = random.Random(seed)
+    step = sampled(chosen.uniform(0.05, 0.9), laplace(chosen.uniform(0.5, 5.0)))
+    parts = [repeated(step, chosen.randint(2, 60)), *([approximate_dp(0.3, 1e-4)] * (seed % 2))]
+    curves = discretised(composed(*parts))
+    for direction in (curves.add, curves.remove):
+        for delta in (1e-2, 1e-6, 1e-12):
+            assert direction.epsilon_cap(delta) >= direction.epsilon(delta).lower
+        for epsilon in (0.0, 0.4, 2.0):
+            assert direction.profile_cap(epsilon) >= direction.profile_at(epsilon).lower
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_both_ends_of_epsilon_have_the_level_of_the_profile(seed: int) -> None:
+    """Delta at the ends of epsilon(delta) is on its two sides, wherever among the thresholds the search ends."""
+    chosen = random.Random(seed)
+    curve = discretised(repeated(sampled(chosen.uniform(0.05, 0.9), laplace(chosen.uniform(0.5, 5.0))), 20)).add
+    for delta in (1e-1, 1e-3, 1e-8):
+        epsilon = curve.epsilon(delta)
+        if epsilon.upper == 0:
+            continue
+        assert epsilon.relative_width() < 1e-3
+        assert curve.profile_at(epsilon.lower * (1 - 1e-9)).upper >= delta
+        assert curve.profile_at(epsilon.upper * (1 + 1e-9)).lower <= delta
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_powers_of_transforms_err_by_no_more_than_is_said(seed: int) -> None:
+    """The composed masses of a lattice law against direct convolution of the same tilted masses."""
+    chosen = random.Random(seed)
+    step, count = 2.0**-6, chosen.randint(2, 40)
+    curve = pair(built(sampled(0.3, laplace(1.0)))).add
+    upper, _ = bracketing_laws(curve, curve.reversed(), (), Lattice(step, 0.0, -70, 70))
+    laws, tilt = (CountedLaw(upper, count),), chosen.uniform(-1.0, 3.0)
+    chosen_window = window(laws, tilt, step)
+    assert chosen_window is not None
+    line = LatticeLine(laws, tilt, step, chosen_window)
+    weights = upper.masses * np.exp(tilt * upper.losses(step))
+    weights /= weights.sum()
+    direct = np.ones(1)
+    for _ in range(count):
+        direct = np.convolve(direct, weights)
+    first = count * upper.first
+    rate = abs(tilt) + 0.5
+    beyond = [direct[max(k + 1 - first, 0) :] for k in range(line.low, line.high + 1)]
+    kept = np.array([part @ np.exp(-rate * step * np.arange(1, len(part) + 1)) for part in beyond])
+    assert np.abs(line.above(rate) - kept).max() <= line.error(rate) + line.sum_rounding(rate) + 1e-13

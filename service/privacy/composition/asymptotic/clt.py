@@ -31,7 +31,7 @@ def clt_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
     loss = composed_loss(steps, "clt")
     mu = math.sqrt(math.fsum(count * law.clt_mu_squared for law, count in loss.parts))
     curve = CentralLimitTradeOff(min(mu, MU.high))
-    reason = f"clt: Gaussian limit with mu = {curve.mu:.6g}; an approximation without a bound."
+    reason = f"clt: Gaussian limit with mu = {curve.mu:.6g}; an approximation without a bound (/errata#rero-clt)."
     return TradeOffPair(curve, curve, SOURCE, (reason,))
 
 

@@ -43,7 +43,10 @@ def edgeworth_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
     loss = composed_loss(steps, "edgeworth")
     tails = EdgeworthTails(loss, options.order)
     add = ApproximateTradeOff(loss, tails, "edgeworth")
-    reason = f"edgeworth: series of order {options.order} from numerical cumulants; an approximation without a bound."
+    reason = (
+        f"edgeworth: series of order {options.order} from numerical cumulants; an approximation without a bound "
+        "(/errata#rero-edgeworth)."
+    )
     return TradeOffPair(add, add.reversed(), SOURCE, (reason, *warnings_of(tails, "edgeworth")))
 
 

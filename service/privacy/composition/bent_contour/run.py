@@ -43,6 +43,7 @@ _TOLERANCE = 1e-8
 
 _SMALLEST_NOISE, _LARGEST_NOISE = 0.2, 15.0
 _LARGEST_RATE = 0.9
+_SMALLEST_DEVIATION = 1e-100
 _MOST_KINDS = 4
 """Where paths are tried: the grids of much larger noise would be long, rates near 1 have no jumps."""
 
@@ -78,7 +79,8 @@ def bent_run(steps: tuple[SampledGaussianSteps, ...], gaussian_mu_squared: float
         return None
     if any(rate > _LARGEST_RATE or not _SMALLEST_NOISE <= sigma <= _LARGEST_NOISE for sigma, rate, _ in steps):
         return None
-    return BentRun(tuple(SampledStep(*step) for step in steps), gaussian_mu_squared, reflected)
+    run = BentRun(tuple(SampledStep(*step) for step in steps), gaussian_mu_squared, reflected)
+    return run if run.deviation > _SMALLEST_DEVIATION else None
 
 
 class BentRun:
@@ -91,7 +93,7 @@ class BentRun:
         cores = [_core(step) for step in steps]
         mean = math.fsum(core[0] for core in cores) - 0.5 * gaussian_mu_squared
         variance = math.fsum(core[1] for core in cores) + gaussian_mu_squared
-        self._deviation = math.sqrt(variance)
+        self.deviation = math.sqrt(variance)
         # Under H1 the core is H0's, tilted by one.
         self._mean = -(mean + variance) if reflected else mean
 
@@ -194,8 +196,8 @@ class BentRun:
             thirds = np.logaddexp(-60.0, log_ndtr(levels) + logs) - 1.1
             return self._edge(0.0) - math.exp(float(np.interp(math.log(delta), thirds[::-1], logs[::-1])))
         eps = np.geomspace(1e-8, 60 / min(step.sigma for step in self._steps) ** 2 + 10, 400)
-        score = eps / self._deviation + 0.5 * self._deviation
-        about = log_ndtr(-score) + np.log(self._deviation / (1 + score))
+        score = eps / self.deviation + 0.5 * self.deviation
+        about = log_ndtr(-score) + np.log(self.deviation / (1 + score))
         for step in self._steps:
             v = np.where(eps < 600, np.log1p(np.expm1(np.minimum(eps, 600.0)) / step.rate), eps - math.log(step.rate))
             y = step.sigma * (v - step.mean)
@@ -227,7 +229,7 @@ class BentRun:
             kinds = [np.longdouble] if contour.goal < _DOUBLE_GOAL else [np.float64, np.longdouble]
         # Newton's steps stay on this side of the loss's largest value.
         near = 0.05 * self._edge(contour.center)
-        deviation = min(self._deviation, near) if self._reflected else self._deviation
+        deviation = min(self.deviation, near) if self._reflected else self.deviation
         for kind in kinds:
             line = BentLine(contour, deviation, kind)
             if line.usable:
@@ -239,7 +241,7 @@ class BentRun:
         `poles`: of the kernel of what is read, each of which makes it smaller by about theta. The cheapest contour, or
         the next one if that fails; a reflected loss has finer grids and so only one try.
         """
-        if not (math.isfinite(center + log_level) and min(self._edge(center), self._deviation) > 1e-100):
+        if not (math.isfinite(center + log_level) and self._edge(center) > _SMALLEST_DEVIATION):
             return None
         side = -1.0 if self._reflected else 1.0
         need = 45.0 + math.log(self._count) - log_level
@@ -263,7 +265,7 @@ class BentRun:
 
     def _widths(self, center: float) -> list[float]:
         """Where contours may bend: by the core's deviation, and by the distance of the threshold from its lower end."""
-        core, edge = 2 / self._deviation, 3 / self._edge(center)
+        core, edge = 2 / self.deviation, 3 / self._edge(center)
         return [core, edge] if not self._reflected and edge < 0.3 * core else [core]
 
     def _grids(self, need: float, tilt: float, fineness: float = 1.0) -> Grids:
@@ -271,7 +273,7 @@ class BentRun:
 
     def _saddle(self, grids: Grids, center: float) -> float:
         """About where N ln M(theta) - (theta - 1) c is least for theta > 1."""
-        tilts = 1 + np.geomspace(1e-2, 60 / min(self._deviation, 1.0), 120)
+        tilts = 1 + np.geomspace(1e-2, 60 / min(self.deviation, 1.0), 120)
         return float(tilts[np.argmin(self._real(grids, tilts) - (tilts - 1) * center)])
 
     def _real(self, grids: Grids, tilts: FloatArray) -> FloatArray:
@@ -284,7 +286,7 @@ class BentRun:
 
     def _first_threshold(self, alpha: float) -> float:
         """A guess of the c with P0(S > c) = alpha: a normal core plus, to the right, one rare jump."""
-        mean, deviation = self._mean, self._deviation
+        mean, deviation = self._mean, self.deviation
         # The score of the losses nearer to the loss's end than the threshold.
         score = float(ndtri(alpha)) if self._reflected else -float(ndtri(alpha))
         distance = math.exp(self._drawn_distance(score))
@@ -344,7 +346,7 @@ class BentRun:
     def _saddle_threshold(self, alpha: float) -> float:
         """The same by the saddle point: a tail of losses that have a smallest value is unimodal."""
         grids = self._grids(45.0 + math.log(self._count) - math.log(alpha), 1.0)
-        tilts = np.geomspace(0.1, 60.0, 200) / min(self._deviation, 1.0)
+        tilts = np.geomspace(0.1, 60.0, 200) / min(self.deviation, 1.0)
         value = self._real(grids, tilts)
         slope = np.gradient(value, tilts)
         root = np.sqrt(np.maximum(2 * (tilts * slope - value), 1e-300))

@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 MOST_STEPS: Final = 100
 """Exponential steps of one recursion."""
 
-SOURCE: Final = "Dong, Durfee, Rogers 2020 (optimal composition for exponential mechanisms), adaptive shifts"
+SOURCE: Final = (
+    "Dong, Durfee, Rogers 2020 (optimal composition for exponential mechanisms), adaptive shifts "
+    "(/errata#exponential-fixed-shifts)"
+)
 
 
 @final

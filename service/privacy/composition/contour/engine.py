@@ -39,6 +39,7 @@ from service.privacy.composition.transforms.steps import (
 from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 
 _GOOD_WIDTH = 1e-9
@@ -138,7 +139,8 @@ class ContourTradeOff(AbstractTradeOff):
     def _wide(self, known: Readings, rows: int = 2, width: float = _WIDE) -> IndexArray:
         """The places to read on bent contours."""
         places = np.flatnonzero(known.width(rows) > width)
-        return places if self._bent is not None and len(places) <= _MOST_WIDE else places[:0]
+        asked = self._bent is not None and len(places) <= _MOST_WIDE and not is_spent()
+        return places if asked else places[:0]
 
     def _ladder(self, digits: float) -> ContourLadder | None:
         """The lines for the run cut at 10^-digits; None where its loss is out of range."""
@@ -202,7 +204,8 @@ class ContourTradeOff(AbstractTradeOff):
         scores = -ndtri(alpha)
         orders = [self.run.cuts(min(rate, 1 - rate), abs(score)) for rate, score in zip(alpha, scores, strict=True)]
         ended, bent = True, np.zeros(0, dtype=np.intp)
-        for attempt in range(max(map(len, orders))):
+        attempts = max(map(len, orders))
+        for attempt in range(attempts):
             if not ended:
                 break
             cuts = _attempt(orders, attempt)
@@ -215,7 +218,7 @@ class ContourTradeOff(AbstractTradeOff):
                     ended &= self._read(
                         ladder, rungs, places, known, lambda line, at: read_points(line, alpha[at]), rows
                     )
-            if attempt == 0:
+            if attempt == min(1, attempts - 1):
                 bent = self._wide(known, rows, _HOPELESS)
                 self._read_bent(bent, alpha, known)
         places = np.flatnonzero(known.width(rows) > self._good_width)
@@ -228,7 +231,9 @@ class ContourTradeOff(AbstractTradeOff):
 
     def _read_bent(self, places: IndexArray, alpha: FloatArray, known: Readings) -> None:
         """Tighten points at some places by a bent contour for each."""
-        for place in places if self._bent is not None else ():
+        for place in places:
+            if self._bent is None:
+                return
             found = self._bent.points(float(alpha[place]), float(known.lower[0, place]))
             known.tighten(np.array([place]), found)
 
@@ -238,7 +243,9 @@ class ContourTradeOff(AbstractTradeOff):
         return Bounds.from_logs(known.lower[0], known.upper[0])
 
     def _read_bent_profile(self, places: IndexArray, epsilon: FloatArray, known: Readings) -> None:
-        for place in places if self._bent is not None else ():
+        for place in places:
+            if self._bent is None:
+                return
             level = max(float(known.lower[0, place]), float(known.upper[0, place]) - _UNKNOWN_DEPTH)
             known.tighten(np.array([place]), self._bent.profile(float(epsilon[place]), level))
 
@@ -257,7 +264,7 @@ class ContourTradeOff(AbstractTradeOff):
                 self._read_profile_at(cut, inside[cuts[inside] == cut], epsilon, known)
                 for cut in sorted({int(cut) for cut in cuts[inside]})
             ]
-            if bent and attempt == 0:
+            if bent and attempt == 1:
                 read = np.intersect1d(self._wide(known, 1, _HOPELESS), inside)
                 self._read_bent_profile(read, epsilon, known)
             inside = inside[known.width()[inside] > self._good_width]
@@ -288,7 +295,8 @@ class ContourTradeOff(AbstractTradeOff):
     def _epsilon_formula(self, delta: float) -> Enclosure:
         best: Enclosure | None = None
         rounds, tried = _FEW_ROUNDS, False
-        for cut in self.run.cuts(delta, abs(float(ndtri(delta)))):
+        order = self.run.cuts(delta, abs(float(ndtri(delta))))
+        for attempt, cut in enumerate(order):
             ladder = self._ladder(CUT_DIGITS[cut])
             if ladder is None:
                 continue
@@ -304,7 +312,8 @@ class ContourTradeOff(AbstractTradeOff):
                 long = bool(self.run.mixtures) and rung.line.nodes > _MANY_NODES
                 if best.relative_width() <= (_WIDE if long else self._good_width):
                     return best
-            if self._bent is not None and not tried and (best is None or best.relative_width() > _HOPELESS):
+            hopeless = attempt >= min(1, len(order) - 1) and (best is None or best.relative_width() > _HOPELESS)
+            if hopeless and self._bent is not None and not tried:
                 tried = True
                 bounded = best or Enclosure(0.0, self.epsilon_cap(delta), self.evidence)
                 found = self._bent_epsilon(delta, bounded) if bounded.upper < math.inf else None
@@ -312,7 +321,7 @@ class ContourTradeOff(AbstractTradeOff):
                     return found
         if best is None:
             best = self._epsilon_by_bisection(delta, rounds)
-        if best.relative_width() > _WIDE and self._bent is not None and best.upper > 0:
+        if best.relative_width() > _WIDE and self._bent is not None and best.upper > 0 and not is_spent():
             best = self._bent_epsilon(delta, best) or best
         return best
 
@@ -323,7 +332,7 @@ class ContourTradeOff(AbstractTradeOff):
 
     @np.errstate(all="ignore")
     def epsilon_cap(self, delta: float) -> float:
-        """By Chernoff, at a few tilts."""
+        """By Chernoff, at a few tilts; never above the largest loss."""
         most = max(self.largest_log_ratio.upper, 0.0)
         first = self.run.cuts(delta, abs(float(ndtri(delta))))[0]
         transform = self.run.transform(CUT_DIGITS[first], reflected=self._reflected)
@@ -399,6 +408,8 @@ class ContourTradeOff(AbstractTradeOff):
         """
         ended = True
         for rung in dict.fromkeys(rungs):
+            if is_spent():  # what is known without a line stays
+                return False
             at = places[[chosen is rung for chosen in rungs]]
             known.tighten(at, read(rung.line, at))
             if not self._has_end(rung):

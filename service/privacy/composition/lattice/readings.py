@@ -220,12 +220,13 @@ def _next_section(
         return np.concatenate([grid[left : left + 1], _sparse(inner), grid[right : right + 1]]), best
     if grid[right] - grid[left] <= _CLOSE * (1 + grid[right]):
         return grid[:0], best
-    x = np.exp(values[[left, right]] - level)
+    x = [float(np.exp(values[end] - level)) for end in (left, right)]
     share = (x[0] - 1) / (x[0] - x[1]) if math.isfinite(x[0]) and x[0] > x[1] else 0.5
-    width = grid[right] - grid[left]
-    guess = grid[left] + np.log1p(min(max(share, 0.0), 1.0) * np.expm1(width))
-    inside = np.concatenate([guess + _CLOSE * (1 + guess) * _NUDGES, np.linspace(grid[left], grid[right], _SECTIONS)])
-    return np.unique(inside[(inside >= grid[left]) & (inside <= grid[right])]), best
+    start, end = float(grid[left]), float(grid[right])
+    guess = start + math.log1p(min(max(share, 0.0), 1.0) * math.expm1(end - start))
+    evenly: FloatArray = np.linspace(start, end, _SECTIONS)
+    inside = np.concatenate([guess + _CLOSE * (1 + guess) * _NUDGES, evenly])
+    return np.unique(inside[(inside >= start) & (inside <= end)]), best
 
 
 def _on_lower(

@@ -15,22 +15,28 @@ from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF, rounded
+from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.combinators.bracketed import lifted
-from service.privacy.trade_off.combinators.intersected import Intersected
+from service.privacy.trade_off.combinators.intersected import MOST_PLACES, Intersected
 from service.privacy.trade_off.combinators.no_easier import NoEasierThanParts
 from service.privacy.trade_off.combinators.points_by_profile import ProfiledSide, points_by_profile
+from service.privacy.trade_off.combinators.symmetrised import Symmetrised
 from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
 from service.privacy.trade_off.enclosed.logs import log, log_down, log_ends
 from service.privacy.trade_off.enclosed.weighted_sums import WeightedSums, log_sum
 from service.privacy.trade_off.mixture.points import LogPoints, MixturePoints
+from service.privacy.trade_off.mixture.shared_levels import SharedLevels
 from service.privacy.trade_off.pair import TradeOffPair, brackets_of
 
 CHUNK: Final = 128
 """Rates searched for together; more would only need more memory."""
 LOOSE: Final = 1e-10
 """Width of logarithms above which the profile is asked as well."""
+WIDE: Final = 1e-6
+"""The same where other engines are asked, which are not asked for more."""
 LARGEST_EPSILON: Final = 1e300
+CHEAP: Final = "closed_form"
 BOUNDING: Final = (Evidence.EXACT, Evidence.PROVED, Evidence.CERTIFIED)
 
 
@@ -107,8 +113,23 @@ class MixtureTradeOff(AbstractTradeOff):
         return MixtureTradeOff([(weight, curve.reversed()) for weight, curve in self.parts])
 
     @cached_property
-    def _reader(self) -> MixturePoints:
-        return MixturePoints([_first_engine(curve) for _, curve in self.parts], self._sums, self._singular)
+    def _searched(self) -> MixturePoints:
+        """Reads points where those of all parts cost next to nothing."""
+        return MixturePoints([curve for _, curve in self.parts], self._sums, self._singular)
+
+    @cached_property
+    def _shared(self) -> SharedLevels | None:
+        """Reads them where they are dear: each part by its first engine, at levels that all share."""
+        if all(curve.method == CHEAP for _, curve in self.parts):
+            return None
+        parts = [(weight, _first_engine(curve)) for weight, curve in self.parts]
+        ahead, back = MixtureTradeOff(parts), MixtureTradeOff([(weight, curve.reversed()) for weight, curve in parts])
+        return SharedLevels(
+            [curve for _, curve in parts],
+            self._sums,
+            lambda c: log_ends(ahead.profile(c)),
+            lambda c: log_ends(back.profile(c)),
+        )
 
     @override
     def _profile_formula(self, epsilon: FloatArray) -> Bounds:
@@ -155,13 +176,15 @@ class MixtureTradeOff(AbstractTradeOff):
 
     def _points(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """ln f, ln power, log slope: both ends, shape (2, n)."""
-        read = self._reader.read(alpha)
+        shared = self._shared
+        read = self._searched.read(alpha) if shared is None else shared.read(alpha)
         error, power = read.error, read.power
         if self.evidence not in BOUNDING:
             # Ends that need not enclose need not be in order.
             error, power = np.sort(error, axis=0), np.sort(power, axis=0)
-        loose = (error[1] - error[0] > LOOSE) | (power[1] - power[0] > LOOSE)
-        if loose.any():
+        close = LOOSE if shared is None else WIDE
+        loose = (error[1] - error[0] > close) | (power[1] - power[0] > close)
+        if loose.any() and not is_spent():
             self._tighten(alpha, read, error, power, loose)
         if (error[0] > error[1]).any() or (power[0] > power[1]).any():
             raise NumericalFailure("the points of a mixture are out of order")
@@ -170,7 +193,7 @@ class MixtureTradeOff(AbstractTradeOff):
     def _tighten(
         self, alpha: FloatArray, read: LogPoints, error: FloatArray, power: FloatArray, loose: FloatArray
     ) -> None:
-        """What the profiles at both levels prove, where they are finite."""
+        """What the profiles at the levels prove, where they are finite, and all parts at the rates themselves."""
         for levels in read.levels:
             at = np.flatnonzero(loose & np.isfinite(levels))
             if not at.size:
@@ -185,12 +208,21 @@ class MixtureTradeOff(AbstractTradeOff):
             below = np.maximum(log_down(np.maximum(gap, 0.0)), log_down(np.maximum(flipped, 0.0)) + c - slack)
             power[1, at] = np.maximum(np.minimum(power[1, at], bound), power[0, at])
             error[0, at] = np.minimum(np.maximum(error[0, at], below), error[1, at])
+        at = np.flatnonzero(loose)
+        if self._shared is not None and len(at) <= MOST_PLACES:
+            points = [curve.points(alpha[at]) for _, curve in self.parts]
+            least = self._sums.of_logs(np.stack([log_ends(part.power)[0] for part in points]), -1)
+            most = self._sums.of_logs(np.stack([log_ends(part.type_two_error)[1] for part in points]), 1)
+            power[0, at] = np.minimum(np.maximum(power[0, at], least), power[1, at])
+            error[1, at] = np.maximum(np.minimum(error[1, at], most), error[0, at])
 
 
 def _first_engine(curve: AbstractTradeOff) -> AbstractTradeOff:
-    """Searching reads many points: too many to ask a second engine for what is wide of the first."""
+    """Searching reads much: too much to ask a second engine, or parts of a run, for what is wide of the first."""
     if isinstance(curve, NoEasierThanParts):
-        return curve.with_whole(_first_engine(curve.whole))
+        return _first_engine(curve.whole)
+    if isinstance(curve, Symmetrised):
+        return Symmetrised(_first_engine(curve.first), _first_engine(curve.second))
     return curve.first if isinstance(curve, Intersected) else curve
 
 

@@ -1,0 +1,171 @@
+"""Answers against what was varied: a line for each number of a second place, and the side on which a target holds.
+
+A target is a parameter of the picture, `target_0` for the first answer and so on, and `calibrated` is a number on the
+axis; both are null at first, and whoever shows the picture sets them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from api_schemas.sweeps import SweepsResponse
+from service.computations.read_numbers import is_guarantee
+from service.interop.numbers import as_given
+from service.web.charts.style import BAND_OPACITY, COLOURS, TEXT, Spec, coloured, layered
+
+SWEEP_HEIGHT: Final = 240
+WIDE: Final = 20.0
+"""Numbers that span more than this factor stand on a logarithmic axis."""
+MOST_SERIES: Final = 24
+MINOR_GRID: Final[Spec] = {
+    "condition": {"test": "abs(log(datum.value) / LN10 - round(log(datum.value) / LN10)) < 1e-9", "value": 0.15},
+    "value": 0.04,
+}
+"""Of lines between powers of ten less is seen."""
+FEASIBLE_OPACITY: Final = 0.15
+ONLY: Final = "all points"
+CALIBRATED: Final = "calibrated"
+
+
+def sweep(response: SweepsResponse, place: int, subtitle: Sequence[str]) -> Spec:
+    """One answer against the first place that is varied; a series for every combination of the others."""
+    along, others = _along(response)
+    answer = response.answers[place]
+    names = _series(response, others)
+    rows: list[Spec] = [
+        {"series": name, "x": x, "value": value, "lower": lower, "upper": upper}
+        for name, x, value, lower, upper in zip(
+            names, response.columns[along], answer.value, answer.lower, answer.upper, strict=True
+        )
+        if value is not None and math.isfinite(value)
+    ]
+    rows.sort(key=lambda row: (row["series"], row["x"]))
+    kept = list(dict.fromkeys(names))
+    title = answer.label
+    x = _axis("x", along.rpartition("/")[2].replace("_", " "), [row["x"] for row in rows])
+    y = _axis("value", title, [row["value"] for row in rows])
+    if _is_logarithmic(y):  # which has no place for zero
+        rows = [row for row in rows if row["value"] > 0]
+    drawn = _told_apart(kept)
+    target = f"target_{place}"
+    at_most = answer.reads != "type_two_error" and not is_guarantee(response.questions[answer.question])
+    layer: list[Spec] = [*_target(target, y, at_most=at_most), _band(x, y, drawn), *_line(x, y, drawn), _calibrated(x)]
+    left_out = sum(value is None or not math.isfinite(value) for value in answer.value)
+    said = f"{title} against {along}, {len(rows)} points"
+    said += f", {len(kept)} lines by {', '.join(others)}" if others else ""
+    told = [*subtitle, *([f"{left_out} points have no finite answer"] if left_out else [])]
+    chart = layered(f"sweep_{place}", title, told, f"{said}.", rows, layer, SWEEP_HEIGHT)
+    return {**chart, "params": [{"name": name, "value": None} for name in (target, CALIBRATED)]}
+
+
+def _along(response: SweepsResponse) -> tuple[str, list[str]]:
+    """What the axis shows, the place with the most different numbers, and the other places that vary."""
+    counts = {pointer: len(set(column)) for pointer, column in response.columns.items()}
+    along = max(counts, key=lambda pointer: counts[pointer])
+    together = response.combine == "zip"
+    return along, [] if together else [pointer for pointer in counts if pointer != along and counts[pointer] > 1]
+
+
+def _series(response: SweepsResponse, others: Sequence[str]) -> list[str]:
+    """Which line every point belongs to."""
+    columns = [(pointer.rpartition("/")[2].replace("_", " "), response.columns[pointer]) for pointer in others]
+    return [
+        ", ".join(f"{name} {as_given(column[place])}" for name, column in columns) or ONLY
+        for place in range(response.points)
+    ]
+
+
+def _axis(field: str, title: str, numbers: Sequence[float]) -> Spec:
+    positive = [each for each in numbers if each > 0]
+    wide = bool(positive) and max(positive) / min(positive) > WIDE and min(numbers) >= 0
+    scale: Spec = {"type": "log", "nice": field == "value"} if wide else {"type": "linear", "zero": False, "nice": True}
+    axis: Spec = {"tickCount": 5, "labelOverlap": True, "format": "~g"}
+    if wide:
+        axis |= {"gridOpacity": MINOR_GRID, "tickOpacity": MINOR_GRID}
+    return {"field": field, "type": "quantitative", "title": title, "scale": scale, "axis": axis}
+
+
+def _is_logarithmic(channel: Spec) -> bool:
+    return channel["scale"]["type"] == "log"
+
+
+def _told_apart(names: list[str]) -> Spec:
+    """Colours and strokes; of very many lines only one colour, for nobody reads so long a legend."""
+    if len(names) > MOST_SERIES:
+        return {"color": {"value": COLOURS[0]}, "detail": {"field": "series", "type": "nominal"}}
+    drawn = coloured(names)
+    if names == [ONLY]:
+        drawn = {channel: {**encoding, "legend": None} for channel, encoding in drawn.items()}
+    return drawn
+
+
+def _band(x: Spec, y: Spec, drawn: Spec) -> Spec:
+    positive = " && datum.lower > 0" if _is_logarithmic(y) else ""
+    return {
+        "transform": [{"filter": f"datum.upper !== null && datum.lower !== null{positive}"}],
+        "mark": {"type": "area", "opacity": BAND_OPACITY, "clip": True},
+        "encoding": {
+            "x": x,
+            "y": {**y, "field": "lower", "stack": None},
+            "y2": {"field": "upper"},
+            **{channel: drawn[channel] for channel in ("color", "detail") if channel in drawn},
+        },
+    }
+
+
+def _line(x: Spec, y: Spec, drawn: Spec) -> list[Spec]:
+    shown = [{"field": "series", "type": "nominal", "title": "line"}]
+    shown += [{"field": "x", "type": "quantitative", "title": x["title"]}]
+    shown += [{"field": end, "type": "quantitative", "title": end} for end in ("value", "lower", "upper")]
+    points = {key: each for key, each in drawn.items() if key != "strokeDash"}
+    return [
+        {"mark": {"type": "line", "strokeWidth": 2, "clip": True}, "encoding": {"x": x, "y": y, **drawn}},
+        {
+            "mark": {"type": "point", "filled": True, "size": 24, "opacity": 1, "clip": True},
+            "encoding": {"x": x, "y": y, **points, "tooltip": shown},
+        },
+    ]
+
+
+def _target(name: str, y: Spec, *, at_most: bool) -> list[Spec]:
+    """The line of a limit, and the side on which it is kept; nothing while the parameter is null."""
+    word = f"at {'most' if at_most else 'least'} "
+    given: Spec = {
+        "data": {"values": [{}]},
+        "transform": [
+            {"filter": f"isValid({name})"},
+            {"calculate": name, "as": "limit"},
+            {"calculate": f"'{word}' + {name}", "as": "label"},
+        ],
+    }
+    channel = {**y, "field": "limit"}
+    kept: Spec = {"y2": {"value": "height"}} if at_most else {"y2": {"value": 0}}
+    return [
+        {
+            **given,
+            "mark": {"type": "rect", "color": COLOURS[2], "opacity": FEASIBLE_OPACITY},
+            "encoding": {"y": channel, **kept},
+        },
+        {
+            **given,
+            "mark": {"type": "rule", "strokeDash": [4, 3], "color": TEXT},
+            "encoding": {"y": channel},
+        },
+        {
+            **given,
+            "mark": {"type": "text", "align": "right", "baseline": "bottom", "dx": -4, "dy": -3},
+            "encoding": {"y": channel, "x": {"value": "width"}, "text": {"field": "label", "type": "nominal"}},
+        },
+    ]
+
+
+def _calibrated(x: Spec) -> Spec:
+    """Where a calibration has put the number that is varied; nothing while the parameter is null."""
+    return {
+        "data": {"values": [{}]},
+        "transform": [{"filter": f"isValid({CALIBRATED})"}, {"calculate": CALIBRATED, "as": "x"}],
+        "mark": {"type": "rule", "strokeDash": [2, 2], "color": TEXT},
+        "encoding": {"x": x},
+    }

@@ -1,0 +1,1 @@
+"""An assessment as a page to read, to print and to file."""

@@ -1,0 +1,83 @@
+"""Where a report answers what guidelines ask. It maps; it claims no conformity."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, final
+
+from api_schemas.assessments import AssessmentsResponse
+
+
+@final
+class Clause(NamedTuple):
+    """What is asked, and where the answer stands: a place in the report and a sentence; "" where it has none."""
+
+    asked: str
+    place: str
+    answer: str
+
+
+@final
+class Guideline(NamedTuple):
+    """A document with the clauses that this report has something to say to."""
+
+    name: str
+    clauses: tuple[Clause, ...]
+
+
+NOT_SEEN: Final = "Not seen by this service: it knows the description of the run, not the place it ran in."
+
+
+def guidelines(response: AssessmentsResponse) -> tuple[Guideline, ...]:
+    """NIST SP 800-226 by the parts of its pyramid, NIST AI RMF 1.0, and ISO/IEC 27559:2022 by its clauses."""
+    present = sum(each.status == "present" for each in response.hazards)
+    attested = sum(each.by is not None for each in response.assumptions)
+    attackers = ", ".join(each.threat_model.type for each in response.threat_models)
+    return (
+        Guideline(
+            "NIST SP 800-226, Guidelines for Evaluating Differential Privacy Guarantees (2025)",
+            (
+                Clause("Privacy parameters", "Statement, 3", "Epsilon at delta with both ends, and all pairs at once."),
+                Clause("Unit of privacy", "Statement, 2", f"{response.context.privacy_unit}, with its relation."),
+                Clause(
+                    "Algorithms and correctness",
+                    "Assumptions",
+                    f"{len(response.assumptions)} assumptions, {attested} of them vouched for by somebody.",
+                ),
+                Clause(
+                    "Privacy hazards",
+                    "Hazards",
+                    f"{present} present, {len(response.hazards) - present} not excluded by what was sent.",
+                ),
+                Clause("Trust model", "Statement, 1", "Central: who runs the mechanism sees the data."),
+                Clause("Security, access control, data collection", "", NOT_SEEN),
+            ),
+        ),
+        Guideline(
+            "NIST AI Risk Management Framework 1.0, MEASURE 2.10",
+            (
+                Clause("Privacy risk is examined", "Attackers", f"By attacker: {attackers}."),
+                Clause("Likelihood", "In short", "Chances of membership inference and reconstruction, at most."),
+                Clause("Residual risk after controls", "In short", "All numbers are of the run with its noise."),
+                Clause("It is documented", "To repeat it", "Request, digest and command give the same numbers."),
+            ),
+        ),
+        Guideline(
+            "ISO/IEC 27559:2022, Privacy enhancing data de-identification framework",
+            (
+                Clause("6.2 Threat modelling", "Attackers", "Who attacks, what they know, and what follows."),
+                Clause("7.3.2 Maximum or average risk", "Attackers", "Maximum: over all data sets and records."),
+                Clause(
+                    "7.3.3 Population or sample-based attack",
+                    "Attackers",
+                    "The worst case knows every other record; relaxed attackers say what they do not know.",
+                ),
+                Clause("8.2.2 Quantifying identifiability", "In short", "Three numbers with both ends."),
+                Clause(
+                    "8.2.3 Adversarial testing",
+                    "",
+                    "Not part of this report: /v1/audits holds the counts of an attack against these bounds.",
+                ),
+                Clause("8.3.4 Re-evaluation", "To repeat it", "The same request on a later engine shows what moved."),
+            ),
+        ),
+    )

@@ -1,0 +1,192 @@
+"""Jobs of a cluster while anything in it is killed: real Redis with its file, real workers, real signals."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from signal import SIGKILL
+from typing import Any
+
+import httpx2
+import psutil
+import pytest
+
+from tests.system.jobs import (
+    ADVANTAGE,
+    LONG,
+    Cluster,
+    assert_every_point_once,
+    cluster,
+    done,
+    state_of,
+    submit,
+    sweep,
+    wait_for,
+    wait_until_ended,
+)
+from tests.system.servers import served
+from tests.system.test_processes import is_gone, processor_seconds
+
+SERVICE = {"worker_count": "1", "log_level": "warning"}
+POINTS = 8_000
+AGAIN_WITHIN = float(os.environ.get("JOB_AGAIN_SECONDS", "inf"))
+FREE_WITHIN = float(os.environ.get("JOB_FREE_SECONDS", "inf"))
+
+
+def test_a_sweep_goes_through_a_cluster(tmp_path: Path) -> None:
+    """And a worker that is killed in the middle takes nothing with it."""
+    points = 2_000
+    with cluster(tmp_path, workers=1) as made, served(tmp_path, **SERVICE, **made.settings) as client:
+        assert client.get("/v1/limits").json()["jobs"]["backend"] == "celery"
+        job = submit(client, "sweeps", sweep(points), **{"Idempotency-Key": "a"})
+        assert submit(client, "sweeps", sweep(points), **{"Idempotency-Key": "a"}) == job
+        wait_for(lambda: done(client, job) > 0)
+        for process in made.processes(made.workers[0]):
+            process.kill()
+        found = wait_until_ended(client, job)
+        assert found["progress"] == {"done": points, "failed": 0, "total": points}
+        assert_every_point_once(client, job, points)
+        other = client.post(
+            "/v1/jobs", json={"resource": "sweeps", "request": sweep(9)}, headers={"Idempotency-Key": "a"}
+        )
+        assert other.status_code == 422
+
+
+def a_worker_child(made: Cluster, client: httpx2.Client) -> None:
+    for process in made.processes(made.workers[0]):
+        process.kill()
+
+
+def a_whole_worker(made: Cluster, client: httpx2.Client) -> None:
+    made.workers[0].kill()
+    made.workers[0].wait()
+
+
+def redis_with_a_restart(made: Cluster, client: httpx2.Client) -> None:
+    made.redis.kill()
+    time.sleep(1)
+    made.redis.start()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("kill", [a_worker_child, a_whole_worker, redis_with_a_restart], ids=lambda kill: kill.__name__)
+def test_what_is_killed_loses_nothing(tmp_path: Path, kill: Callable[[Cluster, httpx2.Client], None]) -> None:
+    with cluster(tmp_path) as made, served(tmp_path, **SERVICE, **made.settings) as client:
+        job = submit(client, "sweeps", sweep(POINTS))
+        wait_for(lambda: done(client, job) > 0)
+        kill(made, client)
+        before = time.monotonic()
+        found = wait_until_ended(client, job)
+        print(f"{kill.__name__}: ended {time.monotonic() - before:.1f} s after")  # noqa: T201
+        assert found["progress"] == {"done": POINTS, "failed": 0, "total": POINTS}
+        assert_every_point_once(client, job, POINTS)
+
+
+@pytest.mark.thorough
+def test_a_killed_service_is_not_missed(tmp_path: Path) -> None:
+    """The workers go on without it, and whoever comes next tells of the job."""
+    with cluster(tmp_path) as made:
+        with served(tmp_path, -SIGKILL, **SERVICE, **made.settings) as client:
+            job = submit(client, "sweeps", sweep(POINTS))
+            wait_for(lambda: done(client, job) > 0)
+            psutil.Process(client.process_id).kill()  # type: ignore[attr-defined]
+        with served(tmp_path, **SERVICE, **made.settings) as client:
+            assert wait_until_ended(client, job)["progress"] == {"done": POINTS, "failed": 0, "total": POINTS}
+            assert_every_point_once(client, job, POINTS)
+
+
+@pytest.mark.thorough
+def test_what_a_lost_worker_had_is_begun_again_within_half_a_minute(tmp_path: Path) -> None:
+    """One long computation, whose worker is killed: another takes it up."""
+    with cluster(tmp_path) as made, served(tmp_path, **SERVICE, **made.settings) as client:
+        wait_for(lambda: "2 workers of the cluster" in client.get("/readyz?verbose").text)
+        wait_for(lambda: not any(map(computes, made.workers)))
+        submit(client, "bounds", LONG)
+        busy = first_that_computes(made)
+        [idle] = [worker for worker in made.workers if worker is not busy]
+        busy.kill()
+        busy.wait()
+        seconds = wait_for(lambda: computes(idle))
+        print(f"begun again {seconds:.1f} s after its worker was killed")  # noqa: T201
+        assert seconds < AGAIN_WITHIN
+
+
+def first_that_computes(made: Cluster) -> subprocess.Popen[bytes]:
+    found: list[subprocess.Popen[bytes]] = []
+    wait_for(lambda: bool(found.extend(worker for worker in made.workers if computes(worker)) or found))
+    return found[0]
+
+
+def computes(worker: subprocess.Popen[bytes]) -> bool:
+    """Whether a process of the worker uses a processor; warm ones that wait do not."""
+    processes = psutil.Process(worker.pid).children()
+    before = [processor_seconds(process) for process in processes]
+    time.sleep(1.0)
+    return any(processor_seconds(process) > used + 0.05 for process, used in zip(processes, before, strict=True))
+
+
+@pytest.mark.thorough
+def test_a_cancelled_job_leaves_its_worker_free(tmp_path: Path) -> None:
+    with cluster(tmp_path, workers=1) as made, served(tmp_path, **SERVICE, **made.settings) as client:
+        job = submit(client, "bounds", LONG)
+        wait_for(lambda: computes(made.workers[0]))
+        [process] = made.processes(made.workers[0])
+        assert client.delete(job).json()["state"] == "cancelled"
+        seconds = wait_for(lambda: is_gone(process))
+        following = submit(client, "sweeps", sweep(10))
+        assert wait_until_ended(client, following)["state"] == "succeeded"
+        print(f"the worker was free {seconds:.2f} s after its job was cancelled")  # noqa: T201
+        assert seconds < FREE_WITHIN
+        assert state_of(client, job)["state"] == "cancelled"
+
+
+@pytest.mark.thorough
+def test_small_jobs_pass_large_ones(tmp_path: Path) -> None:
+    with cluster(tmp_path, workers=1) as made, served(tmp_path, **SERVICE, **made.settings) as client:
+        large = submit(client, "sweeps", sweep(1_000_000))
+        wait_for(lambda: done(client, large) > 0)
+        small = submit(client, "bounds", {"mechanism": {"type": "gdp", "mu": 1.0}, "questions": [ADVANTAGE]})
+        assert wait_until_ended(client, small)["state"] == "succeeded"
+        assert state_of(client, large)["state"] == "running"
+        assert client.delete(large).json()["state"] == "cancelled"
+
+
+@pytest.mark.thorough
+def test_without_redis_jobs_are_refused_and_nothing_else(tmp_path: Path) -> None:
+    quick = {"mechanism": {"type": "gaussian", "noise_multiplier": 3.0}, "questions": [ADVANTAGE]}
+    with cluster(tmp_path, workers=0) as made, served(tmp_path, **SERVICE, **made.settings) as client:
+        job = submit(client, "bounds", quick)
+        made.redis.kill()
+        for answer in (client.post("/v1/jobs", json={"resource": "bounds", "request": quick}), client.get(job)):
+            assert (answer.status_code, answer.json()["type"]) == (503, "/problems/jobs-unavailable")
+        assert client.post("/v1/bounds", json=quick).status_code == 200
+        assert client.get("/readyz").json()["status"] == "degraded"
+        made.redis.start()
+        made.start_worker()
+        assert wait_until_ended(client, job)["state"] == "succeeded"
+
+
+@pytest.mark.thorough
+def test_who_writes_to_redis_cannot_say_what_was_not_computed(tmp_path: Path) -> None:
+    import redis
+
+    with cluster(tmp_path, workers=1) as made, served(tmp_path, **SERVICE, **made.settings) as client:
+        job = submit(client, "sweeps", sweep(10))
+        wait_until_ended(client, job)
+        other = submit(client, "sweeps", sweep(20))
+        wait_until_ended(client, other)
+        keys = [f"privacy_bounds:job:{each.rpartition('/')[2]}" for each in (job, other)]
+        database: Any = redis.Redis(port=made.redis.port)
+        with database:
+            [(piece, lines), *_] = database.hgetall(f"{keys[0]}:lines").items()
+            foreign = next(iter(database.hgetall(f"{keys[1]}:lines").values()))
+            for altered in (b"[]", lines.replace(b"sealed", b"s3aled"), lines[:-2] + b"x}", foreign):
+                database.hset(f"{keys[0]}:lines", piece, altered)
+                assert client.get(f"{job}/results").status_code == 503
+            database.hset(f"{keys[0]}:lines", piece, lines)
+            assert client.get(f"{job}/results").status_code == 200
+            database.hset(keys[0], "request", database.hget(keys[1], "request"))
+            assert client.get(job).status_code == 404

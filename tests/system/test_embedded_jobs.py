@@ -1,0 +1,179 @@
+"""Jobs of one instance while its workers, itself and its disk fail: real processes, real signals, a real full disk."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from signal import SIGKILL
+from typing import Any
+
+import httpx2
+import psutil
+import pytest
+
+from tests.system.jobs import (
+    ADVANTAGE,
+    LONG,
+    assert_every_point_once,
+    done,
+    state_of,
+    submit,
+    sweep,
+    wait_for,
+    wait_until_ended,
+)
+from tests.system.servers import connect, served
+from tests.system.test_processes import is_gone, processor_seconds
+
+FREE_WITHIN = float(os.environ.get("JOB_FREE_SECONDS", "inf"))
+SETTINGS = {"worker_niceness": "0", "worker_count": "1", "job_workers": "1", "log_level": "warning"}
+POINTS = 6_000
+QUICK = {"mechanism": {"type": "gaussian", "noise_multiplier": 3.0}, "questions": [ADVANTAGE]}
+
+
+def job_workers(client: httpx2.Client) -> list[psutil.Process]:
+    """Processes that use a processor; of warm ones only those that have work do."""
+    service = psutil.Process(client.process_id)  # type: ignore[attr-defined]
+    found = [worker for child in service.children() for worker in child.children()]
+    before = {worker: processor_seconds(worker) for worker in found}
+    time.sleep(0.3)
+    return [
+        worker for worker, used in before.items() if worker.is_running() and processor_seconds(worker) > used + 0.05
+    ]
+
+
+def test_a_killed_service_goes_on_where_it_was(tmp_path: Path) -> None:
+    """Whatever was being computed or written at that moment, every point has one result in the end."""
+    with served(tmp_path, -SIGKILL, **SETTINGS) as client:
+        job = submit(client, "sweeps", sweep(POINTS))
+        wait_for(lambda: done(client, job) > 0)
+        psutil.Process(client.process_id).kill()  # type: ignore[attr-defined]
+    with served(tmp_path, **SETTINGS) as client:
+        assert done(client, job) > 0
+        found = wait_until_ended(client, job)
+        assert found["progress"] == {"done": POINTS, "failed": 0, "total": POINTS}
+        assert_every_point_once(client, job, POINTS)
+
+
+@pytest.mark.thorough
+def test_killed_workers_are_replaced_and_lose_nothing(tmp_path: Path) -> None:
+    with served(tmp_path, **SETTINGS) as client:
+        job = submit(client, "sweeps", sweep(POINTS))
+        for _ in range(3):
+            wait_for(lambda: bool(job_workers(client)))
+            before = done(client, job)
+            for worker in job_workers(client):
+                worker.kill()
+            wait_for(lambda before=before: done(client, job) > before)
+        assert wait_until_ended(client, job)["progress"]["failed"] == 0
+        assert_every_point_once(client, job, POINTS)
+
+
+@pytest.mark.thorough
+def test_a_cancelled_job_leaves_its_worker_free(tmp_path: Path) -> None:
+    with served(tmp_path, **SETTINGS) as client:
+        job = submit(client, "bounds", LONG)
+        wait_for(lambda: bool(job_workers(client)))
+        [worker] = job_workers(client)
+        assert client.delete(job).json()["state"] == "cancelled"
+        seconds = wait_for(lambda: is_gone(worker))
+        print(f"the worker was free {seconds:.2f} s after its job was cancelled")  # noqa: T201
+        following = submit(client, "bounds", QUICK)
+        assert wait_until_ended(client, following)["state"] == "succeeded"
+        assert state_of(client, job)["progress"]["done"] == 0
+    assert seconds < FREE_WITHIN
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own, of four megabytes."""
+    place = tmp_path / "small"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", place], capture_output=True, check=False
+    )
+    if mounted.returncode != 0:
+        pytest.skip("only root mounts file systems")
+    yield place
+    subprocess.run(["umount", place], check=True)
+
+
+@pytest.mark.thorough
+def test_a_full_disk_refuses_jobs_and_nothing_else(tmp_path: Path, small_disk: Path) -> None:
+    """What was accepted waits, and is all there once there is room."""
+    with served(tmp_path, **SETTINGS, data_folder=str(small_disk)) as client:
+        job = submit(client, "sweeps", sweep(POINTS))
+        wait_for(lambda: done(client, job) > 0)
+        filling = small_disk / "filling"
+        with filling.open("wb", buffering=0) as file:
+            for size in (2**16, 2**10, 1):
+                try:
+                    while True:
+                        file.write(b"x" * size)
+                except OSError:
+                    pass
+        answers = [client.post("/v1/jobs", json={"resource": "bounds", "request": QUICK}) for _ in range(3)]
+        refused = answers[-1]
+        assert (refused.status_code, refused.json()["type"]) == (503, "/problems/jobs-unavailable")
+        assert refused.headers["retry-after"]
+        assert client.post("/v1/bounds", json=QUICK).status_code == 200
+        assert client.get("/readyz").status_code == 200
+        assert state_of(client, job)["state"] == "running"
+        filling.unlink()
+        found = wait_until_ended(client, job)
+        assert (found["state"], found["progress"]["failed"]) == ("succeeded", 0)
+        assert_every_point_once(client, job, POINTS)
+
+
+@pytest.mark.thorough
+def test_who_follows_a_job_and_does_not_read_is_let_go(tmp_path: Path) -> None:
+    """Nothing leaks: the connections are closed, their places are free, and the service is no larger."""
+    settings = {**SETTINGS, "send_timeout_seconds": "1"}
+    points = 30_000
+    with served(tmp_path, **settings) as client:
+        job = submit(client, "sweeps", sweep(points))
+        wait_until_ended(client, job)
+        process = psutil.Process(client.process_id)  # type: ignore[attr-defined]
+        open_before = len(process.net_connections())
+        before = process.memory_info().rss
+        stalled: list[socket.socket] = []
+        for number in range(40):
+            path, accept = (("results", "application/x-ndjson"), ("events", "text/event-stream"))[number % 4 == 3]
+            connection = connect(client, f"127.0.2.{1 + number % 8}", buffer=4_096)
+            connection.sendall(f"GET {job}/{path} HTTP/1.1\r\nHost: a\r\nAccept: {accept}\r\n\r\n".encode())
+            stalled.append(connection)
+        wait_for(lambda: len(process.net_connections()) <= open_before + 10)
+        grown = process.memory_info().rss - before
+        print(f"memory {grown / 2**20:+.1f} MiB")  # noqa: T201
+        assert grown < 50 * 2**20
+        for connection in stalled:
+            connection.close()
+        assert_every_point_once(client, job, points)
+        text = client.get("/metrics").text
+        assert 'privacy_bounds_server_refusals_total{reason="response-not-taken"}' in text
+
+
+@pytest.mark.thorough
+def test_events_come_at_least_every_two_seconds(tmp_path: Path) -> None:
+    with served(tmp_path, **SETTINGS) as client:
+        job = submit(client, "sweeps", sweep(POINTS))
+        times, revisions = [time.monotonic()], [0]
+        last: dict[str, Any] = {}
+        with client.stream("GET", f"{job}/events", headers={"accept": "text/event-stream"}) as answer:
+            for line in answer.iter_lines():
+                if line.startswith("id: "):
+                    times.append(time.monotonic())
+                    revisions.append(int(line.removeprefix("id: ")))
+                if line.startswith("data: "):
+                    last = json.loads(line.removeprefix("data: "))
+        assert last["state"] == "succeeded"
+        assert revisions == sorted(revisions)
+        gaps = [after - before for before, after in itertools.pairwise(times)]
+        print(f"{len(gaps)} events, at most {max(gaps):.2f} s apart")  # noqa: T201
+        assert max(gaps) < float(os.environ.get("LONGEST_EVENT_SECONDS", "inf"))

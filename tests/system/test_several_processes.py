@@ -1,0 +1,70 @@
+"""`privacy-bounds serve --workers N`: several processes behind one port, who tell the same of all of them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from signal import SIGKILL
+
+import httpx2
+import psutil
+import pytest
+
+from tests.system.jobs import SEAL_KEY, submit, sweep, wait_for, wait_until_ended
+from tests.system.servers import served
+from tests.system.test_processes import is_gone
+
+QUICK = {"mechanism": {"type": "gdp", "mu": 1.0}, "questions": [{"type": "advantage"}]}
+DEAR = {
+    "mechanism": {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000},
+    "questions": [{"type": "epsilon", "delta": 1e-5}],
+}
+
+
+def counted(url: httpx2.URL, route: str) -> float:
+    """Requests to a route, as whichever process answers counts them; over a connection of its own."""
+    text = httpx2.get(url.join("/metrics")).text
+    found = re.findall(rf'http_requests_total{{method="POST",route="{route}",status="200"}} ([\d.]+)', text)
+    return sum(map(float, found))
+
+
+@pytest.mark.thorough
+def test_processes_share_a_port_counts_results_and_jobs(tmp_path: Path, redis_url: str) -> None:
+    settings = {"redis_url": redis_url, "seal_key": SEAL_KEY, "log_level": "warning", "worker_niceness": "0"}
+    with served(tmp_path, command="--workers 2", **settings) as client:
+        supervisor = psutil.Process(client.process_id)  # type: ignore[attr-defined]
+        url = client.base_url
+        wait_for(lambda: ready(supervisor))
+        for _ in range(20):
+            assert httpx2.post(url.join("/v1/bounds"), json=QUICK).status_code == 200
+        for _ in range(6):
+            assert counted(url, "/v1/bounds") == 20
+        origins = [httpx2.post(url.join("/v1/bounds"), json=DEAR).headers["cache-status"] for _ in range(20)]
+        assert sum("fwd=miss; stored" in origin for origin in origins) == 1, "one of them computes, for all"
+        victim = serving(supervisor)[0]
+        victim.kill()
+        wait_for(lambda: is_gone(victim))
+        wait_for(lambda: ready(supervisor))
+        assert counted(url, "/v1/bounds") == 40, "what a process counted stays counted"
+        job = submit(client, "sweeps", sweep(500))
+        assert wait_until_ended(client, job)["state"] == "succeeded"
+        assert {httpx2.get(url.join(job)).status_code for _ in range(10)} == {200}
+
+
+def ready(supervisor: psutil.Process) -> bool:
+    """Whether both processes have a warm worker, which is there before they listen."""
+    return [bool(child.children(recursive=True)) for child in serving(supervisor)] == [True, True]
+
+
+def serving(supervisor: psutil.Process) -> list[psutil.Process]:
+    return [child for child in supervisor.children() if not is_gone(child) and child.cmdline()[-2:-1] == ["--socket"]]
+
+
+@pytest.mark.thorough
+def test_processes_end_with_who_looks_after_them(tmp_path: Path) -> None:
+    with served(tmp_path, -SIGKILL, command="--workers 2", log_level="warning") as client:
+        supervisor = psutil.Process(client.process_id)  # type: ignore[attr-defined]
+        children = supervisor.children(recursive=True)
+        assert len(children) >= 2
+        supervisor.kill()
+        wait_for(lambda: all(map(is_gone, children)))
