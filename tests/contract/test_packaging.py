@@ -21,7 +21,7 @@ PACKAGES = {"api_schemas", "privacy_bounds", "service"}
 EXPLORER = [
     f"explorer/{path.relative_to(root)}" for root in [ROOT / "service/web/explorer"] for path in root.rglob("*.*")
 ]
-NAMED_AND_NOT_IMPORTED = {"httptools", "mpmath", "uvloop"}
+NAMED_AND_NOT_IMPORTED = {"httptools", "mpmath", "packaging", "uvloop"}
 """uvicorn imports httptools and uvloop where they are installed; mpmath is there for engines that prove digits."""
 
 
