@@ -274,8 +274,8 @@ def _drawing_board(settings: Settings, metrics: Metrics) -> DrawingBoard:
     """What draws pictures: one process, which starts with the first of them."""
     pool = WorkerPool(
         worker_count=1,
-        time_limit_seconds=settings.time_limit_seconds,
-        memory_limit_bytes=settings.worker_memory_limit_bytes,
+        time_limit_seconds=min(settings.time_limit_seconds, drawing.TIME_LIMIT_SECONDS),
+        memory_limit_bytes=drawing.MEMORY_LIMIT_BYTES,
         niceness=settings.worker_niceness,
         preloaded_modules=(drawing.__name__,),
         metrics=metrics,

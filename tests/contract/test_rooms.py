@@ -73,6 +73,8 @@ STANDARD_LIBRARY_OF_THE_CORE = {
     "abc",
     "bisect",
     "collections",
+    "contextlib",
+    "contextvars",
     "dataclasses",
     "decimal",
     "enum",

@@ -39,6 +39,7 @@ from service.privacy.composition.transforms.steps import (
 from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 
 _GOOD_WIDTH = 1e-9
@@ -138,7 +139,8 @@ class ContourTradeOff(AbstractTradeOff):
     def _wide(self, known: Readings, rows: int = 2, width: float = _WIDE) -> IndexArray:
         """The places to read on bent contours."""
         places = np.flatnonzero(known.width(rows) > width)
-        return places if self._bent is not None and len(places) <= _MOST_WIDE else places[:0]
+        asked = self._bent is not None and len(places) <= _MOST_WIDE and not is_spent()
+        return places if asked else places[:0]
 
     def _ladder(self, digits: float) -> ContourLadder | None:
         """The lines for the run cut at 10^-digits; None where its loss is out of range."""
@@ -319,7 +321,7 @@ class ContourTradeOff(AbstractTradeOff):
                     return found
         if best is None:
             best = self._epsilon_by_bisection(delta, rounds)
-        if best.relative_width() > _WIDE and self._bent is not None and best.upper > 0:
+        if best.relative_width() > _WIDE and self._bent is not None and best.upper > 0 and not is_spent():
             best = self._bent_epsilon(delta, best) or best
         return best
 
@@ -406,6 +408,8 @@ class ContourTradeOff(AbstractTradeOff):
         """
         ended = True
         for rung in dict.fromkeys(rungs):
+            if is_spent():  # what is known without a line stays
+                return False
             at = places[[chosen is rung for chosen in rungs]]
             known.tighten(at, read(rung.line, at))
             if not self._has_end(rung):

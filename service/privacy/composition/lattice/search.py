@@ -18,6 +18,7 @@ from service.privacy.composition.lattice.runs import LARGEST_CELLS, LatticeRuns,
 from service.privacy.composition.lattice.sums import LatticePair
 from service.privacy.composition.readings import Readings
 from service.privacy.numerics.arrays import FloatArray, IndexArray
+from service.privacy.numerics.work import is_spent
 
 CUT_DIGITS = (22.0, 40.0, 80.0, 160.0, 290.0)
 """The lattice ends where 10^-digits of the mass of all steps is left."""
@@ -94,7 +95,7 @@ class LatticeSearch:
         if self._spans.get((digits, tilt), 0.0) * _FINER**level * steps > 2 * LARGEST_CELLS:
             return None
         ladder = self.ladder(digits)
-        if ladder is None:
+        if ladder is None or is_spent():
             return None
         cells = _FIRST_CELLS * math.sqrt(self._count) * _FINER**level
         run = self._lattices.at(digits, ladder.core_deviation / cells, mirrored=self._mirrored)
