@@ -20,8 +20,9 @@ LOCK_FILES = sorted(ROOT.glob("requirements*.lock"))
 PACKAGES = {"api_schemas", "privacy_bounds", "service"}
 WEB = ROOT / "service" / "web"
 PAGES = [path.relative_to(ROOT).as_posix() for name in ("explorer", "reference") for path in (WEB / name).rglob("*.*")]
-NAMED_AND_NOT_IMPORTED = {"httptools", "mpmath", "uvloop"}
-"""uvicorn imports httptools and uvloop where they are installed; mpmath is there for engines that prove digits."""
+NAMED_AND_NOT_IMPORTED = {"httptools", "mpmath", "packaging", "uvloop"}
+"""uvicorn imports httptools and uvloop where they are installed, kombu packaging; mpmath is there for engines that prove
+digits."""
 
 
 def normalised(name: str) -> str:

@@ -173,6 +173,11 @@ class RedisStore:
         """Forget the results of a job that another version began: it is now that of `job`."""
         self._run(scripts.RESTART, job.id, [], self._record(job), size)
 
+    def waiting(self) -> int:
+        """Messages that nobody has taken."""
+        with self._asking() as client:
+            return sum(int(client.llen(queue)) for queue in self._queues)
+
     def forget(self, now: float) -> None:
         """Remove what has expired and ended."""
         with self._asking() as client:
