@@ -242,13 +242,6 @@ def run_worker(settings: Settings) -> int:
     )
 
 
-def is_worker_here(settings: Settings) -> bool:
-    """Whether a worker of a cluster on this machine was there a few seconds ago."""
-    from service.jobs.celery.worker import is_here
-
-    return is_here(settings)
-
-
 def preloaded_modules() -> tuple[str, ...]:
     """What every worker process has loaded before it is given work."""
     functions = (computation.function.__module__ for computation in resources())

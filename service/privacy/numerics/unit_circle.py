@@ -8,8 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.work import did
 
 ComplexArray = NDArray[np.complex128]
+
+_A_PRODUCT, _AN_EXPONENTIAL = 6e-4, 1e-2
+"""Work, in microseconds."""
 
 _SMALL_PHASE = 0.8
 """Below this sin x - x is a power series, which leaves out less than 4e-13 of it (less than 5e-15 below 0.55)."""
@@ -59,6 +63,7 @@ class FourierSums:
 
     def real(self, x: FloatArray) -> FloatArray:
         """Real parts at every x (shape (X, lines)); shape (sequences, X, lines)."""
+        did(len(x) * (_A_PRODUCT * self._weights.size + _AN_EXPONENTIAL * (self._inner.size + self._outer.size)))
         places = x.T[:, :, None]
         inner = np.matmul(np.exp(places * self._inner[:, None]), self._weights)
         outer = np.exp(places * self._outer[:, None])

@@ -22,6 +22,7 @@ from scipy import special
 from service.privacy.enclosure import SMALLEST
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.numerics.work import is_spent
 from service.privacy.questions.normal_points import CLOSE, normal_points
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.enclosed.logs import log_ends
@@ -169,7 +170,7 @@ class _Search:
             before, bound = bound, min(bound, max(most, self.least))
             target = max(self.best * (1 + CLOSE), self.least)
             above = sorted((each for each in corners if each.mu > target), key=lambda each: -each.mu)
-            if not above:
+            if not above or is_spent():
                 break
             settled = not self._cut(above)
             if settled or number % ROUNDS_FOR_A_POINT == ROUNDS_FOR_A_POINT - 1:

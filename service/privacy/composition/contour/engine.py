@@ -39,6 +39,7 @@ from service.privacy.composition.transforms.steps import (
 from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 
 _GOOD_WIDTH = 1e-9
@@ -138,7 +139,8 @@ class ContourTradeOff(AbstractTradeOff):
     def _wide(self, known: Readings, rows: int = 2, width: float = _WIDE) -> IndexArray:
         """The places to read on bent contours."""
         places = np.flatnonzero(known.width(rows) > width)
-        return places if self._bent is not None and len(places) <= _MOST_WIDE else places[:0]
+        asked = self._bent is not None and len(places) <= _MOST_WIDE and not is_spent()
+        return places if asked else places[:0]
 
     def _ladder(self, digits: float) -> ContourLadder | None:
         """The lines for the run cut at 10^-digits; None where its loss is out of range."""
@@ -269,10 +271,21 @@ class ContourTradeOff(AbstractTradeOff):
             if not all(ended):
                 break
         if len(inside):
+            self._read_far_humps(inside, epsilon, known)
             known.tighten(inside, self._fallback.profile(epsilon[inside]))
         if bent:
             self._read_bent_profile(np.setdiff1d(self._wide(known, 1), read), epsilon, known)
         return known
+
+    def _read_far_humps(self, places: IndexArray, epsilon: FloatArray, known: Readings) -> None:
+        """Among humps far apart lines through saddle points have no end; one near the core has, at the price of digits,
+        and reads far thresholds that jumps of little chance decide.
+        """
+        ladder = self._ladder(CUT_DIGITS[0]) if self.run.mixtures else None
+        rung = None if ladder is None else ladder.outermost_short
+        places = places[known.width(1)[places] > _WIDE]
+        if rung is not None and len(places):
+            known.tighten(places, read_profile(rung.line, epsilon[places]))
 
     def _read_profile_at(self, cut: int, places: IndexArray, epsilon: FloatArray, known: Readings) -> bool:
         """Read the profile at some places on the lines of one cut, where it is deep enough and the ladder reaches.
@@ -319,7 +332,7 @@ class ContourTradeOff(AbstractTradeOff):
                     return found
         if best is None:
             best = self._epsilon_by_bisection(delta, rounds)
-        if best.relative_width() > _WIDE and self._bent is not None and best.upper > 0:
+        if best.relative_width() > _WIDE and self._bent is not None and best.upper > 0 and not is_spent():
             best = self._bent_epsilon(delta, best) or best
         return best
 
@@ -406,6 +419,8 @@ class ContourTradeOff(AbstractTradeOff):
         """
         ended = True
         for rung in dict.fromkeys(rungs):
+            if is_spent():  # what is known without a line stays
+                return False
             at = places[[chosen is rung for chosen in rungs]]
             known.tighten(at, read(rung.line, at))
             if not self._has_end(rung):

@@ -4,8 +4,8 @@ With g(k) = sum w_i delta_i(ln k), convex in k = e^c, and g' that of the hypothe
 
     power(alpha) = min_k g(k) + k alpha,        f(alpha) = max_k k (1 - alpha - g'(1/k)),
 
-and both are decided at one level, which lies between the slopes that the parts have at alpha. It is sought for all rates
-at once; then a few levels around it prove both ends:
+and both are decided at one level, which lies between the slopes that the parts have at alpha. It is sought for all
+rates at once; then a few levels around it prove both ends:
 
 - any k bounds the power from above and f from below;
 - on an interval between two levels g lies above the secants through the neighbours on either side, and so above their
@@ -26,6 +26,7 @@ import numpy as np
 
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.enclosed.logs import log, log_ends
 from service.privacy.trade_off.enclosed.weighted_sums import WeightedSums
@@ -161,7 +162,7 @@ class SharedLevels:
             if with_error:
                 ends = tuple(end.reshape(c.shape)[:, ::-1] for end in self._mirrored(-c[:, ::-1].ravel()))
                 _tighten_error(alpha[active], c, ends, found, active)
-            _exchange(alpha[active], found, active)
+            _exchange(found, active)
             # Levels proved on both sides are closed in on; else others are tried farther away.
             closing = np.isfinite(left) & np.isfinite(right)
             gap = np.where(closing, (right - left) / 4, unit[active] * WIDER)
@@ -171,7 +172,7 @@ class SharedLevels:
             enough = found.wide(with_error=with_error)[active] & shrinks
             enough &= (gap >= CLOSEST * (1 + np.abs(center[active]))) & (gap < FARTHEST)
             active = active[enough]
-            if not active.size:
+            if not active.size or is_spent():
                 break
 
     def _tighten_power(
@@ -218,7 +219,7 @@ def _best_level(steer: Steer, alpha: FloatArray, low: FloatArray, high: FloatArr
     active = np.arange(len(alpha))
     for _ in range(ROUNDS):
         active = active[right[active] - left[active] > CLOSEST * (1 + np.abs(level[active]))]
-        if not active.size:
+        if not active.size or is_spent():
             break
         looks = _looks(left[active], right[active], level[active], bent[active])
         seen, noise = steer(alpha[active], looks)
@@ -335,7 +336,7 @@ def _tighten_error(
 
 
 @np.errstate(all="ignore")
-def _exchange(alpha: FloatArray, found: _Found, at: IndexArray) -> None:
+def _exchange(found: _Found, at: IndexArray) -> None:
     """Each of power and type II error as the other one proves it."""
     power, error = found.power[:, at], found.error[:, at]
     for ends, others in ((power, error), (error, power)):
