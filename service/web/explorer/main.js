@@ -24,6 +24,7 @@ let answered = null;  // the body that the words on the page are of
 let resolved = null;  // the run as the server read it
 let calibrated = null;  // the least noise that keeps the limit
 const figures = new Map();
+const COMPARED = "compared-charts";
 const WHAT_IF = { epsilon: "Epsilon", trade_off: "Share of members found, at the rate of false accusations", reconstruction: "Chance of a reconstruction" };
 
 function start() {
@@ -77,8 +78,8 @@ async function drag() {
   dragging = new AbortController();
   const { signal } = dragging;
   try {
-    if (state.runs.length > 1) await show("/v1/comparisons", requests.comparison(state), signal, 1);
-    else await show("/v1/curves", requests.curves(state), signal, 1);
+    if (state.runs.length > 1) await show("/v1/comparisons", requests.comparison(state), signal, { most: 1, host: COMPARED });
+    else await show("/v1/curves", requests.curves(state), signal, { most: 1 });
   } catch (error) {
     const isTold = error instanceof Trouble || error instanceof requests.NotJson;  // when the slider rests
     if (error.name !== "AbortError" && !isTold) throw error;
@@ -151,14 +152,14 @@ function attest(code, said) {
 }
 
 // The pictures of an answer, each in its place.
-async function show(path, body, signal, most = Infinity) {
+async function show(path, body, signal, { most = Infinity, host = "charts" } = {}) {
   const spec = await ask(path, body, { accept: SPEC, signal });
   if (!String(spec.$schema ?? "").includes("vega-lite")) return;  // a server without this form
   for (const part of parts(spec).slice(0, most)) {
-    const name = String(part.name ?? "chart");
+    const name = `${host === "charts" ? "chart" : host}-${part.name ?? "all"}`;
     if (!figures.has(name)) {
-      figures.set(name, figure(`chart-${name}`));
-      byId("charts").append(figures.get(name).node);
+      figures.set(name, figure(name));
+      byId(host).append(figures.get(name).node);
     }
     if (signal.aborted) return;
     await figures.get(name).show(part);
@@ -172,7 +173,7 @@ async function pictures(body, signal) {
     await show("/v1/assessments", body, signal);
   } catch (error) {
     if (!(error instanceof Trouble)) throw error;
-    for (const name of ["reconstruction", "profile"]) figures.get(name)?.hide();
+    for (const name of ["reconstruction", "profile"]) figures.get(`chart-${name}`)?.hide();
     byId("charts-note").textContent = `Some pictures of this run are missing. ${error.message}`;
     byId("charts-note").hidden = false;
   }
@@ -239,7 +240,7 @@ async function compare(signal) {
   if (state.runs.length < 2) return;
   const body = requests.comparison(state);
   showComparison(byId("comparison"), await ask("/v1/comparisons", body, { signal }));
-  await quietly(show("/v1/comparisons", body, signal));
+  await quietly(show("/v1/comparisons", body, signal, { host: COMPARED }));
 }
 
 function trouble(error, notices) {
