@@ -66,7 +66,7 @@ def test_another_run_changes_words_picture_and_verdict(page: Page) -> None:
 def test_every_sampler_and_form_of_a_run_has_an_answer(page: Page, watched: Watched) -> None:
     watched.expected = ("504",)  # pictures of shuffled runs may meet the time limit on a busy machine; the page says so
     page.select_option("#rate-by", "sizes")
-    for field, number in (("batch", "20"), ("dataset", "1000"), ("steps", "100")):
+    for field, number in (("noise", "8"), ("batch", "20"), ("dataset", "1000"), ("steps", "100")):
         page.fill(f"#{field}", number)
     for sampling in ("shuffled", "fixed_without_replacement", "fixed_with_replacement", "gaussian", "laplace"):
         page.select_option("#sampling", sampling)
