@@ -45,7 +45,7 @@ system: $(VENV)/development ## attacks and ends by the clock as well: /livez wit
 	JOB_AGAIN_SECONDS=30 JOB_FREE_SECONDS=2 LONGEST_EVENT_SECONDS=2 $(RUN) -m pytest -rP \
 		$(addprefix tests/system/test_,attacks.py processes.py memory.py mixed_load.py embedded_jobs.py cluster_jobs.py several_processes.py)
 
-browser: $(VENV)/browser ## drive the page with Chromium, which has to be installed; keeps pictures in build/browser
+browser: $(VENV)/browser $(GUIDE) ## drive the page with Chromium, which has to be installed; keeps pictures in build/browser
 	$(RUN) -m pytest tests/browser
 
 clients: $(VENV)/development ## make clients from the published document, check them strictly, run them against a live server

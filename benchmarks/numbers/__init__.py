@@ -8,6 +8,7 @@ from benchmarks.numbers import (
     curves,
     enclosures,
     many,
+    pictures,
     pmp,
     relations,
     responses,
@@ -33,6 +34,7 @@ def measure() -> Section:
         relations,
         samplers,
         pmp,
+        pictures,
         start,
     ):
         part = subject.measure()

@@ -56,8 +56,8 @@ def measure() -> Section:
     columns = ("points", "CPU ms a point, least", "one by one", "relative width <= 1e-6", "problems")
     noted = (
         f"Noise {NOISES[0]:g} to {NOISES[1]:g}, rates {RATES[0]:g} to {RATES[1]:g}, {COUNTS[0]} to {COUNTS[1]} steps, "
-        "all in equal ratios; the wide space has noise 0.3 to 30, rates 1e-4 to 0.5, 10 to 1e6 steps. From the validated "
-        f"request to the bytes of the body. One by one: {ALONE} of the points as requests to `/v1/bounds`."
+        "all in equal ratios; the wide space has noise 0.3 to 30, rates 1e-4 to 0.5, 10 to 1e6 steps. From the "
+        f"validated request to the bytes of the body. One by one: {ALONE} of the points as requests to `/v1/bounds`."
     )
     section.tables.append(Table("Sweeps: epsilon(1e-5) and gamma(1e-3) of DP-SGD", columns, rows, (noted,)))
     return section
