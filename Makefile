@@ -44,7 +44,7 @@ system: $(VENV)/development ## attacks and ends by the clock as well: /livez wit
 	LONGEST_WAIT_SECONDS=0.3 WORKER_FREE_SECONDS=1 WORKER_DEAD_SECONDS=2 LARGEST_P99_FACTOR=3 $(RUN) -m pytest -rP \
 		$(addprefix tests/system/test_,attacks.py processes.py memory.py mixed_load.py)
 
-browser: $(VENV)/browser ## drive the page with Chromium, which has to be installed; keeps pictures in build/browser
+browser: $(VENV)/browser $(GUIDE) ## drive the page with Chromium, which has to be installed; keeps pictures in build/browser
 	$(RUN) -m pytest tests/browser
 
 clients: $(VENV)/development ## make clients from the published document, check them strictly, run them against a live server

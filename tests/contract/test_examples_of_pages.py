@@ -127,7 +127,9 @@ def run_shell(client: TestClient, block: Block, folder: Path) -> Call | None:
 
 def prepare(words: list[str], folder: Path) -> None:
     """The files that a command names: the first example of its resource."""
-    [computed] = [resource(name) for name in RESOURCES if command_of(name) == words[0]]
+    options = dict(pairwise(words))
+    drawn = options.get("--resource", "curves") if words[0] == "plot" else ""
+    [computed] = [resource(name) for name in RESOURCES if command_of(name) == words[0] or name == drawn]
     [example, *_] = (each["value"] for each in computed.examples.values())
     example = dict(example)
     for option, value in pairwise(words):

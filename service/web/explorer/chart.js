@@ -46,6 +46,12 @@ export function parts(spec) {
   return vconcat.map((each) => ({ $schema: shared.$schema, config: shared.config, usermeta: shared.usermeta, ...each }));
 }
 
+// The same spec with numbers for those of its parameters that are named.
+export function given(spec, numbers) {
+  if (!spec.params) return spec;
+  return { ...spec, params: spec.params.map((each) => (numbers[each.name] === undefined ? each : { ...each, value: numbers[each.name] })) };
+}
+
 // The rows that a chart is drawn from, as a table.
 export function dataTable(spec) {
   const rows = spec.data?.values ?? [];

@@ -38,7 +38,7 @@ const FREED = {
 // The calibrated noise, and a button that takes it over.
 export function showCalibration(host, response, take) {
   const words = FREED[response.status](response.value);
-  host.append(element("p", {}, words, " ", response.status === "met" && element("button", { type: "button", onclick: () => take(rounded(response.value, { digits: 6 })) }, "Use it")));
+  host.append(element("p", {}, words, " ", response.status === "met" && take && element("button", { type: "button", onclick: () => take(rounded(response.value, { digits: 6 })) }, "Use it")));
 }
 
 const HOLDS = { yes: "vouched for", no: "does not hold", unknown: "nobody vouches for it yet" };

@@ -271,10 +271,21 @@ class ContourTradeOff(AbstractTradeOff):
             if not all(ended):
                 break
         if len(inside):
+            self._read_far_humps(inside, epsilon, known)
             known.tighten(inside, self._fallback.profile(epsilon[inside]))
         if bent:
             self._read_bent_profile(np.setdiff1d(self._wide(known, 1), read), epsilon, known)
         return known
+
+    def _read_far_humps(self, places: IndexArray, epsilon: FloatArray, known: Readings) -> None:
+        """Among humps far apart lines through saddle points have no end; one near the core has, at the price of digits,
+        and reads far thresholds that jumps of little chance decide.
+        """
+        ladder = self._ladder(CUT_DIGITS[0]) if self.run.mixtures else None
+        rung = None if ladder is None else ladder.outermost_short
+        places = places[known.width(1)[places] > _WIDE]
+        if rung is not None and len(places):
+            known.tighten(places, read_profile(rung.line, epsilon[places]))
 
     def _read_profile_at(self, cut: int, places: IndexArray, epsilon: FloatArray, known: Readings) -> bool:
         """Read the profile at some places on the lines of one cut, where it is deep enough and the ladder reaches.

@@ -224,6 +224,12 @@ class ContourLadder:
         chosen = self.for_thresholds(np.array([nearest.threshold]))[0]
         return chosen if chosen.theta > 0 else nearest
 
+    @property
+    def outermost_short(self) -> Rung | None:
+        """The line farthest to the right of those that no rare jump makes long, beyond the pole at 1."""
+        short = [rung for rung in self._right if rung.deviation <= _LARGEST_DEVIATION * self.core_deviation]
+        return short[-1] if short and short[-1].theta > 1 else None
+
     def neighbours(self, rung: Rung) -> list[Rung]:
         """Other lines to try when one is too wide: alternately towards the core and outwards."""
         side = 1 if rung.theta > 0.5 else -1

@@ -25,6 +25,9 @@ from service.privacy.numerics.arrays import BoolArray, FloatArray
 CUT_DIGITS = (22.0, 40.0, 80.0, 160.0, 330.0, 1000.0)
 """Masses 10^-digits at which far jumps are cut off."""
 
+_DEEP = 100.0
+"""Digits from which a cut is tried after the shallowest one."""
+
 _CUTS_TRIED = 3
 """Cuts with light ends that are tried, each deeper than the one before."""
 
@@ -151,10 +154,10 @@ class ContourRun:
     def cuts(self, value: float, score: float) -> tuple[int, ...]:
         """Indices in `CUT_DIGITS` of the cuts to read on, in this order: a guess that costs time, never validity.
 
-        `value` is the probability read (cuts lie 12 digits below it), `score` its tail in standard deviations. The
-        shallowest first: what lies beyond it makes lines long that need not be. At a tilt theta the end y of the grid
-        weighs about N e^{-y^2/2 + theta L(y)}. Tilts grow with the score, up to where jumps inside the cut take over;
-        the next cut is one whose end weighs nothing by then, and deeper ones follow.
+        `value` is the probability read (cuts lie 12 digits below it), `score` its tail in standard deviations. At a
+        tilt theta the end y of the grid weighs about N e^{-y^2/2 + theta L(y)}. Tilts grow with the score, up to where
+        jumps inside the cut take over; the cut is one whose end weighs nothing by then, and deeper ones follow. Where
+        that is very deep, the shallowest comes first: jumps beyond it make lines long that need not be.
         """
         last = len(CUT_DIGITS) - 1
         if not (self.groups or self.mixtures):  # nothing is cut
@@ -167,7 +170,8 @@ class ContourRun:
             light = (cut for cut in range(first, last + 1) if self._ends_are_light(CUT_DIGITS[cut], theta))
             self._cuts[key] = next(light, first)
         known = self._cuts[key]
-        return tuple(dict.fromkeys((first, *range(known, min(known + _CUTS_TRIED, last + 1)))))
+        deeper = range(known, min(known + _CUTS_TRIED, last + 1))
+        return tuple(dict.fromkeys((first, *deeper) if CUT_DIGITS[known] > _DEEP else deeper))
 
     def cuts_for_threshold(self, epsilon: float) -> tuple[int, ...]:
         """The same for the profile at eps, its tail guessed from a Gaussian loss of about the run's deviation."""
