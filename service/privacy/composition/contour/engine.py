@@ -282,9 +282,9 @@ class ContourTradeOff(AbstractTradeOff):
         and reads far thresholds that jumps of little chance decide.
         """
         ladder = self._ladder(CUT_DIGITS[0]) if self.run.mixtures else None
-        rung = None if ladder is None else ladder.outermost_short
         places = places[known.width(1)[places] > _WIDE]
-        if rung is not None and len(places):
+        rung = ladder.near_core() if ladder is not None and len(places) else None
+        if rung is not None:
             known.tighten(places, read_profile(rung.line, epsilon[places]))
 
     def _read_profile_at(self, cut: int, places: IndexArray, epsilon: FloatArray, known: Readings) -> bool:
@@ -317,6 +317,9 @@ class ContourTradeOff(AbstractTradeOff):
                 break
             rounds = _ROUNDS if rung.line.ends.all() else rounds
             found = self._epsilon_on_line(ladder, delta)
+            if self.run.mixtures and (found is None or found.relative_width() > _WIDE):
+                nearer = self._epsilon_near_core(ladder, rung, delta)
+                found = nearer if found is None or nearer is None else found.intersected(nearer)
             if found is not None:
                 best = found if best is None else best.intersected(found)
                 # Where jumps to several shifts make a line long, a deeper cut has more of them, and a longer one.
@@ -373,6 +376,15 @@ class ContourTradeOff(AbstractTradeOff):
         if not 0 < threshold[0] < math.inf:
             return None
         lower, upper = prove_root(rung.line, threshold, level)
+        return None if math.isnan(lower[0]) else Enclosure(float(lower[0]), float(upper[0]), self.evidence)
+
+    def _epsilon_near_core(self, ladder: ContourLadder, rung: Rung, delta: float) -> Enclosure | None:
+        """The same on a line nearer to the core, as in `_read_far_humps`."""
+        nearer, level = ladder.near_core(rung.theta), np.array([delta])
+        threshold = np.array([math.nan]) if nearer is None else solve_profile(nearer.line, level)
+        if nearer is None or not 0 < threshold[0] < math.inf:
+            return None
+        lower, upper = prove_root(nearer.line, threshold, level)
         return None if math.isnan(lower[0]) else Enclosure(float(lower[0]), float(upper[0]), self.evidence)
 
     def _epsilon_by_bisection(self, delta: float, rounds: int) -> Enclosure:

@@ -45,6 +45,9 @@ _LARGEST_GROWTH = 1.4
 _SMALLEST_SPACING = 0.04
 """In standard deviations, like `_SPACING`: a ladder that would need closer rungs ends."""
 
+_NEARER = 3
+"""Lines near the core that are tried where those at saddle points have no end."""
+
 _HALVINGS = 12
 """How often the first rung of a weak loss is moved closer to the middle when jumps rule it."""
 
@@ -224,11 +227,13 @@ class ContourLadder:
         chosen = self.for_thresholds(np.array([nearest.threshold]))[0]
         return chosen if chosen.theta > 0 else nearest
 
-    @property
-    def outermost_short(self) -> Rung | None:
-        """The line farthest to the right of those that no rare jump makes long, beyond the pole at 1."""
-        short = [rung for rung in self._right if rung.deviation <= _LARGEST_DEVIATION * self.core_deviation]
-        return short[-1] if short and short[-1].theta > 1 else None
+    def near_core(self, below: float = math.inf) -> Rung | None:
+        """Of the lines to the right of the pole at 0, at smaller tilts than this, that no rare jump makes long, the
+        outermost one with an end; None where none of the first few has one.
+        """
+        longest = _LARGEST_DEVIATION * self.core_deviation
+        short = [rung for rung in self.rungs if 0 < rung.theta < below and rung.deviation <= longest]
+        return next((rung for rung in short[: -_NEARER - 1 : -1] if rung.line.ends.all()), None)
 
     def neighbours(self, rung: Rung) -> list[Rung]:
         """Other lines to try when one is too wide: alternately towards the core and outwards."""
