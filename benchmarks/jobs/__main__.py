@@ -76,8 +76,8 @@ def large_job(setting: Setting) -> str:
     read = follow(setting, job, memory)
     return (
         f"{told['state']}, {told['progress']['done']} points in {seconds:.0f} s; all lines read once: {read}; service "
-        f"at most {max(memory):.0f} MB; events at most {max(gaps):.2f} s apart; p99 of a closed form {1e3 * beside:.2f} ms "
-        f"beside it, {1e3 * alone:.2f} ms alone ({beside / alone:.1f} x)"
+        f"at most {max(memory):.0f} MB; events {max(gaps):.2f} s apart at most; p99 of a closed form beside it "
+        f"{1e3 * beside:.2f} ms, alone {1e3 * alone:.2f} ms ({beside / alone:.1f} x)"
     )
 
 
