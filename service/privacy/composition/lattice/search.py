@@ -18,7 +18,7 @@ from service.privacy.composition.lattice.runs import LARGEST_CELLS, LatticeRuns,
 from service.privacy.composition.lattice.sums import LatticePair
 from service.privacy.composition.readings import Readings
 from service.privacy.numerics.arrays import FloatArray, IndexArray
-from service.privacy.numerics.work import is_spent
+from service.privacy.numerics.work import did, is_spent
 
 CUT_DIGITS = (22.0, 40.0, 80.0, 160.0, 290.0)
 """The lattice ends where 10^-digits of the mass of all steps is left."""
@@ -56,6 +56,9 @@ _SCOUT_TILTS = (
     *(-0.25 * 1.6**k for k in range(12)),
 )
 """Cells of the widest step's law, and tilts, with which lost thresholds are searched for."""
+
+_A_READING = 2_000.0
+"""Work of reading a lattice, in microseconds."""
 
 _FEW_PLACES = 12
 _LISTED_TOLERANCE = 1e-6
@@ -194,6 +197,7 @@ class _Reading:
 
     def tighten(self, pair: LatticePair, places: IndexArray) -> FloatArray:
         """Read the places at a tilt; how wide that reading alone is."""
+        did(_A_READING)
         found = self.read(pair, places)
         self.known.tighten(places, found)
         return self._widths(found)
