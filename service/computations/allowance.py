@@ -8,7 +8,7 @@ from typing import Final
 
 from service.privacy.numerics.work import Work
 
-MOST_WORK: Final = 12e6
+MOST_WORK: Final = 10e6
 """In microseconds of CPU, roughly: well below the time limit of a worker, for no count is exact and machines differ."""
 LEAST_SHARE: Final = 1 / 6
 """Of what is left, for each reading, however many follow: most are cheap, or read what others kept."""

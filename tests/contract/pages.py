@@ -18,7 +18,7 @@ PAGES: Mapping[str, str] = {
 
 FENCE = re.compile(r"(?ms)^```(\w*)\n(.*?)^```$")
 CURL = re.compile(
-    r"(?ms)^curl -s \S+?8000(/\S*)((?: -H '[^']*')*)(?: -d '\n?(.*?)'| --data-binary (@\S+))?(?: > \S+)?$"
+    r"(?ms)^curl -si? \S+?8000(/\S*)((?: -H '[^']*')*)(?: -d '\n?(.*?)'| --data-binary (@\S+))?(?: > \S+)?$"
 )
 HEADER = re.compile(r"-H '([\w-]+): ([^']*)'")
 COMMAND = re.compile(r"(?m)^(?:\.venv/bin/)?privacy-bounds ([^#|\n]+)")

@@ -21,8 +21,7 @@ PACKAGES = {"api_schemas", "privacy_bounds", "service"}
 WEB = ROOT / "service" / "web"
 PAGES = [path.relative_to(ROOT).as_posix() for name in ("explorer", "reference") for path in (WEB / name).rglob("*.*")]
 NAMED_AND_NOT_IMPORTED = {"httptools", "mpmath", "packaging", "uvloop"}
-"""uvicorn imports httptools and uvloop where they are installed, kombu packaging; mpmath is there for engines that prove
-digits."""
+"""uvicorn imports httptools and uvloop where they are installed, kombu packaging; mpmath is for engines that prove."""
 
 
 def normalised(name: str) -> str:

@@ -15,6 +15,13 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.combinators.profile_points import proved_power
 
 _NEWTON_STEPS = 60
+_SMALL_RESIDUAL = 3e-8
+"""Of ln of what is solved for; the last step squares it."""
+
+_INTERPOLATED, _CELLS = 16, 20
+"""So many levels begin by interpolation, on so many cells a deviation ..."""
+_REACHES = (3, 6, 12)
+"""... that reach so many deviations to either side of a line's centre: the first that hold all levels."""
 
 _MARGINS = (4.0, 400.0, 1e5)
 """A root found on a line is proved from thresholds this many times its uncertainty to either side, tried in turn."""
@@ -28,11 +35,15 @@ _SECANTS = 1e-8
 
 @dataclass(frozen=True, slots=True)
 class Integrals:
-    """Enclosures of I0, I1, ID at thresholds c: `e^{log_scale} [lower, upper]`, arrays of shape (3, C)."""
+    """Enclosures of I0, I1, ID at thresholds c: `e^{log_scale} [lower, upper]`, arrays of shape (3, C).
+
+    `density`: about that of the loss under H0, on the scale of I0, shape (C,).
+    """
 
     log_scale: FloatArray
     lower: FloatArray
     upper: FloatArray
+    density: FloatArray
 
 
 class Line(Protocol):
@@ -169,9 +180,6 @@ def _points_around(line: Line, alpha: FloatArray, c: FloatArray, margin: float) 
     """Readings from the threshold c and two more, `margin` times its uncertainty to either side."""
     integrals = line.integrals(c)
     lower, upper, log_scale = integrals.lower, integrals.upper, integrals.log_scale
-    sums, _ = line.approximate(c)
-    spread = np.abs(upper[0] - lower[0]) / np.maximum(np.abs(sums[3]), 1e-300) + 4e-16 * np.abs(c)
-    step = np.minimum(margin * spread, 5.0 / line.deviation)  # steers: any step is valid
     # The rate (1 - alpha on lines left of the poles) on the scale of I0, with the rounding of its exponent.
     right = is_beyond(line, 0.0)
     level = np.log(alpha) if right else np.log1p(-alpha)
@@ -186,6 +194,9 @@ def _points_around(line: Line, alpha: FloatArray, c: FloatArray, margin: float) 
     # (alpha(c) - alpha) on that scale.
     alpha_excess_low = lower[0] - sign * target - slack
     alpha_excess_high = upper[0] - sign * target + slack
+    away = np.maximum(-alpha_excess_low, alpha_excess_high)  # what is not known, and what c misses
+    spread = away / np.maximum(np.abs(integrals.density), 1e-300) + 4e-16 * np.abs(c)
+    step = np.minimum(margin * spread, 5.0 / line.deviation)  # steers: any step is valid
     rounding = UNIT_ROUNDOFF * (16 + 4 * np.abs(level) + 4 * np.abs(log_scale[0]))
     left_proved, right_proved = _proved_sides(line, level, c, step, rounding)
     slope_low = np.where(left_proved, c - step, -np.inf)
@@ -294,24 +305,32 @@ def solve_tail(line: Line, alpha: FloatArray) -> FloatArray:
 
 def _first_thresholds(line: Line, sign: float, level: FloatArray) -> FloatArray:
     """Where to begin Newton's method: the line's centre, or for many levels by cubic interpolation of its tail."""
-    if len(level) < 16 or np.size(line.center) > 1:
+    x = c = slope = np.zeros(0)
+    if len(level) >= _INTERPOLATED and np.size(line.center) == 1:
+        for reach in _REACHES:
+            x, c, slope = _tabulated(line, sign, reach)
+            if len(x) > 1 and x[0] <= level.min() and level.max() <= x[-1]:
+                break
+    if len(x) < 2:
         return np.zeros(len(level)) + line.center
-    grid = line.center + line.deviation * np.linspace(-3, 3, 25)
-    with np.errstate(all="ignore"):
-        sums, log_scale = line.approximate(grid)
-        tail = np.log(sign * sums[0]) + log_scale[0]
-        slope = -sums[0] / sums[3]  # dc/d ln tail
-    usable = np.isfinite(tail) & np.isfinite(slope)
-    if usable.sum() < 2:
-        return np.zeros(len(level)) + line.center
-    order = np.argsort(tail[usable])
-    x, c, slope = tail[usable][order], grid[usable][order], slope[usable][order]
     cell = np.clip(np.searchsorted(x, level) - 1, 0, len(x) - 2)
     width = x[cell + 1] - x[cell]
     s = np.clip((level - x[cell]) / width, 0.0, 1.0)
     rest = 1 - s
     ends = c[cell] * rest**2 * (1 + 2 * s) + c[cell + 1] * s**2 * (1 + 2 * rest)
     return ends + width * s * rest * (slope[cell] * rest - slope[cell + 1] * s)
+
+
+def _tabulated(line: Line, sign: float, reach: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """ln of the tail, thresholds and their derivatives by it, rising in the first."""
+    grid = line.center + line.deviation * np.linspace(-reach, reach, 2 * reach * _CELLS + 1)
+    with np.errstate(all="ignore"):
+        sums, log_scale = line.approximate(grid)
+        tail = np.log(sign * sums[0]) + log_scale[0]
+        slope = -sums[0] / sums[3]
+    usable = np.flatnonzero(np.isfinite(tail) & np.isfinite(slope))
+    order = usable[np.argsort(tail[usable])]
+    return tail[order], grid[order], slope[order]
 
 
 def solve_profile(line: Line, delta: FloatArray) -> FloatArray:
@@ -326,29 +345,36 @@ def _newton(line: Line, c: FloatArray, row: int, sign: float, level: FloatArray)
 
     A step is at most four deviations. Both fall in c: what lies beyond the values known on either side is halved
     instead, for laws between whose atoms the density is next to nothing. NaN where the residual stays above 1e-6 and
-    the interval did not close; the last step squares a small residual.
+    the interval did not close; the last step squares a small residual. Of many thresholds of one line those that are
+    found are left alone.
     """
     slope_row = 3 if row == 0 else 0
     largest = 4 * line.deviation
     residual = np.full(len(c), np.inf)
     low, high = np.full(len(c), -np.inf), np.full(len(c), np.inf)
+    found, at, alone = c.copy(), np.arange(len(c)), np.size(line.center) == 1
     with np.errstate(all="ignore"):
         for _ in range(_NEWTON_STEPS):
-            sums, log_scale = line.approximate(c)
+            here, below, above = found[at], low[at], high[at]
+            sums, log_scale = line.approximate(here)
             value = sign * sums[row]
-            difference = np.log(value) + log_scale[row] - level
+            difference = np.log(value) + log_scale[row] - level[at]
             hazard = sign * sums[slope_row] / value
             # A value that is not positive is rounding about 0: the tail of the level lies on the other side.
             beyond = sign * np.where(value > 0, difference, -np.inf) > 0
-            low, high = np.where(beyond, np.fmax(low, c), low), np.where(beyond, high, np.fmin(high, c))
+            below, above = np.where(beyond, np.fmax(below, here), below), np.where(beyond, above, np.fmin(above, here))
             move = np.where(value > 0, difference / hazard, -sign * largest)
             move = np.clip(np.where(np.isnan(move), 0.0, move), -largest, largest)
-            residual = np.abs(move * hazard)
-            outside = (residual > 1e-9) & ((c + move <= low) | (c + move >= high))
-            c = np.where(outside & np.isfinite(low) & np.isfinite(high), 0.5 * (low + high), c + move)
-            if not ((residual > 1e-9) & (high - low > 1e-15 * np.abs(c))).any():
-                return c
-        return np.where((residual < 1e-6) | (high - low < 1e-12 * line.deviation), c, np.nan)
+            rest = np.abs(move * hazard)
+            outside = (rest > _SMALL_RESIDUAL) & ((here + move <= below) | (here + move >= above))
+            halved = outside & np.isfinite(below) & np.isfinite(above)
+            found[at] = np.where(halved, 0.5 * (below + above), here + move)
+            low[at], high[at], residual[at] = below, above, rest
+            left = (rest > _SMALL_RESIDUAL) & (above - below > 1e-15 * np.abs(found[at]))
+            if not left.any():
+                break
+            at = at[left] if alone else at
+        return np.where((residual < 1e-6) | (high - low < 1e-12 * line.deviation), found, np.nan)
 
 
 def prove_root(line: Line, threshold: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -20,7 +20,7 @@ import numpy as np
 from scipy import special
 
 from service.privacy.enclosure import SMALLEST
-from service.privacy.numerics.arrays import FloatArray, IndexArray
+from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.work import is_spent
 from service.privacy.questions.normal_points import CLOSE, normal_points
@@ -28,10 +28,17 @@ from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.enclosed.logs import log_ends
 from service.privacy.trade_off.enclosed.ulps import NORMAL_QUANTILE_ERROR
 
-STRONGEST: Final = 0.9
+STRONGEST, STRONGEST_ROUGHLY = 0.9, 0.999
 """delta(0) above which a curve is read by its points: tangents lose the digits of small type II errors."""
-FIRST_SLOPES: Final = 7
+FIRST_SLOPES, FEW_SLOPES = 48, 7
+"""At first, where they are read roughly, and where each is dear."""
 ROUNDS: Final = 24
+ROUGH_ROUNDS: Final = 10
+"""Rounds in which the profile is read roughly, which is enough wherever mu falls away from the end of its range."""
+PIECES, MOST_ROUGH = 8, 2000
+"""A rough round cuts what lies between two slopes into so many; slopes of such a round."""
+NARROW_ROUGHLY: Final = 1e-2
+"""Relative width of rough readings above which there are none: lines of rare jumps lose more than they save."""
 AT_ONCE, MOST_AT_ONCE, NARROW = 8, 128, 1e-9
 """Slopes of a round: engines read so many as precisely as one, and twice as many again where they were this narrow."""
 ROUNDS_FOR_A_POINT: Final = 4
@@ -62,20 +69,32 @@ class _Side:
     steepest: float
     c: FloatArray
     delta: FloatArray
-    narrow: bool = False
+    precise: BoolArray
+    width: float = 1.0
+    """Largest relative width of what was read last."""
 
-    def insert(self, c: FloatArray) -> None:
-        """Further slopes."""
-        new = np.setdiff1d(c, self.c)
+    @staticmethod
+    def without_tangents(curve: AbstractTradeOff, first: float, steepest: float) -> _Side:
+        """A side of which no tangent is known yet."""
+        return _Side(curve, first, steepest, np.zeros(0), np.zeros(0), np.zeros(0, dtype=bool))
+
+    def insert(self, c: FloatArray, *, rough: bool) -> None:
+        """Further slopes, or those that were read roughly once more."""
+        new = np.setdiff1d(c, self.c if rough else self.c[self.precise])
         if not len(new):
             return
-        read = self.curve.profile(new)
+        # Beside the steepest slope all rounds are read on the same lines.
+        read = self.curve.rough_profile(np.append(new, self.steepest)) if rough else self.curve.profile(new)
         _, logs = log_ends(read)
-        self.narrow = bool((read.upper - read.lower <= NARROW * read.upper).all())
-        upper = np.minimum(read.upper, np.exp(logs) * (1 + ROUNDING) + SMALLEST)
-        slopes, values = np.concatenate((self.c, new)), np.concatenate((self.delta, upper))
+        self.width = float(((read.upper - read.lower) / np.maximum(read.upper, SMALLEST)).max())
+        upper = np.minimum(read.upper, np.exp(logs) * (1 + ROUNDING) + SMALLEST)[: len(new)]
+        kept = ~np.isin(self.c, new)
+        slopes = np.concatenate((self.c[kept], new))
+        values = np.concatenate((self.delta[kept], upper))
+        precise = np.concatenate((self.precise[kept], np.full(len(new), not rough)))
         order = np.argsort(slopes)
-        self.c, self.delta = slopes[order], np.minimum.accumulate(values[order])
+        self.c, self.precise = slopes[order], precise[order]
+        self.delta = np.minimum.accumulate(values[order])  # delta falls
 
     def corners(self) -> tuple[IndexArray, FloatArray, FloatArray]:
         """Where neighbouring tangents meet, from the right up to the first rate, at which the last one begins: numbers
@@ -115,17 +134,32 @@ class _Corner:
     slope: float
     at_end: bool
 
+    def lines(self) -> list[int]:
+        """Numbers of the tangents that meet here."""
+        first = self.flatter - 1 if self._is_flat and self.flatter > 0 else self.flatter
+        return [at for at in (first, first + 1) if at < len(self.side.c)]
+
+    def between(self) -> tuple[float, float]:
+        """Between which slopes new ones belong."""
+        c = self.side.c
+        left = float(c[self.flatter])
+        if self._is_flat and self.flatter > 0:
+            return float(c[self.flatter - 1]), left
+        return left, float(c[self.flatter + 1]) if self.flatter + 1 < len(c) else self.side.steepest
+
+    @property
+    def _is_flat(self) -> bool:
+        return self.at_end and self.slope < self.side.c[self.flatter]
+
 
 def tangent_bounds(curve: AbstractTradeOff, rate_min: float, error_min: float, limit: float) -> Ends | None:
     """Both ends of mu where alpha >= rate_min and f(alpha) >= error_min, both above the smallest doubles; None where
     the curve is read better by its points: of a run that reveals nearly everything, where the range may be empty, or
     where it lies on one side of the slope 1.
     """
-    inverse = curve.reversed()
-    half = curve.profile(np.zeros(1))
-    strong = float(half.upper[0]) >= STRONGEST and not curve.searches_points
-    if strong or float(half.upper[0]) <= 0 or max(rate_min, error_min) >= 0.5:
+    if max(rate_min, error_min) >= 0.5:
         return None
+    inverse = curve.reversed()
     ends = [each.points(np.array([first])) for each, first in ((curve, rate_min), (inverse, error_min))]
     if float(ends[0].type_two_error.lower[0]) <= error_min or float(ends[1].type_two_error.lower[0]) <= rate_min:
         return None
@@ -137,11 +171,9 @@ def tangent_bounds(curve: AbstractTradeOff, rate_min: float, error_min: float, l
         known = normal_points(np.array([first]), end.power, end.type_two_error).mu
         best, least = max(best, float(known.lower[0])), max(least, float(known.upper[0]))
         steepest = min(float(end.log_slope.upper[0]), -math.log(first), STEEPEST)
-        sides.append(_Side(each, first, max(steepest, 0.0), np.zeros(1), half.upper.copy()))
+        sides.append(_Side.without_tangents(each, first, max(steepest, 0.0)))
     search = _Search(sides, min(best, limit), min(least, limit))
-    for side in sides:
-        side.insert(search.first_slopes(side))
-    return search.run(limit)
+    return search.run(limit) if search.begin() else None
 
 
 @final
@@ -152,35 +184,67 @@ class _Search:
 
     def __init__(self, sides: list[_Side], best: float, least: float) -> None:
         self.sides, self.best, self.least = sides, best, least
+        self.rough = not sides[0].curve.searches_points
         self._read: set[tuple[int, float]] = set()
         self._at_once = AT_ONCE
 
-    def first_slopes(self, side: _Side) -> FloatArray:
-        """Those of Gaussian DP over the range, at the mu of its ends, up to the steepest."""
-        u = np.linspace(0.0, -float(special.ndtri(side.first)), FIRST_SLOPES)[1:]
+    def begin(self) -> bool:
+        """The first tangents, read roughly unless that is too wide; False where the curve is read better by its
+        points.
+        """
+        if self.rough:
+            self._start()
+            self.rough = max(side.width for side in self.sides) <= NARROW_ROUGHLY
+            if not self.rough:
+                self.sides = [_Side.without_tangents(side.curve, side.first, side.steepest) for side in self.sides]
+        if not self.rough:
+            self._start()
+        half = float(self.sides[0].delta[0])
+        strongest = STRONGEST_ROUGHLY if self.rough else STRONGEST
+        return half > 0 and (half < strongest or self.sides[0].curve.searches_points)
+
+    def _start(self) -> None:
+        """Tangents of the slope 1, which both sides share, and of some others."""
+        first, second = self.sides
+        if self.rough:
+            first.insert(np.append(0.0, self._first_slopes(first)), rough=True)
+        else:  # few at once are read more precisely
+            first.insert(np.zeros(1), rough=False)
+            first.insert(self._first_slopes(first), rough=False)
+        second.c, second.delta, second.precise = first.c[:1], first.delta[:1], first.precise[:1]
+        second.insert(self._first_slopes(second), rough=self.rough)
+
+    def _first_slopes(self, side: _Side) -> FloatArray:
+        """Those of Gaussian DP over the range, at the mu of its ends, up to the steepest: the closer, the nearer to the
+        end, where mu is mostly largest.
+        """
+        away = np.linspace(1.0, 0.0, FIRST_SLOPES if self.rough else FEW_SLOPES)[1:]
+        u = -float(special.ndtri(side.first)) * (1 - away * (away if self.rough else 1.0))
         gaussian = np.maximum(self.least * (u - 0.5 * self.least), 0.0)
         return np.append(np.minimum(gaussian, side.steepest), side.steepest)
 
     def run(self, limit: float) -> Ends:
         """Tangents where they are needed most, and now and then a point."""
-        bound = limit
-        for number in range(ROUNDS):
-            corners = self._corners()
-            most = max((corner.mu for corner in corners), default=0.0)
+        bound, rough_rounds = limit, ROUGH_ROUNDS if self.rough else 0
+        for number in range(ROUNDS + rough_rounds):
+            above, most = self._corners()
             before, bound = bound, min(bound, max(most, self.least))
-            target = max(self.best * (1 + CLOSE), self.least)
-            above = sorted((each for each in corners if each.mu > target), key=lambda each: -each.mu)
             if not above or is_spent():
                 break
+            slow = before - bound < GAIN * (bound - self.best)
+            if number < rough_rounds and not slow and self._cut_roughly(above):
+                continue
+            rough_rounds = min(rough_rounds, number)
             settled = not self._cut(above)
-            if settled or number % ROUNDS_FOR_A_POINT == ROUNDS_FOR_A_POINT - 1:
-                slow = before - bound < GAIN * (bound - self.best)
-                if (settled or slow) and not self._point(above[0]):
-                    break
+            turn = (number - rough_rounds) % ROUNDS_FOR_A_POINT == ROUNDS_FOR_A_POINT - 1
+            if (settled or (turn and slow)) and not self._point(above[0]) and settled:
+                break
         return self.best, max(bound, self.best)
 
-    def _corners(self) -> list[_Corner]:
+    def _corners(self) -> tuple[list[_Corner], float]:
+        """Where bounds exceed what is known to be reached, the largest first, and the largest bound."""
         found: list[_Corner] = []
+        largest, target = 0.0, max(self.best * (1 + CLOSE), self.least)
         for side, other in zip(self.sides, self.sides[::-1], strict=True):
             flatter, rates, powers = side.corners()
             end = min(float(powers[-1]), 1 - other.least_rate(1 - side.first))
@@ -190,33 +254,46 @@ class _Search:
             kept[-1] = True
             rates, flatter = np.append(rates, side.first), np.append(flatter, flatter[-1])
             mu, slopes = _gaussian(powers, rates)
-            for index in np.flatnonzero(kept).tolist():
+            largest = max(largest, float(mu[kept].max()))
+            for index in np.flatnonzero(kept & (mu > target)).tolist():
                 at_end = index >= len(rates) - 2
                 corner = _Corner(
                     float(mu[index]), float(rates[index]), side, int(flatter[index]), float(slopes[index]), at_end
                 )
                 found.append(corner)
-        return found
+        return sorted(found, key=lambda each: -each.mu), largest
+
+    def _cut_roughly(self, above: list[_Corner]) -> bool:
+        """Several new tangents between those of each corner; False where they are too close for any."""
+        new: dict[int, list[FloatArray]] = {}
+        for corner in above[: MOST_ROUGH // PIECES]:
+            left, right = corner.between()
+            if right - left > PIECES * SMALLEST_GAP * (1 + left):
+                inner = np.linspace(left, right, PIECES + 1)[1:-1]
+                new.setdefault(self.sides.index(corner.side), []).append(inner)
+        for index, slopes in new.items():
+            self.sides[index].insert(np.concatenate(slopes), rough=True)
+        return bool(new)
 
     def _cut(self, above: list[_Corner]) -> bool:
-        """New tangents at the corners with the largest mu; False where their lines are too close for any."""
+        """New tangents at the corners with the largest mu, or those read roughly once more; False where their lines are
+        too close for any.
+        """
         new: dict[int, list[float]] = {}
-        narrow = all(side.narrow for side in self.sides)
+        narrow = all(side.width <= NARROW for side in self.sides)
         self._at_once = min(2 * self._at_once, MOST_AT_ONCE) if narrow else AT_ONCE
         for corner in above[: self._at_once]:
-            side, c = corner.side, corner.side.c
-            left = float(c[corner.flatter])
-            right = float(c[corner.flatter + 1]) if corner.flatter + 1 < len(c) else side.steepest
-            if corner.at_end and corner.slope < left and corner.flatter > 0:
-                left, right = float(c[corner.flatter - 1]), left
+            side = corner.side
+            rough = [float(side.c[at]) for at in corner.lines() if not side.precise[at]]
+            left, right = corner.between()
             gap = right - left
-            if gap <= SMALLEST_GAP * (1 + left):
-                continue
-            inner = min(max(corner.slope, left + INSET * gap), right - INSET * gap)
-            new.setdefault(self.sides.index(side), []).append(inner)
+            slopes = new.setdefault(self.sides.index(side), [])
+            slopes += rough
+            if not rough and gap > SMALLEST_GAP * (1 + left):
+                slopes.append(min(max(corner.slope, left + INSET * gap), right - INSET * gap))
         for index, slopes in new.items():
-            self.sides[index].insert(np.array(slopes))
-        return bool(new)
+            self.sides[index].insert(np.array(slopes), rough=False)
+        return any(new.values())
 
     def _point(self, corner: _Corner) -> bool:
         """The curve's own mu at a corner; False where it has been read."""

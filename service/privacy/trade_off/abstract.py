@@ -11,6 +11,7 @@ Methods that end in `_at` read one number: what they read off arrays, a curve ma
 from __future__ import annotations
 
 import math
+import sys
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import final
@@ -85,6 +86,12 @@ class AbstractTradeOff(ABC):
         bounds = self._capped_profile(np.where(finite, epsilon, 0.0))
         bounds = _patched(bounds, epsilon == np.inf, self.singular_power)
         return _patched(bounds, epsilon == -np.inf, Enclosure.point(1.0))
+
+    @final
+    def rough_profile(self, epsilons: FloatArray) -> Bounds:
+        """`profile` at finite epsilons, as wide as is cheap: for bounds that can do with few digits."""
+        epsilon, _, _ = _checked("epsilons", epsilons, -sys.float_info.max, sys.float_info.max)
+        return self._rough_profile_formula(epsilon)
 
     @final
     def power_at(self, false_positive_rate: float) -> Enclosure:
@@ -238,6 +245,10 @@ class AbstractTradeOff(ABC):
     @abstractmethod
     def _profile_formula(self, epsilon: FloatArray) -> Bounds:
         """`profile` for finite epsilons."""
+
+    def _rough_profile_formula(self, epsilon: FloatArray) -> Bounds:
+        """`rough_profile`; to be replaced where less precision costs less."""
+        return self._capped_profile(epsilon)
 
     def _power_at_formula(self, rate: float) -> Enclosure:
         """`power_at` for a rate strictly between 0 and 1; to be replaced where a number costs less than an array."""

@@ -62,5 +62,9 @@ class Kept(AbstractTradeOff):
         return self.curve.profile(epsilon)
 
     @override
+    def _rough_profile_formula(self, epsilon: FloatArray) -> Bounds:
+        return self.curve.rough_profile(epsilon)
+
+    @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
         return self.curve.epsilon(delta)

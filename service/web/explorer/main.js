@@ -24,6 +24,8 @@ let answered = null;  // the body that the words on the page are of
 let resolved = null;  // the run as the server read it
 let calibrated = null;  // the least noise that keeps the limit
 const figures = new Map();
+const COMPARED = "compared-charts";
+const WHAT_IF = { epsilon: "Epsilon", trade_off: "Share of members found, at the rate of false accusations", reconstruction: "Chance of a reconstruction" };
 
 function start() {
   const kept = history.state?.typed;
@@ -76,8 +78,8 @@ async function drag() {
   dragging = new AbortController();
   const { signal } = dragging;
   try {
-    if (state.runs.length > 1) await show("/v1/comparisons", requests.comparison(state), signal, 1);
-    else await show("/v1/curves", requests.curves(state), signal, 1);
+    if (state.runs.length > 1) await show("/v1/comparisons", requests.comparison(state), signal, { most: 1, host: COMPARED });
+    else await show("/v1/curves", requests.curves(state), signal, { most: 1 });
   } catch (error) {
     const isTold = error instanceof Trouble || error instanceof requests.NotJson;  // when the slider rests
     if (error.name !== "AbortError" && !isTold) throw error;
@@ -135,6 +137,7 @@ function showAnswer(response, body) {
   answered = body;
   resolved = response.mechanism;
   byId("results").classList.remove("stale");
+  performance.mark("words");
   fill(byId("sentences"), sentences(response).map((each) => element("li", {}, each)));
   showVerdict(byId("verdict-body"), response);
   showAssumptions(byId("assumptions"), response, state.attested, attest);
@@ -149,17 +152,18 @@ function attest(code, said) {
 }
 
 // The pictures of an answer, each in its place.
-async function show(path, body, signal, most = Infinity) {
+async function show(path, body, signal, { most = Infinity, host = "charts" } = {}) {
   const spec = await ask(path, body, { accept: SPEC, signal });
   if (!String(spec.$schema ?? "").includes("vega-lite")) return;  // a server without this form
   for (const part of parts(spec).slice(0, most)) {
-    const name = String(part.name ?? "chart");
+    const name = `${host === "charts" ? "chart" : host}-${part.name ?? "all"}`;
     if (!figures.has(name)) {
-      figures.set(name, figure(`chart-${name}`));
-      byId("charts").append(figures.get(name).node);
+      figures.set(name, figure(name));
+      byId(host).append(figures.get(name).node);
     }
     if (signal.aborted) return;
     await figures.get(name).show(part);
+    performance.mark("picture");
   }
 }
 
@@ -169,7 +173,7 @@ async function pictures(body, signal) {
     await show("/v1/assessments", body, signal);
   } catch (error) {
     if (!(error instanceof Trouble)) throw error;
-    for (const name of ["reconstruction", "profile"]) figures.get(name)?.hide();
+    for (const name of ["reconstruction", "profile"]) figures.get(`chart-${name}`)?.hide();
     byId("charts-note").textContent = `Some pictures of this run are missing. ${error.message}`;
     byId("charts-note").hidden = false;
   }
@@ -208,10 +212,10 @@ async function whatIf(signal) {
     fill(byId("sweeps"));
     for (const [index, part] of shown.entries()) {
       const numbers = axis === "noise" && calibrated !== null ? { calibrated } : {};
-      if (limit && index === place) for (const { name } of part.params ?? []) if (name !== "calibrated") numbers[name] = limit.at_most;
+      if (limit && index === place) numbers[String(part.name).replace("sweep", "target")] = limit.at_most;
       const made = figure(`what-if-${index}`);
       byId("sweeps").append(made.node);
-      await made.show(given(part, numbers));
+      await made.show({ ...given(part, numbers), title: WHAT_IF[Object.keys(requests.questions(state))[index]] });
     }
   })());
 }
@@ -236,7 +240,7 @@ async function compare(signal) {
   if (state.runs.length < 2) return;
   const body = requests.comparison(state);
   showComparison(byId("comparison"), await ask("/v1/comparisons", body, { signal }));
-  await quietly(show("/v1/comparisons", body, signal));
+  await quietly(show("/v1/comparisons", body, signal, { host: COMPARED }));
 }
 
 function trouble(error, notices) {

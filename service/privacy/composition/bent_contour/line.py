@@ -215,7 +215,8 @@ class BentLine:
     def integrals(self, thresholds: FloatArray) -> Integrals:
         """Enclosures of I0(c), I1(c), ID(c) for each threshold c, shape (C,)."""
         shift = thresholds - self.center
-        sums = self._sums(shift)[:3].astype(np.float64)
+        found = self._sums(shift).astype(np.float64)
+        sums, density = found[:3], found[3]
         growth = np.exp(-self._x.astype(float) * shift[:, None])
         # The shift itself is rounded in doubles.
         moved = np.abs(shift) * (1 + UNIT_ROUNDOFF / roundoff(self._kind))
@@ -226,7 +227,8 @@ class BentLine:
         scale_error = 8 * UNIT_ROUNDOFF * exponents + 1e-15
         margin = (error + (np.abs(sums) + error) * np.expm1(scale_error)) * (1 + 1e-9)
         lower, upper = sums - margin, sums + margin
-        return Integrals(log_scale, np.where(np.isnan(lower), -np.inf, lower), np.where(np.isnan(upper), np.inf, upper))
+        lower, upper = np.where(np.isnan(lower), -np.inf, lower), np.where(np.isnan(upper), np.inf, upper)
+        return Integrals(log_scale, lower, upper, density)
 
     def log_scale(self, thresholds: FloatArray) -> FloatArray:
         """ln of the scales of I0, I1, ID and the density, shape (4, C)."""

@@ -81,6 +81,19 @@ _CAP_SLACK = 1e-11
 """Far above the rounding of that bound, far below its looseness."""
 _SMALLEST_DEVIATION = 1e-12
 
+_SLACK_OF_LISTS = 4.0
+"""Nats (less than two digits) that a place of a list may lose for the sake of fewer lines."""
+
+_SLACK_OF_ROUGH_LISTS, _ROUGH_DIGITS = 11.0, 6.0
+"""The same (five digits) where few are asked for, which lie so many digits above the cut; what is wide is not read
+again.
+"""
+
+_CUTS_SHARED = 2
+"""Places of a list whose first guesses are at most so much shallower than the deepest begin with that one: every cut
+has lines of its own.
+"""
+
 
 def contour_pair(
     gaussian_mu_squared: float,
@@ -201,22 +214,27 @@ class ContourTradeOff(AbstractTradeOff):
         n = len(alpha)
         known = Readings(np.stack([np.log(alpha), np.full(n, -np.inf), np.full(n, -np.inf)]), np.zeros((3, n)))
         known.upper[1], known.upper[2] = np.log1p(-alpha), np.inf
-        scores = -ndtri(alpha)
-        orders = [self.run.cuts(min(rate, 1 - rate), abs(score)) for rate, score in zip(alpha, scores, strict=True)]
+        orders = self.run.cut_orders(np.minimum(alpha, 1 - alpha), np.abs(ndtri(alpha)))
+        if n > 1:
+            self._read_on_few_lines(orders, alpha, known, rows)
         ended, bent = True, np.zeros(0, dtype=np.intp)
-        attempts = max(map(len, orders))
+        attempts = orders.shape[1]
         for attempt in range(attempts):
             if not ended:
                 break
-            cuts = _attempt(orders, attempt)
+            cuts = orders[:, attempt]
             wide = (known.width(rows) > self._good_width) & (cuts >= 0)
             for cut in sorted({int(cut) for cut in cuts[wide]}):
                 ladder = self._ladder(CUT_DIGITS[cut])
                 if ladder is not None:
                     places = np.flatnonzero(wide & (cuts == cut))
                     rungs = ladder.for_tails(alpha[places])
+                    # Beyond the end of a ladder lines of a deeper cut are nearer.
+                    deepest = attempt + 1 == attempts or (orders[places, attempt + 1 :] < 0).all(axis=1)
+                    ready = ladder.reaches_tails(alpha[places]) | deepest
+                    rungs = [rung for rung, is_ready in zip(rungs, ready, strict=True) if is_ready]
                     ended &= self._read(
-                        ladder, rungs, places, known, lambda line, at: read_points(line, alpha[at]), rows
+                        ladder, rungs, places[ready], known, lambda line, at: read_points(line, alpha[at]), rows
                     )
             if attempt == min(1, attempts - 1):
                 bent = self._wide(known, rows, _HOPELESS)
@@ -228,6 +246,15 @@ class ContourTradeOff(AbstractTradeOff):
         power = Bounds.from_logs(known.lower[0], known.upper[0])
         type_two_error = Bounds.from_logs(known.lower[1], known.upper[1])
         return CurvePoints(type_two_error, power, Bounds(known.lower[2], known.upper[2]))
+
+    def _read_on_few_lines(self, orders: IndexArray, alpha: FloatArray, known: Readings, rows: int) -> None:
+        """Tighten the points of a list by lines that serve many of them."""
+        cuts = _shared(orders)
+        for cut in sorted({int(cut) for cut in cuts}):
+            ladder, places = self._ladder(CUT_DIGITS[cut]), np.flatnonzero(cuts == cut)
+            if ladder is not None:
+                rungs = ladder.for_tails(alpha[places], _SLACK_OF_LISTS)
+                self._read(None, rungs, places, known, lambda line, at: read_points(line, alpha[at]), rows)
 
     def _read_bent(self, places: IndexArray, alpha: FloatArray, known: Readings) -> None:
         """Tighten points at some places by a bent contour for each."""
@@ -249,6 +276,22 @@ class ContourTradeOff(AbstractTradeOff):
             level = max(float(known.lower[0, place]), float(known.upper[0, place]) - _UNKNOWN_DEPTH)
             known.tighten(np.array([place]), self._bent.profile(float(epsilon[place]), level))
 
+    @np.errstate(all="ignore")
+    def _rough_profile_formula(self, epsilon: FloatArray) -> Bounds:
+        """By the fewest lines that reach all of them."""
+        beyond = epsilon >= self.largest_log_ratio.upper
+        known = Readings(np.full((1, len(epsilon)), -np.inf), np.where(beyond, -np.inf, 0.0)[None])
+        places = np.flatnonzero(~beyond)
+        for digits in CUT_DIGITS if len(places) else ():
+            ladder = self._ladder(digits)
+            if ladder is not None:
+                rungs = ladder.beyond_the_poles(epsilon[places], _SLACK_OF_ROUGH_LISTS)
+                deep = min(rung.log_profile for rung in rungs) > (_ROUGH_DIGITS - digits) * math.log(10)
+                if (deep and ladder.reaches(epsilon[places]).all()) or digits == CUT_DIGITS[-1]:
+                    self._read(None, rungs, places, known, lambda line, at: read_profile(line, epsilon[at]))
+                    break
+        return Bounds.from_logs(known.lower[0], known.upper[0])
+
     def _straight_profile(self, epsilon: FloatArray, *, bent: bool = False) -> Readings:
         """ln delta by straight lines and the bounds that need no line; `bent`: by bent contours, too, where these are
         wide.
@@ -256,10 +299,15 @@ class ContourTradeOff(AbstractTradeOff):
         beyond = epsilon >= self.largest_log_ratio.upper
         known = Readings(np.full((1, len(epsilon)), -np.inf), np.where(beyond, -np.inf, 0.0)[None])
         inside = np.flatnonzero(~beyond)
-        orders = [self.run.cuts_for_threshold(float(value)) for value in epsilon]
+        orders = self.run.cut_orders_for_thresholds(epsilon)
+        if len(inside) > 1:
+            cuts = _shared(orders)
+            for cut in sorted({int(cut) for cut in cuts[inside]}):
+                self._read_profile_at(cut, inside[cuts[inside] == cut], epsilon, known, _SLACK_OF_LISTS)
+            inside = inside[known.width()[inside] > self._good_width]
         read = inside[:0]
-        for attempt in range(len(CUT_DIGITS)):
-            cuts = _attempt(orders, attempt)
+        for attempt in range(orders.shape[1]):
+            cuts = orders[:, attempt]
             ended = [
                 self._read_profile_at(cut, inside[cuts[inside] == cut], epsilon, known)
                 for cut in sorted({int(cut) for cut in cuts[inside]})
@@ -282,25 +330,29 @@ class ContourTradeOff(AbstractTradeOff):
         and reads far thresholds that jumps of little chance decide.
         """
         ladder = self._ladder(CUT_DIGITS[0]) if self.run.mixtures else None
-        rung = None if ladder is None else ladder.outermost_short
         places = places[known.width(1)[places] > _WIDE]
-        if rung is not None and len(places):
+        rung = ladder.near_core() if ladder is not None and len(places) else None
+        if rung is not None:
             known.tighten(places, read_profile(rung.line, epsilon[places]))
 
-    def _read_profile_at(self, cut: int, places: IndexArray, epsilon: FloatArray, known: Readings) -> bool:
-        """Read the profile at some places on the lines of one cut, where it is deep enough and the ladder reaches.
+    def _read_profile_at(
+        self, cut: int, places: IndexArray, epsilon: FloatArray, known: Readings, slack: float = 0.0
+    ) -> bool:
+        """Read the profile at some places on the lines of one cut, where it is deep enough and the ladder reaches; with
+        `slack` on few lines, and on no neighbours of these.
 
         False where lines have no end.
         """
         ladder = self._ladder(CUT_DIGITS[cut])
         if ladder is None or len(places) == 0:
             return True
-        rungs = ladder.for_thresholds(epsilon[places])
+        rungs = ladder.for_thresholds(epsilon[places], slack)
         # Deep enough: the cut lies 11 digits below delta (about; what it leaves out is in the enclosure in any case).
         deep = np.array([rung.log_profile for rung in rungs]) > (11 - CUT_DIGITS[cut]) * math.log(10)
         ready = (deep & ladder.reaches(epsilon[places])) | (cut == len(CUT_DIGITS) - 1)
         chosen = [rung for rung, is_ready in zip(rungs, ready, strict=True) if is_ready]
-        return self._read(ladder, chosen, places[ready], known, lambda line, at: read_profile(line, epsilon[at]))
+        beside = ladder if slack == 0 else None
+        return self._read(beside, chosen, places[ready], known, lambda line, at: read_profile(line, epsilon[at]))
 
     @np.errstate(all="ignore")
     def _epsilon_formula(self, delta: float) -> Enclosure:
@@ -317,6 +369,9 @@ class ContourTradeOff(AbstractTradeOff):
                 break
             rounds = _ROUNDS if rung.line.ends.all() else rounds
             found = self._epsilon_on_line(ladder, delta)
+            if self.run.mixtures and (found is None or found.relative_width() > _WIDE):
+                nearer = self._epsilon_near_core(ladder, rung, delta)
+                found = nearer if found is None or nearer is None else found.intersected(nearer)
             if found is not None:
                 best = found if best is None else best.intersected(found)
                 # Where jumps to several shifts make a line long, a deeper cut has more of them, and a longer one.
@@ -375,6 +430,15 @@ class ContourTradeOff(AbstractTradeOff):
         lower, upper = prove_root(rung.line, threshold, level)
         return None if math.isnan(lower[0]) else Enclosure(float(lower[0]), float(upper[0]), self.evidence)
 
+    def _epsilon_near_core(self, ladder: ContourLadder, rung: Rung, delta: float) -> Enclosure | None:
+        """The same on a line nearer to the core, as in `_read_far_humps`."""
+        nearer, level = ladder.near_core(rung.theta), np.array([delta])
+        threshold = np.array([math.nan]) if nearer is None else solve_profile(nearer.line, level)
+        if nearer is None or not 0 < threshold[0] < math.inf:
+            return None
+        lower, upper = prove_root(nearer.line, threshold, level)
+        return None if math.isnan(lower[0]) else Enclosure(float(lower[0]), float(upper[0]), self.evidence)
+
     def _epsilon_by_bisection(self, delta: float, rounds: int) -> Enclosure:
         """The same from the enclosures of the profile by straight lines, however wide: one bisection for each end."""
         level = math.log(delta)
@@ -406,14 +470,15 @@ class ContourTradeOff(AbstractTradeOff):
 
     def _read(
         self,
-        ladder: ContourLadder,
+        ladder: ContourLadder | None,
         rungs: list[Rung],
         places: IndexArray,
         known: Readings,
         read: Callable[[ContourLine, IndexArray], Readings],
         rows: int = 2,
     ) -> bool:
-        """Tighten `known` by reading each place on its rung's line, and what is wide then on neighbouring lines too.
+        """Tighten `known` by reading each place on its rung's line, and what is wide then on neighbouring lines of the
+        ladder too, where one is given.
 
         False where a line of a mixed run has no end: its neighbours, or those of another cut, have none either.
         """
@@ -426,7 +491,7 @@ class ContourTradeOff(AbstractTradeOff):
             if not self._has_end(rung):
                 ended = False
                 continue
-            for other in ladder.neighbours(rung):
+            for other in () if ladder is None else ladder.neighbours(rung):
                 at = at[known.width(rows)[at] > self._good_width]
                 if len(at) == 0:
                     break
@@ -434,9 +499,11 @@ class ContourTradeOff(AbstractTradeOff):
         return ended
 
 
-def _attempt(orders: list[tuple[int, ...]], attempt: int) -> IndexArray:
-    """The cut that each place is read on at an attempt; -1 where there is none left."""
-    return np.array([order[attempt] if attempt < len(order) else -1 for order in orders], dtype=np.intp)
+def _shared(orders: IndexArray) -> IndexArray:
+    """Cuts to begin with in a list: of places whose first guesses are alike, the deepest of these."""
+    first = orders[:, 0]
+    deepest = int(first.max())
+    return np.where(first >= deepest - _CUTS_SHARED, deepest, first)
 
 
 def chernoff_caps(

@@ -18,7 +18,7 @@ from service.privacy.composition.contour.line_runs import OneRun
 from service.privacy.composition.contour.loss_transform import LossTransform
 from service.privacy.composition.transforms.abstract import RealCumulants
 from service.privacy.errors import NumericalFailure
-from service.privacy.numerics.arrays import BoolArray, FloatArray
+from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 
 _SPACING = 2.0
 """Distance of neighbouring lines in standard deviations of the tilted loss."""
@@ -44,6 +44,12 @@ _LARGEST_GROWTH = 1.4
 
 _SMALLEST_SPACING = 0.04
 """In standard deviations, like `_SPACING`: a ladder that would need closer rungs ends."""
+
+_NEARER = 3
+"""Lines near the core that are tried where those at saddle points have no end."""
+
+_POLES = np.array([0.0, 1.0])
+"""Between them, and on either side, lines give different ones of each pair of complements directly."""
 
 _HALVINGS = 12
 """How often the first rung of a weak loss is moved closer to the middle when jumps rule it."""
@@ -179,24 +185,57 @@ class ContourLadder:
         while not far_enough(rungs[-1]) and self._extend(side):
             pass
 
-    def for_thresholds(self, thresholds: FloatArray) -> list[Rung]:
+    def for_thresholds(self, thresholds: FloatArray, slack: float = 0.0) -> list[Rung]:
         """The best rung for each threshold: the nearest to its saddle point, or a shorter line that loses few digits.
+
+        `slack`: nats that a threshold of a list may lose beyond what it loses there, so that few rungs serve them all.
+        """
+        self._reach_all(thresholds)
+        rungs = self.rungs
+        cancellation, chosen = self._best(rungs, thresholds)
+        if slack > 0 and len(thresholds) > 1:
+            zone = np.searchsorted(_POLES, np.array([rung.theta for rung in rungs]))
+            alike = zone == zone[chosen][:, None]
+            chosen = _few(np.where(alike, cancellation, np.inf), chosen, slack)
+        return [rungs[chosen[i]] for i in range(len(thresholds))]
+
+    def beyond_the_poles(self, thresholds: FloatArray, slack: float) -> list[Rung]:
+        """Rungs right of the poles, where lines give the profile itself: the best for the largest threshold, for the
+        largest that would lose more nats by it than `slack`, and so on.
+        """
+        self._reach_all(thresholds)
+        rungs = [rung for rung in self._right if rung.theta > 1]
+        if not rungs:
+            return self.for_thresholds(thresholds, slack)
+        cancellation, chosen = self._best(rungs, thresholds)
+        for place in np.argsort(-thresholds):
+            best = chosen[place]
+            serves = cancellation[:, best] <= cancellation[np.arange(len(chosen)), chosen] + slack
+            chosen = np.where(serves & (thresholds <= thresholds[place]), best, chosen)
+            if serves.all():
+                break
+        return [rungs[chosen[i]] for i in range(len(thresholds))]
+
+    def _reach_all(self, thresholds: FloatArray) -> None:
+        highest, lowest = float(thresholds.max()), float(thresholds.min())
+        self._reach(1, lambda rung: rung.threshold >= highest)
+        self._reach(-1, lambda rung: rung.threshold <= lowest)
+
+    def _best(self, rungs: list[Rung], thresholds: FloatArray) -> tuple[FloatArray, IndexArray]:
+        """What each threshold loses on each rung, in nats, shape (thresholds, rungs), infinite where only shorter lines
+        should serve it; and the best.
 
         K(theta) - theta c is least at the saddle point; by how much a rung exceeds that is the logarithm of its
         cancellation.
         """
-        highest, lowest = float(thresholds.max()), float(thresholds.min())
-        self._reach(1, lambda rung: rung.threshold >= highest)
-        self._reach(-1, lambda rung: rung.threshold <= lowest)
-        rungs = self.rungs
         values, tilts = np.array([rung.value for rung in rungs]), np.array([rung.theta for rung in rungs])
         cancellation = values - tilts * thresholds[:, None]
         cancellation -= cancellation.min(axis=1, keepdims=True)
         short = np.array([rung.deviation <= _LARGEST_DEVIATION * self.core_deviation for rung in rungs])
         among_short = np.where(short, cancellation, np.inf)
-        nearest_short, nearest = among_short.argmin(axis=1), cancellation.argmin(axis=1)
         serves = among_short.min(axis=1) <= _LARGEST_CANCELLATION
-        return [rungs[int(nearest_short[i] if serves[i] else nearest[i])] for i in range(len(thresholds))]
+        cancellation[serves] = among_short[serves]
+        return cancellation, cancellation.argmin(axis=1)
 
     def reaches(self, thresholds: FloatArray) -> BoolArray:
         """Whether the ladder's saddle points come within a standard deviation of each threshold."""
@@ -205,7 +244,12 @@ class ContourLadder:
             thresholds >= lowest.threshold - lowest.deviation
         )
 
-    def for_tails(self, false_positive_rates: FloatArray) -> list[Rung]:
+    def reaches_tails(self, false_positive_rates: FloatArray) -> BoolArray:
+        """The same of the rates that `for_tails` was asked for."""
+        scores = -ndtri(false_positive_rates)
+        return (scores <= self._right[-1].score + 1) & (scores >= self._left[-1].score - 1)
+
+    def for_tails(self, false_positive_rates: FloatArray, slack: float = 0.0) -> list[Rung]:
         """The best rung for each rate, its threshold taken from the rung whose tail P0(S > c) is nearest."""
         scores = -ndtri(false_positive_rates)
         highest, lowest = float(scores.max()), float(scores.min())
@@ -214,7 +258,7 @@ class ContourLadder:
         rungs = self.rungs
         centers = np.array([rung.score for rung in rungs])
         nearest = np.argmin(np.abs(scores[:, None] - centers), axis=1)
-        return self.for_thresholds(np.array([rung.threshold for rung in rungs])[nearest])
+        return self.for_thresholds(np.array([rung.threshold for rung in rungs])[nearest], slack)
 
     def for_profile(self, delta: float) -> Rung:
         """The best rung with theta > 0 for a level of the profile, at the threshold of the rung with nearest delta."""
@@ -224,11 +268,13 @@ class ContourLadder:
         chosen = self.for_thresholds(np.array([nearest.threshold]))[0]
         return chosen if chosen.theta > 0 else nearest
 
-    @property
-    def outermost_short(self) -> Rung | None:
-        """The line farthest to the right of those that no rare jump makes long, beyond the pole at 1."""
-        short = [rung for rung in self._right if rung.deviation <= _LARGEST_DEVIATION * self.core_deviation]
-        return short[-1] if short and short[-1].theta > 1 else None
+    def near_core(self, below: float = math.inf) -> Rung | None:
+        """Of the lines to the right of the pole at 0, at smaller tilts than this, that no rare jump makes long, the
+        outermost one with an end; None where none of the first few has one.
+        """
+        longest = _LARGEST_DEVIATION * self.core_deviation
+        short = [rung for rung in self.rungs if 0 < rung.theta < below and rung.deviation <= longest]
+        return next((rung for rung in short[: -_NEARER - 1 : -1] if rung.line.ends.all()), None)
 
     def neighbours(self, rung: Rung) -> list[Rung]:
         """Other lines to try when one is too wide: alternately towards the core and outwards."""
@@ -239,3 +285,19 @@ class ContourLadder:
         rungs = self.rungs
         at = rungs.index(rung)
         return [rungs[i] for i in (at - side, at + side) if 0 <= i < len(rungs)]
+
+
+def _few(cancellation: FloatArray, chosen: IndexArray, slack: float) -> IndexArray:
+    """Few of the chosen rungs, so that each threshold has one among them within the slack of its own, and the best of
+    these. `cancellation`: shape (thresholds, rungs), infinite where a rung cannot stand in for the chosen one.
+    """
+    places = np.arange(len(chosen))
+    serves = cancellation <= cancellation[places, chosen][:, None] + slack
+    kept = np.zeros(cancellation.shape[1], dtype=bool)
+    left = np.ones(len(chosen), dtype=bool)
+    used = np.unique(chosen)
+    while left.any():
+        best = used[serves[left][:, used].sum(axis=0).argmax()]
+        kept[best] = True
+        left &= ~serves[:, best]
+    return np.where(kept, cancellation, np.inf).argmin(axis=1)

@@ -133,12 +133,13 @@ class ContourLine:
         """Enclosures of I0(c), I1(c), ID(c) for each threshold c."""
         c = thresholds.reshape(-1, len(self.theta))
         shift = c - self.center
-        sums = self._sums.real(shift)[:3]
+        found = self._sums.real(shift)
+        sums, density = found[:3], found[3]
         pole = _SCALE_POLES[:3]
         log_scale = self.value - (self.theta - pole) * c
         alias, known, known_size = self._aliases(c, log_scale)
-        # Two operations for each of the nodes, and 60 u for a node's kernel, exponentials and phase.
-        arithmetic = (2 * self.counts + 60) * UNIT_ROUNDOFF * self._size
+        # What sums lose, and 60 u for a node's kernel, exponentials and phase.
+        arithmetic = (self._sums.rounding(len(c)) + 60) * UNIT_ROUNDOFF * self._size
         # Of t, of its products with the center and with the shift, and of the shift itself.
         phases = 4 * UNIT_ROUNDOFF * (np.abs(self.center) + 2 * np.abs(shift)) * self._phase_size[:, None]
         error = (self._node_error + arithmetic + self._truncation + self._frozen)[:, None] + phases + alias
@@ -160,7 +161,8 @@ class ContourLine:
         lower, upper = sums - known - margin, sums - known + margin
         lower, upper = np.where(np.isnan(lower), -np.inf, lower), np.where(np.isnan(upper), np.inf, upper)
         whole = (3, *thresholds.shape)
-        return Integrals(log_scale.reshape(whole), lower.reshape(whole), upper.reshape(whole))
+        ends = lower.reshape(whole), upper.reshape(whole)
+        return Integrals(log_scale.reshape(whole), *ends, density.reshape(thresholds.shape))
 
     def approximate(self, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
         """I0, I1, ID and the P0-density of S, shape (4, ...), and ln of their scales: to find roots, without bounds."""

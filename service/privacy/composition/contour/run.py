@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.special import erfc
 
 from service.privacy.composition.contour.loss_transform import LossTransform
 from service.privacy.composition.transforms.gaussian_mixture import GaussianMixtureParts
@@ -20,7 +21,7 @@ from service.privacy.composition.transforms.steps import (
 )
 from service.privacy.composition.transforms.two_points import TwoPointParts
 from service.privacy.mechanisms.abstract import GaussianMixturePart
-from service.privacy.numerics.arrays import BoolArray, FloatArray
+from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 
 CUT_DIGITS = (22.0, 40.0, 80.0, 160.0, 330.0, 1000.0)
 """Masses 10^-digits at which far jumps are cut off."""
@@ -36,6 +37,9 @@ _SHARES = np.arange(13) / 12
 
 _LARGEST_GRID = 150_000
 """Nodes (times parts) above which no moment is evaluated: only noise multipliers below about 0.002 need more."""
+
+_FARTHEST_SCORE = 40
+"""In standard deviations: no tail that doubles hold is farther."""
 
 _MOST_PARTS = 512
 """Different sampled steps that are evaluated together: bounds the memory."""
@@ -152,33 +156,51 @@ class ContourRun:
         return LossTransform(self.gaussian_mu_squared, parts, reflected, self.laplace, self.two_point, mixtures)
 
     def cuts(self, value: float, score: float) -> tuple[int, ...]:
-        """Indices in `CUT_DIGITS` of the cuts to read on, in this order: a guess that costs time, never validity.
+        """`cut_orders` of one place."""
+        return tuple(self.cut_orders(np.array([value]), np.array([score]))[0].tolist())
 
-        `value` is the probability read (cuts lie 12 digits below it), `score` its tail in standard deviations. At a
-        tilt theta the end y of the grid weighs about N e^{-y^2/2 + theta L(y)}. Tilts grow with the score, up to where
-        jumps inside the cut take over; the cut is one whose end weighs nothing by then, and deeper ones follow. Where
-        that is very deep, the shallowest comes first: jumps beyond it make lines long that need not be.
+    def cut_orders(self, values: FloatArray, scores: FloatArray, *, every: bool = False) -> IndexArray:
+        """Indices in `CUT_DIGITS` of the cuts to read on, in their order, for each of some places: a guess that costs
+        time, never validity; shape (places, cuts), filled up with -1.
+
+        `values` are the probabilities read (cuts lie 12 digits below them), `scores` their tails in standard
+        deviations; `every`: whether all other cuts follow. At a tilt theta the end y of the grid weighs about
+        N e^{-y^2/2 + theta L(y)}. Tilts grow with the score, up to where jumps inside the cut take over; the cut is one
+        whose end weighs nothing by then, and deeper ones follow. Where that is very deep, the shallowest comes first:
+        jumps beyond it make lines long that need not be.
         """
         last = len(CUT_DIGITS) - 1
         if not (self.groups or self.mixtures):  # nothing is cut
-            return (last,)
-        wanted = 12 - math.log10(value)
-        first = next((cut for cut, digits in enumerate(CUT_DIGITS) if digits >= wanted), last)
-        key = (first, math.ceil(score))
-        if key not in self._cuts:
-            theta = 0.5 + key[1] / max(self.deviation, 1e-290)
-            light = (cut for cut in range(first, last + 1) if self._ends_are_light(CUT_DIGITS[cut], theta))
-            self._cuts[key] = next(light, first)
-        known = self._cuts[key]
-        deeper = range(known, min(known + _CUTS_TRIED, last + 1))
-        return tuple(dict.fromkeys((first, *deeper) if CUT_DIGITS[known] > _DEEP else deeper))
+            rest = range(last) if every else range(0)
+            return np.tile(np.array([last, *rest]), (len(values), 1))
+        with np.errstate(divide="ignore"):
+            wanted = 12 - np.log10(values)
+        least = np.minimum(np.searchsorted(CUT_DIGITS, wanted), last)
+        rounded = np.ceil(np.minimum(scores, _FARTHEST_SCORE)).astype(np.intp)
+        keys, places = np.unique(least * (_FARTHEST_SCORE + 1) + rounded, return_inverse=True)
+        orders = [self._cut_order(*divmod(key, _FARTHEST_SCORE + 1), every=every) for key in keys.tolist()]
+        found = np.full((len(orders), max(map(len, orders))), -1)
+        for row, order in zip(found, orders, strict=True):
+            row[: len(order)] = order
+        return found[places]
 
-    def cuts_for_threshold(self, epsilon: float) -> tuple[int, ...]:
-        """The same for the profile at eps, its tail guessed from a Gaussian loss of about the run's deviation."""
+    def _cut_order(self, first: int, score: int, *, every: bool) -> tuple[int, ...]:
+        last = len(CUT_DIGITS) - 1
+        if (first, score) not in self._cuts:
+            theta = 0.5 + score / max(self.deviation, 1e-290)
+            light = (cut for cut in range(first, last + 1) if self._ends_are_light(CUT_DIGITS[cut], theta))
+            self._cuts[first, score] = next(light, first)
+        known = self._cuts[first, score]
+        rest = range(last + 1) if every else ()
+        deeper = range(known, min(known + _CUTS_TRIED, last + 1))
+        shallow = (first,) if CUT_DIGITS[known] > _DEEP else ()
+        return tuple(dict.fromkeys((*shallow, *deeper, *rest)))
+
+    def cut_orders_for_thresholds(self, epsilons: FloatArray) -> IndexArray:
+        """The same for the profile, its tail guessed from a Gaussian loss of about the run's deviation: all cuts."""
         deviation = max(self.deviation, 1e-290)
-        score = min((abs(epsilon) + 0.5 * deviation**2) / deviation, 36.0)
-        first = self.cuts(0.5 * math.erfc(score / math.sqrt(2)), score)
-        return tuple(dict.fromkeys((*first, *range(len(CUT_DIGITS)))))
+        scores = np.minimum((np.abs(epsilons) + 0.5 * deviation**2) / deviation, 36.0)
+        return self.cut_orders(0.5 * erfc(scores / math.sqrt(2)), scores, every=True)
 
     def _parts(self, digits: float) -> tuple[SampledGaussianParts, ...]:
         if digits not in self._grids:

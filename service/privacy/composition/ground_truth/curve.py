@@ -98,7 +98,7 @@ class GroundTruthTradeOff(AbstractTradeOff):
 
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         read = [self._point(float(rate)) for rate in alpha]
-        error, power = (_bounds([each[number] for each in read]) for number in (0, 1))
+        error, power = _bounds([each[0] for each in read]), _bounds([each[1] for each in read])
         slopes = np.array([each[2] for each in read]).T
         return CurvePoints(error, power, Bounds(slopes[0], slopes[1]))
 

@@ -111,6 +111,10 @@ class Intersected(AbstractTradeOff):
         return _tightened(profile, self.second.profile(epsilon[wide]), wide)
 
     @override
+    def _rough_profile_formula(self, epsilon: FloatArray) -> Bounds:
+        return self.first.rough_profile(epsilon)
+
+    @override
     def epsilon_cap(self, delta: float) -> float:
         return self.first.epsilon_cap(delta)
 

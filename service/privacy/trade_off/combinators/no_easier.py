@@ -115,6 +115,10 @@ class NoEasierThanParts(AbstractTradeOff):
         return _from_below(profile, [part.profile(epsilon[wide]) for part in self.parts], wide)
 
     @override
+    def _rough_profile_formula(self, epsilon: FloatArray) -> Bounds:
+        return self.whole.rough_profile(epsilon)
+
+    @override
     def epsilon_cap(self, delta: float) -> float:
         return self.whole.epsilon_cap(delta)
 

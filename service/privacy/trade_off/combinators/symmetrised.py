@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.errors import NumericalFailure
-from service.privacy.numerics.arrays import BoolArray, FloatArray
+from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.combinators.extremes import larger, largest
@@ -150,7 +150,21 @@ class Symmetrised(AbstractTradeOff):
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
-        first, second = self.first.points(alpha), self.second.points(alpha)
+        # Mostly one curve is active at its own slope: what it says there is the answer.
+        first = self.first.points(alpha)
+        left = ~_surely_active(first, alpha, self.second)
+        if not left.any():
+            return first
+        second = self.second.points(alpha[left])
+        own = _surely_active(second, alpha[left], self.first)
+        if not own.all():
+            open_places = np.flatnonzero(left)[~own]
+            hull = self._hull(alpha[open_places], _taken(first, open_places), _taken(second, ~own))
+            second = _placed(second, ~own, hull)
+        return _placed(first, left, second)
+
+    def _hull(self, alpha: FloatArray, first: CurvePoints, second: CurvePoints) -> CurvePoints:
+        """The points of the hull, from those of both curves at the same rates."""
         at_first, at_second = first.log_slope, second.log_slope
         tangents = self._tangents(at_first, at_second)
         log_alpha = np.log(alpha)
@@ -271,6 +285,59 @@ class Symmetrised(AbstractTradeOff):
 
 def _some(bounds: Bounds, at: BoolArray) -> Bounds:
     return Bounds(*(end[at] for end in (bounds.lower, bounds.upper, *log_ends(bounds))))
+
+
+def _surely_active(points: CurvePoints, alpha: FloatArray, other: AbstractTradeOff) -> BoolArray:
+    """Where a curve's tangents at its own points surely lie above those of the other of the same slope c.
+
+    Every delta(c) is at least power - e^c alpha, so that the profile of the other curve alone has to be read.
+    """
+    slope, log_alpha = points.log_slope, np.log(alpha)
+    low, high = _finite(slope.lower), _finite(slope.upper)
+    usable = (slope.lower > -STEEPEST) & (slope.upper < STEEPEST)
+    log_power, _ = log_ends(points.power)
+    with np.errstate(all="ignore"):
+        share = high + log_alpha - log_power
+        share = share + SLACK * (1 + np.abs(high) + np.abs(log_alpha) + np.abs(log_power))
+        least = log_power + np.log(-np.expm1(share))
+        least = least - SLACK * (1 + np.abs(least))
+        usable &= least > -np.inf  # not a number where the share is above 1: nothing is known
+    if not usable.any():
+        return usable
+    _, most = log_ends(other.profile(low[usable]))
+    usable[usable] = least[usable] >= most
+    return usable
+
+
+def _taken(points: CurvePoints, at: IndexArray | BoolArray) -> CurvePoints:
+    """Some of the points."""
+
+    def some(rates: Bounds) -> Bounds:
+        return Bounds(*(end[at] for end in (rates.lower, rates.upper, *log_ends(rates))))
+
+    slope = Bounds(points.log_slope.lower[at], points.log_slope.upper[at])
+    return CurvePoints(some(points.type_two_error), some(points.power), slope)
+
+
+def _placed(points: CurvePoints, at: BoolArray, others: CurvePoints) -> CurvePoints:
+    """The points, at some places the others."""
+
+    def ends(first: tuple[FloatArray, ...], second: tuple[FloatArray, ...]) -> Bounds:
+        copies = [end.copy() for end in first]
+        for copy, other in zip(copies, second, strict=True):
+            copy[at] = other
+        return Bounds(*copies)
+
+    def rates(first: Bounds, second: Bounds) -> Bounds:
+        one, other = ((each.lower, each.upper, *log_ends(each)) for each in (first, second))
+        return ends(one, other)
+
+    slope, other = points.log_slope, others.log_slope
+    return CurvePoints(
+        rates(points.type_two_error, others.type_two_error),
+        rates(points.power, others.power),
+        ends((slope.lower, slope.upper), (other.lower, other.upper)),
+    )
 
 
 def _log_sum(first: FloatArray, second: FloatArray, side: int) -> FloatArray:

@@ -94,13 +94,15 @@ class SharedLevels:
         low, high = self._bracket(alpha, points)
         found.slope[0], found.slope[1] = low - SLACK * (1 + np.abs(low)), high + SLACK * (1 + np.abs(high))
         low, high = np.maximum(low, -FARTHEST), np.minimum(high, FARTHEST)
-        # What is small decides which form tells the levels apart.
-        missed = with_error & (found.error[1] < found.power[0])
+        # Of levels below 0 the form of the type II error keeps its digits, of those above that of the power.
+        missed = with_error & (low + high < 0)
+        fine = np.exp(np.minimum(found.error[1] - found.power[0], 0.0)) if with_error else np.ones_like(alpha)
         level, spacing = np.empty_like(alpha), np.empty_like(alpha)
-        for steer, which in ((self._about_power, ~missed), (self._about_error, missed)):
+        for steer, which, part in ((self._about_power, ~missed, fine), (self._about_error, missed, 1.0)):
             at = np.flatnonzero(which)
             if at.size:
-                level[at], spacing[at] = _best_level(steer, alpha[at], low[at], high[at])
+                share = np.broadcast_to(part, alpha.shape)[at]
+                level[at], spacing[at] = _best_level(steer, alpha[at], low[at], high[at], share)
         self._prove(alpha, level, spacing, found, with_error=with_error)
         return LogPoints(found.error, found.power, found.slope, level[None])
 
@@ -211,8 +213,12 @@ Steer = Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
 """(rates (n,), levels (n, K)) to what is least at the best level, and how wide its enclosure is."""
 
 
-def _best_level(steer: Steer, alpha: FloatArray, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """About the best level for each rate, between two, and how far apart those of a proof should be."""
+def _best_level(
+    steer: Steer, alpha: FloatArray, low: FloatArray, high: FloatArray, fine: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """About the best level for each rate, between two, and how far apart those of a proof should be. `fine`: share of
+    what is steered by to which it must be known.
+    """
     left, right = low.copy(), np.maximum(high, low)
     level, spacing = 0.5 * (left + right), np.full(len(alpha), np.nan)
     bent = np.zeros(len(alpha), dtype=np.bool_)
@@ -233,9 +239,9 @@ def _best_level(steer: Steer, alpha: FloatArray, low: FloatArray, high: FloatArr
         level[active] = np.where(bent[active], vertex, looks[rows, least])
         noise = noise[rows, least]
         with np.errstate(all="ignore"):
-            apart = np.sqrt(2 * np.maximum(SECOND_ORDER, NOISES * noise) / curvature)
+            apart = np.sqrt(2 * np.maximum(SECOND_ORDER * fine[active], NOISES * noise) / curvature)
         spacing[active] = np.where(curvature > 0, apart, np.nan)
-        active = active[rise > np.maximum(FLAT, NOISES * noise)]
+        active = active[rise > np.maximum(FLAT * fine[active], NOISES * noise)]
     closest = CLOSEST * (1 + np.abs(level))
     spacing = np.where(np.isfinite(spacing), spacing, closest)
     return level, np.clip(spacing, closest, np.maximum(right - left, closest))
