@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from typing import Annotated, ClassVar, Final, Literal, Self
 
@@ -116,12 +116,16 @@ class SweptNumbers(Request):
 
     def numbers(self, *, whole: bool) -> tuple[int | float, ...]:
         """All of them in their order; `whole`: for a field that takes integers, which those of a range become."""
+        return tuple(self.number(place, whole=whole) for place in range(self.size))
+
+    def number(self, place: int, *, whole: bool) -> int | float:
+        """The one at this place, from 0."""
         if self.values is not None:
-            return tuple(int(each) if whole and each.is_integer() else each for each in self.values)
+            listed = self.values[place]
+            return int(listed) if whole and listed.is_integer() else listed
         low, high, last = self.least or 0.0, self.most or 0.0, (self.count or 1) - 1
-        inner = (self._between(low, high, place / last) for place in range(1, last))
-        found = (low, *inner, high)[: last + 1]
-        return tuple(round(each) if whole else each for each in found)
+        found = low if place == 0 else high if place == last else self._between(low, high, place / last)
+        return round(found) if whole else found
 
     def _between(self, low: float, high: float, share: float) -> float:
         found = low ** (1 - share) * high**share if self.spacing == "log" else low + share * (high - low)
@@ -219,6 +223,11 @@ class SweepsRequest(MethodOptions, Request):
             for place, numbers in zip(self.places, self.vary.values(), strict=True)
         ]
         return zip(*lists, strict=True) if self.combine == "zip" else product(*lists)
+
+    def points_at(self, indices: Iterable[int]) -> Iterator[tuple[float, ...]]:
+        """The numbers of some points."""
+        known = list(self.points())
+        return (known[index] for index in indices)
 
     def asked(self, places: Sequence[Place], numbers: Sequence[float]) -> BoundsRequest:
         """What is asked at a point, as a request of its own. Raises ValidationError where it is none."""

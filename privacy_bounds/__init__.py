@@ -13,6 +13,7 @@ dp_accounting. `AsyncClient` has the same methods to be awaited.
 from privacy_bounds.asking import Asking, Options, Run
 from privacy_bounds.clients import AsyncClient, Client, Local
 from privacy_bounds.errors import PrivacyBoundsError, Refused, Unreachable
+from privacy_bounds.jobs import Job
 from privacy_bounds.values import Bounds, Columns, Number, Power, Sweep, table
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Bounds",
     "Client",
     "Columns",
+    "Job",
     "Local",
     "Number",
     "Options",

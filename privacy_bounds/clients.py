@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Generator, Mapping
+from contextlib import contextmanager
 from functools import wraps
+from http.client import HTTPException, HTTPResponse
 from typing import Any, Concatenate, ParamSpec, TypeVar, final
 from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 from typing_extensions import override
 
+from api_schemas.jobs import EstimatesResponse, JobResponse
 from api_schemas.problems import Problem
-from privacy_bounds.asking import JSON, Asking
+from privacy_bounds.asking import JSON, Asking, encoded
 from privacy_bounds.errors import Refused, Unreachable
+from privacy_bounds.jobs import Job
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -34,16 +38,40 @@ class Client(Asking):
 
     @override
     def send(self, path: str, body: bytes, media_type: str = JSON) -> bytes:
-        headers = {**self._headers, "Content-Type": JSON, "Accept": media_type}
-        request = urllib.request.Request(self._url + path, body, headers, method="POST")  # noqa: S310 - see above
+        with self.opened("POST", path, body, {"Content-Type": JSON, "Accept": media_type}) as answer:
+            return answer.read()
+
+    def submit(self, resource: str, request: Mapping[str, Any], *, key: str | None = None) -> Job:
+        """A request of any resource, by its path below /v1/, as a job: a sweep of up to a million points, or what takes
+        longer than a service lets a client wait. With the same `key` it is the same job, however often it is sent.
+        """
+        headers = {"Content-Type": JSON} | ({} if key is None else {"Idempotency-Key": key})
+        body = encoded({"resource": resource, "request": request})
+        with self.opened("POST", "/v1/jobs", body, headers) as answer:
+            return Job(self, JobResponse.model_validate_json(answer.read()).id)
+
+    def job(self, name: str) -> Job:
+        """A job by its id."""
+        return Job(self, name)
+
+    def estimate(self, resource: str, request: Mapping[str, Any]) -> EstimatesResponse:
+        """What a request would cost, and where it would be computed."""
+        return self.ask("/v1/estimates", {"resource": resource, "request": request}, EstimatesResponse)
+
+    @contextmanager
+    def opened(
+        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> Generator[HTTPResponse]:
+        """The response to a request, to be read. Raises PrivacyBoundsError."""
+        sent = {**self._headers, **(headers or {})}
+        request = urllib.request.Request(self._url + path, body, sent, method=method)  # noqa: S310 - see above
         try:
             with urllib.request.urlopen(request, timeout=self._timeout) as answer:  # noqa: S310
-                found: bytes = answer.read()
-                return found
+                yield answer
         except urllib.error.HTTPError as error:
             with error:
                 raise _refused(error.read(), error.code, self._url) from None
-        except OSError as error:
+        except (OSError, HTTPException) as error:
             raise Unreachable(f"Nobody answers at {self._url}: {getattr(error, 'reason', error)}.") from error
 
 

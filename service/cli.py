@@ -9,30 +9,25 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import shutil
 import sys
 import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast, final
+from typing import Any, Final, cast, final
 
 from typing_extensions import override
 
 from service.computations.abstract import Computation, always, command_of
 from service.computations.catalogue import RESOURCES, resource
+from service.serving import PROBLEM_EXIT_CODE, serve, serve_one_of_several, serve_several, serve_shared, work
 from service.web.forms import PNG, SVG, VEGA_LITE, forms_of
 from service.web.pictures import PICTURES
 
-if TYPE_CHECKING:
-    import socket
-
-    from service.settings import Settings
-
+OTHERS = ("serve", "worker", "jobs")
+"""Commands that compute nothing themselves."""
 REFUSED_EXIT_CODE = 1
-PROBLEM_EXIT_CODE = 2
-UNABLE_TO_LISTEN_EXIT_CODE = 3
 FIRST_SIGN_SECONDS: Final = 1.0
 
 TABLE: Final = "table"
@@ -55,7 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     sent = sys.argv[1:] if arguments is None else list(arguments)
     names = {command_of(name): name for name in RESOURCES}
-    parser = _parser(names, [sent[0]] if sent and sent[0] in names else list(names))  # all of them for help alone
+    first = sent[0] if sent else ""
+    parser = _parser(names, [first] if first in names else [] if first in OTHERS else list(names))  # all for help alone
     chosen = parser.parse_args(sent)
     if chosen.command == "serve":
         if chosen.workers > 1:
@@ -65,6 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return serve_shared(chosen.host, chosen.port) if chosen.share_port else serve(chosen.host, chosen.port)
     if chosen.command == "worker":
         return work(only_check=chosen.check)
+    if chosen.command == "jobs":
+        from privacy_bounds.command import run_jobs
+
+        return run_jobs(chosen.action, chosen.subject, chosen.url, chosen.key)
     if chosen.command == "completion":
         return completion(parser, chosen.shell)
     if chosen.command == "plot":
@@ -93,6 +93,12 @@ def _parser(names: Mapping[str, str], described: Sequence[str]) -> argparse.Argu
 
     worker_parser = commands.add_parser("worker", help="compute pieces of the jobs of a cluster; settings as of serve")
     worker_parser.add_argument("--check", action="store_true", help="only tell whether a worker of this machine runs")
+
+    jobs_parser = commands.add_parser("jobs", help="send a request to a service as a job, follow it, fetch its results")
+    jobs_parser.add_argument("action", choices=("submit", "state", "wait", "results", "cancel"), help="what to do")
+    jobs_parser.add_argument("subject", help="a JSON file with resource and request, or - ; else the id of a job")
+    jobs_parser.add_argument("--url", default="http://127.0.0.1:8000", help="the service (default: %(default)s)")
+    jobs_parser.add_argument("--key", help="Idempotency-Key of submit: with the same one it is the same job")
 
     completing = commands.add_parser("completion", help="print what a shell needs to complete commands and options")
     completing.add_argument("shell", choices=("bash", "zsh", "tcsh"))
@@ -156,102 +162,6 @@ def completion(parser: argparse.ArgumentParser, shell: str) -> int:
 
     print(shtab.complete(parser, shell))
     return 0
-
-
-def serve(host: str, port: int, listening: socket.socket | None = None) -> int:
-    """Serve until a signal comes, on a socket of its own or on one that is there."""
-    settings = settings_of_environment()
-    if settings is None:
-        return PROBLEM_EXIT_CODE
-    from service.main import create_server
-
-    if settings.jobs_backend == "embedded" and settings.data_folder is None:
-        settings = settings.model_copy(update={"data_folder": state_folder()})
-    server = create_server(settings, host, port)
-    server.run(None if listening is None else [listening])
-    return 0 if server.started else UNABLE_TO_LISTEN_EXIT_CODE
-
-
-def serve_several(count: int, host: str, port: int) -> int:
-    """Serve with several processes until a signal comes."""
-    settings = settings_of_environment()
-    if settings is None:
-        return PROBLEM_EXIT_CODE
-    from service.processes import serve_with
-
-    try:
-        return serve_with(count, host, port, settings.shutdown_timeout_seconds)
-    except OSError as error:
-        print(f"privacy-bounds: cannot listen on {host}:{port}: {error.strerror}", file=sys.stderr)
-        return UNABLE_TO_LISTEN_EXIT_CODE
-
-
-def serve_shared(host: str, port: int) -> int:
-    """Serve on a port that other instances may have as well; the kernel gives connections to one or the other."""
-    import socket
-
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        listening = socket.create_server((host, port), family=family, backlog=2048, reuse_port=True)
-    except OSError as error:
-        print(f"privacy-bounds: cannot listen on {host}:{port}: {error.strerror}", file=sys.stderr)
-        return UNABLE_TO_LISTEN_EXIT_CODE
-    return serve(host, port, listening)
-
-
-def serve_one_of_several(descriptor: int) -> int:
-    """Serve from a socket that another process has opened, and end with it."""
-    import socket
-
-    from service.execution.worker import end_with_parent
-
-    end_with_parent()
-    return serve("", 0, socket.socket(fileno=descriptor))
-
-
-def work(*, only_check: bool) -> int:
-    """Compute pieces of jobs until a signal comes; or tell by the exit code whether somebody here does."""
-    settings = settings_of_environment()
-    if settings is None:
-        return PROBLEM_EXIT_CODE
-    if settings.redis_url is None or not settings.seal_key:
-        needed = "PRIVACY_BOUNDS_REDIS_URL and PRIVACY_BOUNDS_SEAL_KEY, those of the service"
-        print(f"privacy-bounds: a worker needs {needed}.", file=sys.stderr)
-        return PROBLEM_EXIT_CODE
-    from service.main import is_worker_here, run_worker
-
-    if only_check:
-        return 0 if is_worker_here(settings) else REFUSED_EXIT_CODE
-    return run_worker(settings)
-
-
-def settings_of_environment() -> Settings | None:
-    """The settings, with logs as they say; None where they are wrong, which is said on standard error."""
-    import logging
-
-    from service.settings import ConfigurationError, read_settings
-
-    try:
-        settings = read_settings()
-    except ConfigurationError as error:
-        for sentence in error.args:
-            print(f"privacy-bounds: {sentence}", file=sys.stderr)
-        return None
-    from service.telemetry.logs import EventHandler, make_logger
-
-    logging.basicConfig(handlers=[EventHandler(make_logger(settings.log_level))], level=logging.WARNING)
-    return settings
-
-
-def state_folder() -> Path | None:
-    """Where jobs of this user are kept when no folder is named; None where nothing can be kept there."""
-    base = os.environ.get("XDG_STATE_HOME")
-    folder = (Path(base) if base else Path("~/.local/state").expanduser()) / "privacy-bounds"
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except (OSError, RuntimeError):
-        return None
-    return folder if os.access(folder, os.W_OK) else None
 
 
 def answer(computation: Computation[Any, Any], source: str, files: Mapping[str, str], form: str | None = None) -> int:

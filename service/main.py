@@ -242,13 +242,6 @@ def run_worker(settings: Settings) -> int:
     )
 
 
-def is_worker_here(settings: Settings) -> bool:
-    """Whether a worker of a cluster on this machine was there a few seconds ago."""
-    from service.jobs.celery.worker import is_here
-
-    return is_here(settings)
-
-
 def preloaded_modules() -> tuple[str, ...]:
     """What every worker process has loaded before it is given work."""
     functions = (computation.function.__module__ for computation in resources())
@@ -281,8 +274,8 @@ def _drawing_board(settings: Settings, metrics: Metrics) -> DrawingBoard:
     """What draws pictures: one process, which starts with the first of them."""
     pool = WorkerPool(
         worker_count=1,
-        time_limit_seconds=settings.time_limit_seconds,
-        memory_limit_bytes=settings.worker_memory_limit_bytes,
+        time_limit_seconds=min(settings.time_limit_seconds, drawing.TIME_LIMIT_SECONDS),
+        memory_limit_bytes=drawing.MEMORY_LIMIT_BYTES,
         niceness=settings.worker_niceness,
         preloaded_modules=(drawing.__name__,),
         metrics=metrics,

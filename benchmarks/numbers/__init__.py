@@ -7,6 +7,8 @@ from benchmarks.numbers import (
     comparisons,
     curves,
     enclosures,
+    many,
+    pictures,
     pmp,
     relations,
     responses,
@@ -20,7 +22,21 @@ from benchmarks.report import Section
 
 def measure() -> Section:
     section = Section("Numbers")
-    for subject in (cold, scale, curves, comparisons, responses, enclosures, tails, relations, samplers, pmp, start):
+    for subject in (
+        cold,
+        scale,
+        curves,
+        comparisons,
+        many,
+        responses,
+        enclosures,
+        tails,
+        relations,
+        samplers,
+        pmp,
+        pictures,
+        start,
+    ):
         part = subject.measure()
         section.reaches += part.reaches
         section.tables += part.tables

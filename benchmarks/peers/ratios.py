@@ -19,7 +19,7 @@ ROUNDS: Final = 7
 DEAR_ROUNDS: Final = 3
 DEAR_SECONDS: Final = 1.0
 EPSILON: Final = ("eps-1e-5",)
-RATIOS: Final = {C1: 50.0, C2: 50.0, C3: 25.0, C6: 300.0, **dict.fromkeys(REPLACED, 50.0)}
+RATIOS: Final = {C1: 60.0, C2: 60.0, C3: 50.0, C6: 500.0, **dict.fromkeys(REPLACED, 50.0)}
 
 
 @dataclass(frozen=True)

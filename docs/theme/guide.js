@@ -48,6 +48,10 @@
 
   query.form.addEventListener("submit", (event) => event.preventDefault());
   query.addEventListener("input", show);
+  // What scrolls sideways can be reached with the keyboard.
+  for (const each of document.querySelectorAll("main pre, main table")) {
+    if (each.scrollWidth > each.clientWidth) each.tabIndex = 0;
+  }
   // On a narrow screen the list of pages starts closed.
   if (matchMedia("(max-width: 55rem)").matches) document.querySelector("nav details").open = false;
 }

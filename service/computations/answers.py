@@ -18,6 +18,7 @@ from api_schemas.questions import (
     UnlearningGuaranteeQuestion,
 )
 from service.computations.abstract import ResponseFields
+from service.computations.allowance import share
 from service.computations.numbers import (
     as_sure_as,
     enclosed_number,
@@ -32,6 +33,7 @@ from service.computations.violations import note
 from service.privacy.composition.plan import Plan
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
+from service.privacy.numerics.work import Work, at_most
 from service.privacy.questions import gaussian_dp, unlearning
 from service.privacy.questions.reading import Reading
 from service.privacy.questions.unlearning import Held
@@ -156,12 +158,18 @@ def curves_of(plans: Mapping[str, Plan]) -> dict[str, TradeOffPair]:
     return found
 
 
-def side_by_side(engines: Mapping[str, TradeOffPair], question: QuestionSpec, tolerance: float) -> list[ResponseFields]:
-    """What every engine answers, for the field `methods`; an engine that fails has null for a number and says why."""
+def side_by_side(
+    engines: Mapping[str, TradeOffPair], question: QuestionSpec, tolerance: float, work: Work, left: int
+) -> list[ResponseFields]:
+    """What every engine answers, for the field `methods`; an engine that fails has null for a number and says why.
+
+    `left`: readings that are still to be made of `work`.
+    """
     entries: list[ResponseFields] = []
-    for method, curves in engines.items():
+    for number, (method, curves) in enumerate(engines.items()):
         try:
-            entries.append(said(curves, question, tolerance).entry(method))
+            with at_most(share(work, left - number)):
+                entries.append(said(curves, question, tolerance).entry(method))
         except UnsupportedCombination:
             continue  # this engine does not read this question
         except NumericalFailure as failure:

@@ -9,6 +9,7 @@ from api_schemas.examples import BOUNDS_EXAMPLES
 from api_schemas.options import ONLY_WHERE_ASKED
 from api_schemas.questions import QuestionSpec
 from service.computations.abstract import Computation, Quote, ResponseFields
+from service.computations.allowance import MOST_WORK, share
 from service.computations.answers import curves_of, said, side_by_side
 from service.computations.caveats import caveats
 from service.computations.earlier_bounds import earlier_bounds
@@ -27,6 +28,7 @@ from service.privacy.composition.choose import METHODS
 from service.privacy.composition.plan import Plan
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.mechanisms.abstract import AbstractMechanism
+from service.privacy.numerics.work import Work, at_most
 from service.privacy.threat_models.abstract import AbstractThreatModel
 from service.privacy.threat_models.relaxed import worst_case_beside
 from service.privacy.threat_models.worst_case import WorstCase
@@ -51,6 +53,11 @@ def read_bounds(request: BoundsRequest, made: TradeOffPair | None = None) -> tup
     """The answers with what stands beside them, and the curves that they were read off. `made`: the curves of the
     request, where they are at hand. Raises like the above.
     """
+    with at_most(MOST_WORK) as work:
+        return _read(request, made, work)
+
+
+def _read(request: BoundsRequest, made: TradeOffPair | None, work: Work) -> tuple[ResponseFields, TradeOffPair]:
     answers: list[ResponseFields] = []
     mechanism = mechanism_of(request.mechanism)
     pointer, part = "/threat_model", request.threat_model
@@ -60,6 +67,7 @@ def read_bounds(request: BoundsRequest, made: TradeOffPair | None = None) -> tup
         engines = curves_of(threat_model.plans(mechanism, _beside(request), options))
         worst_case = worst_case_beside(threat_model, mechanism)
         told: dict[QuestionSpec, ResponseFields] = {}
+        left = len(set(request.questions)) * (1 + len(engines) + (worst_case is not None))
         for index, question in enumerate(request.questions):
             if question in told:  # equal questions are read once
                 answers.append(told[question])
@@ -67,14 +75,17 @@ def read_bounds(request: BoundsRequest, made: TradeOffPair | None = None) -> tup
             pointer, part = f"/questions/{index}", question
             read, notes = at_bounded_prior(question, request.dataset_subsampling)
             threat_model.check_question(read.type, getattr(read, "prior", None))
-            found = said(curves, read, request.relative_tolerance)
+            with at_most(share(work, left)):
+                found = said(curves, read, request.relative_tolerance)
+            left -= 1
             methods = None
             if request.method == EVERY:
-                methods = side_by_side(engines, read, request.relative_tolerance)
+                methods = side_by_side(engines, read, request.relative_tolerance, work, left)
+                left -= len(engines)
                 methods += earlier_bounds(mechanism, curves, read) if worst_case is None else []
             told[question] = found.answer(question, conditional=worst_case is not None, notes=notes, methods=methods)
             answers.append(told[question])
-        beside = None if worst_case is None else _worst_case(worst_case, curves.worst_case, mechanism, request)
+        beside = None if worst_case is None else _worst_case(worst_case, curves.worst_case, mechanism, request, work)
     except PrivacyComputationError as error:
         raise blamed(error, pointer, part) from None
     sampled = request.dataset_subsampling
@@ -101,14 +112,20 @@ def grounds(request: BoundsRequest, mechanism: AbstractMechanism, threat_model: 
 
 
 def _worst_case(
-    model: WorstCase, known: TradeOffPair | None, mechanism: AbstractMechanism, request: BoundsRequest
+    model: WorstCase,
+    known: TradeOffPair | None,
+    mechanism: AbstractMechanism,
+    request: BoundsRequest,
+    work: Work,
 ) -> ResponseFields:
     """The same questions against the worst case, by the best engine; `known`: its curves, where they are at hand."""
     curves = known or model.curves(mechanism, BEST, options_of(request))
     told: dict[QuestionSpec, ResponseFields] = {}
-    for question in dict.fromkeys(request.questions):
+    questions = list(dict.fromkeys(request.questions))
+    for index, question in enumerate(questions):
         read, notes = at_bounded_prior(question, request.dataset_subsampling)
-        found = said(curves, read, request.relative_tolerance)
+        with at_most(share(work, len(questions) - index)):
+            found = said(curves, read, request.relative_tolerance)
         told[question] = found.answer(question, conditional=False, notes=notes)
     return {"threat_model": worst_case_spec(model), "answers": [told[question] for question in request.questions]}
 

@@ -13,6 +13,7 @@ from api_schemas.curves import CurvesRequest, CurvesResponse, RateGrid
 from api_schemas.examples import CURVES_EXAMPLES
 from api_schemas.threat_models import is_relaxed
 from service.computations.abstract import Computation, Quote, ResponseFields
+from service.computations.allowance import MOST_WORK, share
 from service.computations.caveats import caveats
 from service.computations.comparisons.curve_verdicts import COMPARED_POINT_COST, COMPARISON_COST, Read, curve_verdict
 from service.computations.numbers import enclosed_column, narrow, remarks, tightness
@@ -28,6 +29,7 @@ from service.computations.prices import curves_price, quote, unseen
 from service.privacy.composition.plan import Plan
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.work import Work, at_most
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.pair import TradeOffPair
 
@@ -38,7 +40,8 @@ WRITTEN_POINT_COST: Final = 2.0
 def compute_curves(request: CurvesRequest, digest: str, engine_version: str) -> ResponseFields:
     """Draw every curve of a request, or raise with the pointer of the first part that cannot be served."""
     rates = _rates(request)
-    curves, read = _curves(request, rates)
+    with at_most(MOST_WORK) as work:
+        curves, read = _curves(request, rates, work)
     known = caveats(mechanism_of(request.mechanism), *map(threat_model_of, request.threat_models))
     return {
         "digest": digest,
@@ -89,7 +92,7 @@ def _grid(grid: RateGrid) -> FloatArray:
     return np.unique(np.concatenate((rates, 1 - rates)) if grid.spacing == "log_mirrored" else rates)
 
 
-def _curves(request: CurvesRequest, rates: FloatArray) -> tuple[list[ResponseFields], list[Read]]:
+def _curves(request: CurvesRequest, rates: FloatArray, work: Work) -> tuple[list[ResponseFields], list[Read]]:
     """Every curve, as its fields on the wire and as what was read of it."""
     mechanism, options = mechanism_of(request.mechanism), options_of(request)
     fields: list[ResponseFields] = []
@@ -103,7 +106,8 @@ def _curves(request: CurvesRequest, rates: FloatArray) -> tuple[list[ResponseFie
                     curve: AbstractTradeOff = getattr(curves, direction)
                     if curve not in known:
                         before = curves.asked
-                        known[curve] = curve.points(rates), curves.notes_since(before)
+                        with at_most(share(work, request.curve_count - len(read))):
+                            known[curve] = curve.points(rates), curves.notes_since(before)
                     points, notes = known[curve]
                     read.append((points, curve.evidence))
                     fields.append(

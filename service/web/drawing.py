@@ -19,6 +19,9 @@ VEGA_LITE_VERSION: Final = "5.21"
 PAPER: Final = "white"
 """A PNG has no text around it whose colour it could take: it gets a ground."""
 PNG_SCALE: Final = 2.0
+TIME_LIMIT_SECONDS: Final = 15.0
+MEMORY_LIMIT_BYTES: Final = 2**30
+"""The engine alone reserves 0.6 GB, and uses a quarter of that."""
 DARK_AND_LIGHT: Final = "<style>:root{color:#1b1b1b}@media (prefers-color-scheme:dark){:root{color:#e6e6e6}}</style>"
 """Of an SVG that stands for itself: what is written takes the colour of the reader's scheme."""
 _DEFINED: Final = re.compile(r'<clipPath id="([^"]*)"')

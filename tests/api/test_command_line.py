@@ -147,3 +147,22 @@ def test_a_shell_can_complete(shell: str, capfd: pytest.CaptureFixture[str]) -> 
     assert "--policy" in script or shell == "tcsh"  # which shtab gives positions, and few options
     if shell == "bash":
         subprocess.run(["bash", "-n"], input=script, text=True, check=True)
+
+
+def test_an_answer_is_plotted_into_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    request = tmp_path / "request.json"
+    vary = {"/mechanism/noise_multiplier": {"values": [1.0, 2.0]}}
+    body = {"mechanism": {"type": "gaussian", "noise_multiplier": 1.0}, "vary": vary}
+    request.write_text(json.dumps({**body, "questions": [{"type": "advantage"}]}))
+    drawn = [tmp_path / name for name in ("a.svg", "a.png", "a.json")]
+    plotted = ["plot", str(request), "--resource", "sweeps", "--target", "0.3", "--output"]
+    assert [cli.main([*plotted, str(file)]) for file in drawn] == [0, 0, 0]
+    assert "at most 0.3" in drawn[0].read_text("utf-8")
+    assert drawn[1].read_bytes().startswith(b"\x89PNG")
+    assert json.loads(drawn[2].read_text("utf-8"))["params"][0] == {"name": "target_0", "value": 0.3}
+    wrong = [[*plotted, str(tmp_path / "a.gif")], [*plotted, str(tmp_path / "none" / "a.svg")]]
+    wrong += [[*plotted, str(drawn[0]), "--target", "1"], ["plot", str(request), "--output", str(drawn[0])]]
+    assert [cli.main(each) for each in wrong] == [2, 2, 2, 2]
+    assert "NaN" not in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        cli.main([*plotted, str(drawn[0]), "--target", "nan"])

@@ -9,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.computations.catalogue import resource, resources
-from tests.api.requests import ADVANTAGE, GAUSSIAN, bounds, dpsgd, encoded
+from tests.api.requests import ADVANTAGE, GAUSSIAN, bounds, dpsgd
 
 SWEEP: dict[str, Any] = {
     "mechanism": GAUSSIAN,
@@ -268,17 +268,14 @@ def test_every_resource_is_quoted(client: TestClient, name: str) -> None:
 
 
 def test_what_is_too_dear_says_what_it_costs_and_what_to_do(client: TestClient) -> None:
-    vary = {"/mechanism/noise_multiplier": {"from": 1.0, "to": 2.0, "count": 10_000}}
-    sweep = {"mechanism": dpsgd(sample_rate=0.2), "vary": vary, "questions": [{"type": "gdp_mu"}]}
-    refused = client.post("/v1/sweeps", json=sweep)
+    dear = {"mechanism": dpsgd(), "methods": ["ground_truth"], "grid": {"count": 10_000}}
+    refused = client.post("/v1/curves", json=dear)
     assert (refused.status_code, refused.json()["type"]) == (422, "/problems/compute-budget-exceeded")
-    quoted = client.post("/v1/estimates", json={"resource": "sweeps", "request": sweep}).json()
+    quoted = client.post("/v1/estimates", json={"resource": "curves", "request": dear}).json()
     assert refused.json()["estimated_cost"] == quoted["least_cost"] > quoted["limit"] == refused.json()["limit"]
     assert quoted["place"] == "job"
     assert "Prefer: respond-async" in refused.json()["detail"]
-    accepted = client.post(
-        "/v1/sweeps", content=encoded(sweep), headers={"content-type": "application/json", "Prefer": "respond-async"}
-    )
+    accepted = client.post("/v1/curves", json=dear, headers={"Prefer": "respond-async"})
     assert accepted.status_code == 202
     assert client.delete(accepted.headers["location"]).json()["state"] == "cancelled"
 

@@ -107,5 +107,5 @@ def page(context: BrowserContext, watched: Watched, address: str) -> Page:
 
 def answered(page: Page) -> str:
     """The five sentences, once everything that was asked is answered."""
-    page.wait_for_selector("html[data-state=settled]", state="attached")
+    page.wait_for_selector("html[data-state=settled]", state="attached", timeout=90_000)
     return page.locator("#sentences").inner_text()

@@ -17,7 +17,9 @@ PAGES: Mapping[str, str] = {
 """Texts by their paths."""
 
 FENCE = re.compile(r"(?ms)^```(\w*)\n(.*?)^```$")
-CURL = re.compile(r"(?ms)^curl -s \S+?8000(/\S*)((?: -H '[^']*')*)(?: -d '\n?(.*?)'| --data-binary (@\S+))?$")
+CURL = re.compile(
+    r"(?ms)^curl -si? \S+?8000(/\S*)((?: -H '[^']*')*)(?: -d '\n?(.*?)'| --data-binary (@\S+))?(?: > \S+)?$"
+)
 HEADER = re.compile(r"-H '([\w-]+): ([^']*)'")
 COMMAND = re.compile(r"(?m)^(?:\.venv/bin/)?privacy-bounds ([^#|\n]+)")
 OBJECT = re.compile(r"`(\{.*?\})`")

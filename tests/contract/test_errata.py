@@ -10,13 +10,11 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from service.main import create_app
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.questions import membership, unlearning
 from service.privacy.threat_models.glrt import Glrt
 from service.privacy.threat_models.mixture import Adversary, AdversaryMixture
 from service.privacy.threat_models.worst_case import WorstCase
-from service.settings import Settings
 from tests.privacy.cases import built, dpsgd, gaussian
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "errata.md").read_text("utf-8")
@@ -144,7 +142,6 @@ def test_what_answers_name_is_an_entry() -> None:
     assert named
 
 
-def test_the_page_is_where_it_was() -> None:
-    with TestClient(create_app(Settings())) as client:
-        response = client.get("/errata", follow_redirects=False)
+def test_the_page_is_where_it_was(client: TestClient) -> None:
+    response = client.get("/errata", follow_redirects=False)
     assert (response.status_code, response.headers["location"]) == (308, "/guide/errata.html")

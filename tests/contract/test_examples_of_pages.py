@@ -22,11 +22,15 @@ from service.cli import main
 from service.computations.abstract import command_of
 from service.computations.catalogue import RESOURCES, resource
 from tests.contract.pages import PAGES, Block, Call, blocks, calls, commands, objects_of_tables
+from tests.system.servers import served
 
 DP_SGD = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
 EPSILON = {"type": "epsilon", "delta": 1e-5}
 CORES = {"sh", "json", "text", "python", "csv", "markdown"}
 NOT_RUN = re.compile(r"(?m)^(make|docker|git|eval|source|pip|privacy-bounds serve|\.venv/bin/privacy-bounds serve)\b")
+ADDRESS = "http://127.0.0.1:8000"
+ASKS_A_SERVICE = re.compile(rf'(?m)^[^#\n]*Client\("{ADDRESS}"\)')
+"""Outside comments."""
 TEXTS = ("text/plain", "text/markdown", "text/csv", "application/json")
 
 
@@ -92,10 +96,15 @@ def test_examples_of_a_page(name: str, client: TestClient, tmp_path: Path, monke
     held: dict[str, Any] = {}
     for block in blocks(name):
         where = f"{block.page}:{block.line}"
-        assert block.language in CORES, f"{where}: a block says its language"
+        drawn = not block.language and "──" in block.text
+        assert drawn or block.language in CORES, f"{where}: a block says its language"
         match block.language:
             case "sh":
                 last = run_shell(client, block, tmp_path) or last
+            case "python" if ASKS_A_SERVICE.search(block.text):
+                with served(tmp_path) as live:
+                    address = str(live.base_url).rstrip("/")
+                    exec(compile(block.text.replace(ADDRESS, address), where, "exec"), held)
             case "python":
                 exec(compile(block.text, where, "exec"), held)
             case "json" if (asked := requested(json.loads(block.text))) is not None:
@@ -104,6 +113,8 @@ def test_examples_of_a_page(name: str, client: TestClient, tmp_path: Path, monke
             case "json":
                 assert last is not None, where
                 assert_printed(send(client, last).json(), json.loads(block.text), where)
+            case "":  # a drawing
+                pass
             case _:
                 assert last is not None, where
                 assert_written(client, last, block)
@@ -114,7 +125,7 @@ def run_shell(client: TestClient, block: Block, folder: Path) -> Call | None:
     found = calls(block.text)
     for call in found:
         response = send(client, call)
-        assert response.status_code == 200, (block.page, block.line, response.text)
+        assert response.status_code in (200, 202), (block.page, block.line, response.text)
     ran = [each for each in commands(block.text) if each[0] not in ("serve", "completion")]
     for words in ran:
         prepare(words, folder)
@@ -127,7 +138,9 @@ def run_shell(client: TestClient, block: Block, folder: Path) -> Call | None:
 
 def prepare(words: list[str], folder: Path) -> None:
     """The files that a command names: the first example of its resource."""
-    [computed] = [resource(name) for name in RESOURCES if command_of(name) == words[0]]
+    options = dict(pairwise(words))
+    drawn = options.get("--resource", "curves") if words[0] == "plot" else ""
+    [computed] = [resource(name) for name in RESOURCES if command_of(name) == words[0] or name == drawn]
     [example, *_] = (each["value"] for each in computed.examples.values())
     example = dict(example)
     for option, value in pairwise(words):

@@ -18,11 +18,10 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 LOCK_FILES = sorted(ROOT.glob("requirements*.lock"))
 PACKAGES = {"api_schemas", "privacy_bounds", "service"}
-EXPLORER = [
-    f"explorer/{path.relative_to(root)}" for root in [ROOT / "service/web/explorer"] for path in root.rglob("*.*")
-]
-NAMED_AND_NOT_IMPORTED = {"httptools", "mpmath", "uvloop"}
-"""uvicorn imports httptools and uvloop where they are installed; mpmath is there for engines that prove digits."""
+WEB = ROOT / "service" / "web"
+PAGES = [path.relative_to(ROOT).as_posix() for name in ("explorer", "reference") for path in (WEB / name).rglob("*.*")]
+NAMED_AND_NOT_IMPORTED = {"httptools", "mpmath", "packaging", "uvloop"}
+"""uvicorn imports httptools and uvloop where they are installed, kombu packaging; mpmath is for engines that prove."""
 
 
 def normalised(name: str) -> str:
@@ -89,7 +88,7 @@ def test_the_distribution_holds_the_contract(tmp_path: Path) -> None:
         "privacy_bounds/py.typed",
         "service/py.typed",
         "service/cli.py",
-        *(f"service/web/{page}" for page in EXPLORER),
+        *PAGES,
     } <= names
     assert {name.split("/")[0] for name in names if ".dist-info" not in name} == PACKAGES
     (metadata,) = (name for name in names if name.endswith("entry_points.txt"))

@@ -9,6 +9,7 @@ import pytest
 
 from service import cli
 from service.settings import Settings
+from service.web.drawing import MEMORY_LIMIT_BYTES
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = (ROOT / "docker-compose.yml").read_text("utf-8")
@@ -50,5 +51,6 @@ def test_the_container_has_room_and_time_for_what_the_settings_allow() -> None:
     api = COMPOSE.partition("\n  api:\n")[2].partition("\n  redis:\n")[0]
     found = re.search(r"memory: (\d+)m", api)
     assert found
-    assert SERVER_MEGABYTES + workers * worker_megabytes < int(found[1])
+    drawing = MEMORY_LIMIT_BYTES / 2**20
+    assert SERVER_MEGABYTES + drawing + workers * worker_megabytes < int(found[1])
     assert stated(r"stop_grace_period: (\d+)s") > Settings.model_fields["shutdown_timeout_seconds"].default

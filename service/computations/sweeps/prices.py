@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from itertools import islice
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -31,7 +30,7 @@ def sweeps_quote(request: SweepsRequest) -> Quote:
     count = request.point_count
     stride = math.ceil(count / SAMPLED)
     places, quotes = request.places, list[Quote]()
-    looked = list(islice(request.points(), stride // 2 if count > 1 else 0, None, stride))
+    looked = list(request.points_at(range(stride // 2 if count > 1 else 0, count, stride)))
     for numbers in looked:
         asked = _asked(request, places, numbers)
         if asked is not None:

@@ -14,12 +14,11 @@ from typing import Final, final
 
 from structlog.typing import FilteringBoundLogger
 
-from service.jobs.celery.store import LEASE_SECONDS, RedisStore, Sent
+from service.jobs.celery.store import LEASE_SECONDS, SEEN_SECONDS, RedisStore, Sent
 from service.jobs.errors import JobNotFound, JobsError
 
 PERIOD_SECONDS: Final = 2.0
 FORGET_SECONDS: Final = 60.0
-SEEN_SECONDS: Final = 3 * PERIOD_SECONDS + LEASE_SECONDS
 
 
 @final

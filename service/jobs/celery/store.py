@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import socket
 import time
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
@@ -37,6 +38,8 @@ RETRY_SECONDS: Final = 5
 LEASE_SECONDS: Final = 8.0
 LOST_SECONDS: Final = 6.0
 """Nobody computes a piece whose message is this old, and was given out."""
+SEEN_SECONDS: Final = 14.0
+"""Workers say every two seconds that they are there, and pause for eight when Redis was away."""
 PIECES_AT_ONCE: Final = 64
 """Pieces of one job that are on their way: more than a cluster has workers, and few enough that jobs take turns."""
 LARGEST_BATCH: Final = 100
@@ -170,6 +173,11 @@ class RedisStore:
         """Forget the results of a job that another version began: it is now that of `job`."""
         self._run(scripts.RESTART, job.id, [], self._record(job), size)
 
+    def waiting(self) -> int:
+        """Messages that nobody has taken."""
+        with self._asking() as client:
+            return sum(int(client.llen(queue)) for queue in self._queues)
+
     def forget(self, now: float) -> None:
         """Remove what has expired and ended."""
         with self._asking() as client:
@@ -237,6 +245,17 @@ class RedisStore:
             yield self._client
         except (RedisError, OSError) as error:
             raise JobsUnavailable(f"Redis: {type(error).__name__}") from error
+
+
+def is_worker_here(url: str) -> bool:
+    """Whether a worker of this machine was there a few seconds ago."""
+    store = RedisStore(url, Seals(), ())
+    try:
+        return any(name.startswith(f"{socket.gethostname()}:") for name in store.workers(SEEN_SECONDS))
+    except JobsUnavailable:
+        return False
+    finally:
+        store.close()
 
 
 def _text(piece: Piece) -> str:

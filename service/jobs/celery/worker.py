@@ -19,10 +19,9 @@ from service.execution.request_body import Validate
 from service.execution.seals import Seals
 from service.execution.worker import NUMERIC_THREAD_VARIABLES, end_with_parent
 from service.jobs.celery.cluster import TASK, make_cluster, queue_lists, send
-from service.jobs.celery.keeper import SEEN_SECONDS, Keeper
+from service.jobs.celery.keeper import Keeper
 from service.jobs.celery.piece import PieceWorker
 from service.jobs.celery.store import RedisStore, Sent
-from service.jobs.errors import JobsUnavailable
 from service.jobs.job import Piece
 from service.jobs.sizes import PIECE_LIMIT_SECONDS
 from service.jobs.work import Limits
@@ -45,14 +44,6 @@ def sender(app: Celery, limits: Limits) -> Callable[[str, Sent], None]:
         send(app, name, sent, longest if sent.piece.points == 1 else PIECE_LIMIT_SECONDS)
 
     return put
-
-
-def is_here(settings: Settings) -> bool:
-    """Whether a worker of this machine was there a few seconds ago."""
-    try:
-        return any(name.startswith(f"{socket.gethostname()}:") for name in store_of(settings).workers(SEEN_SECONDS))
-    except JobsUnavailable:
-        return False
 
 
 def run_worker(

@@ -221,7 +221,7 @@ class Dispatcher:
                 active.job = replace(active.job, state="running")
                 await self._until_written(self._store.begin, name)
             try:
-                task, request = active.work.piece(piece)
+                task, request = await self._off_loop(active.work.piece, piece)
                 limit = active.work.limit_seconds(piece, self._limits)
                 computed = await pool.compute(task, request, active.job.digest, self._engine_version, limit)
             except (OutOfTime, OutOfMemory, WorkerDied) as error:

@@ -10,7 +10,7 @@ from typing import Final, cast
 from service.privacy.composition import closed_form_tariff
 from service.privacy.composition.laplace_sums.reach import can_sum
 from service.privacy.composition.parts import Counted, shifts_beside
-from service.privacy.composition.plan import Plan
+from service.privacy.composition.plan import CLOSED_FORM, Plan
 from service.privacy.composition.responses.exact_runs import Responses, responses_of
 from service.privacy.composition.tariff import Tariff
 from service.privacy.enclosure import Enclosure, Evidence
@@ -29,7 +29,6 @@ from service.privacy.trade_off.combinators.with_singular_mass import SingularMas
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
 
-CLOSED_FORM: Final = "closed_form"
 CONSTANT: Final = (Gaussian, Gdp, Laplace, PureDp, ApproximateDp, Exponential, PoissonSampled)
 """Steps whose own curves cost the same whatever their parameters, and whatever is asked (but mu of Gaussian DP)."""
 

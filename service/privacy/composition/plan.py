@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import final
+from typing import Final, final
 
 from service.privacy.composition.tariff import Tariff, mixed_tariff
 from service.privacy.trade_off.pair import TradeOffPair
+
+CLOSED_FORM: Final = "closed_form"
 
 
 @final
@@ -36,4 +38,8 @@ class Plan:
 def mixed_plan(parts: Sequence[Plan], build: Callable[[], TradeOffPair]) -> Plan:
     """The plan of curves that are mixed: searched for, so never closed."""
     dearest = max(parts, key=lambda part: part.tariff.directed.profile)
-    return Plan(dearest.engine, mixed_tariff([part.tariff for part in parts]), build)
+    return Plan(
+        dearest.engine,
+        mixed_tariff([part.tariff for part in parts], shared=any(part.engine != CLOSED_FORM for part in parts)),
+        build,
+    )

@@ -77,7 +77,10 @@ def one_curve(base: float, prices: Prices, *, alone: bool = False) -> Tariff:
 
 
 SEARCH_ROUNDS, SEARCH_LOOKS, SEARCH_OF_ONE = 12, 100, 120
-"""Readings of each part that a point of a mixture takes; points in each; points for each further rate."""
+"""Readings of each part that a point of a mixture of closed forms takes; points in each; points for each further rate.
+"""
+SHARED_LEVELS, SHARED_OF_ONE = 10, 8
+"""The same where levels are shared: profiles, beside a point; points for each further rate."""
 ROUNDS_OF_A_ROOT, COMPLEMENT_READINGS, MU_POINTS, MU_PROFILES = 15, 20, 2, 40
 """What else is searched for on a mixture: epsilon by profiles; complements by points, mu by tangents."""
 PROFILES_OF_A_POINT: Final = 40
@@ -86,15 +89,15 @@ MIXED_HULL: Final = 1.5
 """How much dearer points of both directions of a mixture are than those of one, as measured."""
 
 
-def mixed_tariff(parts: Sequence[Tariff]) -> Tariff:
-    """The tariff of curves that are mixed: every point is searched for, by levels of the likelihood ratio and, on each
-    part, the point of each level.
+def mixed_tariff(parts: Sequence[Tariff], *, shared: bool) -> Tariff:
+    """The tariff of curves that are mixed: every point is searched for, by levels of the likelihood ratio and, unless
+    these are `shared`, on each part the point of each level.
     """
     by_profile = any(part.by_profile for part in parts)
-    directed = _searched([part.directed for part in parts], by_profile=by_profile)
+    directed = _searched([part.directed for part in parts], by_profile=by_profile, shared=shared)
     hull = directed
     if not all(part.is_one_curve for part in parts):
-        both = _searched([part.hull for part in parts], by_profile=by_profile)
+        both = _searched([part.hull for part in parts], by_profile=by_profile, shared=shared)
         # The hull reads points and profiles of the curves of both directions.
         hull = replace(
             both,
@@ -105,10 +108,13 @@ def mixed_tariff(parts: Sequence[Tariff]) -> Tariff:
     return Tariff(base=math.fsum(part.base for part in parts), directed=directed, hull=hull)
 
 
-def _searched(parts: Sequence[Prices], *, by_profile: bool) -> Prices:
+def _searched(parts: Sequence[Prices], *, by_profile: bool, shared: bool) -> Prices:
     profile = sum(part.profile for part in parts)
     if by_profile:
         point = listed = PROFILES_OF_A_POINT * profile
+    elif shared:
+        point = sum(part.point for part in parts) + SHARED_LEVELS * profile
+        listed = sum(SHARED_OF_ONE * part.listed_point for part in parts)
     else:
         point = sum(SEARCH_ROUNDS * (part.point + SEARCH_LOOKS * part.listed_point) for part in parts)
         listed = sum(SEARCH_OF_ONE * part.listed_point for part in parts)

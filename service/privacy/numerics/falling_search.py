@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.privacy.numerics.arrays import FloatArray, IndexArray
+from service.privacy.numerics.work import is_spent
 
 INNER: Final = np.array([1 / 16, 0.25, 0.5, 0.75, 15 / 16])
 """Where a round looks, in widths of the bracket ..."""
@@ -67,7 +68,7 @@ class FallingSearch:
         active = np.arange(len(self.left))
         for _ in range(MOST_ROUNDS):
             active = active[self._is_open(active)]
-            if not active.size:
+            if not active.size or is_spent():
                 return
             points = self._looks(active)
             gaps = self._gaps(active)

@@ -22,6 +22,7 @@ from scipy import special
 from service.privacy.enclosure import Bounds
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.numerics.work import is_spent
 from service.privacy.questions.normal_points import CLOSE, normal_points
 from service.privacy.trade_off.abstract import AbstractTradeOff
 
@@ -74,7 +75,7 @@ class CellSearch:
             known = np.maximum(np.maximum(read.mu.upper[:, :-1], read.mu.upper[:, 1:]), self.best)
             left, right = rates[:, :-1], rates[:, 1:]
             worth = (bound > known + CLOSE * self.best) & (right > left * (1 + 64 * UNIT_ROUNDOFF))
-            if work > MOST_POINTS or self.best >= self.limit * (1 - CLOSE):
+            if work > MOST_POINTS or is_spent() or self.best >= self.limit * (1 - CLOSE):
                 worth = np.zeros_like(worth)
             self.settled = max([self.settled, *bound[~worth].tolist()])
             if not worth.any():

@@ -22,6 +22,7 @@ from scipy import special
 from service.privacy.enclosure import SMALLEST
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.numerics.work import is_spent
 from service.privacy.questions.normal_points import CLOSE, normal_points
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.enclosed.logs import log_ends
@@ -228,7 +229,7 @@ class _Search:
         for number in range(ROUNDS + rough_rounds):
             above, most = self._corners()
             before, bound = bound, min(bound, max(most, self.least))
-            if not above:
+            if not above or is_spent():
                 break
             slow = before - bound < GAIN * (bound - self.best)
             if number < rough_rounds and not slow and self._cut_roughly(above):

@@ -114,8 +114,12 @@ class PolygonTradeOff(AbstractTradeOff):
 
     @cached_property
     def slopes(self) -> FloatArray:
-        """ln of the slopes of the edges, falling, within SLOPES/8."""
-        return np.log(self._rises) - np.log(self._runs)
+        """ln of the slopes of the edges, falling, within SLOPES/8; of a last one that is lost in rounding there is no
+        more to say than that it is flat.
+        """
+        known = (self._rises > 0) & (self._runs > 0)
+        logs = np.log(np.where(known, self._rises, 1.0)) - np.log(np.where(known, self._runs, 1.0))
+        return np.where(known, logs, -np.inf)
 
     @property
     @override
@@ -151,9 +155,10 @@ class PolygonTradeOff(AbstractTradeOff):
         c, last = self.corners, len(self.slopes) - 1
         edge = np.clip(np.searchsorted(c.rate, alpha, side="right") - 1, 0, last)
         beyond = np.where(c.rate[edge] > 0.5, c.rest[edge] - (1 - alpha), alpha - c.rate[edge])
-        share = np.clip(beyond / self._runs[edge], 0.0, 1.0)
+        run = np.maximum(self._runs[edge], SMALLEST)  # of an edge that is lost in rounding no rate is inside
+        share = np.clip(beyond / run, 0.0, 1.0)
         # Rates above 1/2 are given to within u, of which their complements are made.
-        off = SHARE_ERROR + np.where(alpha > 0.5, 4 * UNIT_ROUNDOFF / self._runs[edge], 0.0)
+        off = SHARE_ERROR + np.where(alpha > 0.5, 4 * UNIT_ROUNDOFF / np.maximum(run, UNIT_ROUNDOFF**2), 0.0)
         low, high = np.maximum(share - off, 0.0), np.minimum(share + off, 1.0)
         power = [c.power[edge] * (1 - part) + c.power[edge + 1] * part for part in (low, high)]
         error = [c.error[edge] * (1 - part) + c.error[edge + 1] * part for part in (high, low)]

@@ -21,6 +21,8 @@ export async function draw(host, spec) {
   });
   await view.runAsync();
   const svg = stage.querySelector("svg");
+  // One name for the whole picture; its marks have none of their own, and the table has the numbers.
+  for (const mark of stage.querySelectorAll("svg [role]")) for (const name of ["role", "aria-roledescription", "aria-label"]) mark.removeAttribute(name);
   svg?.setAttribute("role", "img");
   svg?.setAttribute("aria-label", spec.description ?? "Chart");
   views.get(host)?.finalize();
@@ -43,7 +45,13 @@ function sized(spec, width) {
 export function parts(spec) {
   const { vconcat, resolve, ...shared } = spec;
   if (!Array.isArray(vconcat)) return [spec];
-  return vconcat.map((each) => ({ $schema: shared.$schema, config: shared.config, usermeta: shared.usermeta, ...each }));
+  return vconcat.map((each) => ({ $schema: shared.$schema, config: shared.config, usermeta: shared.usermeta, params: shared.params, ...each }));
+}
+
+// The same spec with numbers for those of its parameters that are named.
+export function given(spec, numbers) {
+  if (!spec.params) return spec;
+  return { ...spec, params: spec.params.map((each) => (numbers[each.name] === undefined ? each : { ...each, value: numbers[each.name] })) };
 }
 
 // The rows that a chart is drawn from, as a table.

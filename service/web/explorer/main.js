@@ -2,7 +2,7 @@
 
 import "./trusted.js";
 import { ask, setKey, SPEC, Trouble } from "./api.js";
-import { figure, parts } from "./chart.js";
+import { figure, given, parts } from "./chart.js";
 import { save, textOf, toClipboard } from "./copies.js";
 import { byId, element, fill } from "./dom.js";
 import { changeRuns, clearErrors, listen, showError, showForm, showRuns } from "./form.js";
@@ -21,7 +21,11 @@ let dragTimer = null;
 let asking = new AbortController();
 let dragging = new AbortController();
 let answered = null;  // the body that the words on the page are of
+let resolved = null;  // the run as the server read it
+let calibrated = null;  // the least noise that keeps the limit
 const figures = new Map();
+const COMPARED = "compared-charts";
+const WHAT_IF = { epsilon: "Epsilon", trade_off: "Share of members found, at the rate of false accusations", reconstruction: "Chance of a reconstruction" };
 
 function start() {
   const kept = history.state?.typed;
@@ -36,6 +40,7 @@ function start() {
   byId("key").addEventListener("change", () => { setKey(byId("key").value); answer(); });
   byId("copies").addEventListener("click", (event) => { if (event.target.dataset.copy) copy(event.target.dataset.copy); });
   byId("report").addEventListener("click", report);
+  byId("what-if").addEventListener("change", () => { if (resolved) whatIf(asking.signal); });
   addEventListener("hashchange", () => {
     const read = readLink(location.hash);
     state = read.state;
@@ -73,10 +78,11 @@ async function drag() {
   dragging = new AbortController();
   const { signal } = dragging;
   try {
-    if (state.runs.length > 1) await show("/v1/comparisons", requests.comparison(state), signal, 1);
-    else await show("/v1/curves", requests.curves(state), signal, 1);
+    if (state.runs.length > 1) await show("/v1/comparisons", requests.comparison(state), signal, { most: 1, host: COMPARED });
+    else await show("/v1/curves", requests.curves(state), signal, { most: 1 });
   } catch (error) {
-    if (error.name !== "AbortError" && !(error instanceof Trouble)) throw error;  // trouble is told when the slider rests
+    const isTold = error instanceof Trouble || error instanceof requests.NotJson;  // when the slider rests
+    if (error.name !== "AbortError" && !isTold) throw error;
   }
 }
 
@@ -108,13 +114,9 @@ async function answer(notices = []) {
     clearErrors();
     tell(notices, { retry: false });
     showAnswer(response, body);
-    await Promise.all([
-      first.then(() => quietly(show("/v1/assessments", body, signal))),
-      quietly(sweeps(signal)),
-      calibrate(signal),
-      imported(signal),
-      compare(signal),
-    ]);
+    await Promise.all([first.then(() => pictures(body, signal)), imported(signal), compare(signal)]);
+    // The dearest last: with few workers the others would wait for it.
+    if (!signal.aborted) quietly(calibrate(signal)).then(() => whatIf(signal));
   } catch (error) {
     if (error.name === "AbortError") return;
     trouble(error, notices);
@@ -133,7 +135,9 @@ function settled(isSettled) {
 
 function showAnswer(response, body) {
   answered = body;
+  resolved = response.mechanism;
   byId("results").classList.remove("stale");
+  performance.mark("words");
   fill(byId("sentences"), sentences(response).map((each) => element("li", {}, each)));
   showVerdict(byId("verdict-body"), response);
   showAssumptions(byId("assumptions"), response, state.attested, attest);
@@ -148,17 +152,30 @@ function attest(code, said) {
 }
 
 // The pictures of an answer, each in its place.
-async function show(path, body, signal, most = Infinity) {
+async function show(path, body, signal, { most = Infinity, host = "charts" } = {}) {
   const spec = await ask(path, body, { accept: SPEC, signal });
   if (!String(spec.$schema ?? "").includes("vega-lite")) return;  // a server without this form
   for (const part of parts(spec).slice(0, most)) {
-    const name = String(part.name ?? "chart");
+    const name = `${host === "charts" ? "chart" : host}-${part.name ?? "all"}`;
     if (!figures.has(name)) {
-      figures.set(name, figure(`chart-${name}`));
-      byId("charts").append(figures.get(name).node);
+      figures.set(name, figure(name));
+      byId(host).append(figures.get(name).node);
     }
     if (signal.aborted) return;
     await figures.get(name).show(part);
+    performance.mark("picture");
+  }
+}
+
+async function pictures(body, signal) {
+  byId("charts-note").hidden = true;
+  try {
+    await show("/v1/assessments", body, signal);
+  } catch (error) {
+    if (!(error instanceof Trouble)) throw error;
+    for (const name of ["reconstruction", "profile"]) figures.get(`chart-${name}`)?.hide();
+    byId("charts-note").textContent = `Some pictures of this run are missing. ${error.message}`;
+    byId("charts-note").hidden = false;
   }
 }
 
@@ -171,14 +188,35 @@ async function quietly(work) {
   }
 }
 
-async function sweeps() {}
-
 async function calibrate(signal) {
-  const body = requests.calibration(state);
+  calibrated = null;
+  const body = requests.calibration(state, resolved);
   if (!body) return;
+  const response = await ask("/v1/calibrations", body, { signal });
+  if (response.status === "met") calibrated = response.value;
+  const take = activeRun(state).source === "form" ? (value) => { activeRun(state).noise = value; showAll(); answer(); } : null;
+  showCalibration(byId("verdict-body"), response, take);
+}
+
+// The numbers of the run against its noise or its length, with the limit and what keeps it.
+async function whatIf(signal) {
+  const axis = document.querySelector("input[name=axis]:checked").value;
+  const body = requests.sweep(state, resolved, axis);
+  byId("what-if").hidden = !body && axis === "noise";
+  if (!body) { fill(byId("sweeps"), element("p", { class: "help" }, "This run has no length that could change.")); return; }
   await quietly((async () => {
-    const response = await ask("/v1/calibrations", body, { signal });
-    showCalibration(byId("verdict-body"), response, (value) => { activeRun(state).noise = value; showAll(); answer(); });
+    const spec = await ask("/v1/sweeps", body, { accept: SPEC, signal });
+    const limit = requests.limitOf(state);
+    const place = Object.keys(requests.questions(state)).indexOf(state.limit.kind);
+    const shown = parts(spec).filter((part) => !/type.?two/i.test(String(part.title?.text)));
+    fill(byId("sweeps"));
+    for (const [index, part] of shown.entries()) {
+      const numbers = axis === "noise" && calibrated !== null ? { calibrated } : {};
+      if (limit && index === place) numbers[String(part.name).replace("sweep", "target")] = limit.at_most;
+      const made = figure(`what-if-${index}`);
+      byId("sweeps").append(made.node);
+      await made.show({ ...given(part, numbers), title: WHAT_IF[Object.keys(requests.questions(state))[index]] });
+    }
   })());
 }
 
@@ -202,7 +240,7 @@ async function compare(signal) {
   if (state.runs.length < 2) return;
   const body = requests.comparison(state);
   showComparison(byId("comparison"), await ask("/v1/comparisons", body, { signal }));
-  await quietly(show("/v1/comparisons", body, signal));
+  await quietly(show("/v1/comparisons", body, signal, { host: COMPARED }));
 }
 
 function trouble(error, notices) {

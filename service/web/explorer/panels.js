@@ -38,7 +38,7 @@ const FREED = {
 // The calibrated noise, and a button that takes it over.
 export function showCalibration(host, response, take) {
   const words = FREED[response.status](response.value);
-  host.append(element("p", {}, words, " ", response.status === "met" && element("button", { type: "button", onclick: () => take(rounded(response.value, { digits: 6 })) }, "Use it")));
+  host.append(element("p", {}, words, " ", response.status === "met" && take && element("button", { type: "button", onclick: () => take(rounded(response.value, { digits: 6 })) }, "Use it")));
 }
 
 const HOLDS = { yes: "vouched for", no: "does not hold", unknown: "nobody vouches for it yet" };
@@ -117,8 +117,8 @@ export function showComparison(host, response) {
   fill(
     host,
     element("ul", {}, response.pairs.map((pair) => element("li", {}, CURVES[pair.curves.verdict](pair.first, pair.second),
-      pair.theorem ? element("abbr", { title: pair.theorem, tabindex: "0" }, " At every rate.") : ` At the ${response.false_positive_rates.length} rates that were looked at.`))),
-    table("The numbers of every run", ["at most", ...names], response.quantities.map((quantity) => [quantity.label, ...response.runs.map((run) => cell(run, quantity))])),
+      pair.theorem ? element("abbr", { title: pair.theorem, tabindex: "0" }, " At every rate.") : ` This holds at the ${response.false_positive_rates.length} rates that were looked at.`))),
+    table("The numbers of every run", ["at most", ...names], response.quantities.map((quantity) => [element("abbr", { title: quantity.label, tabindex: "0" }, QUANTITIES[response.questions[quantity.question].type] ?? quantity.label), ...response.runs.map((run) => cell(run, quantity))])),
     element("p", { class: "help" }, "✓ the smallest, provably."),
   );
 }

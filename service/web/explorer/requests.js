@@ -79,10 +79,26 @@ export function assessment(state, run = activeRun(state)) {
   return body;
 }
 
-export function calibration(state, run = activeRun(state)) {
+// What the server read of a run, if it has one number for its noise: that may be searched for and varied.
+export const hasOneNoise = (mechanism) => typeof mechanism.noise_multiplier === "number";
+
+export function calibration(state, mechanism) {
   const limit = limitOf(state);
-  if (!limit || run.source !== "form") return null;
-  return { mechanism: mechanismOf(run), free: "/mechanism/noise_multiplier", targets: [limit] };
+  return limit && hasOneNoise(mechanism) ? { mechanism, free: "/mechanism/noise_multiplier", targets: [limit] } : null;
+}
+
+const POINTS = 13;
+const AROUND = { noise: [0.5, 4], length: [0.1, 10] };  // of the number of the run
+
+// The three numbers of a run, against its noise or its length; null where the run has no such number.
+export function sweep(state, mechanism, axis) {
+  const name = axis === "noise" ? "noise_multiplier" : typeof mechanism.epochs === "number" ? "epochs" : "steps";
+  const now = mechanism[name];
+  if (typeof now !== "number") return null;
+  const [least, most] = AROUND[axis].map((factor) => now * factor);
+  const whole = name === "steps";
+  const range = { from: whole ? Math.max(1, Math.round(least)) : least, to: whole ? Math.round(most) : most, count: POINTS, spacing: "log" };
+  return { mechanism, vary: { [`/mechanism/${name}`]: range }, questions: Object.values(questions(state)) };
 }
 
 export function curves(state, run = activeRun(state)) {

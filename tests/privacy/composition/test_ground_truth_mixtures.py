@@ -31,10 +31,12 @@ from service.privacy.mechanisms.batches.shift_laws import (
     binomial_counts,
     hypergeometric_counts,
 )
+from service.privacy.mechanisms.dpsgd import DpSgd
 from service.privacy.mechanisms.neighbours import ONE_REPLACED, Neighbours
 from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.agreement import meet
 from tests.privacy.cases import built, dpsgd, gaussian, sampled
+from tests.thorough import thorough
 
 NOISE = Fraction(3, 2)
 STATED = StatedWeights((Fraction(7, 10), Fraction(1, 5), Fraction(1, 10)))
@@ -299,3 +301,39 @@ def test_a_group_of_many_is_priced_as_long_as_it_takes() -> None:
         for records in (2, 64)
     )
     assert 0 < ground_truth_reading(few, 25) < ground_truth_reading(many, 25) < math.inf
+
+
+def _with_replacement(noise: float, steps: int) -> DpSgd:
+    return DpSgd(
+        noise_multiplier=noise,
+        sample_rate=0.001,
+        batch_size=1_000,
+        dataset_size=1_000_000,
+        steps=steps,
+        sampling="fixed_with_replacement",
+    )
+
+
+def test_what_two_hits_at_once_say_is_read_on_lines() -> None:
+    """Ten records drawn with replacement at little noise; 14.686211798790896 is epsilon by balls."""
+    curve = pair(_with_replacement(0.8, 10_000), "contour").add
+    epsilon = curve.epsilon(1e-5)
+    assert epsilon.lower <= 14.686211798790898
+    assert epsilon.upper >= 14.686211798790895
+    assert epsilon.relative_width() < 1e-6
+    # The profile that far out is read on a line near the core.
+    profile = curve.profile_at(14.686211798790896)
+    assert profile.lower <= 1e-5 * (1 + 1e-9)
+    assert profile.upper >= 1e-5 * (1 - 1e-9)
+    assert profile.relative_width() < 1e-6
+
+
+@pytest.mark.parametrize("seed", [*map(thorough, range(4))])
+def test_far_humps_of_few_records_are_read_on_lines_as_by_balls(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    run = _with_replacement(float(random.uniform(0.79, 0.84)), int(random.integers(9_000, 11_000)))
+    lines, truth = (pair(run, method).add for method in ("contour", "ground_truth"))
+    delta = float(10 ** random.uniform(-5.5, -4))
+    epsilon = lines.epsilon(delta)
+    assert meet(epsilon, truth.epsilon(delta))
+    assert epsilon.relative_width() < 1e-6

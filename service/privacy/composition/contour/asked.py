@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, NoReturn, final
 
 import numpy as np
@@ -27,8 +26,10 @@ class _NoSingleNumber(Exception):
 def asked_of(read: Callable[[TradeOffPair], Any]) -> tuple[Known, ...]:
     """The numbers that `read` asks for, up to the first that is none."""
     add = _Asked([], reflected=False)
-    with suppress(_NoSingleNumber, PrivacyComputationError):
+    try:
         read(TradeOffPair(add, add.reversed(), ""))
+    except (_NoSingleNumber, PrivacyComputationError):
+        return tuple(dict.fromkeys(add.noted))
     return tuple(dict.fromkeys(add.noted))
 
 

@@ -39,6 +39,7 @@ from service.privacy.composition.transforms.steps import (
 from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 
 _GOOD_WIDTH = 1e-9
@@ -151,7 +152,8 @@ class ContourTradeOff(AbstractTradeOff):
     def _wide(self, known: Readings, rows: int = 2, width: float = _WIDE) -> IndexArray:
         """The places to read on bent contours."""
         places = np.flatnonzero(known.width(rows) > width)
-        return places if self._bent is not None and len(places) <= _MOST_WIDE else places[:0]
+        asked = self._bent is not None and len(places) <= _MOST_WIDE and not is_spent()
+        return places if asked else places[:0]
 
     def _ladder(self, digits: float) -> ContourLadder | None:
         """The lines for the run cut at 10^-digits; None where its loss is out of range."""
@@ -317,10 +319,21 @@ class ContourTradeOff(AbstractTradeOff):
             if not all(ended):
                 break
         if len(inside):
+            self._read_far_humps(inside, epsilon, known)
             known.tighten(inside, self._fallback.profile(epsilon[inside]))
         if bent:
             self._read_bent_profile(np.setdiff1d(self._wide(known, 1), read), epsilon, known)
         return known
+
+    def _read_far_humps(self, places: IndexArray, epsilon: FloatArray, known: Readings) -> None:
+        """Among humps far apart lines through saddle points have no end; one near the core has, at the price of digits,
+        and reads far thresholds that jumps of little chance decide.
+        """
+        ladder = self._ladder(CUT_DIGITS[0]) if self.run.mixtures else None
+        places = places[known.width(1)[places] > _WIDE]
+        rung = ladder.near_core() if ladder is not None and len(places) else None
+        if rung is not None:
+            known.tighten(places, read_profile(rung.line, epsilon[places]))
 
     def _read_profile_at(
         self, cut: int, places: IndexArray, epsilon: FloatArray, known: Readings, slack: float = 0.0
@@ -356,6 +369,9 @@ class ContourTradeOff(AbstractTradeOff):
                 break
             rounds = _ROUNDS if rung.line.ends.all() else rounds
             found = self._epsilon_on_line(ladder, delta)
+            if self.run.mixtures and (found is None or found.relative_width() > _WIDE):
+                nearer = self._epsilon_near_core(ladder, rung, delta)
+                found = nearer if found is None or nearer is None else found.intersected(nearer)
             if found is not None:
                 best = found if best is None else best.intersected(found)
                 # Where jumps to several shifts make a line long, a deeper cut has more of them, and a longer one.
@@ -371,7 +387,7 @@ class ContourTradeOff(AbstractTradeOff):
                     return found
         if best is None:
             best = self._epsilon_by_bisection(delta, rounds)
-        if best.relative_width() > _WIDE and self._bent is not None and best.upper > 0:
+        if best.relative_width() > _WIDE and self._bent is not None and best.upper > 0 and not is_spent():
             best = self._bent_epsilon(delta, best) or best
         return best
 
@@ -412,6 +428,15 @@ class ContourTradeOff(AbstractTradeOff):
         if not 0 < threshold[0] < math.inf:
             return None
         lower, upper = prove_root(rung.line, threshold, level)
+        return None if math.isnan(lower[0]) else Enclosure(float(lower[0]), float(upper[0]), self.evidence)
+
+    def _epsilon_near_core(self, ladder: ContourLadder, rung: Rung, delta: float) -> Enclosure | None:
+        """The same on a line nearer to the core, as in `_read_far_humps`."""
+        nearer, level = ladder.near_core(rung.theta), np.array([delta])
+        threshold = np.array([math.nan]) if nearer is None else solve_profile(nearer.line, level)
+        if nearer is None or not 0 < threshold[0] < math.inf:
+            return None
+        lower, upper = prove_root(nearer.line, threshold, level)
         return None if math.isnan(lower[0]) else Enclosure(float(lower[0]), float(upper[0]), self.evidence)
 
     def _epsilon_by_bisection(self, delta: float, rounds: int) -> Enclosure:
@@ -459,6 +484,8 @@ class ContourTradeOff(AbstractTradeOff):
         """
         ended = True
         for rung in dict.fromkeys(rungs):
+            if is_spent():  # what is known without a line stays
+                return False
             at = places[[chosen is rung for chosen in rungs]]
             known.tighten(at, read(rung.line, at))
             if not self._has_end(rung):

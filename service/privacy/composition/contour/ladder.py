@@ -45,6 +45,9 @@ _LARGEST_GROWTH = 1.4
 _SMALLEST_SPACING = 0.04
 """In standard deviations, like `_SPACING`: a ladder that would need closer rungs ends."""
 
+_NEARER = 3
+"""Lines near the core that are tried where those at saddle points have no end."""
+
 _POLES = np.array([0.0, 1.0])
 """Between them, and on either side, lines give different ones of each pair of complements directly."""
 
@@ -264,6 +267,14 @@ class ContourLadder:
         nearest = min((rung for rung in self._right if rung.theta > 0), key=lambda rung: abs(rung.log_profile - level))
         chosen = self.for_thresholds(np.array([nearest.threshold]))[0]
         return chosen if chosen.theta > 0 else nearest
+
+    def near_core(self, below: float = math.inf) -> Rung | None:
+        """Of the lines to the right of the pole at 0, at smaller tilts than this, that no rare jump makes long, the
+        outermost one with an end; None where none of the first few has one.
+        """
+        longest = _LARGEST_DEVIATION * self.core_deviation
+        short = [rung for rung in self.rungs if 0 < rung.theta < below and rung.deviation <= longest]
+        return next((rung for rung in short[: -_NEARER - 1 : -1] if rung.line.ends.all()), None)
 
     def neighbours(self, rung: Rung) -> list[Rung]:
         """Other lines to try when one is too wide: alternately towards the core and outwards."""

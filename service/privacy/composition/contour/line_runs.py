@@ -9,10 +9,14 @@ import numpy as np
 from service.privacy.composition.contour.loss_transform import LossTransform, TransformLine
 from service.privacy.composition.transforms.abstract import LineValues
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
+from service.privacy.numerics.work import did
 
 _LARGEST_NODES = 200_000
 _LARGEST_WORK = 10_000_000
 """Bounds of a line's nodes, and of its nodes times the array elements of one evaluation of K: they bound its time."""
+
+_AN_ELEMENT = 3e-3
+"""Work of an array element of one evaluation of K, in microseconds."""
 
 _MOST_WORK = 1_000_000_000
 """The same with the nodes of its sampled Laplace steps that its height takes: about a second."""
@@ -135,7 +139,9 @@ class OneRun:
 
     def values(self, step: FloatArray, counts: IndexArray) -> LineValues:
         """At the nodes of the line."""
-        found = self._line.values(float(step[0]), int(counts[0]))
+        count = int(counts[0])
+        did(_AN_ELEMENT * count * self._line.work(count * float(step[0])))
+        found = self._line.values(float(step[0]), count)
         return LineValues(found.difference[None], found.error[None])
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:

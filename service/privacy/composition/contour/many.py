@@ -117,7 +117,7 @@ def _read(tasks: Sequence[Task], cuts: IndexArray, width: float) -> None:
 
 
 def _cuts(tasks: Sequence[Task]) -> tuple[IndexArray, IndexArray]:
-    """The first two of `ContourRun.cuts`."""
+    """The shallowest of the cuts of `ContourRun.cuts`, and the first whose end weighs nothing."""
     at = np.array([task.wanted.at for task in tasks])
     deviation = np.maximum(np.array([task.run.deviation for task in tasks]), 1e-290)
     by_threshold = np.array([task.wanted.quantity == "profile" for task in tasks])

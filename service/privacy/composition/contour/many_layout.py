@@ -20,7 +20,7 @@ from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.trade_off.combinators.read_ahead import Known
 
-_TOGETHER = 48
+_TOGETHER = 32
 """Steps, and lines, that are evaluated together: their arrays stay near the processor."""
 
 _MOST_NODES = 3_000

@@ -26,6 +26,9 @@ from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 CUT_DIGITS = (22.0, 40.0, 80.0, 160.0, 330.0, 1000.0)
 """Masses 10^-digits at which far jumps are cut off."""
 
+_DEEP = 100.0
+"""Digits from which a cut is tried after the shallowest one."""
+
 _CUTS_TRIED = 3
 """Cuts with light ends that are tried, each deeper than the one before."""
 
@@ -161,10 +164,10 @@ class ContourRun:
         time, never validity; shape (places, cuts), filled up with -1.
 
         `values` are the probabilities read (cuts lie 12 digits below them), `scores` their tails in standard
-        deviations; `every`: whether all other cuts follow. The shallowest first: what lies beyond it makes lines long
-        that need not be. At a tilt theta the end y of the grid weighs about N e^{-y^2/2 + theta L(y)}. Tilts grow with
-        the score, up to where jumps inside the cut take over; the next cut is one whose end weighs nothing by then, and
-        deeper ones follow.
+        deviations; `every`: whether all other cuts follow. At a tilt theta the end y of the grid weighs about
+        N e^{-y^2/2 + theta L(y)}. Tilts grow with the score, up to where jumps inside the cut take over; the cut is one
+        whose end weighs nothing by then, and deeper ones follow. Where that is very deep, the shallowest comes first:
+        jumps beyond it make lines long that need not be.
         """
         last = len(CUT_DIGITS) - 1
         if not (self.groups or self.mixtures):  # nothing is cut
@@ -189,7 +192,9 @@ class ContourRun:
             self._cuts[first, score] = next(light, first)
         known = self._cuts[first, score]
         rest = range(last + 1) if every else ()
-        return tuple(dict.fromkeys((first, *range(known, min(known + _CUTS_TRIED, last + 1)), *rest)))
+        deeper = range(known, min(known + _CUTS_TRIED, last + 1))
+        shallow = (first,) if CUT_DIGITS[known] > _DEEP else ()
+        return tuple(dict.fromkeys((*shallow, *deeper, *rest)))
 
     def cut_orders_for_thresholds(self, epsilons: FloatArray) -> IndexArray:
         """The same for the profile, its tail guessed from a Gaussian loss of about the run's deviation: all cuts."""

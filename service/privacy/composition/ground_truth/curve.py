@@ -13,6 +13,7 @@ from service.privacy.composition.ground_truth.search import Found, GroundTruthSe
 from service.privacy.enclosure import Bounds, DecimalEnclosure, Enclosure, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.balls import ball, decimals, doubles, log_doubles
+from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 
 _SURE_BITS = 300
@@ -96,13 +97,20 @@ class GroundTruthTradeOff(AbstractTradeOff):
         return self._decimal(found.balls[0], found.bits)
 
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
-        found = [self._search.point(Fraction(float(rate))) for rate in alpha]
-        power = _bounds([_probability(point.balls[0], point.bits) for point in found])
-        error = _bounds([_probability(point.balls[2], point.bits) for point in found])
-        # What is dropped of H1 is known to move powers by no more, but says nothing of slopes.
-        known = self._run.dropped.is_zero()
-        slopes = np.array([doubles(point.balls[1]) if known else (-math.inf, math.inf) for point in found]).T
+        read = [self._point(float(rate)) for rate in alpha]
+        error, power = _bounds([each[0] for each in read]), _bounds([each[1] for each in read])
+        slopes = np.array([each[2] for each in read]).T
         return CurvePoints(error, power, Bounds(slopes[0], slopes[1]))
+
+    def _point(self, rate: float) -> tuple[_Ends, _Ends, tuple[float, float]]:
+        """Both ends of type II error, power and log slope at a rate: those of a guess once the work is spent."""
+        if is_spent():
+            most = math.nextafter(1 - rate, 2.0)
+            return (0.0, most, -math.inf, math.log(most)), (rate, 1.0, math.log(rate), 0.0), (-math.inf, math.inf)
+        found = self._search.point(Fraction(rate))
+        # What is dropped of H1 is known to move powers by no more, but says nothing of slopes.
+        slope = doubles(found.balls[1]) if self._run.dropped.is_zero() else (-math.inf, math.inf)
+        return _probability(found.balls[2], found.bits), _probability(found.balls[0], found.bits), slope
 
     def _profile_formula(self, epsilon: FloatArray) -> Bounds:
         found = [self._delta(Fraction(float(value))) for value in epsilon]

@@ -19,6 +19,7 @@ from flint import acb, acb_mat, arb, ctx
 from service.privacy.composition.ground_truth.layout import LineGuide, LinePlan
 from service.privacy.composition.ground_truth.moments import ExactSteps, turn_powers
 from service.privacy.numerics.balls import GUARD_BITS, ball, log_doubles, within
+from service.privacy.numerics.work import did
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,10 @@ class GroundTruthRun:
         return sum((step.count * step.dropped for step in self.steps), arb(0))
 
 
+A_NODE, A_TERM = 2.0, 0.1
+"""Work, in microseconds, of a node of a line, and of a term of its inner sums."""
+
+
 class BallLine:
     """One line of a run; `reflected` reads it for the remove direction, whose transform is K(1 - z)."""
 
@@ -93,6 +98,7 @@ class BallLine:
     def _values(self) -> list[acb]:
         """e^{K(z_k)} at the nodes."""
         plan, mu2 = self._plan, ball(self._run.gaussian_mu_squared)
+        did(plan.length * (A_NODE + sum(A_TERM * len(nodes.line) for nodes in plan.parts)))
         values: list[acb] = []
         for k in range(plan.length):
             z = acb(ball(plan.tilt), k * ball(plan.step))

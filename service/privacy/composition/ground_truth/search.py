@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import final
+from typing import Final, final
 
 import numpy as np
 from flint import arb, ctx
@@ -17,6 +17,7 @@ from service.privacy.composition.ground_truth.sources import Sources, ThresholdS
 from service.privacy.enclosure import Bounds
 from service.privacy.errors import NumericalFailure, UnsupportedCombination
 from service.privacy.numerics.balls import ball
+from service.privacy.numerics.work import did
 from service.privacy.trade_off.abstract import AbstractTradeOff
 
 _ATTEMPTS = 4
@@ -32,6 +33,10 @@ class Found:
 
     balls: Balls
     bits: int
+
+
+A_READING: Final = 2_000.0
+"""Work of one number at least, in microseconds."""
 
 
 @final
@@ -98,6 +103,7 @@ class GroundTruthSearch:
         Returns the best reading where a few attempts do not reach them; raises UnsupportedCombination where none is
         proved at all.
         """
+        did(A_READING)
         nats, best = (self.digits + 2) * _LN_10 + 5, None
         for _ in range(_ATTEMPTS):
             try:

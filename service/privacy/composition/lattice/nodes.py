@@ -10,6 +10,7 @@ import numpy as np
 from service.privacy.enclosure import SMALLEST, Bounds
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.numerics.work import did
 from service.privacy.trade_off.abstract import AbstractTradeOff
 
 Atoms = tuple[tuple[float, float], ...]
@@ -69,9 +70,14 @@ class Nodes:
         return self.x[:-1] * math.expm1(self.step)
 
 
+_A_NODE = 0.2
+"""Work of reading both profiles at a node, in microseconds, where they are closed forms."""
+
+
 def read_nodes(add: AbstractTradeOff, remove: AbstractTradeOff, lattice: Lattice) -> Nodes:
     """D, G and H of a step from its profiles in both directions, each where it is the smaller one."""
     losses = lattice.losses
+    did(_A_NODE * len(losses))
     x, zero = np.exp(losses), -lattice.first
     right, mirrored = add.profile(losses[zero:]), remove.profile(-losses[zero::-1])
     plus, minus = 1 + _VALUE_SLACK, 1 - _VALUE_SLACK

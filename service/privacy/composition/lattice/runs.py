@@ -45,6 +45,9 @@ LARGEST_CELLS = 1 << 20
 FARTHEST_NODE = 700.0
 """Nats: beyond it e^loss or e^-loss is no normal double. Runs whose losses reach so far have lattices of few cells."""
 
+_LESS = 0.6
+"""Windows of coarse lattices are longer than others, by roundings to their cells and to lengths of transforms."""
+
 _CAP_TILTS = (1.0, 1.5, 2.0, 2.7, 3.6, 4.8, 6.5, 9.0)
 """Distances of tilts from 1, over 1/deviation of the loss, at which a first bound of epsilon is taken."""
 _CAP_SLACK = 1e-11
@@ -247,6 +250,12 @@ class LatticeRuns:
             far = widest >= LARGEST_LOSS
             self._coarse[digits] = None if far else self._built(digits, widest / _COARSE_CELLS)
         return self._coarse[digits]
+
+    def span(self, digits: float, tilt: float) -> float:
+        """About how far (nats) the composed loss reaches at a tilt, rather less; 0 where that is not known."""
+        coarse = self.coarse(digits)
+        part = None if coarse is None else window(coarse.upper, tilt, coarse.step)
+        return 0.0 if part is None or coarse is None else _LESS * part.size * coarse.step
 
     def at(self, digits: float, spacing: float, *, mirrored: bool) -> LatticeRun | None:
         """The run on a lattice of about this spacing; None as for `LatticeRun.build`. The oldest are forgotten where

@@ -18,6 +18,7 @@ from service.privacy.composition.lattice.runs import LARGEST_CELLS, LatticeRuns,
 from service.privacy.composition.lattice.sums import LatticePair
 from service.privacy.composition.readings import Readings
 from service.privacy.numerics.arrays import FloatArray, IndexArray
+from service.privacy.numerics.work import did, is_spent
 
 CUT_DIGITS = (22.0, 40.0, 80.0, 160.0, 290.0)
 """The lattice ends where 10^-digits of the mass of all steps is left."""
@@ -56,6 +57,9 @@ _SCOUT_TILTS = (
 )
 """Cells of the widest step's law, and tilts, with which lost thresholds are searched for."""
 
+_A_READING = 2_000.0
+"""Work of reading a lattice, in microseconds."""
+
 _FEW_PLACES = 12
 _LISTED_TOLERANCE = 1e-6
 """Longer lists are read to this relative width at best."""
@@ -89,19 +93,20 @@ class LatticeSearch:
 
     def _pair(self, digits: float, level: int, tilt: float) -> LatticePair | None:
         """The laws composed at a tilt on the lattice of a level; None where it would be too large."""
-        # How far the composed loss reaches was seen on the lattices before: too fine a one is not even built.
-        steps = len(self._lattices.steps)
-        if self._spans.get((digits, tilt), 0.0) * _FINER**level * steps > 2 * LARGEST_CELLS:
-            return None
         ladder = self.ladder(digits)
-        if ladder is None:
+        if ladder is None or is_spent():
             return None
         cells = _FIRST_CELLS * math.sqrt(self._count) * _FINER**level
-        run = self._lattices.at(digits, ladder.core_deviation / cells, mirrored=self._mirrored)
+        spacing = ladder.core_deviation / cells
+        if (digits, tilt) not in self._spans:
+            self._spans[digits, tilt] = self._lattices.span(digits, 1 - tilt if self._mirrored else tilt)
+        # How far the composed loss reaches was seen on other lattices: too fine a one is not even built.
+        if self._spans[digits, tilt] * len(self._lattices.steps) > 2 * LARGEST_CELLS * spacing:
+            return None
+        run = self._lattices.at(digits, spacing, mirrored=self._mirrored)
         pair = None if run is None else run.line(tilt)
-        if run is not None:
-            cells = 2 * LARGEST_CELLS if pair is None else pair.upper.cells
-            self._spans[digits, tilt] = cells / _FINER**level
+        if run is not None and pair is not None:
+            self._spans[digits, tilt] = pair.upper.cells * run.step
         return pair
 
     def read(
@@ -192,6 +197,7 @@ class _Reading:
 
     def tighten(self, pair: LatticePair, places: IndexArray) -> FloatArray:
         """Read the places at a tilt; how wide that reading alone is."""
+        did(_A_READING)
         found = self.read(pair, places)
         self.known.tighten(places, found)
         return self._widths(found)

@@ -23,6 +23,7 @@ from service.privacy.numerics.arrays import ComplexArray, FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.running_sums import running_sum_error, running_sums
 from service.privacy.numerics.transform_length import fast_length
+from service.privacy.numerics.work import did
 
 _TRANSFORM_ERROR = 8 * UNIT_ROUNDOFF
 """Per level of a fast Fourier transform, relative to the sum of what is transformed."""
@@ -276,6 +277,10 @@ def decayed_sums(masses: FloatArray, read: int, decay: float) -> FloatArray:
     return np.concatenate(parts)
 
 
+_A_CELL = 0.1
+"""Work of composing one cell of one law, in microseconds."""
+
+
 def _composed(
     laws: tuple[CountedLaw, ...], theta: float, step: float, chosen: Window
 ) -> tuple[FloatArray, float, float]:
@@ -283,6 +288,7 @@ def _composed(
     sum of squared errors (Parseval: that of the transform, over the root of n).
     """
     n = chosen.size
+    did(_A_CELL * n * len(laws))
     error = _TRANSFORM_ERROR * (math.log2(n) + 1)
     composed = np.ones(n // 2 + 1, dtype=np.complex128)
     log_most, relative = np.zeros(n // 2 + 1), np.zeros(n // 2 + 1)

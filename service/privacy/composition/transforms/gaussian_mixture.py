@@ -46,6 +46,9 @@ _FEW_STEPS = 100
 _FEW_SAMPLED = 5.0
 """Expected steps that have the record below which a transform of many steps falls slowly, too."""
 
+_FAR_APART, _MANY_SAMPLED = 2.2, 30.0
+"""Shifts, over the noise, between whose humps the loss is scarce where fewer records than these are sampled in all."""
+
 _NEGLIGIBLE = 1e-14
 """A bound of K's trapezoid error below this needs no sharper one."""
 
@@ -147,7 +150,11 @@ class GaussianMixtureParts:
         highest = 9.0 / max(self._deviation, 1e-3)
         steps, terms = self._steps, self._terms
         if steps >= _FEW_STEPS:
-            rare = float(self.count @ (1 - terms.rest)) < _FEW_SAMPLED * float(self.count.sum()) / steps
+            sampled = float(self.count @ (1 - terms.rest)) * steps / float(self.count.sum())
+            if terms.shift.shape[1] > 1 and terms.shift[:, 0].max() > _FAR_APART and sampled < _MANY_SAMPLED:
+                # Humps far apart: lines that end at all are several times as long as the core makes them.
+                return min(2.8 * highest, 180.0)
+            rare = sampled < _FEW_SAMPLED
             return min((1.35 if rare else 0.9) * highest, 180.0 if rare else 120.0)
         # Few steps: |M| falls only like exp(-ln^2(t w e^{-s^2 mu^2/2})/(2 s^2 mu^2)), s the smallest shift.
         shift, weight = terms.shift[:, 0], terms.weight[:, 0]

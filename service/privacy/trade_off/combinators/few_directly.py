@@ -8,6 +8,7 @@ from typing_extensions import override
 
 from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.combinators.intersected import MOST_PLACES
 
@@ -54,7 +55,7 @@ class FewDirectly(AbstractTradeOff):
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        return self.few.epsilon(delta)
+        return (self.many if is_spent() else self.few).epsilon(delta)
 
     def _for(self, places: FloatArray) -> AbstractTradeOff:
-        return self.few if len(places) <= MOST_PLACES else self.many
+        return self.few if len(places) <= MOST_PLACES and not is_spent() else self.many

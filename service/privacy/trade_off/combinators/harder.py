@@ -124,7 +124,7 @@ class Harder(AbstractTradeOff):
             if not at.size:
                 break
             touching = self._touching(epsilon[at], aside)
-            by_first, by_second = touching.rulers(self.first, self.second)
+            by_first, by_second = touching.rulers(epsilon[at], self.first, self.second)
             low, high = touching.profiles(by_first, by_second)
             most[at] = np.minimum(touching.first.upper, touching.second.upper)
             active = by_first | by_second
@@ -230,7 +230,7 @@ class Harder(AbstractTradeOff):
         if math.isfinite(smaller.lower):
             # Up to its own lower end no profile falls to delta: where that curve rules there, the envelope does not.
             touching = self._touching(np.array([smaller.lower]), ASIDE[0])
-            by_first, by_second = touching.rulers(self.first, self.second)
+            by_first, by_second = touching.rulers(np.array([smaller.lower]), self.first, self.second)
             if bool((by_first if smaller.lower == first.lower else by_second)[0]):
                 return smaller
         high = smaller.upper
@@ -249,16 +249,20 @@ class _Touching:
     first: Bounds
     second: Bounds
 
-    def rulers(self, first: AbstractTradeOff, second: AbstractTradeOff) -> tuple[BoolArray, BoolArray]:
-        """Where the first, and where the second curve is proved to have the smaller power at its own rate."""
-        count = self.rates.shape[1]
-        powers = [curve.points(self.rates.ravel()).power for curve in (first, second)]
-        lower, upper = (
-            np.stack([end.reshape(4, count) for end in ends])
-            for ends in zip(*(log_ends(power) for power in powers), strict=True)
-        )
-        # Powers rise: what holds at the far ends holds at the rate itself.
-        return upper[0, 1] <= lower[1, 0], upper[1, 3] <= lower[0, 2]
+    def rulers(
+        self, epsilon: FloatArray, first: AbstractTradeOff, second: AbstractTradeOff
+    ) -> tuple[BoolArray, BoolArray]:
+        """Where the first, and where the second curve is proved to have the smaller power at its own rate.
+
+        Its power at the far end of its own rates is at most that of its line, so that only the other curve's points are
+        read there: those of the second one, which may be dear, where the second is not the ruler.
+        """
+        by_second = _rules(epsilon, self.second, self.rates[2:], first)
+        by_first, at = np.zeros_like(by_second), np.flatnonzero(~by_second)
+        if at.size:
+            own = self.only(~by_second)
+            by_first[at] = _rules(epsilon[at], own.first, own.rates[:2], second)
+        return by_first, by_second
 
     def profiles(self, by_first: BoolArray, by_second: BoolArray) -> tuple[FloatArray, FloatArray]:
         """Ends of ln delta where one of them is; elsewhere the upper end holds."""
@@ -274,6 +278,16 @@ class _Touching:
             for part in (self.first, self.second)
         )
         return _Touching(self.rates[:, which], first, second)
+
+
+@np.errstate(all="ignore")
+def _rules(epsilon: FloatArray, profile: Bounds, rates: FloatArray, other: AbstractTradeOff) -> BoolArray:
+    """Where a curve with this profile, which lines of slope e^eps touch between two `rates`, is proved to have less
+    power there than the other. Powers rise: what holds at the far ends holds at the rate itself.
+    """
+    logs = epsilon + log(rates[1])
+    most = log_sum(log_ends(profile)[1], logs + SLACK * (1 + np.abs(epsilon) + np.abs(logs)), 1)
+    return np.asarray(most <= log_ends(other.points(rates[0]).power)[0])
 
 
 def _part(bounds: Bounds, index: int, count: int) -> Bounds:

@@ -12,6 +12,7 @@ from typing_extensions import override
 from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.combinators.second_engine import SecondEngine
 from service.privacy.trade_off.enclosed.logs import log_ends
@@ -83,7 +84,7 @@ class Intersected(AbstractTradeOff):
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         points = self.first.points(alpha)
         wide = self._wide(points.power) | self._wide(points.type_two_error)
-        if not 0 < int(wide.sum()) <= MOST_PLACES:
+        if not 0 < int(wide.sum()) <= MOST_PLACES or is_spent():
             return points
         other = self.second.points(alpha[wide])
         return CurvePoints(
@@ -95,7 +96,7 @@ class Intersected(AbstractTradeOff):
     @override
     def _power_at_formula(self, rate: float) -> Enclosure:
         found = self.first.power_at(rate)
-        if found.relative_width() <= self._tolerance:
+        if found.relative_width() <= self._tolerance or is_spent():
             return found
         other = self.second.power_at(rate)
         tightened = _tightened(Bounds.of(found), Bounds.of(other), np.array([True]))
@@ -105,7 +106,7 @@ class Intersected(AbstractTradeOff):
     def _profile_formula(self, epsilon: FloatArray) -> Bounds:
         profile = self.first.profile(epsilon)
         wide = self._wide(profile) & (log_ends(profile)[1] > FAINTEST)
-        if not 0 < int(wide.sum()) <= MOST_PLACES:
+        if not 0 < int(wide.sum()) <= MOST_PLACES or is_spent():
             return profile
         return _tightened(profile, self.second.profile(epsilon[wide]), wide)
 
@@ -124,7 +125,7 @@ class Intersected(AbstractTradeOff):
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
         found = self.first.epsilon(delta)
-        if found.relative_width() <= self._tolerance:
+        if found.relative_width() <= self._tolerance or is_spent():
             return found
         return found.intersected(self.second.epsilon(delta))
 

@@ -12,6 +12,7 @@ from typing_extensions import override
 from service.privacy.enclosure import Bounds, Enclosure
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import BoolArray, FloatArray
+from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.enclosed.logs import log_ends
 
@@ -86,7 +87,7 @@ class NoEasierThanParts(AbstractTradeOff):
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         points = self.whole.points(alpha)
         wide = _wide(points.power) | _wide(points.type_two_error)
-        if not wide.any():
+        if not wide.any() or is_spent():
             return points
         read = [part.points(alpha[wide]) for part in self.parts]
         return CurvePoints(
@@ -99,7 +100,7 @@ class NoEasierThanParts(AbstractTradeOff):
     def _power_at_formula(self, rate: float) -> Enclosure:
         """Power alone: of a run that reveals nearly everything only the type II error is wide."""
         found = self.whole.power_at(rate)
-        if found.lower == found.upper or found.relative_width() <= WIDE:
+        if found.lower == found.upper or found.relative_width() <= WIDE or is_spent():
             return found
         at = np.array([rate])
         read = [part.points(at).power for part in self.parts]
@@ -109,7 +110,7 @@ class NoEasierThanParts(AbstractTradeOff):
     def _profile_formula(self, epsilon: FloatArray) -> Bounds:
         profile = self.whole.profile(epsilon)
         wide = _wide(profile)
-        if not wide.any():
+        if not wide.any() or is_spent():
             return profile
         return _from_below(profile, [part.profile(epsilon[wide]) for part in self.parts], wide)
 
@@ -130,7 +131,7 @@ class NoEasierThanParts(AbstractTradeOff):
         return self._raised(self.whole.epsilon(delta), lambda part: part.epsilon(delta))
 
     def _raised(self, found: Enclosure, read: Callable[[AbstractTradeOff], Enclosure]) -> Enclosure:
-        if found.lower == found.upper or found.relative_width() <= WIDE:
+        if found.lower == found.upper or found.relative_width() <= WIDE or is_spent():
             return found
         least = max((read(part).lower for part in self.parts), default=found.lower)
         if least <= found.lower:

@@ -34,6 +34,8 @@ ROUNDS: Final = 16
 SMALLEST_GAP: Final = 1e-10
 """... after which the levels proved on either side are closed in on, down to this distance, so often altogether."""
 NEARBY: Final = np.arange(-3.0, 4.0)
+LARGEST: Final = 709.0
+"""Thresholds whose exponential is a double."""
 GOOD: Final = 1e-9
 """Relative width of the power at which no other distances are tried."""
 
@@ -118,7 +120,8 @@ def closed_in(
             unit = spacing * (1 + abs(near))
             far = unit * 4.0 ** np.arange(1, 2 + math.ceil(math.log(max((top - bottom) / unit, 4.0), 4.0)))
             # Far points close in on a level where the profile is straight: there all levels between serve.
-            c = np.clip(np.concatenate([near - far[::-1], near + unit * NEARBY, near + far]), bottom - 1, top + 1)
+            c = np.concatenate([near - far[::-1], near + unit * NEARBY, near + far])
+            c = np.clip(c, bottom - 1, min(top + 1, LARGEST))
             c = np.unique(c)
         else:
             c = 0.5 * (left + right) + gap * NEARBY

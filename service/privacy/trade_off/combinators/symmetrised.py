@@ -21,6 +21,8 @@ SLACK = 2 * FUNCTION_ERROR
 LOOSE = 1e-10
 """Relative width of the power above which the tangent is searched by bisection."""
 STEEPEST = 700.0
+MOST_CAPS = 4
+"""Caps of the second profile that are looked at for a list; each tells of many places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +91,43 @@ class Symmetrised(AbstractTradeOff):
 
     @override
     def _profile_formula(self, epsilon: FloatArray) -> Bounds:
-        return larger(self.first.profile(epsilon), self.second.profile(epsilon))
+        first = self.first.profile(epsilon)
+        left = ~self._smaller(epsilon, first.lower)
+        if not left.any():
+            return first
+        both = larger(_some(first, left), self.second.profile(epsilon[left]))
+        ends = [end.copy() for end in (first.lower, first.upper, *log_ends(first))]
+        for end, found in zip(ends, (both.lower, both.upper, *log_ends(both)), strict=True):
+            end[left] = found
+        return Bounds(*ends)
 
     @override
     def _profile_at_formula(self, epsilon: float) -> Enclosure:
         first = self.first.profile_at(epsilon)
-        return (
-            first
-            if self.second.profile_cap(epsilon) <= first.lower
-            else largest(first, self.second.profile_at(epsilon))
-        )
+        alone = self.second.profile_cap(epsilon) <= first.lower
+        alone = alone or bool(self._smaller(np.array([epsilon]), np.array([first.lower]))[0])
+        return first if alone else largest(first, self.second.profile_at(epsilon))
+
+    def _smaller(self, epsilon: FloatArray, least: FloatArray) -> BoolArray:
+        """Where a cap shows that the second profile is at most `least`, the lower end of the first.
+
+        From an epsilon on at which the second is at most delta it stays so, and the first falls: a cap at one place
+        tells of all before it down to that epsilon. Far out the second is often so small that reading it would cost
+        more than everything else.
+        """
+        found = np.zeros(len(epsilon), dtype=bool)
+        order = np.argsort(epsilon)
+        smallest = np.minimum.accumulate(least[order])
+        for _ in range(MOST_CAPS):
+            open_places = np.flatnonzero(~found[order])
+            if len(open_places) == 0 or not 0 < (delta := float(smallest[open_places[-1]])) < 1:
+                break
+            told = epsilon[order] >= self.second.epsilon_cap(delta)
+            told[open_places[-1] + 1 :] = False
+            if not told[open_places[-1]]:
+                break
+            found[order[told]] = True
+        return found
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
@@ -252,6 +281,10 @@ class Symmetrised(AbstractTradeOff):
         log_low = np.minimum(log_low, 0.0)
         log_low = self._in_order(log_low, log_high, "type II error")
         return Bounds.from_logs(log_low, np.minimum(log_high, 0.0))
+
+
+def _some(bounds: Bounds, at: BoolArray) -> Bounds:
+    return Bounds(*(end[at] for end in (bounds.lower, bounds.upper, *log_ends(bounds))))
 
 
 def _surely_active(points: CurvePoints, alpha: FloatArray, other: AbstractTradeOff) -> BoolArray:

@@ -10,6 +10,7 @@ import numpy as np
 from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.enclosed.logs import log_ends
 from service.privacy.trade_off.enclosed.ulps import above, below
 
@@ -60,7 +61,7 @@ def decreasing_root(
             guess = _interpolated(points.tolist(), values.tolist(), index, low, high)
             spread = float(upper[index - 1]) - float(lower[index - 1])
             noise = _noise(points, values, spread, index)
-        if right - left <= CLOSE_ENOUGH * noise or stalled == 3:
+        if right - left <= CLOSE_ENOUGH * noise or stalled == 3 or is_spent():
             break
         span = high - low
         looks = np.concatenate((guess + NEAR * noise, guess + FAR * span, low + INNER * span))

@@ -15,6 +15,7 @@ from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF, rounded
+from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.combinators.bracketed import lifted
 from service.privacy.trade_off.combinators.intersected import MOST_PLACES, Intersected
@@ -183,7 +184,7 @@ class MixtureTradeOff(AbstractTradeOff):
             error, power = np.sort(error, axis=0), np.sort(power, axis=0)
         close = LOOSE if shared is None else WIDE
         loose = (error[1] - error[0] > close) | (power[1] - power[0] > close)
-        if loose.any():
+        if loose.any() and not is_spent():
             self._tighten(alpha, read, error, power, loose)
         if (error[0] > error[1]).any() or (power[0] > power[1]).any():
             raise NumericalFailure("the points of a mixture are out of order")
@@ -217,7 +218,7 @@ class MixtureTradeOff(AbstractTradeOff):
 
 
 def _first_engine(curve: AbstractTradeOff) -> AbstractTradeOff:
-    """Searching reads many points: too many to ask a second engine, or parts of a run, for what is wide of the first."""
+    """Searching reads much: too much to ask a second engine, or parts of a run, for what is wide of the first."""
     if isinstance(curve, NoEasierThanParts):
         return _first_engine(curve.whole)
     if isinstance(curve, Symmetrised):

@@ -4,8 +4,8 @@ With g(k) = sum w_i delta_i(ln k), convex in k = e^c, and g' that of the hypothe
 
     power(alpha) = min_k g(k) + k alpha,        f(alpha) = max_k k (1 - alpha - g'(1/k)),
 
-and both are decided at one level, which lies between the slopes that the parts have at alpha. It is sought for all rates
-at once; then a few levels around it prove both ends:
+and both are decided at one level, which lies between the slopes that the parts have at alpha. It is sought for all
+rates at once; then a few levels around it prove both ends:
 
 - any k bounds the power from above and f from below;
 - on an interval between two levels g lies above the secants through the neighbours on either side, and so above their
@@ -26,6 +26,7 @@ import numpy as np
 
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.enclosed.logs import log, log_ends
 from service.privacy.trade_off.enclosed.weighted_sums import WeightedSums
@@ -93,13 +94,15 @@ class SharedLevels:
         low, high = self._bracket(alpha, points)
         found.slope[0], found.slope[1] = low - SLACK * (1 + np.abs(low)), high + SLACK * (1 + np.abs(high))
         low, high = np.maximum(low, -FARTHEST), np.minimum(high, FARTHEST)
-        # What is small decides which form tells the levels apart.
-        missed = with_error & (found.error[1] < found.power[0])
+        # Of levels below 0 the form of the type II error keeps its digits, of those above that of the power.
+        missed = with_error & (low + high < 0)
+        fine = np.exp(np.minimum(found.error[1] - found.power[0], 0.0)) if with_error else np.ones_like(alpha)
         level, spacing = np.empty_like(alpha), np.empty_like(alpha)
-        for steer, which in ((self._about_power, ~missed), (self._about_error, missed)):
+        for steer, which, part in ((self._about_power, ~missed, fine), (self._about_error, missed, 1.0)):
             at = np.flatnonzero(which)
             if at.size:
-                level[at], spacing[at] = _best_level(steer, alpha[at], low[at], high[at])
+                share = np.broadcast_to(part, alpha.shape)[at]
+                level[at], spacing[at] = _best_level(steer, alpha[at], low[at], high[at], share)
         self._prove(alpha, level, spacing, found, with_error=with_error)
         return LogPoints(found.error, found.power, found.slope, level[None])
 
@@ -161,7 +164,7 @@ class SharedLevels:
             if with_error:
                 ends = tuple(end.reshape(c.shape)[:, ::-1] for end in self._mirrored(-c[:, ::-1].ravel()))
                 _tighten_error(alpha[active], c, ends, found, active)
-            _exchange(alpha[active], found, active)
+            _exchange(found, active)
             # Levels proved on both sides are closed in on; else others are tried farther away.
             closing = np.isfinite(left) & np.isfinite(right)
             gap = np.where(closing, (right - left) / 4, unit[active] * WIDER)
@@ -171,7 +174,7 @@ class SharedLevels:
             enough = found.wide(with_error=with_error)[active] & shrinks
             enough &= (gap >= CLOSEST * (1 + np.abs(center[active]))) & (gap < FARTHEST)
             active = active[enough]
-            if not active.size:
+            if not active.size or is_spent():
                 break
 
     def _tighten_power(
@@ -210,15 +213,19 @@ Steer = Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
 """(rates (n,), levels (n, K)) to what is least at the best level, and how wide its enclosure is."""
 
 
-def _best_level(steer: Steer, alpha: FloatArray, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """About the best level for each rate, between two, and how far apart those of a proof should be."""
+def _best_level(
+    steer: Steer, alpha: FloatArray, low: FloatArray, high: FloatArray, fine: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """About the best level for each rate, between two, and how far apart those of a proof should be. `fine`: share of
+    what is steered by to which it must be known.
+    """
     left, right = low.copy(), np.maximum(high, low)
     level, spacing = 0.5 * (left + right), np.full(len(alpha), np.nan)
     bent = np.zeros(len(alpha), dtype=np.bool_)
     active = np.arange(len(alpha))
     for _ in range(ROUNDS):
         active = active[right[active] - left[active] > CLOSEST * (1 + np.abs(level[active]))]
-        if not active.size:
+        if not active.size or is_spent():
             break
         looks = _looks(left[active], right[active], level[active], bent[active])
         seen, noise = steer(alpha[active], looks)
@@ -232,9 +239,9 @@ def _best_level(steer: Steer, alpha: FloatArray, low: FloatArray, high: FloatArr
         level[active] = np.where(bent[active], vertex, looks[rows, least])
         noise = noise[rows, least]
         with np.errstate(all="ignore"):
-            apart = np.sqrt(2 * np.maximum(SECOND_ORDER, NOISES * noise) / curvature)
+            apart = np.sqrt(2 * np.maximum(SECOND_ORDER * fine[active], NOISES * noise) / curvature)
         spacing[active] = np.where(curvature > 0, apart, np.nan)
-        active = active[rise > np.maximum(FLAT, NOISES * noise)]
+        active = active[rise > np.maximum(FLAT * fine[active], NOISES * noise)]
     closest = CLOSEST * (1 + np.abs(level))
     spacing = np.where(np.isfinite(spacing), spacing, closest)
     return level, np.clip(spacing, closest, np.maximum(right - left, closest))
@@ -335,7 +342,7 @@ def _tighten_error(
 
 
 @np.errstate(all="ignore")
-def _exchange(alpha: FloatArray, found: _Found, at: IndexArray) -> None:
+def _exchange(found: _Found, at: IndexArray) -> None:
     """Each of power and type II error as the other one proves it."""
     power, error = found.power[:, at], found.error[:, at]
     for ends, others in ((power, error), (error, power)):

@@ -19,8 +19,9 @@ from typing_extensions import override
 from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
-from service.privacy.trade_off.combinators.profile_points import closed_in, proved_error, proved_power
+from service.privacy.trade_off.combinators.profile_points import LARGEST, closed_in, proved_error, proved_power
 from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root, decreasing_root_near
 from service.privacy.trade_off.enclosed.logs import with_logs
 from service.privacy.trade_off.sampling.loss_sums import SHORT, FirstStep, Sums
@@ -151,7 +152,7 @@ class TwoSteps(AbstractTradeOff):
     @override
     def _power_at_formula(self, rate: float) -> Enclosure:
         """The power alone, without the level, which costs as much."""
-        known = self._power(rate)
+        known = None if is_spent() else self._power(rate)
         if known is None:
             return self._points_formula(np.array([rate])).power.at(0, self.evidence)
         low, high, _ = known
@@ -163,6 +164,8 @@ class TwoSteps(AbstractTradeOff):
         With k = e^c the curve's slope there, the power is the least delta(c) + k alpha, and the error the largest
         (1 - alpha - delta'(-c)) k: relative to the error, rounding weighs k times as much in the second.
         """
+        if is_spent():
+            return 0.0, 1 - rate + UNIT_ROUNDOFF, rate, 1.0, -math.inf, math.inf
         known = self._power(rate)
         if known is not None:
             low, high, near = known
@@ -179,7 +182,7 @@ class TwoSteps(AbstractTradeOff):
 
     def _power(self, rate: float) -> tuple[float, float, float] | None:
         """Both ends of the power at a rate, and about the level there; None where it is large and the slope below 1."""
-        bottom, top = self._levels(-math.log(rate))  # at the best level k alpha <= 1
+        bottom, top = self._levels(min(-math.log(rate), LARGEST))  # at the best level k alpha <= 1
 
         def phi(sums: Sums, c: float) -> float:
             return math.exp(sums.middle(c)) + rate * math.exp(c)

@@ -27,6 +27,7 @@ from typing_extensions import override
 from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.numerics.work import did
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
 from service.privacy.trade_off.enclosed.increasing_inverse import certified_inverse, increasing_roots
@@ -54,6 +55,10 @@ TABLE_REACH: Final = 40.0
 """Thresholds beyond all humps up to which the table goes."""
 
 Ends = tuple[FloatArray, FloatArray]
+
+
+A_HUMP: Final = 0.02
+"""Work of reading one hump at one place, in microseconds."""
 
 
 @final
@@ -99,6 +104,7 @@ class Humps:
     def log_mass(self, x: FloatArray, sign: int) -> Ends:
         """Ends of ln sum w Phi(x + sign d)."""
         low, high = self.distances[:, :, np.newaxis] if sign > 0 else -self.distances[::-1, :, np.newaxis]
+        did(A_HUMP * x.size * len(self.weights))
         wobble = 2 * UNIT_ROUNDOFF * (np.abs(x) + np.abs(low))
         points = np.stack((x + low - wobble, x + high + wobble))
         logs, error = NORMAL.log_cdf(points)
@@ -108,6 +114,7 @@ class Humps:
     def log_density(self, t: FloatArray, sign: int) -> Ends:
         """Ends of ln sum w e^{sign d t - d^2/2}: the density over that of N(0, 1)."""
         seen, rest = self.seen(t, sign)
+        did(A_HUMP * t.size * len(seen.weights))
         return log_sums(_beside(seen.exponents(t, sign) + seen.log_weights, rest))
 
     def seen(self, t: FloatArray, sign: int) -> tuple[Humps, float]:
@@ -398,15 +405,19 @@ def _beside(logs: FloatArray, rest: float) -> FloatArray:
 
 def log_sums(logs: FloatArray) -> Ends:
     """ln sum_m e^logs of ends, shape (2, m, T), rounded outwards: shapes (T,)."""
-    top = np.maximum(logs.max(axis=1), -1e308)
-    value = np.log(np.exp(logs - top[:, np.newaxis]).sum(axis=1))
+    top = logs.max(axis=1)
+    nothing = top == -np.inf
+    top = np.where(nothing, 0.0, top)
+    value = np.log(np.where(nothing, 1.0, np.exp(logs - top[:, np.newaxis]).sum(axis=1)))
     error = (logs.shape[1] + 16) * UNIT_ROUNDOFF + 2 * FUNCTION_ERROR * (2 + np.abs(value))
     error = error + 4 * UNIT_ROUNDOFF * np.abs(top)
-    return top[0] + value[0] - error[0], top[1] + value[1] + error[1]
+    low, high = top[0] + value[0] - error[0], top[1] + value[1] + error[1]
+    return np.where(nothing[0], -np.inf, low), np.where(nothing[1], -np.inf, high)
 
 
 def _tails(humps: Humps, epsilon: FloatArray, factor: FloatArray | None) -> FloatArray | None:
     """Ends of ln of w times a Gaussian profile at `epsilon`, times e^`factor`, of all humps that are not at 0."""
+    did(2 * A_HUMP * epsilon.size * len(humps.weights))
     apart = humps.distances[1] > 0
     if not apart.any():
         return None

@@ -1,0 +1,1 @@
+"""What a load needs: machines, queue and Redis, on paper and by a simulation of the queue."""

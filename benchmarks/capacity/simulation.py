@@ -1,0 +1,89 @@
+"""A queue of pieces with four classes, first come first served in each, and so many workers: how long jobs take.
+
+Jobs come at random (Poisson). At most 64 pieces of one job are in the queue; each that ends puts the next one behind
+all others of its class, as workers do.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from benchmarks.capacity.load import AT_ONCE, PIECE_OVERHEAD_SECONDS, PIECE_SECONDS, Kind
+from service.jobs.sizes import CLASSES, urgency
+
+
+@dataclass
+class Running:
+    """A job that has come: the pieces that were not queued yet, and those that have not ended."""
+
+    kind: int
+    came: float
+    unqueued: int
+    left: int
+    seconds: float
+    urgency: int
+
+
+@dataclass
+class Seen:
+    """`times`: from coming to end, by kind; `longest`: most messages in the queue at once; `busy`: share of workers."""
+
+    times: list[list[float]]
+    longest: int = 0
+    busy: float = 0.0
+    queue: list[deque[Running]] = field(default_factory=lambda: [deque[Running]() for _ in range(len(CLASSES) + 1)])
+
+
+def simulate(kinds: Sequence[Kind], factor: float, workers: int, hours: float, seed: int) -> Seen:
+    """So many hours of `factor` times the load."""
+    source = random.Random(seed)
+    seen = Seen([[] for _ in kinds])
+    events = list[tuple[float, int, int, Running | None]]()  # time, order, kind or -1, who ends a piece
+    for place, kind in enumerate(kinds):
+        time = source.expovariate(factor * kind.an_hour / 3600)
+        while time < hours * 3600:
+            events.append((time, len(events), place, None))
+            time += source.expovariate(factor * kind.an_hour / 3600)
+    heapq.heapify(events)
+    order, free, worked, last = len(events), workers, 0.0, 0.0
+    while events:
+        now, _, place, job = heapq.heappop(events)
+        last = now
+        if job is None:
+            job = _begun(kinds[place], place, now)
+        else:
+            free += 1
+            job.left -= 1
+            if job.left == 0:
+                seen.times[job.kind].append(now - job.came)
+            _queue(seen, job, 1)
+        seen.longest = max(seen.longest, sum(map(len, seen.queue)))
+        if job.left and job.came == now and place >= 0:
+            _queue(seen, job, AT_ONCE)
+        while free and (following := _next(seen)) is not None:
+            free -= 1
+            order += 1
+            worked += following.seconds
+            heapq.heappush(events, (now + following.seconds, order, -1, following))
+    seen.busy = worked / (workers * last) if last else 0.0
+    return seen
+
+
+def _begun(kind: Kind, place: int, now: float) -> Running:
+    pieces = 1 if kind.points == 1 else max(1, round(kind.work / PIECE_SECONDS))
+    seconds = kind.work / pieces + PIECE_OVERHEAD_SECONDS
+    return Running(place, now, pieces, pieces, seconds, urgency(int(1e6 * kind.work)))
+
+
+def _queue(seen: Seen, job: Running, most: int) -> None:
+    for _ in range(min(most, job.unqueued)):
+        job.unqueued -= 1
+        seen.queue[job.urgency].append(job)
+
+
+def _next(seen: Seen) -> Running | None:
+    return next((line.popleft() for line in seen.queue if line), None)

@@ -1,0 +1,56 @@
+"""`privacy-bounds jobs`: jobs of a service from a shell."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from api_schemas.jobs import JobRequest
+from privacy_bounds.clients import Client
+from privacy_bounds.errors import PrivacyBoundsError, Refused
+from privacy_bounds.jobs import Job
+
+FAILED, PROBLEM = 1, 2
+
+
+def run_jobs(action: str, subject: str, url: str, key: str | None) -> int:
+    """Do one thing with a job; what is asked for goes to standard output, progress and problems to standard error.
+
+    The exit code is 0, 1 where a job that was waited for did not succeed, or 2 where a problem was reported.
+    """
+    try:
+        client = Client(url)
+        if action == "submit":
+            return _submit(client, subject, key)
+        return _look(client.job(subject), action)
+    except Refused as error:
+        sys.stderr.buffer.write(error.problem.json_bytes() + b"\n")
+    except (PrivacyBoundsError, OSError, ValueError) as error:
+        sys.stderr.write(f"privacy-bounds: {error}\n")
+    return PROBLEM
+
+
+def _submit(client: Client, source: str, key: str | None) -> int:
+    sent = JobRequest.model_validate_json(sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes())
+    _write(client.submit(sent.resource, sent.request, key=key).id.encode())
+    return 0
+
+
+def _look(job: Job, action: str) -> int:
+    if action == "results":
+        for row in job.rows():
+            _write(json.dumps(row, separators=(",", ":")).encode())
+        return 0
+    if action == "wait":
+        told = job.state()
+        for told in job.events():
+            sys.stderr.write(f"{told.state}: {told.progress.done} of {told.progress.total}\n")
+        _write(told.json_bytes())
+        return 0 if told.state == "succeeded" else FAILED
+    _write((job.cancel() if action == "cancel" else job.state()).json_bytes())
+    return 0
+
+
+def _write(line: bytes) -> None:
+    sys.stdout.buffer.write(line + b"\n")

@@ -1,0 +1,115 @@
+"""`privacy-bounds serve` and `worker`: what serves, with what settings, on which socket."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import socket
+
+    from service.settings import Settings
+
+NOT_HERE_EXIT_CODE: Final = 1
+PROBLEM_EXIT_CODE: Final = 2
+UNABLE_TO_LISTEN_EXIT_CODE: Final = 3
+
+
+def serve(host: str, port: int, listening: socket.socket | None = None) -> int:
+    """Serve until a signal comes, on a socket of its own or on one that is there."""
+    settings = settings_of_environment()
+    if settings is None:
+        return PROBLEM_EXIT_CODE
+    from service.main import create_server
+
+    if settings.jobs_backend == "embedded" and settings.data_folder is None:
+        settings = settings.model_copy(update={"data_folder": state_folder()})
+    server = create_server(settings, host, port)
+    server.run(None if listening is None else [listening])
+    return 0 if server.started else UNABLE_TO_LISTEN_EXIT_CODE
+
+
+def serve_several(count: int, host: str, port: int) -> int:
+    """Serve with several processes until a signal comes."""
+    settings = settings_of_environment()
+    if settings is None:
+        return PROBLEM_EXIT_CODE
+    from service.processes import serve_with
+
+    try:
+        return serve_with(count, host, port, settings.shutdown_timeout_seconds)
+    except OSError as error:
+        print(f"privacy-bounds: cannot listen on {host}:{port}: {error.strerror}", file=sys.stderr)
+        return UNABLE_TO_LISTEN_EXIT_CODE
+
+
+def serve_shared(host: str, port: int) -> int:
+    """Serve on a port that other instances may have as well; the kernel gives connections to one or the other."""
+    import socket
+
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listening = socket.create_server((host, port), family=family, backlog=2048, reuse_port=True)
+    except OSError as error:
+        print(f"privacy-bounds: cannot listen on {host}:{port}: {error.strerror}", file=sys.stderr)
+        return UNABLE_TO_LISTEN_EXIT_CODE
+    return serve(host, port, listening)
+
+
+def serve_one_of_several(descriptor: int) -> int:
+    """Serve from a socket that another process has opened, and end with it."""
+    import socket
+
+    from service.execution.worker import end_with_parent
+
+    end_with_parent()
+    return serve("", 0, socket.socket(fileno=descriptor))
+
+
+def work(*, only_check: bool) -> int:
+    """Compute pieces of jobs until a signal comes; or tell by the exit code whether somebody here does."""
+    settings = settings_of_environment()
+    if settings is None:
+        return PROBLEM_EXIT_CODE
+    if settings.redis_url is None or not settings.seal_key:
+        needed = "PRIVACY_BOUNDS_REDIS_URL and PRIVACY_BOUNDS_SEAL_KEY, those of the service"
+        print(f"privacy-bounds: a worker needs {needed}.", file=sys.stderr)
+        return PROBLEM_EXIT_CODE
+    if only_check:
+        from service.jobs.celery.store import is_worker_here
+
+        return 0 if is_worker_here(settings.redis_url.get_secret_value()) else NOT_HERE_EXIT_CODE
+    from service.main import run_worker
+
+    return run_worker(settings)
+
+
+def settings_of_environment() -> Settings | None:
+    """The settings, with logs as they say; None where they are wrong, which is said on standard error."""
+    import logging
+
+    from service.settings import ConfigurationError, read_settings
+
+    try:
+        settings = read_settings()
+    except ConfigurationError as error:
+        for sentence in error.args:
+            print(f"privacy-bounds: {sentence}", file=sys.stderr)
+        return None
+    from service.telemetry.logs import EventHandler, make_logger
+
+    logging.basicConfig(handlers=[EventHandler(make_logger(settings.log_level))], level=logging.WARNING)
+    return settings
+
+
+def state_folder() -> Path | None:
+    """Where jobs of this user are kept when no folder is named; None where nothing can be kept there."""
+    base = os.environ.get("XDG_STATE_HOME")
+    folder = (Path(base) if base else Path("~/.local/state").expanduser()) / "privacy-bounds"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except (OSError, RuntimeError):
+        return None
+    return folder if os.access(folder, os.W_OK) else None

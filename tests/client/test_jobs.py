@@ -1,0 +1,69 @@
+"""Jobs from a notebook and from a shell, against a service in a process of its own."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from privacy_bounds import Client, Refused, Unreachable
+from service import cli
+from tests.system.jobs import ADVANTAGE, sweep
+from tests.system.servers import served
+
+BOUNDS: dict[str, Any] = {"mechanism": {"type": "gdp", "mu": 1.0}, "questions": [ADVANTAGE]}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
+    settings = {"worker_niceness": "0", "worker_count": "1", "job_workers": "1", "log_level": "warning"}
+    with served(tmp_path_factory.mktemp("server"), **settings) as client:
+        yield client
+
+
+def test_a_job_from_a_notebook(server: httpx2.Client) -> None:
+    client = Client(str(server.base_url))
+    assert client.estimate("sweeps", sweep(40)).points == 40
+    job = client.submit("sweeps", sweep(40), key="notebook")
+    assert client.submit("sweeps", sweep(40), key="notebook").id == job.id
+    told = list(job.events())
+    assert [each.state for each in told][-1] == job.wait().state == "succeeded"
+    assert [row["point"] for row in job.rows()] == list(range(40))
+    assert [row["point"] for row in job.rows(38)] == [38, 39]
+    assert client.submit("bounds", BOUNDS).response() == server.post("/v1/bounds", json=BOUNDS).json()
+    with pytest.raises(Refused) as refused:
+        client.submit("bounds", BOUNDS | {"mechanism": {"type": "gdp", "mu": -1}})
+    assert refused.value.pointer == "/request/mechanism/mu"
+    with pytest.raises(Refused, match="Job not found"):
+        client.job("nobody").state()
+    with pytest.raises(Unreachable):
+        Client("http://127.0.0.1:9").job("nobody").state()
+
+
+def test_a_job_from_a_shell(server: httpx2.Client, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    url = str(server.base_url)
+    file = tmp_path / "job.json"
+    file.write_text(json.dumps({"resource": "sweeps", "request": sweep(30)}))
+
+    def run(*arguments: str) -> tuple[int, bytes, bytes]:
+        code = cli.main(["jobs", *arguments, "--url", url])
+        written = capfdbinary.readouterr()
+        return code, written.out, written.err
+
+    code, name, _ = run("submit", str(file))
+    assert code == 0
+    code, told, progress = run("wait", name.decode().strip())
+    assert (code, json.loads(told)["state"]) == (0, "succeeded")
+    assert b"succeeded: 30 of 30" in progress
+    code, lines, _ = run("results", name.decode().strip())
+    assert [json.loads(line)["point"] for line in io.BytesIO(lines)] == list(range(30))
+    assert json.loads(run("cancel", name.decode().strip())[1])["state"] == "succeeded"
+    code, _, problem = run("state", "nobody")
+    assert (code, json.loads(problem)["type"]) == (2, "/problems/job-not-found")
+    file.write_text("[]")
+    assert run("submit", str(file))[0] == run("submit", str(tmp_path / "nowhere"))[0] == 2

@@ -1,0 +1,56 @@
+"""delta of both directions is the larger of both, though mostly one of them alone is read."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from service.privacy.composition import choose
+from service.privacy.trade_off.combinators.symmetrised import Symmetrised
+from tests.privacy.cases import built, dpsgd, gaussian, laplace, sampled
+
+SEED = 20261123
+
+
+def test_the_larger_of_both_directions() -> None:
+    random, alone = np.random.default_rng(SEED), 0
+    for index in range(30):
+        noise, rate = math.exp(random.uniform(-1, 2)), math.exp(random.uniform(-6, -0.1))
+        pair = choose.pair(built(sampled(rate, gaussian(noise) if index % 2 else laplace(noise))))
+        both = pair.both
+        assert isinstance(both, Symmetrised)
+        top = both.epsilon(1e-8).upper
+        epsilons = random.permutation(np.concatenate([np.linspace(-1, 1.2 * top, 9), [0.0, top]]))
+        found = both.profile(epsilons)
+        ends = [pair.add.profile(epsilons), pair.remove.profile(epsilons)]
+        lower, upper = (np.maximum(*(getattr(each, end) for each in ends)) for end in ("lower", "upper"))
+        assert np.all((found.lower == lower) & (found.upper <= upper)), (noise, rate)
+        assert np.all(found.lower <= found.upper), (noise, rate)
+        alone += bool(np.all(ends[1].upper[epsilons > 0] <= ends[0].lower[epsilons > 0]))
+        for place in (0, 5):
+            single = both.profile_at(float(epsilons[place]))
+            assert single.lower <= found.upper[place], (noise, rate)
+            assert found.lower[place] <= single.upper, (noise, rate)
+    assert alone >= 10
+
+
+@pytest.mark.parametrize("noise", [0.7, 1.3])
+def test_what_is_far_smaller_is_not_looked_at(noise: float) -> None:
+    """Without the record a loss is at most -steps ln(1 - rate): near that, delta is far below that of the other side,
+    and no line is narrow there.
+    """
+    pair = choose.pair(built(dpsgd(noise, 0.01, 1000)))
+    top = pair.both.epsilon(1e-5).upper
+    found = pair.both.profile(np.linspace(0, 2 * top, 21))
+    assert pair.asked == 0
+    assert np.all(found.upper - found.lower <= 1e-6 * found.upper)
+    assert pair.both.profile_at(1.8 * top).relative_width() <= 1e-6
+    assert pair.asked == 0
+
+
+def test_mass_that_no_epsilon_covers_is_seen() -> None:
+    leak = {"type": "approximate_dp", "epsilon": 0.5, "delta": 1e-3}
+    pair = choose.pair(built({"type": "composed", "mechanisms": [leak, dpsgd(1.0, 0.01, 100)]}))
+    assert np.all(pair.both.profile(np.array([5.0, 1.0, 50.0])).lower >= 0.999e-3)

@@ -1,0 +1,77 @@
+"""Mixtures read at levels that all parts share, against the reader that searches each part, and what ends there."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from service.privacy.composition.choose import pair
+from service.privacy.trade_off.enclosed.logs import log_ends
+from service.privacy.trade_off.mixture.curve import MixtureTradeOff
+from service.privacy.trade_off.mixture.points import LogPoints, MixturePoints
+from service.privacy.trade_off.mixture.shared_levels import SharedLevels
+from service.privacy.trade_off.polygon import Corners, PolygonTradeOff
+from service.privacy.trade_off.shifted.gaussian_mixture import log_sums
+from tests.privacy.cases import built, gaussian, laplace, sampled
+
+RATES = np.array([1e-290, 1e-100, 1e-12, 1e-6, 1e-3, 0.1, 0.5, 0.9, 0.999, 1 - 2.0**-30])
+PURE = {"type": "pure_dp", "epsilon": 0.7}
+APPROXIMATE = {"type": "approximate_dp", "epsilon": 0.3, "delta": 1e-3}
+CASES: list[Any] = [
+    ([gaussian(1.0), gaussian(0.5)], [1, 2]),
+    ([gaussian(100.0), gaussian(50.0)], [1, 1]),
+    ([gaussian(1e9), gaussian(3e8)], [1, 1]),
+    ([gaussian(2.0), gaussian(0.125)], [1, 9]),
+    ([gaussian(1.0), PURE], [1, 3]),
+    ([laplace(1.0), PURE], [2, 1]),
+    ([PURE, APPROXIMATE, gaussian(3.0)], [1, 1, 1]),
+    ([sampled(0.01, gaussian(1.0)), laplace(2.0)], [1, 1]),
+]
+
+
+def both_readers(parts: list[dict[str, Any]], weights: list[int], way: str) -> tuple[LogPoints, LogPoints]:
+    total = sum(weights)
+    curves = [getattr(pair(built(part)), way) for part in parts]
+    mixture = MixtureTradeOff([(Fraction(w, total), curve) for w, curve in zip(weights, curves, strict=True)])
+    sums, mirrored = mixture._sums, mixture.reversed()
+    shared = SharedLevels(curves, sums, lambda c: log_ends(mixture.profile(c)), lambda c: log_ends(mirrored.profile(c)))
+    with np.errstate(all="ignore"):
+        searched = MixturePoints(curves, sums, mixture.singular_power).read(RATES)
+        return shared.read(RATES), searched
+
+
+@pytest.mark.parametrize("way", ["add", "remove"])
+@pytest.mark.parametrize(("parts", "weights"), CASES)
+def test_both_readers_enclose_one_curve(parts: list[dict[str, Any]], weights: list[int], way: str) -> None:
+    shared, searched = both_readers(parts, weights, way)
+    for mine, other in ((shared.power, searched.power), (shared.error, searched.error), (shared.slope, searched.slope)):
+        assert (mine[0] <= other[1]).all()
+        assert (other[0] <= mine[1]).all()
+    assert (shared.power[1] - shared.power[0] <= 1e-7).all()
+    inner = RATES <= 0.999
+    assert (shared.error[1] - shared.error[0] <= 2e-8)[inner].all()
+
+
+def test_sums_of_nothing_are_nothing() -> None:
+    """Without a warning, which is an error here."""
+    logs = np.full((2, 3, 2), -np.inf)
+    logs[:, 0, 1] = -2.0
+    low, high = log_sums(logs)
+    assert low[0] == high[0] == -np.inf
+    assert low[1] <= -2.0 <= high[1]
+
+
+def test_an_edge_that_is_lost_in_rounding_is_flat() -> None:
+    rate, rest, error, power = (
+        np.array(each)
+        for each in ([0.0, 0.25, 1.0, 1.0], [1.0, 0.75, 0.0, 0.0], [1.0, 0.5, 0.0, 0.0], [0.0, 0.5, 1.0, 1.0])
+    )
+    curve = PolygonTradeOff(Corners(rate=rate, rest=rest, error=error, power=power))
+    assert curve.slopes[2] == -np.inf
+    points = curve.points(np.array([0.125, 0.25, 0.625]))
+    assert not np.isnan(points.power.lower).any()
+    assert (points.power.lower <= [0.25, 0.5, 0.75]).all()
+    assert (points.power.upper >= [0.25, 0.5, 0.75]).all()
