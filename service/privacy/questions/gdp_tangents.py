@@ -84,7 +84,7 @@ class _Side:
         if not len(new):
             return
         # Beside the steepest slope all rounds are read on the same lines.
-        read = self.curve.rough_profile(np.append(new, self.steepest)) if rough else self.curve.profile(new)
+        read = self.curve.rough_profile(np.append(new, self.steepest), self.first) if rough else self.curve.profile(new)
         _, logs = log_ends(read)
         self.width = float(((read.upper - read.lower) / np.maximum(read.upper, SMALLEST)).max())
         upper = np.minimum(read.upper, np.exp(logs) * (1 + ROUNDING) + SMALLEST)[: len(new)]

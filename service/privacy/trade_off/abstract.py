@@ -88,10 +88,16 @@ class AbstractTradeOff(ABC):
         return _patched(bounds, epsilon == -np.inf, Enclosure.point(1.0))
 
     @final
-    def rough_profile(self, epsilons: FloatArray) -> Bounds:
-        """`profile` at finite epsilons, as wide as is cheap: for bounds that can do with few digits."""
+    def rough_profile(self, epsilons: FloatArray, rate: float) -> Bounds:
+        """`profile` at finite epsilons, as wide as is cheap: for bounds that can do with few digits.
+
+        `rate`: in (0, 1), where the largest epsilon is about the slope, and whose point has been read: for free are
+        numbers that the two have in common.
+        """
         epsilon, _, _ = _checked("epsilons", epsilons, -sys.float_info.max, sys.float_info.max)
-        return self._rough_profile_formula(epsilon)
+        if not 0 < rate < 1:
+            raise OutOfDomain("rate", rate, "in (0, 1)")
+        return self._rough_profile_formula(epsilon, rate)
 
     @final
     def power_at(self, false_positive_rate: float) -> Enclosure:
@@ -246,8 +252,9 @@ class AbstractTradeOff(ABC):
     def _profile_formula(self, epsilon: FloatArray) -> Bounds:
         """`profile` for finite epsilons."""
 
-    def _rough_profile_formula(self, epsilon: FloatArray) -> Bounds:
+    def _rough_profile_formula(self, epsilon: FloatArray, rate: float) -> Bounds:
         """`rough_profile`; to be replaced where less precision costs less."""
+        del rate
         return self._capped_profile(epsilon)
 
     def _power_at_formula(self, rate: float) -> Enclosure:

@@ -62,8 +62,8 @@ class Kept(AbstractTradeOff):
         return self.curve.profile(epsilon)
 
     @override
-    def _rough_profile_formula(self, epsilon: FloatArray) -> Bounds:
-        return self.curve.rough_profile(epsilon)
+    def _rough_profile_formula(self, epsilon: FloatArray, rate: float) -> Bounds:
+        return self.curve.rough_profile(epsilon, rate)
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:

@@ -76,7 +76,7 @@ def test_lists_of_the_profile_meet_single_thresholds_and_lie_in_the_rough_ones(n
     for curve, single in zip(_curves(_pair(number)), _curves(_pair(number)), strict=True):
         farthest = single.epsilon(1e-12).upper
         epsilons = np.concatenate([np.linspace(0.0, farthest, 33), -np.linspace(0.1, 0.5, 5) * farthest])
-        profile, rough = curve.profile(epsilons), curve.rough_profile(epsilons)
+        profile, rough = curve.profile(epsilons), curve.rough_profile(epsilons, 1e-6)
         (lower, upper), (rough_lower, rough_upper) = log_ends(profile), log_ends(rough)
         assert (rough_lower <= upper).all(), _spec(number)
         assert (lower <= rough_upper).all(), _spec(number)

@@ -277,17 +277,18 @@ class ContourTradeOff(AbstractTradeOff):
             known.tighten(np.array([place]), self._bent.profile(float(epsilon[place]), level))
 
     @np.errstate(all="ignore")
-    def _rough_profile_formula(self, epsilon: FloatArray) -> Bounds:
-        """By the fewest lines that reach all of them."""
+    def _rough_profile_formula(self, epsilon: FloatArray, rate: float) -> Bounds:
+        """By the fewest lines that reach all of them, on the cut that the point is read at, or a deeper one."""
         beyond = epsilon >= self.largest_log_ratio.upper
         known = Readings(np.full((1, len(epsilon)), -np.inf), np.where(beyond, -np.inf, 0.0)[None])
         places = np.flatnonzero(~beyond)
-        for digits in CUT_DIGITS if len(places) else ():
-            ladder = self._ladder(digits)
+        order = self.run.cuts(min(rate, 1 - rate), abs(float(ndtri(rate))))
+        for cut in order if len(places) else ():
+            digits, ladder = CUT_DIGITS[cut], self._ladder(CUT_DIGITS[cut])
             if ladder is not None:
                 rungs = ladder.beyond_the_poles(epsilon[places], _SLACK_OF_ROUGH_LISTS)
                 deep = min(rung.log_profile for rung in rungs) > (_ROUGH_DIGITS - digits) * math.log(10)
-                if (deep and ladder.reaches(epsilon[places]).all()) or digits == CUT_DIGITS[-1]:
+                if (deep and ladder.reaches(epsilon[places]).all()) or cut == order[-1]:
                     self._read(None, rungs, places, known, lambda line, at: read_profile(line, epsilon[at]))
                     break
         return Bounds.from_logs(known.lower[0], known.upper[0])

@@ -111,8 +111,8 @@ class Intersected(AbstractTradeOff):
         return _tightened(profile, self.second.profile(epsilon[wide]), wide)
 
     @override
-    def _rough_profile_formula(self, epsilon: FloatArray) -> Bounds:
-        return self.first.rough_profile(epsilon)
+    def _rough_profile_formula(self, epsilon: FloatArray, rate: float) -> Bounds:
+        return self.first.rough_profile(epsilon, rate)
 
     @override
     def epsilon_cap(self, delta: float) -> float:

@@ -115,8 +115,8 @@ class NoEasierThanParts(AbstractTradeOff):
         return _from_below(profile, [part.profile(epsilon[wide]) for part in self.parts], wide)
 
     @override
-    def _rough_profile_formula(self, epsilon: FloatArray) -> Bounds:
-        return self.whole.rough_profile(epsilon)
+    def _rough_profile_formula(self, epsilon: FloatArray, rate: float) -> Bounds:
+        return self.whole.rough_profile(epsilon, rate)
 
     @override
     def epsilon_cap(self, delta: float) -> float:
