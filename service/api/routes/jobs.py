@@ -160,7 +160,7 @@ async def cancel_job(job_id: JobId, services: UsedServices) -> Response:
     responses={
         200: {
             "description": "Server-sent events `progress`, and `ended` at the end; `data` is the job as JSON.",
-            "content": {EVENTS: {"schema": {"type": "string"}}},
+            "content": {EVENTS: {}},
         },
         204: {"description": "The job has ended, and `Last-Event-ID` says that this is known."},
     }
