@@ -229,9 +229,9 @@ class ContourTradeOff(AbstractTradeOff):
                 if ladder is not None:
                     places = np.flatnonzero(wide & (cuts == cut))
                     rungs = ladder.for_tails(alpha[places])
-                    # Beyond the end of a ladder lines of a deeper cut are nearer.
+                    # Beyond the end of a ladder lines of a deeper cut are nearer; those of mixtures are long there.
                     deepest = attempt + 1 == attempts or (orders[places, attempt + 1 :] < 0).all(axis=1)
-                    ready = ladder.reaches_tails(alpha[places]) | deepest
+                    ready = ladder.reaches_tails(alpha[places]) | deepest | bool(self.run.mixtures)
                     rungs = [rung for rung, is_ready in zip(rungs, ready, strict=True) if is_ready]
                     ended &= self._read(
                         ladder, rungs, places[ready], known, lambda line, at: read_points(line, alpha[at]), rows
