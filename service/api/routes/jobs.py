@@ -42,6 +42,8 @@ router = APIRouter(tags=["jobs"])
 NDJSON: Final = "application/x-ndjson"
 CSV: Final = "text/csv"
 EVENTS: Final = "text/event-stream"
+ANYTHING: Final[dict[str, Any]] = {}
+"""Of a stream no schema can be said; its events are described in words."""
 NO_STORE: Final = {"Cache-Control": "no-store"}
 SLICE_LINES: Final = 200
 
@@ -160,7 +162,7 @@ async def cancel_job(job_id: JobId, services: UsedServices) -> Response:
     responses={
         200: {
             "description": "Server-sent events `progress`, and `ended` at the end; `data` is the job as JSON.",
-            "content": {EVENTS: {}},
+            "content": {EVENTS: ANYTHING},
         },
         204: {"description": "The job has ended, and `Last-Event-ID` says that this is known."},
     }
