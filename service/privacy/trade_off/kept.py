@@ -9,10 +9,11 @@ from typing_extensions import override
 from service.privacy.enclosure import Bounds, Enclosure
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.forwarded import Forwarded
 
 
 @final
-class Kept(AbstractTradeOff):
+class Kept(Forwarded):
     """The numbers of `curve`; lists of points are kept by their rates."""
 
     def __init__(self, curve: AbstractTradeOff, inverse: AbstractTradeOff | Kept) -> None:
@@ -20,31 +21,6 @@ class Kept(AbstractTradeOff):
         self._exchanged = inverse if isinstance(inverse, Kept) else Kept(inverse, self)
         self._known: dict[tuple[float, ...], CurvePoints] = {}
         self.evidence, self.method, self.searches_points = curve.evidence, curve.method, curve.searches_points
-
-    @property
-    @override
-    def largest_log_ratio(self) -> Enclosure:
-        return self.curve.largest_log_ratio
-
-    @property
-    @override
-    def smallest_log_ratio(self) -> Enclosure:
-        return self.curve.smallest_log_ratio
-
-    @property
-    @override
-    def singular_power(self) -> Enclosure:
-        return self.curve.singular_power
-
-    @property
-    @override
-    def global_gdp_mu(self) -> Enclosure | None:
-        return self.curve.global_gdp_mu
-
-    @property
-    @override
-    def global_gdp_mu_limit(self) -> float:
-        return self.curve.global_gdp_mu_limit
 
     @override
     def reversed(self) -> Kept:

@@ -10,6 +10,7 @@ from typing_extensions import override
 from service.privacy.enclosure import Bounds, Enclosure
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.forwarded import Forwarded
 
 
 @final
@@ -24,7 +25,7 @@ class Known(NamedTuple):
 
 
 @final
-class ReadAhead(AbstractTradeOff):
+class ReadAhead(Forwarded):
     """The numbers of `curve`, but for those in `known`, which are enclosures of the same."""
 
     is_capped = True
@@ -33,31 +34,6 @@ class ReadAhead(AbstractTradeOff):
         self.curve, self._known, self._reflected = curve, known, reflected
         self.evidence, self.method, self.searches_points = curve.evidence, curve.method, curve.searches_points
         self.has_only_profile = curve.has_only_profile
-
-    @property
-    @override
-    def largest_log_ratio(self) -> Enclosure:
-        return self.curve.largest_log_ratio
-
-    @property
-    @override
-    def smallest_log_ratio(self) -> Enclosure:
-        return self.curve.smallest_log_ratio
-
-    @property
-    @override
-    def singular_power(self) -> Enclosure:
-        return self.curve.singular_power
-
-    @property
-    @override
-    def global_gdp_mu(self) -> Enclosure | None:
-        return self.curve.global_gdp_mu
-
-    @property
-    @override
-    def global_gdp_mu_limit(self) -> float:
-        return self.curve.global_gdp_mu_limit
 
     @override
     def reversed(self) -> ReadAhead:
