@@ -20,12 +20,20 @@ from api_schemas.mechanisms import DpsgdMechanism, MechanismSpec, NoisySgdMechan
 from api_schemas.policies import Decision, Name, Policy, PolicyVerdict
 from api_schemas.quantities import (
     DEFAULT_TOLERANCE,
+    LARGEST_EPSILON,
     LARGEST_RECORDS,
+    POSITIVE_ZERO,
     Delta,
     RelativeTolerance,
     UnitInterval,
 )
-from api_schemas.threat_models import LARGEST_GROUP, ThreatModelSpec, WorstCaseThreatModel, settled
+from api_schemas.threat_models import (
+    LARGEST_GROUP,
+    ThreatModelSpec,
+    UnknownDirection,
+    WorstCaseThreatModel,
+    settled,
+)
 
 LARGEST_ATTESTED: Final = 64
 LARGEST_COUNT: Final = 10**9
@@ -136,6 +144,29 @@ class AssessmentContext(Request):
             exclude_if=is_none,
         ),
     ] = None
+    unknown_direction: Annotated[
+        UnknownDirection | None,
+        Field(
+            description="What an attacker who does not know the direction takes it for, where there are several steps; "
+            "absent: common_to_all_steps.",
+            exclude_if=is_none,
+        ),
+    ] = None
+    epsilon_pmp: Annotated[
+        Annotated[float, Field(ge=0, le=LARGEST_EPSILON), POSITIVE_ZERO] | None,
+        Field(
+            validation_alias=AliasChoices("epsilon_pmp", "pmp_epsilon"),
+            description="Parameter epsilon of practical membership privacy that was computed for this release on its "
+            "candidates (`/v1/pmp`); absent: that attacker is left out.",
+            examples=[0.5],
+            json_schema_extra={"x-unit": "nats"},
+            exclude_if=is_none,
+        ),
+    ] = None
+    delta_pmp: Annotated[
+        Annotated[float, Field(ge=0, le=1), POSITIVE_ZERO] | None,
+        Field(description="Parameter delta beside epsilon_pmp; absent: 0.", examples=[0.0], exclude_if=is_none),
+    ] = None
     microbatch_size: Annotated[
         Annotated[int, Field(ge=1, le=LARGEST_COUNT)] | None,
         Field(description="Records whose gradients are averaged before clipping.", examples=[1], exclude_if=is_none),
@@ -170,6 +201,8 @@ class AssessmentContext(Request):
                 yield "records", "Must be at most dataset_size."
         if self.privacy_unit in ONE_RECORD_UNITS and self.records is not None and self.records > 1:
             yield "records", f"A privacy_unit `{self.privacy_unit}` is one record: name the unit that has several."
+        if self.delta_pmp is not None and self.epsilon_pmp is None:
+            yield "delta_pmp", "Belongs to epsilon_pmp: send both, or neither."
         codes = [each.code for each in self.attested]
         if len(set(codes)) < len(codes):
             twice = next(code for code in codes if codes.count(code) > 1)

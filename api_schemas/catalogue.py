@@ -55,8 +55,26 @@ class CatalogueEntry(Response):
     parameters: Annotated[tuple[Parameter, ...], Field(description="Its fields, `type` aside.")]
 
 
+class CatalogueResource(Response):
+    """A resource: where requests to it go, in which forms they come, and in which forms it answers."""
+
+    operation: Annotated[str, Field(description="Its name in the published document.", examples=["curves"])]
+    path: Annotated[str, Field(description="Where requests are sent by POST.", examples=["/v1/curves"])]
+    description: Annotated[str, Field(description="What it answers.")]
+    takes: Annotated[
+        tuple[str, ...], Field(description="Media types of its requests.", examples=[["application/json"]])
+    ]
+    answers_in: Annotated[
+        tuple[str, ...],
+        Field(
+            description="Media types of its answers, asked for by `Accept`; the first where that says nothing.",
+            examples=[["application/json", "image/svg+xml"]],
+        ),
+    ]
+
+
 class CatalogueResponse(Response):
-    """Everything that a bounds request can be made of."""
+    """Everything that a bounds request can be made of, and every resource with its media types."""
 
     engine_version: Annotated[str, Field(description="Version of the numbers; part of every digest.")]
     mechanisms: Annotated[tuple[CatalogueEntry, ...], Field(description="What may have touched the data.")]
@@ -64,11 +82,12 @@ class CatalogueResponse(Response):
     questions: Annotated[tuple[CatalogueEntry, ...], Field(description="What may be read off the trade-off curve.")]
     methods: Annotated[tuple[str, ...], Field(description="The values of `method`.")]
     options: Annotated[tuple[Parameter, ...], Field(description="Fields beside `method` that some methods take.")]
+    resources: Annotated[tuple[CatalogueResource, ...], Field(description="What may be asked, and in which forms.")]
 
 
 @cache
-def catalogue(engine_version: str) -> CatalogueResponse:
-    """The catalogue of this version of the contract."""
+def catalogue(engine_version: str, resources: tuple[CatalogueResource, ...]) -> CatalogueResponse:
+    """The catalogue of this version of the contract, with the resources that a service offers."""
     return CatalogueResponse(
         engine_version=engine_version,
         mechanisms=_entries(MechanismSpec),
@@ -76,6 +95,7 @@ def catalogue(engine_version: str) -> CatalogueResponse:
         questions=_entries(QuestionSpec),
         methods=shape_of_field(BoundsRequest.model_fields["method"]).choices,
         options=tuple(_parameter(name, BoundsRequest.model_fields[name]) for name in OPTIONS),
+        resources=resources,
     )
 
 

@@ -113,6 +113,14 @@ class EstimatesResponse(Response):
     points: Annotated[int, Field(ge=1, description="Points of a sweep, else 1.")]
     cost: Annotated[int, Field(ge=0, description="Estimate in microseconds of CPU time.")]
     least_cost: Annotated[int, Field(ge=0, description="What it surely costs; refusals rest on this.")]
+    most_cost: Annotated[
+        int | None,
+        Field(
+            ge=0,
+            description="About where it ends: what is not found for this much work comes back as wide as it is known, "
+            "with `tolerance_met: false`. Null where nothing but the time limit ends it.",
+        ),
+    ]
     engine: Annotated[str, Field(description="The engine that is expected to answer; empty where there is none.")]
     place: Annotated[
         Place,

@@ -235,8 +235,25 @@ class TreeSize(NamedTuple):
     steps: int
 
 
+_ONE: Final = TreeSize(1, 1, 1)
+_SINGLE: Final[frozenset[type[Request]]] = frozenset(
+    {
+        GaussianMechanism,
+        LaplaceMechanism,
+        GaussianMixtureMechanism,
+        GdpMechanism,
+        PureDpMechanism,
+        ApproximateDpMechanism,
+        ExponentialMechanism,
+    }
+)
+"""Models of one step: a look at the type saves asking for each of the others, which every closed form would pay for."""
+
+
 def tree_size(mechanism: MechanismSpec) -> TreeSize:
     """The size of a tree, without unrolling it; integers of Python do not overflow."""
+    if type(mechanism) in _SINGLE:
+        return _ONE
     if isinstance(mechanism, DpsgdMechanism):
         return TreeSize(1, 1, mechanism.total_steps)
     if isinstance(mechanism, NoisySgdMechanism):
@@ -261,11 +278,13 @@ def tree_size(mechanism: MechanismSpec) -> TreeSize:
             sum(size.components for size in sizes),
             max(size.steps for size in sizes),
         )
-    return TreeSize(1, 1, 1)
+    return _ONE
 
 
 def nodes_of(mechanism: MechanismSpec) -> list[MechanismSpec]:
     """All mechanisms of a tree."""
+    if type(mechanism) in _SINGLE:
+        return [mechanism]
     if isinstance(mechanism, PoissonSampledMechanism | RepeatedMechanism):
         return [mechanism, *nodes_of(mechanism.mechanism)]
     if isinstance(mechanism, ComposedMechanism):

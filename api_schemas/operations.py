@@ -57,8 +57,8 @@ class LimitsResponse(Response):
     may_exceed_time_limit: Annotated[
         tuple[str, ...],
         Field(
-            description="Kinds of requests whose cost no description tells: some need longer than the limit, and are "
-            "ended with status 504."
+            description="Kinds of requests whose work is not bounded: some need longer than the limit, and are ended "
+            "with status 504. All others end with an answer as wide as it is known by then."
         ),
     ]
     memory_bytes: Annotated[int, Field(description="A computation is ended when it needs more than about this.")]
@@ -67,17 +67,9 @@ class LimitsResponse(Response):
 
 
 MAY_EXCEED_TIME_LIMIT = (
-    "mechanism or threat model `mixture`: of components that differ by many orders of magnitude",
-    "question `gdp_mu`, of anything but Gaussian steps",
-    "method `all`, `saddlepoint`, `monte_carlo` or `ground_truth`",
-    "curves of more than 1000 points of runs without a closed form",
-    "several `exponential` steps beside others",
-    "few steps of groups, replaced records or batches of a fixed size under little noise",
+    "method `monte_carlo`: millions of draws of many different steps",
     "batches drawn with replacement that may hold one record many times",
-    "`shuffled` over hundreds of epochs",
-    "calibrations of what takes seconds to be read once",
     "sweeps of thousands of runs that are not read together: anything but Poisson-sampled Gaussian steps of one kind",
-    "whatever is estimated at a tenth of the largest cost or more: as estimates may be far too high, it is computed",
 )
 
 REQUEST_LIMITS = RequestLimits(

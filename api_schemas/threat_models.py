@@ -29,6 +29,18 @@ RELATIONS: Final[tuple[NeighboringRelation, ...]] = ("zero_out", "add_or_remove_
 """Those under which a record moves a release least, first."""
 
 
+UnknownDirection = Annotated[
+    Literal["common_to_all_steps", "fresh_each_step"],
+    component(
+        "UnknownDirection",
+        "common_to_all_steps: one direction for the whole run, averaged out by the test. "
+        "fresh_each_step: an adversary who forgets that it is the same in all steps; composed step by step, and no "
+        "bound for the first.",
+        examples=["common_to_all_steps"],
+    ),
+]
+
+
 class WorstCaseThreatModel(Request):
     """The adversary of differential privacy: knows all other records and runs the Neyman-Pearson optimal test.
 
@@ -60,16 +72,7 @@ class GlrtThreatModel(Request):
 
     type: Literal["glrt"]
     dimension: Dimension
-    unknown_direction: Annotated[
-        Literal["common_to_all_steps", "fresh_each_step"],
-        component(
-            "UnknownDirection",
-            "common_to_all_steps: one direction for the whole run, averaged out by the test. "
-            "fresh_each_step: an adversary who forgets that it is the same in all steps; composed step by step, and no "
-            "bound for the first.",
-            examples=["common_to_all_steps"],
-        ),
-    ] = "common_to_all_steps"
+    unknown_direction: UnknownDirection = "common_to_all_steps"
 
 
 class Subpopulation(Request):

@@ -1,165 +1,124 @@
-"""The pictures of the guide, from what the service answers: python docs/figures.py writes docs/guide/figures/*.svg."""
+"""The pictures of the guide, from what the service answers: python docs/figures.py writes docs/guide/figures/*.svg.
+
+They are drawn as the pictures of the service are, by `service/web/charts`.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, Final
 
+from api_schemas.curves import CurvesResponse
 from privacy_bounds import Local
+from service.interop.numbers import as_given, rounded_up
+from service.web.charts.chances import RATE, RATE_TITLE, ROC, chances, domain_start, line
+from service.web.charts.series import named, series_of
+from service.web.charts.style import COLOURS, HEIGHT, Spec, coloured, layered, logarithmic, whole
+from service.web.drawing import PAPER, Drawn, drawn
+from service.web.pictures import RATES
 
-FOLDER = Path(__file__).parent / "guide" / "figures"
-RUN = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
-DELTA = 1e-5
-RATES = [10 ** (-6 + step / 10) for step in range(61)]
-WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 720, 400, 80, 60, 20, 20
-INKS = ("#0b57a4", "#b3560b", "#5a6675")  # told apart without colours by their dashes as well
-DASHES = ("", "7 4", "2 4")
-
-Points = Sequence[tuple[float, float]]
-
-
-def power(
-    mechanism: Mapping[str, object], rates: Sequence[float], method: str = "auto"
-) -> list[tuple[float, float, float]]:
-    """Largest power at each rate: value, lower and upper end (of an approximation its value)."""
-    found = Local().power(mechanism, rates, method=method)
-    ends = zip(found.value, found.lower, found.upper, strict=True)
-    return [(value, lower or value, upper or value) for value, lower, upper in ends]
+FOLDER: Final = Path(__file__).parent / "guide" / "figures"
+RUN: Final = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
+DELTA: Final = 1e-5
+NAMES: Final = {"auto": "certified: width of the enclosure", "edgeworth": "Edgeworth series", "clt": "central limit"}
+SAMPLERS: Final = ("poisson", "fixed_without_replacement", "fixed_with_replacement", "shuffled")
+BAR, BAR_HEIGHT = 22, 44
 
 
-class Picture:
-    """A plane with logarithmic axes, drawn as text, lines and nothing else."""
-
-    def __init__(self, title: str, x: tuple[float, float, str], y: tuple[float, float, str]) -> None:
-        self.x, self.y = x, y
-        self.parts = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
-            f'font-family="system-ui, sans-serif" font-size="14"><title>{title}</title>'
-            f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>'
-        ]
-        for power_of_ten in range(math.ceil(x[0]), math.floor(x[1]) + 1):
-            across = self.across(10.0**power_of_ten)
-            self.line([(across, TOP), (across, HEIGHT - BOTTOM)], "#d5dbe2", width=1)
-            self.text(across, HEIGHT - BOTTOM + 20, f"1e{power_of_ten}" if power_of_ten else "1", "middle")
-        for power_of_ten in range(math.ceil(y[0]), math.floor(y[1]) + 1, 1 if y[1] - y[0] < 9 else 3):
-            up = self.up(10.0**power_of_ten)
-            self.line([(LEFT, up), (WIDTH - RIGHT, up)], "#d5dbe2", width=1)
-            self.text(LEFT - 8, up + 5, f"1e{power_of_ten}" if power_of_ten else "1", "end")
-        self.text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 12, x[2], "middle")
-        self.parts.append(
-            f'<text transform="translate(18 {(TOP + HEIGHT - BOTTOM) / 2}) rotate(-90)" text-anchor="middle" '
-            f'fill="#1c2430">{y[2]}</text>'
-        )
-
-    def across(self, value: float) -> float:
-        """Where a value stands from the left."""
-        return LEFT + (WIDTH - LEFT - RIGHT) * (math.log10(value) - self.x[0]) / (self.x[1] - self.x[0])
-
-    def up(self, value: float) -> float:
-        """Where a value stands from the top."""
-        return TOP + (HEIGHT - TOP - BOTTOM) * (1 - (math.log10(value) - self.y[0]) / (self.y[1] - self.y[0]))
-
-    def curve(self, points: Points, style: int, label: str, at: int, below: bool = False) -> None:
-        """A curve with its name beside one of its points."""
-        placed = [(self.across(x), self.up(y)) for x, y in points]
-        self.line(placed, INKS[style], DASHES[style])
-        x, y = placed[at]
-        self.text(
-            x + (10 if below else -10), y + (18 if below else -8), label, "start" if below else "end", INKS[style]
-        )
-
-    def line(self, points: Points, ink: str, dash: str = "", width: float = 2.5) -> None:
-        """A line through points of the paper."""
-        way = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-        dashes = f' stroke-dasharray="{dash}"' if dash else ""
-        self.parts.append(f'<polyline points="{way}" fill="none" stroke="{ink}" stroke-width="{width}"{dashes}/>')
-
-    def text(self, x: float, y: float, words: str, anchor: str, ink: str = "#1c2430") -> None:
-        """Words at a point of the paper."""
-        halo = 'stroke="#ffffff" stroke-width="4" paint-order="stroke"'  # lines below do not cross the words
-        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{ink}" {halo}>{words}</text>')
-
-    def write(self, name: str) -> None:
-        """Into the folder of figures."""
-        FOLDER.mkdir(parents=True, exist_ok=True)
-        (FOLDER / f"{name}.svg").write_text("\n".join(self.parts) + "\n</svg>\n", "utf-8")
+def curves(mechanism: Any, methods: Sequence[str] = ("auto",)) -> CurvesResponse:
+    """The curves of a mechanism by these methods."""
+    body = {"mechanism": mechanism, "methods": methods, "false_positive_rates": RATES}
+    return CurvesResponse.model_validate_json(Local().send("/v1/curves", json.dumps(body).encode()))
 
 
-def epsilon_alone() -> None:
-    """What the run allows, what its (epsilon, delta) alone would allow, and guessing."""
+def epsilon_alone() -> Spec:
+    """What the run allows, and what its (epsilon, delta) alone would allow."""
     epsilon = Local().epsilon(RUN, delta=DELTA).value
     pair = {"type": "approximate_dp", "epsilon": epsilon, "delta": DELTA}
-    picture = Picture(
-        "Power against false positive rate of one run",
-        (-6, 0, "false positive rate: share of non-members that an attack accuses"),
-        (-6, 0, "power: share of members that it finds"),
-    )
-    picture.curve([(rate, rate) for rate in RATES], 2, "guessing", 20, below=True)
-    picture.curve(_pairs(RATES, power(pair, RATES)), 1, f"all that ε = {epsilon:.2f}, δ = 1e-5 says", 42)
-    picture.curve(_pairs(RATES, power(RUN, RATES)), 0, "what the run allows, proved", 34, below=True)
-    picture.write("epsilon_alone")
+    series = [
+        named("What the run allows, proved", curves(RUN)),
+        named(f"All that epsilon {rounded_up(epsilon, 3)} at delta {as_given(DELTA)} says", curves(pair))._replace(
+            worst=False
+        ),
+    ]
+    return chances(ROC, series, ["Noise multiplier 1, sampling rate 0.01, 1000 steps"])
 
 
-def widths() -> None:
+def widths() -> Spec:
     """How far apart the ends are, against approximations that have no ends."""
-    rates = [10 ** (-6 + step / 4) for step in range(23)]
-    exact = power(RUN, rates)
-    picture = Picture(
-        "Error of three ways to compute the same curve",
-        (-6, 0, "false positive rate"),
-        (-16, 1, "relative error, or width of the enclosure"),
-    )
-    for style, (method, label, at) in enumerate(
-        (
-            ("auto", "certified: lower and upper end", 8),
-            ("edgeworth", "Edgeworth series", 10),
-            ("clt", "central limit", 1),
-        )
-    ):
-        found = power(RUN, rates, method)
-        errors = [
-            max((upper - lower) / lower if method == "auto" else abs(value / true[0] - 1), 1e-16)
-            for (value, lower, upper), true in zip(found, exact, strict=True)
+    told = curves(RUN, tuple(NAMES))
+    exact, *others = series_of(told)
+    rows: list[Spec] = [
+        {
+            "series": NAMES["auto"],
+            RATE: rate,
+            "error": max((upper - lower) / upper, 1e-17),
+            "lower": None,
+            "upper": None,
+        }
+        for rate, lower, upper in zip(exact.rates, exact.lower or (), exact.upper or (), strict=True)
+        if rate < 1
+    ]
+    for name, other in zip(("edgeworth", "clt"), others, strict=True):
+        rows += [
+            {"series": NAMES[name], RATE: rate, "error": abs(value / true - 1), "lower": None, "upper": None}
+            for rate, value, true in zip(other.rates, other.value, exact.value, strict=True)
+            if rate < 1 and value != true
         ]
-        picture.curve(list(zip(rates, errors, strict=True)), style, label, at, below=True)
-    picture.write("widths")
+    title = "Error of three ways to compute the same curve"
+    x = logarithmic(RATE, RATE_TITLE, (1e-6, 1))
+    y = logarithmic("error", "Relative error, or width", (domain_start([row["error"] for row in rows]), 10))
+    marks = [line(x, y, coloured(list(NAMES.values())))]
+    return layered("widths", title, ["Power of the same run"], f"{title}.", rows, marks, HEIGHT)
 
 
-def samplers() -> None:
+def samplers() -> Spec:
     """Epsilon of one run by how batches are drawn: both ends."""
     run = {"type": "dpsgd", "noise_multiplier": 1.0, "batch_size": 480, "dataset_size": 48000, "epochs": 10}
-    rows: list[tuple[str, float, float]] = []
-    for sampling in ("poisson", "fixed_without_replacement", "fixed_with_replacement", "shuffled"):
+    rows: list[Spec] = []
+    for sampling in SAMPLERS:
         answer = Local().epsilon(run | {"sampling": sampling}, delta=DELTA, relative_tolerance=1e-4)
-        rows.append((sampling, answer.lower or 0.0, answer.upper or 0.0))
-    height, scale, left = 44, 17, 220
-    total = height * len(rows) + 30
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {total}" role="img" '
-        'font-family="system-ui, sans-serif" font-size="14" fill="#1c2430">'
-        "<title>Epsilon at delta 1e-5 by sampler</title>"
-        f'<rect width="{WIDTH}" height="{total}" fill="#ffffff"/>'
-    ]
-    for index, (name, lower, upper) in enumerate(rows):
-        y = 15 + height * index
+        lower, upper = answer.lower or 0.0, answer.upper or 0.0
         said = f"{upper:.2f}" if upper - lower < 1e-3 * upper else f"between {lower:.2f} and {upper:.2f}"
-        parts += [
-            f'<text x="{left - 10}" y="{y + 19}" text-anchor="end">{name}</text>',
-            f'<rect x="{left}" y="{y}" width="{scale * lower:.1f}" height="28" fill="{INKS[0]}"/>',
-            f'<rect x="{left + scale * lower:.1f}" y="{y}" width="{scale * (upper - lower):.1f}" height="28" '
-            f'fill="{INKS[1]}"/>',
-            f'<text x="{left + scale * upper + 8:.1f}" y="{y + 19}">{said}</text>',
-        ]
+        rows.append({"series": sampling.replace("_", " "), "lower": lower, "upper": upper, "label": said})
+    y = {
+        "field": "series",
+        "type": "nominal",
+        "title": None,
+        "sort": None,
+        "axis": {"labelLimit": 240, "minExtent": 190},
+    }
+    x = {"field": "lower", "type": "quantitative", "title": "epsilon (nats)", "scale": {"domain": [0, 32]}}
+    layer: list[Spec] = [
+        {"mark": {"type": "bar", "size": BAR, "color": COLOURS[0]}, "encoding": {"y": y, "x": x}},
+        {
+            "mark": {"type": "bar", "size": BAR, "color": COLOURS[1]},
+            "encoding": {"y": y, "x": x, "x2": {"field": "upper"}},
+        },
+        {
+            "mark": {"type": "text", "align": "left", "dx": 6},
+            "encoding": {
+                "y": y,
+                "x": {**x, "field": "upper"},
+                "text": {"field": "label", "type": "nominal"},
+            },
+        },
+    ]
+    title = "Epsilon at delta 1e-5 by how batches are drawn"
+    told = ["Blue: surely so much. Orange: what is open between an attack and a theorem."]
+    return layered("samplers", title, told, f"{title}.", rows, layer, BAR_HEIGHT * len(rows))
+
+
+def write(chart: Spec) -> None:
+    """A picture on white, under its name: it stands in pages of other hosts."""
+    spec = {**whole(chart, []), "background": PAPER, "padding": 12}
     FOLDER.mkdir(parents=True, exist_ok=True)
-    (FOLDER / "samplers.svg").write_text("\n".join(parts) + "\n</svg>\n", "utf-8")
-
-
-def _pairs(rates: Iterable[float], found: Iterable[tuple[float, float, float]]) -> list[tuple[float, float]]:
-    return [(rate, value) for rate, (value, _, _) in zip(rates, found, strict=True)]
+    (FOLDER / f"{chart['name']}.svg").write_bytes(drawn(Drawn(spec=json.dumps(spec), image="svg")) + b"\n")
 
 
 if __name__ == "__main__":
-    epsilon_alone()
-    widths()
-    samplers()
+    write({**epsilon_alone(), "name": "epsilon_alone"})
+    write(widths())
+    write(samplers())

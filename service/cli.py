@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import re
 import shutil
 import sys
 import threading
@@ -30,6 +31,8 @@ OTHERS = ("serve", "worker", "jobs")
 REFUSED_EXIT_CODE = 1
 FIRST_SIGN_SECONDS: Final = 1.0
 
+FIRST_WORDS: Final = re.compile(r"[:.\n]")
+"""What ends the first part of a description."""
 TABLE: Final = "table"
 JSON: Final = "application/json"
 FORMS: Final = (
@@ -37,6 +40,9 @@ FORMS: Final = (
     ("--table", TABLE, "a table (what a terminal gets)"),
     ("--csv", "text/csv", "a row for each number, with all its digits"),
 )
+PLAIN_PICTURE: Final = "curves"
+DRAWN_BY: Final = {"context": "assessments", "runs": "comparisons", "vary": "sweeps"}
+"""Resources with pictures, by a field that only their requests have."""
 DRAWN_AS: Final = {".svg": SVG, ".png": PNG, ".json": VEGA_LITE}
 NO_CONTEXT: Final = (
     "this is the state of a run, which says nothing of delta. Add "
@@ -68,7 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if chosen.command == "completion":
         return completion(parser, chosen.shell)
     if chosen.command == "plot":
-        return plot(chosen.resource, chosen.request, Path(chosen.output), chosen.target)
+        name = chosen.resource or drawn_by(chosen.request)
+        return plot(name, chosen.request, Path(chosen.output), chosen.target)
     computation = resource(names[chosen.command])
     files = {member: path for member in computation.files if (path := getattr(chosen, member)) is not None}
     return answer(computation, chosen.request, files, chosen.form)
@@ -106,7 +113,7 @@ def _parser(names: Mapping[str, str], described: Sequence[str]) -> argparse.Argu
     plotting = commands.add_parser("plot", help="draw the answer to a request")
     plotting.add_argument("request", help="a JSON file, or - for standard input")
     plotting.add_argument(
-        "--resource", choices=PICTURES, default="curves", help="who answers it (default: %(default)s)"
+        "--resource", choices=PICTURES, help="who answers it (default: found out by the fields of the request)"
     )
     plotting.add_argument("--output", required=True, help="the file to write: .svg, .png, or .json for Vega-Lite")
     plotting.add_argument(
@@ -120,7 +127,12 @@ def _parser(names: Mapping[str, str], described: Sequence[str]) -> argparse.Argu
     for command in described:
         computed = resource(names[command])
         takes = "JSON" if computed.read_archive is None else "JSON or .npz"
-        computing = commands.add_parser(command, help=f"answer a request of POST {computed.path}")
+        told = computed.description
+        computing = commands.add_parser(
+            command,
+            help=f"{FIRST_WORDS.split(told)[0]} (POST {computed.path})",
+            description=f"{told} The same as POST {computed.path}.",
+        )
         computing.add_argument("request", help=f"a {takes} file, or - for standard input")
         for member in computed.files:
             told = f"the member {member} of the request: a JSON file, or the JSON itself"
@@ -205,6 +217,16 @@ def answered_bytes(computation: Computation[Any, Any], source: str, files: Mappi
 def complained(sentence: str) -> None:
     """Say on standard error what is wrong."""
     print(f"privacy-bounds: {sentence}", file=sys.stderr)
+
+
+def drawn_by(source: str) -> str:
+    """The resource whose request a file holds, by a field that no other one has; curves for what cannot be read."""
+    try:
+        held: Any = json.loads(Path(source).read_bytes())
+    except (OSError, ValueError):
+        return PLAIN_PICTURE
+    fields = set(cast("dict[str, Any]", held)) if isinstance(held, dict) else set[str]()
+    return next((name for field, name in DRAWN_BY.items() if field in fields), PLAIN_PICTURE)
 
 
 def plot(name: str, source: str, output: Path, targets: Sequence[float]) -> int:

@@ -19,7 +19,7 @@ from structlog.typing import FilteringBoundLogger
 from service.api import documentation, problem_responses
 from service.api.connections import Connections
 from service.api.dependencies import Services
-from service.api.forms import DrawingBoard
+from service.api.forms import DrawingBoard, Forms
 from service.api.head_as_get import HeadAsGet
 from service.api.known_answers import KNOWN_ANSWERS, warm_up
 from service.api.problems import problem_of
@@ -92,7 +92,7 @@ def create_app(settings: Settings) -> FastAPI:
     offered = resources()
     app.router.routes[:0] = map(computations.route_of, offered)  # asked most, matched first
     people = (pages.router, guide.router(*guide.GUIDE))
-    for router in (jobs.router, results.router(offered), discovery.router, operations.router, *people):
+    for router in (jobs.router, results.router(offered), discovery.router(offered), operations.router, *people):
         app.include_router(router)
     documentation.install(app, tuple(computation.request_type for computation in offered))
     problem_responses.install(app)
@@ -148,9 +148,10 @@ async def _running(
         link = RedisLink(settings.redis_url.get_secret_value(), settings.redis_timeout_seconds, metrics, logger)
         await link.start()
         shared = _shared_results(settings, link, metrics)
+    memory = InMemoryResultCache(settings.memory_cache_entries, settings.memory_cache_bytes)
     runner = ComputationRunner(
         engine_version=ENGINE_VERSION,
-        memory=InMemoryResultCache(settings.memory_cache_entries, settings.memory_cache_bytes),
+        memory=memory,
         shared=shared,
         pool=pool,
         admission=Admission(
@@ -179,7 +180,7 @@ async def _running(
             yield Services(
                 settings=settings,
                 runner=runner,
-                board=board,
+                forms=Forms(runner, board, memory, settings.worker_count),
                 uploads=UploadSpace(settings.max_upload_bytes),
                 bodies=UploadSpace(settings.max_body_bytes, LARGEST_BODIES_AT_ONCE),
                 readiness=readiness,

@@ -26,8 +26,8 @@ TODAY: Final = (
     Kind("an answer that is fetched later", 200, 1, 0.05, 3_000),
     Kind("assessment of a model at night", 60, 1, 1.5, 12_000),
     Kind("calibration or fifty digits", 20, 1, 20.0, 4_000),
-    Kind("grid of a planner", 6, 10_000, 0.004, 60),
-    Kind("grid of a million points", 0.25, 1_000_000, 0.001, 60),
+    Kind("grid of a planner", 6, 10_000, 0.004, 100),
+    Kind("grid of a million points", 0.25, 1_000_000, 0.001, 100),
 )
 """One team that plans runs and re-assesses its models: about half a core in its busiest hour."""
 

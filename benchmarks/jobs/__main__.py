@@ -11,11 +11,13 @@ import urllib.request
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.jobs.requests import ADVANTAGE, closed_forms, grid
-from benchmarks.jobs.setting import Setting, clustered, embedded
+from benchmarks.jobs.requests import ADVANTAGE, GRIDS, closed_forms, training_runs
+from benchmarks.jobs.setting import Setting, Watched, clustered, embedded, watched
 
 GRID_POINTS = 100_000
 LARGE = 1_000_000
+SAMPLES = 2_000
+"""Closed forms that are asked, alone and beside a large job: over several pieces of it."""
 
 
 def pieces() -> None:
@@ -28,26 +30,35 @@ def pieces() -> None:
 
 
 def scaling() -> None:
-    """One long enough job on one worker, and on two."""
-    rates: list[float] = []
-    for workers in (1, 2):
-        with clustered(workers) as setting:
-            setting.wait(setting.submit(grid(400)))  # what a first piece makes, is made
-            rates.append(2_000 / setting.wait(setting.submit(grid(2_000))))
-    print(f"2 workers against 1: {rates[1] / rates[0]:.2f} x ({rates[0]:.0f} and {rates[1]:.0f} points/s)")
+    """One long enough job on one process, and on two."""
+    for name, setting_of in SETTINGS.items():
+        seen: list[Watched] = []
+        for processes in (1, 2):
+            with setting_of(processes) as setting:
+                setting.wait(setting.submit(training_runs(5, 5, 10)))  # what a first piece makes, is made
+                seen.append(watched(setting, training_runs(40, 40, 10), 16_000, processes))
+            print(f"{name}, {processes}: {seen[-1]}")
+        one, two = seen
+        by_clock = (two.points / two.seconds) / (one.points / one.seconds)
+        print(f"2 against 1, {name}: {by_clock:.2f} x by the clock, {two.rate / one.rate:.2f} x on cores of their own")
 
 
 def product_grid() -> None:
-    """1e5 points of a product grid on two workers."""
-    for name, setting_of in (("embedded", embedded), ("celery", clustered)):
+    """1e5 points of product grids on two processes."""
+    for name, setting_of in SETTINGS.items():
         with setting_of(2) as setting:
-            seconds = setting.wait(setting.submit(grid(GRID_POINTS)))
-            print(f"product grid of 1e5 points, {name}, 2 workers: {GRID_POINTS / seconds:.0f} points/s")
+            for grid, request in GRIDS.items():
+                print(f"{grid}, {name}: {watched(setting, request, GRID_POINTS, 2)}", flush=True)
 
 
 def large() -> None:
     """1e6 points: whether it completes, memory of the service, events, and closed forms beside it."""
     large_embedded()
+    large_celery()
+
+
+def large_celery() -> None:
+    """With a cluster."""
     with clustered(2) as setting:
         print(f"1e6 points, celery: {large_job(setting)}")
 
@@ -61,23 +72,29 @@ def large_embedded() -> None:
 def large_job(setting: Setting) -> str:
     """What is seen of it."""
     alone = waits(setting, 0)
+    redis_before = setting.redis_megabytes()
     job = setting.submit(closed_forms(LARGE))
     started = time.monotonic()
     done, gaps, memory = threading.Event(), list[float](), [setting.resident_megabytes()]
     reader = threading.Thread(target=lambda: gaps.extend(setting.gaps(job, done)))
     reader.start()
     time.sleep(3)
-    beside = waits(setting, 1_000)
+    beside = waits(setting, SAMPLES)
     while (told := setting.ask(job))["state"] == "running":
         memory.append(setting.resident_megabytes())
         time.sleep(0.5)
     seconds = time.monotonic() - started
     reader.join()
+    redis_after = setting.redis_megabytes()
     read = follow(setting, job, memory)
+    kept = ""
+    if redis_before is not None and redis_after is not None:
+        held, file = (after - before for after, before in zip(redis_after, redis_before, strict=True))
+        kept = f"; Redis {held:.1f} MB of memory, {file:.1f} MB of its file"
     return (
         f"{told['state']}, {told['progress']['done']} points in {seconds:.0f} s; all lines read once: {read}; service "
         f"at most {max(memory):.0f} MB; events {max(gaps):.2f} s apart at most; p99 of a closed form beside it "
-        f"{1e3 * beside:.2f} ms, alone {1e3 * alone:.2f} ms ({beside / alone:.1f} x)"
+        f"{1e3 * beside:.2f} ms, alone {1e3 * alone:.2f} ms ({beside / alone:.1f} x){kept}"
     )
 
 
@@ -102,9 +119,9 @@ def cancelling() -> None:
 
 
 def waits(setting: Setting, first: int) -> float:
-    """The 99th percentile of 400 closed forms, one after another."""
+    """The 99th percentile of the seconds of closed forms, one after another."""
     found: list[float] = []
-    for number in range(first, first + 400):
+    for number in range(first, first + SAMPLES):
         body = {"mechanism": {"type": "gaussian", "noise_multiplier": 1 + number / 1e5}, "questions": [ADVANTAGE]}
         started = time.perf_counter()
         setting.ask("/v1/bounds", body)
@@ -128,6 +145,7 @@ def follow(setting: Setting, job: str, memory: list[float]) -> bool:
     return expected == LARGE
 
 
+SETTINGS = {"embedded": embedded, "celery": clustered}
 PARTS: dict[str, Callable[[], None]] = {
     "pieces": pieces,
     "scaling": scaling,
@@ -135,11 +153,12 @@ PARTS: dict[str, Callable[[], None]] = {
     "cancelling": cancelling,
     "large": large,
     "large_embedded": large_embedded,
+    "large_celery": large_celery,
 }
 
 
 def main(chosen: list[str]) -> None:
-    for name in chosen or [name for name in PARTS if name != "large_embedded"]:
+    for name in chosen or [name for name in PARTS if not name.startswith("large_")]:
         part: Any = PARTS[name]
         part()
         sys.stdout.flush()

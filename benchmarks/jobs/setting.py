@@ -18,8 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import redis
+
 from benchmarks.http.server import free_port, running
 
+LONGEST_SECONDS = 60.0
 SEAL_KEY = "one key for all that share a Redis"
 SERVE = (sys.executable, "-m", "service.cli", "serve", "--port")
 
@@ -66,6 +69,25 @@ class Setting:
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
+    def processes(self) -> list[int]:
+        """Those that compute pieces: of the workers, or behind the fork server of the service."""
+        if self.workers:
+            return [pid for worker in self.workers for pid in children(worker.pid)]
+        return [pid for server in children(self.pid) for pid in children(server)]
+
+    def seconds(self) -> dict[int, float]:
+        """CPU seconds of the processes that compute, and of the service."""
+        return {pid: used for pid in (*self.processes(), self.pid) if (used := cpu_seconds(pid)) is not None}
+
+    def redis_megabytes(self) -> tuple[float, float] | None:
+        """Memory that Redis uses, and its append-only file; None without a cluster."""
+        if self.redis_port is None:
+            return None
+        client: Any = redis.Redis(port=self.redis_port)
+        with client:
+            memory, persistence = client.info("memory"), client.info("persistence")
+        return memory["used_memory"] / 1e6, persistence["aof_current_size"] / 1e6
+
     def gaps(self, job: str, until: threading.Event) -> list[float]:
         """Seconds between events of a job, read until it ends or the event is set."""
         request = urllib.request.Request(
@@ -81,6 +103,83 @@ class Setting:
                 if until.is_set():
                     break
         return found
+
+
+def children(pid: int) -> list[int]:
+    """Processes that a process started; none where it has gone."""
+    try:
+        threads = list(Path(f"/proc/{pid}/task").iterdir())
+        return [int(child) for thread in threads for child in (thread / "children").read_text().split()]
+    except OSError:
+        return []
+
+
+def cpu_seconds(pid: int) -> float | None:
+    """None where it has gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def wants_processor(pid: int) -> bool:
+    """Whether a process runs, or would if others did not."""
+    try:
+        states = [(thread / "stat").read_text() for thread in Path(f"/proc/{pid}/task").iterdir()]
+    except OSError:
+        return False
+    return any(state.rpartition(")")[2].split()[0] == "R" for state in states)
+
+
+@dataclass
+class Watched:
+    """What a job took. `at_work`: share of the time that the processes that compute had something to compute, whoever
+    had the processor: unlike seconds by the clock it does not depend on what else the machine does.
+    """
+
+    points: int
+    seconds: float
+    cpu: float
+    service_cpu: float
+    at_work: float
+    processes: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.points / self.seconds:.0f} points/s by the clock; {1e3 * self.cpu / self.points:.3f} ms of CPU a "
+            f"point, which is {self.rate:.0f} points/s on cores of their own; at work {self.at_work:.1%} of the time; "
+            f"the service {1e6 * self.service_cpu / self.points:.0f} us a point"
+        )
+
+    @property
+    def rate(self) -> float:
+        """Points a second, where every process has a core."""
+        return self.processes * self.at_work * self.points / self.cpu
+
+
+def watched(setting: Setting, request: dict[str, Any], points: int, processes: int) -> Watched:
+    """A job from its first point to its end, or for a minute: then it is as fast as it is, and is cancelled."""
+    job = setting.submit(request)
+    while not setting.ask(job)["progress"]["done"]:
+        time.sleep(0.02)
+    before, started = setting.seconds(), time.monotonic()
+    used, first = before.copy(), setting.ask(job)["progress"]["done"]
+    busy = looks = 0
+    while True:
+        for _ in range(25):
+            busy += sum(map(wants_processor, setting.processes()))
+            looks += processes
+            time.sleep(0.02)
+        used |= setting.seconds()  # also of those that are gone by the end
+        done = setting.ask(job)["progress"]["done"]
+        seconds = time.monotonic() - started
+        if done > 0.95 * points or seconds > LONGEST_SECONDS:
+            break
+    setting.ask(job, method="DELETE")
+    service = used.pop(setting.pid) - before.pop(setting.pid)
+    cpu = sum(used.values()) - sum(before.values())
+    return Watched(done - first, seconds, cpu, service, busy / looks, processes)
 
 
 @contextmanager

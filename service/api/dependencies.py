@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from service.api.forms import DrawingBoard
+from service.api.forms import Forms
 from service.api.readiness import Readiness
 from service.execution.request_body import Validate
 from service.execution.runner import ComputationRunner
@@ -23,7 +23,7 @@ class Services:
 
     settings: Settings
     runner: ComputationRunner
-    board: DrawingBoard
+    forms: Forms
     uploads: UploadSpace
     bodies: UploadSpace
     readiness: Readiness

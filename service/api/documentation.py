@@ -16,7 +16,7 @@ from service.api.components import add_requests, name_components
 from service.api.headers import describe_headers
 from service.api.problems import SERVER_KINDS
 from service.computations.abstract import Computation
-from service.web.forms import forms_of
+from service.web.forms import JSON, forms_of
 
 SCHEMA_REFERENCE = "#/components/schemas/{model}"
 
@@ -73,7 +73,7 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 def request_body(computation: Computation[Any, Any]) -> dict[str, Any]:
     """`openapi_extra=` for the route of a resource, which validates its body itself."""
     reference = {"$ref": SCHEMA_REFERENCE.format(model=computation.request_type.__name__)}
-    content: dict[str, Any] = {"application/json": {"schema": reference, "examples": computation.examples}}
+    content: dict[str, Any] = {JSON: {"schema": reference, "examples": computation.examples}}
     if computation.read_archive is not None:
         archive = {"type": "string", "format": "binary", "description": "An .npz archive of the same names."}
         content["application/octet-stream"] = {"schema": archive}  # which generated clients can send

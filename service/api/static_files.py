@@ -12,6 +12,7 @@ from typing import Final, final
 from fastapi import Request, Response
 
 from service.api.answers import names_entity
+from service.api.compression import TAGGED, takes_gzip
 from service.api.page_headers import SAME_TYPE
 
 TYPES: Final = {
@@ -43,12 +44,8 @@ class StaticFile:
 
     def response(self, request: Request, cache_control: str, headers: dict[str, str] | None = None) -> Response:
         """The file, or 304 where the browser has it."""
-        takes_gzip = any(
-            part.partition(";")[0].strip().lower() == "gzip" and "q=0" not in part.replace(" ", "").split(";")
-            for part in request.headers.get("accept-encoding", "").split(",")
-        )
-        packed = self.packed if takes_gzip else None
-        tag = self.tag if packed is None else f"{self.tag}-gzip"
+        packed = self.packed if takes_gzip(request) else None
+        tag = self.tag if packed is None else self.tag + TAGGED
         sent = SAME_TYPE | {"ETag": f'"{tag}"', "Cache-Control": cache_control, "Vary": "Accept-Encoding"}
         sent |= headers or {}
         if names_entity(request.headers.get("if-none-match", ""), tag):

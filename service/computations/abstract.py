@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, TypeAlias, TypeVar, final
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar, final
 
 from pydantic import BaseModel
 
@@ -28,6 +28,14 @@ def always(_: Response) -> bool:
     return True
 
 
+class Computes(Protocol):
+    """What makes the bytes of an answer: a resource, a piece of a job, a picture, or what was begun for a price."""
+
+    def body(self, request: Any, digest: str, engine_version: str, /) -> bytes:
+        """The response as it is sent."""
+        ...
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Quote:
@@ -35,13 +43,17 @@ class Quote:
 
     `cost`: in units of about one microsecond of CPU time. `inline`: cheap by construction, whatever the arguments, so
     that the event loop may compute it; nothing else may. `engine`: what measured times are kept under, beside the name
-    of the computation. `doubt`: by how many times the cost may be less, so that what is refused surely exceeds.
+    of the computation. `doubt`: by how many times the cost may be less, so that what is refused surely exceeds. `most`:
+    about what it ends at, where its work is counted; 0 where nothing but the time limit ends it. `begun`: what answers
+    the same request in the event loop, where much of it was made for its price already.
     """
 
     cost: int
     inline: bool = False
     engine: str = ""
     doubt: float = 1.0
+    most: int = 0
+    begun: Computes | None = field(default=None, compare=False, repr=False)
 
     @property
     def least(self) -> int:

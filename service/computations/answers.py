@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any, Final, final
 
 import numpy as np
 
@@ -33,12 +33,16 @@ from service.computations.violations import note
 from service.privacy.composition.plan import Plan
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
-from service.privacy.numerics.work import Work, at_most
+from service.privacy.numerics.work import Work, at_most, did
 from service.privacy.questions import gaussian_dp, unlearning
 from service.privacy.questions.reading import Reading
 from service.privacy.questions.unlearning import Held
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
+
+WORK_USED_UP: Final = "the work of the request is used up: ask for fewer methods or fewer numbers at once."
+AN_ANSWER: Final = 100.0
+"""Work of an answer beside what it reads, in microseconds, roughly."""
 
 
 @final
@@ -100,6 +104,7 @@ class Said:
 
 def said(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> Said:
     """Read the curves. Raises PrivacyComputationError."""
+    did(AN_ANSWER)
     curve: AbstractTradeOff = getattr(curves, question.direction)
     if isinstance(question, TradeOffQuestion):
         return _trade_off(curves, curve, question, tolerance)
@@ -161,12 +166,16 @@ def curves_of(plans: Mapping[str, Plan]) -> dict[str, TradeOffPair]:
 def side_by_side(
     engines: Mapping[str, TradeOffPair], question: QuestionSpec, tolerance: float, work: Work, left: int
 ) -> list[ResponseFields]:
-    """What every engine answers, for the field `methods`; an engine that fails has null for a number and says why.
+    """What every engine answers, for the field `methods`; one that fails, or for which no work is left, has null for a
+    number and says why.
 
     `left`: readings that are still to be made of `work`.
     """
     entries: list[ResponseFields] = []
     for number, (method, curves) in enumerate(engines.items()):
+        if work.done >= work.end:
+            entries.append(_failed(method, question, WORK_USED_UP))
+            continue
         try:
             with at_most(share(work, left - number)):
                 entries.append(said(curves, question, tolerance).entry(method))

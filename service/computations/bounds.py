@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, final
 
+from api_schemas.base import json_bytes
 from api_schemas.bounds import BoundsRequest, BoundsResponse
 from api_schemas.examples import BOUNDS_EXAMPLES
 from api_schemas.options import ONLY_WHERE_ASKED
 from api_schemas.questions import QuestionSpec
 from service.computations.abstract import Computation, Quote, ResponseFields
-from service.computations.allowance import MOST_WORK, share
+from service.computations.allowance import MOST_WORK, WORK_OF_A_JOB, share
 from service.computations.answers import curves_of, said, side_by_side
 from service.computations.caveats import caveats
 from service.computations.earlier_bounds import earlier_bounds
@@ -22,9 +25,10 @@ from service.computations.parts import (
     threat_model_of,
     worst_case_spec,
 )
-from service.computations.prices import price, quote, unseen
-from service.computations.priors import assumptions_about_priors, at_bounded_prior
+from service.computations.prices import is_for_a_job, price, quote, unseen
+from service.computations.priors import assumptions_about_priors, at_bounded_prior, prior_of
 from service.privacy.composition.choose import METHODS
+from service.privacy.composition.options import EngineOptions
 from service.privacy.composition.plan import Plan
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.mechanisms.abstract import AbstractMechanism
@@ -38,43 +42,77 @@ BEST: Final = "auto"
 EVERY: Final = "all"
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A request as values of the core, and the plans of the engines that it asks.
+
+    `main`: of the curves that answer. `beside`: of others, by their methods. `worst_case`: where it stands beside.
+    """
+
+    mechanism: AbstractMechanism
+    threat_model: AbstractThreatModel
+    options: EngineOptions
+    main: Plan
+    beside: Mapping[str, Plan]
+    worst_case: WorstCase | None
+
+    def body(self, request: BoundsRequest, digest: str, engine_version: str) -> bytes:
+        """The response as it is sent, going on from what was made for the price. Raises like `compute_bounds`."""
+        return json_bytes(_response(request, self, digest, engine_version))
+
+
 def compute_bounds(request: BoundsRequest, digest: str, engine_version: str) -> ResponseFields:
     """Answer all questions of a request, or raise with the pointer of the first part that cannot be served."""
-    return {"digest": digest, "engine_version": engine_version, **read_bounds(request)[0]}
+    return _response(request, setting_of(request), digest, engine_version)
 
 
-def plan_of(request: BoundsRequest) -> Plan:
-    """The plan of the curves that answer. Raises PrivacyComputationError."""
-    mechanism, options = mechanism_of(request.mechanism), options_of(request)
-    return threat_model_of(request.threat_model).plan(mechanism, _main(request), options)
+def _response(request: BoundsRequest, setting: Setting, digest: str, engine_version: str) -> ResponseFields:
+    return {"digest": digest, "engine_version": engine_version, **_within_work(request, setting)[0]}
 
 
-def read_bounds(request: BoundsRequest, made: TradeOffPair | None = None) -> tuple[ResponseFields, TradeOffPair]:
-    """The answers with what stands beside them, and the curves that they were read off. `made`: the curves of the
-    request, where they are at hand. Raises like the above.
+def read_bounds(request: BoundsRequest, setting: Setting | None = None) -> tuple[ResponseFields, TradeOffPair]:
+    """The answers with what stands beside them, and the curves that they were read off. `setting`: of the request,
+    where it is at hand. Raises like the above.
     """
-    with at_most(MOST_WORK) as work:
-        return _read(request, made, work)
+    return _within_work(request, setting or setting_of(request))
 
 
-def _read(request: BoundsRequest, made: TradeOffPair | None, work: Work) -> tuple[ResponseFields, TradeOffPair]:
-    answers: list[ResponseFields] = []
+def setting_of(request: BoundsRequest) -> Setting:
+    """Makes nothing but plans. Raises PrivacyComputationError."""
     mechanism = mechanism_of(request.mechanism)
-    pointer, part = "/threat_model", request.threat_model
     try:
         threat_model, options = threat_model_of(request.threat_model), options_of(request)
-        curves = made or threat_model.plan(mechanism, _main(request), options).curves
-        engines = curves_of(threat_model.plans(mechanism, _beside(request), options))
-        worst_case = worst_case_beside(threat_model, mechanism)
+        main = threat_model.plan(mechanism, _main(request), options)
+        beside = threat_model.plans(mechanism, _beside(request), options)
+        return Setting(mechanism, threat_model, options, main, beside, worst_case_beside(threat_model, mechanism))
+    except PrivacyComputationError as error:
+        raise blamed(error, "/threat_model", request.threat_model) from None
+
+
+def _within_work(request: BoundsRequest, setting: Setting) -> tuple[ResponseFields, TradeOffPair]:
+    for_a_job = request.method == ONLY_WHERE_ASKED and is_for_a_job(bounds_quote(request))
+    with at_most(WORK_OF_A_JOB if for_a_job else MOST_WORK) as work:
+        return _read(request, setting, work)
+
+
+def _read(request: BoundsRequest, setting: Setting, work: Work) -> tuple[ResponseFields, TradeOffPair]:
+    answers: list[ResponseFields] = []
+    mechanism, threat_model, worst_case = setting.mechanism, setting.threat_model, setting.worst_case
+    pointer, part = "/threat_model", request.threat_model
+    try:
+        curves = setting.main.curves
+        engines = curves_of(setting.beside)
         told: dict[QuestionSpec, ResponseFields] = {}
-        left = len(set(request.questions)) * (1 + len(engines) + (worst_case is not None))
+        several = len(request.questions) > 1
+        left = _distinct(request) * (1 + len(engines) + (worst_case is not None))
         for index, question in enumerate(request.questions):
-            if question in told:  # equal questions are read once
+            if several and question in told:  # equal questions are read once
                 answers.append(told[question])
                 continue
             pointer, part = f"/questions/{index}", question
             read, notes = at_bounded_prior(question, request.dataset_subsampling)
-            threat_model.check_question(read.type, getattr(read, "prior", None))
+            threat_model.check_question(read.type, prior_of(read))
             with at_most(share(work, left)):
                 found = said(curves, read, request.relative_tolerance)
             left -= 1
@@ -83,8 +121,9 @@ def _read(request: BoundsRequest, made: TradeOffPair | None, work: Work) -> tupl
                 methods = side_by_side(engines, read, request.relative_tolerance, work, left)
                 left -= len(engines)
                 methods += earlier_bounds(mechanism, curves, read) if worst_case is None else []
-            told[question] = found.answer(question, conditional=worst_case is not None, notes=notes, methods=methods)
-            answers.append(told[question])
+            answers.append(found.answer(question, conditional=worst_case is not None, notes=notes, methods=methods))
+            if several:
+                told[question] = answers[-1]
         beside = None if worst_case is None else _worst_case(worst_case, curves.worst_case, mechanism, request, work)
     except PrivacyComputationError as error:
         raise blamed(error, pointer, part) from None
@@ -132,20 +171,22 @@ def _worst_case(
 
 def bounds_quote(request: BoundsRequest) -> Quote:
     """By the plans of all engines that are asked."""
-    long = unseen(request.mechanism, [request.threat_model], len(set(request.questions)))
+    long = unseen(request.mechanism, [request.threat_model], _distinct(request))
     if long is not None:
         return long
-    mechanism, options = mechanism_of(request.mechanism), options_of(request)
-    try:
-        threat_model = threat_model_of(request.threat_model)
-        plans = [threat_model.plan(mechanism, _main(request), options)]
-        plans += threat_model.plans(mechanism, _beside(request), options).values()
-        worst_case = worst_case_beside(threat_model, mechanism)
-        if worst_case is not None:
-            plans.append(worst_case.plan(mechanism, BEST, options))
-    except PrivacyComputationError as error:
-        raise blamed(error, "/threat_model", request.threat_model) from None
-    return quote([(price(request.questions, plan.tariff), plan) for plan in plans])
+    setting = setting_of(request)
+    plans = [setting.main, *setting.beside.values()]
+    if setting.worst_case is not None:
+        try:
+            plans.append(setting.worst_case.plan(setting.mechanism, BEST, setting.options))
+        except PrivacyComputationError as error:
+            raise blamed(error, "/threat_model", request.threat_model) from None
+    return quote([(price(request.questions, plan.tariff), plan) for plan in plans], begun=setting)
+
+
+def _distinct(request: BoundsRequest) -> int:
+    """How many different questions there are."""
+    return 1 if len(request.questions) == 1 else len(set(request.questions))
 
 
 def _main(request: BoundsRequest) -> str:

@@ -11,9 +11,10 @@ from api_schemas.base import Request
 from api_schemas.caveats import Assumption
 from api_schemas.curves import CurvesRequest, CurvesResponse, RateGrid
 from api_schemas.examples import CURVES_EXAMPLES
+from api_schemas.options import ONLY_WHERE_ASKED
 from api_schemas.threat_models import is_relaxed
 from service.computations.abstract import Computation, Quote, ResponseFields
-from service.computations.allowance import MOST_WORK, share
+from service.computations.allowance import MOST_WORK, WORK_OF_A_JOB, share
 from service.computations.caveats import caveats
 from service.computations.comparisons.curve_verdicts import COMPARED_POINT_COST, COMPARISON_COST, Read, curve_verdict
 from service.computations.numbers import enclosed_column, narrow, remarks, tightness
@@ -25,7 +26,7 @@ from service.computations.parts import (
     options_of,
     threat_model_of,
 )
-from service.computations.prices import curves_price, quote, unseen
+from service.computations.prices import curves_price, is_for_a_job, quote, unseen
 from service.privacy.composition.plan import Plan
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.numerics.arrays import FloatArray
@@ -40,7 +41,8 @@ WRITTEN_POINT_COST: Final = 2.0
 def compute_curves(request: CurvesRequest, digest: str, engine_version: str) -> ResponseFields:
     """Draw every curve of a request, or raise with the pointer of the first part that cannot be served."""
     rates = _rates(request)
-    with at_most(MOST_WORK) as work:
+    for_a_job = ONLY_WHERE_ASKED in request.methods and is_for_a_job(curves_quote(request))
+    with at_most(WORK_OF_A_JOB if for_a_job else MOST_WORK) as work:
         curves, read = _curves(request, rates, work)
     known = caveats(mechanism_of(request.mechanism), *map(threat_model_of, request.threat_models))
     return {

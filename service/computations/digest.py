@@ -48,26 +48,17 @@ def canonical_text(value: Any) -> str:
     has no canonical form. Tests hold the two together.
     """
     kind = cast("type[object]", type(value))
-    if kind is str:
-        return _string(value)
     if kind is float:
         return _number(value)
-    if isinstance(value, BaseModel):
-        held = value.__dict__
-        members: list[str] = []
-        for key, name, left_out in _keys_of(type(value)):
-            field = held[name]
-            if type(field) is str:
-                if field != left_out:
-                    members.append(key + _string(field))
-            elif field is not None:
-                members.append(key + canonical_text(field))
-        return "{" + ",".join(members) + "}"
     if kind is tuple or kind is list:
         return "[" + ",".join([canonical_text(item) for item in value]) + "]"
+    if kind is str:
+        return _string(value)
     if kind is int:
         # Beyond that, readers of JSON disagree about numbers; RFC 8785, appendix D, writes such integers as strings.
         return str(value) if abs(value) <= LARGEST_CANONICAL_INTEGER else f'"{value}"'
+    if isinstance(value, BaseModel):
+        return _model_text(value)
     if kind is dict:
         mapping = cast("dict[str, Any]", value)
         return (
@@ -76,6 +67,23 @@ def canonical_text(value: Any) -> str:
             + "}"
         )
     return rfc8785.dumps(value).decode()
+
+
+def _model_text(value: BaseModel) -> str:
+    held = value.__dict__
+    members: list[str] = []
+    for key, name, left_out in _keys_of(type(value)):
+        field = held[name]
+        if field is None:
+            continue
+        kind = cast("type[object]", type(field))
+        if kind is float:
+            members.append(key + _number(field))
+        elif kind is not str:
+            members.append(key + canonical_text(field))
+        elif field != left_out:
+            members.append(key + _string(field))
+    return "{" + ",".join(members) + "}"
 
 
 @cache

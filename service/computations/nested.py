@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 
 from api_schemas.bounds import BoundsRequest
 from api_schemas.nested import moved
 from service.computations.abstract import Quote, ResponseFields
+from service.computations.allowance import MOST_WORK
 from service.computations.bounds import bounds_quote, read_bounds
 from service.computations.prices import DOUBT, INLINE_LIMIT
 from service.privacy.errors import PrivacyComputationError
@@ -32,7 +34,7 @@ def read(request: BoundsRequest, places: Mapping[str, str]) -> tuple[ResponseFie
 
 
 def quoted(requests: Iterable[tuple[BoundsRequest, Mapping[str, str]]], beside: int = 0) -> Quote:
-    """What requests for bounds cost together, and `beside` them. Raises like `answered`."""
+    """What requests for bounds cost together, within one allowance, and `beside` them. Raises like `answered`."""
     quotes: list[Quote] = []
     for request, places in requests:
         try:
@@ -40,7 +42,9 @@ def quoted(requests: Iterable[tuple[BoundsRequest, Mapping[str, str]]], beside: 
         except PrivacyComputationError as error:
             error.pointer = moved(error.pointer, places)
             raise
-    cost = sum(quote.cost for quote in quotes) + beside
+    expected = sum(quote.cost for quote in quotes)
+    most = math.ceil(min(sum(quote.most for quote in quotes), MOST_WORK)) + beside
+    cost = min(expected + beside, most)
     dearest = max(quotes, key=lambda quote: quote.cost)
     inline = all(quote.inline for quote in quotes) and cost <= INLINE_LIMIT
-    return Quote(cost, inline=inline, engine=dearest.engine, doubt=1.0 if inline else DOUBT)
+    return Quote(cost, inline=inline, engine=dearest.engine, doubt=1.0 if inline else DOUBT, most=most)

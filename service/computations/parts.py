@@ -14,12 +14,13 @@ from api_schemas.imported import ImportedMechanism
 from api_schemas.mechanisms import MechanismSpec, nodes_of
 from api_schemas.options import OPTIONS, MethodOptions
 from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel
-from service.privacy.composition.options import EngineOptions
+from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.errors import NumericalFailure, OutOfDomain, PrivacyComputationError, UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.catalogue import MECHANISMS
 from service.privacy.mechanisms.caveats import Premise
 from service.privacy.mechanisms.mixture import MixtureComponent
+from service.privacy.mechanisms.neighbours import NeighboringRelation
 from service.privacy.threat_models.abstract import AbstractThreatModel
 from service.privacy.threat_models.catalogue import THREAT_MODELS
 from service.privacy.threat_models.membership import Subpopulation
@@ -61,8 +62,15 @@ def _mechanism_of(spec: MechanismSpec) -> AbstractMechanism:
 
 def threat_model_of(spec: ThreatModelSpec) -> AbstractThreatModel:
     """The threat model of the core that a specification describes."""
+    if isinstance(spec, WorstCaseThreatModel):
+        return _worst_case_of(spec.neighboring_relation, spec.records)
     model: AbstractThreatModel = _value(spec)
     return model
+
+
+@lru_cache(maxsize=64)  # nearly every request has the same one
+def _worst_case_of(relation: NeighboringRelation, records: int | None) -> WorstCase:
+    return WorstCase(relation, records)
 
 
 def worst_case_spec(model: WorstCase) -> WorstCaseThreatModel:
@@ -86,7 +94,10 @@ def options_of(request: Request) -> EngineOptions:
     """The options of a request that has the fields of `api_schemas.options`; what is absent keeps its default."""
     held = request.__dict__
     given = {name: held[name] for name in OPTIONS if held[name] is not None}
-    return EngineOptions(relative_tolerance=held["relative_tolerance"], **given)
+    tolerance: float = held["relative_tolerance"]
+    if not given and tolerance == DEFAULT_OPTIONS.relative_tolerance:
+        return DEFAULT_OPTIONS
+    return EngineOptions(relative_tolerance=tolerance, **given)
 
 
 def options_as_sent(request: MethodOptions) -> dict[str, Any]:

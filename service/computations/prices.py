@@ -8,6 +8,7 @@ from typing import Final
 
 from api_schemas.choices import Direction
 from api_schemas.mechanisms import MechanismSpec, NoisySgdMechanism, nodes_of
+from api_schemas.options import ONLY_WHERE_ASKED
 from api_schemas.questions import (
     AdvantageOverPriorQuestion,
     AdvantageQuestion,
@@ -25,7 +26,8 @@ from api_schemas.questions import (
 )
 from api_schemas.threat_models import MembershipThreatModel, MixtureThreatModel, ThreatModelSpec
 from api_schemas.training_runs import phases_of
-from service.computations.abstract import Quote
+from service.computations.abstract import Computes, Quote
+from service.computations.allowance import MOST_WORK, SURELY_TOO_LONG, WORK_OF_A_JOB
 from service.privacy.composition.plan import Plan
 from service.privacy.composition.tariff import Prices, Tariff
 from service.privacy.questions.complement import LARGE_RATE
@@ -51,15 +53,28 @@ was so by more than 4, and next to nothing by more than this.
 """
 
 
-def quote(priced: Sequence[tuple[float, Plan]], beside: float = 0.0) -> Quote:
-    """What readings of these plans cost together, and `beside` them; in the event loop only where all are closed."""
+def quote(priced: Sequence[tuple[float, Plan]], beside: float = 0.0, begun: Computes | None = None) -> Quote:
+    """What readings of these plans cost together, and `beside` them; in the event loop only where all are closed.
+    `begun`: what answers there, going on from these plans.
+
+    No more than the allowance, at which they end; but ground truths are worth nothing without their digits, so that
+    what surely takes too long is for jobs.
+    """
     closed = all(plan.closed for _, plan in priced)
     ceiling = math.ceil(math.fsum(each for each, _ in priced) + beside)
     _, dearest = max(priced, key=lambda each: each[0])
     if closed and ceiling <= INLINE_LIMIT:
-        return Quote(ceiling, inline=True, engine=dearest.engine)
-    expected = math.fsum(each / CEILING if plan.closed else each for each, plan in priced) + beside
-    return Quote(math.ceil(expected), engine=dearest.engine, doubt=DOUBT)
+        return Quote(ceiling, inline=True, engine=dearest.engine, most=ceiling, begun=begun)
+    expected = math.fsum(each / CEILING if plan.closed else each for each, plan in priced)
+    for_a_job = dearest.engine == ONLY_WHERE_ASKED and expected > DOUBT * SURELY_TOO_LONG
+    most = WORK_OF_A_JOB if for_a_job else MOST_WORK
+    cost = expected if for_a_job else min(expected, most)
+    return Quote(math.ceil(cost + beside), engine=dearest.engine, doubt=DOUBT, most=math.ceil(most + beside))
+
+
+def is_for_a_job(quoted: Quote) -> bool:
+    """Whether a request that was quoted so has the allowance of one."""
+    return quoted.least > SURELY_TOO_LONG
 
 
 MOST_LOOKED_AT: Final = 600
@@ -79,7 +94,8 @@ def unseen(mechanism: MechanismSpec, threat_models: Sequence[ThreatModelSpec], r
     parts = len(nodes) + phases_of(nodes) + EXACT_PARTS * exact + sum(map(_parts_of, threat_models))
     if parts <= MOST_LOOKED_AT:
         return None
-    return Quote(min(UNSEEN_BASE + UNSEEN_PART * parts * readings, UNSEEN_MOST), engine=UNSEEN, doubt=DOUBT)
+    cost = min(UNSEEN_BASE + UNSEEN_PART * parts * readings, UNSEEN_MOST)
+    return Quote(cost, engine=UNSEEN, doubt=DOUBT, most=UNSEEN_MOST)
 
 
 def _parts_of(threat_model: ThreatModelSpec) -> int:

@@ -32,7 +32,7 @@ def at_bounded_prior(
     other record with probability 0. So a posterior averaged over D is at most its bound at a prior of T, whatever the
     law of D (Thudi et al. 2022, section 4.2).
     """
-    prior = _prior(question)
+    prior = None if subsampling is None else prior_of(question)
     if subsampling is None or prior is None or prior <= subsampling.rate:
         return question, ()
     note = (
@@ -50,14 +50,16 @@ def assumptions_about_priors(request: BoundsRequest) -> tuple[Assumption, ...]:
         capped = all(
             at_bounded_prior(question, request.dataset_subsampling)[1]
             for question in request.questions
-            if _prior(question) is not None
+            if prior_of(question) is not None
         )
         return (RECORDS_WERE_SAMPLED,) if capped else (RECORDS_WERE_SAMPLED, RECORD_IS_IN_INDEPENDENTLY)
     if isinstance(request.threat_model, PracticalThreatModel):
         return ()
-    asked = any(_prior(question) is not None for question in request.questions)
+    asked = any(prior_of(question) is not None for question in request.questions)
     return (RECORD_IS_IN_INDEPENDENTLY,) if asked else ()
 
 
-def _prior(question: QuestionSpec) -> float | None:
-    return getattr(question, "prior", None)
+def prior_of(question: QuestionSpec) -> float | None:
+    """The prior of a question; None of those that have none."""
+    prior: float | None = question.__dict__.get("prior")  # a model takes longer to say that it has no such field
+    return prior

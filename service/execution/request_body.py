@@ -97,7 +97,7 @@ def parse_request(request_type: type[RequestModel], body: bytes, validate: Valid
     # The validator of pydantic keeps the last of equal keys. What it accepted is known to be small in depth, so that
     # reading it once more is safe; numbers are left as text.
     try:
-        _KEYS_ONCE.decode(body.decode())
+        _KEYS_ONCE.raw_decode(body.decode().lstrip())
     except _KeyTwice:
         pairs = json.loads(body, object_pairs_hook=_Pairs, parse_float=str, parse_int=str)
         raise DuplicateKeys(tuple(_keys_twice("", pairs))) from None

@@ -110,7 +110,7 @@ class ComputationRunner:
                 answer = precise
             elif quote.inline:
                 # No wait between lookup and store (but for ground truths): equal requests cannot overlap.
-                computed = self._compute_inline(computation, request, digest)
+                computed = self._compute_inline(computation, request, digest, quote)
                 answer = self._computed(computation, request, digest, computed, quote)
             else:
                 self._check(computation, quote)
@@ -258,9 +258,9 @@ class ComputationRunner:
             if shared is not None and lease is not None:
                 shared.leases.release(lease)
 
-    def _compute_inline(self, computation: AnyComputation, request: BaseModel, digest: str) -> Computed:
+    def _compute_inline(self, computation: AnyComputation, request: BaseModel, digest: str, quote: Quote) -> Computed:
         try:
-            computed = compute_body(computation, request, digest, self._engine_version)
+            computed = compute_body(quote.begun or computation, request, digest, self._engine_version)
         except Exception as error:
             self._failed(computation, error)
             raise
@@ -294,7 +294,8 @@ class ComputationRunner:
     ) -> None:
         mechanism = getattr(request, "mechanism", None)
         self._metrics.computed(computation.name, getattr(mechanism, "type", "none"), place, computed.seconds)
-        self._metrics.violated(computed.violations)
+        if computed.violations:
+            self._metrics.violated(computed.violations)
 
     def _failed(self, computation: AnyComputation, error: Exception) -> None:
         self._metrics.failed(computation.name, error)

@@ -5,9 +5,7 @@ Space is taken as bytes arrive, so that who announces much and sends little hold
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
-from typing import Final, final
+from typing import Final, Self, final
 
 from service.execution.errors import QueueFull
 
@@ -24,14 +22,9 @@ class UploadSpace:
         self.largest_bytes = largest_bytes
         self._free = at_once * largest_bytes
 
-    @contextmanager
-    def hold(self) -> Generator[Held]:
+    def hold(self) -> Held:
         """Nothing at first; what it has grown to is free again when the block ends."""
-        held = Held(self)
-        try:
-            yield held
-        finally:
-            self._free += held.size
+        return Held(self)
 
     def take(self, size: int) -> None:
         """Less room for others. Raises QueueFull where there is too little."""
@@ -39,14 +32,26 @@ class UploadSpace:
             raise QueueFull(RETRY_AFTER_SECONDS)
         self._free -= size
 
+    def give_back(self, size: int) -> None:
+        """More room for others."""
+        self._free += size
+
 
 @final
 class Held:
-    """The room of one body."""
+    """The room of one body, for as long as the block that it is entered for."""
+
+    __slots__ = ("_space", "size")
 
     def __init__(self, space: UploadSpace) -> None:
         self._space = space
         self.size = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._space.give_back(self.size)
 
     def grow(self, size: int) -> None:
         """Room for so many more bytes. Raises QueueFull."""

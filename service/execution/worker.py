@@ -20,10 +20,11 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from pydantic import BaseModel
 
+from service.computations.abstract import Computes
 from service.computations.violations import noted
 
 Clock = Callable[[], float]
@@ -32,14 +33,6 @@ GRACE_SECONDS: Final = 1.0
 """How much later than the service a worker enforces its time limit itself."""
 PR_SET_PDEATHSIG: Final = 1
 NUMERIC_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-
-
-class Computes(Protocol):
-    """What a worker is told to compute: a resource, a piece of a job, or a picture."""
-
-    def body(self, request: Any, digest: str, engine_version: str, /) -> bytes:
-        """The bytes of an answer."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

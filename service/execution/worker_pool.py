@@ -19,8 +19,9 @@ from typing import Any, Final, final
 from pebble import ProcessExpired, ProcessPool
 from pydantic import BaseModel
 
+from service.computations.abstract import Computes
 from service.execution.errors import OutOfMemory, OutOfTime, WorkerDied
-from service.execution.worker import NUMERIC_THREAD_VARIABLES, Computed, Computes, Raised, initialise, ready, run
+from service.execution.worker import NUMERIC_THREAD_VARIABLES, Computed, Raised, initialise, ready, run
 from service.telemetry.metrics import Metrics
 
 CALLS_BEFORE_REPLACEMENT: Final = 1_000

@@ -51,7 +51,12 @@ def failure_lines(piece: Piece, problem: bytes) -> bytes:
 
 def response_in(kept: bytes) -> bytes:
     """The response of a job of one request, to the byte."""
-    return unpacked(kept)[len(BEFORE_RESPONSE) : -len(AFTER_RESPONSE)]
+    return whole_response(unpacked(kept))
+
+
+def whole_response(line: bytes) -> bytes:
+    """The same, of its one line."""
+    return line.rstrip(b"\n")[len(BEFORE_RESPONSE) : -len(AFTER_RESPONSE.rstrip(b"\n"))]
 
 
 @final

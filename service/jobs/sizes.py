@@ -1,8 +1,9 @@
 """How many points a piece has, and whose turn it is: the same for both backends.
 
-A piece takes about half a second: long enough that handing it over costs nothing, short enough that progress is seen,
-that little is lost with a worker, and that a small job passes a large one soon. Prices say how many points that are
-before anything is known, and may be wrong by a lot: so the first pieces are short, and what was measured decides.
+A piece takes about half a second of CPU, and a second by the clock at most: long enough that handing it over costs
+nothing and its points share what they need, short enough that progress is seen, that little is lost with a worker, and
+that a small job passes a large one soon. Prices say how many points that are before anything is known, and may be wrong
+by a lot: so the first pieces are short, and what was measured decides.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import Final
 from service.execution.admission import COST_UNITS_PER_SECOND
 
 TARGET_SECONDS: Final = 0.5
+LARGEST_STRETCH: Final = 2.0
+"""By the clock over CPU: pieces that are stretched more are made shorter."""
 PIECE_LIMIT_SECONDS: Final = 8.0
 """A piece of several points is ended after this, and its halves take its place."""
 FIRST_SHARE: Final = 0.25
@@ -37,9 +40,13 @@ def next_points(before: int, seconds_per_point: float, most: int) -> int:
     return _within(min(TARGET_SECONDS / max(seconds_per_point, 1e-9), GROWTH * before), most)
 
 
-def measured(before: float | None, seconds: float, points: int) -> float:
-    """Seconds for one point, as far as is known."""
-    newest = seconds / points
+def measured(before: float | None, seconds: float, cpu_seconds: float, points: int) -> float:
+    """Seconds for one point, as far as is known, from what a piece took by the clock and of CPU.
+
+    On a busy machine a piece waits for a processor; short ones would make that worse, as points that are read together
+    share what they need.
+    """
+    newest = max(cpu_seconds, seconds / LARGEST_STRETCH) / points
     return newest if before is None else (1 - NEWEST) * before + NEWEST * newest
 
 

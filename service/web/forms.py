@@ -18,7 +18,7 @@ from service.web.charts.style import VEGA_LITE, whole
 from service.web.drawing import Image, standing_alone
 from service.web.pictures import PICTURES, Need, Picture, Read, digests, spec_of
 
-HTML, SVG, PNG = "text/html", "image/svg+xml", "image/png"
+JSON, HTML, SVG, PNG = "application/json", "text/html", "image/svg+xml", "image/png"
 NOTHING_LOADED: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 
@@ -48,6 +48,16 @@ class Form:
         return self.media_type != PNG
 
     @property
+    def is_image(self) -> bool:
+        """Whether there are images in it."""
+        return self.specs is not _nothing
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether it takes further answers, or an image: what is dear enough to be kept."""
+        return self.is_image or self.needs is not _nothing
+
+    @property
     def content_type(self) -> str:
         """The value of that header."""
         return f"{self.media_type}; charset=utf-8" if self.is_text else self.media_type
@@ -63,6 +73,11 @@ def forms_of(name: str) -> Mapping[str, Form]:
     if name == "assessments":
         found.append(_report(PICTURES[name]))
     return {form.media_type: form for form in found}
+
+
+def media_types(name: str) -> tuple[str, ...]:
+    """In which a resource answers: JSON first, then its other forms."""
+    return (JSON, *forms_of(name))
 
 
 def _rendering(computation: Computation[Any, Any], media_type: str) -> Form:

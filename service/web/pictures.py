@@ -24,6 +24,7 @@ from api_schemas.mechanisms import ApproximateDpMechanism, GdpMechanism
 from api_schemas.quantities import LARGEST_EPSILON
 from api_schemas.questions import DeltaQuestion
 from api_schemas.sweeps import SweepsResponse
+from api_schemas.threat_models import ThreatModelSpec
 from service.interop.numbers import as_given, rounded_up
 from service.web.charts.chances import RECONSTRUCTION, ROC, chances
 from service.web.charts.profile import Profile, profile
@@ -36,14 +37,17 @@ _STEPS: Final = ("1", "1.25", "1.6", "2", "2.5", "3.15", "4", "5", "6.3", "8")
 RATES: Final = (*(float(f"{step}e{power}") for power in range(-6, 0) for step in _STEPS), 1.0)
 """Renard's series R10 from 1e-6 to 1: even steps on a logarithmic axis, and round numbers to read."""
 PROFILE_POINTS: Final = 40
+DEAREST_CURVE: Final = 10_000_000
+"""Microseconds: a curve that costs more does not keep the other pictures waiting."""
 
 
 @final
 class Need(NamedTuple):
-    """A further answer: the name of its resource, and the request for it."""
+    """A further answer: the name of its resource, the request for it, and which part of a picture it is."""
 
     resource: str
     request: BaseModel
+    part: str = ""
 
 
 Read = Sequence[Result | None]
@@ -110,49 +114,64 @@ def comparison_charts(response: ComparisonsResponse, read: Read) -> list[Spec]:
 
 
 def assessment_needs(response: AssessmentsResponse) -> list[Need]:
-    """Curves of all attackers; where epsilon is finite, that of epsilon alone, and delta at 41 epsilons."""
+    """Curves of all attackers, of those whose other answers would take long each by itself; where epsilon is finite,
+    that of epsilon alone, and delta at 41 epsilons.
+    """
+    # Imported where it is used: pictures are known at import, computations are not.
+    from service.computations.assessments.attackers import relaxed_attackers
+    from service.computations.curves import CURVES
+
     mechanism, worst = response.mechanism, response.threat_model
-    attackers = tuple(each.threat_model for each in response.threat_models)
-    found = [
-        Need(
-            "curves",
-            CurvesRequest(
-                mechanism=mechanism,
-                threat_models=attackers,
-                false_positive_rates=tuple(sorted({*RATES, response.context.false_positive_rate})),
-                relative_tolerance=response.relative_tolerance,
-            ),
+    rates = tuple(sorted({*RATES, response.context.false_positive_rate}))
+
+    def curves(*attackers: ThreatModelSpec) -> CurvesRequest:
+        return CurvesRequest(
+            mechanism=mechanism,
+            threat_models=attackers,
+            false_positive_rates=rates,
+            relative_tolerance=response.relative_tolerance,
         )
-    ]
+
+    found = [Need("curves", curves(*(each.threat_model for each in response.threat_models)), "attackers")]
+    alone = map(curves, relaxed_attackers(response).dear)
+    found += [Need("curves", each, "attacker") for each in alone if CURVES.quote(each).cost <= DEAREST_CURVE]
     epsilon = _epsilon(response)
     if epsilon is None:
         return found
     delta = response.context.delta
-    alone = ApproximateDpMechanism(type="approximate_dp", epsilon=epsilon, delta=delta)
-    found.append(Need("curves", CurvesRequest(mechanism=alone, false_positive_rates=RATES)))
+    stated = ApproximateDpMechanism(type="approximate_dp", epsilon=epsilon, delta=delta)
+    found.append(Need("curves", CurvesRequest(mechanism=stated, false_positive_rates=RATES), "alone"))
     if epsilon > 0:
         asked = tuple(
             DeltaQuestion(type="delta", epsilon=2 * epsilon * place / PROFILE_POINTS)
             for place in range(PROFILE_POINTS + 1)
         )
-        found.append(Need("bounds", BoundsRequest(mechanism=mechanism, threat_model=worst, questions=asked)))
+        found.append(Need("bounds", BoundsRequest(mechanism=mechanism, threat_model=worst, questions=asked), "run"))
         if response.gdp is not None and response.gdp.mu["upper"] is not None:
             fit = GdpMechanism(type="gdp", mu=response.gdp.mu["upper"])
-            found.append(Need("bounds", BoundsRequest(mechanism=fit, questions=asked)))
+            found.append(Need("bounds", BoundsRequest(mechanism=fit, questions=asked), "fit"))
     return found
 
 
 def assessment_charts(response: AssessmentsResponse, read: Read) -> list[Spec]:
     """Power, reconstruction, (epsilon, delta), and how well the curves are known."""
-    curves, alone, *profiles = (*read, *(None,) * (4 - len(read)))
+    parts: dict[str, list[Result | None]] = {}
+    for need, each in zip(assessment_needs(response), read, strict=True):
+        parts.setdefault(need.part, []).append(each)
     subtitle, found = described(response.mechanism), list[Spec]()
     strip: Spec | None = None
+    [curves] = parts["attackers"]
     if isinstance(curves, CurvesResponse):
         series = series_of(curves)
+        for each in parts.get("attacker", ()):
+            if isinstance(each, CurvesResponse):
+                series += series_of(each, [curve for curve in each.curves if curve.conditional])
         found.append(chances(ROC, series, [subtitle]))
         strip = widths(series)
+        [alone] = parts.get("alone", [None])
         found.append(_reconstruction(response, curves, alone, subtitle))
-    found += _profile(response, profiles, subtitle)
+    [run], [fit] = parts.get("run", [None]), parts.get("fit", [None])
+    found += _profile(response, run, fit, subtitle)
     return found if strip is None else [*found, strip]
 
 
@@ -164,8 +183,7 @@ def _reconstruction(response: AssessmentsResponse, curves: CurvesResponse, alone
     return chances(RECONSTRUCTION, series, [subtitle])
 
 
-def _profile(response: AssessmentsResponse, read: Read, subtitle: str) -> Iterator[Spec]:
-    run, fit = read
+def _profile(response: AssessmentsResponse, run: Result | None, fit: Result | None, subtitle: str) -> Iterator[Spec]:
     epsilon = _epsilon(response)
     if not isinstance(run, BoundsResponse) or epsilon is None:
         return

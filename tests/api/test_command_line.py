@@ -160,8 +160,10 @@ def test_an_answer_is_plotted_into_a_file(tmp_path: Path, capsys: pytest.Capture
     assert "at most 0.3" in drawn[0].read_text("utf-8")
     assert drawn[1].read_bytes().startswith(b"\x89PNG")
     assert json.loads(drawn[2].read_text("utf-8"))["params"][0] == {"name": "target_0", "value": 0.3}
+    bounds = tmp_path / "bounds.json"  # asked for curves, which have other fields
+    bounds.write_text(json.dumps({"mechanism": body["mechanism"], "questions": [{"type": "advantage"}]}))
     wrong = [[*plotted, str(tmp_path / "a.gif")], [*plotted, str(tmp_path / "none" / "a.svg")]]
-    wrong += [[*plotted, str(drawn[0]), "--target", "1"], ["plot", str(request), "--output", str(drawn[0])]]
+    wrong += [[*plotted, str(drawn[0]), "--target", "1"], ["plot", str(bounds), "--output", str(drawn[0])]]
     assert [cli.main(each) for each in wrong] == [2, 2, 2, 2]
     assert "NaN" not in capsys.readouterr().err
     with pytest.raises(SystemExit):

@@ -11,6 +11,7 @@ from starlette.testclient import TestClient
 
 from api_schemas.bounds import BoundsResponse
 from service.computations.bounds import BOUNDS
+from service.computations.catalogue import resources
 from service.computations.digest import digest
 from service.engine_version import ENGINE_VERSION
 from service.execution.errors import ComputeBudgetExceeded, OutOfMemory, OutOfTime, QueueFull, WorkerDied
@@ -18,6 +19,9 @@ from service.main import create_app
 from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
 from service.settings import Settings
 from tests.api.requests import ROUTE, bounds, post
+from tests.contract.published_document import PATH
+
+DOCUMENT: dict[str, Any] = json.loads(PATH.read_text("utf-8"))
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +96,15 @@ def test_discovery(client: TestClient) -> None:
     assert {"gaussian", "laplace", "gdp", "pure_dp", "approximate_dp", "poisson_sampled", "repeated", "composed"} < {
         entry["type"] for entry in catalogue["mechanisms"]
     }
+    for resource in catalogue["resources"]:
+        content = DOCUMENT["paths"][resource["path"]]["post"]
+        assert content["operationId"] == resource["operation"]
+        assert resource["takes"] == list(content["requestBody"]["content"])
+        assert set(resource["answers_in"]) == set(content["responses"]["200"]["content"])
+        if len(resource["answers_in"]) > 1:
+            refused = client.post(resource["path"], content=b"", headers={"Accept": "application/pdf"})
+            assert refused.json()["supported"] == resource["answers_in"]
+    assert len(catalogue["resources"]) == len(resources())
     settings = Settings()
     limits = client.get("/v1/limits").json()
     assert limits["request"]["questions"] == 256

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -264,7 +265,7 @@ def test_every_resource_is_quoted(client: TestClient, name: str) -> None:
     assert quoted.status_code == 200, quoted.text
     told = quoted.json()
     assert told["place"] in ("event_loop", "worker")
-    assert 0 <= told["least_cost"] <= told["cost"]
+    assert 0 <= told["least_cost"] <= told["cost"] <= (told["most_cost"] or math.inf)
 
 
 def test_what_is_too_dear_says_what_it_costs_and_what_to_do(client: TestClient) -> None:

@@ -8,6 +8,11 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from api_schemas.curves import CurvesRequest
+from privacy_bounds import Local
+from service.computations.curves import CURVES as CURVES_OF
+from service.main import create_app
+from service.settings import Settings
 from service.web.forms import HTML, PNG, SVG, VEGA_LITE
 from tests.api.requests import JSON, dpsgd
 from tests.web.pictures import HOSTILE
@@ -23,11 +28,60 @@ def test_a_curve_is_a_picture(form: str, client: TestClient) -> None:
     assert told.status_code == 200
     assert told.content.startswith(STARTS[form])
     assert told.headers["content-type"] == (PNG if form == PNG else f"{form}; charset=utf-8")
-    assert told.headers["vary"] == "Accept"
+    assert told.headers["vary"] == ("Accept" if form == PNG else "Accept, Accept-Encoding")
     assert told.headers["x-content-type-options"] == "nosniff"
     again = {"Accept": form, "If-None-Match": told.headers["etag"]}
     assert client.post("/v1/curves", json=CURVES, headers=again).status_code == 304
     assert client.post("/v1/curves", json=CURVES, headers={"Accept": form}).content == told.content
+
+
+@pytest.mark.parametrize("form", STARTS)
+def test_texts_are_compressed_for_who_takes_it(form: str, client: TestClient) -> None:
+    plain = client.post("/v1/curves", json=CURVES, headers={"Accept": form, "Accept-Encoding": "identity"})
+    packed = client.post("/v1/curves", json=CURVES, headers={"Accept": form, "Accept-Encoding": "br;q=1, gzip;q=0.5"})
+    refused = client.post("/v1/curves", json=CURVES, headers={"Accept": form, "Accept-Encoding": "gzip;q=0"})
+    assert "content-encoding" not in plain.headers
+    assert "content-encoding" not in refused.headers
+    assert packed.headers.get("content-encoding") == (None if form == PNG else "gzip")
+    assert plain.content == packed.content == refused.content  # as the client unpacks it
+    assert (packed.headers["etag"] == plain.headers["etag"]) == (form == PNG)
+    if form != PNG:
+        assert int(packed.headers["content-length"]) < len(packed.content) / 2
+
+
+def test_what_was_drawn_is_kept_beside_its_answer(client: TestClient) -> None:
+    drawn = client.post("/v1/curves", json=CURVES, headers={"Accept": SVG})
+    digest = client.post("/v1/curves", json=CURVES).json()["digest"]
+    memory = client.app_state["services"].forms.memory
+    assert memory.lookup(f"curves;{SVG}", digest) == drawn.content
+    memory.put(f"curves;{SVG}", digest, b"<svg kept/>")
+    assert client.post("/v1/curves", json=CURVES, headers={"Accept": SVG}).content == b"<svg kept/>"
+    memory.put(f"curves;{SVG}", digest, drawn.content)
+
+
+def test_further_answers_that_are_asked_for_at_once_keep_their_places() -> None:
+    runs = [{"name": f"noise {noise}", "mechanism": dpsgd(noise_multiplier=noise)} for noise in (4.0, 0.8, 2.0, 1.0)]
+    body = json.dumps({"runs": runs, "questions": [{"type": "advantage"}]}).encode()
+    with TestClient(create_app(Settings(redis_url=None, worker_count=2))) as client:
+        told = client.post("/v1/comparisons", content=body, headers={**JSON, "Accept": VEGA_LITE}).json()
+    assert told == json.loads(Local().send("/v1/comparisons", body, VEGA_LITE))
+    assert len(told["usermeta"]["digests"]) == 5
+
+
+def test_a_picture_that_is_not_whole_has_no_tag_and_is_not_kept() -> None:
+    short = dpsgd(steps=20)
+    run = {"mechanism": short, "context": {"delta": 1e-5, "dimension": 9, "unknown_direction": "fresh_each_step"}}
+    glrt = {"type": "glrt", "dimension": 9, "unknown_direction": "fresh_each_step"}
+    curve = CurvesRequest.model_validate_json(json.dumps({"mechanism": short, "threat_models": [glrt], "grid": {}}))
+    with TestClient(create_app(Settings(redis_url=None, max_cost=CURVES_OF.quote(curve).least * 2 // 3))) as client:
+        told = client.post("/v1/assessments", json=run, headers={"Accept": VEGA_LITE})
+        digest = client.post("/v1/assessments", json=run).json()["digest"]
+        assert client.app_state["services"].forms.memory.lookup(f"assessments;{VEGA_LITE}", digest) is None
+    assert told.status_code == 200
+    assert "etag" not in told.headers
+    assert told.headers["cache-control"] == "no-store"
+    roc = next(each for each in told.json()["vconcat"] if each["name"] == "roc")
+    assert {row["series"] for row in roc["data"]["values"]} == {"Worst case"}
 
 
 def test_the_digests_in_a_spec_are_of_results_that_can_be_fetched(client: TestClient) -> None:

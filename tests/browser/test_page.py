@@ -51,6 +51,17 @@ def test_the_first_view_answers_in_five_sentences(page: Page) -> None:
     assert "roc" in {each.removeprefix("chart-") for each in pictures(page)}
 
 
+def test_places_of_the_page_are_reached_and_nothing_typed_is_lost(page: Page) -> None:
+    expect(page.locator("#example")).to_be_visible()
+    told = change(page, "noise", "1.31")
+    expect(page.locator("#example")).to_be_hidden()
+    page.get_by_role("link", name="what it rests on").click()
+    assert page.evaluate("document.activeElement.id") == "assumptions-title"
+    expect(page.locator("#noise")).to_have_value("1.31")
+    assert answered(page) == told
+    expect(page.locator("#problem")).to_be_hidden()
+
+
 def test_another_run_changes_words_picture_and_verdict(page: Page) -> None:
     before, picture = page.locator("#sentences").inner_text(), drawn(page, "roc")
     assert "kept" in page.locator("#verdict-body").inner_text()
@@ -96,6 +107,39 @@ def test_what_opacus_kept_is_pasted(page: Page) -> None:
     assert "differentially private" in answered(page)
     assert "Read as opacus" in page.locator("#imported").inner_text()
     expect(page.locator("#problem")).to_be_hidden()
+
+
+def legend(page: Page) -> str:
+    return page.locator("#chart-roc svg").text_content() or ""
+
+
+def test_every_attacker_is_drawn_where_enough_is_known(page: Page) -> None:
+    said = page.locator("#chart-roc .beside")
+    assert [name in said.inner_text() for name in ("GLRT", "GMIP", "PMP")] == [True] * 3
+    said.get_by_role("button", name="say how many coordinates the model has.").click()
+    expect(page.locator("#dimension")).to_be_focused()
+    page.select_option("#sampling", "gaussian")
+    page.fill("#noise", "2")
+    page.fill("#epsilon-pmp", "0.4")
+    change(page, "dimension", "30")
+    drawn_now = legend(page)
+    assert all(name in drawn_now for name in ("Worst case, a record added", "GLRT", "Practical (PMP)", "replaced"))
+    assert "GLRT" not in said.inner_text()
+    assert "GMIP" in said.inner_text()
+    card = copied(page, "Copy for a model card")
+    assert "### Attacker: glrt" in card
+    assert "### Attacker: practical" in card
+    page.get_by_role("button", name="its curve is known for mean gradients with noise alone.").click()
+    expect(page.locator("#sampling")).to_be_focused()
+    page.select_option("#sampling", "noisy_sgd")
+    page.fill("#batch", "400")
+    page.fill("#dataset", "400")
+    assert "differentially private" in change(page, "steps", "1")
+    assert "Membership, data unknown" in legend(page)
+    expect(page.locator("#dimension")).to_be_hidden()
+    page.get_by_role("button", name="Use it").click()
+    answered(page)
+    assert "The limit is kept" in page.locator("#verdict-body").inner_text()
 
 
 def test_two_runs_are_compared(page: Page) -> None:

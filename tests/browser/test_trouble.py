@@ -88,12 +88,15 @@ def test_what_is_pasted_and_cannot_be_read(page: Page, watched: Watched, text: s
         ("steps", "1.5"),
         ("delta", "2"),
         ("limit", "-1"),
+        ("dimension", "0"),
+        ("epsilon-pmp", "-1"),
         ("noise", ""),
     ],
 )
 def test_a_refusal_stands_beside_its_field(page: Page, watched: Watched, field: str, value: str) -> None:
     watched.expected = (REFUSED,)
     before = page.locator("#sentences").inner_text()
+    page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
     page.fill(f"#{field}", value)
     ask(page)
     expect(page.locator(f"#{field}")).to_have_value(value)
@@ -171,6 +174,20 @@ def test_a_server_that_goes_away_and_comes_back(context: BrowserContext, watched
     assert "cannot be reached" in problem(page)
     expect(page.locator("#noise")).to_have_value("1.4")
     assert "differentially private" in page.locator("#sentences").inner_text()
+
+
+def test_what_nobody_may_wait_for_goes_on_as_a_job(context: BrowserContext, watched: Watched, tmp_path: Path) -> None:
+    watched.expected = (REFUSED,)
+    page = context.new_page()
+    with served(tmp_path, time_limit_seconds="0.004") as client:
+        watched.address = str(client.base_url).rstrip("/")
+        page.goto(watched.address)
+        expect(page.locator("#status")).to_contain_text("goes on as a job")
+        assert "(1.829, 1e-5)-differentially private" in answered(page)
+        expect(page.locator("#problem")).to_be_hidden()
+        expect(page.locator("#chart-roc svg")).to_be_visible()
+        expect(page.locator("#status")).to_be_hidden()
+        page.goto("about:blank")
 
 
 @pytest.mark.parametrize("text", HOSTILE)

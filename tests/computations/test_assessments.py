@@ -60,27 +60,38 @@ def codes(response: AssessmentsResponse) -> dict[str, str]:
     return {each.code: each.status for each in response.hazards}
 
 
+MEAN: dict[str, Any] = {
+    "type": "noisy_sgd",
+    "dataset_size": 50,
+    "batch_size": 50,
+    "dimension": 20,
+    "steps": 1,
+    "noise_std": 0.1,
+    "max_grad_norm": 1.0,
+}
+EVERYBODY: dict[str, Any] = {"dimension": 30, "epsilon_pmp": 0.5, "delta_pmp": 1e-3}
+
+
 @pytest.mark.parametrize(
-    "mechanism",
+    ("mechanism", "context", "attackers"),
     [
-        RUN,
-        {"type": "laplace", "noise_multiplier": 2.0},
-        {"type": "approximate_dp", "epsilon": 1.0, "delta": 1e-6},
-        {
-            "type": "noisy_sgd",
-            "dataset_size": 50,
-            "batch_size": 50,
-            "dimension": 20,
-            "steps": 1,
-            "noise_std": 0.1,
-            "max_grad_norm": 1.0,
-        },
+        (RUN, {}, ()),
+        (RUN, {"epsilon_pmp": 0.5}, ("practical",)),
+        ({"type": "laplace", "noise_multiplier": 2.0}, EVERYBODY, ("practical",)),
+        ({"type": "gaussian", "noise_multiplier": 2.0}, EVERYBODY, ("glrt", "practical")),
+        ({"type": "approximate_dp", "epsilon": 1.0, "delta": 1e-6}, {}, ()),
+        (MEAN, {}, ("membership",)),
+        (MEAN, {"epsilon_pmp": 3.0}, ("membership", "practical")),
     ],
-    ids=lambda each: each["type"],
 )
-def test_numbers_are_those_of_bounds(mechanism: dict[str, Any]) -> None:
-    told = assessed(body(mechanism))
+def test_numbers_are_those_of_bounds(
+    mechanism: dict[str, Any], context: dict[str, Any], attackers: tuple[str, ...]
+) -> None:
+    told = assessed(body(mechanism, context={"delta": 1e-5, **context}))
     assert told.threat_models[0].threat_model.type == "worst_case"
+    assert tuple(each.threat_model.type for each in told.threat_models if each.conditional) == attackers
+    listed = [each.threat_model for each in told.threat_models]
+    assert len(set(listed)) == len(listed)
     for attacked in told.threat_models:
         sent = {
             "mechanism": mechanism,
@@ -90,9 +101,28 @@ def test_numbers_are_those_of_bounds(mechanism: dict[str, Any]) -> None:
         alone = BOUNDS.response(BoundsRequest.model_validate_json(json.dumps(sent)), NAME, ENGINE_VERSION)
         assert attacked.answers == alone.answers
         assert attacked.conditional == (alone.worst_case is not None)
+        if alone.worst_case is not None:  # its own worst case stands before it
+            assert alone.worst_case.threat_model in listed[: listed.index(attacked.threat_model)]
     asked = {each.threat_model.type for each in told.threat_models} | {x.threat_model for x in told.not_applicable}
     assert asked == {"worst_case", "glrt", "membership", "practical"}
     assert ASSESSMENTS.quote(request(body(mechanism))).cost > 0
+
+
+def test_several_worst_cases_are_told_apart_in_every_form() -> None:
+    told = assessed(body({"type": "gaussian", "noise_multiplier": 2.0}, context={"delta": 1e-5, **EVERYBODY}))
+    forms = {name: render(told) for name, render in ASSESSMENTS.renderings.items()}
+    heads = re.findall(r"### Attacker: (.*)", forms["text/markdown"])
+    assert heads == ["worst_case", "glrt", "worst_case, replace_one", "practical"]
+    metrics = json.loads(forms[MLFLOW])["metrics"]
+    found = [metrics[f"dp.{room}advantage"] for room in ("", "glrt.", "worst_case.replace_one.", "practical.")]
+    assert len(set(found)) == 4
+    assert found[2] > found[0] > found[1]
+
+
+def test_pmp_is_known_at_a_prior_of_one_half_alone() -> None:
+    told = assessed(body(context={"delta": 1e-5, "epsilon_pmp": 0.5, "prior": 0.3}))
+    [reason] = [each.reason for each in told.not_applicable if each.threat_model == "practical"]
+    assert "prior" in reason
 
 
 def test_an_attacker_who_would_take_long_is_named_and_left_out() -> None:
@@ -419,6 +449,7 @@ def test_the_id_of_a_decision_is_that_of_run_and_policy() -> None:
         ),
         ({"policy": policy(rule(at_most=1)) | {"name": "a\nb"}}, "/policy/name"),
         ({"threat_model": {"type": "glrt", "dimension": 3}}, "/threat_model"),
+        ({"context": {"delta": 1e-5, "delta_pmp": 0.1}}, "/context/delta_pmp"),
     ],
 )
 def test_what_contradicts_itself_is_refused_at_its_place(

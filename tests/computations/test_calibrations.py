@@ -267,7 +267,7 @@ def test_a_number_on_which_nothing_depends_is_refused() -> None:
 
 
 def test_work_ends_with_what_is_certified_by_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looks, "MOST_WORK", 60_000)
+    monkeypatch.setattr(looks, "MOST_WORK", 12_000)
     answer = calibrated(body(RUN, GAMMA))
     assert (answer["status"], answer["tolerance_met"]) == ("met", False)
     assert TOO_DEAR in answer["no_witness"]["reason"]

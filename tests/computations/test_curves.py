@@ -200,7 +200,7 @@ def test_the_price_counts_curves_and_points() -> None:
     assert cost(**few) < cost(**few, directions=["add", "remove"]) < cost(**few, directions=["both"])
     assert cost(**few) < cost(**many)
     assert cost(**few, methods=["auto", "contour"]) > 1.9 * cost(**few)
-    assert cost(**few, methods=["ground_truth"]) > 100 * 200_000
+    assert cost(**many, methods=["ground_truth"]) > 10_000 * 200_000  # work for a job
     assert cost(**few, threat_models=[WORST] * 8, methods=["auto"] * 8) > 60 * cost(**few)
 
 

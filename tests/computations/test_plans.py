@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from api_schemas.bounds import BoundsRequest
 from api_schemas.curves import CurvesRequest
-from service.computations.abstract import Quote
+from service.computations.abstract import Computes, Quote
 from service.computations.bounds import BOUNDS, bounds_quote
 from service.computations.curves import CURVES
 from service.computations.parts import mechanism_of, options_of, threat_model_of
@@ -30,6 +30,7 @@ COMPUTATIONS = {"bounds": BOUNDS, "curves": CURVES}
 ONE_STEP = {"gaussian", "laplace", "gdp", "pure_dp", "approximate_dp", "exponential", "poisson_sampled", "dpsgd"}
 """Steps with a closed form of constant cost, whatever their parameters."""
 MOST_BYTES = 2**20
+NAMED = "sha256:" + "0" * 64
 
 
 def quoted(seed: int) -> Iterator[tuple[str, BaseModel, Quote]]:
@@ -92,6 +93,27 @@ def test_what_runs_in_the_event_loop_is_on_the_closed_list(seed: int) -> None:
         assert set(methods) <= {"auto", "closed_form"}
         assert all(question["type"] != "gdp_mu" for question in written.get("questions", ()))
     assert inline > 20
+
+
+def test_what_goes_on_from_a_price_answers_the_same() -> None:
+    """The event loop answers with the plans that the price was made of; everybody else makes them again."""
+    answered = 0
+    for name, request, quote in quoted(0):
+        if quote.begun is None:
+            continue
+        assert quote.inline
+        alone, gone_on = (outcome(each, request) for each in (COMPUTATIONS[name], quote.begun))
+        assert alone == gone_on
+        answered += isinstance(alone, bytes)
+    assert answered > 10
+
+
+def outcome(computation: Computes, request: BaseModel) -> bytes | tuple[str, str]:
+    """The answer, or what is wrong and where."""
+    try:
+        return computation.body(request, NAMED, "1")
+    except PrivacyComputationError as error:
+        return str(error), error.pointer
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -11,13 +11,23 @@ import pytest
 from pydantic import ValidationError
 
 from service.computations import allowance, bounds, curves
+from service.computations.assessments import assessment
+from service.computations.calibration import looks, resource
+from service.computations.claims import checking
+from service.computations.comparisons import comparing
+from service.privacy.composition.bounded_range.adaptive_run import ExponentialRunTradeOff
 from service.privacy.errors import NumericalFailure, PrivacyComputationError
-from service.privacy.numerics.work import at_most, did, is_spent
+from service.privacy.numerics.work import at_most, counted_apart, did, is_spent
+from service.privacy.questions import gaussian_dp
 from tests.computations.request_space import any_request
 
 COMPUTATIONS: Final = {"bounds": bounds.BOUNDS, "curves": curves.CURVES}
 LARGEST_CHARGE: Final = 4e6
-"""No line or lattice is more work than this, so that a request exceeds its allowance by no more."""
+"""No line or lattice is more work than this, so that a request exceeds its allowance by no more, ..."""
+LEAST_OF_AN_ANSWER: Final = 2e4
+"""... but for what every answer takes for which nothing dear is begun, ..."""
+TO_THE_END: Final = ("saddlepoint", "all")
+"""... and for lists of approximations, which are read to their end: by twice as much."""
 
 
 def composed(*mechanisms: dict[str, Any]) -> dict[str, Any]:
@@ -73,6 +83,108 @@ def test_the_last_reading_gets_all_that_is_left() -> None:
         assert allowance.share(work, 100) == 10.0
 
 
+def test_parts_share_what_those_before_them_left() -> None:
+    with at_most(60.0) as work:
+        shares, taken = allowance.Shares(work, 3), list[float]()
+        for _ in range(3):
+            with shares.next():
+                taken.append(work.end - work.done)
+                did(5.0)
+    assert taken == [20.0, 27.5, 50.0]
+
+
+def test_what_is_kept_for_others_is_counted_by_itself() -> None:
+    with at_most(10.0) as work:
+        did(10.0)
+        with counted_apart() as inner:
+            assert not is_spent()
+            did(7.0)
+        assert (inner.done, work.done) == (7.0, 10.0)
+        assert is_spent()
+
+
+def test_a_run_of_exponentials_is_the_same_work_at_hand_or_not() -> None:
+    """Else the same request could have two answers."""
+    counted: list[float] = []
+    for _ in range(2):
+        with at_most(1e9) as work:
+            ExponentialRunTradeOff(((0.37, 6),), 1e-3).profile(np.array([0.5]))
+        counted.append(work.done)
+    assert counted[0] == counted[1] > 1e3
+
+
+def test_a_run_of_exponentials_that_is_not_begun_holds() -> None:
+    rates, epsilons = np.array([1e-6, 0.1, 0.9]), np.array([-2.0, -0.1, 0.0, 0.7, 2.5, 9.0])
+    full, short = (ExponentialRunTradeOff(((0.5, 4), (1.0, 1)), 1e-3) for _ in range(2))
+    known = full.points(rates), full.profile(epsilons), full.epsilon(1e-3)
+    with at_most(0.0):
+        loose = short.points(rates), short.profile(epsilons), short.epsilon(1e-3)
+    pairs = [(known[0].power, loose[0].power), (known[0].type_two_error, loose[0].type_two_error)]
+    pairs += [(known[0].log_slope, loose[0].log_slope), (known[1], loose[1])]
+    for narrow, wide in pairs:
+        assert (wide.lower <= narrow.upper).all()
+        assert (narrow.lower <= wide.upper).all()
+        assert (wide.lower < wide.upper).any()
+    assert loose[2].lower <= known[2].lower <= known[2].upper <= loose[2].upper
+
+
+def test_mu_that_is_cut_short_keeps_what_was_read() -> None:
+    """More work never makes its enclosure wider: cells have no more than those that they were cut from."""
+    widths: list[float] = []
+    for most in (2e3, 4e3, 1e6):
+        curve = ExponentialRunTradeOff(((0.5, 4),), 1e-3)
+        curve.profile(np.zeros(1))  # made before
+        with at_most(most):
+            found = gaussian_dp.mu(curve, 1e-9, 1e-9).value
+        widths.append(found.upper - found.lower)
+    assert widths[0] >= widths[1] >= widths[2]
+    assert widths[0] <= 0.5
+
+
+DEAR: Final = mixed(RUN, composed(dpsgd(0.8, 0.05, 7), {"type": "laplace", "noise_multiplier": 1.0}))
+TARGET: Final = {"question": {"type": "epsilon", "delta": 1e-6}, "at_most": 2.0}
+OTHERS: Final[dict[str, Any]] = {
+    "calibrations": (
+        resource.CALIBRATIONS,
+        looks,
+        {"mechanism": RUN, "free": "/mechanism/mechanisms/0/noise_multiplier", "targets": [TARGET]},
+    ),
+    "assessments": (
+        assessment.ASSESSMENTS,
+        assessment,
+        {"mechanism": DEAR, "context": {"delta": 1e-6}},
+    ),
+    "comparisons": (
+        comparing.COMPARISONS,
+        comparing,
+        {
+            "runs": [{"name": name, "mechanism": each} for name, each in (("a", DEAR), ("b", RUN))],
+            "questions": [{"type": "epsilon", "delta": 1e-6}, {"type": "gdp_mu"}],
+        },
+    ),
+    "claims": (
+        checking.CLAIMS,
+        checking,
+        {
+            "mechanism": DEAR,
+            "claims": [{"question": {"type": "epsilon", "delta": 1e-6}, "value": 0.01}],
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("most", [0.0, 2e5])
+def test_resources_that_read_much_have_one_allowance(name: str, most: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    computation, module, body = OTHERS[name]
+    monkeypatch.setattr(module, "MOST_WORK", most)
+    monkeypatch.setattr(resource, "ANSWERS", most)
+    with at_most(np.inf) as work:
+        written = computation.body(computation.request_type.model_validate_json(json.dumps(body)), "", "")
+    assert b"NaN" not in written
+    assert work.done <= 2 * most + LARGEST_CHARGE
+
+
 @pytest.mark.parametrize("name", ASKED)
 @pytest.mark.parametrize("spent", [0.0, 2e4])
 def test_what_is_cut_short_holds(name: str, spent: float, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +226,8 @@ def _finds(seed: int, count: int, most: float, monkeypatch: pytest.MonkeyPatch) 
             except PrivacyComputationError:
                 continue
         assert b"NaN" not in written, body
-        assert work.done <= most + LARGEST_CHARGE, body
+        charge = LARGEST_CHARGE * (2 if body.get("method") in TO_THE_END else 1)
+        assert work.done <= most + charge + LEAST_OF_AN_ANSWER * len(body.get("questions", ())), body
         found += 1
     return found
 

@@ -160,7 +160,7 @@ def test_a_problem_names_only_what_there_is() -> None:
 
 
 def test_the_catalogue_lists_everything() -> None:
-    listed = json.loads(catalogue("2026.01.01").json_bytes())
+    listed = json.loads(catalogue("2026.01.01", ()).json_bytes())
     assert [entry["type"] for entry in listed["mechanisms"]] == [type_of(m) for m in shape_of(MechanismSpec).models]
     assert [entry["type"] for entry in listed["questions"]] == [type_of(m) for m in shape_of(QuestionSpec).models]
     models = [type_of(m) for m in shape_of(ThreatModelSpec).models]

@@ -260,10 +260,10 @@ FAMILIES: Final[dict[str, tuple[float, Callable[[Generator], Spec]]]] = {
     "mix of anything": (0.5, _mix),
     "mixed run": (0.5, _mixed_run),
     "mixture": (0.25, _mixture),
-    "replaced record": (0.65, _run),
-    "group": (0.65, _group_run),
-    "fixed batches": (0.65, _fixed_batches),
-    "mixture of shifts": (0.65, _shifts),
+    "replaced record": (1.0, _run),
+    "group": (1.0, _group_run),
+    "fixed batches": (1.0, _fixed_batches),
+    "mixture of shifts": (1.2, _shifts),
 }
 """How often, and how it is drawn."""
 NEIGHBOURS: Final[dict[str, Callable[[Generator], Neighbours]]] = {

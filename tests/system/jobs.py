@@ -8,8 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import psutil
 
 from tests.conftest import RedisServer
 from tests.system.servers import PATIENCE
+from tests.system.test_processes import processor_seconds
 
 SEAL_KEY = "the key of these tests and of nothing else"
 ADVANTAGE = {"type": "advantage"}
@@ -64,6 +65,27 @@ def wait_for(happened: Callable[[], bool], patience: float = PATIENCE) -> float:
         assert time.monotonic() < started + patience, "it did not happen"
         time.sleep(0.05)
     return time.monotonic() - started
+
+
+def first_that_computes(
+    processes: Callable[[], Iterable[psutil.Process]], seconds: float = 0.3, patience: float = PATIENCE
+) -> psutil.Process:
+    """The first of these processes that has used so much of a processor since now: warm ones that wait use none.
+    `processes`: asked again and again, as they come and go.
+    """
+    before: dict[psutil.Process, float] = {}
+    found: list[psutil.Process] = []
+
+    def seen() -> bool:
+        with suppress(psutil.NoSuchProcess):
+            for process in processes():
+                used = processor_seconds(process)
+                if used > before.setdefault(process, used) + seconds:
+                    found.append(process)
+        return bool(found)
+
+    wait_for(seen, patience)
+    return found[0]
 
 
 def wait_until_ended(client: httpx2.Client, job: str, patience: float = 240.0) -> dict[str, Any]:
@@ -125,6 +147,10 @@ class Cluster:
     def processes(self, worker: subprocess.Popen[bytes]) -> list[psutil.Process]:
         """Those that compute pieces."""
         return psutil.Process(worker.pid).children()
+
+    def all_processes(self) -> list[psutil.Process]:
+        """Those of all workers."""
+        return [process for worker in self.workers for process in self.processes(worker)]
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from tests.system.jobs import (
     LONG,
     assert_every_point_once,
     done,
+    first_that_computes,
     state_of,
     submit,
     sweep,
@@ -29,7 +30,8 @@ from tests.system.jobs import (
     wait_until_ended,
 )
 from tests.system.servers import connect, served
-from tests.system.test_processes import is_gone, processor_seconds
+from tests.system.test_mixed_load import LARGEST_FACTOR, SAMPLES, waits
+from tests.system.test_processes import is_gone
 
 FREE_WITHIN = float(os.environ.get("JOB_FREE_SECONDS", "inf"))
 SETTINGS = {"worker_niceness": "0", "worker_count": "1", "job_workers": "1", "log_level": "warning"}
@@ -38,20 +40,9 @@ QUICK = {"mechanism": {"type": "gaussian", "noise_multiplier": 3.0}, "questions"
 
 
 def job_worker(client: httpx2.Client) -> psutil.Process:
-    """The process that computes pieces: the one that uses a processor, as warm ones without work do not."""
-    found: list[psutil.Process] = []
-
-    def seen() -> bool:
-        service = psutil.Process(client.process_id)  # type: ignore[attr-defined]
-        workers = [worker for child in service.children() for worker in child.children() if not is_gone(worker)]
-        before = {worker: processor_seconds(worker) for worker in workers}
-        time.sleep(1.0)
-        used = {worker: processor_seconds(worker) - then for worker, then in before.items() if not is_gone(worker)}
-        found.extend(worker for worker, seconds in used.items() if seconds > 0.02)
-        return bool(found)
-
-    wait_for(seen)
-    return found[0]
+    """The process that computes pieces."""
+    service = psutil.Process(client.process_id)  # type: ignore[attr-defined]
+    return first_that_computes(lambda: [worker for child in service.children() for worker in child.children()])
 
 
 def test_a_killed_service_goes_on_where_it_was(tmp_path: Path) -> None:
@@ -183,3 +174,19 @@ def test_events_come_at_least_every_two_seconds(tmp_path: Path) -> None:
         gaps = [after - before for before, after in itertools.pairwise(times)]
         print(f"{len(gaps)} events, at most {max(gaps):.2f} s apart")  # noqa: T201
         assert max(gaps) < float(os.environ.get("LONGEST_EVENT_SECONDS", "inf"))
+
+
+@pytest.mark.thorough
+def test_closed_forms_beside_a_large_job(tmp_path: Path) -> None:
+    """Who waits for an answer does not wait for pieces: at default settings, over many pieces of a million points."""
+    samples = SAMPLES if SAMPLES < 400 else 5_000
+    rank = int(0.99 * samples)
+    with served(tmp_path) as client, connect(client) as mine:
+        waits(mine, 0)
+        alone = waits(mine, 10_000, samples)[rank]
+        job = submit(client, "sweeps", sweep(1_000_000))
+        wait_for(lambda: done(client, job) > 0)
+        beside = waits(mine, 20_000, samples)[rank]
+        assert client.delete(job).json()["state"] == "cancelled"
+    print(f"p99 alone {1e3 * alone:.2f} ms, beside a million points {1e3 * beside:.2f} ms")  # noqa: T201
+    assert beside <= LARGEST_FACTOR * alone

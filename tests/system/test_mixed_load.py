@@ -53,10 +53,10 @@ def mixed(number: int) -> bytes:
     return choices[number % len(choices)]
 
 
-def waits(connection: socket.socket, first: int) -> list[float]:
-    """Seconds until each of many closed forms is answered, one after another."""
+def waits(connection: socket.socket, first: int, samples: int = SAMPLES) -> list[float]:
+    """Seconds until each of many closed forms is answered, one after another; sorted."""
     found: list[float] = []
-    for number in range(first, first + SAMPLES):
+    for number in range(first, first + samples):
         sent = closed_form(number)
         started = time.perf_counter()
         connection.sendall(sent)

@@ -45,6 +45,11 @@ REQUESTS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "assessments": {
         "usual": {"mechanism": DPSGD, "context": {"delta": 1e-5, "dimension": 100}},
         "attackers": {"mechanism": GAUSSIAN, "context": {"delta": 1e-6, "dimension": 100}},
+        "everybody": {"mechanism": GAUSSIAN, "context": {"delta": 1e-6, "dimension": 9, "epsilon_pmp": 3.0}},
+        "dear_attacker": {
+            "mechanism": {**DPSGD, "steps": 20},
+            "context": {"delta": 1e-5, "dimension": 9, "unknown_direction": "fresh_each_step"},
+        },
         "nothing_hidden": {
             "mechanism": {"type": "approximate_dp", "epsilon": 0.0, "delta": 1.0},
             "context": {"delta": 0},
@@ -79,7 +84,8 @@ REQUESTS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         },
     },
 }
-CASES = [(name, case) for name, cases in REQUESTS.items() for case in cases]
+DEAR = "dear_attacker"
+CASES = [(name, case) for name, cases in REQUESTS.items() for case in cases if case != DEAR]
 
 
 @cache

@@ -21,7 +21,7 @@ from service.computations.digest import digest
 from service.engine_version import ENGINE_VERSION
 from service.web.charts.style import COLOURS, CONFIG, SCHEMA, coloured
 from service.web.pictures import RATES
-from tests.web.pictures import CASES, HOSTILE, NAME, REQUESTS, charts, nodes, response, spec
+from tests.web.pictures import CASES, DEAR, HOSTILE, NAME, REQUESTS, charts, nodes, response, spec
 
 BESIDE = {"usermeta"}
 
@@ -100,6 +100,32 @@ def test_the_impossible_lies_above_every_curve_of_the_worst_case() -> None:
         assert row["at_most"] == max(curve.power["upper"][place] for curve in proved)
     names = {row["series"] for row in charts("curves", "methods")["roc"]["data"]["values"]}
     assert sum("approximation" in name for name in names) == 2
+
+
+def test_no_attacker_of_an_assessment_gets_into_the_impossible() -> None:
+    roc = charts("assessments", "everybody")["roc"]
+    region = {row["false_positive_rate"]: row["at_most"] for row in roc["layer"][0]["data"]["values"]}
+    rows = roc["data"]["values"]
+    names = {row["series"] for row in rows}
+    assert names == {
+        "Worst case, a record added or removed",
+        "GLRT, direction unknown",
+        "Worst case, a record replaced",
+        "Practical (PMP)",
+    }
+    assert all(row["lower"] <= region[row["false_positive_rate"]] for row in rows)
+
+
+def test_a_curve_is_drawn_also_where_its_other_answers_would_take_long() -> None:
+    told: Any = response("assessments", DEAR)
+    assert [each.threat_model for each in told.not_applicable if "estimated" in each.reason] == ["glrt"]
+    rows = charts("assessments", DEAR)["roc"]["data"]["values"]
+    lower, upper = (
+        {row["false_positive_rate"]: row[end] for row in rows if row["series"].startswith(name)}
+        for name, end in (("GLRT", "lower"), ("Worst case", "upper"))
+    )
+    assert len(lower) == len(upper) > 60
+    assert all(lower[rate] <= upper[rate] for rate in lower)
 
 
 def test_an_approximation_has_no_band_and_excludes_nothing() -> None:

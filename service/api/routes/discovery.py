@@ -2,27 +2,51 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import APIRouter
 
-from api_schemas.catalogue import CatalogueResponse
+from api_schemas.catalogue import CatalogueResource, CatalogueResponse
 from api_schemas.catalogue import catalogue as catalogue_of
 from api_schemas.operations import MAY_EXCEED_TIME_LIMIT, REQUEST_LIMITS, LimitsResponse, VersionResponse
 from service.api.dependencies import UsedServices
+from service.api.documentation import request_body
+from service.computations.abstract import Computation
 from service.computations.prices import INLINE_LIMIT
 from service.engine_version import ENGINE_VERSION
-
-router = APIRouter(tags=["discovery"])
+from service.web.forms import media_types
 
 SERVICE_NAME = "privacy-bounds"
 
 
-@router.get("/v1/catalogue")
-async def catalogue() -> CatalogueResponse:
-    """Mechanisms, threat models and questions, with their fields, ranges and accepted spellings."""
-    return catalogue_of(ENGINE_VERSION)
+def router(offered: tuple[Computation[Any, Any], ...]) -> APIRouter:
+    """The routes; the catalogue lists these resources."""
+    made = APIRouter(tags=["discovery"])
+    listed = tuple(map(_listed, offered))
+
+    @made.get("/v1/catalogue")
+    async def catalogue() -> CatalogueResponse:
+        """Mechanisms, threat models and questions, with their fields, ranges and accepted spellings; and every resource
+        with the media types that it takes and answers in.
+        """
+        return catalogue_of(ENGINE_VERSION, listed)
+
+    made.get("/v1/limits")(limits)
+    made.get("/v1/version")(version)
+    return made
 
 
-@router.get("/v1/limits")
+def _listed(computation: Computation[Any, Any]) -> CatalogueResource:
+    """A resource as its route takes and answers requests."""
+    return CatalogueResource(
+        operation=computation.operation,
+        path=computation.path,
+        description=computation.description,
+        takes=tuple(request_body(computation)["requestBody"]["content"]),
+        answers_in=media_types(computation.name),
+    )
+
+
 async def limits(services: UsedServices) -> LimitsResponse:
     """What a request may cost, and how large it may be."""
     settings = services.settings
@@ -40,7 +64,6 @@ async def limits(services: UsedServices) -> LimitsResponse:
     )
 
 
-@router.get("/v1/version")
 async def version(services: UsedServices) -> VersionResponse:
     """The version of the software, and of the numbers."""
     return VersionResponse(service=SERVICE_NAME, version=services.version, engine_version=ENGINE_VERSION)

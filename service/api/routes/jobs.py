@@ -34,6 +34,7 @@ from service.engine_version import ENGINE_VERSION
 from service.jobs.errors import PageBeyondEnd
 from service.jobs.job import Job
 from service.jobs.jobs import Jobs
+from service.jobs.lines import whole_response
 from service.jobs.tables import Table
 from service.jobs.work import computation_at, name_of
 
@@ -133,6 +134,7 @@ async def estimate(request: Request, services: UsedServices) -> Response:
         points=work.total,
         cost=quote.cost,
         least_cost=quote.least,
+        most_cost=quote.most or None,
         engine=quote.engine,
         place=place,
         limit=settings.max_cost,
@@ -206,6 +208,11 @@ async def job_results(
     form = accepted_form(request, (JSON, NDJSON, CSV))
     if form == JSON:
         read, lines, following = await jobs.results(job_id, start, limit)
+        computation = computation_at(read.resource)
+        if read.state == "succeeded" and computation.pieces is None and lines:
+            services.runner.keep(
+                computation, read.digest, whole_response(lines[0])
+            )  # its other forms are asked for next
         head = JobResultsPage(id=job_id, state=read.state, progress=progress_of(read), points=(), next=following)
         before, _, after = head.json_bytes().partition(b'"points":[')
         return SlicedResponse(before + b'"points":[' + b",".join(lines) + after, headers=NO_STORE, media_type=JSON)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import cache
 
 from fastapi import APIRouter, HTTPException, Request, Response
 
+from service.api.dependencies import UsedServices
 from service.api.page_headers import page_headers
 from service.api.static_files import IMMUTABLE, REVALIDATED, StaticFile, StaticFolder, static_file
 
@@ -16,9 +18,10 @@ TRUSTED_TYPES = {"require_trusted_types_for": "'script'", "trusted_types": "defa
 
 
 @router.get("/")
-def explorer(request: Request) -> Response:
+async def explorer(request: Request, services: UsedServices) -> Response:
     """The explorer: what a run did, what an attacker can learn from it, and what to write about it."""
-    page = _explorer_page()
+    services.forms.wake()  # whoever reads the page may save a report
+    page = await asyncio.to_thread(_explorer_page)
     return page.response(request, REVALIDATED, page_headers(page.body.decode(), **TRUSTED_TYPES))
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from api_schemas.assessment_examples import ASSESSMENT_EXAMPLES
@@ -11,12 +13,15 @@ from api_schemas.bounds import BoundsRequest
 from api_schemas.policies import PolicyRule
 from api_schemas.questions import QuestionSpec
 from service.computations.abstract import Computation, Quote, ResponseFields
+from service.computations.allowance import MOST_WORK, Shares
 from service.computations.answers import said
 from service.computations.assessments.attackers import (
     DEAREST,
     MU,
+    OTHER_NEIGHBOURS,
     PLACES,
     SUMMARIES,
+    Attackers,
     not_applicable,
     relaxed_attackers,
     standard_questions,
@@ -32,9 +37,11 @@ from service.computations.caveats import caveats
 from service.computations.digest import canonical_text
 from service.computations.nested import answered, quoted
 from service.computations.parts import assumptions_of, blamed, mechanism_of, options_of, threat_model_of
+from service.computations.prices import DOUBT
 from service.interop.reports import RENDERINGS
 from service.interop.reports.void import refuted
 from service.privacy.errors import PrivacyComputationError, UnsupportedCombination
+from service.privacy.numerics.work import Work, at_most
 from service.privacy.trade_off.pair import TradeOffPair
 
 BESIDE: Final = 60_000
@@ -43,17 +50,23 @@ BESIDE: Final = 60_000
 
 def compute_assessment(request: AssessmentsRequest, digest: str, engine_version: str) -> ResponseFields:
     """What to say about a run, or the error of the first part that cannot be served."""
+    with at_most(MOST_WORK) as work:
+        return _assessed(request, digest, engine_version, work)
+
+
+def _assessed(request: AssessmentsRequest, digest: str, engine_version: str, work: Work) -> ResponseFields:
     context, questions = request.context, standard_questions(request.context)
     mechanism, model = mechanism_of(request.mechanism), threat_model_of(request.threat_model)
     known = caveats(mechanism, model)
     assumptions = known.assumptions + assumptions_of(model, mechanism)
-    worst = _worst_case(request)
-    answers = [_read(worst, question, request, "/context") for question in questions]
-    relaxed, others = _relaxed(request)
+    worst, attackers = _worst_case(request), relaxed_attackers(request)
+    shares = Shares(work, len(questions) + len(attackers.requests) + 1 + _rule_count(request))
+    answers = [_read(worst, question, request, "/context", shares) for question in questions]
+    relaxed, others = _relaxed(request, attackers, shares)
     told = {code.code: code for each in relaxed for code in each["assumptions"]}
     check_attested(context, (*assumptions, *told.values()))
     everybody = assessed(assumptions, context)
-    gdp = gdp_summary(worst, _read(worst, MU, request, "/mechanism")) if _mu_is_read(request) else None
+    gdp = gdp_summary(worst, _read(worst, MU, request, "/mechanism", shares)) if _mu_is_read(request) else None
     power = next(
         each["power"] for each in answers[2]["points"] if each["false_positive_rate"] == context.false_positive_rate
     )
@@ -64,18 +77,12 @@ def compute_assessment(request: AssessmentsRequest, digest: str, engine_version:
         power_of_one_point=None if point is None else point["power_from_one_point"],
         relaxed=bool(relaxed),
     )
-    first = {
-        "threat_model": request.threat_model,
-        "summary": SUMMARIES["worst_case"],
-        "conditional": False,
-        "answers": answers,
-        "assumptions": (),
-    }
+    first = _attacker(request.threat_model, answers, summary=SUMMARIES["worst_case"], conditional=False, assumptions=())
     void = bool(refuted(everybody))
     decided = (
         None
         if request.policy is None
-        else decision(request.policy, _rulings(request, worst), _run(request, engine_version), void=void)
+        else decision(request.policy, _rulings(request, worst, shares), _run(request, engine_version), void=void)
     )
     return {
         "digest": digest,
@@ -109,45 +116,64 @@ def _worst_case(request: AssessmentsRequest) -> TradeOffPair:
         raise blamed(error, "/threat_model", request.threat_model) from None
 
 
-def _read(curves: TradeOffPair, question: QuestionSpec, request: AssessmentsRequest, pointer: str) -> ResponseFields:
+def _read(
+    curves: TradeOffPair, question: QuestionSpec, request: AssessmentsRequest, pointer: str, shares: Shares
+) -> ResponseFields:
     try:
-        return said(curves, question, request.relative_tolerance).answer(question, conditional=False)
+        with shares.next():
+            return said(curves, question, request.relative_tolerance).answer(question, conditional=False)
     except PrivacyComputationError as error:
         raise blamed(error, pointer, question) from None
 
 
-def _relaxed(request: AssessmentsRequest) -> tuple[list[dict[str, Any]], list[NotApplicable]]:
+def _relaxed(
+    request: AssessmentsRequest, found: Attackers, shares: Shares
+) -> tuple[list[dict[str, Any]], list[NotApplicable]]:
     """What relaxed attackers gain, and who does not apply."""
-    found = relaxed_attackers(request)
     told: list[dict[str, Any]] = []
-    others = list(found.others)
+    others, shown = list(found.others), [request.threat_model]
     for asked, _ in found.requests:
         try:
-            answers = answered(asked, PLACES)["answers"]
+            with shares.next():
+                found_of = answered(asked, PLACES)
         except UnsupportedCombination as error:
             others.append(not_applicable(asked.threat_model, error))
             continue
+        beside = found_of["worst_case"]
+        if beside["threat_model"] not in shown:  # a relaxed attacker never comes without its own worst case
+            shown.append(beside["threat_model"])
+            told.append(_attacker(**beside, summary=OTHER_NEIGHBOURS, conditional=False, assumptions=()))
         told.append(
-            {
-                "threat_model": asked.threat_model,
-                "summary": SUMMARIES[asked.threat_model.type],
-                "conditional": True,
-                "answers": answers,
-                "assumptions": assumptions_of(threat_model_of(asked.threat_model), mechanism_of(request.mechanism)),
-            }
+            _attacker(
+                asked.threat_model,
+                found_of["answers"],
+                summary=SUMMARIES[asked.threat_model.type],
+                conditional=True,
+                assumptions=assumptions_of(threat_model_of(asked.threat_model), mechanism_of(request.mechanism)),
+            )
         )
     return told, others
 
 
-def _rulings(request: AssessmentsRequest, worst: TradeOffPair) -> list[ResponseFields]:
+def _attacker(threat_model: Any, answers: Sequence[ResponseFields], **more: Any) -> dict[str, Any]:
+    """What an attacker gains, as its fields."""
+    return {"threat_model": threat_model, **more, "answers": answers}
+
+
+def _rule_count(request: AssessmentsRequest) -> int:
+    return 0 if request.policy is None else len(request.policy.rules)
+
+
+def _rulings(request: AssessmentsRequest, worst: TradeOffPair, shares: Shares) -> list[ResponseFields]:
     """Every rule on its answer."""
     rules: Sequence[PolicyRule] = () if request.policy is None else request.policy.rules
     found: list[ResponseFields] = []
     for index, rule in enumerate(rules):
         if rule.threat_model is None:
-            answer = _read(worst, rule.question, request, f"/policy/rules/{index}/question")
+            answer = _read(worst, rule.question, request, f"/policy/rules/{index}/question", shares)
         else:
-            answer = answered(*_ruled(request, rule, index))["answers"][0]
+            with shares.next():
+                answer = answered(*_ruled(request, rule, index))["answers"][0]
         found.append(ruling(rule, answer))
     return found
 
@@ -202,7 +228,8 @@ def assessment_quote(request: AssessmentsRequest) -> Quote:
     beside = sum(quote.cost for _, quote in relaxed_attackers(request).requests) + BESIDE
     beside += mu if mu <= DEAREST else 0
     found = quoted(asked, beside)
-    return Quote(found.cost, engine=found.engine, doubt=found.doubt)
+    most = math.ceil(MOST_WORK) + BESIDE
+    return replace(found, cost=min(found.cost, most), inline=False, doubt=DOUBT, most=most)
 
 
 def passes(response: AssessmentsResponse) -> bool:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from api_schemas.assessments import AssessmentContext, AssessmentsRequest, NotApplicable
+from api_schemas.assessments import AssessmentContext, AssessmentsRequest, AssessmentsResponse, NotApplicable
 from api_schemas.bounds import BoundsRequest
-from api_schemas.mechanisms import NoisySgdMechanism, nodes_of
+from api_schemas.mechanisms import MechanismSpec, NoisySgdMechanism, nodes_of
 from api_schemas.questions import (
     AdvantageQuestion,
     AttackAccuracyQuestion,
@@ -19,7 +19,12 @@ from api_schemas.questions import (
     ReconstructionQuestion,
     TradeOffQuestion,
 )
-from api_schemas.threat_models import GlrtThreatModel, MembershipThreatModel, ThreatModelSpec
+from api_schemas.threat_models import (
+    GlrtThreatModel,
+    MembershipThreatModel,
+    PracticalThreatModel,
+    ThreatModelSpec,
+)
 from service.computations.abstract import Quote
 from service.computations.bounds import bounds_quote
 from service.privacy.errors import UnsupportedCombination
@@ -31,7 +36,12 @@ SUMMARIES: Final[Mapping[str, str]] = {
     "that was released, and makes the best test there is.",
     "glrt": "An attacker who knows how far the record moves the release, but not in which direction.",
     "membership": "An attacker who knows the law of the data, and none of the other records.",
+    "practical": "An attacker who knows twice as many candidates as there are records in the data, and not which half "
+    "of them is in.",
 }
+OTHER_NEIGHBOURS: Final = (
+    "The attacker of differential privacy again, under the neighbouring relation of the attacker that follows."
+)
 DEAREST: Final = 5_000_000
 """Microseconds: a relaxed attacker whose answers cost more does not keep those of the worst case waiting."""
 MU_RANGE: Final = 1e-9
@@ -56,28 +66,24 @@ def standard_questions(context: AssessmentContext) -> tuple[QuestionSpec, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Attackers:
-    """Requests for bounds of the relaxed attackers that apply, with what they cost, and who does not apply."""
+    """Requests for bounds of the relaxed attackers that apply, with what they cost; who does not apply; and who of them
+    would, but for the cost.
+    """
 
     requests: tuple[tuple[BoundsRequest, Quote], ...]
     others: tuple[NotApplicable, ...]
+    dear: tuple[ThreatModelSpec, ...] = ()
 
 
-def relaxed_attackers(request: AssessmentsRequest) -> Attackers:
-    """Who attacks beside the worst case."""
+def relaxed_attackers(request: AssessmentsRequest | AssessmentsResponse) -> Attackers:
+    """Who attacks beside the worst case; of a response, whom it has assessed."""
     if (request.threat_model.records or 1) > 1:
         reason = "Its theory is of one record; the numbers here are for all records of one unit together."
         names = ("glrt", "membership", "practical")
         return Attackers((), tuple(NotApplicable(threat_model=name, reason=reason) for name in names))
-    candidates: list[ThreatModelSpec] = []
-    others: list[NotApplicable] = []
-    runs = [node for node in nodes_of(request.mechanism) if isinstance(node, NoisySgdMechanism)]
-    dimension = request.context.dimension or (runs[0].dimension if runs else None)
-    if dimension is None:
-        others.append(NotApplicable(threat_model="glrt", reason="The context says no `dimension`."))
-    else:
-        candidates.append(GlrtThreatModel(type="glrt", dimension=dimension))
-    candidates.append(MembershipThreatModel(type="membership"))
+    candidates, others = _candidates(request.mechanism, request.context)
     found: list[tuple[BoundsRequest, Quote]] = []
+    dear: list[ThreatModelSpec] = []
     for candidate in candidates:
         asked = BoundsRequest(
             mechanism=request.mechanism,
@@ -93,10 +99,32 @@ def relaxed_attackers(request: AssessmentsRequest) -> Attackers:
         if quote.cost > DEAREST:
             reason = f"Its answers are estimated at {quote.cost / 1e6:.0f} s: ask /v1/bounds for them."
             others.append(NotApplicable(threat_model=candidate.type, reason=reason))
+            dear.append(candidate)
         else:
             found.append((asked, quote))
-    needs = "It needs epsilon_pmp, which /v1/pmp computes from data; then /v1/bounds answers."
-    return Attackers(tuple(found), (*others, NotApplicable(threat_model="practical", reason=needs)))
+    return Attackers(tuple(found), tuple(others), tuple(dear))
+
+
+def _candidates(
+    mechanism: MechanismSpec, context: AssessmentContext
+) -> tuple[list[ThreatModelSpec], list[NotApplicable]]:
+    """Relaxed attackers of whom enough is said, and the others."""
+    found: list[ThreatModelSpec] = [MembershipThreatModel(type="membership")]
+    others: list[NotApplicable] = []
+    runs = [node for node in nodes_of(mechanism) if isinstance(node, NoisySgdMechanism)]
+    dimension = context.dimension or (runs[0].dimension if runs else None)
+    if dimension is None:
+        others.append(NotApplicable(threat_model="glrt", reason="The context says no `dimension`."))
+    else:
+        direction = context.unknown_direction or "common_to_all_steps"
+        found.insert(0, GlrtThreatModel(type="glrt", dimension=dimension, unknown_direction=direction))
+    if context.epsilon_pmp is None:
+        needs = "The context says no `epsilon_pmp`, which /v1/pmp computes from data."
+        others.append(NotApplicable(threat_model="practical", reason=needs))
+    else:
+        delta = context.delta_pmp or 0.0
+        found.append(PracticalThreatModel(type="practical", epsilon_pmp=context.epsilon_pmp, delta=delta))
+    return found, others
 
 
 def not_applicable(threat_model: ThreatModelSpec, error: UnsupportedCombination) -> NotApplicable:

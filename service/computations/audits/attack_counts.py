@@ -14,6 +14,7 @@ from api_schemas.caveats import Assumption, Hazard
 from api_schemas.choices import EngineUsed
 from api_schemas.threat_models import ThreatModelSpec
 from service.computations.abstract import Computation, Quote
+from service.computations.allowance import MOST_WORK, Shares
 from service.computations.caveats import caveats
 from service.computations.numbers import enclosed_number, remarks, tightness
 from service.computations.parts import assumptions_of, blamed, mechanism_of, threat_model_of, worst_case_spec
@@ -21,6 +22,7 @@ from service.computations.prices import quote, unseen
 from service.privacy.audits.counts import Rate, Region, epsilon, gdp_mu, region
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import PrivacyComputationError
+from service.privacy.numerics.work import at_most
 from service.privacy.threat_models.relaxed import worst_case_beside
 from service.privacy.trade_off.pair import TradeOffPair
 
@@ -96,11 +98,16 @@ def _held_against(request: AttackCountsRequest, rates: Region) -> _HeldAgainst:
     try:
         threat_model = threat_model_of(attacker)
         worst_case = worst_case_beside(threat_model, mechanism)
-        bound = _verdict(rates, threat_model.curves(mechanism, METHOD), attacker, relaxed=worst_case is not None)
-        beside = None
-        if worst_case is not None:
-            curves = worst_case.curves(mechanism, METHOD)
-            beside = _verdict(rates, curves, worst_case_spec(worst_case), relaxed=False)
+        with at_most(MOST_WORK) as work:
+            shares = Shares(work, 2)
+            with shares.next():
+                curves = threat_model.curves(mechanism, METHOD)
+                bound = _verdict(rates, curves, attacker, relaxed=worst_case is not None)
+            beside = None
+            if worst_case is not None:
+                with shares.next():
+                    curves = worst_case.curves(mechanism, METHOD)
+                    beside = _verdict(rates, curves, worst_case_spec(worst_case), relaxed=False)
     except PrivacyComputationError as error:
         raise blamed(error, "/threat_model", attacker) from None
     known = caveats(mechanism, threat_model)

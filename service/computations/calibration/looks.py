@@ -17,20 +17,19 @@ from api_schemas.threat_models import ThreatModelSpec
 from service.computations.abstract import ResponseFields
 from service.computations.answers import Said, said
 from service.computations.parts import blamed, mechanism_of, options_of, threat_model_of
-from service.computations.prices import price
 from service.computations.read_numbers import ReadNumber
 from service.computations.violations import note
 from service.privacy.composition.plan import Plan
 from service.privacy.enclosure import Evidence
 from service.privacy.errors import NumericalFailure, PrivacyComputationError, UnsupportedCombination
+from service.privacy.numerics.work import at_most, is_spent, left
 from service.privacy.questions.gaussian_dp import NOTHING_IN_RANGE
 from service.privacy.threat_models.relaxed import worst_case_beside
 
-MOST_WORK: Final = 16_500_000
-"""Microseconds by their price that all looks of a calibration may take together ..."""
-SECOND_ENGINE: Final = 2_300_000
-"""... and what a reading adds that a second engine was asked for: its price supposes that it was not. Most take 1.3 s
-to 4 s, some 10 s."""
+MOST_WORK: Final = 9_000_000
+"""Counted work, in about microseconds, that all looks of a calibration may take together ..."""
+SHARE: Final = 1 / 2
+"""... and one of them of what is left."""
 FINER: Final = 4
 """Answers are asked for at the tolerance of the number over this: they rise at least half as fast as it, as a rule."""
 TOO_DEAR: Final = "the work that a calibration may take is used up."
@@ -107,7 +106,11 @@ class Looks:
     place: Place
     made: dict[float, Look] = field(default_factory=dict[float, Look])
     refusals: dict[float, Exception] = field(default_factory=dict[float, Exception])
-    work: float = 0.0
+
+    @property
+    def most_work(self) -> float:
+        """What all of them may take together."""
+        return MOST_WORK
 
     def at(self, number: float) -> Look | None:
         """None where the request with that number is none, is not served, or is too dear."""
@@ -121,11 +124,15 @@ class Looks:
         return self.made.get(number)
 
     def _look(self, number: float) -> Look:
+        if is_spent() and self.made:
+            raise UnsupportedCombination("mechanism", "this number", TOO_DEAR, ("a larger relative_tolerance",))
         request = self.with_number(number)
         found: dict[int, TargetLook] = {}
-        for group in groups(request):
+        asked = groups(request)
+        for place, group in enumerate(asked):
             try:
-                found |= self._read(group, request)
+                with at_most(left() * SHARE / (len(asked) - place)):
+                    found |= self._read(group, request)
             except PrivacyComputationError as error:
                 told = error if error.pointer else blamed(error, "/threat_model", group.request.threat_model)
                 told.pointer = moved(told.pointer, group.places)
@@ -135,19 +142,14 @@ class Looks:
     def _read(self, group: Group, request: CalibrationsRequest) -> Iterator[tuple[int, TargetLook]]:
         """As `/v1/bounds` reads all of it, and in the same order, so that the answers are the same."""
         asked, plan = group.request, group.plan()
-        self.work += price(asked.questions, plan.tariff)
-        if self.work > MOST_WORK and self.made:
-            raise UnsupportedCombination("mechanism", "this number", TOO_DEAR, ("a larger relative_tolerance",))
         model = threat_model_of(asked.threat_model)
         conditional = worst_case_beside(model, mechanism_of(asked.mechanism)) is not None
         told: dict[Any, Said] = {}
         for place, (index, question) in enumerate(zip(group.indices, asked.questions, strict=True)):
             if question not in told:
-                before = plan.curves.asked
                 try:
                     model.check_question(question.type, getattr(question, "prior", None))
                     told[question] = said(plan.curves, question, asked.relative_tolerance)
-                    self.work += SECOND_ENGINE * (plan.curves.asked - before)
                 except PrivacyComputationError as error:
                     raise blamed(error, f"/questions/{place}", question) from None
             if told[question].evidence is Evidence.ASYMPTOTIC:

@@ -10,6 +10,7 @@ from api_schemas.calibrations import CalibrationsRequest
 from api_schemas.caveats import Assumption, Hazard
 from api_schemas.threat_models import is_relaxed
 from service.computations.abstract import Computation, Quote, ResponseFields
+from service.computations.allowance import Shares
 from service.computations.bounds import grounds
 from service.computations.calibration.directions import Directions, directions
 from service.computations.calibration.looks import MOST_WORK, TOO_DEAR, Look, Looks, groups
@@ -18,7 +19,10 @@ from service.computations.nested import answered, quoted
 from service.computations.parts import mechanism_of, threat_model_of
 from service.computations.prices import DOUBT, UNSEEN
 from service.privacy.errors import NumericalFailure, OutOfDomain, PrivacyComputationError, UnsupportedCombination
+from service.privacy.numerics.work import Work, at_most
 
+ANSWERS: Final = 3_000_000
+"""Counted work that the worst case beside a relaxed attacker may take at the value, and what the search has left."""
 READINGS: Final = 8
 """Numbers that are looked at, as a rule."""
 NOTHING_DEPENDS: Final = "a number that the answer to a target depends on"
@@ -45,10 +49,12 @@ OTHER_SIDE: Final = (
 def compute_calibrations(request: CalibrationsRequest, digest: str, engine_version: str) -> ResponseFields:
     """The value, what is answered there, and the neighbour at which a target fails."""
     known, looks = _directions(request), Looks(request, request.place)
-    found = search(request, looks, known)
-    value = looks.typed(found.value.number)
-    settled = looks.with_number(value)
-    answers = _answers(settled, found.value)
+    with at_most(ANSWERS + looks.most_work) as work:
+        with at_most(looks.most_work):
+            found = search(request, looks, known)
+        value = looks.typed(found.value.number)
+        settled = looks.with_number(value)
+        answers = _answers(settled, found.value, work)
     witness, missing = _witness(looks, found)
     return {
         "digest": digest,
@@ -86,8 +92,9 @@ def calibrations_quote(request: CalibrationsRequest) -> Quote:
     try:
         each = quoted(asked)
     except PrivacyComputationError:  # what stands there is only a start
-        return Quote(MOST_WORK // READINGS, engine=UNSEEN, doubt=DOUBT)
-    return Quote(min(READINGS * each.cost, max(each.cost, MOST_WORK)), engine=each.engine, doubt=DOUBT)
+        return Quote(MOST_WORK // READINGS, engine=UNSEEN, doubt=DOUBT, most=MOST_WORK + ANSWERS)
+    cost = min(READINGS * each.cost, max(each.cost, MOST_WORK))
+    return Quote(cost, engine=each.engine, doubt=DOUBT, most=max(each.most, MOST_WORK + ANSWERS))
 
 
 def _directions(request: CalibrationsRequest) -> Directions:
@@ -100,7 +107,7 @@ def _directions(request: CalibrationsRequest) -> Directions:
     return known
 
 
-def _answers(request: CalibrationsRequest, look: Look) -> ResponseFields:
+def _answers(request: CalibrationsRequest, look: Look, work: Work) -> ResponseFields:
     """What `/v1/bounds` answers to the targets, put together in their order; what they rest on, said once. Against the
     worst case the look has said all of it.
     """
@@ -108,10 +115,13 @@ def _answers(request: CalibrationsRequest, look: Look) -> ResponseFields:
     beside: dict[int, ResponseFields] = {}
     assumptions: dict[str, Assumption] = {}
     hazards: dict[str, Hazard] = {}
+    relaxed = sum(is_relaxed(group.request.threat_model) for group in groups(request))
+    shares = Shares(work, relaxed)
     for group in groups(request):
         asked = group.request
         if is_relaxed(asked.threat_model):
-            told = answered(asked, group.places)
+            with shares.next():
+                told = answered(asked, group.places)
             model, there = told["worst_case"]["threat_model"], told["worst_case"]["answers"]
             for index, answer in zip(group.indices, there, strict=True):
                 beside[index] = {"target": index, "threat_model": model, "answer": answer}

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cache
 from typing import Final
 
 from api_schemas.claims import Claim, ClaimsRequest, ClaimsResponse
 from api_schemas.examples import CLAIMS_EXAMPLES
 from api_schemas.questions import TradeOffQuestion
 from service.computations.abstract import Computation, Quote, ResponseFields
+from service.computations.allowance import MOST_WORK, Shares
 from service.computations.claims.attacks import attack_price, shown
 from service.computations.claims.verdicts import Judgement, judged
 from service.computations.nested import quoted, read
@@ -19,17 +20,30 @@ from service.computations.parts import mechanism_of, options_of, threat_model_of
 from service.computations.prices import INLINE_LIMIT, UNSEEN
 from service.computations.read_numbers import ReadNumber
 from service.privacy.composition.tariff import Tariff
+from service.privacy.numerics.work import Work, at_most
+
+ATTACKS: Final = 1 / 4
+"""Of the work of a request, what is left for attacks on what is unsafe."""
 
 
 def compute_claims(request: ClaimsRequest, digest: str, engine_version: str) -> ResponseFields:
     """Answer what is claimed, and judge it. Raises with the pointer of the part that cannot be served."""
-    answered, curves = read(request.asked(), request.places())
+    with at_most(MOST_WORK) as work:
+        return _compute(request, digest, engine_version, work)
+
+
+def _compute(request: ClaimsRequest, digest: str, engine_version: str, work: Work) -> ResponseFields:
+    with at_most(work.left * (1 - ATTACKS)):
+        answered, curves = read(request.asked(), request.places())
     pairs = list(zip(request.claims, answered["answers"], strict=True))
     judgements = [judged(claim, ReadNumber.of(answer, claim.reads)) for claim, answer in pairs]
-    unsafe = any(judgement.verdict == "unsafe" for judgement in judgements)
-    look = (
-        partial(shown, curves=curves, attacker=request.threat_model.type, tariff=_tariff(request)) if unsafe else None
-    )
+    shares = Shares(work, sum(judgement.verdict == "unsafe" for judgement in judgements))
+    tariff = cache(lambda: _tariff(request))
+
+    def look(claim: Claim, answer: ResponseFields) -> ResponseFields:
+        with shares.next():
+            return shown(claim, answer, curves, request.threat_model.type, tariff())
+
     return {
         "digest": digest,
         "engine_version": engine_version,
@@ -46,7 +60,7 @@ def compute_claims(request: ClaimsRequest, digest: str, engine_version: str) -> 
 
 
 def _checked(
-    claim: Claim, answer: ResponseFields, judgement: Judgement, look: Callable[..., ResponseFields] | None
+    claim: Claim, answer: ResponseFields, judgement: Judgement, look: Callable[[Claim, ResponseFields], ResponseFields]
 ) -> ResponseFields:
     return {
         "claimed": claim.number,
@@ -55,7 +69,7 @@ def _checked(
         "verdict": judgement.verdict,
         "holds": judgement.holds,
         "by": judgement.by,
-        "attack": look(claim, answer) if look is not None and judgement.verdict == "unsafe" else None,
+        "attack": look(claim, answer) if judgement.verdict == "unsafe" else None,
         "notes": judgement.notes,
         "answer": answer,
     }

@@ -15,6 +15,7 @@ from api_schemas.examples import COMPARISONS_EXAMPLES
 from api_schemas.nested import moved
 from api_schemas.questions import QuestionSpec, TradeOffQuestion
 from service.computations.abstract import Computation, Quote, ResponseFields
+from service.computations.allowance import MOST_WORK, Shares
 from service.computations.comparisons.curve_verdicts import COMPARED_POINT_COST, COMPARISON_COST, Read, curve_verdict
 from service.computations.comparisons.differences import SAME, Sign, best_of, difference_of
 from service.computations.comparisons.labels import label_of
@@ -27,6 +28,7 @@ from service.interop.comparison_tables import RENDERINGS
 from service.privacy.enclosure import Evidence
 from service.privacy.errors import NumericalFailure, PrivacyComputationError
 from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.work import at_most
 from service.privacy.questions.dominance import Verdict
 from service.privacy.trade_off.abstract import AbstractTradeOff
 
@@ -62,11 +64,14 @@ def compute_comparisons(request: ComparisonsRequest, digest: str, engine_version
     known: dict[BoundsRequest, _Run] = {}
     runs: list[_Run] = []
     drawn = _drawn(request)
-    for index in range(len(request.runs)):
-        asked = request.asked(index)
-        if asked not in known:  # equal runs are read once
-            known[asked] = _read(request, index, asked, quantities, draw=index in drawn)
-        runs.append(known[asked])
+    with at_most(MOST_WORK) as work:
+        shares = Shares(work, len(dict.fromkeys(map(request.asked, range(len(request.runs))))))
+        for index in range(len(request.runs)):
+            asked = request.asked(index)
+            if asked not in known:  # equal runs are read once
+                with shares.next():
+                    known[asked] = _read(request, index, asked, quantities, draw=index in drawn)
+            runs.append(known[asked])
     pairs = [_pair(request, runs, first, second) for first, second in combinations(range(len(runs)), 2)]
     several = any(run.threat_model != request.runs[0].threat_model for run in request.runs)
     return {

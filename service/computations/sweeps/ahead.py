@@ -10,28 +10,27 @@ from typing import Any, Final
 from api_schemas.bounds import BoundsRequest
 from api_schemas.questions import QuestionSpec
 from service.computations.answers import said
-from service.computations.bounds import plan_of
+from service.computations.bounds import Setting, setting_of
 from service.privacy.composition.contour.asked import asked_of
 from service.privacy.composition.contour.many import Wanted, read_ahead, run_of
 from service.privacy.composition.lines import CONTOUR
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.trade_off.combinators.read_ahead import Known, ReadAhead
-from service.privacy.trade_off.pair import TradeOffPair
 
 NARROW: Final = 1e-7
 """Relative width of what is taken as it is read together; tolerances below it ask for less."""
 MOST_QUESTIONS: Final = 4_096
 
 
-def curves_of(requests: Sequence[BoundsRequest | None]) -> list[TradeOffPair | None]:
-    """The curves of requests that lines serve, which know what the questions read where that could be read together;
-    None of others, and where there are none to be had: who asks again is told why.
+def settings_of(requests: Sequence[BoundsRequest | None]) -> list[Setting | None]:
+    """The settings of requests that lines serve, whose curves know what the questions read where that could be read
+    together; None of others, and where there are none to be had: who asks again is told why.
     """
-    curves = [None if request is None else _curves(request) for request in requests]
+    settings = [None if request is None else _setting(request) for request in requests]
     wanted: dict[int, Wanted] = {}
     narrow = NARROW
-    for index, (request, pair) in enumerate(zip(requests, curves, strict=True)):
-        run = None if pair is None else run_of(pair.add)
+    for index, (request, setting) in enumerate(zip(requests, settings, strict=True)):
+        run = None if setting is None else run_of(setting.main.curves.add)
         if request is not None and run is not None:
             questions: tuple[Any, ...] = request.questions  # frozen, which their type does not say
             readings = (reading for question in questions for reading in _readings(question))
@@ -39,24 +38,29 @@ def curves_of(requests: Sequence[BoundsRequest | None]) -> list[TradeOffPair | N
             narrow = min(narrow, request.relative_tolerance)
     if len(wanted) > 1:
         read_ahead(wanted.values(), narrow)
-    return [_knowing(pair, wanted.get(index)) for index, pair in enumerate(curves)]
+    return [_knowing(setting, wanted.get(index)) for index, setting in enumerate(settings)]
 
 
-def _curves(request: BoundsRequest) -> TradeOffPair | None:
+def _setting(request: BoundsRequest) -> Setting | None:
     if request.threat_model.type != "worst_case":
         return None
     try:
-        plan = plan_of(request)
-        return plan.curves if plan.engine == CONTOUR else None
+        setting = setting_of(request)
+        if setting.main.engine == CONTOUR:
+            _ = setting.main.curves  # making them may say what only the engine knows
+            return setting
     except PrivacyComputationError:
-        return None
+        pass
+    return None
 
 
-def _knowing(pair: TradeOffPair | None, read: Wanted | None) -> TradeOffPair | None:
-    if pair is None or read is None or not read.known:
-        return pair
+def _knowing(setting: Setting | None, read: Wanted | None) -> Setting | None:
+    if setting is None or read is None or not read.known:
+        return setting
+    pair = setting.main.curves
     add = ReadAhead(pair.add, read.known, reflected=False)
-    return replace(pair, add=add, remove=ReadAhead(pair.remove, read.known, reflected=True))
+    known = replace(pair, add=add, remove=ReadAhead(pair.remove, read.known, reflected=True))
+    return replace(setting, main=replace(setting.main, build=lambda: known))
 
 
 @lru_cache(maxsize=MOST_QUESTIONS)

@@ -16,7 +16,7 @@ from api_schemas.sweeps import SweepsRequest, SweepsResponse
 from service.computations.abstract import Computation, ResponseFields
 from service.computations.bounds import read_bounds
 from service.computations.parts import options_as_sent
-from service.computations.sweeps.ahead import curves_of
+from service.computations.sweeps.ahead import settings_of
 from service.computations.sweeps.columns import Answers, Quantity, column_of, quantities
 from service.computations.sweeps.pieces import PIECES
 from service.computations.sweeps.prices import sweeps_quote
@@ -77,13 +77,13 @@ def compute_sweeps(request: SweepsRequest, digest: str, engine_version: str) -> 
 def _read(request: SweepsRequest, places: Sequence[Place], numbers: Sequence[tuple[float, ...]]) -> Iterator[_Point]:
     """Some points, read together as far as that goes."""
     asked = [_request(request, places, each) for each in numbers]
-    curves = curves_of([each if isinstance(each, BoundsRequest) else None for each in asked])
-    for each, pair in zip(asked, curves, strict=True):
+    settings = settings_of([each if isinstance(each, BoundsRequest) else None for each in asked])
+    for each, setting in zip(asked, settings, strict=True):
         if not isinstance(each, BoundsRequest):
             yield _Point(None, each)
             continue
         try:
-            yield _Point(read_bounds(each, pair)[0])
+            yield _Point(read_bounds(each, setting)[0])
         except PrivacyComputationError as error:
             if isinstance(error, NumericalFailure):
                 note(error)

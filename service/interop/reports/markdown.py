@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from api_schemas.assessments import AssessedThreatModel, AssessmentsResponse
 from api_schemas.policies import Decision
+from api_schemas.threat_models import WorstCaseThreatModel
 from service.interop.numbers import as_given, rounded_down, rounded_up
 from service.interop.reports.rows import remarks, rows
 from service.interop.reports.sentence import in_short
@@ -22,7 +23,7 @@ def _lines(response: AssessmentsResponse) -> Iterator[str]:
     yield in_short(response)
     yield ""
     for attacked in response.threat_models:
-        yield from _table(attacked)
+        yield from _table(attacked, beside=attacked is not response.threat_models[0])
     if response.decision is not None:
         yield from _decision(response.decision)
     yield "### What the numbers rest on"
@@ -42,8 +43,10 @@ def _lines(response: AssessmentsResponse) -> Iterator[str]:
     yield f"<small>privacy-bounds, engine {response.engine_version}, result `{response.digest}`</small>"
 
 
-def _table(attacked: AssessedThreatModel) -> Iterator[str]:
-    yield f"### Attacker: {attacked.threat_model.type}"
+def _table(attacked: AssessedThreatModel, *, beside: bool) -> Iterator[str]:
+    model = attacked.threat_model
+    relation = f", {model.neighboring_relation}" if beside and isinstance(model, WorstCaseThreatModel) else ""
+    yield f"### Attacker: {model.type}{relation}"
     yield ""
     yield attacked.summary + (" Valid beside the worst case only." if attacked.conditional else "")
     yield ""

@@ -7,6 +7,7 @@ import math
 from typing import Any, Final
 
 from api_schemas.assessments import AssessmentsResponse
+from api_schemas.threat_models import WorstCaseThreatModel
 from service.interop.reports.rows import rows
 
 MLFLOW: Final = "application/vnd.mlflow.run+json"
@@ -24,7 +25,13 @@ def mlflow_run(response: AssessmentsResponse) -> str:
     metrics: dict[str, float] = {}
     infinite: list[str] = []
     for attacked in response.threat_models:
-        room = "" if not attacked.conditional else f"{attacked.threat_model.type}."
+        model = attacked.threat_model
+        own = (
+            f"{model.type}.{model.neighboring_relation}."
+            if isinstance(model, WorstCaseThreatModel)
+            else f"{model.type}."
+        )
+        room = "" if attacked is response.threat_models[0] else own
         for row in rows(attacked.answers):
             for suffix, number in (("", row.value), (".lower", row.lower)):
                 if number is not None and math.isfinite(number):

@@ -82,7 +82,7 @@ class PieceWorker:
         heart = Heart(self, job.id, piece, limit - EARLIER_SECONDS, self._store)
         try:
             task, request = work.piece(piece)
-            computed = compute_body(task, request, job.digest, self._engine_version)
+            computed = compute_body(task, request, job.digest, self._engine_version, time.process_time)
         except MemoryError:
             heart.stop()
             self.give_up(job.id, piece, OutOfMemory(self._memory_limit_bytes))
@@ -92,7 +92,7 @@ class PieceWorker:
             self._fail(job, work, piece, error)
             return
         heart.computed()
-        seconds = measured(self._seconds.get(job.id), computed.seconds, piece.points)
+        seconds = measured(self._seconds.get(job.id), computed.seconds, computed.cpu_seconds, piece.points)
         self._seconds[job.id] = seconds
         size = next_points(piece.points, seconds, work.largest_piece)
         try:

@@ -59,51 +59,63 @@ def run_worker(
     logger: FilteringBoundLogger,
 ) -> int:
     """Compute pieces until a signal comes. What is loaded here is there in every process, which are forked."""
+    _load(preloaded_modules, warm_up)
+    app = make_cluster(settings)
+
+    def make() -> PieceWorker:
+        return PieceWorker(
+            store=store_of(settings),
+            send=sender(app, limits),
+            limits=limits,
+            engine_version=engine_version,
+            memory_limit_bytes=settings.worker_memory_limit_bytes,
+            validate=validate,
+            describe=describe,
+            logger=logger,
+        )
+
+    _add_task(app, make, settings.worker_memory_limit_bytes, niceness)
+    name = f"{socket.gethostname()}:{os.getpid()}"
+    keeper = Keeper(store_of(settings), sender(app, limits), logger, worker=name)
+    signals.worker_ready.connect(lambda **_: keeper.start(), weak=False)
+    return _run(app, settings.job_workers)
+
+
+def _load(modules: Sequence[str], warm_up: Callable[[], None]) -> None:
     for variable in NUMERIC_THREAD_VARIABLES:  # read where numeric libraries are loaded
         os.environ[variable] = "1"
-    for module in preloaded_modules:
+    for module in modules:
         import_module(module)
     warm_up()
-    app = make_cluster(settings)
+
+
+def _add_task(app: Celery, make: Callable[[], PieceWorker], memory_limit_bytes: int, niceness: int) -> None:
+    """What every process does with a message. `make`: called in each, once it is limited."""
     worker: list[PieceWorker] = []
 
     @app.task(name=TASK)
     def piece(job: str, start: int, stop: int, number: int) -> None:
         worker[0].run(job, Piece(start, stop), number)
 
-    @signals.setup_logging.connect(weak=False)
-    def quiet(**_: Any) -> None:
-        """Celery leaves logging as it is."""
-
     @signals.worker_process_init.connect(weak=False)
     def begin(**_: Any) -> None:
         end_with_parent()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         if sys.platform == "linux":
-            limit = settings.worker_memory_limit_bytes
-            resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+            resource.setrlimit(resource.RLIMIT_DATA, (memory_limit_bytes, memory_limit_bytes))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         os.nice(niceness)
-        worker[:] = [
-            PieceWorker(
-                store=store_of(settings),
-                send=sender(app, limits),
-                limits=limits,
-                engine_version=engine_version,
-                memory_limit_bytes=settings.worker_memory_limit_bytes,
-                validate=validate,
-                describe=describe,
-                logger=logger,
-            )
-        ]
+        worker[:] = [make()]
 
-    name = f"{socket.gethostname()}:{os.getpid()}"
-    keeper = Keeper(store_of(settings), sender(app, limits), logger, worker=name)
-    signals.worker_ready.connect(lambda **_: keeper.start(), weak=False)
+
+def _run(app: Celery, processes: int) -> int:
+    """The exit code, when a signal has come."""
+    # Who listens to this signal sets up logging in place of Celery; here it stays as it is.
+    signals.setup_logging.connect(lambda **_: None, weak=False)
     logging.getLogger("celery.worker").setLevel(logging.ERROR)
     main = app.Worker(
         pool="prefork",
-        concurrency=settings.job_workers,
+        concurrency=processes,
         max_tasks_per_child=PIECES_OF_A_PROCESS,
         loglevel="ERROR",
         quiet=True,

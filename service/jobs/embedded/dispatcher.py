@@ -232,7 +232,9 @@ class Dispatcher:
             except Exception as error:  # noqa: BLE001 - whatever a computation raises belongs to its points
                 await self._dead(active, piece, error)
                 return
-            active.seconds_per_point = measured(active.seconds_per_point, computed.seconds, piece.points)
+            active.seconds_per_point = measured(
+                active.seconds_per_point, computed.seconds, computed.cpu_seconds, piece.points
+            )
             active.points = next_points(piece.points, active.seconds_per_point, active.work.largest_piece)
             await self._until_written(self._store.keep, name, Kept(piece, computed.body))
             self._metrics.piece("done", piece.points)
@@ -242,6 +244,8 @@ class Dispatcher:
 
     def _again(self, active: Active, piece: Piece, tries: int, error: Exception) -> bool:
         """Whether the points of a piece that came to no end are tried once more, together or apart."""
+        if isinstance(error, OutOfTime):
+            active.points = max(1, piece.points // 2)
         if isinstance(error, WorkerDied) and tries + 1 < LARGEST_TRIES:
             active.waiting.appendleft((piece, tries + 1))
         elif piece.points > 1:

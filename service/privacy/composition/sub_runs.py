@@ -25,13 +25,12 @@ def with_parts(whole: TradeOffPair, steps: Steps, cheaply: Cheaply) -> TradeOffP
 
     Parts: what lines compose, taken together; every equal step with its count; and a single one of it.
     """
-    groups = _groups(steps)
-    if not groups or not whole.add.evidence.is_certain:
+    if sum(count for _, count in steps) == 1 or not whole.add.evidence.is_certain:
         return whole
 
     def parts() -> Sequence[AbstractTradeOff]:
         found: list[AbstractTradeOff] = []
-        for group in groups:
+        for group in _groups(steps):
             try:
                 known = cheaply(group)
             except UnsupportedCombination:
@@ -47,6 +46,9 @@ def with_parts(whole: TradeOffPair, steps: Steps, cheaply: Cheaply) -> TradeOffP
 
 def _groups(steps: Steps) -> list[Steps]:
     """Parts of a run that are not all of it."""
+    if len(steps) == 1:
+        step, count = steps[0]
+        return [((step, 1),)] if count > 1 else []
     on_lines = tuple(each for each in steps if contour_parts((each,)) is not None)
     alone: list[Steps] = []
     for step, count in steps[:MOST_PARTS]:

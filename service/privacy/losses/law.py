@@ -18,12 +18,17 @@ import numpy as np
 from scipy.special import logsumexp
 from typing_extensions import override
 
+from service.privacy.errors import UnsupportedCombination
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.exponentials import divergence, growth, remainder
+from service.privacy.numerics.work import did
 
 Hypothesis = Literal[0, 1]
 """0: the record is absent. 1: it is present."""
 CUMULANTS = 6
+A_PAIR, MOST_AT_ONCE = 0.4, 4e6
+"""Work of a tilt at a node of a law, and of all tilts together, in microseconds, roughly."""
+TOO_MANY_LOSSES = "a step has so many different losses that their cumulants take more work than a request may do."
 MOST_PAIRS = 2**16
 """Tilts times nodes evaluated at once: what stays in the processor's cache."""
 
@@ -179,6 +184,10 @@ class NodeLossLaw(LossLaw):
 
     @override
     def generating(self, tilts: FloatArray) -> Generating:
+        work = A_PAIR * len(tilts) * len(self.losses)
+        if work > MOST_AT_ONCE:
+            raise UnsupportedCombination("method", "an approximation by cumulants", TOO_MANY_LOSSES, ("auto",))
+        did(work)
         block = max(MOST_PAIRS // len(self.losses), 1)
         parts = [self._generating(tilts[at : at + block]) for at in range(0, len(tilts), block)]
         return parts[0] if len(parts) == 1 else Generating.joined(parts)

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, TypeAlias, final
 
 from typing_extensions import override
@@ -59,19 +60,29 @@ class AbstractMechanism(ABC):
         premises: list[Premise] = []
         hazards: list[Hazard] = []
         ends: list[tuple[Hazard, ...]] = []
-        for node in _nodes_of(self):
+        for node, has_parts in _nodes_of(self):
             premises += node.premises
             caused = node.hazards
             hazards += caused
-            if not node.inner:
+            if not has_parts:
                 ends.append(caused)
-        said = (hazard for hazard in hazards if not hazard.alone or all(hazard in caused for caused in ends))
-        return Caveats(in_order(premises), in_order(said))
+        return _caveats(tuple(premises), tuple(hazards), tuple(dict.fromkeys(ends)))
 
 
-def _nodes_of(mechanism: AbstractMechanism) -> list[AbstractMechanism]:
-    """All mechanisms of the tree, parts before the whole."""
-    return [*(node for part in dict.fromkeys(mechanism.inner) for node in _nodes_of(part)), mechanism]
+@lru_cache(maxsize=64)  # mechanisms of a kind say the same, whatever their parameters
+def _caveats(
+    premises: tuple[Premise, ...], hazards: tuple[Hazard, ...], ends: tuple[tuple[Hazard, ...], ...]
+) -> Caveats:
+    """Each once, in their order; what is said `alone` where all `ends` say it."""
+    said = (hazard for hazard in hazards if not hazard.alone or all(hazard in caused for caused in ends))
+    return Caveats(in_order(premises), in_order(said))
+
+
+def _nodes_of(mechanism: AbstractMechanism) -> list[tuple[AbstractMechanism, bool]]:
+    """All mechanisms of the tree, parts before the whole, and whether each has parts."""
+    inner = mechanism.inner
+    different = dict.fromkeys(inner) if len(inner) > 1 else inner
+    return [*(node for part in different for node in _nodes_of(part)), (mechanism, bool(inner))]
 
 
 @dataclass(frozen=True, slots=True)

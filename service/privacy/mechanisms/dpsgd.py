@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from itertools import cycle, islice
 from typing import Annotated, ClassVar, Final, final, get_args
 
@@ -88,7 +89,7 @@ class DpSgd(AbstractMechanism):
             return ()
         phases = list(self._phases())
         sampled = [phase for phase in phases if phase[1] < 1] or phases[:1]
-        extremes = (min(sampled, key=_rate), max(sampled, key=_rate))
+        extremes = dict.fromkeys((min(sampled, key=_rate), max(sampled, key=_rate)))
         return tuple(dict.fromkeys(_poisson_run(*phase) for phase in extremes))
 
     @property
@@ -132,8 +133,7 @@ class DpSgd(AbstractMechanism):
 
     def _step(self, noise: float, rate: float) -> AbstractStep:
         if self.sampling == "poisson":
-            base = Gaussian(noise_multiplier=noise)
-            return base if rate == 1 else PoissonSampled(sample_rate=rate, mechanism=base)
+            return _sampled(noise, rate) if rate < 1 else Gaussian(noise_multiplier=noise)
         if self.sampling == "shuffled":
             return Gaussian(noise_multiplier=noise)
         return FixedBatches(
@@ -169,6 +169,8 @@ class DpSgd(AbstractMechanism):
 
     def _rounding(self) -> tuple[Premise, ...]:
         """Whether the steps that are answered for are more than what was described."""
+        if self.epochs is None and self.sampling != "shuffled":
+            return ()
         for _, rate, steps in self._phases():
             each = self._batches_per_epoch(rate)
             exact = steps if self.epochs is None else Fraction(repr(self.epochs)) * each
@@ -191,5 +193,9 @@ def _rate(phase: Phase) -> float:
 
 def _poisson_run(noise: float, rate: float, steps: int) -> Repeated:
     """What a phase is short for."""
-    step = PoissonSampled(sample_rate=rate, mechanism=Gaussian(noise_multiplier=noise))
-    return Repeated(mechanism=step, steps=steps)
+    return Repeated(mechanism=_sampled(noise, rate), steps=steps)
+
+
+@lru_cache(maxsize=1024)  # asked for with its premises and with its steps, and by runs of other lengths
+def _sampled(noise: float, rate: float) -> PoissonSampled:
+    return PoissonSampled(sample_rate=rate, mechanism=Gaussian(noise_multiplier=noise))

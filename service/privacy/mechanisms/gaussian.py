@@ -44,7 +44,7 @@ class Gaussian(AbstractStep):
     @override
     def under(self, neighbours: Neighbours) -> Gaussian:
         # k records move a query by at most k times as far (triangle inequality), and all of them in one direction do.
-        return replace(self, sensitivity=neighbours.distance)
+        return self if self.sensitivity == neighbours.distance else replace(self, sensitivity=neighbours.distance)
 
     @override
     def curves(self) -> TradeOffPair:

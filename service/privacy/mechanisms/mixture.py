@@ -87,8 +87,9 @@ class Mixture(AbstractMechanism):
 
 def refuse_mixtures(kind: str, mechanisms: Iterable[AbstractMechanism]) -> None:
     """Raises UnsupportedCombination when one of the parts of a `kind` is a mixture."""
-    if any(isinstance(mechanism, Mixture) for mechanism in mechanisms):
-        raise _inside(kind)
+    for mechanism in mechanisms:
+        if isinstance(mechanism, Mixture):
+            raise _inside(kind)
 
 
 def _inside(kind: str) -> UnsupportedCombination:

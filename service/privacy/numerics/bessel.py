@@ -65,14 +65,33 @@ def _expansion(a: float, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatAr
     below_one = v / w  # 1 - 1/w
     main = nu * (v - np.log1p(0.5 * v))
     root = 0.25 * np.log1p(q)
+    correction, correction_error = _correction(nu, 1 / w, below_one)
+    error = 13 * UNIT_ROUNDOFF * nu * v + (FUNCTION_ERROR + 4 * UNIT_ROUNDOFF) * root
+    error += correction_error + 2 * UNIT_ROUNDOFF * main
+    return main - root + correction, error, 2 / (nu * (1 + w)) - 1 / (nu * w) ** 2
+
+
+def debye_correction(nu: float, product: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """ln of sqrt(2 pi) R^(1/2) e^(-R) (x/(nu + R))^(-nu) I_nu(x) at x = sqrt(product), R = sqrt(nu^2 + product), and a
+    bound of its error, for exact nu of at least `LEAST_ORDER`: what the first term of the uniform expansion leaves out.
+
+    The sums are normalised at x = 0, where Stirling's series of Gamma(nu + 1) has the rest: ln Gamma(nu + 1) - (nu +
+    1/2) ln nu + nu - ln(2 pi)/2 alternates, and what four terms leave out is below 1e-3/nu^9.
+    """
+    p = nu / np.sqrt(nu * nu + product)
+    below_one = p * p * (product / (nu * nu)) / (1 + p)
+    value, error = _correction(nu, p, below_one)
+    stirling = ((-1 / (1680 * nu**2) + 1 / 1260) / nu**2 - 1 / 360) / nu**3 + 1 / (12 * nu)
+    return value - stirling, error + (1e-3 / nu**9 + UNIT_ROUNDOFF)
+
+
+def _correction(nu: float, p: FloatArray, below_one: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """ln(sum U_k(p)/nu^k / sum U_k(1)/nu^k) and a bound of its error; `below_one`: 1 - p."""
     quotient, at_one, size = _series(nu)
-    difference = below_one * np.polyval(quotient, 1 / w)
-    correction = np.log1p(-difference / at_one)
+    difference = below_one * np.polyval(quotient, p)
     remainder = 2 * math.exp(2 * FIRST_VARIATION / nu) * STEEPNESS / nu**TERMS
     rounding = (6 * TERMS + 40) * UNIT_ROUNDOFF * size
-    error = 13 * UNIT_ROUNDOFF * nu * v + (FUNCTION_ERROR + 4 * UNIT_ROUNDOFF) * root
-    error += 2 * (rounding + remainder) * below_one + 2 * UNIT_ROUNDOFF * main
-    return main - root + correction, error, 2 / (nu * (1 + w)) - 1 / (nu * w) ** 2
+    return np.log1p(-difference / at_one), 2 * (rounding + remainder) * below_one
 
 
 @cache

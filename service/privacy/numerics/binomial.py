@@ -13,10 +13,13 @@ from numpy.typing import NDArray
 from scipy.special import betainc, betaincinv, xlogy
 
 from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.work import did
 
 IntArray = NDArray[np.int64]
 
 HALVINGS = 60
+A_HALVING = 15.0
+"""Work, in microseconds, roughly."""
 
 
 def share_below(counts: IntArray, samples: int, failure: float) -> FloatArray:
@@ -65,6 +68,7 @@ def mean_below(means: FloatArray, samples: int, failure: float) -> FloatArray:
 
 def mean_above(means: FloatArray, samples: int, failure: float) -> FloatArray:
     """An upper end: the largest m with samples kl(mean, m) <= ln(1/failure), kl the divergence of two coins."""
+    did(A_HALVING * HALVINGS)
     budget = -np.log(failure) / samples
     low, high = means.copy(), np.ones_like(means)
     for _ in range(HALVINGS):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.privacy.numerics.arrays import FloatArray, IndexArray
-from service.privacy.numerics.work import is_spent
+from service.privacy.numerics.work import did, is_spent
 
 INNER: Final = np.array([1 / 16, 0.25, 0.5, 0.75, 15 / 16])
 """Where a round looks, in widths of the bracket ..."""
@@ -18,6 +18,8 @@ FAR: Final = np.array([-0.1, -1e-2, -1e-4, -1e-6, 0.0, 1e-6, 1e-4, 1e-2, 0.1])
 """... in widths of the bracket around the interpolated root, which lies between two of these when it is good ..."""
 NEAR: Final = np.array([-512.0, -8.0, 8.0, 512.0])
 """... and in units in the last place around it."""
+A_ROUND: Final = 300.0
+"""Work of a round beside what it reads, in microseconds, roughly."""
 STEP: Final = 4.0
 STRIDE: Final = 1 / 8
 MOST_ROUNDS: Final = 30
@@ -70,6 +72,7 @@ class FallingSearch:
             active = active[self._is_open(active)]
             if not active.size or is_spent():
                 return
+            did(A_ROUND)
             points = self._looks(active)
             gaps = self._gaps(active)
             self.add(active, points, reading(points, active))

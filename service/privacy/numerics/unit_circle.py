@@ -12,7 +12,7 @@ from service.privacy.numerics.work import did
 
 ComplexArray = NDArray[np.complex128]
 
-_A_CALL, _A_PRODUCT, _AN_EXPONENTIAL = 200.0, 6e-4, 1e-2
+_A_CALL, _A_PRODUCT, _AN_EXPONENTIAL = 600.0, 6e-4, 1e-2
 """Work, in microseconds; of a call, what is made of it included."""
 
 _SMALL_PHASE = 0.8

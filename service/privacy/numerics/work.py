@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import final
@@ -32,22 +32,45 @@ class Work:
 _COUNTED: ContextVar[Work | None] = ContextVar("work", default=None)
 
 
-@contextmanager
-def at_most(allowance: float) -> Generator[Work]:
+def at_most(allowance: float) -> AbstractContextManager[Work]:
     """Work inside is counted and may come to this; inside another allowance, to no more than what that has left."""
-    work = _COUNTED.get()
-    token = None
-    if work is None:
-        work = Work()
-        token = _COUNTED.set(work)
-    before = work.end
-    work.end = min(before, work.done + allowance)
+    return _AtMost(allowance)
+
+
+@final
+class _AtMost:
+    """A class, not a generator, which would cost several times as much: closed forms are read within two of these."""
+
+    __slots__ = ("_allowance", "_before", "_token", "_work")
+
+    def __init__(self, allowance: float) -> None:
+        self._allowance = allowance
+
+    def __enter__(self) -> Work:
+        work = _COUNTED.get()
+        self._token = None
+        if work is None:
+            work = Work()
+            self._token = _COUNTED.set(work)
+        self._work, self._before = work, work.end
+        work.end = min(work.end, work.done + self._allowance)
+        return work
+
+    def __exit__(self, *_: object) -> None:
+        self._work.end = self._before
+        if self._token is not None:
+            _COUNTED.reset(self._token)
+
+
+@contextmanager
+def counted_apart() -> Generator[Work]:
+    """Work inside is counted by itself and without an end, whoever asks for it: of what is kept for others too."""
+    work = Work()
+    token = _COUNTED.set(work)
     try:
         yield work
     finally:
-        work.end = before
-        if token is not None:
-            _COUNTED.reset(token)
+        _COUNTED.reset(token)
 
 
 def did(microseconds: float) -> None:
@@ -55,6 +78,18 @@ def did(microseconds: float) -> None:
     work = _COUNTED.get()
     if work is not None:
         work.done += microseconds
+
+
+def done() -> float:
+    """What was done so far; 0 where nothing is counted."""
+    work = _COUNTED.get()
+    return 0.0 if work is None else work.done
+
+
+def left() -> float:
+    """What may still be done; infinite where nothing is counted."""
+    work = _COUNTED.get()
+    return math.inf if work is None else work.left
 
 
 def is_spent() -> bool:

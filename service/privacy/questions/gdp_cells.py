@@ -66,11 +66,12 @@ class CellSearch:
         rates: FloatArray = special.ndtr(grid)[np.newaxis, :]
         rates = np.maximum.accumulate(np.clip(rates, half.first, half.last), axis=1)
         rates[0, 0], rates[0, -1] = half.first, half.last
-        work = 0
+        work, known_bounds = 0, np.full((1, 1), self.limit)
         while True:
             work += rates.size
             read = self._read(half, rates)
-            bound = _cell_bounds(read)
+            # A cell has no more than the one it was cut from, whose ends may have been read more narrowly.
+            bound = np.minimum(_cell_bounds(read), known_bounds)
             # What the upper ends at a cell's own ends already are, no cut can take away.
             known = np.maximum(np.maximum(read.mu.upper[:, :-1], read.mu.upper[:, 1:]), self.best)
             left, right = rates[:, :-1], rates[:, 1:]
@@ -80,7 +81,7 @@ class CellSearch:
             self.settled = max([self.settled, *bound[~worth].tolist()])
             if not worth.any():
                 return
-            rates = _cut(left[worth], right[worth])
+            rates, known_bounds = _cut(left[worth], right[worth]), bound[worth][:, np.newaxis]
 
     def _read(self, half: Half, rates: FloatArray) -> _Read:
         flat = rates.ravel()

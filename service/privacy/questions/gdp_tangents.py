@@ -265,14 +265,15 @@ class _Search:
 
     def _cut_roughly(self, above: list[_Corner]) -> bool:
         """Several new tangents between those of each corner; False where they are too close for any."""
-        new: dict[int, list[FloatArray]] = {}
+        new: dict[int, list[tuple[float, float]]] = {}
         for corner in above[: MOST_ROUGH // PIECES]:
             left, right = corner.between()
             if right - left > PIECES * SMALLEST_GAP * (1 + left):
-                inner = np.linspace(left, right, PIECES + 1)[1:-1]
-                new.setdefault(self.sides.index(corner.side), []).append(inner)
-        for index, slopes in new.items():
-            self.sides[index].insert(np.concatenate(slopes), rough=True)
+                new.setdefault(self.sides.index(corner.side), []).append((left, right))
+        for index, gaps in new.items():
+            left, right = np.array(gaps).T
+            shares = np.arange(1, PIECES)[:, None] / PIECES
+            self.sides[index].insert((left + shares * (right - left)).ravel(), rough=True)
         return bool(new)
 
     def _cut(self, above: list[_Corner]) -> bool:

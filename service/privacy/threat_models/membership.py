@@ -19,15 +19,17 @@ from service.privacy.threat_models import membership_premises, membership_tariff
 from service.privacy.threat_models.harder_tariff import harder_tariff
 from service.privacy.threat_models.membership_run import (
     CLOSED_FORM,
+    DISCRETISED,
     Composition,
     MembershipRun,
     StepCurve,
     engine_of,
+    engines_of,
     plan_of,
     run_of,
 )
 from service.privacy.threat_models.relaxed import RelaxedThreatModel
-from service.privacy.threat_models.susceptibilities import CELLS, FEW_CELLS, chi_square_population
+from service.privacy.threat_models.susceptibilities import CELLS, FEW_CELLS, chi_square_population, chi_square_reach
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.harder_pair import harder_of
 from service.privacy.trade_off.mixture.bracketed import BracketedMixture, Part
@@ -104,11 +106,12 @@ class Membership(RelaxedThreatModel):
         self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
     ) -> Plan:
         run = run_of(mechanism)
-        engine = engine_of(run, self.step_curve, self.composition)
-        if method not in ("auto", engine):
-            reason = f"this adversary's curve of such a run is known by {engine} alone."
-            raise UnsupportedCombination("method", f"method {method}", reason, ("auto", engine))
-        own = self._relaxed(run, options)
+        engine = self._engine(run)
+        known = engines_of(engine, self.step_curve)
+        if method not in ("auto", *known):
+            reason = f"this adversary's curve of such a run is known by {' and by '.join(known)} alone."
+            raise UnsupportedCombination("method", f"method {method}", reason, ("auto", *known))
+        own = self._relaxed(run, options, method)
         if self._beats_worst_case(run):
             return replace(own, build=lambda: replace(own.curves, notes=(*own.curves.notes, NOTHING_HIDDEN)))
         worst = WORST_CASE.plan(mechanism, "auto", options)
@@ -116,7 +119,16 @@ class Membership(RelaxedThreatModel):
         def build() -> TradeOffPair:
             return harder_of(own.curves, worst.curves, BOTH_HOLD, BRACKET)
 
-        return Plan(engine, harder_tariff(own.tariff, worst.tariff), build)
+        return Plan(own.engine, harder_tariff(own.tariff, worst.tariff), build)
+
+    def _engine(self, run: MembershipRun) -> str:
+        """That of the largest susceptibility."""
+        largest = run.susceptibility
+        if self.population == "chi_square":
+            largest = chi_square_reach(run.mechanism.dimension)
+        elif self.population is not None:
+            largest = max(part.susceptibility for part in self.population)
+        return engine_of(run, largest, self.step_curve, self.composition)
 
     def _beats_worst_case(self, run: MembershipRun) -> bool:
         """Whether it is known to, at every rate: where batches are seen, no composition of sampled steps has more power
@@ -124,45 +136,45 @@ class Membership(RelaxedThreatModel):
         """
         return run.mechanism.shows_batches and (self.composition == "exact" or not run.is_sampled)
 
-    def _relaxed(self, run: MembershipRun, options: EngineOptions) -> Plan:
+    def _relaxed(self, run: MembershipRun, options: EngineOptions, method: str) -> Plan:
         """The curves of this adversary alone."""
         if self.population is None:
-            return self._against(run, run.susceptibility, options)
+            return self._against(run, run.susceptibility, options, method)
         if self.population == "chi_square":
-            return self._bracketed(run, options)
+            return self._bracketed(run, options, method)
         total = sum(Fraction(part.weight) for part in self.population)
         shares: dict[float, Fraction] = {}
         for part in self.population:
             shares[part.susceptibility] = shares.get(part.susceptibility, Fraction(0)) + Fraction(part.weight) / total
-        return self._mixed(run, shares, options)
+        return self._mixed(run, shares, options, method)
 
-    def _against(self, run: MembershipRun, susceptibility: float, options: EngineOptions) -> Plan:
-        return plan_of(run, susceptibility, self.step_curve, self.composition, options)
+    def _against(self, run: MembershipRun, susceptibility: float, options: EngineOptions, method: str) -> Plan:
+        return plan_of(run, susceptibility, self.step_curve, self.composition, options, method)
 
-    def _mixed(self, run: MembershipRun, shares: dict[float, Fraction], options: EngineOptions) -> Plan:
+    def _mixed(self, run: MembershipRun, shares: dict[float, Fraction], options: EngineOptions, method: str) -> Plan:
         options = options.for_parts(len(shares))
-        priced = self._against(run, max(shares), options)  # one for all: there may be a thousand
+        priced = self._against(run, max(shares), options, method)  # one for all: there may be a thousand
         if len(shares) == 1:
             return priced
 
         def build() -> TradeOffPair:
-            pairs = [self._against(run, susceptibility, options).curves for susceptibility in shares]
+            pairs = [self._against(run, susceptibility, options, method).curves for susceptibility in shares]
             return mixed(list(shares.values()), pairs, MIXED, MIX_REASON)
 
         return mixed_plan([priced] * len(shares), build)
 
-    def _bracketed(self, run: MembershipRun, options: EngineOptions) -> Plan:
-        engine = engine_of(run, self.step_curve, self.composition)
+    def _bracketed(self, run: MembershipRun, options: EngineOptions, method: str) -> Plan:
+        engine = DISCRETISED if method == DISCRETISED else self._engine(run)
         options = replace(options, relative_tolerance=max(options.relative_tolerance, POPULATION_TOLERANCE))
         tariff = membership_tariff.law_of_susceptibilities(closed=engine == CLOSED_FORM)
-        return Plan(engine, tariff, lambda: self._between(run, options, few=engine != CLOSED_FORM))
+        return Plan(engine, tariff, lambda: self._between(run, options, method, few=engine != CLOSED_FORM))
 
-    def _between(self, run: MembershipRun, options: EngineOptions, *, few: bool) -> TradeOffPair:
+    def _between(self, run: MembershipRun, options: EngineOptions, method: str, *, few: bool) -> TradeOffPair:
         """The mixtures of the lower and of the upper ends of intervals of susceptibilities."""
         population = chi_square_population(run.mechanism.dimension, FEW_CELLS if few else CELLS)
         none = Fraction(0)
         susceptibilities = sorted({*population.below, *population.above})
-        pairs = [self._against(run, susceptibility, options).curves for susceptibility in susceptibilities]
+        pairs = [self._against(run, susceptibility, options, method).curves for susceptibility in susceptibilities]
         add = BracketedMixture(
             [
                 Part(pair.add, population.below.get(susceptibility, none), population.above.get(susceptibility, none))

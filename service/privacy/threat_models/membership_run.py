@@ -21,8 +21,11 @@ from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.mechanisms.repeated import Repeated
 from service.privacy.threat_models import membership_tariff
 from service.privacy.threat_models.membership_step import SOURCE, MembershipStep, full_batches
+from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from service.privacy.trade_off.combinators.approximate import Approximate
+from service.privacy.trade_off.combinators.intersected import Intersected
+from service.privacy.trade_off.combinators.second_engine import SecondEngine
 from service.privacy.trade_off.pair import TradeOffPair, brackets_of
 from service.privacy.trade_off.sampling.sampled import SampledAdd
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
@@ -33,12 +36,21 @@ Composition = Literal["exact", "clt", "root_sum_square"]
 CLOSED_FORM, CONTOUR, DISCRETISED = "closed_form", "contour", "discretised"
 LATTICE_TOLERANCE: Final = 1e-5
 """Relative width to which steps are composed on lattices at best: every node needs tails of two chi-square laws."""
+LARGEST_LINE_MU: Final = 5.0
+"""mu of a step from which lattices are read alone: it shows the record as good as surely, and lines are long."""
+LEAST_LINE_SIZE: Final = 2
+"""Effective batch sizes up to this have losses whose law is unbounded at its lower end: lattices alone."""
 LARGEST_MU: Final = 1e6
 """Beyond it everything is revealed."""
 LARGEST_SUSCEPTIBILITY: Final = 1e150
 GAUSSIAN_STEP: Final = "Leemann et al. 2023 (Gaussian membership inference privacy), Corollary 5.1"
 LIMIT: Final = "Lemma 5.1 (Equation 10)"
 SQUARES: Final = "D.3 (with the squares under its root)"
+COMPOSED: Final = "Zhu, Dong, Wang 2022, Theorem 10 (composition of dominating pairs)"
+LINES: Final = (
+    "contour: cumulant generating functions of the steps, each of a chi-square statistic, add up; a certified line "
+    "integral reads the sum."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +96,21 @@ def run_of(mechanism: AbstractMechanism) -> MembershipRun:
     return MembershipRun(inner, steps * inner.steps)
 
 
-def engine_of(run: MembershipRun, step_curve: StepCurve, composition: Composition) -> str:
+def engine_of(run: MembershipRun, susceptibility: float, step_curve: StepCurve, composition: Composition) -> str:
     """The engine that the curve of such a run comes from."""
     if composition != "exact" or not run.is_sampled or run.steps == 1:
         return CLOSED_FORM
     if step_curve == "gaussian":
         return CONTOUR
-    return CLOSED_FORM if run.effective_batch_size == 1 else DISCRETISED
+    if run.effective_batch_size == 1:
+        return CLOSED_FORM
+    on_line = run.effective_batch_size > LEAST_LINE_SIZE and _rough_step_mu(run, susceptibility) <= LARGEST_LINE_MU
+    return CONTOUR if on_line else DISCRETISED
+
+
+def engines_of(engine: str, step_curve: StepCurve) -> tuple[str, ...]:
+    """The methods by which that curve may be asked for."""
+    return (engine, DISCRETISED) if engine == CONTOUR and step_curve == "chi_square" else (engine,)
 
 
 def gaussian_run(run: MembershipRun, step_mu: float) -> Repeated:
@@ -108,14 +128,23 @@ def step_mu_of(run: MembershipRun, susceptibility: float) -> float:
 
 
 def plan_of(
-    run: MembershipRun, susceptibility: float, step_curve: StepCurve, composition: Composition, options: EngineOptions
+    run: MembershipRun,
+    susceptibility: float,
+    step_curve: StepCurve,
+    composition: Composition,
+    options: EngineOptions,
+    method: str = "auto",
 ) -> Plan:
-    """The curves of a run against a record of this susceptibility."""
-    engine = engine_of(run, step_curve, composition)
-    if engine == DISCRETISED:
+    """The curves of a run against a record of this susceptibility, by one of `engines_of`."""
+    engine = engine_of(run, susceptibility, step_curve, composition)
+    if DISCRETISED in (engine, method):
         options = replace(options, relative_tolerance=max(options.relative_tolerance, LATTICE_TOLERANCE))
         tariff = membership_tariff.lattices(options.relative_tolerance)
-        return Plan(engine, tariff, lambda: _on_lattices(run, susceptibility, options))
+        return Plan(DISCRETISED, tariff, lambda: _on_lattices(run, susceptibility, options))
+    if engine == CONTOUR and step_curve == "chi_square":
+        share = run.mechanism.sample_rate
+        tariff = membership_tariff.lines(_rough_step_mu(run, susceptibility), share, run.steps)
+        return Plan(engine, tariff, lambda: _on_lines(run, susceptibility, options, method))
     if composition == "exact" and step_curve == "chi_square":
         tariff = membership_tariff.SAMPLED_ONCE if run.is_sampled else membership_tariff.WHOLE
         return Plan(engine, tariff, lambda: _exact(run, susceptibility))
@@ -141,6 +170,28 @@ def _exact(run: MembershipRun, susceptibility: float) -> TradeOffPair:
     ever = rate if steps == 1 else -math.expm1(steps * math.log1p(-rate))
     add = SampledAdd(full_batches(dimension, susceptibility, effective, 1), ever)
     return TradeOffPair(add, add.reversed(), SOURCE, ("closed_form: a single sampled step has an exact curve.",))
+
+
+def _on_lines(run: MembershipRun, susceptibility: float, options: EngineOptions, method: str) -> TradeOffPair:
+    """Lines, and where they are wide lattices as well (`method` auto)."""
+    from service.privacy.composition.contour.engine import contour_pair
+    from service.privacy.composition.transforms.steps import ChiSquareSteps
+
+    dimension, effective = run.mechanism.dimension, run.effective_batch_size
+    full_batches(dimension, susceptibility, effective, 1)  # refuses what is too large before any work
+    steps = ChiSquareSteps(dimension, susceptibility, effective, run.mechanism.sample_rate, run.steps)
+    add, remove = contour_pair(0.0, (), chi_square=(steps,))
+    pair = TradeOffPair(add, remove, f"{SOURCE}; {COMPOSED}", (LINES,))
+    if method == CONTOUR:
+        return pair
+    tolerance = max(options.relative_tolerance, LATTICE_TOLERANCE)
+
+    def second() -> AbstractTradeOff:
+        return _on_lattices(run, susceptibility, replace(options, relative_tolerance=tolerance)).add
+
+    asked = SecondEngine(f"discretised: also asked, since contour was wider than {tolerance:g}; both enclosures hold.")
+    both = Intersected(add, second, tolerance, asked)
+    return replace(pair, add=both, remove=both.reversed(), second=asked)
 
 
 def _on_lattices(run: MembershipRun, susceptibility: float, options: EngineOptions) -> TradeOffPair:

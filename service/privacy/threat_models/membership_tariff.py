@@ -62,6 +62,31 @@ LATTICES: Final = Tariff(
 )
 """Sampled steps, composed: every node of a lattice takes two tails."""
 
+LINES: Final = Tariff(
+    base=15_000,
+    directed=Prices(
+        point=30_000,
+        spread=100_000,
+        listed_point=40,
+        profile=30_000,
+        epsilon=60_000,
+        complement=60_000,
+        gdp_mu=300_000,
+    ),
+    hull=Prices(
+        point=80_000,
+        spread=300_000,
+        listed_point=120,
+        profile=60_000,
+        epsilon=120_000,
+        complement=150_000,
+        gdp_mu=600_000,
+    ),
+)
+"""The same on lines, which have the moments of one step."""
+SHORT_LINE_MU, SHORT_LINE_STEPS, SHORT_LINE_RECORDS = 2.0, 64, 1.0
+"""mu of a step up to which, and steps and expected samples of the record from which, lines are short, and narrow."""
+
 LAW: Final = Tariff(
     base=50_000,
     directed=Prices(
@@ -110,6 +135,12 @@ OF_LATTICES: Final = Tariff(
 LOOSE: Final = 1e-3
 """From this tolerance on lattices are coarse."""
 COARSER: Final = 1 / 4
+
+
+def lines(step_mu: float, rate: float, steps: int) -> Tariff:
+    """The tariff of lines, and of the lattices that are asked as well where these are wide."""
+    short = step_mu <= SHORT_LINE_MU and steps >= SHORT_LINE_STEPS and steps * rate >= SHORT_LINE_RECORDS
+    return LINES if short else LATTICES
 
 
 def lattices(tolerance: float) -> Tariff:

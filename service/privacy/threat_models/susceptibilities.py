@@ -48,6 +48,12 @@ def chi_square_population(dimension: int, cells: int) -> ChiSquarePopulation:
     )
 
 
+def chi_square_reach(dimension: int) -> float:
+    """About the largest susceptibility that is not `EVERYTHING`."""
+    spread = 2 / (9 * dimension)
+    return dimension * (1 - spread + HIGHEST_SCORE * math.sqrt(spread)) ** 3
+
+
 def _distribution(log_lower_tail: FloatArray, log_upper_tail: FloatArray, side: int) -> list[Fraction]:
     """Ends (side -1: lower, 1: upper) of P(K <= k), from the smaller of both tails."""
     outward = 2.0**-50 * side

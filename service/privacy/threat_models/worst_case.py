@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, ClassVar, final
 
 from typing_extensions import override
@@ -42,7 +43,7 @@ class WorstCase(AbstractThreatModel):
     @property
     def neighbours(self) -> Neighbours:
         """Which data sets the attacker tells apart."""
-        return Neighbours(self.neighboring_relation, self.records or 1)
+        return _neighbours(self.neighboring_relation, self.records or 1)
 
     @override
     def plan(
@@ -53,6 +54,11 @@ class WorstCase(AbstractThreatModel):
     @override
     def premises(self, mechanism: AbstractMechanism) -> tuple[()]:
         return ()
+
+
+@lru_cache(maxsize=64)  # there are few, and all that is asked of a model asks for them
+def _neighbours(relation: NeighboringRelation, records: int) -> Neighbours:
+    return Neighbours(relation, records)
 
 
 def worst_of(models: Iterable[WorstCase]) -> WorstCase:

@@ -20,6 +20,7 @@ RATE_TITLE: Final = "False positive rate (alpha): share of others accused falsel
 MARKED: Final = (1e-3, 1e-2)
 SHOWN_DIGITS: Final = 3
 SMALLEST_POWER: Final = -300
+LABEL: Final[Spec] = {"field": "label", "type": "nominal"}
 
 
 @final
@@ -35,6 +36,8 @@ class Axes(NamedTuple):
     diagonal: str
     label: Spec
     """Where figures stand at their points: where no other line is expected."""
+    crowded: bool
+    """Whether other lines pass there, where there are others: then figures stand at the axis, below all lines."""
 
 
 ROC: Final = Axes(
@@ -46,6 +49,7 @@ ROC: Final = Axes(
     y_title="Power (1 - beta): share of members found",
     diagonal="guessing",
     label={"align": "right", "dx": -7, "dy": -8},
+    crowded=True,
 )
 RECONSTRUCTION: Final = Axes(
     name="reconstruction",
@@ -56,6 +60,7 @@ RECONSTRUCTION: Final = Axes(
     y_title="Chance with the release (gamma)",
     diagonal="the chance without the release",
     label={"align": "left", "dx": 7, "dy": 14},
+    crowded=False,
 )
 
 
@@ -157,6 +162,19 @@ def _marks(axes: Axes, series: Sequence[Series], x: Spec, y: Spec) -> list[Spec]
         for rate, value, _ in found
     ]
     at = {"x": x, "y": y}
+    texts: list[Spec] = [
+        {"data": {"values": rows}, "mark": {"type": "text", **axes.label}, "encoding": {**at, "text": LABEL}}
+    ]
+    if axes.crowded and len(series) > 1:
+        sides = ({"align": "right", "dx": -5}, {"align": "left", "dx": 5})
+        texts = [
+            {
+                "data": {"values": [row]},
+                "mark": {"type": "text", "dy": -8, **side},
+                "encoding": {"x": x, "y": {"value": "height"}, "text": LABEL},
+            }
+            for row, side in zip(rows, sides, strict=False)
+        ]
     return [
         {
             "data": {"values": rows},
@@ -168,11 +186,7 @@ def _marks(axes: Axes, series: Sequence[Series], x: Spec, y: Spec) -> list[Spec]
             "mark": {"type": "point", "filled": True, "size": 42, "color": TEXT},
             "encoding": at,
         },
-        {
-            "data": {"values": rows},
-            "mark": {"type": "text", **axes.label},
-            "encoding": {**at, "text": {"field": "label", "type": "nominal"}},
-        },
+        *texts,
     ]
 
 

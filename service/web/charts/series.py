@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 from typing import Any, Final, NamedTuple, final
 
+from api_schemas.choices import NeighboringRelation
 from api_schemas.curves import Curve, CurvesResponse
+from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel
 from service.interop.numbers import as_given
 from service.web.charts.style import Spec
 
@@ -18,6 +20,11 @@ ATTACKERS: Final = {
     "membership": "Membership, data unknown",
     "practical": "Practical (PMP)",
     "mixture": "Mixture of attackers",
+}
+NEIGHBOURS: Final[dict[NeighboringRelation, str]] = {
+    "add_or_remove_one": "a record added or removed",
+    "replace_one": "a record replaced",
+    "zero_out": "a record emptied",
 }
 
 
@@ -66,29 +73,30 @@ def _series(name: str, rates: Sequence[float], curve: Curve) -> Series:
 
 def _names(curves: Sequence[Curve]) -> list[str]:
     """Who attacks; and by which method, in which direction, with which parameters, where these tell curves apart."""
-    parts = [
-        (
-            ATTACKERS[each.threat_model.type],
-            each.requested_method,
-            each.direction,
-            _parameters(each.threat_model.model_dump(exclude_defaults=True)),
-        )
-        for each in curves
-    ]
-    attackers = {part[0]: {other[3] for other in parts if other[0] == part[0]} for part in parts}
-    methods, directions = len({part[1] for part in parts}) > 1, len({part[2] for part in parts}) > 1
+    attacked = attackers([each.threat_model for each in curves])
+    methods = len({each.requested_method for each in curves}) > 1
+    directions = len({each.direction for each in curves}) > 1
     names = [
         ", ".join(
-            (
-                attacker,
-                *((given,) if given and len(attackers[attacker]) > 1 else ()),
-                *((method,) if methods else ()),
-                *((direction,) if directions else ()),
-            )
+            (attacker, *((each.requested_method,) if methods else ()), *((each.direction,) if directions else ()))
         )
-        for attacker, method, direction, given in parts
+        for attacker, each in zip(attacked, curves, strict=True)
     ]
     return _distinct(names)
+
+
+def attackers(models: Sequence[ThreatModelSpec]) -> list[str]:
+    """Who attacks; with their parameters where these tell several of one kind apart."""
+    told = [(ATTACKERS[each.type], _told(each)) for each in models]
+    kinds = Counter(name for name, _ in dict.fromkeys(told))
+    return [f"{name}, {given}" if given and kinds[name] > 1 else name for name, given in told]
+
+
+def _told(model: ThreatModelSpec) -> str:
+    if isinstance(model, WorstCaseThreatModel):
+        records = () if model.records is None else (f"{model.records} records",)
+        return ", ".join((NEIGHBOURS[model.neighboring_relation], *records))
+    return _parameters(model.model_dump(exclude_defaults=True))
 
 
 def _distinct(names: list[str]) -> list[str]:

@@ -10,7 +10,8 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from api_schemas.sweeps import SweepsResponse
+from api_schemas.questions import EpsilonQuestion, QuestionSpec, ReconstructionQuestion, TradeOffQuestion
+from api_schemas.sweeps import SweepsResponse, SweptAnswer
 from service.computations.read_numbers import is_guarantee
 from service.interop.numbers import as_given
 from service.web.charts.style import BAND_OPACITY, COLOURS, TEXT, Spec, coloured, layered
@@ -45,7 +46,7 @@ def sweep(response: SweepsResponse, place: int, subtitle: Sequence[str]) -> Spec
     kept = list(dict.fromkeys(names))
     title = answer.label
     x = _axis("x", along.rpartition("/")[2].replace("_", " "), [row["x"] for row in rows])
-    y = _axis("value", title, [row["value"] for row in rows])
+    y = _axis("value", _in_words(answer, response.questions[answer.question]), [row["value"] for row in rows])
     if _is_logarithmic(y):  # which has no place for zero
         rows = [row for row in rows if row["value"] > 0]
     drawn = _told_apart(kept)
@@ -66,6 +67,22 @@ def _along(response: SweepsResponse) -> tuple[str, list[str]]:
     along = max(counts, key=lambda pointer: counts[pointer])
     together = response.combine == "zip"
     return along, [] if together else [pointer for pointer in counts if pointer != along and counts[pointer] > 1]
+
+
+def _in_words(answer: SweptAnswer, question: QuestionSpec) -> str:
+    """What an answer is, for an axis; its label where a place of the question varies, or more is said than these do."""
+    if "*" in answer.label or "direction" in answer.label:
+        return answer.label
+    match question:
+        case EpsilonQuestion(delta=delta):
+            return f"epsilon at delta {as_given(delta)}"
+        case TradeOffQuestion(false_positive_rates=rates) if answer.point is not None:
+            name = "power" if answer.reads == "power" else "type II error"
+            return f"{name} at alpha {as_given(rates[answer.point])}"
+        case ReconstructionQuestion(baseline_success=float() as chance):
+            return f"gamma at kappa {as_given(chance)}"
+        case _:
+            return answer.label
 
 
 def _series(response: SweepsResponse, others: Sequence[str]) -> list[str]:

@@ -6,29 +6,87 @@ let key = "";
 export const setKey = (given) => { key = given.trim(); };
 
 export class Trouble extends Error {
-  constructor(words, { errors = [], status = 0, retry = null, requestId = null, detail = "" } = {}) {
+  constructor(words, { errors = [], status = 0, retry = null, requestId = null, detail = "", type = "" } = {}) {
     super(words);
-    Object.assign(this, { errors, status, retry, requestId, detail });
+    Object.assign(this, { errors, status, retry, requestId, detail, type });
+  }
+
+  // Whether a job, which may take longer, could have the answer.
+  get isTooLong() { return TOO_LONG.has(this.type); }
+}
+
+const TOO_LONG = new Set(["/problems/out-of-time", "/problems/compute-budget-exceeded"]);
+
+// The answer to a POST, as an object or, for other forms, as text. Raises Trouble; AbortError where it was given up.
+export async function ask(path, body, { accept = "application/json", signal, prefer } = {}) {
+  const headers = { "Content-Type": "application/json", Accept: accept, ...(prefer ? { Prefer: prefer } : {}) };
+  const response = await sent(path, { method: "POST", headers, body: JSON.stringify(body), signal });
+  return read(response, accept.endsWith("json"));
+}
+
+const ENDED = new Set(["succeeded", "failed", "cancelled"]);
+const LOOKED_AFTER_MS = 1000;
+
+// The same, of what may take longer than the server lets anybody wait: then it is made a job, which is followed to its
+// end. tell(seconds) is called while it runs. Who gives it up ends the job.
+export async function askPatiently(path, body, { signal, tell }) {
+  try {
+    return await ask(path, body, { signal });
+  } catch (error) {
+    if (!(error instanceof Trouble && error.isTooLong)) throw error;
+  }
+  tell(0);
+  let job = await ask(path, body, { signal, prefer: "respond-async" });
+  if (!job.id || !job.state) return job;  // it was there in the meantime
+  const place = `/v1/jobs/${encodeURIComponent(job.id)}`;
+  const giveUp = () => { sent(place, { method: "DELETE" }).catch(() => {}); };
+  signal?.addEventListener("abort", giveUp, { once: true });
+  try {
+    const since = performance.now();
+    while (!ENDED.has(job.state)) {
+      await pause(LOOKED_AFTER_MS, signal);
+      job = await read(await sent(place, { signal }), true);
+      tell(Math.round((performance.now() - since) / 1000));
+    }
+    if (job.state === "cancelled") throw new Trouble("The job for this was ended before it had an answer.", { retry: 1 });
+    const results = await read(await sent(`${place}/results`, { signal }), true);
+    const [point] = results.points;
+    if (!point?.response) throw troubleIn(point?.problem ?? job.problem ?? {});
+    return point.response;
+  } finally {
+    signal?.removeEventListener("abort", giveUp);
   }
 }
 
-// The answer to a POST, as an object or, for other forms, as text. Raises Trouble; AbortError where it was given up.
-export async function ask(path, body, { accept = "application/json", signal } = {}) {
-  const headers = { "Content-Type": "application/json", Accept: accept };
+function pause(milliseconds, signal) {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) reject(signal.reason);
+    const timer = setTimeout(resolve, milliseconds);
+    signal?.addEventListener("abort", () => { clearTimeout(timer); reject(signal.reason); }, { once: true });
+  });
+}
+
+// A response that is no refusal.
+async function sent(path, { headers = {}, ...rest }) {
+  const given = { ...headers };
   if (key) {
     if (!/^[\x21-\x7e]+$/.test(key)) throw new Trouble("The API key has characters that no key can have, such as spaces or accents. Please look at it again.");
-    headers.Authorization = `Bearer ${key}`;
+    given.Authorization = `Bearer ${key}`;
   }
   let response;
   try {
-    response = await fetch(path, { method: "POST", headers, body: JSON.stringify(body), signal, credentials: "same-origin" });
+    response = await fetch(path, { headers: given, credentials: "same-origin", ...rest });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Trouble("The server cannot be reached. Perhaps it was stopped, or the connection is gone. Nothing you typed is lost: try again when it is back.", { retry: 5 });
   }
   if (!response.ok) throw await troubleOf(response);
+  return response;
+}
+
+async function read(response, isJson) {
   try {
-    return accept.endsWith("json") ? await response.json() : await response.text();
+    return isJson ? await response.json() : await response.text();
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Trouble("The answer of the server broke off, or is not what this page expects. Nothing you typed is lost: try again.", { retry: 5 });
@@ -42,14 +100,17 @@ async function troubleOf(response) {
   } catch {
     problem = {};  // a proxy in between, perhaps, that speaks HTML
   }
+  const after = Number(response.headers.get("Retry-After"));
+  return troubleIn(problem, { status: response.status, retry: Number.isFinite(after) && after > 0 ? after : null, requestId: response.headers.get("X-Request-ID") });
+}
+
+function troubleIn(problem, { status = Number(problem.status) || 500, retry = null, requestId = null } = {}) {
   const text = (name) => (typeof problem?.[name] === "string" ? problem[name] : "");
   const errors = (Array.isArray(problem?.errors) ? problem.errors : [])
     .filter((each) => each && typeof each.detail === "string")
     .map((each) => ({ pointer: String(each.pointer ?? ""), detail: each.detail }));
-  const after = Number(response.headers.get("Retry-After"));
-  const retry = Number.isFinite(after) && after > 0 ? after : null;
-  const words = inWords(response.status, text("title"), retry);
-  return new Trouble(words, { errors, status: response.status, retry, requestId: text("request_id") || response.headers.get("X-Request-ID"), detail: text("detail") });
+  const words = inWords(status, text("title"), retry);
+  return new Trouble(words, { errors, status, retry, requestId: text("request_id") || requestId, detail: text("detail"), type: text("type") });
 }
 
 function inWords(status, title, retry) {

@@ -64,16 +64,21 @@ export function dataTable(spec) {
   return rows.length > ROWS_SHOWN ? element("div", {}, made, element("p", { class: "help" }, `The first ${ROWS_SHOWN} of ${rows.length} rows.`)) : made;
 }
 
+// The names of its lines.
+export const seriesOf = (spec) => [...new Set((spec.data?.values ?? []).map((row) => row.series))];
+
 export const titleOf = (spec) => (typeof spec.title === "string" ? spec.title : spec.title?.text ?? "Chart");
 
-// A figure with room for a chart, whose words come with the spec: {node, show(spec), stale(), hide()}.
+// A figure with room for a chart, whose words come with the spec: {node, show(spec), note(words), hide()}. A note is what
+// is said about the picture beside its own words.
 export function figure(id) {
   const host = element("div", { class: "chart" });
   const data = element("div", {});
   const opened = element("details", { class: "data" }, element("summary", {}, "Data of this picture"), data);
   const heading = element("h3", { id: `${id}-title` });
   const reading = element("div", {});
-  const node = element("figure", { id, "aria-labelledby": `${id}-title`, hidden: true }, heading, reading, host, opened);
+  const beside = element("div", { class: "beside" });
+  const node = element("figure", { id, "aria-labelledby": `${id}-title`, hidden: true }, heading, reading, host, beside, opened);
   let current = null;
   let width = 0;
   opened.addEventListener("toggle", () => { if (opened.open && current) fill(data, dataTable(current)); });
@@ -89,10 +94,9 @@ export function figure(id) {
       heading.textContent = titleOf(spec);
       fill(reading, [spec.title?.subtitle ?? []].flat().map((line) => element("p", { class: "help" }, line)));
       await draw(host, untitled(spec));
-      node.classList.remove("stale");
       if (opened.open) fill(data, dataTable(spec));
     },
-    stale() { node.classList.add("stale"); },
+    note(...words) { fill(beside, ...words); },
     hide() { node.hidden = true; current = null; },
   };
 }

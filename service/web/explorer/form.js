@@ -3,13 +3,14 @@
 import { byId, element, fill } from "./dom.js";
 import { plain, typed } from "./numbers.js";
 import { activeRun, anotherRun, MOST_RUNS } from "./state.js";
-import { hasSizes, isRelease } from "./requests.js";
+import { hasSizes, isMean, isRelease } from "./requests.js";
 
 const SAMPLERS = {
   poisson: "Every record enters every batch independently. Most accountants assume it; most training code does not do it.",
   shuffled: "What a data loader with shuffle=True does. The exact answer is not known: it lies between an attack and a theorem.",
   fixed_without_replacement: "Every batch is a fresh random set of one size. A record then stands in the place of another.",
   fixed_with_replacement: "Every place in a batch is drawn among all records. Needs both sizes.",
+  noisy_sgd: "Every step shows the mean gradient of a fresh batch of one size, each gradient clipped, with noise on the mean. A record then stands in the place of another.",
   gaussian: "One query of sensitivity 1, with Gaussian noise of this standard deviation.",
   laplace: "One query of sensitivity 1, with Laplace noise of this scale.",
 };
@@ -38,8 +39,17 @@ export function showForm(state) {
 
 function showParts(state) {
   const run = activeRun(state);
+  const mean = isMean(run);
   const holds = {
     batches: !isRelease(run),
+    mean,
+    multiplied: !mean,
+    sampled: !mean,
+    plain: !mean || run.source !== "form",
+    byRate: !mean && run.rateBy === "rate",
+    bySizes: mean || run.rateBy === "sizes",
+    bySteps: mean || run.lengthBy === "steps",
+    byEpochs: !mean && run.lengthBy === "epochs",
     unsized: !hasSizes(run),
     named: state.runs.length > 1,
     grouped: state.context.unit !== "example",

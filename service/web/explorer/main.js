@@ -1,18 +1,19 @@
 // The page: what is typed becomes requests, answers become words and pictures.
 
 import "./trusted.js";
-import { ask, setKey, SPEC, Trouble } from "./api.js";
-import { figure, given, parts } from "./chart.js";
+import { ask, askPatiently, setKey, SPEC, Trouble } from "./api.js";
+import { figure, given, parts, seriesOf } from "./chart.js";
 import { save, textOf, toClipboard } from "./copies.js";
 import { byId, element, fill } from "./dom.js";
 import { changeRuns, clearErrors, listen, showError, showForm, showRuns } from "./form.js";
-import { showAssumptions, showCalibration, showComparison, showGlossary, showHazards, showVerdict } from "./panels.js";
+import { leftOut, showAssumptions, showCalibration, showComparison, showGlossary, showHazards, showVerdict } from "./panels.js";
 import * as requests from "./requests.js";
 import { sentences } from "./sentences.js";
-import { activeRun, freshState, linkOf, readLink } from "./state.js";
+import { activeRun, freshState, isFresh, linkOf, readLink } from "./state.js";
 
 const QUIET_MS = 350;  // after the last key, until all is asked
 const ASKING = "Asking …";
+const AS_A_JOB = "This run takes longer to compute than the server lets anybody wait. It goes on as a job, and the answer comes here.";
 const DRAG_MS = 30;  // the same, for the picture under a slider
 
 let state = freshState();
@@ -24,6 +25,7 @@ let answered = null;  // the body that the words on the page are of
 let resolved = null;  // the run as the server read it
 let calibrated = null;  // the least noise that keeps the limit
 const figures = new Map();
+let drawn = new Set();  // the figures that show what was asked last
 const COMPARED = "compared-charts";
 const WHAT_IF = { epsilon: "Epsilon", trade_off: "Share of members found, at the rate of false accusations", reconstruction: "Chance of a reconstruction" };
 
@@ -41,6 +43,7 @@ function start() {
   byId("copies").addEventListener("click", (event) => { if (event.target.dataset.copy) copy(event.target.dataset.copy); });
   byId("report").addEventListener("click", report);
   byId("what-if").addEventListener("change", () => { if (resolved) whatIf(asking.signal); });
+  document.addEventListener("click", within);
   addEventListener("hashchange", () => {
     const read = readLink(location.hash);
     state = read.state;
@@ -48,6 +51,15 @@ function start() {
     answer(read.notices);
   });
   answer(notices);
+}
+
+// To a place of this page. The address keeps what it says: its end is the form.
+function within(event) {
+  const place = event.target.closest?.("a[href^='#']")?.getAttribute("href").slice(1);
+  if (!place || !byId(place)) return;
+  event.preventDefault();
+  byId(place).scrollIntoView();
+  byId(place).focus({ preventScroll: true });
 }
 
 function showAll() {
@@ -93,6 +105,7 @@ async function answer(notices = []) {
   dragging.abort();
   asking = new AbortController();
   const { signal } = asking;
+  drawn = new Set();
   keep();
   settled(false);
   let body;
@@ -108,13 +121,17 @@ async function answer(notices = []) {
     return;
   }
   const slow = setTimeout(() => { byId("status").textContent = ASKING; }, 250);
+  const waiting = (seconds) => {
+    clearTimeout(slow);
+    byId("status").textContent = `${AS_A_JOB} ${seconds ? `${seconds} s so far.` : ""}`;
+  };
   try {
-    const first = quietly(show("/v1/curves", requests.curves(state), signal));
-    const response = await ask("/v1/assessments", body, { signal });
+    const first = quietly(show("/v1/curves", requests.curves(state), signal, { most: 1 }));
+    const response = await askPatiently("/v1/assessments", body, { signal, tell: waiting });
     clearErrors();
     tell(notices, { retry: false });
     showAnswer(response, body);
-    await Promise.all([first.then(() => pictures(body, signal)), imported(signal), compare(signal)]);
+    await Promise.all([first.then(() => pictures(body, response, signal)), imported(signal), compare(signal)]);
     // The dearest last: with few workers the others would wait for it.
     if (!signal.aborted) quietly(calibrate(signal)).then(() => whatIf(signal));
   } catch (error) {
@@ -130,7 +147,8 @@ async function answer(notices = []) {
 function settled(isSettled) {
   document.documentElement.dataset.state = isSettled ? "settled" : "asking";
   byId("results").setAttribute("aria-busy", String(!isSettled));
-  if (isSettled && byId("status").textContent === ASKING) byId("status").textContent = "";
+  const { textContent } = byId("status");
+  if (isSettled && (textContent === ASKING || textContent.startsWith(AS_A_JOB))) byId("status").textContent = "";
 }
 
 function showAnswer(response, body) {
@@ -138,6 +156,7 @@ function showAnswer(response, body) {
   resolved = response.mechanism;
   byId("results").classList.remove("stale");
   performance.mark("words");
+  byId("example").hidden = !isFresh(state);
   fill(byId("sentences"), sentences(response).map((each) => element("li", {}, each)));
   showVerdict(byId("verdict-body"), response);
   showAssumptions(byId("assumptions"), response, state.attested, attest);
@@ -151,32 +170,48 @@ function attest(code, said) {
   answer();
 }
 
-// The pictures of an answer, each in its place.
+// The pictures of an answer, each in its place: those that were drawn.
 async function show(path, body, signal, { most = Infinity, host = "charts" } = {}) {
   const spec = await ask(path, body, { accept: SPEC, signal });
-  if (!String(spec.$schema ?? "").includes("vega-lite")) return;  // a server without this form
+  if (!String(spec.$schema ?? "").includes("vega-lite")) return null;  // a server without this form
+  const shown = [];
   for (const part of parts(spec).slice(0, most)) {
     const name = `${host === "charts" ? "chart" : host}-${part.name ?? "all"}`;
     if (!figures.has(name)) {
       figures.set(name, figure(name));
       byId(host).append(figures.get(name).node);
     }
-    if (signal.aborted) return;
+    if (signal.aborted) return shown;
     await figures.get(name).show(part);
+    shown.push(part);
+    drawn.add(name);
     performance.mark("picture");
   }
+  return shown;
 }
 
-async function pictures(body, signal) {
+async function pictures(body, response, signal) {
   byId("charts-note").hidden = true;
   try {
-    await show("/v1/assessments", body, signal);
+    const shown = await show("/v1/assessments", body, signal);
+    const roc = shown?.find((part) => part.name === "roc");
+    if (roc) figures.get("chart-roc").note(leftOut(response, seriesOf(roc), openField));
   } catch (error) {
     if (!(error instanceof Trouble)) throw error;
-    for (const name of ["reconstruction", "profile"]) figures.get(`chart-${name}`)?.hide();
-    byId("charts-note").textContent = `Some pictures of this run are missing. ${error.message}`;
+    const why = error.isTooLong ? "They take longer to compute than the server lets anybody wait." : error.message;
+    byId("charts-note").textContent = `Some pictures of this run are missing. ${why}`;
     byId("charts-note").hidden = false;
   }
+  if (signal.aborted) return;
+  for (const [name, each] of figures) if (name.startsWith("chart-") && !drawn.has(name)) each.hide();  // of the run before
+}
+
+// To a field of the form, also where it is folded away.
+function openField(id) {
+  const field = byId(id);
+  const folded = field.closest("details");
+  if (folded) folded.open = true;
+  field.focus();
 }
 
 // What fails beside the answer leaves its place as it was.
@@ -192,9 +227,11 @@ async function calibrate(signal) {
   calibrated = null;
   const body = requests.calibration(state, resolved);
   if (!body) return;
-  const response = await ask("/v1/calibrations", body, { signal });
+  const waiting = (seconds) => { byId("calibrating").textContent = `The least noise is looked for, as a job that nobody has to wait for. ${seconds ? `${seconds} s so far.` : ""}`; };
+  byId("verdict-body").append(element("p", { id: "calibrating", class: "help" }));
+  const response = await askPatiently("/v1/calibrations", body, { signal, tell: waiting }).finally(() => byId("calibrating")?.remove());
   if (response.status === "met") calibrated = response.value;
-  const take = activeRun(state).source === "form" ? (value) => { activeRun(state).noise = value; showAll(); answer(); } : null;
+  const take = activeRun(state).source === "form" ? (value) => { activeRun(state)[requests.isMean(activeRun(state)) ? "noiseStd" : "noise"] = value; showAll(); answer(); } : null;
   showCalibration(byId("verdict-body"), response, take);
 }
 
@@ -205,7 +242,8 @@ async function whatIf(signal) {
   byId("what-if").hidden = !body && axis === "noise";
   if (!body) { fill(byId("sweeps"), element("p", { class: "help" }, "This run has no length that could change.")); return; }
   await quietly((async () => {
-    const spec = await ask("/v1/sweeps", body, { accept: SPEC, signal });
+    const spec = await ask("/v1/sweeps", body, { accept: SPEC, signal }).catch(tooLong);
+    if (!spec) return;
     const limit = requests.limitOf(state);
     const place = Object.keys(requests.questions(state)).indexOf(state.limit.kind);
     const shown = parts(spec).filter((part) => !/type.?two/i.test(String(part.title?.text)));
@@ -218,6 +256,14 @@ async function whatIf(signal) {
       await made.show({ ...given(part, numbers), title: WHAT_IF[Object.keys(requests.questions(state))[index]] });
     }
   })());
+}
+
+// Of a sweep that nobody may wait for: who wants it, can have it as a job.
+function tooLong(error) {
+  if (!(error instanceof Trouble && error.isTooLong)) throw error;
+  fill(byId("sweeps"), element("p", { class: "help" }, "These pictures take longer to compute than the server lets anybody wait. ",
+    element("a", { href: "/guide/jobs.html" }, "As a job"), ", with Prefer: respond-async, POST /v1/sweeps computes their numbers."));
+  return null;
 }
 
 async function imported(signal) {

@@ -24,13 +24,41 @@ export function showVerdict(host, response) {
     element("p", { class: `verdict ${kind}` }, element("span", { "aria-hidden": "true" }, SYMBOLS[kind]), ` ${words}`),
     response.decision.rulings.map((each) => {
       const answer = each.answer.points ? each.answer.points[0].power : each.answer;
-      return element("p", {}, `${QUANTITIES[each.rule.question.type] ?? each.rule.question.type}: at most ${rounded(answer.value, { digits: 4 })}. The limit is ${plain(each.rule.at_most)}.`);
+      return element("p", {}, `${QUANTITIES[each.rule.question.type] ?? each.rule.question.type}: at most ${rounded(answer.value, { digits: 4 })}. The limit under The promise is ${plain(each.rule.at_most)}.`);
     }),
   );
 }
 
+// Attackers who know less: what they are called, and how the names of their lines begin.
+const ATTACKERS = {
+  glrt: ["The attacker who does not know the direction (GLRT)", "GLRT"],
+  membership: ["The attacker who knows no records (GMIP)", "Membership"],
+  practical: ["The attacker who knows the candidates (PMP)", "Practical"],
+};
+
+// Who is not among the lines of a picture, each with the reason; where a field of the form helps, open(id) leads there.
+export function leftOut(response, lines, open) {
+  return response.not_applicable.map(({ threat_model, reason }) => {
+    const [name, start] = ATTACKERS[threat_model] ?? [threat_model, ""];
+    if (start && lines.some((each) => each.startsWith(start))) return null;
+    const [words, field] = helped(threat_model, reason, response) ?? [];
+    const why = field ? element("button", { type: "button", class: "link", onclick: () => open(field) }, words) : reason;
+    return element("p", { class: "help" }, `${name} is not drawn: `, why);
+  });
+}
+
+// What is missing in the form, and the field for it; null where nothing there helps.
+function helped(attacker, reason, { mechanism, context, threat_model: worst }) {
+  if ((worst.records ?? 1) > 1) return null;
+  if (attacker === "glrt" && (context.dimension ?? mechanism.dimension) === undefined) return ["say how many coordinates the model has.", "dimension"];
+  if (attacker === "glrt" && reason.includes("fresh_each_step")) return ["batches are sampled, so that it is known only where the direction is a new one in every step.", "direction"];
+  if (attacker === "membership" && mechanism.type !== "noisy_sgd") return ["its curve is known for mean gradients with noise alone.", "sampling"];
+  if (attacker === "practical" && context.epsilon_pmp === undefined) return ["its epsilon has to be computed from the data.", "epsilon-pmp"];
+  return null;
+}
+
 const FREED = {
-  met: (value) => `The least noise multiplier that surely keeps the limit is ${rounded(value, { digits: 6 })}.`,
+  met: (value) => `The least noise that surely keeps the limit is ${rounded(value, { digits: 6 })}.`,
   trivially_met: () => "Any noise keeps the limit.",
   infeasible: () => "No noise is known to keep the limit.",
 };

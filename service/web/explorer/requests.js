@@ -11,6 +11,7 @@ const RELEASES = { gaussian: "gaussian", laplace: "laplace" };
 export function mechanismOf(run) {
   if (run.source === "paste") return { type: "imported", format: run.format, content: pasted(run.paste) };
   if (run.sampling in RELEASES) return { type: RELEASES[run.sampling], noise_multiplier: typed(run.noise) };
+  if (isMean(run)) return meanGradients(run);
   const mechanism = { type: "dpsgd", noise_multiplier: typed(run.noise) };
   if (run.sampling !== "poisson") mechanism.sampling = run.sampling;
   if (run.rateBy === "sizes") Object.assign(mechanism, { batch_size: typed(run.batch), dataset_size: typed(run.dataset) });
@@ -20,8 +21,16 @@ export function mechanismOf(run) {
   return mechanism;
 }
 
+function meanGradients(run) {
+  return without({
+    type: "noisy_sgd", dataset_size: typed(run.dataset), batch_size: typed(run.batch), dimension: typed(run.coordinates), steps: typed(run.steps),
+    noise_std: typed(run.noiseStd), max_grad_norm: typed(run.clip), susceptibility: typed(run.susceptibility),
+  });
+}
+
+export const isMean = (run) => run.source === "form" && run.sampling === "noisy_sgd";
 export const isRelease = (run) => run.source === "form" && run.sampling in RELEASES;
-export const hasSizes = (run) => run.source === "form" && !isRelease(run) && run.rateBy === "sizes";
+export const hasSizes = (run) => run.source === "form" && !isRelease(run) && (run.rateBy === "sizes" || isMean(run));
 
 function pasted(text) {
   if (text.trim() === "") throw new NotJson("Nothing was pasted yet: paste the state of an accountant as JSON, or type the numbers of the run.");
@@ -68,7 +77,11 @@ export function assessment(state, run = activeRun(state)) {
     microbatch_size: typed(given.microbatch),
     gradient_accumulation_steps: typed(given.accumulation),
     tuning_runs: typed(given.tuning),
+    dimension: isMean(run) ? undefined : typed(given.dimension),
+    epsilon_pmp: typed(given.epsilonPmp),
+    delta_pmp: typed(given.deltaPmp),
   };
+  if (context.dimension !== undefined && given.direction !== "common_to_all_steps") context.unknown_direction = given.direction;
   if (given.unit !== "example") Object.assign(context, { privacy_unit: given.unit, records: typed(given.records) });
   if (given.released !== "all_checkpoints") context.released = given.released;
   const attested = Object.entries(state.attested).map(([code, each]) => ({ code, holds: each.holds, ...(each.by ? { by: each.by } : {}) }));
@@ -79,12 +92,13 @@ export function assessment(state, run = activeRun(state)) {
   return body;
 }
 
-// What the server read of a run, if it has one number for its noise: that may be searched for and varied.
-export const hasOneNoise = (mechanism) => typeof mechanism.noise_multiplier === "number";
+// The name of the one number for the noise of a run, as the server read it; it may be searched for and varied.
+export const noiseOf = (mechanism) => ["noise_multiplier", "noise_std"].find((name) => typeof mechanism[name] === "number" && mechanism[name] > 0);
 
 export function calibration(state, mechanism) {
   const limit = limitOf(state);
-  return limit && hasOneNoise(mechanism) ? { mechanism, free: "/mechanism/noise_multiplier", targets: [limit] } : null;
+  const noise = noiseOf(mechanism);
+  return limit && noise ? { mechanism, free: `/mechanism/${noise}`, targets: [limit] } : null;
 }
 
 const POINTS = 13;
@@ -92,7 +106,7 @@ const AROUND = { noise: [0.5, 4], length: [0.1, 10] };  // of the number of the 
 
 // The three numbers of a run, against its noise or its length; null where the run has no such number.
 export function sweep(state, mechanism, axis) {
-  const name = axis === "noise" ? "noise_multiplier" : typeof mechanism.epochs === "number" ? "epochs" : "steps";
+  const name = axis === "noise" ? noiseOf(mechanism) : typeof mechanism.epochs === "number" ? "epochs" : "steps";
   const now = mechanism[name];
   if (typeof now !== "number") return null;
   const [least, most] = AROUND[axis].map((factor) => now * factor);
@@ -121,6 +135,10 @@ const FIELDS = [
   [/(^|\/)mechanism\/dataset_size/, "dataset"],
   [/(^|\/)mechanism\/steps/, "steps"],
   [/(^|\/)mechanism\/epochs/, "epochs"],
+  [/(^|\/)mechanism\/noise_std/, "noise-std"],
+  [/(^|\/)mechanism\/max_grad_norm/, "clip"],
+  [/(^|\/)mechanism\/dimension/, "coordinates"],
+  [/(^|\/)mechanism\/susceptibility/, "susceptibility"],
   [/^\/content/, "paste"],
   [/^\/context\/delta|question(s\/\d+)?\/delta/, "delta"],
   [/^\/context\/false_positive_rate|\/false_positive_rates/, "fpr"],
@@ -132,6 +150,10 @@ const FIELDS = [
   [/^\/context\/microbatch_size/, "microbatch"],
   [/^\/context\/gradient_accumulation_steps/, "accumulation"],
   [/^\/context\/tuning_runs/, "tuning"],
+  [/^\/context\/dimension/, "dimension"],
+  [/^\/context\/unknown_direction/, "direction"],
+  [/^\/context\/epsilon_pmp/, "epsilon-pmp"],
+  [/^\/context\/delta_pmp/, "delta-pmp"],
   [/at_most|at_least/, "limit"],
 ];
 

@@ -19,7 +19,7 @@ export function sentences(response) {
         "Epsilon and delta: whatever an attacker sees becomes at most e to the power of epsilon times more likely by one record, but for a chance of delta."),
       ` for each ${unit}.`,
     ],
-    [`An attacker who wrongly accuses ${oneIn(rate)} people outside the data finds at most `, strong(percent(power)), " of those in it."],
+    [`An attacker who wrongly accuses ${oneIn(rate)} people outside the data finds at most `, strong(percent(power)), ` of those in it. Blind guesses find ${percent(rate, { digits: 6 })}.`],
     [`A ${unit} that would be guessed with a chance of ${percent(context.baseline_success, { digits: 6 })} without the model is reconstructed with at most `,
       strong(percent(answers.reconstruction.value)), " with it."],
     [`If ${percent(context.prior, { digits: 6 })} of the candidates were in the data, the best attacker is right about at most `,

@@ -8,15 +8,20 @@ const RUN = {
   name: "run 1", source: "form", sampling: "poisson", noise: "1.0",
   rateBy: "rate", rate: "0.01", batch: "480", dataset: "48000",
   lengthBy: "steps", steps: "1000", epochs: "10", paste: "", format: "detect",
+  noiseStd: "2.84", clip: "500", coordinates: "650", susceptibility: "",
 };
 const CONTEXT = {
   delta: "1e-5", fpr: "0.001", kappa: "0.001", prior: "0.5", dataset: "", unit: "example", records: "",
   microbatch: "", accumulation: "", tuning: "", released: "all_checkpoints",
+  dimension: "", direction: "common_to_all_steps", epsilonPmp: "", deltaPmp: "",
 };
 const LIMIT = { kind: "epsilon", value: "2" };
 const CODE = /^[a-z_]{1,64}$/;
 
 export const freshState = () => ({ runs: [{ ...RUN }], active: 0, context: { ...CONTEXT }, limit: { ...LIMIT }, attested: {} });
+
+// Whether nothing was typed yet: what the page shows then is an example.
+export const isFresh = (state) => JSON.stringify(state) === JSON.stringify(freshState());
 
 export const activeRun = (state) => state.runs[state.active];
 

@@ -31,7 +31,7 @@ def guidelines(response: AssessmentsResponse) -> tuple[Guideline, ...]:
     """NIST SP 800-226 by the parts of its pyramid, NIST AI RMF 1.0, and ISO/IEC 27559:2022 by its clauses."""
     present = sum(each.status == "present" for each in response.hazards)
     attested = sum(each.by is not None for each in response.assumptions)
-    attackers = ", ".join(each.threat_model.type for each in response.threat_models)
+    attackers = ", ".join(dict.fromkeys(each.threat_model.type for each in response.threat_models))
     return (
         Guideline(
             "NIST SP 800-226, Guidelines for Evaluating Differential Privacy Guarantees (2025)",

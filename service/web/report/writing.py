@@ -23,7 +23,7 @@ from service.computations.digest import canonical_text
 from service.interop.numbers import as_given, rounded_down, rounded_up
 from service.interop.reports.rows import Row, rows
 from service.interop.reports.sentence import in_short
-from service.web.charts.series import ATTACKERS, described
+from service.web.charts.series import attackers, described
 from service.web.charts.style import Spec
 from service.web.drawing import renumbered
 from service.web.report.clauses import guidelines
@@ -55,7 +55,7 @@ def report(response: AssessmentsResponse, charts: Sequence[Spec], drawings: Sequ
             {"name": chart["name"], "description": chart["description"], "svg": _inserted(drawing, chart["name"])}
             for chart, drawing in zip(charts, drawings, strict=True)
         ],
-        attackers=[ATTACKERS[each.threat_model.type] for each in response.threat_models],
+        attackers=attackers([each.threat_model for each in response.threat_models]),
         table=_table(response.threat_models),
         evidence=[_evidence(each) for each in response.threat_models],
         wide=_is_wide,

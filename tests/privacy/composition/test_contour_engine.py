@@ -14,6 +14,7 @@ from flint import acb, arb, ctx
 from mpmath import mpf
 
 from service.privacy.composition.contour.engine import contour_pair
+from service.privacy.composition.contour.epsilons import epsilon_on_line
 from service.privacy.composition.contour.loss_transform import LossTransform, TransformLine
 from service.privacy.composition.transforms.sampled_gaussian import SampledGaussianParts
 from service.privacy.composition.transforms.steps import SampledGaussianSteps
@@ -241,13 +242,14 @@ def test_readings_of_random_runs_do_not_contradict_each_other(run: tuple[float, 
 
 def test_cuts_of_different_depth_agree() -> None:
     """The same reading with the far jumps cut at 10^-40, 10^-80 and 10^-160: enclosures of one number must meet."""
-    from service.privacy.composition.readings import read_points, read_profile
+    from service.privacy.composition.readings.points import read_points
+    from service.privacy.composition.readings.profile import read_profile
 
     add, _ = contour_pair(0.0, [SampledGaussianSteps(1.0, 0.01, 1000)])
     alpha, epsilon = np.array([1e-4]), np.array([2.0])
     readings = []
     for digits in (40.0, 80.0, 160.0):
-        ladder = add._ladder(digits)
+        ladder = add.lines.ladder(digits)
         assert ladder is not None
         points = read_points(ladder.for_tails(alpha)[0].line, alpha)
         profile = read_profile(ladder.for_thresholds(epsilon)[0].line, epsilon)
@@ -328,7 +330,7 @@ def test_a_telling_run_finds_its_epsilon_on_its_first_line(noise: float) -> None
     """Where one pole's alias terms are beyond all doubles, sums without bounds agree with those that have them."""
     add, remove = contour_pair(0.0, (SampledGaussianSteps(noise, 0.1, 5000),))
     for curve in (add, remove):
-        ladder = curve._ladder(80.0)
+        ladder = curve.lines.ladder(80.0)
         assert ladder is not None
         rung = ladder.for_profile(1e-5)
         at = np.array([rung.threshold])
@@ -336,6 +338,6 @@ def test_a_telling_run_finds_its_epsilon_on_its_first_line(noise: float) -> None
             sums, known = rung.line.approximate(at)[0], rung.line.integrals(at)
         assert known.lower[2] * (1 - 1e-9) <= sums[2] <= known.upper[2] * (1 + 1e-9)
         with np.errstate(over="ignore"):
-            found = curve._epsilon_on_line(ladder, 1e-5)
+            found = epsilon_on_line(ladder, 1e-5)
         assert found is not None
         assert found.relative_width() <= 1e-10

@@ -93,6 +93,22 @@ def test_steps_share_what_noise_and_rate_decide() -> None:
             assert_meet(each.known[known], alone(step, known))
 
 
+@pytest.mark.parametrize("seed", [1, *(thorough(seed) for seed in range(2, 8))])
+def test_lines_at_one_tilt_share_their_nodes(seed: int) -> None:
+    """Runs of one step whose numbers are near each other, beside some of others: a share of the most serves fewer."""
+    random = np.random.default_rng(seed)
+    some = [usual(random) for _ in range(3)]
+    steps = [each._replace(number=int(each.number * factor)) for each in some for factor in np.linspace(0.5, 1.0, 24)]
+    asked = tuple(Known(side, kind, 1e-3) for kind in ("epsilon", "power", "profile") for side in (False, True))
+    wanted = together(steps, [asked] * len(steps))
+    served = [known in each.known for each in wanted for known in asked[2:]]
+    assert np.mean(served) >= 0.95
+    for each, step in list(zip(wanted, steps, strict=True))[::5]:
+        for known, found in each.known.items():
+            if known.quantity != "epsilon_cap":
+                assert_meet(found, alone(step, known))
+
+
 @pytest.mark.parametrize("number", [100, 1000, 100_000])
 def test_bounds_of_the_other_direction_hold(number: int) -> None:
     step, delta = C1._replace(number=number), 1e-5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Iterator
 from functools import cache
 from typing import Any, Literal
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
+from service.privacy.numerics.chi_square.density import log_density
 from service.privacy.numerics.chi_square.law import NoncentralChiSquare
 from service.privacy.numerics.chi_square.quantiles import quantiles
 from service.privacy.numerics.rounding import FUNCTION_ERROR
@@ -258,3 +260,28 @@ def test_the_arc_tangent_is_as_good_as_assumed() -> None:
     for argument, value in zip(arguments.tolist(), np.arctan(arguments).tolist(), strict=True):
         exact = mp.atan(mpf(argument))
         assert abs(value - exact) <= FUNCTION_ERROR * exact
+
+
+def test_densities_keep_their_digits_whatever_the_size() -> None:
+    """From one degree to a million, 12 deviations around the mean and far from it; for one degree up to 1e12."""
+    source = random.Random(3)
+    many: Any = mpmath
+    with many.workdps(50):
+        for _ in range(80):
+            degrees = int(math.exp(source.uniform(0, math.log(1e6)))) if source.random() < 0.6 else source.randint(1, 6)
+            size = math.exp(source.uniform(math.log(1e-3), math.log(1e12 if degrees == 1 else 1e4)))
+            size = size if source.random() < 0.9 else 0.0
+            mean, deviation = many.mpf(degrees) + many.mpf(size), math.sqrt(2 * degrees + 4 * size)
+            for over in (source.uniform(-12, 12) * deviation, -source.random() * float(mean)):
+                x = mean + many.mpf(over)
+                if x <= 0:
+                    continue
+                half = many.mpf(degrees) / 2
+                truth = (half - 1) * many.log(x / 2) - (x + size) / 2 - many.log(2) - many.loggamma(half)
+                root = many.sqrt(size * x)
+                bessel = many.log(many.cosh(root) if degrees == 1 else many.hyp0f1(half, root * root / 4))
+                truth += bessel
+                value, error, _ = log_density(degrees, size, np.array([float(x)]), np.array([over]))
+                assert abs(float(many.mpf(float(value[0])) - truth)) <= error[0]
+                width = 1e-12 + 2e-14 * abs(float(truth)) + 1e-14 * over * over / float(mean)
+                assert error[0] <= width * (70 if degrees < 66 else 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -237,15 +238,55 @@ def test_one_sampled_step_in_both_directions() -> None:
 def test_sampled_steps_are_composed_as_the_paper_run() -> None:
     """A12: 1200 steps of a share 1/120 have power 0.242 at 0.1 and 1.8e-4 at 1e-5; Equation 10 says 0.310, 2.5e-4."""
     run = sgd(400, 48_000, steps=1200)
-    pair = MEMBERSHIP.curves(run, options=EngineOptions(relative_tolerance=1e-3))
+    pair = MEMBERSHIP.curves(run)
     read = pair.add.power(rates(0.1, 1e-5))
-    assert (pair.add.evidence, pair.add.method) == (Evidence.CERTIFIED, "discretised")
-    assert (read.upper - read.lower <= 1e-3 * read.upper).all()
+    assert (pair.add.evidence, pair.add.method) == (Evidence.CERTIFIED, "contour")
+    assert (read.upper - read.lower <= 1e-9 * read.upper).all()
+    lattices = MEMBERSHIP.curves(run, "discretised", EngineOptions(relative_tolerance=1e-3)).add
+    assert lattices.method == "discretised"
+    coarse = lattices.power(rates(0.1, 1e-5))
+    assert (coarse.upper - coarse.lower <= 1e-3 * coarse.upper).all()
+    assert (coarse.lower <= read.upper).all()
+    assert (read.lower <= coarse.upper).all()
     assert float(read.upper[0]) == pytest.approx(0.242, abs=5e-4)
     assert float(read.upper[1]) == pytest.approx(1.8e-4, abs=5e-6)
     limit = Membership(composition="clt").curves(run).add
     assert limit.evidence is Evidence.ASYMPTOTIC
     assert limit.power(rates(0.1, 1e-5)).upper == pytest.approx([0.310, 2.5e-4], rel=0.02)
+
+
+@pytest.mark.thorough
+def test_lines_and_lattices_meet() -> None:
+    """Random runs on samples, both directions, by two engines that have next to nothing in common."""
+    source, compared = random.Random(6), 0
+    while compared < 3:
+        dimension, batch = (int(math.exp(source.uniform(2, math.log(1e3)))) for _ in range(2))
+        rate, steps = math.exp(source.uniform(-4, 0)), int(math.exp(source.uniform(3, 8)))
+        run = sgd(max(batch, 3), max(round(batch / rate), batch + 4), dimension, steps=steps)
+        if MEMBERSHIP.plan(run).engine != "contour":
+            continue
+        compared += 1
+        lines = MEMBERSHIP.curves(run, "contour")
+        lattices = MEMBERSHIP.curves(run, "discretised", EngineOptions(relative_tolerance=3e-2))
+        for one, other in ((lines.add, lattices.add), (lines.remove, lattices.remove)):
+            first, second = one.profile_at(0.5), other.profile_at(0.5)
+            assert first.lower <= second.upper
+            assert second.lower <= first.upper
+
+
+def test_engines_of_sampled_steps() -> None:
+    """Lines, and lattices beside them or alone: where a step tells all, or the effective batch is two records."""
+    assert MEMBERSHIP.plan(sgd(400, 4000, steps=9)).engine == "contour"
+    assert MEMBERSHIP.plan(sgd(400, 4000, steps=9), "discretised").engine == "discretised"
+    for run in (sgd(2, 4000, steps=9), sgd(10, 4000, dimension=10**5, steps=9)):
+        assert MEMBERSHIP.plan(run).engine == "discretised"
+        with pytest.raises(UnsupportedCombination):
+            MEMBERSHIP.plan(run, "contour")
+    with pytest.raises(UnsupportedCombination):
+        MEMBERSHIP.plan(sgd(400, 4000, steps=9), "saddlepoint")
+    # Long runs of steps that tell little are quoted far below the others.
+    short, long = (MEMBERSHIP.plan(sgd(400, 4000, steps=steps)).tariff.directed.epsilon for steps in (3, 3000))
+    assert short > 10 * long
 
 
 def test_the_limit_of_many_steps_is_no_bound() -> None:

@@ -1,6 +1,6 @@
 """One bent contour as a line: tails and profile of the loss near one threshold, with every error bounded.
 
-It offers what `ContourLine` offers to the readings of `composition/readings.py`: the integrals of
+It offers what `ContourLine` offers to the readings of `composition/readings/`: the integrals of
 `composition/contour/line.py` for a contour that crosses the real axis at theta > 1.
 """
 
@@ -26,7 +26,7 @@ from service.privacy.composition.bent_contour.sums import (
     roundoff,
     spacing_for,
 )
-from service.privacy.composition.readings import Integrals
+from service.privacy.composition.readings.line import Integrals
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 

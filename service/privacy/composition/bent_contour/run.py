@@ -21,19 +21,14 @@ from service.privacy.composition.bent_contour.majorant import MajorantGrid
 from service.privacy.composition.bent_contour.panels import Bend, Contour, Grids
 from service.privacy.composition.bent_contour.paths import REAL_LINE, SampledStep
 from service.privacy.composition.bent_contour.sums import Float, roundoff
-from service.privacy.composition.readings import (
-    Readings,
-    nothing_known,
-    prove_root,
-    read_points,
-    read_power_by_profile,
-    read_profile,
-    solve_profile,
-    solve_tail,
-)
+from service.privacy.composition.readings.enclosures import Readings, nothing_known
+from service.privacy.composition.readings.points import read_points, read_power_by_profile
+from service.privacy.composition.readings.profile import read_profile
+from service.privacy.composition.readings.roots import prove_root, solve_profile, solve_tail
 from service.privacy.composition.transforms.steps import SampledGaussianSteps
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.numerics.work import is_spent
 
 GOOD_WIDTH = 2e-7
 """Relative width at which the search for a better contour ends."""
@@ -252,6 +247,8 @@ class BentRun:
         saddle = self._saddle(coarse, center)
         found: list[tuple[float, int, Contour]] = []
         for fraction in _FRACTIONS:
+            if is_spent():
+                return None
             theta = max(1 + _NEAREST, 1 + fraction * (saddle - 1))
             grids = self._grids(need, 1.0 if self._reflected else theta, fineness)
             value = float(self._real(grids, np.array([theta]))[0])

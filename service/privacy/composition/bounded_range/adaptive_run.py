@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Final, final
 
 import numpy as np
@@ -17,6 +18,7 @@ from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import ResolvedStep
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.enclosed.logs import log_down, log_up, with_logs
 from service.privacy.trade_off.pair import TradeOffPair
@@ -100,9 +102,14 @@ class ExponentialRunTradeOff(AbstractTradeOff):
     def reversed(self) -> AbstractTradeOff:
         return self
 
-    @property
-    def _polygon(self) -> SymmetricPolygon:
+    @cached_property
+    def _made(self) -> SymmetricPolygon:
         return curve_of(self._groups, self._tolerance)
+
+    @property
+    def _polygon(self) -> SymmetricPolygon | None:
+        """None where no more work may be begun."""
+        return None if "_made" not in self.__dict__ and is_spent() else self._made
 
     def _log_end(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         return log_end(x, self._ranges)
@@ -110,8 +117,11 @@ class ExponentialRunTradeOff(AbstractTradeOff):
     @override
     @np.errstate(all="ignore")
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
-        read, flat, steep = self._polygon.points(alpha)
-        most = self.largest_log_ratio.upper
+        most, polygon = self.largest_log_ratio.upper, self._polygon
+        if polygon is None:
+            zero, steepest = np.zeros_like(alpha), np.full_like(alpha, most)
+            return CurvePoints(Bounds(zero, 1 - alpha), Bounds(alpha, zero + 1), Bounds(-steepest, steepest))
+        read, flat, steep = polygon.points(alpha)
         return CurvePoints(
             with_logs(read.rest_low, read.rest_high),
             with_logs(read.low, read.high),
@@ -121,8 +131,10 @@ class ExponentialRunTradeOff(AbstractTradeOff):
     @override
     @np.errstate(all="ignore")
     def _profile_formula(self, epsilon: FloatArray) -> Bounds:
-        x = np.abs(epsilon)
-        read = self._polygon.at(x)
+        x, polygon = np.abs(epsilon), self._polygon
+        if polygon is None:
+            return Bounds(-np.expm1(np.minimum(epsilon, 0.0)) * (1 - 4 * FUNCTION_ERROR), np.ones_like(x))
+        read = polygon.at(x)
         below, slack = epsilon < 0, 4 * FUNCTION_ERROR
         # 1 - c(-x) = (1 - e^-x) + e^-x delta(x).
         rise, fall = -np.expm1(-x), np.exp(-x)
@@ -138,7 +150,10 @@ class ExponentialRunTradeOff(AbstractTradeOff):
     @override
     @np.errstate(all="ignore")
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        lower, upper = self._polygon.epsilon(delta)
+        polygon = self._polygon
+        if polygon is None:
+            return Enclosure(0.0, self.largest_log_ratio.upper, Evidence.CERTIFIED)
+        lower, upper = polygon.epsilon(delta)
         start = np.array([self._largest - min(self._ranges) * (1 - 1e-9)])
         if math.log(delta) * (1 - FUNCTION_ERROR) < float(self._log_end(start)[0][0]):
             k = len(self._ranges)

@@ -15,6 +15,7 @@ from service.privacy.enclosure import SMALLEST
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.numerics.work import counted_apart, did
 from service.privacy.trade_off.symmetric_polygon import Readings, SymmetricPolygon
 
 MOST_CELLS: Final = 512
@@ -88,9 +89,21 @@ def _cells_for(tolerance: float, steps: int) -> float:
     return max(math.sqrt(4 * (1 + math.log(steps)) / max(tolerance, 1e-12)), FEWEST_CELLS)
 
 
-@lru_cache(maxsize=KEPT_POLYGONS)
 def curve_of(groups: Groups, tolerance: float) -> SymmetricPolygon:
-    """Both recursions at their nodes, and the closed form where it holds."""
+    """Both recursions at their nodes, and the closed form where it holds. Counted whether it is at hand or not."""
+    found, work = _curve_of(groups, tolerance)
+    did(work)
+    return found
+
+
+@lru_cache(maxsize=KEPT_POLYGONS)
+def _curve_of(groups: Groups, tolerance: float) -> tuple[SymmetricPolygon, float]:
+    with counted_apart() as work:
+        found = _made(groups, tolerance)
+    return found, work.done
+
+
+def _made(groups: Groups, tolerance: float) -> SymmetricPolygon:
     grid = grid_for(groups, tolerance) or grid_for(groups)  # coarse ones may round too much
     if grid is None:
         raise NumericalFailure("a run of exponential steps that no grid serves")

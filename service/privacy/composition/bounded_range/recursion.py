@@ -38,6 +38,7 @@ import numpy as np
 from service.privacy.composition.bounded_range.worst_shifts import Shifts, largest
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.numerics.work import did
 
 SLACK: Final = 16 * FUNCTION_ERROR + 4 * 750 * UNIT_ROUNDOFF
 """Relative error of one step: weights whose exponents (at most 750, else they vanish) carry a few roundings, a sum of
@@ -45,6 +46,8 @@ two products, and the maximum inside a cell, whose error is that of a tenth of t
 TINY: Final = 2.0**-1050
 """Absolute error of a step where numbers are below the smallest normal double."""
 COMPLEMENT_ERROR: Final = 4 * UNIT_ROUNDOFF
+A_STEP, A_ROW = 300.0, 0.1
+"""Work of a step, and of each of its rows for each root of a shift, in microseconds: most shifts are left out."""
 
 
 @final
@@ -154,6 +157,7 @@ def _higher(one: NodeValues, other: NodeValues) -> NodeValues:
 def _stepped(side: Side, before: NodeValues, m: int, rows: range) -> NodeValues:
     """T of the profile, at these nodes."""
     shifts, count = Shifts.of(side.spacing, m), len(rows)
+    did(A_STEP + A_ROW * count * math.sqrt(m))
     ends = _around(side, before, rows.start - m, rows.stop + m)
     profile, complement = np.empty(count), np.empty(count)
     split = _split(ends.profile, shifts, count)

@@ -31,7 +31,7 @@ import numpy as np
 from scipy.special import ndtri_exp
 
 from service.privacy.composition.contour.loss_transform import LossTransform
-from service.privacy.composition.readings import Readings
+from service.privacy.composition.readings.enclosures import Readings
 from service.privacy.composition.transforms.steps import SampledGaussianSteps
 from service.privacy.enclosure import SMALLEST, Enclosure, Evidence
 from service.privacy.numerics.arrays import FloatArray

@@ -22,16 +22,21 @@ import math
 import numpy as np
 
 from service.privacy.composition.contour.line_runs import LineRuns
-from service.privacy.composition.readings import Integrals
-from service.privacy.numerics.arrays import BoolArray, FloatArray
+from service.privacy.composition.readings.line import Integrals
+from service.privacy.enclosure import SMALLEST
+from service.privacy.numerics.arrays import BoolArray, ComplexArray, FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.numerics.unit_circle import FourierSums
 
 _POLES_ROW = np.array([0, 1, 2, 2])
 _POLES_AT = np.array([[0.0], [1.0], [0.0], [1.0]])
 _POLES_RESIDUE = np.array([[1.0], [1.0], [-1.0], [1.0]])
+_POLES_ALONG: FloatArray = _POLES_AT[:, None]
 _POLES_SCALED = np.array([[[0.0]], [[0.0]], [[1.0]], [[0.0]]])
 """The poles of the kernels: integral (tail under H0, tail under H1, profile), place, residue, whether e^c scales it."""
+
+_SIDES = np.array([[[0]], [[1]]])
+"""Of a line: right, left."""
 
 _SCALE_POLES = np.array([[[0.0]], [[1.0]], [[1.0]], [[0.0]]])
 """Integral q carries the scale e^{K(theta) - (theta - pole) c}; the fourth is the density under H0."""
@@ -56,10 +61,6 @@ _MOST_OF_A_POLE = 4.0
 """Times the sum of the sizes of a line's terms, which bounds sums and, nearly, integrals: their difference is less."""
 
 
-_AliasSide = tuple[FloatArray, FloatArray, FloatArray]
-"""Tilts s on one side, s - theta, and what the exponents of their bounds have in common; (S, R)."""
-
-
 class ContourLine:
     """The nodes of lines and the bounds of what they leave out; `integrals` evaluates them at any thresholds.
 
@@ -75,34 +76,35 @@ class ContourLine:
         self._lay_out(runs, center - reach, center + reach)
         self._prepare_aliases()
         line = runs.values(self.step, self.counts)
+        exponents: ComplexArray = line.difference
+        error: FloatArray = line.error
         t = self.step[:, None] * np.arange(self.nodes + 1)
+        if (self.counts < self.nodes).any():  # what lies beyond a line's own nodes is theirs who need more
+            own = np.arange(self.nodes + 1) <= self.counts[:, None]
+            exponents, error = np.where(own, exponents, -np.inf), np.where(own, error, 0.0)
+        share = np.repeat((self.step / math.pi)[:, None], self.nodes + 1, axis=1)
+        share[:, 0] *= 0.5
         z = self.theta[:, None] + 1j * t
-        kernels = np.stack([1 / z, 1 / (z - 1), 1 / (z * (z - 1))])
-        # What lies beyond a line's own nodes is theirs who need more.
-        own = np.arange(self.nodes + 1) <= self.counts[:, None]
-        factor = np.where(own, (self.step / math.pi)[:, None], 0.0)
-        factor[:, 0] *= 0.5
+        at_zero, at_one = 1 / z, 1 / (z - 1)
         # e^{K(z) - K(theta)} at the nodes, turned so that thresholds near the center need small phases only.
-        log_size = np.where(own, line.difference.real, -np.inf)
-        value = np.where(own, np.exp(line.difference - 1j * t * center[:, None]), 0.0)
-        weighted = value * factor
-        self._sums = FourierSums(np.concatenate([kernels * weighted, [weighted]]), self.step)
-        sizes = np.abs(kernels)
-        size = sizes * (np.exp(np.maximum(log_size, -745.0)) * factor)
+        weighted = np.exp(exponents - 1j * (t * center[:, None])) * share
+        kernels = np.stack([at_zero, at_one, at_zero * at_one])
+        weights = np.concatenate([kernels * weighted, weighted[None]])
+        self._sums = FourierSums(np.asarray(weights, dtype=np.complex128), self.step)
+        shares = np.abs(kernels) * share
+        log_size = exponents.real
+        size = np.exp(log_size)
         # |F_true - F| <= |F| (e^error - 1), which keeps its digits for small errors and never overflows into 0 * inf.
-        error = np.where(own, line.error, 0.0)
-        small = np.exp(log_size) * np.expm1(np.minimum(error, 1.0))
-        uncertain = np.where(error < 1, small, np.exp(log_size + error))
-        self._node_error = np.sum(sizes * (uncertain * factor), axis=-1) * (1 + 1e-9)
-        self._size = size.sum(axis=-1)
-        self._phase_size = (size * t).sum(axis=-1)
-        self._log_dropped = runs.log_dropped
+        uncertain = size * np.expm1(np.minimum(error, 1.0))
+        if not (error < 1).all():
+            uncertain = np.where(error < 1, uncertain, np.exp(log_size + error))
+        sizes = shares * np.maximum(size, SMALLEST)
+        self._size, self._phase_size = sizes.sum(axis=-1), (sizes * t).sum(axis=-1)
         # The transform of what is summed has no frozen part: that of the run has, at every node.
-        frozen = np.exp(runs.log_frozen(self.theta))
-        self._frozen = frozen * (1 + np.sum(sizes * factor, axis=-1)) * (1 + 1e-9)
-        ends = np.zeros_like(self.theta)
-        self._frozen_poles = 2 * (np.exp(runs.log_frozen(ends)) + np.exp(runs.log_frozen(ends + 1)))
-        self._truncation = _truncation(runs, self.step, (self.counts + 1) * self.step)
+        frozen = np.exp(runs.log_frozen(self.theta)) * (1 + shares.sum(axis=-1))
+        node_error = ((shares * uncertain).sum(axis=-1) + frozen) * (1 + 1e-9)
+        self._fixed_error = node_error + _truncation(runs, self.step, (self.counts + 1) * self.step)
+        self._prepare_errors(runs)
 
     def _lay_out(self, runs: LineRuns, low: FloatArray, high: FloatArray) -> None:
         """Choose the step h (aliases below e^-goal over [low, high]) and the nodes (majorant below e^-goal)."""
@@ -119,7 +121,7 @@ class ContourLine:
             if (period < _SHORT_PERIOD * sd).all():
                 break
         # Where no tilt further out can be evaluated the aliases stay unbounded, and the readings say so.
-        period = np.maximum(period, 8.0 * sd)
+        period = runs.longest(np.maximum(period, 8.0 * sd))
         self.step = 2 * math.pi / np.where(np.isfinite(period), np.minimum(period, 1e4 * sd), 1e4 * sd)
         most, few = runs.most_nodes
         heights = _height(runs, sd, goal, most * self.step)
@@ -135,31 +137,26 @@ class ContourLine:
         shift = c - self.center
         found = self._sums.real(shift)
         sums, density = found[:3], found[3]
-        pole = _SCALE_POLES[:3]
-        log_scale = self.value - (self.theta - pole) * c
-        alias, known, known_size = self._aliases(c, log_scale)
+        moved = self._slopes[:3] * c
+        log_scale = self.value - moved
+        alias, crossed = self._crossing(c)
+        terms = np.where(crossed, self._pole_terms(c, log_scale), 0.0)
+        known_size, known = _by_integral(np.abs(terms)), _by_integral(terms)
         # What sums lose, and 60 u for a node's kernel, exponentials and phase.
         arithmetic = (self._sums.rounding(len(c)) + 60) * UNIT_ROUNDOFF * self._size
         # Of t, of its products with the center and with the shift, and of the shift itself.
-        phases = 4 * UNIT_ROUNDOFF * (np.abs(self.center) + 2 * np.abs(shift)) * self._phase_size[:, None]
-        error = (self._node_error + arithmetic + self._truncation + self._frozen)[:, None] + phases + alias
-        # The moments are those of the law cut at far jumps: what it leaves out is added back as an uncertainty.
-        null, alternative = self._log_dropped
-        left_out = np.broadcast_to(np.stack([null, alternative, alternative + math.log(2)])[:, None], error.shape)
-        # ID is E0(e^c - w)_+ where theta < 0; else (w - e^c)_+ <= w keeps the mass of H0 out of it.
-        mirrored = np.where(self.theta < 0, np.logaddexp(alternative, null + c), left_out[2])
-        left_out = np.stack([left_out[0], left_out[1], mirrored])
+        phases = (self._center_size + 2 * np.abs(shift)) * self._phase_rounding
+        error = (self._fixed_error + arithmetic)[:, None] + phases + alias
         # Pole terms are exponentials of rounded exponents, for a law of mass 1 instead of that of the cut law.
-        exponents = np.abs(log_scale) + np.abs(c) + np.abs(self._pole_logs).max(axis=0)
-        pole_error = 1e-14 + 4 * UNIT_ROUNDOFF * exponents + 2 * np.exp(np.logaddexp(null, alternative))
-        pole_error = pole_error + self._frozen_poles
-        error = error + pole_error * known_size + np.exp(left_out - log_scale)
+        exponents = np.abs(log_scale) + np.abs(c) + self._largest_pole_log
+        pole_error = self._pole_error + 4 * UNIT_ROUNDOFF * exponents
+        error = error + pole_error * known_size + np.exp(self._log_cut(c) - log_scale)
         # e^{K(theta)} scales the sums, not the pole terms: its error acts on what was summed, before anything cancels.
-        sizes = np.abs(self.value) + np.abs((self.theta - pole) * c)
-        scale_error = self.value_error + 4 * UNIT_ROUNDOFF * sizes + 1e-15
+        scale_error = self._value_rounding + 4 * UNIT_ROUNDOFF * np.abs(moved)
         margin = error + (np.abs(sums) + error) * np.expm1(scale_error)
-        lower, upper = sums - known - margin, sums - known + margin
-        lower, upper = np.where(np.isnan(lower), -np.inf, lower), np.where(np.isnan(upper), np.inf, upper)
+        middle = sums - known
+        lower, upper = middle - margin, middle + margin
+        lower[np.isnan(lower)], upper[np.isnan(upper)] = -np.inf, np.inf
         whole = (3, *thresholds.shape)
         ends = lower.reshape(whole), upper.reshape(whole)
         return Integrals(log_scale.reshape(whole), *ends, density.reshape(thresholds.shape))
@@ -168,63 +165,78 @@ class ContourLine:
         """I0, I1, ID and the P0-density of S, shape (4, ...), and ln of their scales: to find roots, without bounds."""
         c = thresholds.reshape(-1, len(self.theta))
         sums = self._sums.real(c - self.center)
-        log_scale = self.value - (self.theta - _SCALE_POLES) * c
+        log_scale = self.value - self._slopes * c
         terms = self._pole_terms(c, log_scale)
         # A pole that no alias term is moved across is in no sum, nor is one beyond what a sum and its integral can be.
-        within = self._crossing(c)[1] & (np.abs(terms) <= _MOST_OF_A_POLE * self._size[_POLES_ROW, None])
+        within = self._crossing(c)[1] & (np.abs(terms) <= self._most_of_poles)
         sums[:3] -= _by_integral(np.where(within, terms, 0.0))
         whole = (4, *thresholds.shape)
         return sums.reshape(whole), log_scale.reshape(whole)
 
+    def _prepare_errors(self, runs: LineRuns) -> None:
+        """What is the same at every threshold."""
+        self._slopes = self.theta - _SCALE_POLES
+        self._center_size, self._phase_rounding = np.abs(self.center), 4 * UNIT_ROUNDOFF * self._phase_size[:, None]
+        self._largest_pole_log = np.abs(self._pole_logs[:, 0]).max(axis=0)
+        self._value_rounding = self.value_error + 1e-15 + 4 * UNIT_ROUNDOFF * np.abs(self.value)
+        # The moments are those of the law cut at far jumps: what it leaves out is added back as an uncertainty.
+        null, alternative = runs.log_dropped
+        self._log_null, self._log_alternative = null, alternative
+        self._log_cut_beyond = np.stack([null, alternative, alternative + math.log(2)])[:, None]
+        self._mirrored = self.theta < 0
+        frozen_at_poles = 2 * np.exp(runs.log_frozen(np.zeros_like(self.theta)))
+        frozen_at_poles += 2 * np.exp(runs.log_frozen(np.ones_like(self.theta)))
+        self._pole_error = 1e-14 + 2 * np.exp(np.logaddexp(null, alternative)) + frozen_at_poles
+        self._most_of_poles = _MOST_OF_A_POLE * self._size[_POLES_ROW, None]
+
+    def _log_cut(self, c: FloatArray) -> FloatArray:
+        """ln of what the cut law leaves out of each integral."""
+        if not self._mirrored.any():
+            return self._log_cut_beyond
+        # ID is E0(e^c - w)_+ where theta < 0; else (w - e^c)_+ <= w keeps the mass of H0 out of it.
+        left_out = np.repeat(self._log_cut_beyond, len(c), axis=1)
+        mirrored = np.logaddexp(self._log_alternative, self._log_null + c)
+        left_out[2] = np.where(self._mirrored, mirrored, left_out[2])
+        return left_out
+
     def _pole_terms(self, c: FloatArray, log_scale: FloatArray) -> FloatArray:
         """What each pole adds to the trapezoid sum of its integral, relative to that integral's scale; (4, M, R)."""
-        exponents = _POLES_SCALED * c - log_scale[_POLES_ROW] + self._pole_logs[:, None]
-        return self._pole_signs[:, None] * np.exp(exponents)
+        return self._pole_signs * np.exp(_POLES_SCALED * c - log_scale[_POLES_ROW] + self._pole_logs)
 
     def _prepare_aliases(self) -> None:
         """What the bounds of the alias terms need of the tilts, of the period and of the poles."""
         period = 2 * math.pi / self.step
         distance = np.abs(self._tilts - self.theta)
         base = self._log_bound - self.value - distance * period - np.log(-np.expm1(-distance * period))
-        half = len(base) // 2
-        sides = (slice(half, None), slice(half))
-        self._alias_sides = [(self._tilts[side], self._tilts[side] - self.theta, base[side]) for side in sides]
+        # On the right of theta, then on its left: tilts s, and s - theta and what the exponents of their bounds have in
+        # common, with an axis for thresholds; (2, S, R).
+        sides = (2, len(base) // 2, len(self.theta))
+        self._side_tilts = self._tilts.reshape(sides)[::-1]
+        self._side_offsets = (self._side_tilts - self.theta)[:, :, None]
+        self._side_bases = base.reshape(sides)[::-1, :, None]
+        self._lines = np.arange(len(self.theta))
         gaps = _POLES_AT - self.theta
-        self._pole_signs, self._pole_is_right = -np.sign(gaps) * _POLES_RESIDUE, gaps > 0
+        self._pole_signs = (-np.sign(gaps) * _POLES_RESIDUE)[:, None]
+        self._pole_is_right: BoolArray = (gaps > 0)[:, None]
         # ln 1/(e^{|gap| T} - 1): either factor alone may leave the range of doubles.
-        self._pole_logs = -np.abs(gaps) * period - np.log(-np.expm1(-np.abs(gaps) * period))
-
-    def _aliases(self, c: FloatArray, log_scale: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Bound of the alias terms, the pole terms known among them and these terms' sizes, shape (3, M, R) each.
-
-        All are relative to e^{log_scale}. Known are the poles between theta and the tilt s of the best Chernoff bound.
-        """
-        bound, crossed = self._crossing(c)
-        terms = np.where(crossed, self._pole_terms(c, log_scale), 0.0)
-        return bound, _by_integral(terms), _by_integral(np.abs(terms))
+        self._pole_logs = (-np.abs(gaps) * period - np.log(-np.expm1(-np.abs(gaps) * period)))[:, None]
 
     def _crossing(self, c: FloatArray) -> tuple[FloatArray, BoolArray]:
-        """The best Chernoff bound of the alias terms, (M, R), and the poles on the way to its tilts, (4, M, R)."""
-        bound_right, right = _best_tilts(self._alias_sides[0], c)
-        bound_left, left = _best_tilts(self._alias_sides[1], c)
-        poles, is_right = _POLES_AT[:, None], self._pole_is_right[:, None]
-        crossed = np.where(is_right, right > poles, left < poles)
-        return bound_right + bound_left, crossed
+        """The best Chernoff bound of the alias terms, (M, R), and the poles on the way to its tilts, (4, M, R), which
+        are known terms.
+        """
+        exponents = self._side_bases - self._side_offsets * c
+        best = exponents.argmin(axis=1)
+        chosen: FloatArray = self._side_tilts[_SIDES, best, self._lines]
+        bound: FloatArray = np.exp(exponents.min(axis=1))
+        right, left = np.greater(chosen[0], _POLES_ALONG), np.less(chosen[1], _POLES_ALONG)
+        return (bound[0] + bound[1]) * (1 + 1e-9), np.where(self._pole_is_right, right, left)
 
 
 def _by_integral(poles: FloatArray) -> FloatArray:
-    """The poles of each integral added up: (3, M, R) from (4, M, R)."""
-    return np.stack([poles[0], poles[1], poles[2] + poles[3]])
-
-
-def _best_tilts(side: _AliasSide, c: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The least Chernoff bound of the alias terms on one side, and the tilt it is taken at, for each threshold."""
-    tilts, offset, base = side
-    exponent = base[:, None] - offset[:, None] * c
-    best = exponent.argmin(axis=0)
-    least = np.take_along_axis(exponent, best[None], axis=0)[0]
-    chosen = np.take_along_axis(np.broadcast_to(tilts[:, None], exponent.shape), best[None], axis=0)[0]
-    return np.exp(least) * (1 + 1e-9), chosen
+    """The poles of each integral added up: (3, M, R) from (4, M, R), which it changes."""
+    poles[2] += poles[3]
+    return poles[:3]
 
 
 def _height(runs: LineRuns, deviation: FloatArray, goal: FloatArray, highest: FloatArray) -> FloatArray:

@@ -67,6 +67,10 @@ class LineRuns(Protocol):
         """Whether a line up to these heights is not too much work."""
         ...
 
+    def longest(self, periods: FloatArray) -> FloatArray:
+        """The periods of lines (R,), where those that share their nodes have the longest of theirs."""
+        ...
+
     def log_frozen(self, tilts: FloatArray) -> FloatArray:
         """ln of the mass, tilted by e^{tilt S}, of losses whose transform does not fall."""
         ...
@@ -118,7 +122,7 @@ class OneRun:
         transform = self._transform
         least = _FEWEST_OF_MANY if transform.different > _MANY_STEPS else 16
         few = max(least, min(_FEW_NODES, _LITTLE_WORK // transform.work))
-        most = max(16, min(_LARGEST_NODES, _LARGEST_WORK // transform.work)) if transform.is_mixed else few
+        most = max(16, min(_LARGEST_NODES, _LARGEST_WORK // transform.work)) if transform.has_no_other_way else few
         return np.array([float(most)]), np.array([float(few)])
 
     def is_affordable(self, heights: FloatArray, step: FloatArray) -> BoolArray:
@@ -127,6 +131,10 @@ class OneRun:
         if not np.isfinite(height):
             return np.array([False])
         return np.array([height / float(step[0]) * self._line.work(height) <= _MOST_WORK])
+
+    def longest(self, periods: FloatArray) -> FloatArray:
+        """It shares them with none."""
+        return periods
 
     def log_frozen(self, tilts: FloatArray) -> FloatArray:
         """Of atoms."""

@@ -1,5 +1,5 @@
-"""K(z) = ln E0 e^{zS} of a whole run: Gaussian steps in closed form plus Poisson-sampled Gaussian, Laplace, two-point
-and Gaussian mixture parts.
+"""K(z) = ln E0 e^{zS} of a whole run: Gaussian steps in closed form plus Poisson-sampled Gaussian, Laplace, two-point,
+Gaussian mixture and chi-square parts.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import numpy as np
 from service.privacy.composition.transforms.abstract import LineValues, RealCumulants, StepLine, StepTransform
 from service.privacy.composition.transforms.gaussian_mixture import GaussianMixtureParts
 from service.privacy.composition.transforms.gaussian_mixture_line import GaussianMixtureLine
+from service.privacy.composition.transforms.sampled_chi_square import SampledChiSquareParts
+from service.privacy.composition.transforms.sampled_chi_square_line import SampledChiSquareLine
 from service.privacy.composition.transforms.sampled_gaussian import SampledGaussianParts
 from service.privacy.composition.transforms.sampled_gaussian_line import SampledGaussianLine
 from service.privacy.composition.transforms.sampled_laplace import SampledLaplaceParts
@@ -33,22 +35,28 @@ class LossTransform:
     laplace: tuple[SampledLaplaceParts, ...] = ()
     two_point: tuple[TwoPointParts, ...] = ()
     mixtures: tuple[GaussianMixtureParts, ...] = ()
+    chi_square: tuple[SampledChiSquareParts, ...] = ()
 
     @property
     def steps(self) -> tuple[StepTransform, ...]:
         """The steps that are not Gaussian, by kind."""
-        return (*self.parts, *self.laplace, *self.two_point, *self.mixtures)
+        return (*self.parts, *self.laplace, *self.two_point, *self.mixtures, *self.chi_square)
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
         """K, K', K'' at real tilts (shape (S,)) and a bound of the error of K."""
         s = 1 - tilts if self.reflected else tilts
-        mu2 = self.gaussian_mu_squared
+        mu2, steps = self.gaussian_mu_squared, self.steps
+        if mu2 == 0 and len(steps) == 1:
+            alone = steps[0].cumulants(s)
+            first = -alone.first if self.reflected else alone.first
+            error = alone.error + 4 * UNIT_ROUNDOFF * np.abs(alone.value)
+            return RealCumulants(alone.value, first, alone.second, error, alone.truncation)
         value, first, second = 0.5 * mu2 * (s * s - s), mu2 * (s - 0.5), np.full_like(s, mu2)
         truncation = np.zeros_like(s)
         error = (
             0.5 * mu2 * (s * s + np.abs(s)) * 600 * UNIT_ROUNDOFF
         )  # mu^2 itself is a rounded sum of at most 256 parts
-        for part in self.steps:
+        for part in steps:
             sampled = part.cumulants(s)
             value, first, second = value + sampled.value, first + sampled.first, second + sampled.second
             error = error + sampled.error + 4 * UNIT_ROUNDOFF * np.abs(value)
@@ -63,18 +71,18 @@ class LossTransform:
         return (alternative, null) if self.reflected else (null, alternative)
 
     @property
-    def _cut(self) -> tuple[SampledGaussianParts | GaussianMixtureParts, ...]:
-        return (*self.parts, *self.mixtures)
+    def _cut(self) -> tuple[SampledGaussianParts | GaussianMixtureParts | SampledChiSquareParts, ...]:
+        return (*self.parts, *self.mixtures, *self.chi_square)
 
     @property
     def vanishes(self) -> bool:
-        """Whether there is Gaussian noise: the transform of the whole run falls to 0."""
+        """Whether there is Gaussian noise, or a law with a density: the transform of the whole run falls to 0."""
         return bool(self._cut) or self.gaussian_mu_squared > 0
 
     @property
-    def is_mixed(self) -> bool:
-        """Whether there are other steps than Gaussian ones, sampled or not."""
-        return bool(self.laplace or self.two_point)
+    def has_no_other_way(self) -> bool:
+        """Whether there are steps that no bent contour serves, besides mixtures: lines may be long."""
+        return bool(self.laplace or self.two_point or self.chi_square)
 
     @property
     def work(self) -> int:
@@ -109,7 +117,8 @@ class TransformLine:
         self._theta = 1 - theta if transform.reflected else theta
         sampled = (SampledGaussianLine(part, self._theta) for part in transform.parts)
         mixtures = (GaussianMixtureLine(part, self._theta) for part in transform.mixtures)
-        self._gaussian = (*sampled, *mixtures)
+        chi_square = (SampledChiSquareLine(part, self._theta) for part in transform.chi_square)
+        self._gaussian = (*sampled, *mixtures, *chi_square)
         self._laplace = tuple(SampledLaplaceLine(part, self._theta) for part in transform.laplace)
         two_point = (TwoPointLine(part, self._theta) for part in transform.two_point)
         self._lines: tuple[StepLine, ...] = (*self._gaussian, *self._laplace, *two_point)

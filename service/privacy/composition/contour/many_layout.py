@@ -11,17 +11,14 @@ from typing import NamedTuple, final
 import numpy as np
 from scipy.special import ndtri
 
-from service.privacy.composition.contour.engine import chernoff_caps
-from service.privacy.composition.contour.many_lines import Line, Lines, Task
+from service.privacy.composition.contour.epsilon_caps import chernoff_caps
+from service.privacy.composition.contour.many_lines import GROUPS_TOGETHER, Line, Lines, Task, grouped
 from service.privacy.composition.contour.run import CUT_DIGITS
 from service.privacy.composition.transforms.sampled_gaussian import SampledGaussianParts
 from service.privacy.composition.transforms.steps import SampledGaussianSteps
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.trade_off.combinators.read_ahead import Known
-
-_TOGETHER = 32
-"""Steps, and lines, that are evaluated together: their arrays stay near the processor."""
 
 _MOST_NODES = 3_000
 """Nodes of a grid beyond which a run is left to itself."""
@@ -30,7 +27,7 @@ _NEAREST_TILT, _FARTHEST_TILT, _RATIO = 0.35, 11.0, 1.22
 """Tilts of the table: their distances from 1/2 in inverse deviations of the loss, and how they grow."""
 
 _LARGEST_TRUNCATION = 1e-12
-_FROM_POLES = 0.4
+_FROM_POLES = 0.25
 """Inverse deviations that a line stays away from the poles at least."""
 
 _SHORT, _CANCELLATION = 2.0, 8.0
@@ -83,8 +80,8 @@ class Steps:
         nodes = self.parts(np.arange(len(self.sigma))).lengths
         order = np.argsort(nodes, kind="stable")
         order = order[nodes[order] <= _MOST_NODES]
-        for start in range(0, len(order), _TOGETHER):
-            yield order[start : start + _TOGETHER]
+        for start in range(0, len(order), GROUPS_TOGETHER):
+            yield order[start : start + GROUPS_TOGETHER]
 
 
 @final
@@ -187,9 +184,8 @@ class _Runs:
             kinds = tuple(sorted(task.wanted.quantity for task in line.tasks))
             alike.setdefault((line.region, kinds), []).append(line)
         for lines in alike.values():
-            lines.sort(key=lambda line: line.expected)
-            for start in range(0, len(lines), _TOGETHER):
-                yield Lines(self._table.parts, lines[start : start + _TOGETHER], reflected=self._reflected)
+            for groups in grouped(lines):
+                yield Lines(self._table.parts, groups, reflected=self._reflected)
 
     def _placed(self) -> Iterator[Line]:
         """A line for every run, or several where its readings are far apart."""
@@ -218,6 +214,7 @@ class _Runs:
                     [asked[place] for place in places],
                     int(region[index]),
                     float(expected[index]),
+                    int(row[index]),
                     int(parts[index]),
                     float(count[index]),
                     float(theta[index]),

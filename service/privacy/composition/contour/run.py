@@ -11,9 +11,12 @@ from scipy.special import erfc
 
 from service.privacy.composition.contour.loss_transform import LossTransform
 from service.privacy.composition.transforms.gaussian_mixture import GaussianMixtureParts
+from service.privacy.composition.transforms.sampled_chi_square import SampledChiSquareParts
+from service.privacy.composition.transforms.sampled_chi_square_grid import ChiSquareStep
 from service.privacy.composition.transforms.sampled_gaussian import SampledGaussianParts
 from service.privacy.composition.transforms.sampled_laplace import SampledLaplaceParts
 from service.privacy.composition.transforms.steps import (
+    ChiSquareSteps,
     GaussianMixtureSteps,
     LaplaceSteps,
     SampledGaussianSteps,
@@ -64,6 +67,7 @@ class ContourRun:
     mirrored; infinite where Laplace or two-point steps are there, for which it says nothing.
     """
     deviation: float
+    chi_square: tuple[ChiSquareSteps, ...] = ()
     _grids: dict[float, tuple[SampledGaussianParts, ...]] = field(
         default_factory=dict[float, tuple[SampledGaussianParts, ...]]
     )
@@ -71,6 +75,9 @@ class ContourRun:
         default_factory=dict[float, tuple[GaussianMixtureParts, ...]]
     )
     _cuts: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
+    _chi_grids: dict[float, tuple[SampledChiSquareParts, ...]] = field(
+        default_factory=dict[float, tuple[SampledChiSquareParts, ...]]
+    )
 
     @staticmethod
     def of(
@@ -79,9 +86,10 @@ class ContourRun:
         laplace: tuple[LaplaceSteps, ...] = (),
         two_point: tuple[TwoPointSteps, ...] = (),
         mixtures: tuple[GaussianMixtureSteps, ...] = (),
+        chi_square: tuple[ChiSquareSteps, ...] = (),
     ) -> ContourRun:
-        """The run of Gaussian steps of total mu^2, and the given sampled Gaussian, (sampled) Laplace, two-point and
-        mixture steps.
+        """The run of Gaussian steps of total mu^2, and the given sampled Gaussian, (sampled) Laplace, two-point,
+        mixture and chi-square steps.
         """
         groups: list[list[SampledGaussianSteps]] = []
         for step in sorted(sampled):  # parts of similar noise share one grid
@@ -93,14 +101,16 @@ class ContourRun:
         spreads += [(rate * loss, count) for loss, rate, count in laplace]
         spreads += [(loss, count) for loss, count in two_point]
         spreads += [(part.mean_shift, count) for part, count in mixtures]
+        spreads += [(step.sample_rate * ChiSquareStep.of(step).spread, step.number) for step in chi_square]
         variance = gaussian_mu_squared + math.fsum(count * min(spread, 1.0) ** 2 for spread, count in spreads)
         log_unsampled = math.fsum(count * math.log1p(-rate) for _, rate, count in sampled)
         log_unsampled += math.fsum(count * _log_unsampled(part) for part, count in mixtures)
+        log_unsampled += math.fsum(step.number * math.log1p(-step.sample_rate) for step in chi_square)
         squares = [count / sigma**2 for sigma, _, count in sampled]
         squares += [count * _largest_shift(part) ** 2 for part, count in mixtures]
         global_mu = math.sqrt(gaussian_mu_squared + math.fsum(squares))
-        ends = gaussian_mu_squared > 0 or bool(sampled or mixtures)
-        if laplace or two_point:
+        ends = gaussian_mu_squared > 0 or bool(sampled or mixtures or chi_square)
+        if laplace or two_point or chi_square:
             global_mu = math.inf
         kinds = (
             tuple(map(tuple, groups)),
@@ -108,18 +118,23 @@ class ContourRun:
             (TwoPointParts(two_point),) if two_point else (),
             _alike(mixtures),
         )
-        return ContourRun(gaussian_mu_squared, *kinds, log_unsampled, global_mu, math.sqrt(variance))
+        return ContourRun(gaussian_mu_squared, *kinds, log_unsampled, global_mu, math.sqrt(variance), chi_square)
 
     @property
     def only_step(self) -> SampledGaussianSteps | None:
         """The one kind of step of a run of nothing but sampled Gaussian steps; None of others."""
-        others = self.gaussian_mu_squared > 0 or self.laplace or self.two_point or self.mixtures
+        others = self.gaussian_mu_squared > 0 or self.laplace or self.two_point or self.mixtures or self.chi_square
         return self.groups[0][0] if not others and len(self.groups) == 1 == len(self.groups[0]) else None
 
     @property
     def is_gaussian(self) -> bool:
         """Whether all steps are Gaussian, sampled or not."""
-        return not (self.laplace or self.two_point)
+        return not (self.laplace or self.two_point or self.chi_square)
+
+    @property
+    def is_straight(self) -> bool:
+        """Whether rare jumps are read on straight lines too: no bent contour serves mixtures or chi-square parts."""
+        return bool(self.mixtures or self.chi_square)
 
     @property
     def reach(self) -> tuple[float, float]:
@@ -127,6 +142,7 @@ class ContourRun:
         if self.gaussian_mu_squared > 0:
             return -math.inf, math.inf
         ends = [part.log_reach for part in self.laplace] + [(-part.reach, part.reach) for part in self.two_point]
+        ends += [(0.0, step.number * ChiSquareStep.of(step).largest_loss) for step in self.chi_square]
         low, high = math.fsum(end[0] for end in ends), math.fsum(end[1] for end in ends)
         return self.log_unsampled + low, math.inf if self.groups or self.mixtures else high
 
@@ -134,7 +150,7 @@ class ContourRun:
     def is_symmetric(self) -> bool:
         """Whether both directions are the same: the law of the loss of every step is symmetric."""
         mirrored = all(part.mirrored for group in self.mixtures for part, _ in group)
-        return mirrored and not (self.groups or self.laplace)
+        return mirrored and not (self.groups or self.laplace or self.chi_square)
 
     @property
     def reach_error(self) -> float:
@@ -149,11 +165,13 @@ class ContourRun:
         """
         parts = self._parts(digits)
         mixtures = self._mixture_parts(digits)
-        if any(part.size > _LARGEST_GRID for part in (*parts, *mixtures)):
+        chi_square = self._chi_square_parts(digits)
+        if any(part.size > _LARGEST_GRID for part in (*parts, *mixtures, *chi_square)):
             return None
-        if not (self.gaussian_mu_squared > 0 or parts or mixtures or self.laplace):
+        if not (self.gaussian_mu_squared > 0 or parts or mixtures or self.laplace or chi_square):
             return None
-        return LossTransform(self.gaussian_mu_squared, parts, reflected, self.laplace, self.two_point, mixtures)
+        others = self.laplace, self.two_point, mixtures, chi_square
+        return LossTransform(self.gaussian_mu_squared, parts, reflected, *others)
 
     def cuts(self, value: float, score: float) -> tuple[int, ...]:
         """`cut_orders` of one place."""
@@ -170,13 +188,15 @@ class ContourRun:
         jumps beyond it make lines long that need not be.
         """
         last = len(CUT_DIGITS) - 1
-        if not (self.groups or self.mixtures):  # nothing is cut
+        if not (self.groups or self.mixtures or self.chi_square):  # nothing is cut
             rest = range(last) if every else range(0)
             return np.tile(np.array([last, *rest]), (len(values), 1))
         with np.errstate(divide="ignore"):
             wanted = 12 - np.log10(values)
         least = np.minimum(np.searchsorted(CUT_DIGITS, wanted), last)
         rounded = np.ceil(np.minimum(scores, _FARTHEST_SCORE)).astype(np.intp)
+        if len(values) == 1:
+            return np.array([self._cut_order(int(least[0]), int(rounded[0]), every=every)])
         keys, places = np.unique(least * (_FARTHEST_SCORE + 1) + rounded, return_inverse=True)
         orders = [self._cut_order(*divmod(key, _FARTHEST_SCORE + 1), every=every) for key in keys.tolist()]
         found = np.full((len(orders), max(map(len, orders))), -1)
@@ -218,11 +238,22 @@ class ContourRun:
             )
         return self._mixture_grids[digits]
 
+    def _chi_square_parts(self, digits: float) -> tuple[SampledChiSquareParts, ...]:
+        if digits not in self._chi_grids:
+            made = (SampledChiSquareParts(step, self.deviation, digits) for step in self.chi_square)
+            self._chi_grids[digits] = tuple(made)
+        return self._chi_grids[digits]
+
     def _ends_are_light(self, digits: float, theta: float) -> bool:
         """Whether the ends of all grids for a cut weigh nothing at the tilt."""
         several = any(sum(s > 0 for s in part.shifts) > 1 for group in self.mixtures for part, _ in group)
         # A deeper cut has jumps to larger shifts, too, which rule at smaller tilts: the first is as good as any.
-        sampled = all(_end_is_light(group, digits, theta) for group in self.groups)
+        # Next to normal statistics are as light as a normal one: this is a guess.
+        near = tuple(
+            (SampledGaussianSteps(1 / ChiSquareStep.of(step).spread, step.sample_rate, step.number),)
+            for step in self.chi_square
+        )
+        sampled = all(_end_is_light(group, digits, theta) for group in (*self.groups, *near))
         return several or (sampled and all(_mixture_end_is_light(group, digits, theta) for group in self.mixtures))
 
 

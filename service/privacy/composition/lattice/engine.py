@@ -23,7 +23,7 @@ from service.privacy.composition.lattice.runs import LatticeRuns, LatticeStep
 from service.privacy.composition.lattice.search import CUT_DIGITS, LatticeSearch, cut_digits
 from service.privacy.composition.lattice.sums import LatticePair
 from service.privacy.composition.options import EngineOptions
-from service.privacy.composition.readings import Readings, nothing_known
+from service.privacy.composition.readings.enclosures import Readings, nothing_known
 from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.mechanisms.abstract import Steps, TwoPointPart
 from service.privacy.numerics.arrays import FloatArray, IndexArray

@@ -16,7 +16,8 @@ from collections.abc import Callable
 import numpy as np
 
 from service.privacy.composition.lattice.sums import EXPONENT_ROUNDING, LOG_ROUNDING, LatticePair
-from service.privacy.composition.readings import Readings, complement, nothing_known
+from service.privacy.composition.readings.enclosures import Readings, nothing_known
+from service.privacy.composition.readings.logs import complement
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 
 _SECTIONS = 33

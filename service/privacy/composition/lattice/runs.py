@@ -23,6 +23,7 @@ from service.privacy.composition.lattice.windows import (
 from service.privacy.composition.transforms.abstract import RealCumulants
 from service.privacy.mechanisms.abstract import TwoPointPart
 from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.work import done, left
 from service.privacy.trade_off.abstract import AbstractTradeOff
 
 _COARSE_CELLS = 4096
@@ -183,10 +184,14 @@ class LatticeRun:
         return max(least, 0.0) * (1 + _CAP_SLACK) + _CAP_SLACK
 
     @property
+    def law_cells(self) -> int:
+        """Cells of its laws."""
+        return sum(len(counted.law.masses) for counted in self.upper)
+
+    @property
     def cells(self) -> int:
         """Cells of its laws and lines."""
-        laws = sum(len(counted.law.masses) for counted in self.upper)
-        return laws + sum(line.upper.cells for line in self.lines.values())
+        return self.law_cells + sum(line.upper.cells for line in self.lines.values())
 
 
 def _reaches(steps: tuple[LatticeStep, ...], log_cut: float) -> list[tuple[float, float]]:
@@ -242,6 +247,7 @@ class LatticeRuns:
         self.steps, self.beside = steps, beside
         self._coarse: dict[float, LatticeRun | None] = {}
         self._kept: dict[tuple[float, float, bool], LatticeRun | None] = {}
+        self._work_of_a_cell = 0.0
 
     def coarse(self, digits: float) -> LatticeRun | None:
         """A lattice of a few thousand cells that ends where 10^-digits is left; None where losses are out of range."""
@@ -265,6 +271,8 @@ class LatticeRuns:
         if key not in self._kept:
             known = self._kept.get((digits, spacing, False))
             self._forget()
+            if known is None and self._is_too_much(digits, spacing):
+                return None
             run = known or self._built(digits, spacing)
             self._kept[digits, spacing, False] = run
             if mirrored:
@@ -276,7 +284,16 @@ class LatticeRuns:
             del self._kept[next(iter(self._kept))]
 
     def _built(self, digits: float, spacing: float) -> LatticeRun | None:
-        return LatticeRun.build(self.steps, self.beside, spacing, -digits * math.log(10))
+        before = done()
+        run = LatticeRun.build(self.steps, self.beside, spacing, -digits * math.log(10))
+        if run is not None:
+            self._work_of_a_cell = (done() - before) / max(run.law_cells, 1)
+        return run
+
+    def _is_too_much(self, digits: float, spacing: float) -> bool:
+        """Whether such a lattice is more than the work that is left, by what the cells of the last one took."""
+        coarse = self._coarse.get(digits)
+        return coarse is not None and coarse.law_cells * coarse.step / spacing * self._work_of_a_cell > left()
 
 
 def coarse_ladder(runs: LatticeRuns, digits: float, *, mirrored: bool) -> ContourLadder | None:

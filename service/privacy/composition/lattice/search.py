@@ -16,7 +16,7 @@ import numpy as np
 from service.privacy.composition.contour.ladder import ContourLadder, Rung
 from service.privacy.composition.lattice.runs import LARGEST_CELLS, LatticeRuns, coarse_ladder
 from service.privacy.composition.lattice.sums import LatticePair
-from service.privacy.composition.readings import Readings
+from service.privacy.composition.readings.enclosures import Readings
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.work import did, is_spent
 
@@ -59,6 +59,9 @@ _SCOUT_TILTS = (
 
 _A_READING = 2_000.0
 """Work of reading a lattice, in microseconds."""
+
+_A_SEARCH = 400.0
+"""The same of looking for the lattices to read, where all are at hand."""
 
 _FEW_PLACES = 12
 _LISTED_TOLERANCE = 1e-6
@@ -124,6 +127,7 @@ class LatticeSearch:
 
         `tolerance`: the relative width to reach. `linear`: the readings are numbers, not their logarithms.
         """
+        did(_A_SEARCH)
         reading = _Reading(known, read, linear)
         # The finest lattices cost a second for every tilt: a number gets them, a list does not.
         tolerance = tolerance if len(places) <= _FEW_PLACES else max(tolerance, _LISTED_TOLERANCE)

@@ -27,11 +27,14 @@ from service.privacy.enclosure import SMALLEST, Bounds, Enclosure, Evidence
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.binomial_tails import BinomialTails, weighted_sums
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.numerics.work import did
 from service.privacy.trade_off.abstract import CurvePoints
 from service.privacy.trade_off.enclosed.logs import log
 from service.privacy.trade_off.self_inverse import AbstractSelfInverse
 
 SLACK: Final = 4 * FUNCTION_ERROR
+A_LIST: Final = 500.0
+"""Work of a list of points beside its tables, in microseconds, roughly."""
 STEEP: Final = 300.0
 """Log-odds beyond which the median is n or 0."""
 _MARGINS: Final = np.array([2.0, 16.0, 1e3, 1e6])
@@ -103,6 +106,7 @@ class EqualResponses(AbstractSelfInverse):
 
         Then the laws change places: tails of K under H1 are rates, and type II errors those under H0.
         """
+        did(A_LIST)
         null, other = self._laws if concave else self._laws[::-1]
         found = self._segments(level, null)
         mass = self._log_mass(other, null, found.k)

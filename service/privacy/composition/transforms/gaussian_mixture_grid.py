@@ -32,8 +32,11 @@ from service.privacy.composition.transforms.node_sums import tilted
 from service.privacy.composition.transforms.steps import GaussianMixtureSteps
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_ROUNDOFF, sum_error
+from service.privacy.numerics.work import did
 
 _LARGEST_EXPONENT = 600.0
+_A_STRIP = 0.02
+"""Work of a term at a node of a strip, in microseconds, roughly."""
 _LEAST_RATIO = -0.5
 """Where a - 1 is below this, or an exponent above that one, ln a is that of a sum of positive terms, and else log1p."""
 
@@ -244,6 +247,7 @@ class Grid:
 
     def strip(self, height: FloatArray) -> Strip:
         """ln |A|, arg A and lower bounds of |A| at heights q, shape (E, parts)."""
+        did(_A_STRIP * height.size * self.responsibility.shape[-1] * (4 + self.responsibility.shape[-2]))
         q = height[..., None]
         phase = q * self.terms.shift
         sine = np.sin(0.5 * phase)

@@ -225,7 +225,7 @@ class GaussianMixtureLine:
 
     def _majorant_strips(self, height: float) -> MajorantStrips:
         """Strips for heights from about this one on."""
-        if self._strips is None or not 0.9 * self._strips_height <= height <= 1.7 * self._strips_height:
+        if self._strips is None or not 0.9 * self._strips_height <= height <= 3.0 * self._strips_height:
             self._strips_height = height
             if self._strips is None:
                 center = 0.8 * height * np.sum(self._weights * self.grid.both(self.grid.mean), axis=-1)

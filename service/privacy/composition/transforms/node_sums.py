@@ -31,10 +31,13 @@ def tilted(loss: FloatArray, log_weight: FloatArray, tilts: FloatArray) -> tuple
 
     The shift keeps the weights from overflowing and is mostly 0.
     """
-    joint = tilts[:, :, None] * loss + log_weight
+    joint = tilts[:, :, None] * loss
+    joint += log_weight
+    if joint.max() <= _LARGEST_EXPONENT:
+        return np.exp(joint, out=joint), np.zeros(joint.shape[:-1])
     top = joint.max(axis=-1)
     shift = np.where(top > _LARGEST_EXPONENT, top, 0.0)
-    return np.exp(joint - shift[:, :, None] if shift.any() else joint), shift
+    return np.exp(joint - shift[:, :, None]), shift
 
 
 def growth(loss: FloatArray, weight: FloatArray, log_weight: FloatArray) -> FloatArray:
@@ -43,66 +46,80 @@ def growth(loss: FloatArray, weight: FloatArray, log_weight: FloatArray) -> Floa
     return np.where(loss > _LARGEST_LOSS, np.exp(np.minimum(log_weight + loss, _LARGEST_LOSS)), moderate)
 
 
+def alternative(loss: FloatArray, log_weight: FloatArray) -> FloatArray:
+    """weight e^L: that of H1, at most 1; shape (P, n)."""
+    return np.exp(np.minimum(log_weight + loss, 0.0))
+
+
 def untilting(
-    loss: FloatArray, log_weight: FloatArray, tilt: float | FloatArray, weights: FloatArray, total: FloatArray
+    loss: FloatArray, of_alternative: FloatArray, tilt: float | FloatArray, weights: FloatArray, total: FloatArray
 ) -> FloatArray:
     """A bound of |e^{sL} - e^L| weight over `total` (of shape (parts,)), the first of which are the `weights`: what an
     error of L is multiplied with in the second-order sums of M(s), but for a factor s, and of E_s(L).
     """
     exponent = np.abs((1 - tilt) * loss)
-    alternative = np.exp(np.minimum(log_weight + loss, 0.0)) / total[:, None]
-    return np.where(exponent < 1, 2 * weights * exponent, weights + alternative)
+    return np.where(exponent < 1, 2 * weights * exponent, weights + of_alternative / total[:, None])
 
 
 def excess(
-    loss: FloatArray, weight: FloatArray, log_weight: FloatArray, tilt: float | FloatArray, weights: FloatArray
+    loss: FloatArray, weight: FloatArray, grown: FloatArray, tilt: float | FloatArray, weights: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Summands weight (e^{sL} - 1 - s(e^L - 1)) of M(s) - 1, and the size of what makes up each; shape (P, n).
 
     Where max(1, |s|) |L| < 0.4 they are power series to order 14; what these leave out is below 2e-16 of them, far
-    inside the relative error of a weight. `weights`: weight e^{sL}.
+    inside the relative error of a weight. `grown`: the `growth`; `weights`: weight e^{sL}.
     """
-    linear = tilt * growth(loss, weight, log_weight)
-    scale = np.maximum(1.0, np.abs(tilt))
-    small = np.abs(loss) * scale < 0.4
+    tilt = _one_number(tilt)
+    linear = tilt * grown
+    scale = np.maximum(1.0, np.abs(tilt)) if isinstance(tilt, np.ndarray) else max(1.0, abs(tilt))
     ratio = tilt / scale
-    coefficients = np.array([(ratio**n - ratio * scale ** (1.0 - n)) / math.factorial(n) for n in range(2, 15)])
-    scaled = np.where(small, loss * scale, 0.0)
-    series = weight * scaled**2 * np.polynomial.polynomial.polyval(scaled, coefficients, tensor=False)
+    coefficients = [(ratio**n - ratio * scale ** (1.0 - n)) / math.factorial(n) for n in range(2, 15)]
+    scaled = loss * scale
+    small = np.abs(scaled) < 0.4
+    scaled = np.where(small, scaled, 0.0)
+    series = weight * scaled**2 * _polynomial(scaled, coefficients)
     summands = np.where(small, series, weights - weight - linear)
     return summands, np.where(small, np.abs(series), weights + weight + np.abs(linear))
 
 
 def mean_excess(
-    loss: FloatArray,
-    weight: FloatArray,
-    log_weight: FloatArray,
-    weights: FloatArray,
-    theta: float | FloatArray,
-    total: FloatArray,
+    loss: FloatArray, grown: FloatArray, weights: FloatArray, theta: float | FloatArray, total: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Summands of E_theta(L) = E_theta(L - e^{-theta L}(e^L - 1)), and the sizes of what makes them up; shape (P, n).
 
-    They are power series where (1 + |theta|) |L| < 0.5. `total`: M(theta), shape (P,).
+    They are power series where (1 + |theta|) |L| < 0.5. `grown`: the `growth`; `total`: M(theta), shape (P,).
     """
-    scale = 1 + np.abs(theta)
-    small = np.abs(loss) * scale < 0.5
+    theta = _one_number(theta)
+    scale = 1 + abs(theta)
     upper, lower = (1 - theta) / scale, -theta / scale  # differ by 1/scale: a^n - b^n = (a - b) sum a^k b^{n-1-k}
-    coefficients, quotient, power = (
-        list[Any](),
-        np.ones_like(scale),
-        1.0,
-    )  # quotient: the sum for n, power: lower^(n - 1)
+    coefficients: list[Any] = []
+    quotient, power = 1.0, 1.0  # the sum for n, and lower^(n - 1)
     for n in range(2, 16):
         power = power * lower
         quotient = upper * quotient + power
         coefficients.append(quotient / (scale * math.factorial(n)))
-    scaled = np.where(small, loss * scale, 0.0)
-    series = -(scaled**2) * np.polynomial.polynomial.polyval(scaled, np.array(coefficients), tensor=False)
+    scaled = loss * scale
+    small = np.abs(scaled) < 0.5
+    scaled = np.where(small, scaled, 0.0)
+    series = -(scaled**2) * _polynomial(scaled, coefficients)
     direct = weights * loss
-    exponential = growth(loss, weight, log_weight) / total[:, None]
+    exponential = grown / total[:, None]
     terms = np.where(small, weights * series, direct - exponential)
     return terms, np.where(small, np.abs(terms), np.abs(direct) + np.abs(exponential))
+
+
+def _one_number(tilt: float | FloatArray) -> float | FloatArray:
+    """A tilt of one run as a number: arrays of length one take twenty times as long."""
+    return float(tilt.item()) if isinstance(tilt, np.ndarray) and tilt.size == 1 else tilt
+
+
+def _polynomial(x: FloatArray, coefficients: list[Any]) -> FloatArray:
+    """c_0 + c_1 x + c_2 x^2 + ..., by Horner's scheme."""
+    found = np.zeros_like(x)
+    for coefficient in reversed(coefficients):
+        found *= x
+        found += coefficient
+    return found
 
 
 def tilted_differences(

@@ -104,7 +104,9 @@ class SampledGaussianParts:
 
     def over_run(self, each: FloatArray) -> FloatArray:
         """sum N_i x_i over the parts of a run, from (..., parts)."""
-        return each * self.count if self.separate else np.asarray(each @ self.count)
+        if self.separate:
+            return each * self.count
+        return each[..., 0] * self.count[0] if len(self.count) == 1 else np.asarray(each @ self.count)
 
     def _laid_out(self, total: FloatArray, deviation: float | FloatArray, digits: float | FloatArray) -> Layout:
         """The nodes: of y, or of u where several parts share their exponentials. `total`: steps of the run of each."""
@@ -222,10 +224,10 @@ class SampledGaussianParts:
         return self.over_run(moments.log_total), self.over_run(error) * 1.001
 
     @cached_property
-    def _strips(self) -> tuple[FloatArray, FloatArray]:
-        """Half-widths a of three strips, and a^2/2 - 2 pi a/h of each; shape (3, parts)."""
+    def _strips(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Half-widths a of three strips, a^2/2 - 2 pi a/h and ln cos(a/(2 sigma)) of each; shape (3, parts)."""
         a = np.array([[0.3], [0.6], [0.9]]) * np.minimum(2 * math.pi / self.step, math.pi * self.sigma)
-        return a, 0.5 * a**2 - 2 * math.pi * a / self.step
+        return a, 0.5 * a**2 - 2 * math.pi * a / self.step, np.log(np.cos(0.5 * a / self.sigma))
 
     @cached_property
     def _plain_quadrature_error(self) -> FloatArray:
@@ -235,6 +237,10 @@ class SampledGaussianParts:
         """
         return 2.1 * np.exp(self._strips[1].min(axis=0))
 
+    @cached_property
+    def _plain_is_negligible(self) -> bool:
+        return float(self.over_run(self._plain_quadrature_error).max()) < _NEGLIGIBLE
+
     def _quadrature_error(self, tilts: FloatArray, weights: FloatArray | None, total: FloatArray) -> FloatArray:
         """Trapezoid error of M(s), relative to M(s), shape (S, parts). `tilts`: (S, 1) or (S, parts).
 
@@ -242,10 +248,14 @@ class SampledGaussianParts:
         |w(y+ia)|^s <= w^s for s >= 0, <= w^s cos(a/(2 sigma))^s for s < 0. Where the cosine is too coarse the sum of
         `inverse_modulus_growth` replaces it. Any a < pi sigma serves, the best of three is taken.
         """
-        a, exponent = self._strips
-        log_cos = np.log(np.cos(0.5 * a / self.sigma))
-        coarse = exponent[:, None, :] + np.minimum(tilts, 0.0) * log_cos[:, None, :]
-        error = 2.1 * np.exp(coarse.min(axis=0))
+        a, exponent, log_cos = self._strips
+        if tilts.min() < 0:
+            coarse = exponent[:, None, :] + np.minimum(tilts, 0.0) * log_cos[:, None, :]
+            error = 2.1 * np.exp(coarse.min(axis=0))
+        else:
+            error = np.repeat(self._plain_quadrature_error[None], len(tilts), axis=0)
+            if self._plain_is_negligible:
+                return error
         if float(self.over_run(error).max()) < _NEGLIGIBLE:
             return error
         coarse = np.flatnonzero((self.over_run(error).reshape(len(tilts), -1) >= _NEGLIGIBLE).any(axis=1))
@@ -321,10 +331,13 @@ class GridEnds:
         there). On the left the integral itself is cut too: Phi(y) max(w^s, (1-p)^s) is left out.
         """
         s = tilts[:, :, None]
-        growth = np.minimum(s, 0.0) * self.log_modulus
-        sides = np.exp(s * self.loss + self.log_weight + np.abs(s) * self.steepness + growth - shift[:, :, None])
-        loss_end = np.where(tilts > 0, self.loss[:, 0], self.log_unsampled)
-        tail = np.exp(self.log_tail + tilts * loss_end - shift)
+        if tilts.min() > 0:
+            exponents, loss_end = s * (self.loss + self.steepness) + self.log_weight, self.loss[:, 0]
+        else:
+            exponents = s * self.loss + np.abs(s) * self.steepness + self.log_weight
+            exponents += np.minimum(s, 0.0) * self.log_modulus
+            loss_end = np.where(tilts > 0, self.loss[:, 0], self.log_unsampled)
+        sides, tail = np.exp(exponents - shift[:, :, None]), np.exp(self.log_tail + tilts * loss_end - shift)
         return (0.5 * sides.sum(axis=-1) + tail + self.first_weight) * 1.001
 
 
@@ -350,14 +363,14 @@ class TiltedMoments:
         all_weights, all_shifts = grid.tilted(tilt[None])
         weights, shift = all_weights[0], all_shifts[0]
         column = tilt[:, None]
-        summands, size = excess(grid.loss, grid.weight, grid.log_weight, column, weights)
+        summands, size = excess(grid.loss, grid.weight, grid.growth, column, weights)
         plain = shift == 0
         sum_excess = summands.sum(axis=-1)
         total = np.asarray(np.where(plain, 1 + sum_excess, weights.sum(axis=-1)), dtype=np.float64)
         log_total = shift + np.where(plain, np.log1p(np.maximum(sum_excess, -1 + 1e-300)), np.log(total))
         size = np.where(plain[:, None], size, weights)
         # An error of L acts through the derivative of a summand, |s| |e^{sL} - e^L|; of a plain one, |s| e^{sL}.
-        moved = untilting(grid.loss, grid.log_weight, column, weights, np.ones_like(total))
+        moved = untilting(grid.loss, grid.alternative, column, weights, np.ones_like(total))
         moved = np.where(plain[:, None], moved, weights)
         rounding = np.sum(size * grid.relative_error + 1.1 * np.abs(column) * grid.loss_error * moved, axis=-1)
         rounding += shift * UNIT_ROUNDOFF * total

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from service.privacy.composition.transforms.node_sums import tilted
+from service.privacy.composition.transforms.node_sums import alternative, growth, tilted
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_ROUNDOFF, sum_error
 
@@ -79,6 +79,16 @@ class Grid:
         return Grid(**held, step=step, sigma=sigma, rate=rate, kept=kept, soft=None)
 
     @cached_property
+    def growth(self) -> FloatArray:
+        """weight (e^L - 1)."""
+        return growth(self.loss, self.weight, self.log_weight)
+
+    @cached_property
+    def alternative(self) -> FloatArray:
+        """The weights of H1."""
+        return alternative(self.loss, self.log_weight)
+
+    @cached_property
     def columns(self) -> FloatArray:
         """1, L, L^2, and the two error columns, last axis: what plain moments sum up."""
         parts = [np.ones_like(self.loss), self.loss, self.loss**2, self.relative_error, self.loss_error]
@@ -92,8 +102,12 @@ class Grid:
 
     def at_ends(self, values: FloatArray) -> FloatArray:
         """The columns of an array (..., parts, nodes) at each part's first and last node, shape (..., parts, 2)."""
-        ends = np.stack([np.zeros_like(self.kept), self.kept - 1], axis=-1)
-        return np.take_along_axis(values, np.broadcast_to(ends, (*values.shape[:-1], 2)), axis=-1)
+        return values[..., *self._ends]
+
+    @cached_property
+    def _ends(self) -> tuple[IndexArray, IndexArray]:
+        """Part and node of the first and the last nodes, shape (parts, 1) and (parts, 2)."""
+        return np.arange(len(self.kept))[:, None], np.stack([np.zeros_like(self.kept), self.kept - 1], axis=-1)
 
     @staticmethod
     def build(sigma: FloatArray, rate: FloatArray, layout: Layout) -> Grid:

@@ -114,8 +114,8 @@ class SampledGaussianLine:
         of losses through |1 - e^{(1 - theta) L}|.
         """
         grid = self.grid
-        terms, size = mean_excess(grid.loss, grid.weight, grid.log_weight, self._weights, self._tilt, self._total)
-        moved = untilting(grid.loss, grid.log_weight, self._tilt, self._weights, self._total)
+        terms, size = mean_excess(grid.loss, grid.growth, self._weights, self._tilt, self._total)
+        moved = untilting(grid.loss, grid.alternative, self._tilt, self._weights, self._total)
         error = np.sum(size * grid.relative_error + 1.1 * grid.loss_error * moved, axis=-1)
         return terms.sum(axis=-1), error
 

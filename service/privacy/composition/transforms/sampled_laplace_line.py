@@ -21,11 +21,14 @@ from service.privacy.composition.transforms.sampled_laplace import SampledLaplac
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.unit_circle import ComplexArray
+from service.privacy.numerics.work import did
 
 _CHUNK = 500_000
 """Array elements of one vectorised evaluation: bounds the memory."""
 _ENOUGH = 55.0
 """Nats: majorants of all steps need not be smaller than e^-this."""
+_A_MODULUS = 2e-3
+"""Work of a node at a height, in microseconds, roughly."""
 _MOST_CELLS, _FEW_CELLS, _FEW_PERIODS = 40_000, 500, 20
 """Cells of the grid on which |M| is looked up; few, and not far up, where other steps make the line end."""
 _RULE_HEIGHTS = 33
@@ -175,6 +178,7 @@ class SampledLaplaceLine:
 
     def _moduli(self, heights: FloatArray) -> FloatArray:
         """|M|/M(theta) of a single part at evenly spaced heights, by the same products as `_differences`."""
+        did(_A_MODULUS * len(heights) * self._centred.shape[-1])
         rows = max(1, math.isqrt(len(heights)))
         columns = -(-len(heights) // rows)
         step = (heights[-1] - heights[0]) / max(len(heights) - 1, 1)

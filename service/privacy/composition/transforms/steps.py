@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import NamedTuple
 
 from service.privacy.mechanisms.abstract import GaussianMixturePart
@@ -34,4 +35,16 @@ class GaussianMixtureSteps(NamedTuple):
     """`number` steps that are a mixture of shifted Gaussians with the record."""
 
     part: GaussianMixturePart
+    number: int
+
+
+class ChiSquareSteps(NamedTuple):
+    """`number` steps of noisy SGD on samples of the records, as the membership adversary sees them: T has a chi-square
+    law of `dimension` degrees (`sampled_chi_square_grid.py`). `effective_batch_size` is N > 1, a share of the records.
+    """
+
+    dimension: int
+    susceptibility: float
+    effective_batch_size: Fraction
+    sample_rate: float
     number: int

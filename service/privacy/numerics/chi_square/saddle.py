@@ -65,7 +65,7 @@ def saddle(degrees: float, noncentrality: float, x: FloatArray) -> Saddle:
     moved, turned = x * near, noncentrality * pole
     near_slack = np.abs(over + moved + turned) + u * (3 * np.abs(over) + 3 * np.abs(moved) + 6 * np.abs(turned))
     slack = np.where(is_far, far_slack, (near_slack + over_error) / 2) * (1 + 1e-9)
-    gap, gap_error = _log_gap(near, far_place, pole, is_far)
+    gap, gap_error = log_gap(near, far_place, pole, is_far)
     square = noncentrality * pole * pole / 2
     exponent = -(degrees / 2) * gap - square
     error = (
@@ -93,7 +93,7 @@ def _exact_difference(a: FloatArray, b: float) -> tuple[FloatArray, FloatArray]:
     return whole, (a - (whole - back)) - (b + back)
 
 
-def _log_gap(
+def log_gap(
     shift: FloatArray, far_place: FloatArray, pole: FloatArray, is_far: NDArray[np.bool_]
 ) -> tuple[FloatArray, FloatArray]:
     """ln w - (1 - 1/w) >= 0 and a bound of its error, by w - 1 where w is near 1 and by w elsewhere.

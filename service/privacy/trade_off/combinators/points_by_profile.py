@@ -12,6 +12,7 @@ import numpy as np
 from service.privacy.enclosure import Bounds
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.combinators.profile_points import closed_in, proved_error, proved_power
 from service.privacy.trade_off.enclosed.logs import with_logs
@@ -48,7 +49,7 @@ class ProfiledSide:
 
     def narrowed(self, steer: Callable[[FloatArray], FloatArray]) -> ProfiledSide:
         """Around the least of `steer`, which falls, then rises: the neighbours of the least that was seen."""
-        if not self.far_apart:
+        if not self.far_apart or is_spent():
             return self
         bottom, top = self.bottom, self.top
         for _ in range(ROUNDS):

@@ -25,6 +25,7 @@ import numpy as np
 from service.privacy.enclosure import SMALLEST
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR
+from service.privacy.numerics.work import is_spent
 
 CLOSE: Final = 1e-7
 """Distance of thresholds, over 1 + |c|, to which the minimum is sought; it steers."""
@@ -100,6 +101,8 @@ def closed_in(
     """Both ends of a number and of the threshold that decides it, from what thresholds near the least of `steer` prove;
     `known`: both ends before.
     """
+    if is_spent():
+        return *known, -math.inf, math.inf
     near = top
     if top - bottom > CLOSE:
         from scipy.optimize import minimize_scalar
@@ -128,4 +131,6 @@ def closed_in(
         found_low, found_high, found_left, found_right = proved(np.asarray(c, dtype=np.float64))
         low, high = max(low, found_low), min(high, found_high)
         left, right = max(left, found_left), min(right, found_right)
+        if is_spent():
+            break
     return low, high, left, right

@@ -10,7 +10,7 @@ import numpy as np
 from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
-from service.privacy.numerics.work import is_spent
+from service.privacy.numerics.work import did, is_spent
 from service.privacy.trade_off.enclosed.logs import log_ends
 from service.privacy.trade_off.enclosed.ulps import above, below
 
@@ -23,6 +23,8 @@ NEAR = np.array([-32.0, -8.0, -2.0, 2.0, 8.0, 32.0])
 FAR = np.array([-1e-2, -1e-4, -1e-7, 1e-7, 1e-4, 1e-2])
 """... and in widths of the bracket, around the interpolated root."""
 MOST_ROUNDS = 60
+A_ROUND = 100.0
+"""Work of a round beside what it reads, in microseconds, roughly."""
 MOST_WIDENINGS = 8
 CLOSE_ENOUGH = 20.0
 """Certified ends this many noise units apart are not worth another round."""
@@ -43,6 +45,7 @@ def decreasing_root(
     points = low + FIRST * (high - low)
     stalled = 0
     for _ in range(MOST_ROUNDS):
+        did(A_ROUND)
         lower, upper = log_ends(reading(points))
         lower, upper = lower - target, upper - target
         width = right - left

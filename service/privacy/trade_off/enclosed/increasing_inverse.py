@@ -9,12 +9,15 @@ import numpy as np
 
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.numerics.work import did
 
 Ends = tuple[FloatArray, FloatArray]
 Reading = Callable[[FloatArray], Ends]
 NOISE: Final = 8 * UNIT_ROUNDOFF
 """Roots are not sought more finely than this, relative to 1 + their size."""
 MOST_STEPS: Final = 100
+A_ROUND: Final = 50.0
+"""Work of a step beside what it reads, in microseconds, roughly."""
 MOST_WIDENINGS: Final = 14
 WIDER: Final = 16.0
 
@@ -57,6 +60,7 @@ def increasing_roots(
     for step in range(MOST_STEPS):
         if len(places) == 0:
             break
+        did(A_ROUND)
         left, right, at_left, at_right, wanted, last = state
         between = right - at_right * ((right - left) / (at_right - at_left))
         good = (between > left) & (between < right) & (step % 4 != 3)

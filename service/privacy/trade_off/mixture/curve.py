@@ -150,10 +150,11 @@ class MixtureTradeOff(AbstractTradeOff):
         most = max(curve.epsilon(delta).upper for _, curve in self.parts)
         if math.isinf(most):
             # One part never comes down to delta, but all together may.
-            most = max(2 * least, 1.0)
+            most, factor = max(2 * least, 1.0), 2.0
             while self.profile_at(most).upper > delta:
-                most *= 2
-                if not most < LARGEST_EPSILON:
+                most *= factor
+                factor *= 2
+                if not most < LARGEST_EPSILON or is_spent():
                     return Enclosure(least, math.inf, self.evidence)
         return decreasing_root(self._profile_formula, delta, least, most, self.evidence)
 

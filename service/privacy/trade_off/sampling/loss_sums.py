@@ -20,6 +20,7 @@ import numpy as np
 from service.privacy.enclosure import Bounds
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.enclosed.logs import log_ends
 from service.privacy.trade_off.sampling.loss_cells import Cells, CellStep, divided
@@ -135,7 +136,7 @@ class Sums:
         for _ in range(MOST_ROUNDS):
             lower, upper = found.about_parts(epsilon)
             scale = _log_sum(upper, 1)
-            if scale == -math.inf:
+            if scale == -math.inf or is_spent():
                 return found
             gaps = np.maximum(np.exp(upper - scale) - np.exp(lower - scale), 0.0)
             gaps[[0, -1]] = 0.0

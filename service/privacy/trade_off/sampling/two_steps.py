@@ -292,7 +292,7 @@ def _read_finely(
         sums = sums.refined(near, FINEST * share(sums, near))
         found_low, found_high, near = read(sums, near)
         before, low, high = high - low, max(low, found_low), min(high, found_high)
-        if high - low <= ENOUGH * min(high, 1 - low) or high - low > 0.5 * before:
+        if high - low <= ENOUGH * min(high, 1 - low) or high - low > 0.5 * before or is_spent():
             break
     return low, high
 

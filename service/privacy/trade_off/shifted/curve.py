@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import final
 
 import numpy as np
@@ -34,7 +35,11 @@ class AbstractShifted(AbstractTradeOff):
     def __init__(self, law: LocationLaw, shift: Enclosure) -> None:
         self.law = law
         self.shift = shift
-        self.shift_ends = np.array([[shift.lower], [shift.upper]])
+
+    @cached_property
+    def shift_ends(self) -> FloatArray:
+        """Of the shift; for readings of lists."""
+        return np.array([[self.shift.lower], [self.shift.upper]])
 
     @property
     @final

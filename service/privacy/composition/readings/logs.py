@@ -1,0 +1,31 @@
+"""Logarithms of what a line gives on a scale of its own, rounded outwards."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+
+
+def complement(log_low: FloatArray, log_high: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Enclosure of ln(1 - x), from one of ln x <= 0 that was read on a line.
+
+    The rounding of e^{ln x}, which matters where 1 - x is small, is inside the 1e-15 that the line adds to its scale's
+    error; the slack here is for the logarithm.
+    """
+    with np.errstate(divide="ignore"):
+        lower, upper = np.log1p(-np.exp(log_high)), np.log1p(-np.exp(log_low))
+    return lower * (1 + 1e-15) - 4e-16, np.minimum(upper * (1 - 1e-15) + 4e-16, 0.0)
+
+
+def logs_of(low: FloatArray, high: FloatArray, log_scale: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """ln of a probability's ends given on the scale e^{log_scale}; what is not positive is unknown (0 below, 1 above).
+
+    An upper end is raised to 1e-300 on that scale, where doubles lose their digits.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_low, log_high = np.log(np.maximum(low, 0.0)) + log_scale, np.log(np.maximum(high, 1e-300)) + log_scale
+    log_low = np.where(np.isnan(log_low), -np.inf, log_low - 4 * UNIT_ROUNDOFF * (1 + np.abs(log_scale)))
+    log_high = np.where(np.isnan(log_high), 0.0, log_high + 4 * UNIT_ROUNDOFF * (1 + np.abs(log_scale)))
+    return np.minimum(log_low, 0.0), np.minimum(log_high, 0.0)

@@ -1,0 +1,151 @@
+"""Thresholds of a line at which a tail or the profile has a value: found without bounds, then proved."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from scipy.special import erfcx, ndtri_exp
+
+from service.privacy.composition.readings.line import Line, is_beyond
+from service.privacy.composition.readings.profile import read_profile
+from service.privacy.numerics.arrays import FloatArray
+
+_NEWTON_STEPS = 60
+_SMALL_RESIDUAL = 3e-8
+"""Of ln of what is solved for; the last step squares it."""
+
+_SQRT_HALF, _SQRT_HALF_PI = math.sqrt(0.5), math.sqrt(0.5 * math.pi)
+_LARGEST_SCORE = 2.0
+"""Phi^-1 of values nearer to 1 turns steep."""
+
+_INTERPOLATED, _CELLS = 16, 20
+"""So many levels begin by interpolation, on so many cells a deviation ..."""
+_REACHES = (3, 6, 12)
+"""... that reach so many deviations to either side of a line's centre: the first that hold all levels."""
+
+MARGINS = (4.0, 400.0, 1e5)
+"""A root found on a line is proved from thresholds this many times its uncertainty to either side, tried in turn."""
+
+
+def solve_tail(line: Line, alpha: FloatArray) -> FloatArray:
+    """Thresholds c with P0(S > c) about alpha, by Newton's method on the logarithm of the tail; NaN where it fails."""
+    upper = is_beyond(line, 0.0)
+    level = np.log(alpha) if upper else np.log1p(-alpha)
+    sign = 1.0 if upper else -1.0
+    return _newton(line, _first_thresholds(line, sign, level), 0, sign, level)
+
+
+def _first_thresholds(line: Line, sign: float, level: FloatArray) -> FloatArray:
+    """Where to begin Newton's method: the line's centre, or for many levels by cubic interpolation of its tail."""
+    x = c = slope = np.zeros(0)
+    if len(level) >= _INTERPOLATED and np.size(line.center) == 1:
+        for reach in _REACHES:
+            x, c, slope = _tabulated(line, sign, reach)
+            if len(x) > 1 and x[0] <= level.min() and level.max() <= x[-1]:
+                break
+    if len(x) < 2:
+        return np.zeros(len(level)) + line.center
+    cell = np.clip(np.searchsorted(x, level) - 1, 0, len(x) - 2)
+    width = x[cell + 1] - x[cell]
+    s = np.clip((level - x[cell]) / width, 0.0, 1.0)
+    rest = 1 - s
+    ends = c[cell] * rest**2 * (1 + 2 * s) + c[cell + 1] * s**2 * (1 + 2 * rest)
+    return ends + width * s * rest * (slope[cell] * rest - slope[cell + 1] * s)
+
+
+def _tabulated(line: Line, sign: float, reach: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """ln of the tail, thresholds and their derivatives by it, rising in the first."""
+    grid = line.center + line.deviation * np.linspace(-reach, reach, 2 * reach * _CELLS + 1)
+    with np.errstate(all="ignore"):
+        sums, log_scale = line.approximate(grid)
+        tail = np.log(sign * sums[0]) + log_scale[0]
+        slope = -sums[0] / sums[3]
+    usable = np.flatnonzero(np.isfinite(tail) & np.isfinite(slope))
+    order = usable[np.argsort(tail[usable])]
+    return tail[order], grid[order], slope[order]
+
+
+def solve_profile(line: Line, delta: FloatArray) -> FloatArray:
+    """Thresholds c with delta(c) about delta on a line with theta > 0; NaN where the search fails."""
+    far = is_beyond(line, 1.0)
+    level = np.log(delta) if far else np.log1p(-delta)
+    return _newton(line, np.zeros(len(delta)) + line.center, 2, 1.0 if far else -1.0, level)
+
+
+def _newton(line: Line, c: FloatArray, row: int, sign: float, level: FloatArray) -> FloatArray:
+    """Solve ln(sign I_row(c)) = level, row 0 or 2; dI0/dc is minus the density, and dID/dc is -e^c I0.
+
+    Steps are those of Newton's method for Phi^-1 of both sides, which is nearly linear in c where a loss is nearly
+    normal; for their logarithms next to 1.
+    A step is at most four deviations. Both fall in c: what lies beyond the values known on either side is halved
+    instead, for laws between whose atoms the density is next to nothing. NaN where the residual stays above 1e-6 and
+    the interval did not close; the last step squares a small residual. Of many thresholds of one line those that are
+    found are left alone.
+    """
+    slope_row = 3 if row == 0 else 0
+    largest = 4 * line.deviation
+    residual = np.full(len(c), np.inf)
+    low, high = np.full(len(c), -np.inf), np.full(len(c), np.inf)
+    found, at, alone = c.copy(), np.arange(len(c)), np.size(line.center) == 1
+    target = ndtri_exp(level)
+    with np.errstate(all="ignore"):
+        for _ in range(_NEWTON_STEPS):
+            here, below, above = found[at], low[at], high[at]
+            sums, log_scale = line.approximate(here)
+            value = sign * sums[row]
+            log_value = np.log(value) + log_scale[row]
+            difference = log_value - level[at]
+            hazard = sign * sums[slope_row] / value
+            # A value that is not positive is rounding about 0: the tail of the level lies on the other side.
+            beyond = sign * np.where(value > 0, difference, -np.inf) > 0
+            below, above = np.where(beyond, np.fmax(below, here), below), np.where(beyond, above, np.fmin(above, here))
+            score = np.asarray(ndtri_exp(log_value), dtype=np.float64)
+            bent = (score - target[at]) / (_SQRT_HALF_PI * erfcx(-_SQRT_HALF * score))
+            move = np.where(value > 0, np.where(score < _LARGEST_SCORE, bent, difference) / hazard, -sign * largest)
+            move = np.clip(np.where(np.isnan(move), 0.0, move), -largest, largest)
+            rest = np.abs(move * hazard)
+            outside = (rest > _SMALL_RESIDUAL) & ((here + move <= below) | (here + move >= above))
+            halved = outside & np.isfinite(below) & np.isfinite(above)
+            found[at] = np.where(halved, 0.5 * (below + above), here + move)
+            low[at], high[at], residual[at] = below, above, rest
+            left = (rest > _SMALL_RESIDUAL) & (above - below > 1e-15 * np.abs(found[at]))
+            if not left.any():
+                break
+            at = at[left] if alone else at
+        return np.where((residual < 1e-6) | (high - low < 1e-12 * line.deviation), found, np.nan)
+
+
+def prove_root(line: Line, threshold: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Proved ends around approximate roots `threshold` of delta(eps) = delta; NaN where the line cannot.
+
+    Thresholds below 0 are cut off: the answer is the least eps >= 0.
+    """
+    level = np.log(delta)
+    slack = 1e-15 * (1 + np.abs(level))  # the rounding of ln delta, many times over
+    lower, upper = np.full_like(level, np.nan), np.full_like(level, np.nan)
+    for margin in _root_margins(line, threshold):
+        left, right = np.maximum(threshold - margin, 0.0), threshold + margin
+        proved = read_profile(line, np.concatenate([left, right]))
+        above = (left == 0) | (proved.lower[0, : len(level)] >= level + slack)
+        found = np.isnan(lower) & above & (proved.upper[0, len(level) :] <= level - slack)
+        lower, upper = np.where(found, left, lower), np.where(found, right, upper)
+        if not np.isnan(lower).any():
+            break
+    return lower, upper
+
+
+def _root_margins(line: Line, threshold: FloatArray) -> Iterator[FloatArray]:
+    """Distances from approximate roots of the profile within which its true roots should lie, smallest first."""
+    integrals = line.integrals(threshold)
+    width = integrals.upper[2] - integrals.lower[2]
+    low, high = integrals.lower[0], integrals.upper[0]
+    with np.errstate(invalid="ignore"):
+        slope = 0.5 * np.abs(low + high)
+        known = high - low <= slope  # not where pole terms of I0 are beyond all doubles
+    if not known.all():
+        slope = np.abs(line.approximate(threshold)[0][0])
+    spread = width / np.maximum(slope, 1e-300) + 4e-16 * np.abs(threshold)
+    for margin in MARGINS:
+        yield margin * spread

@@ -1,0 +1,76 @@
+"""The logarithm of a noncentral chi-square density near and far from the mean, however large its parameters are.
+
+With nu = d/2 - 1, R = sqrt(nu^2 + nc x) and w = (nu + R)/x the first term of the uniform expansion of the Bessel
+function in f(x) = e^{-(x + nc)/2} (x/nc)^{nu/2} I_nu(sqrt(nc x))/2 makes
+
+    ln f = -(nc/2) v^2 - nu (ln w - v) - ln(2 sqrt(2 pi R)) + correction,       v = 1 - 1/w:
+
+two terms of one sign, which vanish at x = nc + 2 nu (`saddle.py` has the same of d in place of 2 nu). The correction is
+that of `bessel.py`, for nu >= 32. Fewer degrees come from more, by ratios q of neighbouring densities, all positive:
+
+    f_d = f_{d+2}/q_d,     q_d = f_{d+2}/f_d = x/(d + nc q_{d+2})      (Bessel's recurrence).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.bessel import LEAST_ORDER, debye_correction
+from service.privacy.numerics.chi_square.saddle import log_gap
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+
+_NEAR = 3.0
+"""For w from 1/3 to 3 it is w - 1 that is held to its last digits."""
+
+
+def log_density(
+    degrees: int, noncentrality: float, x: FloatArray, over: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """(ln f(x), a bound of its error, f_{d+2}(x)/f_d(x) to a few digits) at x > 0 (shape (n,)).
+
+    `over` is x - d - nc, to a relative 8 u of itself; `x` to a relative 4 u. The error is about 30 u |ln f| and 40 u |w
+    - 1| max(1, |x - d - nc|), and up to 70 times that for fewer than 66 degrees.
+    """
+    lift = max(math.ceil(LEAST_ORDER + 1 - 0.5 * degrees), 0)
+    value, error = _of_many_degrees(degrees + 2 * lift, noncentrality, x, over - 2 * lift)
+    more, more_error = _of_many_degrees(degrees + 2 * lift + 2, noncentrality, x, over - 2 * lift - 2)
+    ratio = np.exp(more - value)
+    relative = error + more_error + 2 * FUNCTION_ERROR
+    for k in range(lift - 1, -1, -1):
+        ratio = x / (degrees + 2 * k + noncentrality * ratio)
+        # An error of one ratio is made smaller by the next; 4 u of x, and 3 of the operations.
+        relative = relative + 7 * UNIT_ROUNDOFF
+        log_ratio = np.log(ratio)
+        value = value - log_ratio
+        error = error + relative + (FUNCTION_ERROR + UNIT_ROUNDOFF) * np.abs(log_ratio) + UNIT_ROUNDOFF * np.abs(value)
+    return value, error, ratio
+
+
+def _of_many_degrees(
+    degrees: int, noncentrality: float, x: FloatArray, over: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """ln f(x) and its error for at least 66 degrees. `over`: as above, but for an error of 2 u max(66, |over|) more."""
+    u, nu = UNIT_ROUNDOFF, 0.5 * degrees - 1
+    product = noncentrality * x
+    root = np.hypot(nu, np.sqrt(product))
+    far_place = (nu + root) / x
+    is_far = (far_place > _NEAR) | (far_place < 1 / _NEAR)
+    beyond = over + 2
+    shift = -beyond / np.where(is_far, 1.0, x - nu + root)
+    place = np.where(is_far, far_place, 1 + shift)
+    pole = np.where(is_far, 1 - 1 / far_place, shift / place)
+    gap, gap_error = log_gap(np.where(is_far, 0.0, shift), far_place, pole, is_far)
+    square = 0.5 * noncentrality * pole * pole
+    correction, correction_error = debye_correction(nu, product)
+    log_root = np.log(root)
+    value = -square - nu * gap - (math.log(2) + 0.5 * math.log(2 * math.pi)) - 0.5 * log_root + correction
+    # d ln f/dx = (w - 1)/2 - ..., which carries the error of `over`; a relative one of w - 1 is doubled by its square,
+    # and far from 1 what w is off by, 12 u of it, moves each exponent by (1 + nc/w^2 + nu/w) x/2 of that at most.
+    carried = 0.5 * np.abs(shift) * (12 * u * np.abs(beyond) + 200 * u)
+    far = 16 * u * (square + nu * np.abs(gap) + nu * np.abs(pole) + noncentrality * np.abs(pole / far_place))
+    error = np.where(is_far, far, carried + 28 * u * (square + nu * gap)) + nu * gap_error
+    error = error + correction_error + FUNCTION_ERROR * np.abs(log_root) + 8 * u * (2 + np.abs(value)) + 16 * u
+    return value, error
