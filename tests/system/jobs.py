@@ -17,6 +17,7 @@ from typing import Any
 import httpx2
 import psutil
 
+from service.jobs.job import Job, new_id
 from tests.conftest import RedisServer
 from tests.system.servers import PATIENCE
 from tests.system.test_processes import processor_seconds
@@ -41,6 +42,22 @@ LONG: dict[str, Any] = {
     "digits": 50,
 }
 """One computation of more than ten seconds of a core."""
+
+
+def a_job() -> Job:
+    """One that a store can keep."""
+    now = time.time()
+    return Job(
+        id=new_id(),
+        resource="bounds",
+        request=b"{}",
+        digest="",
+        engine_version="",
+        cost=1,
+        total=1,
+        created=now,
+        expires=now + 60,
+    )
 
 
 def submit(client: httpx2.Client, resource: str, request: dict[str, Any], **headers: str) -> str:

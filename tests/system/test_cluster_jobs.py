@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from signal import SIGKILL
 from typing import Any
@@ -12,11 +13,17 @@ from typing import Any
 import httpx2
 import psutil
 import pytest
+import redis
 
+from service.execution.seals import Seals
+from service.jobs.celery.store import RedisStore
+from tests.conftest import RedisServer
 from tests.system.jobs import (
     ADVANTAGE,
     LONG,
+    SEAL_KEY,
     Cluster,
+    a_job,
     assert_every_point_once,
     cluster,
     done,
@@ -28,10 +35,12 @@ from tests.system.jobs import (
     wait_until_ended,
 )
 from tests.system.servers import served
+from tests.system.stopped_threads import stopped_thread
 from tests.system.test_processes import is_gone
 
 SERVICE = {"worker_count": "1", "log_level": "warning"}
-POINTS = 8_000
+POINTS = 40_000
+"""Seconds of work: a job that has ended when something is killed shows nothing."""
 AGAIN_WITHIN = float(os.environ.get("JOB_AGAIN_SECONDS", "inf"))
 FREE_WITHIN = float(os.environ.get("JOB_FREE_SECONDS", "inf"))
 
@@ -154,6 +163,27 @@ def test_without_redis_jobs_are_refused_and_nothing_else(tmp_path: Path) -> None
         made.redis.start()
         made.start_worker()
         assert wait_until_ended(client, job)["state"] == "succeeded"
+
+
+@pytest.mark.parametrize("promised", ["accepted", "cancelled"])
+def test_what_was_promised_is_kept_while_the_disk_is_slow(tmp_path: Path, promised: str) -> None:
+    """Redis answers up to two seconds before it writes while its disk is busy: nobody is told before it has."""
+    with cluster(tmp_path, workers=0) as made, closing(RedisStore(made.redis.url, Seals([SEAL_KEY]), ())) as store:
+        before = store.add(a_job(), None, b"", 10, 1)
+        assert made.redis.process is not None
+        with stopped_thread(made.redis.process.pid, "bio_aof"):
+            wait_for(lambda: has_put_off_writing(made.redis))
+            job = store.add(a_job(), None, b"", 10, 1) if promised == "accepted" else store.cancel(before.id)
+            made.redis.process.kill()
+        made.redis.kill()
+        made.redis.start()
+        assert store.get(job.id).state == job.state
+
+
+def has_put_off_writing(server: RedisServer) -> bool:
+    with redis.Redis(port=server.port) as client:
+        client.set("something", "else")
+        return bool(client.info("persistence")["aof_buffer_length"])
 
 
 @pytest.mark.thorough

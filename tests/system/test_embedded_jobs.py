@@ -36,6 +36,8 @@ from tests.system.test_processes import is_gone
 FREE_WITHIN = float(os.environ.get("JOB_FREE_SECONDS", "inf"))
 SETTINGS = {"worker_niceness": "0", "worker_count": "1", "job_workers": "1", "log_level": "warning"}
 POINTS = 6_000
+MORE_POINTS = 60_000
+"""Seconds of work: a job that has ended when something is killed shows nothing."""
 QUICK = {"mechanism": {"type": "gaussian", "noise_multiplier": 3.0}, "questions": [ADVANTAGE]}
 
 
@@ -48,27 +50,27 @@ def job_worker(client: httpx2.Client) -> psutil.Process:
 def test_a_killed_service_goes_on_where_it_was(tmp_path: Path) -> None:
     """Whatever was being computed or written at that moment, every point has one result in the end."""
     with served(tmp_path, -SIGKILL, **SETTINGS) as client:
-        job = submit(client, "sweeps", sweep(POINTS))
+        job = submit(client, "sweeps", sweep(MORE_POINTS))
         wait_for(lambda: done(client, job) > 0)
         psutil.Process(client.process_id).kill()  # type: ignore[attr-defined]
     with served(tmp_path, **SETTINGS) as client:
         assert done(client, job) > 0
         found = wait_until_ended(client, job)
-        assert found["progress"] == {"done": POINTS, "failed": 0, "total": POINTS}
-        assert_every_point_once(client, job, POINTS)
+        assert found["progress"] == {"done": MORE_POINTS, "failed": 0, "total": MORE_POINTS}
+        assert_every_point_once(client, job, MORE_POINTS)
 
 
 @pytest.mark.thorough
 def test_killed_workers_are_replaced_and_lose_nothing(tmp_path: Path) -> None:
     with served(tmp_path, **SETTINGS) as client:
-        job = submit(client, "sweeps", sweep(POINTS))
+        job = submit(client, "sweeps", sweep(MORE_POINTS))
         for _ in range(2):
             worker = job_worker(client)
             before = done(client, job)
             worker.kill()
             wait_for(lambda before=before: done(client, job) > before)
         assert wait_until_ended(client, job)["progress"]["failed"] == 0
-        assert_every_point_once(client, job, POINTS)
+        assert_every_point_once(client, job, MORE_POINTS)
 
 
 @pytest.mark.thorough

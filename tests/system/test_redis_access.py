@@ -7,6 +7,7 @@ import re
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,11 @@ import redis
 from redis.exceptions import NoPermissionError
 
 from service.execution.redis_link import RedisLink
+from service.execution.seals import Seals
+from service.jobs.celery.store import RedisStore
 from tests.conftest import free_port, redis_executable
 from tests.execution.fakes import FAKE, make_metrics, make_shared
+from tests.system.jobs import SEAL_KEY, a_job
 
 ROOT = Path(__file__).parents[2]
 PASSWORD = "of this test"
@@ -66,6 +70,14 @@ async def test_the_service_can_do_what_it_does(port: int) -> None:
     assert await shared.cache.ground_truth_entry(FAKE.name, "sha256:1") == b"[]"
     assert await shared.leases.acquire("sha256:0", 30.0) is not None
     await link.stop()
+
+
+def test_jobs_are_kept_and_known_to_be_written(port: int) -> None:
+    url = f"redis://privacy_bounds:{PASSWORD}@127.0.0.1:{port}/0"
+    with closing(RedisStore(url, Seals([SEAL_KEY]), ())) as store:
+        job = store.add(a_job(), None, b"", 10, 1)
+        assert store.get(job.id) == job
+        assert store.cancel(job.id).state == "cancelled"
 
 
 def test_nobody_else_and_nothing_else(port: int) -> None:

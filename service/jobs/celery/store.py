@@ -34,6 +34,7 @@ WORKERS: Final = "privacy_bounds:jobs:workers"
 KEEPER: Final = "privacy_bounds:jobs:keeper"
 KEYS: Final = "privacy_bounds:jobs:key:"
 TIMEOUT_SECONDS: Final = 5.0
+LOOKED_AT_AGAIN_SECONDS: Final = 0.02
 RETRY_SECONDS: Final = 5
 LEASE_SECONDS: Final = 8.0
 LOST_SECONDS: Final = 6.0
@@ -97,6 +98,7 @@ class RedisStore:
             raise IdempotencyKeyReused
         if added == "full":
             raise QueueFull(RETRY_SECONDS)
+        self._wait_until_written()
         return job if added == job.id else self.get(added)
 
     def get(self, name: str) -> Job:
@@ -112,7 +114,9 @@ class RedisStore:
 
     def cancel(self, name: str) -> Job:
         """End a job that has not ended."""
-        return self.end(name, "cancelled")
+        cancelled = self.end(name, "cancelled")
+        self._wait_until_written()
+        return cancelled
 
     def end(self, name: str, state: JobState, problem: bytes | None = None) -> Job:
         """End a job that has not ended."""
@@ -238,6 +242,27 @@ class RedisStore:
             if script not in self._scripts:
                 self._scripts[script] = client.register_script(scripts.whole(script))
             return self._scripts[script](keys=[PREFIX + name, ACTIVE, NUMBERS, *more], args=[PREFIX, *values])
+
+    def _wait_until_written(self) -> None:
+        """Return when Redis has given its file all that it was told until now.
+
+        With `appendfsync everysec` Redis answers before it writes, for up to two seconds, while the disk is still busy
+        with what it had before. Until then its death would take back what is promised here. Raises JobsUnavailable.
+        """
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        end: int | None = None
+        while True:
+            with self._asking() as client:
+                about = client.info("persistence")
+            if not about["aof_enabled"] or not about["aof_buffer_length"]:
+                return
+            written = about["aof_current_size"]
+            end = written + about["aof_buffer_length"] if end is None else end
+            if written >= end:
+                return
+            if time.monotonic() > deadline:
+                raise JobsUnavailable("Redis does not write its file")
+            time.sleep(LOOKED_AT_AGAIN_SECONDS)
 
     @contextmanager
     def _asking(self) -> Generator[Any]:
