@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -15,6 +17,9 @@ from urllib.parse import urlsplit
 
 import pytest
 import redis
+
+ROOT = Path(__file__).parents[1]
+REDIS_PASSWORD = "of-these-tests"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -43,38 +48,36 @@ def redis_executable() -> str:
 
 @dataclass
 class RedisServer:
-    """A server process of ours: started on a free port, stopped by its id. `keeps`: whether it has a file of what it
-    was told, as in the compose file; else it keeps nothing on disk.
-    """
+    """A server process of ours: started on a free port, stopped by its id, and nothing of it is kept on disk."""
 
     directory: Path
     port: int = field(default_factory=free_port)
-    keeps: bool = False
     process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
-        return f"redis://127.0.0.1:{self.port}/0"
+        return f"redis://{self.user}127.0.0.1:{self.port}/0"
+
+    @property
+    def user(self) -> str:
+        return ""
+
+    @property
+    def command(self) -> list[str]:
+        options = f"--port {self.port} --bind 127.0.0.1 --save '' --appendonly no --dir {self.directory}"
+        return [redis_executable(), *shlex.split(options)]
 
     def start(self) -> None:
-        command = [
-            redis_executable(),
-            "--port",
-            str(self.port),
-            "--bind",
-            "127.0.0.1",
-            "--save",
-            "",
-            "--appendonly",
-            "yes" if self.keeps else "no",
-        ]
         self.process = subprocess.Popen(
-            [*command, "--dir", str(self.directory)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            self.command,
+            env=os.environ | {"REDISCLI_AUTH": REDIS_PASSWORD},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         deadline = time.monotonic() + 20
         while True:
             try:
-                with closing(redis.Redis(port=self.port)) as client:
+                with closing(redis.Redis.from_url(self.url)) as client:
                     client.ping()
                 return
             except redis.ConnectionError:
@@ -94,6 +97,27 @@ class RedisServer:
             self.process.terminate()
             self.process.wait(timeout=20)
             self.process = None
+
+
+class ComposedRedis(RedisServer):
+    """That of the compose file: its configuration, its file of what it was told, and its one user with what that user
+    may do. Only its place and port are ours.
+    """
+
+    @property
+    def user(self) -> str:
+        return f"privacy_bounds:{REDIS_PASSWORD}@"
+
+    @property
+    def command(self) -> list[str]:
+        found = re.search(
+            r"exec redis-server /etc/redis\.conf\s+(--user .*)", (ROOT / "docker-compose.yml").read_text("utf-8")
+        )
+        assert found
+        configuration = (ROOT / "deploy/redis/redis.conf").read_text("utf-8")
+        place = self.directory / "redis.conf"
+        place.write_text(configuration.replace("dir /data", f"dir {self.directory}").replace("6379", str(self.port)))
+        return ["sh", "-c", f"exec {redis_executable()} {place} {found[1].replace('$$', '$')}"]
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ import httpx2
 import psutil
 
 from service.jobs.job import Job, new_id
-from tests.conftest import RedisServer
+from tests.conftest import ComposedRedis
 from tests.system.servers import PATIENCE
 from tests.system.test_processes import processor_seconds
 
@@ -146,7 +146,7 @@ class Cluster:
     """Redis with an append-only file, and workers; a service is started beside it (`servers.served`)."""
 
     directory: Path
-    redis: RedisServer
+    redis: ComposedRedis
     workers: list[subprocess.Popen[bytes]]
 
     @property
@@ -173,7 +173,7 @@ class Cluster:
 @contextmanager
 def cluster(directory: Path, workers: int = 2) -> Generator[Cluster]:
     """Everything of a cluster but the service."""
-    made = Cluster(directory, RedisServer(directory, keeps=True), [])
+    made = Cluster(directory, ComposedRedis(directory), [])
     made.redis.start()
     try:
         for _ in range(workers):

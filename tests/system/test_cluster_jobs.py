@@ -181,22 +181,20 @@ def test_what_was_promised_is_kept_while_the_disk_is_slow(tmp_path: Path, promis
 
 
 def has_put_off_writing(server: RedisServer) -> bool:
-    with redis.Redis(port=server.port) as client:
-        client.set("something", "else")
+    with redis.Redis.from_url(server.url) as client:
+        client.set("privacy_bounds:something", "else")
         return bool(client.info("persistence")["aof_buffer_length"])
 
 
 @pytest.mark.thorough
 def test_who_writes_to_redis_cannot_say_what_was_not_computed(tmp_path: Path) -> None:
-    import redis
-
     with cluster(tmp_path, workers=1) as made, served(tmp_path, **SERVICE, **made.settings) as client:
         job = submit(client, "sweeps", sweep(10))
         wait_until_ended(client, job)
         other = submit(client, "sweeps", sweep(20))
         wait_until_ended(client, other)
         keys = [f"privacy_bounds:job:{each.rpartition('/')[2]}" for each in (job, other)]
-        database: Any = redis.Redis(port=made.redis.port)
+        database: Any = redis.Redis.from_url(made.redis.url)
         with database:
             [(piece, lines), *_] = database.hgetall(f"{keys[0]}:lines").items()
             foreign = next(iter(database.hgetall(f"{keys[1]}:lines").values()))
