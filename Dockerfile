@@ -35,6 +35,9 @@ ENV PATH=/opt/venv/bin:$PATH \
     OMP_NUM_THREADS=1 \
     OPENBLAS_NUM_THREADS=1
 COPY --from=build /opt/venv /opt/venv
+# A user with a name: Celery warns of one without as of root.
+RUN echo "privacy-bounds:x:10001:" >> /etc/group \
+ && echo "privacy-bounds:x:10001:10001::/nonexistent:/usr/sbin/nologin" >> /etc/passwd
 USER 10001:10001
 EXPOSE 8000
 HEALTHCHECK --interval=10s --timeout=5s --start-period=20s --retries=3 \
