@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import cached_property
-from itertools import islice, product
+from itertools import chain, product
 
 import numpy as np
 from scipy.special import log_ndtr, ndtri
@@ -55,15 +55,18 @@ _NEAREST = 0.5
 _FINENESS = 3.0
 """Fineness of majorants for reflected losses: |w|^x with x far below 0 is steep near the zeros of w."""
 
+_FINER = 2.0
+"""Fineness of majorants where no path is proved to be as good as it is."""
+
 _MOST_DRAWN, _DRAWN = 32, 131_072
 """Runs of so few steps are drawn for a first threshold, so many steps in all."""
 
 _ROUNDS = 4
 _SETTLED = 1e-2
 """A threshold that moves by less than this of itself needs no new contour."""
-_DOUBLE_GOAL = -41.0
-"""ln of the smallest goal of a contour for which doubles have digits: rounding leaves about e^-30 of its height, and
-goals are _TOLERANCE of what is read.
+_DOUBLE_GOAL = -35.0
+"""ln of the smallest goal of a contour for which doubles have digits: rounding leaves about e^-28 of its height, less
+by some nats of a profile, and goals are _TOLERANCE of what is read.
 """
 
 
@@ -234,7 +237,7 @@ class BentRun:
         """A contour for thresholds near `center` that reads numbers of about e^log_level; None where none was found.
 
         `poles`: of the kernel of what is read, each of which makes it smaller by about theta. The cheapest contour, or
-        the next one if that fails; a reflected loss has finer grids and so only one try.
+        the next one if that fails, or the cheapest on finer grids; a reflected loss has fine grids and so only one try.
         """
         if not (math.isfinite(center + log_level) and self._edge(center) > _SMALLEST_DEVIATION):
             return None
@@ -257,8 +260,10 @@ class BentRun:
                 bend = Bend(theta, width, angle, side)
                 contour = Contour(grids, bend, center, goal, value, self._reflected, self._mu_squared)
                 found.append((contour.cost(), len(found), contour))
-        tried = (contour for cost, _, contour in sorted(found) if cost < math.inf)
-        return next((contour for contour in islice(tried, 1 if self._reflected else 2) if contour.lay_out()), None)
+        tried = [contour for cost, _, contour in sorted(found) if cost < math.inf]
+        most = 1 if self._reflected else 2
+        finer = (contour.on(self._grids(need, contour.bend.theta, _FINER)) for contour in tried[: most - 1])
+        return next((contour for contour in chain(tried[:most], finer) if contour.lay_out()), None)
 
     def _widths(self, center: float) -> list[float]:
         """Where contours may bend: by the core's deviation, and by the distance of the threshold from its lower end."""
