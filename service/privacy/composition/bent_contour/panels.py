@@ -230,7 +230,7 @@ class Contour:
         error = np.where((kernel > 0) & ~np.isnan(error), error, np.inf)
         # Narrow ellipses are easier to prove than wide ones: what they leave need not be smaller than this.
         enough = error < self.goal - _SPARE
-        radius: IndexArray = np.where(enough.any(axis=1), enough.argmax(axis=1), error.argmin(axis=1))
+        radius = np.argmin(np.where(enough, np.arange(len(_RADII)), len(_RADII) + error - error.min()), axis=1)
         return paths, radius, error[np.arange(len(starts)), radius]
 
     def _chosen_paths(self, starts: ComplexArray, ends: ComplexArray) -> list[IndexArray]:

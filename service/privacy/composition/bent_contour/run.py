@@ -20,6 +20,7 @@ from service.privacy.composition.bent_contour.line import BentLine
 from service.privacy.composition.bent_contour.majorant import MajorantGrid
 from service.privacy.composition.bent_contour.panels import Bend, Contour, Grids
 from service.privacy.composition.bent_contour.paths import REAL_LINE, SampledStep
+from service.privacy.composition.bent_contour.rough_law import rough_threshold
 from service.privacy.composition.bent_contour.sums import Float, roundoff
 from service.privacy.composition.readings.enclosures import Readings, nothing_known
 from service.privacy.composition.readings.points import read_points, read_power_by_profile
@@ -102,7 +103,7 @@ class BentRun:
         """
         rates = np.array([alpha])
         result, here = nothing_known(1), np.zeros(1, dtype=np.intp)
-        center, level = self._first_threshold(alpha), max(log_power, math.log(alpha))
+        center, level = self._rough_threshold(alpha), max(log_power, math.log(alpha))
         for _ in range(_ROUNDS):
             contour = self._contour(center, level)
             if contour is None:
@@ -285,6 +286,14 @@ class BentRun:
         for grid in grids:
             total = total + grid.step.count * grid.plain(REAL_LINE, there[None].astype(np.complex128))[0]
         return total
+
+    def _rough_threshold(self, alpha: float) -> float:
+        """A guess of the c with P0(S > c) = alpha: by the law on a lattice, where the loss has no largest value."""
+        guess = self._first_threshold(alpha)
+        if self._reflected or not math.isfinite(guess):
+            return guess
+        known = rough_threshold(self._steps, self._mu_squared, alpha, (self._mean, self.deviation), guess)
+        return known if math.isfinite(known) else guess
 
     def _first_threshold(self, alpha: float) -> float:
         """A guess of the c with P0(S > c) = alpha: a normal core plus, to the right, one rare jump."""
