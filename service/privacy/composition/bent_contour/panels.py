@@ -42,7 +42,7 @@ _ENOUGH = 15.0
 _SPARE = 8.0
 """Nats below the goal that a panel's error is planned for."""
 
-_ROUNDS = 7
+_ROUNDS = 5
 _EXTENSIONS = 3
 """Panels that are added beyond the end that was planned, one at a time."""
 

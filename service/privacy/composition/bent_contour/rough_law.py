@@ -45,7 +45,7 @@ def rough_threshold(
     cell = (high - low) / (_CELLS - 1)
     if not cell > 0:
         return math.nan
-    turns = 2 * math.pi * np.fft.rfftfreq(_CELLS)
+    turns = 2 * math.pi / _CELLS * np.arange(_CELLS // 2 + 1, dtype=np.float64)
     start = (0.5 * gaussian_mu_squared + low) / cell
     spectrum = np.exp(1j * turns * start - 0.5 * (gaussian_mu_squared / cell**2 + _SMOOTH**2) * turns**2)
     for step in steps:

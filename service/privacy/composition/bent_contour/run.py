@@ -62,7 +62,9 @@ _FINER = 2.0
 _MOST_DRAWN, _DRAWN = 32, 131_072
 """Runs of so few steps are drawn for a first threshold, so many steps in all."""
 
-_ROUNDS = 4
+_ROUNDS, _REFLECTED_ROUNDS = 4, 2
+"""Thresholds at which contours are laid out: reflected losses whose second contour is no better have no good one."""
+
 _SETTLED = 1e-2
 """A threshold that moves by less than this of itself needs no new contour."""
 _DOUBLE_GOAL = -35.0
@@ -104,7 +106,7 @@ class BentRun:
         rates = np.array([alpha])
         result, here = nothing_known(1), np.zeros(1, dtype=np.intp)
         center, level = self._rough_threshold(alpha), max(log_power, math.log(alpha))
-        for _ in range(_ROUNDS):
+        for _ in range(_REFLECTED_ROUNDS if self._reflected else _ROUNDS):
             contour = self._contour(center, level)
             if contour is None:
                 break
