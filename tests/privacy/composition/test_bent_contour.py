@@ -22,7 +22,10 @@ from service.privacy.composition.laplace_sums.curves import ComposedLaplace
 from service.privacy.composition.lattice.engine import discretised_pair
 from service.privacy.composition.options import EngineOptions
 from service.privacy.composition.transforms.steps import LaplaceSteps, SampledGaussianSteps
+from service.privacy.trade_off.abstract import AbstractTradeOff
+from tests.privacy.agreement import meet
 from tests.privacy.cases import built, dpsgd
+from tests.privacy.random_cases import BoxPoint, log_uniform
 from tests.thorough import thorough
 
 # (sigma, p, N, kappa), gamma to 12 digits, largest relative width.
@@ -235,6 +238,88 @@ def test_runs_outside_the_region_are_refused() -> None:
         assert bent_run((SampledGaussianSteps(*case),), 0.0, reflected=False) is None
     kinds = tuple(SampledGaussianSteps(1.0 + 0.1 * k, 0.01, 2) for k in range(5))
     assert bent_run(kinds, 0.0, reflected=False) is None
+
+
+def _rare(seed: int, runs: int) -> list[BoxPoint]:
+    """Runs that hardly ever sample the record: few steps of much noise, and so many of little noise that a few are
+    expected with it, whose core is wide.
+    """
+    random = np.random.default_rng(seed)
+    found: list[BoxPoint] = []
+    for _ in range(runs):
+        few = log_uniform(random, 1.9, 3.3), log_uniform(random, 1e-6, 2.2e-6), int(log_uniform(random, 5.0, 250.0))
+        found.append(BoxPoint(*few, log_uniform(random, 1e-9, 1e-7)))
+        sigma, rate = log_uniform(random, 0.4, 0.5), log_uniform(random, 6e-6, 2e-5)
+        many = int(log_uniform(random, 3.0, 8.0) / rate)
+        found.append(BoxPoint(sigma, rate, many, log_uniform(random, 0.02, 0.2)))
+    return found
+
+
+@pytest.mark.parametrize("seed", [0, thorough(1), thorough(2), thorough(3), thorough(4)])
+def test_rare_records_are_read_narrowly_and_as_by_lattices(seed: int) -> None:
+    """Contours are found wherever the threshold is, far above the core or in it, and no path is taken that fails."""
+    for point in _rare(seed, 2):
+        answer = _curve(point, reflected=False).power_at(point.baseline)
+        assert answer.relative_width() <= 1e-6, point
+        lattice = discretised_pair(point.mechanism.elementary_steps(), EngineOptions(relative_tolerance=1e-3))
+        assert meet(answer, lattice.add.power_at(point.baseline)), point
+
+
+def _curve(point: BoxPoint, *, reflected: bool) -> AbstractTradeOff:
+    steps = SampledGaussianSteps(point.noise_multiplier, point.sample_rate, point.steps)
+    return contour_pair(0.0, (steps,))[int(reflected)]
+
+
+@pytest.mark.parametrize("seed", [0, thorough(1), thorough(2), thorough(3), thorough(4)])
+def test_few_steps_in_the_remove_direction_are_read_off_the_profile(seed: int) -> None:
+    """Straight lines whose ends leave much of tails and next to nothing of the profile: powers next to their rates."""
+    random = np.random.default_rng(seed)
+    for _ in range(4):
+        steps = int(random.integers(3, 15))
+        sigma, rate = log_uniform(random, 0.3, 2.0), log_uniform(random, 1e-6, 0.1)
+        point = BoxPoint(sigma, rate, steps, log_uniform(random, 1e-9, 0.1))
+        answer = _curve(point, reflected=True).power_at(point.baseline)
+        assert answer.relative_width() <= 1e-6, point
+        lattice = discretised_pair(point.mechanism.elementary_steps(), EngineOptions(relative_tolerance=1e-4))
+        assert meet(answer, lattice.remove.power_at(point.baseline)), point
+
+
+def _two_steps_removed(sigma: float, rate: float, threshold: float) -> tuple[Any, Any]:
+    """P1(S <= c) and P0(S <= c) of two steps to 25 digits: the second step in closed form, the first by quadrature."""
+
+    def needed(y: Any) -> Any:
+        ratio = (mpmath.exp(threshold - mpmath.log1p(rate * mpmath.expm1(y / sigma - half))) - 1 + rate) / rate
+        return sigma * (mpmath.log(ratio) + half) if ratio > 0 else -mpmath.inf
+
+    half = 1 / (2 * mpf(sigma) ** 2)
+    top = sigma * (mpmath.log((mpmath.exp(threshold) / (1 - rate) - 1 + rate) / rate) + half)
+
+    def under(y: Any, *, present: bool) -> Any:
+        known = needed(y)
+        second = mpmath.ncdf(known)
+        if not present:
+            return mpmath.npdf(y) * second
+        weight = (1 - rate) * mpmath.npdf(y) + rate * mpmath.npdf(y - 1 / mpf(sigma))
+        return weight * ((1 - rate) * second + rate * mpmath.ncdf(known - 1 / mpf(sigma)))
+
+    ends = [top - width for width in (28, 14, 7, 4, 2, 1, 0.3, 0.05, 0.005, 0)]
+    return mpmath.quad(lambda y: under(y, present=True), ends), mpmath.quad(lambda y: under(y, present=False), ends)
+
+
+@pytest.mark.parametrize("seed", [0, thorough(1), thorough(2)])
+def test_two_steps_in_the_remove_direction_by_quadrature(seed: int) -> None:
+    """Rate P1(S <= c), power P0(S <= c)."""
+    random = np.random.default_rng(seed)
+    for _ in range(2):
+        sigma, rate = log_uniform(random, 0.5, 2.0), log_uniform(random, 1e-4, 0.05)
+        threshold = 2 * math.log1p(-rate) + rate * float(random.uniform(0.02, 0.3))
+        with mpmath.workdps(25):
+            alpha, power = _two_steps_removed(sigma, mpf(rate), mpf(threshold))
+        point = BoxPoint(sigma, rate, 2, float(alpha))
+        answer = _curve(point, reflected=True).power_at(point.baseline)
+        slack = 1e-14  # of the rate, rounded to a double
+        assert answer.lower <= power * (1 + slack)
+        assert power * (1 - slack) <= answer.upper
 
 
 @pytest.mark.parametrize("seed", [0, 1, thorough(2), thorough(3), thorough(4)])

@@ -20,7 +20,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from service.privacy.composition.bent_contour.paths import ComplexArray, Paths, PathValues, SampledStep, path_family
+from service.privacy.composition.bent_contour.paths import (
+    ComplexArray,
+    Paths,
+    PathValues,
+    SampledStep,
+    lower_family,
+    path_family,
+)
 from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.work import did
 
@@ -79,6 +86,25 @@ class Strips:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _RoughValues:
+    """Some paths at few nodes: ln|w|, -arg w and the logarithm of the weight, shape (3, P * J), and at their ends."""
+
+    paths: Paths
+    columns: FloatArray
+    ends: PathValues
+
+    @staticmethod
+    def of(grid: MajorantGrid, paths: Paths) -> _RoughValues:
+        zero = np.zeros_like(paths.eta)
+        values = PathValues.along(grid.step, paths, grid.rough_tau, zero)
+        weight = values.log_density(grid.step) + np.log(np.abs(values.speed)) + grid.log_rough_spacing
+        columns = np.stack([values.log_ratio.real, -values.log_ratio.imag, weight])
+        return _RoughValues(
+            paths, columns.reshape(3, -1), PathValues.along(grid.step, paths, grid.tau[None, [0, -1]], zero)
+        )
+
+
 class MajorantGrid:
     """The trapezoid grid tau_j of one step that serves majorants."""
 
@@ -95,27 +121,56 @@ class MajorantGrid:
         count = math.ceil((high - low) / self.spacing) + 1
         self.tau: FloatArray = low + self.spacing * np.arange(count, dtype=np.float64)
 
+    @property
+    def rough_tau(self) -> FloatArray:
+        """The nodes that choose contours and paths, shape (1, J)."""
+        return self.tau[None, :: self._stride]
+
+    @property
+    def log_rough_spacing(self) -> float:
+        """ln of their distance."""
+        return math.log(self._stride * self.spacing)
+
     @cached_property
     def family(self) -> Paths:
         """All paths tried."""
         return path_family(self.step)
 
     @cached_property
-    def _family_columns(self) -> FloatArray:
-        """ln|w|, -arg w and the logarithm of the weight at some nodes of every path, shape (3, P * J)."""
-        zero = np.zeros_like(self.family.eta)
-        values = PathValues.along(self.step, self.family, self.tau[None, :: self._stride], zero)
-        weight = values.log_density(self.step) + np.log(np.abs(values.speed)) + math.log(self._stride * self.spacing)
-        columns = np.stack([values.log_ratio.real, -values.log_ratio.imag, weight])
-        return columns.reshape(3, -1)
+    def _family_values(self) -> _RoughValues:
+        return _RoughValues.of(self, self.family)
 
     @cached_property
-    def _family_ends(self) -> PathValues:
-        return PathValues.along(self.step, self.family, self.tau[None, [0, -1]], np.zeros_like(self.family.eta))
+    def _lower_values(self) -> _RoughValues:
+        return _RoughValues.of(self, lower_family(self.family))
 
     def estimates(self, z: ComplexArray) -> FloatArray:
         """About ln B_G(z) for every path and every point z (shape (Z,)); shape (P, Z). Nothing is proved from it."""
-        columns, paths = self._family_columns, len(self.family.eta)
+        return self._estimates(self._family_values, z)
+
+    def provable(self, z: ComplexArray) -> FloatArray:
+        """About what `log_bounds` will prove of them: on low paths strips reach below the real line, where |w^z| grows
+        with t, or are too narrow for the grid.
+
+        A path moved by -i alpha is about the one of the same ramp that is alpha lower.
+        """
+        plain = self.estimates(z)
+        values = self._family_values.paths
+        below = values.joined([values, self._lower_values.paths])
+        under = np.concatenate([plain, self._estimates(self._lower_values, z)])
+        result = np.full_like(plain, np.inf)
+        # Cells of the lower side of a strip reach half a node further down.
+        distance = values.eta - below.eta.T - 0.5 * (1 + values.slope) * self.spacing
+        alike = (values.slope == below.slope.T) & (values.offset == below.offset.T)
+        usable = alike & (distance > 0) & (distance <= values.largest_shift())
+        for lower in np.flatnonzero(usable.any(axis=0)):
+            rows = np.flatnonzero(usable[:, lower])
+            kernel = _log_kernel(distance[rows, lower], self.spacing)[:, None]
+            result[rows] = np.minimum(result[rows], math.log(2) + 0.5 * (plain[rows] + under[lower]) + kernel)
+        return np.logaddexp(plain, result)
+
+    def _estimates(self, values: _RoughValues, z: ComplexArray) -> FloatArray:
+        columns, paths = values.columns, len(values.paths.eta)
         result = np.empty((paths, len(z)))
         did(_AN_EXPONENTIAL * columns.shape[1] * len(z))
         chunk = max(1, 2_000_000 // columns.shape[1])
@@ -124,7 +179,7 @@ class MajorantGrid:
             exponent = np.stack([part.real, part.imag, np.ones(len(part))], axis=1) @ columns
             np.exp(np.minimum(exponent, 700.0, out=exponent), out=exponent)
             result[:, first : first + chunk] = np.log(exponent.reshape(len(part), paths, -1).sum(axis=-1)).T
-        return np.logaddexp(result, self._tails(self.family, self._family_ends, np.zeros((paths, 1)), z[None]))
+        return np.logaddexp(result, self._tails(values.paths, values.ends, np.zeros((paths, 1)), z[None]))
 
     def plain(self, paths: Paths, z: ComplexArray) -> FloatArray:
         """About ln B_G(z) for each path at its own points z, shape (P, V): the sum without error terms."""
@@ -132,8 +187,8 @@ class MajorantGrid:
 
     def _plain(self, paths: Paths, z: ComplexArray) -> FloatArray:
         zero = np.zeros_like(paths.eta)
-        values = PathValues.along(self.step, paths, self.tau[None, :: self._stride], zero)
-        weight = values.log_density(self.step) + np.log(np.abs(values.speed)) + math.log(self._stride * self.spacing)
+        values = PathValues.along(self.step, paths, self.rough_tau, zero)
+        weight = values.log_density(self.step) + np.log(np.abs(values.speed)) + self.log_rough_spacing
         exponent = _exponents(values, z) + weight[:, None]
         plain = np.log(np.exp(np.minimum(exponent, 700.0)).sum(axis=-1))
         ends = PathValues.along(self.step, paths, self.tau[None, [0, -1]], zero)

@@ -26,7 +26,7 @@ from service.privacy.composition.bent_contour.majorant import MajorantGrid, Stri
 from service.privacy.composition.bent_contour.paths import ComplexArray, Paths
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 
-NODES = 20
+NODES = 40
 """Nodes of every panel."""
 
 _RADII = np.array([1.4, 1.8, 2.4, 3.2, 4.5, 6.5, 10.0])
@@ -39,7 +39,13 @@ _CORNER = np.exp(2j * math.pi * (np.arange(_CORNERS) + 0.5) / _CORNERS) / math.c
 _ENOUGH = 15.0
 """Nats below the goal from which |F| needs not be smaller at all."""
 
-_ROUNDS = 7
+_SPARE = 8.0
+"""Nats below the goal that a panel's error is planned for."""
+
+_ROUNDS = 5
+_EXTENSIONS = 3
+"""Panels that are added beyond the end that was planned, one at a time."""
+
 _MOST_PANELS = 80
 _DOUBLINGS = 40
 
@@ -135,6 +141,11 @@ class Contour:
         self.grids, self.bend, self.center, self.goal = grids, bend, center, log_goal
         self.value, self.reflected, self.gaussian_mu_squared = value, reflected, gaussian_mu_squared
 
+    def on(self, grids: Grids) -> Contour:
+        """The same contour with other grids."""
+        given = self.bend, self.center, self.goal, self.value, self.reflected, self.gaussian_mu_squared
+        return Contour(grids, *given)
+
     def moments_at(self, z: ComplexArray) -> ComplexArray:
         """Where the moments of H0 are wanted: z, or 1 - conj(z), whose moment is the conjugate, if reflected."""
         return 1 - np.conj(z) if self.reflected else z
@@ -170,9 +181,22 @@ class Contour:
 
     def lay_out(self) -> bool:
         """Cut the contour into panels and prove their bounds; False where that fails."""
-        corners, _ = self._corners
-        starts, ends = corners[:-1], corners[1:]
+        corners = self._corners[0]
+        starts, ends, further = corners[:-1], corners[1:], self.bend.points(self.bend.places())[len(corners) :]
         proved: list[Panel] = []
+        for end in (None, *further[:_EXTENSIONS]):
+            if end is not None:  # the rest is not small yet
+                starts, ends = ends[-1:], np.array([end])
+            if not self._prove_panels(starts, ends, proved):
+                return False
+            self.panels = Panel.joined(proved)
+            self._prove_rest(ends[-1])
+            if self._log_rest(np.zeros(1))[1, 0] < self.goal + 3:
+                return True
+        return False
+
+    def _prove_panels(self, starts: ComplexArray, ends: ComplexArray, proved: list[Panel]) -> bool:
+        """Append the panels from each start to its end, halved as often as need be; False where that fails."""
         for _ in range(_ROUNDS):
             if len(starts) == 0 or sum(len(part.start) for part in proved) + len(starts) > _MOST_PANELS:
                 break
@@ -188,11 +212,7 @@ class Contour:
                 good[planned[fine]] = True
             middle = 0.5 * (starts + ends)[~good]
             starts, ends = np.concatenate([starts[~good], middle]), np.concatenate([middle, ends[~good]])
-        if len(starts) or not proved:
-            return False
-        self.panels = Panel.joined(proved)
-        self._prove_rest(corners[-1])
-        return bool(self._log_rest(np.zeros(1))[1, 0] < self.goal + 3)
+        return len(starts) == 0 and bool(proved)
 
     def _plan(self, starts: ComplexArray, ends: ComplexArray) -> tuple[list[IndexArray], IndexArray, FloatArray]:
         """The paths of each kind and the radius (their numbers) that serve a panel best, and about ln of its error."""
@@ -208,13 +228,16 @@ class Contour:
         error = _log_quadrature(starts, ends, _RADII) + sizes + self._bulge(polygons)
         error = error - np.log(np.maximum(kernel, 1e-300))
         error = np.where((kernel > 0) & ~np.isnan(error), error, np.inf)
-        return paths, error.argmin(axis=1), error.min(axis=1)
+        # Narrow ellipses are easier to prove than wide ones: what they leave need not be smaller than this.
+        enough = error < self.goal - _SPARE
+        radius = np.argmin(np.where(enough, np.arange(len(_RADII)), len(_RADII) + error - error.min()), axis=1)
+        return paths, radius, error[np.arange(len(starts)), radius]
 
     def _chosen_paths(self, starts: ComplexArray, ends: ComplexArray) -> list[IndexArray]:
         """For each kind the path on which |F| is small at the tips of each panel's ellipse, others at their best."""
         tips = _polygons(starts, ends, np.array([2.4]))[:, 0, ::2]
         there = self.moments_at(tips.ravel())
-        sizes = [(grid.step.count * grid.estimates(there)).reshape(-1, *tips.shape) for grid in self.grids]
+        sizes = [(grid.step.count * grid.provable(there)).reshape(-1, *tips.shape) for grid in self.grids]
         best = [one.min(axis=0) for one in sizes]
         rest = self.log_sizes(np.asarray(sum(best)), tips, 0.0)
         # Smaller than need be is no merit: what is proved of such paths rests on tails that nobody made so small.

@@ -31,6 +31,9 @@ _RATIO = 1.6
 _HIGHEST_AT_ZERO = 2.75
 """Largest Im v at the abscissa of the zero of w: it must stay below pi, less the shift."""
 
+_BELOW = np.array([-0.05, -0.2, -0.6])
+"""Im v, ramps aside, of paths below the real line."""
+
 LARGEST_SHIFT = 0.75
 """Largest shift of a ramp, below pi/4: there |1 + e^{-X}| >= 1 for |Im X| <= 2 alpha."""
 
@@ -109,6 +112,13 @@ def path_family(step: SampledStep) -> Paths:
     ]
     columns = np.array(rows).T[:, :, None]
     return Paths(columns[0], columns[1], columns[2])
+
+
+def lower_family(family: Paths) -> Paths:
+    """Paths of the same ramps that run below the real line: what strips around low paths reach."""
+    ramps = np.unique(np.concatenate([family.slope, family.offset], axis=1), axis=0)
+    slope, offset = (np.repeat(ramps[:, column], len(_BELOW))[:, None] for column in range(2))
+    return Paths(np.tile(_BELOW, len(ramps))[:, None], slope, offset)
 
 
 @dataclass(frozen=True, slots=True)

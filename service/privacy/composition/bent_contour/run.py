@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import cached_property
-from itertools import islice, product
+from itertools import chain, product
 
 import numpy as np
 from scipy.special import log_ndtr, ndtri
@@ -20,6 +20,7 @@ from service.privacy.composition.bent_contour.line import BentLine
 from service.privacy.composition.bent_contour.majorant import MajorantGrid
 from service.privacy.composition.bent_contour.panels import Bend, Contour, Grids
 from service.privacy.composition.bent_contour.paths import REAL_LINE, SampledStep
+from service.privacy.composition.bent_contour.rough_law import rough_threshold
 from service.privacy.composition.bent_contour.sums import Float, roundoff
 from service.privacy.composition.readings.enclosures import Readings, nothing_known
 from service.privacy.composition.readings.points import read_points, read_power_by_profile
@@ -55,15 +56,20 @@ _NEAREST = 0.5
 _FINENESS = 3.0
 """Fineness of majorants for reflected losses: |w|^x with x far below 0 is steep near the zeros of w."""
 
+_FINER = 2.0
+"""Fineness of majorants where no path is proved to be as good as it is."""
+
 _MOST_DRAWN, _DRAWN = 32, 131_072
 """Runs of so few steps are drawn for a first threshold, so many steps in all."""
 
-_ROUNDS = 4
+_ROUNDS, _REFLECTED_ROUNDS = 4, 2
+"""Thresholds at which contours are laid out: reflected losses whose second contour is no better have no good one."""
+
 _SETTLED = 1e-2
 """A threshold that moves by less than this of itself needs no new contour."""
-_DOUBLE_GOAL = -41.0
-"""ln of the smallest goal of a contour for which doubles have digits: rounding leaves about e^-30 of its height, and
-goals are _TOLERANCE of what is read.
+_DOUBLE_GOAL = -35.0
+"""ln of the smallest goal of a contour for which doubles have digits: rounding leaves about e^-28 of its height, less
+by some nats of a profile, and goals are _TOLERANCE of what is read.
 """
 
 
@@ -99,8 +105,8 @@ class BentRun:
         """
         rates = np.array([alpha])
         result, here = nothing_known(1), np.zeros(1, dtype=np.intp)
-        center, level = self._first_threshold(alpha), max(log_power, math.log(alpha))
-        for _ in range(_ROUNDS):
+        center, level = self._rough_threshold(alpha), max(log_power, math.log(alpha))
+        for _ in range(_REFLECTED_ROUNDS if self._reflected else _ROUNDS):
             contour = self._contour(center, level)
             if contour is None:
                 break
@@ -234,7 +240,7 @@ class BentRun:
         """A contour for thresholds near `center` that reads numbers of about e^log_level; None where none was found.
 
         `poles`: of the kernel of what is read, each of which makes it smaller by about theta. The cheapest contour, or
-        the next one if that fails; a reflected loss has finer grids and so only one try.
+        the next one if that fails, or the cheapest on finer grids; a reflected loss has fine grids and so only one try.
         """
         if not (math.isfinite(center + log_level) and self._edge(center) > _SMALLEST_DEVIATION):
             return None
@@ -257,8 +263,10 @@ class BentRun:
                 bend = Bend(theta, width, angle, side)
                 contour = Contour(grids, bend, center, goal, value, self._reflected, self._mu_squared)
                 found.append((contour.cost(), len(found), contour))
-        tried = (contour for cost, _, contour in sorted(found) if cost < math.inf)
-        return next((contour for contour in islice(tried, 1 if self._reflected else 2) if contour.lay_out()), None)
+        tried = [contour for cost, _, contour in sorted(found) if cost < math.inf]
+        most = 1 if self._reflected else 2
+        finer = (contour.on(self._grids(need, contour.bend.theta, _FINER)) for contour in tried[: most - 1])
+        return next((contour for contour in chain(tried[:most], finer) if contour.lay_out()), None)
 
     def _widths(self, center: float) -> list[float]:
         """Where contours may bend: by the core's deviation, and by the distance of the threshold from its lower end."""
@@ -280,6 +288,14 @@ class BentRun:
         for grid in grids:
             total = total + grid.step.count * grid.plain(REAL_LINE, there[None].astype(np.complex128))[0]
         return total
+
+    def _rough_threshold(self, alpha: float) -> float:
+        """A guess of the c with P0(S > c) = alpha: by the law on a lattice, where the loss has no largest value."""
+        guess = self._first_threshold(alpha)
+        if self._reflected or not math.isfinite(guess):
+            return guess
+        known = rough_threshold(self._steps, self._mu_squared, alpha, (self._mean, self.deviation), guess)
+        return known if math.isfinite(known) else guess
 
     def _first_threshold(self, alpha: float) -> float:
         """A guess of the c with P0(S > c) = alpha: a normal core plus, to the right, one rare jump."""

@@ -8,7 +8,7 @@ from scipy.special import ndtri
 from service.privacy.composition.contour.run import CUT_DIGITS
 from service.privacy.composition.contour.run_lines import HOPELESS, SLACK_OF_LISTS, RunLines, shared, without
 from service.privacy.composition.readings.enclosures import Readings
-from service.privacy.composition.readings.points import read_points
+from service.privacy.composition.readings.points import read_few_points
 from service.privacy.enclosure import Bounds
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.trade_off.abstract import CurvePoints
@@ -41,7 +41,7 @@ def read_rates(lines: RunLines, alpha: FloatArray, rows: int) -> CurvePoints:
                 ready = ladder.reaches_tails(alpha[places]) | deepest | lines.run.is_straight
                 rungs = [rung for rung, is_ready in zip(rungs, ready, strict=True) if is_ready]
                 ended &= lines.read(
-                    ladder, rungs, places[ready], known, lambda line, at: read_points(line, alpha[at]), rows
+                    ladder, rungs, places[ready], known, lambda line, at: read_few_points(line, alpha[at]), rows
                 )
         if attempt == min(1, attempts - 1):
             bent = lines.wide(known, rows, HOPELESS)
@@ -62,7 +62,7 @@ def _read_on_few_lines(lines: RunLines, orders: IndexArray, alpha: FloatArray, k
         ladder, places = lines.ladder(CUT_DIGITS[cut]), np.flatnonzero(cuts == cut)
         if ladder is not None:
             rungs = ladder.for_tails(alpha[places], SLACK_OF_LISTS)
-            lines.read(None, rungs, places, known, lambda line, at: read_points(line, alpha[at]), rows)
+            lines.read(None, rungs, places, known, lambda line, at: read_few_points(line, alpha[at]), rows)
 
 
 def _read_bent(lines: RunLines, places: IndexArray, alpha: FloatArray, known: Readings) -> None:

@@ -19,6 +19,9 @@ _SMALLEST_RATE, _LARGEST_EXPONENT = 1e-250, 500.0
 """Where rates and e^c are doubles with room for products."""
 _SECANTS = 1e-8
 """Relative width of the power that secants may leave: steers."""
+_WIDE, _FEW = 1e-9, 8
+"""Points that are wider than this on a line are read off its profile, too, unless there are more of them than so many.
+"""
 
 
 def read_points(line: Line, alpha: FloatArray) -> Readings:
@@ -46,8 +49,22 @@ def read_points(line: Line, alpha: FloatArray) -> Readings:
     return result
 
 
+def read_few_points(line: Line, alpha: FloatArray) -> Readings:
+    """`read_points` on a line of its own, and what is wide then off its profile, too."""
+    result = read_points(line, alpha)
+    places = np.flatnonzero(result.width() > _WIDE)
+    if not 0 < len(places) <= _FEW or not is_beyond(line, 1.0):
+        return result
+    threshold = 0.5 * (result.lower[2] + result.upper[2])[places]
+    threshold = np.where(np.isfinite(threshold), threshold, solve_tail(line, alpha[places]))
+    for place, c in zip(places, threshold, strict=True):
+        result.tighten(np.array([place]), read_power_by_profile(line, float(alpha[place]), float(c)))
+    return result
+
+
 def read_power_by_profile(line: Line, alpha: float, c: float) -> Readings:
-    """ln power at one rate from the profile at thresholds around c alone, as one column of a point (the rest unknown).
+    """ln power and ln type II error at one rate from the profile at thresholds around c alone, as one column of a point
+    (its slope unknown).
 
     Where the power hardly exceeds the rate, both are large beside the profile D(c) = power(c) - e^c alpha(c), whose
     integral is the smallest and has the smallest error. The power is the least D(c) + e^c alpha, and secants of D bound
@@ -70,6 +87,7 @@ def read_power_by_profile(line: Line, alpha: float, c: float) -> Readings:
     # Logarithms of both ends, rounded.
     result.lower[0, 0] = math.log(least) - 4 * UNIT_ROUNDOFF * (1 + abs(math.log(least)))
     result.upper[0, 0] = min(math.log(most) + 4 * UNIT_ROUNDOFF * (1 + abs(math.log(most))), 0.0)
+    result.lower[1], result.upper[1] = complement(result.lower[0], result.upper[0])
     return result
 
 
