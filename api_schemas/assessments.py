@@ -33,6 +33,7 @@ from api_schemas.threat_models import (
     UnknownDirection,
     WorstCaseThreatModel,
     settled,
+    usual_worst_case,
 )
 
 LARGEST_ATTESTED: Final = 64
@@ -214,7 +215,7 @@ class AssessmentsRequest(Request):
 
     mechanism: MechanismSpec
     # A default that is an object inside a union is beyond client generators: the document names none.
-    threat_model: WorstCaseThreatModel = Field(default_factory=lambda: WorstCaseThreatModel(type="worst_case"))
+    threat_model: WorstCaseThreatModel = Field(default_factory=usual_worst_case)
     context: AssessmentContext
     policy: Annotated[Policy | None, Field(description="Limits to be kept.", exclude_if=is_none)] = None
     relative_tolerance: RelativeTolerance = DEFAULT_TOLERANCE

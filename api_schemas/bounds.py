@@ -15,7 +15,7 @@ from api_schemas.mechanisms import MechanismSpec
 from api_schemas.options import MethodOptions, settle_options
 from api_schemas.quantities import LARGEST_LIST, UnitInterval
 from api_schemas.questions import LARGEST_QUESTIONS, QuestionSpec, listed_numbers
-from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel, settled
+from api_schemas.threat_models import ThreatModelSpec, settled, usual_worst_case
 
 
 class DatasetSubsampling(Request):
@@ -40,7 +40,7 @@ class BoundsRequest(MethodOptions, Request):
 
     mechanism: MechanismSpec
     # A default that is an object inside a union is beyond client generators: the document names none.
-    threat_model: ThreatModelSpec = Field(default_factory=lambda: WorstCaseThreatModel(type="worst_case"))
+    threat_model: ThreatModelSpec = Field(default_factory=usual_worst_case)
     questions: Annotated[
         tuple[QuestionSpec, ...],
         Field(

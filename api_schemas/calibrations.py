@@ -16,7 +16,7 @@ from api_schemas.pointers import LONGEST_POINTER, Place, place_of
 from api_schemas.quantities import DEFAULT_TOLERANCE, LARGEST_LIST
 from api_schemas.questions import listed_numbers
 from api_schemas.targets import CalibrationTarget
-from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel, settled
+from api_schemas.threat_models import ThreatModelSpec, settled, usual_worst_case
 
 LARGEST_TARGETS: Final = 16
 FREE_PARTS: Final = {
@@ -80,7 +80,7 @@ class CalibrationsRequest(Request):
     """A mechanism with one free number, and the targets that are to be met."""
 
     mechanism: MechanismSpec
-    threat_model: ThreatModelSpec = Field(default_factory=lambda: WorstCaseThreatModel(type="worst_case"))
+    threat_model: ThreatModelSpec = Field(default_factory=usual_worst_case)
     free: Free
     targets: Annotated[
         tuple[CalibrationTarget, ...],

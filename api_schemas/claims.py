@@ -28,7 +28,7 @@ from api_schemas.mechanisms import MechanismSpec
 from api_schemas.nested import bounds_request
 from api_schemas.quantities import DEFAULT_TOLERANCE, POSITIVE_ZERO
 from api_schemas.questions import LARGEST_QUESTIONS, QuestionSpec, TradeOffQuestion
-from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel
+from api_schemas.threat_models import ThreatModelSpec, usual_worst_case
 
 LARGEST_CLAIM: Final = 1e300
 FINEST_TOLERANCE: Final = 1e-12
@@ -123,7 +123,7 @@ class ClaimsRequest(Request):
     """A mechanism, who attacks it, and what is claimed about it."""
 
     mechanism: MechanismSpec
-    threat_model: ThreatModelSpec = Field(default_factory=lambda: WorstCaseThreatModel(type="worst_case"))
+    threat_model: ThreatModelSpec = Field(default_factory=usual_worst_case)
     claims: Annotated[
         tuple[Claim, ...],
         Field(min_length=1, max_length=LARGEST_QUESTIONS, description="Checked in this order."),

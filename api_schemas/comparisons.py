@@ -17,7 +17,7 @@ from api_schemas.mechanisms import MechanismSpec
 from api_schemas.nested import bounds_request
 from api_schemas.quantities import DEFAULT_TOLERANCE, FALSE_POSITIVE_RATES, RelativeTolerance, UnitInterval
 from api_schemas.questions import QuestionSpec, TradeOffQuestion
-from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel
+from api_schemas.threat_models import ThreatModelSpec, usual_worst_case
 
 LARGEST_RUNS: Final = 16
 LARGEST_NAME: Final = 64
@@ -47,7 +47,7 @@ class Run(Request):
 
     name: RunName
     mechanism: MechanismSpec
-    threat_model: ThreatModelSpec = Field(default_factory=lambda: WorstCaseThreatModel(type="worst_case"))
+    threat_model: ThreatModelSpec = Field(default_factory=usual_worst_case)
 
 
 class ComparisonsRequest(Request):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from types import UnionType
-from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, Union, cast, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from pydantic import AliasChoices
@@ -137,6 +138,15 @@ def find_field(model: type[Request], spelling: str) -> tuple[str, FieldInfo] | N
     return None
 
 
+@cache
+def field_shape(model: type[Request], name: str) -> Shape:
+    """The shape of the field of a model that has this name, once for all errors in it. Not for spellings: there are as
+    many as clients think of.
+    """
+    return shape_of_field(model.model_fields[name])
+
+
+@cache
 def type_of(model: type[Request]) -> str:
     """The value of `type` that selects a member of a union."""
     return str(get_args(model.model_fields["type"].annotation)[0])
@@ -144,7 +154,16 @@ def type_of(model: type[Request]) -> str:
 
 def request_model(name: str) -> type[Request] | None:
     """The request model with a class name."""
-    return next((model for model in _descendants(Request) if model.__name__ == name), None)
+    if name not in _MODELS:
+        found = next((model for model in _descendants(Request) if model.__name__ == name), None)
+        if found is None:
+            return None
+        _MODELS[name] = found
+    return _MODELS[name]
+
+
+_MODELS: Final[dict[str, type[Request]]] = {}
+"""Request models by their names, as far as they were asked for."""
 
 
 def _descendants(model: type[Request]) -> Iterator[type[Request]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic_core import PydanticCustomError
 
-from api_schemas.mechanisms import LARGEST_COMPONENTS, LARGEST_DEPTH, MechanismSpec, nodes_of, tree_size
+from api_schemas.mechanisms import LARGEST_COMPONENTS, LARGEST_DEPTH, MechanismSpec, is_one_step, nodes_of, tree_size
 from api_schemas.quantities import LARGEST_LIST, LARGEST_TOTAL_STEPS
 from api_schemas.training_runs import phases_of
 
@@ -16,6 +16,8 @@ def refusal(pointer: str, sentence: str) -> PydanticCustomError:
 
 def check_tree(mechanism: MechanismSpec) -> None:
     """Raises PydanticCustomError for a mechanism that is too deep, too wide or too long."""
+    if is_one_step(mechanism):
+        return
     depth, components, steps = tree_size(mechanism)
     if depth > LARGEST_DEPTH:
         raise refusal("/mechanism", f"The tree of mechanisms may be at most {LARGEST_DEPTH} levels deep.")

@@ -281,6 +281,11 @@ def tree_size(mechanism: MechanismSpec) -> TreeSize:
     return _ONE
 
 
+def is_one_step(mechanism: MechanismSpec) -> bool:
+    """Whether it is a single step that is made of nothing else, without phases or a relation of its own."""
+    return type(mechanism) in _SINGLE
+
+
 def nodes_of(mechanism: MechanismSpec) -> list[MechanismSpec]:
     """All mechanisms of a tree."""
     if type(mechanism) in _SINGLE:

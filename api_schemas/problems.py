@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
 from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 
 from pydantic import Field, ValidationError
 
 from api_schemas.base import Request, Response, component, is_none
-from api_schemas.fields import Shape, find_field, request_model, shape_of, shape_of_field, spellings, type_of
+from api_schemas.fields import Shape, field_shape, find_field, request_model, shape_of, spellings, type_of
 
 LARGEST_ERROR_COUNT: Final = 1000
 """Above this many wrong places nobody reads a list, and making it would cost more than the request."""
@@ -177,13 +178,19 @@ def _as_sent(models: tuple[type[Request], ...], name: str, sent: object) -> str:
     return next((each for each in known if isinstance(sent, dict) and each in sent), name)
 
 
+@cache
+def _by_type(models: tuple[type[Request], ...]) -> dict[str, type[Request]]:
+    """The members of a union by what selects them."""
+    return {type_of(model): model for model in models}
+
+
 def _find(title: str, location: tuple[int | str, ...]) -> _Place:
     """Follow a location of pydantic through the schema."""
     root = request_model(title)
     shape = Shape(kind="object", models=(root,)) if root else _ANYTHING
     pointer, owner = "", root
     for step in location:
-        tagged = {type_of(model): model for model in shape.models} if len(shape.models) > 1 else {}
+        tagged = _by_type(shape.models) if len(shape.models) > 1 else {}
         if step in tagged:
             owner = tagged[str(step)]
             shape = Shape(kind="object", models=(owner,))
@@ -198,7 +205,7 @@ def _find(title: str, location: tuple[int | str, ...]) -> _Place:
             continue
         owner = shape.models[0] if len(shape.models) == 1 else None
         found = find_field(owner, step) if owner else None
-        shape = shape_of_field(found[1]) if found else _ANYTHING
+        shape = field_shape(owner, found[0]) if owner and found else _ANYTHING
     return _Place(pointer, shape, owner)
 
 

@@ -183,8 +183,8 @@ NumberQuestion = (
 
 def listed_numbers(question: QuestionSpec) -> int:
     """How many numbers the lists of a question hold."""
-    if isinstance(question, TradeOffQuestion):
+    if question.type == "trade_off":
         return len(question.false_positive_rates)
-    if isinstance(question, ReconstructionQuestion) and question.prior_probabilities is not None:
+    if question.type == "reconstruction" and question.prior_probabilities is not None:
         return len(question.prior_probabilities)
     return 0

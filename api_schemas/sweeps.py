@@ -21,7 +21,7 @@ from api_schemas.options import MethodOptions, settle_options
 from api_schemas.pointers import LONGEST_POINTER, Place, place_of
 from api_schemas.problems import FieldError, ProblemType
 from api_schemas.questions import QuestionSpec, TradeOffQuestion
-from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel, settled
+from api_schemas.threat_models import ThreatModelSpec, settled, usual_worst_case
 
 LARGEST_POINTS: Final = 10_000
 LARGEST_VARIED: Final = 8
@@ -161,7 +161,7 @@ class SweepsRequest(MethodOptions, Request):
     largest_numbers: ClassVar[int] = LARGEST_SWEPT_NUMBERS
 
     mechanism: MechanismSpec
-    threat_model: ThreatModelSpec = Field(default_factory=lambda: WorstCaseThreatModel(type="worst_case"))
+    threat_model: ThreatModelSpec = Field(default_factory=usual_worst_case)
     vary: Vary
     combine: Combine = "product"
     questions: Annotated[

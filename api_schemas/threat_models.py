@@ -18,6 +18,7 @@ from api_schemas.mechanisms import (
     MechanismSpec,
     NoisySgdMechanism,
     PoissonSampledMechanism,
+    is_one_step,
     nodes_of,
 )
 from api_schemas.quantities import POSITIVE_ZERO, Dimension, Susceptibility, Weight
@@ -64,6 +65,14 @@ class WorstCaseThreatModel(Request):
             exclude_if=is_none,
         ),
     ] = None
+
+
+_USUAL: Final = WorstCaseThreatModel(type="worst_case")
+
+
+def usual_worst_case() -> WorstCaseThreatModel:
+    """The threat model of a request that names none: always the same value, as nothing changes it."""
+    return _USUAL
 
 
 class GlrtThreatModel(Request):
@@ -213,6 +222,8 @@ def settled(threat_model: ThreatModelSpec, mechanism: MechanismSpec) -> ThreatMo
 
 def _relation_of(mechanism: MechanismSpec) -> NeighboringRelation | None:
     """The relation that a mechanism is read under where none is named; None: the usual one."""
+    if is_one_step(mechanism):
+        return None
     if _shuffles(mechanism):
         return "zero_out"
     return "replace_one" if any(isinstance(node, NoisySgdMechanism) for node in nodes_of(mechanism)) else None

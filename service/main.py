@@ -19,6 +19,7 @@ from structlog.typing import FilteringBoundLogger
 from service.api import documentation, problem_responses
 from service.api.connections import Connections
 from service.api.dependencies import Services
+from service.api.direct_route import Application
 from service.api.forms import DrawingBoard, Forms
 from service.api.head_as_get import HeadAsGet
 from service.api.known_answers import KNOWN_ANSWERS, warm_up
@@ -75,7 +76,7 @@ def create_app(settings: Settings) -> FastAPI:
             yield {"services": services}
         logger.info("stopped")
 
-    app = FastAPI(
+    app = Application(
         title="Privacy bounds",
         summary="Certified bounds on what an attacker can learn from a differentially private release.",
         description=DESCRIPTION,
@@ -97,13 +98,15 @@ def create_app(settings: Settings) -> FastAPI:
     documentation.install(app, tuple(computation.request_type for computation in offered))
     problem_responses.install(app)
     app.add_middleware(HeadAsGet)
-    app.add_middleware(
+    telemetry = partial(
         HttpTelemetry,
         metrics=metrics,
         logger=logger,
         unknown_error=problem_responses.unknown_error,
         cancelled=problem_responses.shutting_down,
     )
+    app.add_middleware(telemetry)
+    app.open_direct_routes(telemetry)
     app.state.metrics = metrics  # for the server, which counts what never comes as far as the application
     return app
 

@@ -46,8 +46,9 @@ async def answer_computation(computation: Computation[Any, Any], request: Reques
     sent = dict(request.scope["headers"])
     services = services_of(request)
     forms = forms_of(computation.name)
-    accept = sent.get(b"accept", b"").decode("latin-1")
-    form = forms.get(preferred(accept, media_types(computation.name))) if forms else None
+    form = None
+    if forms:
+        form = forms.get(preferred(sent.get(b"accept", b"").decode("latin-1"), media_types(computation.name)))
     if form is not None:
         services.forms.expect(form)
     media_type = _media_type(sent.get(b"content-type", b"").decode("latin-1"))
@@ -70,10 +71,12 @@ async def answer_computation(computation: Computation[Any, Any], request: Reques
     if computation.decision is not None:
         read = computation.response_type.model_validate_json
         record.decision = computation.decision(await asyncio.to_thread(read, answer.body))
-    headers = {"Cache-Status": CACHE_STATUS[answer.cache]} | ({"Vary": "Accept"} if forms else {})
+    headers = {"Cache-Status": CACHE_STATUS[answer.cache]}
+    if forms:
+        headers["Vary"] = "Accept"
     if form is not None:
         return await _answer_in_form(form, computation, answer, request, headers)
-    headers |= {"ETag": f'"{answer.digest}"', "Content-Location": f"/v1/results/{answer.digest}"}
+    headers["ETag"], headers["Content-Location"] = f'"{answer.digest}"', f"/v1/results/{answer.digest}"
     return stored_response(request, answer.digest, answer.body, headers)
 
 
@@ -135,7 +138,8 @@ def client_of(request: Request) -> Client:
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
-    return Client(client_key(request.client.host if request.client else None), gone)
+    address = request.scope.get("client")
+    return Client(client_key(address[0] if address else None), gone)
 
 
 def stored_response(
@@ -151,8 +155,13 @@ def stored_response(
 
 def has(request: Request, tag: str) -> bool:
     """Whether the client has this result already."""
-    known = request.headers.get("if-none-match")
+    known = header(request, b"if-none-match")
     return known is not None and names_entity(known, tag)
+
+
+def header(request: Request, name: bytes) -> str | None:
+    """The first header of this name, written small: a look at few is cheaper than all of them as a mapping."""
+    return next((value.decode("latin-1") for sent, value in request.scope["headers"] if sent == name), None)
 
 
 def preferred(accept: str, offered: Iterable[str]) -> str:
@@ -200,10 +209,13 @@ class WholeResponse(Response):
 
     def __init__(self, body: bytes, headers: Mapping[str, str], media_type: str) -> None:
         self.status_code, self.body, self.background = 200, body, None
-        described = {**headers, "content-length": str(len(body)), "content-type": media_type}
-        self.raw_headers = [
-            (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in described.items()
-        ]
+        self.raw_headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
+        self.raw_headers += (b"content-length", b"%d" % len(body)), (b"content-type", media_type.encode())
+
+    @override
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        await send({"type": "http.response.body", "body": self.body})
 
 
 @final
@@ -242,7 +254,7 @@ async def _read_body(request: Request, declared: bytes, limit: int, held: Held) 
 
 
 def _media_type(content_type: str) -> str:
-    return content_type.partition(";")[0].strip().lower()
+    return JSON if content_type == JSON else content_type.partition(";")[0].strip().lower()
 
 
 def names_entity(if_none_match: str, own: str) -> bool:

@@ -37,6 +37,8 @@ CORE: Final[Mapping[type[Request], Callable[..., Any]]] = {
 """The value of the core that each part of a request describes: its fields have the same names. What is imported is read
 before a request comes here."""
 
+OPTION_FIELDS: Final = tuple(MethodOptions.model_fields)
+
 PLACES: Final[Mapping[str, str]] = {
     "mechanism": "/mechanism",
     "threat_model": "/threat_model",
@@ -103,7 +105,7 @@ def options_of(request: Request) -> EngineOptions:
 def options_as_sent(request: MethodOptions) -> dict[str, Any]:
     """The options of a request as its response says them again, in their order."""
     held = request.__dict__
-    return {name: held[name] for name in MethodOptions.model_fields if held[name] is not None}
+    return {name: held[name] for name in OPTION_FIELDS if held[name] is not None}
 
 
 def blamed(

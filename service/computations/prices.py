@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from api_schemas.choices import Direction
-from api_schemas.mechanisms import MechanismSpec, NoisySgdMechanism, nodes_of
+from api_schemas.mechanisms import MechanismSpec, NoisySgdMechanism, is_one_step, nodes_of
 from api_schemas.options import ONLY_WHERE_ASKED
 from api_schemas.questions import (
     AdvantageOverPriorQuestion,
@@ -24,7 +24,7 @@ from api_schemas.questions import (
     TradeOffQuestion,
     UnlearningGuaranteeQuestion,
 )
-from api_schemas.threat_models import MembershipThreatModel, MixtureThreatModel, ThreatModelSpec
+from api_schemas.threat_models import MembershipThreatModel, MixtureThreatModel, ThreatModelSpec, WorstCaseThreatModel
 from api_schemas.training_runs import phases_of
 from service.computations.abstract import Computes, Quote
 from service.computations.allowance import MOST_WORK, SURELY_TOO_LONG, WORK_OF_A_JOB
@@ -89,6 +89,8 @@ UNSEEN_BASE, UNSEEN_PART, UNSEEN_MOST = 300_000, 500, 15_000_000
 
 def unseen(mechanism: MechanismSpec, threat_models: Sequence[ThreatModelSpec], readings: int) -> Quote | None:
     """The quote of a description that has more parts than are looked at for a price; None of others."""
+    if is_one_step(mechanism) and all(type(each) is WorstCaseThreatModel for each in threat_models):
+        return None  # there are less threat models than parts that are looked at
     nodes = nodes_of(mechanism)
     exact = sum(isinstance(node, NoisySgdMechanism) for node in nodes)  # whose parameters are fractions
     parts = len(nodes) + phases_of(nodes) + EXACT_PARTS * exact + sum(map(_parts_of, threat_models))

@@ -105,7 +105,8 @@ class ComputationRunner:
             answer = Answer(digest, body, "memory")
         else:
             quote = self._quote(computation, request)
-            precise = await self._more_precise(computation, request, quote)
+            digits = computation.digits(request)
+            precise = None if digits is None else await self._more_precise(computation, request, quote, digits)
             if precise is not None:
                 answer = precise
             elif quote.inline:
@@ -147,11 +148,10 @@ class ComputationRunner:
                 return body
         return None
 
-    async def _more_precise(self, computation: AnyComputation, request: BaseModel, quote: Quote) -> Answer | None:
+    async def _more_precise(
+        self, computation: AnyComputation, request: BaseModel, quote: Quote, digits: int
+    ) -> Answer | None:
         """A stored ground truth with more digits than the request asks for."""
-        digits = computation.digits(request)
-        if digits is None:
-            return None
         name, question = computation.name, question_digest(computation.name, self._engine_version, request)
         found = self._memory.lookup(entries_of(computation.name), question)
         shared = self._shared_for(quote)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
-import secrets
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
@@ -125,7 +125,7 @@ def _request_id(scope: Scope) -> str:
     for name, value in scope["headers"]:
         if name == REQUEST_ID_HEADER and ACCEPTED_REQUEST_ID.fullmatch(value):
             return value.decode()
-    return secrets.token_hex(16)
+    return os.urandom(16).hex()
 
 
 def _server_timing(started: float, record: RequestRecord) -> bytes:

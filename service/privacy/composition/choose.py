@@ -33,6 +33,8 @@ from service.privacy.trade_off.pair import TradeOffPair
 
 METHODS: Final = ("auto", "closed_form", "contour", *engines.ENGINES)
 """`auto`, then every engine by its name on the wire, strongest evidence first among equals."""
+ALONE: Final = ("auto", "closed_form")
+"""Those that read the curve of a single step as it is."""
 CERTAIN: Final = ("auto", "closed_form", "contour", "discretised")
 """Engines whose answers are bounds of what they compose."""
 MU_OF_BRACKETS: Final = 3.0
@@ -95,6 +97,8 @@ def pair(
 
 def _composition(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
     """`plan` of the steps of a mechanism of this kind."""
+    if method in ALONE and is_single(steps) and isinstance(steps[0][0], closed_forms.PLAIN):
+        return closed_forms.one_step(steps[0][0])
     if any(isinstance(step, Between) for step, _ in steps):
         return _between(steps, kind, method, options)
     if is_bracket(steps):

@@ -33,6 +33,10 @@ CONSTANT: Final = (Gaussian, Gdp, Laplace, PureDp, ApproximateDp, Exponential, P
 """Steps whose own curves cost the same whatever their parameters, and whatever is asked (but mu of Gaussian DP)."""
 
 
+PLAIN: Final = (Gaussian, Gdp, Laplace, PureDp, ApproximateDp)
+"""Steps whose pair is known and attained, whatever their parameters: alone, they have no other engine to look for."""
+
+
 def one_step(step: AbstractStep) -> Plan:
     """A single step, which has an exact curve."""
 
