@@ -90,7 +90,7 @@ UNSEEN_BASE, UNSEEN_PART, UNSEEN_MOST = 300_000, 500, 15_000_000
 def unseen(mechanism: MechanismSpec, threat_models: Sequence[ThreatModelSpec], readings: int) -> Quote | None:
     """The quote of a description that has more parts than are looked at for a price; None of others."""
     if is_one_step(mechanism) and all(type(each) is WorstCaseThreatModel for each in threat_models):
-        return None  # there are less threat models than parts that are looked at
+        return None  # there are fewer threat models than parts that are looked at
     nodes = nodes_of(mechanism)
     exact = sum(isinstance(node, NoisySgdMechanism) for node in nodes)  # whose parameters are fractions
     parts = len(nodes) + phases_of(nodes) + EXACT_PARTS * exact + sum(map(_parts_of, threat_models))
