@@ -88,7 +88,7 @@ def _newton(line: Line, c: FloatArray, row: int, sign: float, level: FloatArray)
     largest = 4 * line.deviation
     residual = np.full(len(c), np.inf)
     low, high = np.full(len(c), -np.inf), np.full(len(c), np.inf)
-    found, at, alone = c.copy(), np.arange(len(c)), np.size(line.center) == 1
+    found, at, alone = c.copy(), slice(None), np.size(line.center) == 1
     target = ndtri_exp(level)
     with np.errstate(all="ignore"):
         for _ in range(_NEWTON_STEPS):
@@ -98,22 +98,26 @@ def _newton(line: Line, c: FloatArray, row: int, sign: float, level: FloatArray)
             log_value = np.log(value) + log_scale[row]
             difference = log_value - level[at]
             hazard = sign * sums[slope_row] / value
+            positive = value > 0
             # A value that is not positive is rounding about 0: the tail of the level lies on the other side.
-            beyond = sign * np.where(value > 0, difference, -np.inf) > 0
+            beyond = sign * np.where(positive, difference, -np.inf) > 0
             below, above = np.where(beyond, np.fmax(below, here), below), np.where(beyond, above, np.fmin(above, here))
             score = np.asarray(ndtri_exp(log_value), dtype=np.float64)
             bent = (score - target[at]) / (_SQRT_HALF_PI * erfcx(-_SQRT_HALF * score))
-            move = np.where(value > 0, np.where(score < _LARGEST_SCORE, bent, difference) / hazard, -sign * largest)
-            move = np.clip(np.where(np.isnan(move), 0.0, move), -largest, largest)
-            rest = np.abs(move * hazard)
-            outside = (rest > _SMALL_RESIDUAL) & ((here + move <= below) | (here + move >= above))
-            halved = outside & np.isfinite(below) & np.isfinite(above)
-            found[at] = np.where(halved, 0.5 * (below + above), here + move)
-            low[at], high[at], residual[at] = below, above, rest
-            left = (rest > _SMALL_RESIDUAL) & (above - below > 1e-15 * np.abs(found[at]))
+            move = np.where(positive, np.where(score < _LARGEST_SCORE, bent, difference) / hazard, -sign * largest)
+            move = np.minimum(np.maximum(np.where(np.isnan(move), 0.0, move), -largest), largest)
+            rest, moved = np.abs(move * hazard), here + move
+            far = rest > _SMALL_RESIDUAL
+            gap = above - below  # infinite where an end is not known
+            halved = far & ((moved <= below) | (moved >= above)) & (gap < np.inf)
+            if halved.any():
+                moved = np.where(halved, 0.5 * (below + above), moved)
+            found[at], low[at], high[at], residual[at] = moved, below, above, rest
+            left = far & (gap > 1e-15 * np.abs(moved))
             if not left.any():
                 break
-            at = at[left] if alone else at
+            if alone and not left.all():
+                at = np.arange(len(c))[at][left]
         return np.where((residual < 1e-6) | (high - low < 1e-12 * line.deviation), found, np.nan)
 
 

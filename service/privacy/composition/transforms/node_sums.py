@@ -139,11 +139,11 @@ def tilted_differences(
     blocks = (len(weights), weights.shape[1] // SUM_BLOCK, 1, SUM_BLOCK)
     weights, loss = weights.reshape(blocks), loss.reshape(blocks)
     phase = loss * np.asarray(step)[..., None, None]
-    outer, outer_rest = multiples(phase * columns, rows)
-    inner, inner_rest = multiples(phase, columns)
-    total = np.matmul(weights * outer, inner.swapaxes(-1, -2)).sum(axis=1)
-    total += (weights * outer_rest).sum(axis=-1).sum(axis=1)[:, :, None]
-    total += (weights * inner_rest).sum(axis=-1).sum(axis=1)[:, None, :]
+    (outer, inner), rest = multiples(np.stack([phase * columns, phase]), columns)
+    total = np.matmul(weights * outer[..., :rows, :], inner.swapaxes(-1, -2)).sum(axis=1)
+    of_rows, of_columns = np.matmul(rest, weights.swapaxes(-1, -2))[..., 0].sum(axis=2)
+    total += of_rows[:, :rows, None]
+    total += of_columns[:, None, :]
     t = np.arange(nodes + 1) * step
     return total.reshape(len(weights), -1)[:, : nodes + 1] + 1j * t * mean[:, None]
 

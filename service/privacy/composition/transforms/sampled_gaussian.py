@@ -42,6 +42,9 @@ _SHARED_GAIN = 20
 _FEWEST_SHARED = 4
 """Parts of similar noise that share the nodes' losses; fewer are cheaper each with nodes where it needs them."""
 
+_SIDES_AND_TAIL = np.array([0.5, 0.5, 1.0])
+"""How much each adds to the error of the end of a grid."""
+
 LARGEST_ETA = 20.0
 """Largest shift of the paths behind majorants."""
 
@@ -295,31 +298,31 @@ class SampledGaussianParts:
         grid = self.grid
         widest = np.maximum(self._strips[0][-1], np.minimum(LARGEST_ETA, 0.9 * math.pi * self.sigma))
         near = np.minimum(1.0, grid.at_ends(grid.responsibility) * np.exp(0.5 * grid.step / grid.sigma[:, None]))
+        steepness = 0.5 * grid.step * near / grid.sigma[:, None]  # most that ln w changes over half a step
+        loss, log_weight = grid.at_ends(grid.loss), grid.at_ends(grid.log_weight)
+        log_modulus = grid.at_ends(self.log_least_modulus(widest))
+        log_tail = -0.5 * grid.y[:, :1] ** 2 - math.log(2)  # of a bound of Phi at the left end
         return GridEnds(
-            loss=grid.at_ends(grid.loss),
-            log_weight=grid.at_ends(grid.log_weight),
-            steepness=0.5 * grid.step * near / grid.sigma[:, None],
-            log_modulus=grid.at_ends(self.log_least_modulus(widest)),
-            log_unsampled=np.log1p(-grid.rate),
-            log_tail=-0.5 * grid.y[:, 0] ** 2 - math.log(2),
+            rising=np.concatenate([loss + steepness, loss[:, :1]], axis=1),
+            falling=np.concatenate([loss - steepness + log_modulus, np.log1p(-grid.rate)[:, None]], axis=1),
+            level=np.concatenate([log_weight, log_tail], axis=1),
             first_weight=grid.weight[:, 0],
         )
 
 
 @dataclass(frozen=True, slots=True)
 class GridEnds:
-    """The left and the right end node of each part's grid, shape (parts, 2), and the tail beyond the left one."""
+    """The left and the right end node of each part's grid, and the tail beyond the left one, shape (parts, 3): ln of
+    what they may add to M(s) is level + s rising for s > 0, level + s falling for s < 0.
+    """
 
-    loss: FloatArray
-    log_weight: FloatArray
-    steepness: FloatArray
-    """Most that ln w changes over half a step around the node."""
-    log_modulus: FloatArray
-    """ln of a lower bound of |w(y + iq)/w(y)| there, for all |q| used."""
-    log_unsampled: FloatArray
-    """ln(1 - p), shape (parts,): the loss left of everything."""
-    log_tail: FloatArray
-    """ln of a bound of Phi(y) at the left end, shape (parts,)."""
+    rising: FloatArray
+    """The loss, and the most that it changes over half a step around the node; of the tail that of the left node."""
+    falling: FloatArray
+    """The loss less that, and ln of a lower bound of |w(y + iq)/w(y)| there, for all |q| used; of the tail ln(1 - p),
+    the loss left of everything.
+    """
+    level: FloatArray
     first_weight: FloatArray
 
     def cut_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
@@ -331,14 +334,11 @@ class GridEnds:
         there). On the left the integral itself is cut too: Phi(y) max(w^s, (1-p)^s) is left out.
         """
         s = tilts[:, :, None]
-        if tilts.min() > 0:
-            exponents, loss_end = s * (self.loss + self.steepness) + self.log_weight, self.loss[:, 0]
-        else:
-            exponents = s * self.loss + np.abs(s) * self.steepness + self.log_weight
-            exponents += np.minimum(s, 0.0) * self.log_modulus
-            loss_end = np.where(tilts > 0, self.loss[:, 0], self.log_unsampled)
-        sides, tail = np.exp(exponents - shift[:, :, None]), np.exp(self.log_tail + tilts * loss_end - shift)
-        return (0.5 * sides.sum(axis=-1) + tail + self.first_weight) * 1.001
+        exponents = np.maximum(s, 0.0) * self.rising
+        if tilts.min() < 0:
+            exponents = exponents + np.minimum(s, 0.0) * self.falling
+        exponents = exponents + (self.level - shift[:, :, None])
+        return (np.exp(exponents) @ _SIDES_AND_TAIL + self.first_weight) * 1.001
 
 
 @dataclass(frozen=True, slots=True)

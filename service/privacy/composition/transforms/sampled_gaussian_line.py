@@ -33,6 +33,9 @@ _LOG_NEGLIGIBLE = -75.0
 _ETA_FACTORS = np.array([0.5, 0.65, 0.8, 0.95, 1.15, 1.5, 2.2, 5.0, 30.0])
 """Majorants are taken on these multiples of about the best eta at the first height; large ones serve large heights."""
 
+_LARGEST_SHARE = 2.8
+"""Times the height that they are made for, up to which majorants serve heights."""
+
 _NEGLIGIBLE = 2e-14
 """A trapezoid error of the whole run below this needs no sharper bound."""
 
@@ -262,7 +265,7 @@ class SampledGaussianLine:
     def _majorant_strips(self, height: FloatArray) -> _MajorantStrips:
         """Strips for heights from about this one on, shape (1,) or (parts,)."""
         share = height / np.maximum(self._strips_height, 1e-300)
-        if self._strips is None or not ((share >= 0.9) & (share <= 1.7)).all():
+        if self._strips is None or not ((share >= 0.9) & (share <= _LARGEST_SHARE)).all():
             self._strips_height = height
             if self._strips is None:
                 log_weights, responsibility, _ = self._majorant_nodes
