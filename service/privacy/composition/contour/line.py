@@ -50,8 +50,8 @@ _SHORT_PERIOD = 14.0
 
 _HEIGHTS_TRIED = np.array([1.0, 1.15, 1.35, 1.7, 1.95, 2.3, 2.9])
 _HEIGHT_ROUNDS, _FINE_ROUNDS = 7, 2
-"""Multiples of a Gaussian loss's height at which a line may end, how often they are raised, and how often by fine steps:
-transforms that fall slowly end at a hundred times the height or more.
+"""Multiples of a Gaussian loss's height at which a line may end, how often they are raised, and how often by fine
+steps: transforms that fall slowly end at a hundred times the height or more.
 """
 
 _BLOCK_RATIO = 8.0

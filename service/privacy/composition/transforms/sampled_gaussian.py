@@ -276,8 +276,35 @@ class SampledGaussianParts:
         Both 1 - 2 r sin^2(a/(2 sigma)) and cos(a/(2 sigma)) are below it; r is taken half a node further right.
         """
         half = (0.5 * a / self.sigma)[..., None]
-        near = np.minimum(1.0, self.grid.responsibility * np.exp(0.5 * self.step / self.sigma)[:, None])
-        return np.log(np.maximum(1 - 2 * near * np.sin(half) ** 2, np.cos(half)))
+        return np.log(np.maximum(1 - 2 * self.near * np.sin(half) ** 2, np.cos(half)))
+
+    @cached_property
+    def near(self) -> FloatArray:
+        """Upper bounds of the responsibility within half a step of each node."""
+        return np.minimum(1.0, self.grid.responsibility * np.exp(0.5 * self.step / self.sigma)[:, None])
+
+    @cached_property
+    def flat(self) -> FloatArray:
+        """Most that the logarithm of the normal density changes over half a step around each node."""
+        return 0.5 * self.grid.step * (np.abs(self.grid.y) + 0.5 * self.grid.step)
+
+    @cached_property
+    def log_lever(self) -> FloatArray:
+        """ln of sigma over the step and the responsibility of each node."""
+        return np.log(self.sigma[:, None] / self.grid.step) - np.log(self.grid.responsibility)
+
+    @cached_property
+    def majorant_stride(self) -> int:
+        """Majorants need few digits, of few steps each more: every how many-th node serves their sums, by the strip
+        error of such a sum.
+        """
+        enough = -6 - 70 / (self.count if self.separate else self.count.sum())
+        for stride in (4, 2):
+            h = stride * self.step
+            s = np.minimum(0.5 * math.pi * self.sigma, 2 * math.pi / h)
+            if (0.5 * s**2 - 2 * math.pi * s / h + np.log(self.count) < enough).all():
+                return stride
+        return 1
 
     def inverse_modulus_growth(self, tilt: FloatArray, a: FloatArray, weights: FloatArray) -> FloatArray:
         """Upper Riemann sum of weights |w(y + iq)/w(y)|^s over the nodes, for all |q| <= a; `a` of shape (..., parts).
@@ -287,9 +314,8 @@ class SampledGaussianParts:
         """
         negative = np.minimum(tilt, 0.0)
         cosine = np.cos(0.5 * a / self.sigma)[..., None]
-        near = np.minimum(1.0, self.grid.responsibility * np.exp(0.5 * self.step / self.sigma)[:, None])
-        slope = np.abs(self.grid.y) + 0.5 * self.grid.step + np.abs(tilt) * near / (self.sigma[:, None] * cosine**2)
-        exponent = negative * self.log_least_modulus(a) + 0.5 * self.grid.step * slope
+        turned = (0.5 * self.grid.step) * np.abs(tilt) * self.near / (self.sigma[:, None] * cosine**2)
+        exponent = negative * self.log_least_modulus(a) + self.flat + turned
         return np.sum(np.where(weights > 0, weights * np.exp(exponent), 0.0), axis=-1)
 
     @cached_property
@@ -297,8 +323,9 @@ class SampledGaussianParts:
         """What the two end nodes of the grid contribute to errors, whatever the tilt."""
         grid = self.grid
         widest = np.maximum(self._strips[0][-1], np.minimum(LARGEST_ETA, 0.9 * math.pi * self.sigma))
-        near = np.minimum(1.0, grid.at_ends(grid.responsibility) * np.exp(0.5 * grid.step / grid.sigma[:, None]))
-        steepness = 0.5 * grid.step * near / grid.sigma[:, None]  # most that ln w changes over half a step
+        steepness = (
+            0.5 * grid.step * grid.at_ends(self.near) / grid.sigma[:, None]
+        )  # most that ln w changes over half a step
         loss, log_weight = grid.at_ends(grid.loss), grid.at_ends(grid.log_weight)
         log_modulus = grid.at_ends(self.log_least_modulus(widest))
         log_tail = -0.5 * grid.y[:, :1] ** 2 - math.log(2)  # of a bound of Phi at the left end
