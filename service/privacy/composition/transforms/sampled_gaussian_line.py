@@ -15,11 +15,10 @@ import numpy as np
 from service.privacy.composition.transforms.abstract import LineValues
 from service.privacy.composition.transforms.node_sums import (
     line_values,
-    mean_excess,
     outside,
     significant,
     tilted_differences,
-    untilting,
+    tilted_mean,
 )
 from service.privacy.composition.transforms.sampled_gaussian import LARGEST_ETA, SampledGaussianParts, TiltedMoments
 from service.privacy.composition.transforms.sampled_gaussian_shared import difference_slope, differences, strip_errors
@@ -90,7 +89,7 @@ class SampledGaussianLine:
     def _tilted_differences(self, step: float | FloatArray, nodes: int) -> ComplexArray:
         """d_k for all parts, shape (parts, nodes + 1), each by its own losses."""
         weights, loss = self._weights[:, self._window], self.grid.loss[:, self._window]
-        return tilted_differences(weights, loss, self._mean_excess[0], step, nodes)
+        return tilted_differences(weights, loss, self._mean[0], step, nodes)
 
     def _shared_differences(self, step: float | FloatArray, nodes: int) -> ComplexArray:
         """d_k by plain sums over the losses that all parts share."""
@@ -112,15 +111,10 @@ class SampledGaussianLine:
         return slope[:, None] * t + 1.01 * self._total_error[:, None] * size
 
     @cached_property
-    def _mean_excess(self) -> tuple[FloatArray, FloatArray]:
-        """E_theta(L) = E_theta(L - e^{-theta L}(e^L - 1)) per part, and the rounding error of its sum: of weights, and
-        of losses through |1 - e^{(1 - theta) L}|.
-        """
-        grid = self.grid
-        terms, size = mean_excess(grid.loss, grid.growth, self._weights, self._tilt, self._total)
-        moved = untilting(grid.loss, grid.alternative, self._tilt, self._weights, self._total)
-        error = np.sum(size * grid.relative_error + 1.1 * grid.loss_error * moved, axis=-1)
-        return terms.sum(axis=-1), error
+    def _mean(self) -> tuple[FloatArray, FloatArray]:
+        """E_theta(L) per part, and its error."""
+        laws = self.grid.growth, self.grid.alternative
+        return tilted_mean(self.grid, laws, self._tilt, self._weights, self._total)
 
     def _rounding_error(self, t: FloatArray) -> FloatArray:
         """Bound of the rounding error of d_k, shape (parts, nodes + 1).
@@ -139,7 +133,7 @@ class SampledGaussianLine:
         slope_small = np.sum(weights * loss_error * size, axis=-1)[:, None]
         slope_large = np.sum(weights * loss_error, axis=-1)[:, None]
         through_loss = np.minimum(t * (t + 1 + np.abs(theta)) * slope_small, 2 * t * slope_large)
-        mean = self._mean_excess[1][:, None]
+        mean = self._mean[1][:, None]
         return 1.5 * np.minimum(t**2 * quadratic, 2 * t * linear) + 2 * through_loss + t * mean
 
     def _quadrature_error(self, t: FloatArray, top: FloatArray) -> FloatArray:
