@@ -22,19 +22,24 @@ _SMALL_PHASE = 0.8
 def multiples(phase: FloatArray, count: int) -> tuple[ComplexArray, ComplexArray]:
     """E(kx) = e^{ikx} - 1 and E'(kx) = E(kx) - ikx for k = 0..count-1.
 
-    `phase`: x, shape (..., 1, n); results: shape (..., count, n). From E(kx) = E((k-1)x) + E(x) + E((k-1)x) E(x), the
-    same for E' with the last term alone mixing: nothing cancels for small x, and about 4 k u of rounding is collected.
+    `phase`: x, shape (..., 1, n); results: shape (..., count, n). From E((j+m)x) = E(jx) + E(mx) + E(jx) E(mx), the
+    same for E' with the last term alone mixing: nothing cancels for small x. What there is is doubled, for few calls;
+    what has been lost of both factors adds up, whatever they are, to about 4 k u of rounding at k.
     """
-    full = np.zeros((*phase.shape[:-2], count, phase.shape[-1]), dtype=np.complex128)
-    rest = np.zeros_like(full)
-    if count == 1:
-        return full, rest
-    first, first_rest = full[..., 1, :], rest[..., 1, :]
-    first[...], first_rest[...] = _unit_circle(phase[..., 0, :])
-    for k in range(2, count):
-        product = full[..., k - 1, :] * first
-        full[..., k, :] = full[..., k - 1, :] + first + product
-        rest[..., k, :] = rest[..., k - 1, :] + first_rest + product
+    full = np.empty((*phase.shape[:-2], count, phase.shape[-1]), dtype=np.complex128)
+    rest = np.empty_like(full)
+    full[..., 0, :] = rest[..., 0, :] = 0.0
+    if count > 1:
+        full[..., 1, :], rest[..., 1, :] = _unit_circle(phase[..., 0, :])
+    known = 2
+    while known < count:
+        last, new = known - 1, min(known - 1, count - known)
+        earlier, places = slice(1, new + 1), slice(known, known + new)
+        product = full[..., earlier, :] * full[..., last : last + 1, :]
+        for found in (full, rest):
+            np.add(found[..., earlier, :], found[..., last : last + 1, :], out=found[..., places, :])
+            found[..., places, :] += product
+        known += new
     return full, rest
 
 

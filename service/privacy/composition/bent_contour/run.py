@@ -166,7 +166,7 @@ class BentRun:
 
     def _next_epsilon(self, line: BentLine, delta: float, low: float, high: float) -> float:
         """The root that the line finds, or a step as in `_next_threshold`."""
-        root = float(solve_profile(line, np.array([delta]))[0])
+        root = float(solve_profile(line, np.array([delta]), at_center=True)[0])
         if low <= root <= high:
             return root
         sums, log_scale = line.approximate(np.array([line.center]))
@@ -208,7 +208,7 @@ class BentRun:
 
     def _next_threshold(self, line: BentLine, alpha: float) -> float:
         """The threshold that the line finds for a rate, or a step towards it."""
-        root = float(solve_tail(line, np.array([alpha]))[0])
+        root = float(solve_tail(line, np.array([alpha]), at_center=True)[0])
         if math.isfinite(root):
             return root
         sums, log_scale = line.approximate(np.array([line.center]))

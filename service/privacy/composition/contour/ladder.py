@@ -101,49 +101,66 @@ class ContourLadder:
     def __init__(self, transform: Cumulants, variances: FloatArray) -> None:
         """`variances`: K'' of the transform at 0, 1/2 and 1, positive."""
         self._transform = transform
-        at_zero, middle, at_one = (math.sqrt(float(variance)) for variance in variances)
+        at_zero, middle, at_one = self._known = tuple(math.sqrt(float(variance)) for variance in variances)
         self.core_deviation = middle
         self._right: list[Rung] = []
         self._left: list[Rung] = []
         self._exhausted = {1: False, -1: False}
         if middle < 1:
-            self._start(1, 0.5)
-            self._start(-1, 0.5)
+            offset = max(1 / middle, 0.75)
+            right, left = np.array([0.5 + offset]), np.array([0.5 - offset])
+            previous = middle
         else:
-            self._append(1, np.array([*self._inward(1 - 0.5 / at_one, -1.0)[::-1], 1 + 0.5 / at_one]), math.inf)
-            self._append(-1, np.array([*self._inward(0.5 / at_zero, 1.0)[::-1], -0.5 / at_zero]), math.inf)
+            right = np.array([*self._inward(1 - 0.5 / at_one, -1.0)[::-1], 1 + 0.5 / at_one])
+            left = np.array([*self._inward(0.5 / at_zero, 1.0)[::-1], -0.5 / at_zero])
+            previous = math.inf
+        cumulants = transform.cumulants(np.concatenate([right, left]))
+        for side, tilts, known in (
+            (1, right, cumulants.of(slice(0, len(right)))),
+            (-1, left, cumulants.of(slice(len(right), None))),
+        ):
+            if not self._append(side, tilts, previous, known=known) and middle < 1:
+                self._start_nearer(side)
 
     @property
     def usable(self) -> bool:
         """Whether there is a line on either side of the middle."""
         return bool(self._right and self._left)
 
-    def _start(self, side: int, center: float) -> None:
-        """The first rung of a weak loss, a standard deviation from the middle, or nearer where jumps would rule it."""
+    def _start_nearer(self, side: int) -> None:
+        """The first rung of a weak loss where jumps rule it a standard deviation from the middle."""
         offset = 1 / self.core_deviation
-        for _ in range(_HALVINGS):
-            if self._append(side, np.array([center + side * max(offset, 0.75)]), self.core_deviation):
-                return
+        for _ in range(_HALVINGS - 1):
             offset *= 0.5
-        self._append(side, np.array([center + side * 0.75]), math.inf)
+            if self._append(side, np.array([0.5 + side * max(offset, 0.75)]), self.core_deviation):
+                return
+        self._append(side, np.array([0.5 + side * 0.75]), math.inf)
 
     def _inward(self, theta: float, sign: float) -> list[float]:
-        """Tilts from a pole towards 1/2, where a strong loss leaves room between the poles."""
+        """Tilts from a pole towards 1/2, where a strong loss leaves room between the poles, by the deviations that are
+        known, through which goes a parabola: it steers.
+        """
+        at_zero, middle, at_one = self._known
+        slope, bend = at_one - at_zero, 2 * (at_zero + at_one) - 4 * middle
         tilts: list[float] = []
         while sign * (theta - 0.5) <= 0 and len(tilts) < _INWARD_LINES:
             tilts.append(theta)
-            theta += sign * _SPACING / math.sqrt(float(self._transform.cumulants(np.array([theta])).second[0]))
+            away = theta - 0.5
+            deviation = middle + away * (slope + bend * away)
+            theta += sign * _SPACING / max(deviation, 0.5 * min(self._known))
         return tilts
 
-    def _append(self, side: int, tilts: FloatArray, previous: float, optional: int = 0) -> bool:
+    def _append(
+        self, side: int, tilts: FloatArray, previous: float, optional: int = 0, known: RealCumulants | None = None
+    ) -> bool:
         """Add the rungs at `tilts` up to the first that cannot serve; False if none was added.
 
         A rung cannot serve where K cannot be evaluated, or where its deviation has grown too much over the `previous`.
         The first `optional` tilts stand closer than need be: if the tilt after them cannot serve, the last of them that
-        can is added alone.
+        can is added alone. `known`: the cumulants, where they are.
         """
         rungs = self._right if side > 0 else self._left
-        cumulants = self._transform.cumulants(tilts)
+        cumulants = self._transform.cumulants(tilts) if known is None else known
         usable = (cumulants.truncation < _LARGEST_TRUNCATION) & (cumulants.second > 0) & np.isfinite(cumulants.first)
         deviations = np.sqrt(np.where(usable, cumulants.second, np.nan))
         serves = deviations <= _LARGEST_GROWTH * np.array([previous] * (optional + 1) + [*deviations[optional:-1]])

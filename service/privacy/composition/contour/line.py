@@ -48,9 +48,11 @@ _FEW_ALIAS_DISTANCES = np.array([2.2, 4.5, 8.0])
 _SHORT_PERIOD = 14.0
 """Standard deviations: a period that the few tilts bring below this needs no more tilts."""
 
-_HEIGHTS_TRIED = np.array([1.0, 1.15, 1.35, 1.7])
-_HEIGHT_ROUNDS = 12
-"""Multiples of a Gaussian loss's height at which a line may end, and how often they are raised."""
+_HEIGHTS_TRIED = np.array([1.0, 1.15, 1.35, 1.7, 1.95, 2.3, 2.9])
+_HEIGHT_ROUNDS, _FINE_ROUNDS = 7, 2
+"""Multiples of a Gaussian loss's height at which a line may end, how often they are raised, and how often by fine
+steps: transforms that fall slowly end at a hundred times the height or more.
+"""
 
 _BLOCK_RATIO = 8.0
 _BLOCKS = np.array([1.0, _BLOCK_RATIO, _BLOCK_RATIO**2])
@@ -101,7 +103,7 @@ class ContourLine:
         sizes = shares * np.maximum(size, SMALLEST)
         self._size, self._phase_size = sizes.sum(axis=-1), (sizes * t).sum(axis=-1)
         # The transform of what is summed has no frozen part: that of the run has, at every node.
-        frozen = np.exp(runs.log_frozen(self.theta)) * (1 + shares.sum(axis=-1))
+        frozen = runs.frozen(self.theta) * (1 + shares.sum(axis=-1))
         node_error = ((shares * uncertain).sum(axis=-1) + frozen) * (1 + 1e-9)
         self._fixed_error = node_error + _truncation(runs, self.step, (self.counts + 1) * self.step)
         self._prepare_errors(runs)
@@ -139,7 +141,9 @@ class ContourLine:
         sums, density = found[:3], found[3]
         moved = self._slopes[:3] * c
         log_scale = self.value - moved
-        alias, crossed = self._crossing(c)
+        exponents, crossed = self._crossing(c)
+        bounds = np.exp(exponents)
+        alias = (bounds[0] + bounds[1]) * (1 + 1e-9)
         terms = np.where(crossed, self._pole_terms(c, log_scale), 0.0)
         known_size, known = _by_integral(np.abs(terms)), _by_integral(terms)
         # What sums lose, and 60 u for a node's kernel, exponentials and phase.
@@ -168,7 +172,8 @@ class ContourLine:
         log_scale = self.value - self._slopes * c
         terms = self._pole_terms(c, log_scale)
         # A pole that no alias term is moved across is in no sum, nor is one beyond what a sum and its integral can be.
-        within = self._crossing(c)[1] & (np.abs(terms) <= self._most_of_poles)
+        within = self._crossing(c)[1]
+        within &= np.abs(terms) <= self._most_of_poles
         sums[:3] -= _by_integral(np.where(within, terms, 0.0))
         whole = (4, *thresholds.shape)
         return sums.reshape(whole), log_scale.reshape(whole)
@@ -184,8 +189,7 @@ class ContourLine:
         self._log_null, self._log_alternative = null, alternative
         self._log_cut_beyond = np.stack([null, alternative, alternative + math.log(2)])[:, None]
         self._mirrored = self.theta < 0
-        frozen_at_poles = 2 * np.exp(runs.log_frozen(np.zeros_like(self.theta)))
-        frozen_at_poles += 2 * np.exp(runs.log_frozen(np.ones_like(self.theta)))
+        frozen_at_poles = 2 * runs.frozen(np.zeros_like(self.theta)) + 2 * runs.frozen(np.ones_like(self.theta))
         self._pole_error = 1e-14 + 2 * np.exp(np.logaddexp(null, alternative)) + frozen_at_poles
         self._most_of_poles = _MOST_OF_A_POLE * self._size[_POLES_ROW, None]
 
@@ -222,15 +226,13 @@ class ContourLine:
         self._pole_logs = (-np.abs(gaps) * period - np.log(-np.expm1(-np.abs(gaps) * period)))[:, None]
 
     def _crossing(self, c: FloatArray) -> tuple[FloatArray, BoolArray]:
-        """The best Chernoff bound of the alias terms, (M, R), and the poles on the way to its tilts, (4, M, R), which
-        are known terms.
+        """ln of the best Chernoff bounds of the alias terms on either side, (2, M, R), and the poles on the way to
+        their tilts, (4, M, R), which are known terms.
         """
         exponents = self._side_bases - self._side_offsets * c
-        best = exponents.argmin(axis=1)
-        chosen: FloatArray = self._side_tilts[_SIDES, best, self._lines]
-        bound: FloatArray = np.exp(exponents.min(axis=1))
+        chosen: FloatArray = self._side_tilts[_SIDES, exponents.argmin(axis=1), self._lines]
         right, left = np.greater(chosen[0], _POLES_ALONG), np.less(chosen[1], _POLES_ALONG)
-        return (bound[0] + bound[1]) * (1 + 1e-9), np.where(self._pole_is_right, right, left)
+        return exponents.min(axis=1), np.where(self._pole_is_right, right, left)
 
 
 def _by_integral(poles: FloatArray) -> FloatArray:
@@ -247,13 +249,13 @@ def _height(runs: LineRuns, deviation: FloatArray, goal: FloatArray, highest: Fl
     found = np.full_like(goal, np.inf)
     for tries in range(_HEIGHT_ROUNDS):
         reached = -runs.log_majorants(heights)[0]
-        new = np.isinf(found) & (reached[-1] > goal)
-        found = np.where(new, _first_at(goal, reached, heights), found)
-        # Longer strides after a few: transforms that fall slowly end at a hundred times the height or more.
-        strides = (_HEIGHTS_TRIED if tries < 3 else _HEIGHTS_TRIED**2)[:, None]
+        ends = reached[-1] > goal
+        if ends.any():
+            found = np.where(np.isinf(found) & ends, _first_at(goal, reached, heights), found)
         more = np.isinf(found) & (heights[-1] <= highest)
         if not more.any():
             break
+        strides = (_HEIGHTS_TRIED if tries < _FINE_ROUNDS else _HEIGHTS_TRIED**2)[:, None]
         heights = np.where(more, heights[-1] * strides, heights)
     return found
 

@@ -71,8 +71,8 @@ class LineRuns(Protocol):
         """The periods of lines (R,), where those that share their nodes have the longest of theirs."""
         ...
 
-    def log_frozen(self, tilts: FloatArray) -> FloatArray:
-        """ln of the mass, tilted by e^{tilt S}, of losses whose transform does not fall."""
+    def frozen(self, tilts: FloatArray, /) -> float | FloatArray:
+        """The mass, tilted by e^{tilt S}, of losses whose transform does not fall; 0 where there are none."""
         ...
 
     def log_bounds(self, tilts: FloatArray) -> FloatArray:
@@ -136,9 +136,11 @@ class OneRun:
         """It shares them with none."""
         return periods
 
-    def log_frozen(self, tilts: FloatArray) -> FloatArray:
+    def frozen(self, tilts: FloatArray) -> float | FloatArray:
         """Of atoms."""
-        return np.array([self._transform.log_frozen(float(tilt)) for tilt in tilts])
+        if self._transform.vanishes:
+            return 0.0
+        return np.exp([self._transform.log_frozen(float(tilt)) for tilt in tilts])
 
     def log_bounds(self, tilts: FloatArray) -> FloatArray:
         """K and its error."""

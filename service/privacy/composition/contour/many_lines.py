@@ -213,9 +213,9 @@ class ManyRuns:
         """The lines of a group have the period that serves all of them."""
         return np.maximum.reduceat(periods, self._groups.first)[self._groups.place]
 
-    def log_frozen(self, tilts: FloatArray) -> FloatArray:
+    def frozen(self, _: FloatArray) -> float:
         """There are no atoms."""
-        return np.full_like(tilts, -np.inf)
+        return 0.0
 
     def log_bounds(self, tilts: FloatArray) -> FloatArray:
         """K and its error."""

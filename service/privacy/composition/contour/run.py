@@ -208,8 +208,8 @@ class ContourRun:
         last = len(CUT_DIGITS) - 1
         if (first, score) not in self._cuts:
             theta = 0.5 + score / max(self.deviation, 1e-290)
-            light = (cut for cut in range(first, last + 1) if self._ends_are_light(CUT_DIGITS[cut], theta))
-            self._cuts[first, score] = next(light, first)
+            light = np.flatnonzero(self._ends_are_light(np.array(CUT_DIGITS[first:]), theta))
+            self._cuts[first, score] = first + int(light[0]) if len(light) else first
         known = self._cuts[first, score]
         rest = range(last + 1) if every else ()
         deeper = range(known, min(known + _CUTS_TRIED, last + 1))
@@ -244,8 +244,8 @@ class ContourRun:
             self._chi_grids[digits] = tuple(made)
         return self._chi_grids[digits]
 
-    def _ends_are_light(self, digits: float, theta: float) -> bool:
-        """Whether the ends of all grids for a cut weigh nothing at the tilt."""
+    def _ends_are_light(self, digits: FloatArray, theta: float) -> BoolArray:
+        """Whether the ends of all grids for each of some cuts weigh nothing at the tilt."""
         several = any(sum(s > 0 for s in part.shifts) > 1 for group in self.mixtures for part, _ in group)
         # A deeper cut has jumps to larger shifts, too, which rule at smaller tilts: the first is as good as any.
         # Next to normal statistics are as light as a normal one: this is a guess.
@@ -253,8 +253,14 @@ class ContourRun:
             (SampledGaussianSteps(1 / ChiSquareStep.of(step).spread, step.sample_rate, step.number),)
             for step in self.chi_square
         )
-        sampled = all(_end_is_light(group, digits, theta) for group in (*self.groups, *near))
-        return several or (sampled and all(_mixture_end_is_light(group, digits, theta) for group in self.mixtures))
+        light = np.ones(len(digits), dtype=bool)
+        if several:
+            return light
+        for group in (*self.groups, *near):
+            light &= _end_is_light(group, digits, theta)
+        for group in self.mixtures:
+            light &= [_mixture_end_is_light(group, float(each), theta) for each in digits]
+        return light
 
 
 def _largest_shift(part: GaussianMixturePart) -> float:
@@ -286,11 +292,11 @@ def _alike(mixtures: tuple[GaussianMixtureSteps, ...]) -> tuple[tuple[GaussianMi
     return tuple(map(tuple, groups))
 
 
-def _end_is_light(steps: tuple[SampledGaussianSteps, ...], digits: float, theta: float) -> bool:
-    """Whether the end of the grid for a cut weighs nothing at the tilt, or at the least tilt at which jumps rule."""
+def _end_is_light(steps: tuple[SampledGaussianSteps, ...], digits: FloatArray, theta: float) -> BoolArray:
+    """Whether the end of the grid for each cut weighs nothing at the tilt, or at the least tilt at which jumps rule."""
     step = min(steps, key=lambda step: step[0] - 1e-3 * math.log(step[1]))
-    sigma, rate, count = (np.array([float(each)]) for each in step)
-    return bool(ends_are_light(sigma, rate, count, np.array([digits]), np.array([theta]))[0])
+    sigma, rate, count = (np.full_like(digits, float(each)) for each in step)
+    return ends_are_light(sigma, rate, count, digits, np.full_like(digits, theta))
 
 
 def ends_are_light(

@@ -13,12 +13,15 @@ from service.privacy.composition.readings.profile import read_profile
 from service.privacy.numerics.arrays import FloatArray
 
 _NEWTON_STEPS = 60
-_SMALL_RESIDUAL = 3e-8
+_SMALL_RESIDUAL = 3e-7
 """Of ln of what is solved for; the last step squares it."""
 
 _SQRT_HALF, _SQRT_HALF_PI = math.sqrt(0.5), math.sqrt(0.5 * math.pi)
 _LARGEST_SCORE = 2.0
 """Phi^-1 of values nearer to 1 turns steep."""
+
+_NEAR = np.linspace(-1.35, 1.35, 13)
+"""Deviations beside a line's centre between which few levels begin by interpolation."""
 
 _INTERPOLATED, _CELLS = 16, 20
 """So many levels begin by interpolation, on so many cells a deviation ..."""
@@ -29,30 +32,56 @@ MARGINS = (4.0, 400.0, 1e5)
 """A root found on a line is proved from thresholds this many times its uncertainty to either side, tried in turn."""
 
 
-def solve_tail(line: Line, alpha: FloatArray) -> FloatArray:
-    """Thresholds c with P0(S > c) about alpha, by Newton's method on the logarithm of the tail; NaN where it fails."""
+def solve_tail(line: Line, alpha: FloatArray, *, at_center: bool = False) -> FloatArray:
+    """Thresholds c with P0(S > c) about alpha, by Newton's method on the logarithm of the tail; NaN where it fails.
+
+    `at_center`: begin there, where a line is dear at every threshold.
+    """
     upper = is_beyond(line, 0.0)
     level = np.log(alpha) if upper else np.log1p(-alpha)
     sign = 1.0 if upper else -1.0
-    return _newton(line, _first_thresholds(line, sign, level), 0, sign, level)
+    first = _centers(line, level) if at_center else _first_thresholds(line, 0, sign, level)
+    return _newton(line, first, 0, sign, level)
 
 
-def _first_thresholds(line: Line, sign: float, level: FloatArray) -> FloatArray:
-    """Where to begin Newton's method: the line's centre, or for many levels by cubic interpolation of its tail."""
+def _centers(line: Line, level: FloatArray) -> FloatArray:
+    return np.zeros(len(level)) + line.center
+
+
+def _first_thresholds(line: Line, row: int, sign: float, level: FloatArray) -> FloatArray:
+    """Where to begin Newton's method: the line's centre, or by cubic interpolation, for many levels of its tail."""
     x = c = slope = np.zeros(0)
-    if len(level) >= _INTERPOLATED and np.size(line.center) == 1:
+    if np.size(line.center) > 1:
+        return _centers(line, level)
+    if len(level) < _INTERPOLATED:
+        level = ndtri_exp(level)
+        x, c, slope = _scores(line, row, sign)
+    elif row == 0:
         for reach in _REACHES:
             x, c, slope = _tabulated(line, sign, reach)
             if len(x) > 1 and x[0] <= level.min() and level.max() <= x[-1]:
                 break
     if len(x) < 2:
-        return np.zeros(len(level)) + line.center
+        return _centers(line, level)
     cell = np.clip(np.searchsorted(x, level) - 1, 0, len(x) - 2)
     width = x[cell + 1] - x[cell]
     s = np.clip((level - x[cell]) / width, 0.0, 1.0)
     rest = 1 - s
     ends = c[cell] * rest**2 * (1 + 2 * s) + c[cell + 1] * s**2 * (1 + 2 * rest)
     return ends + width * s * rest * (slope[cell] * rest - slope[cell + 1] * s)
+
+
+def _scores(line: Line, row: int, sign: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Phi^-1 of what is solved for, thresholds and their derivatives by it, rising in the first: nothing where it turns
+    steep, or does not rise.
+    """
+    grid = line.center - (sign * line.deviation) * _NEAR
+    with np.errstate(all="ignore"):
+        sums, log_scale = line.approximate(grid)
+        x = np.asarray(ndtri_exp(np.log(sign * sums[row]) + log_scale[row]), dtype=np.float64)
+        slope = -sums[row] / (sums[3 if row == 0 else 0] * _SQRT_HALF_PI * erfcx(-_SQRT_HALF * x))
+    known = x[-1] < _LARGEST_SCORE and bool((x[1:] > x[:-1]).all()) and bool(np.isfinite(slope).all())
+    return (x, grid, slope) if known else (x[:0], x[:0], x[:0])
 
 
 def _tabulated(line: Line, sign: float, reach: int) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -67,11 +96,13 @@ def _tabulated(line: Line, sign: float, reach: int) -> tuple[FloatArray, FloatAr
     return tail[order], grid[order], slope[order]
 
 
-def solve_profile(line: Line, delta: FloatArray) -> FloatArray:
+def solve_profile(line: Line, delta: FloatArray, *, at_center: bool = False) -> FloatArray:
     """Thresholds c with delta(c) about delta on a line with theta > 0; NaN where the search fails."""
     far = is_beyond(line, 1.0)
     level = np.log(delta) if far else np.log1p(-delta)
-    return _newton(line, np.zeros(len(delta)) + line.center, 2, 1.0 if far else -1.0, level)
+    sign = 1.0 if far else -1.0
+    first = _centers(line, level) if at_center else _first_thresholds(line, 2, sign, level)
+    return _newton(line, first, 2, sign, level)
 
 
 def _newton(line: Line, c: FloatArray, row: int, sign: float, level: FloatArray) -> FloatArray:
@@ -88,7 +119,7 @@ def _newton(line: Line, c: FloatArray, row: int, sign: float, level: FloatArray)
     largest = 4 * line.deviation
     residual = np.full(len(c), np.inf)
     low, high = np.full(len(c), -np.inf), np.full(len(c), np.inf)
-    found, at, alone = c.copy(), np.arange(len(c)), np.size(line.center) == 1
+    found, at, alone = c.copy(), slice(None), np.size(line.center) == 1
     target = ndtri_exp(level)
     with np.errstate(all="ignore"):
         for _ in range(_NEWTON_STEPS):
@@ -98,22 +129,26 @@ def _newton(line: Line, c: FloatArray, row: int, sign: float, level: FloatArray)
             log_value = np.log(value) + log_scale[row]
             difference = log_value - level[at]
             hazard = sign * sums[slope_row] / value
+            positive = value > 0
             # A value that is not positive is rounding about 0: the tail of the level lies on the other side.
-            beyond = sign * np.where(value > 0, difference, -np.inf) > 0
+            beyond = sign * np.where(positive, difference, -np.inf) > 0
             below, above = np.where(beyond, np.fmax(below, here), below), np.where(beyond, above, np.fmin(above, here))
             score = np.asarray(ndtri_exp(log_value), dtype=np.float64)
             bent = (score - target[at]) / (_SQRT_HALF_PI * erfcx(-_SQRT_HALF * score))
-            move = np.where(value > 0, np.where(score < _LARGEST_SCORE, bent, difference) / hazard, -sign * largest)
-            move = np.clip(np.where(np.isnan(move), 0.0, move), -largest, largest)
-            rest = np.abs(move * hazard)
-            outside = (rest > _SMALL_RESIDUAL) & ((here + move <= below) | (here + move >= above))
-            halved = outside & np.isfinite(below) & np.isfinite(above)
-            found[at] = np.where(halved, 0.5 * (below + above), here + move)
-            low[at], high[at], residual[at] = below, above, rest
-            left = (rest > _SMALL_RESIDUAL) & (above - below > 1e-15 * np.abs(found[at]))
+            move = np.where(positive, np.where(score < _LARGEST_SCORE, bent, difference) / hazard, -sign * largest)
+            move = np.minimum(np.maximum(np.where(np.isnan(move), 0.0, move), -largest), largest)
+            rest, moved = np.abs(move * hazard), here + move
+            far = rest > _SMALL_RESIDUAL
+            gap = above - below  # infinite where an end is not known
+            halved = far & ((moved <= below) | (moved >= above)) & (gap < np.inf)
+            if halved.any():
+                moved = np.where(halved, 0.5 * (below + above), moved)
+            found[at], low[at], high[at], residual[at] = moved, below, above, rest
+            left = far & (gap > 1e-15 * np.abs(moved))
             if not left.any():
                 break
-            at = at[left] if alone else at
+            if alone and not left.all():
+                at = np.arange(len(c))[at][left]
         return np.where((residual < 1e-6) | (high - low < 1e-12 * line.deviation), found, np.nan)
 
 

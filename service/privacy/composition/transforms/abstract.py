@@ -28,6 +28,11 @@ class RealCumulants:
     error: FloatArray
     truncation: FloatArray
 
+    def of(self, places: slice) -> RealCumulants:
+        """Those at some of the tilts."""
+        held = self.value, self.first, self.second, self.error, self.truncation
+        return RealCumulants(*(each[places] for each in held))
+
     @staticmethod
     def concatenate(pieces: list[RealCumulants]) -> RealCumulants:
         """The cumulants of several runs of tilts as one."""

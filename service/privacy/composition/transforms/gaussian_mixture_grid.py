@@ -25,10 +25,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from service.privacy.composition.transforms.node_sums import tilted
+from service.privacy.composition.transforms import node_sums
 from service.privacy.composition.transforms.steps import GaussianMixtureSteps
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_ROUNDOFF, sum_error
@@ -133,7 +134,7 @@ def _log_of_sum(terms: Terms, v: FloatArray, v_error: FloatArray) -> tuple[Float
     return log_a, error, moved.sum(axis=1)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Grid:
     """Trapezoid nodes x with everything that does not depend on the tilt; arrays of shape (parts, nodes).
 
@@ -169,6 +170,16 @@ class Grid:
     """Relative error of a weight, its loss taken as exact, and of summing it up; `loss_error` is that of L (nats)."""
     columns: FloatArray
     """1, L, L^2, and the two error columns, last axis: what plain moments sum up."""
+
+    @cached_property
+    def growth(self) -> FloatArray:
+        """weight (e^L - 1)."""
+        return node_sums.growth(self)
+
+    @cached_property
+    def alternative(self) -> FloatArray:
+        """The weights of H1."""
+        return node_sums.alternative(self)
 
     @staticmethod
     def build(terms: Terms, step: FloatArray, first: IndexArray, kept: IndexArray, *, mirrored: bool) -> Grid:
@@ -215,7 +226,7 @@ class Grid:
 
     def tilted(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Weights phi b h e^{sL - shift}, shape (S, parts, nodes), and the shift, shape (S, parts)."""
-        return tilted(self.loss, self.log_weight, tilts[:, None])
+        return node_sums.tilted(self.loss, self.log_weight, tilts[:, None])
 
     def at_ends(self, values: FloatArray) -> FloatArray:
         """The columns of an array (..., parts, nodes) at each part's first and last node, shape (..., parts, 2)."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from service.privacy.composition.transforms.gaussian_mixture_grid import Grid
-from service.privacy.composition.transforms.node_sums import alternative, excess, growth, mean_excess, untilting
+from service.privacy.composition.transforms.node_sums import excess, mean_excess, untilting
 from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
@@ -43,10 +43,9 @@ def tilted_moments(grid: Grid, tilt: float, identity_error: FloatArray) -> Tilte
     plain = weights.sum(axis=-1)
     error = np.sum(weights * (grid.relative_error + 1.01 * abs(tilt) * grid.loss_error), axis=-1)
     error = error / plain + (shift + 2 * grid.x.shape[1]) * UNIT_ROUNDOFF
-    summands, size = excess(grid.loss, grid.weight, growth(grid.loss, grid.weight, grid.log_weight), tilt, weights)
-    of_alternative = alternative(grid.loss, grid.log_weight)
-    other = abs(tilt) * untilting(grid.loss, of_alternative, tilt, weights, np.ones_like(plain))
-    other = other + (weights + of_alternative) * (1 + tilt**2) * grid.loss_error
+    summands, size = excess(grid.loss, grid.weight, grid.growth, tilt, weights)
+    other = abs(tilt) * untilting(grid.loss, grid.alternative, tilt, weights, np.ones_like(plain))
+    other = other + (weights + grid.alternative) * (1 + tilt**2) * grid.loss_error
     second = np.sum(size * grid.relative_error + 1.1 * grid.loss_error * other, axis=-1)
     second = second + 2 * (1 + abs(tilt)) * identity_error
     change = summands.sum(axis=-1)
@@ -69,9 +68,8 @@ def mean_loss(
     summand by at most itself times |theta| |e^{itL} - 1| + t |e^{itL} - 1| + t |1 - e^{(1-theta)L}|, or, if summed
     plainly, t in place of the last: what has no factor e^{itL} - 1 is counted here.
     """
-    grown = growth(grid.loss, grid.weight, grid.log_weight)
-    terms, size = mean_excess(grid.loss, grown, weights, moments.tilt, total)
-    moved = untilting(grid.loss, alternative(grid.loss, grid.log_weight), moments.tilt, weights, total)
+    terms, size = mean_excess(grid.loss, grid.growth, weights, moments.tilt, total)
+    moved = untilting(grid.loss, grid.alternative, moments.tilt, weights, total)
     error = np.sum(size * grid.relative_error + 1.01 * grid.loss_error * moved, axis=-1) + 2 * identity_error / total
     direct = weights * grid.loss
     plain = np.sum(np.abs(direct) * grid.relative_error + 1.01 * grid.loss_error * weights, axis=-1)

@@ -7,7 +7,7 @@ A tilt is one number for all parts, or an array (P, 1) where each part is a run 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -26,6 +26,35 @@ _ROUNDING_FLOOR = 1e-15
 """|M|^2/M(theta)^2 is not resolved below this; moduli are raised to its root, and the raise is part of the error."""
 
 
+class Nodes(Protocol):
+    """Losses and weights of the nodes of a grid, and their errors; arrays of shape (P, n)."""
+
+    @property
+    def loss(self) -> FloatArray:
+        """L."""
+        ...
+
+    @property
+    def log_weight(self) -> FloatArray:
+        """ln of the weight; -inf where there is none."""
+        ...
+
+    @property
+    def weight(self) -> FloatArray:
+        """That of H0."""
+        ...
+
+    @property
+    def loss_error(self) -> FloatArray:
+        """Of L, nats."""
+        ...
+
+    @property
+    def relative_error(self) -> FloatArray:
+        """Of a weight, its loss taken as exact, and of summing it up."""
+        ...
+
+
 def tilted(loss: FloatArray, log_weight: FloatArray, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Weights e^{log_weight + sL - shift}, shape (S, P, n), and the shift, shape (S, P). `tilts`: (S, 1) or (S, P).
 
@@ -40,15 +69,16 @@ def tilted(loss: FloatArray, log_weight: FloatArray, tilts: FloatArray) -> tuple
     return np.exp(joint - shift[:, :, None]), shift
 
 
-def growth(loss: FloatArray, weight: FloatArray, log_weight: FloatArray) -> FloatArray:
+def growth(nodes: Nodes) -> FloatArray:
     """weight (e^L - 1), whose sum over the nodes is E0(w - 1) = 0; shape (P, n)."""
-    moderate = weight * np.expm1(np.minimum(loss, _LARGEST_LOSS))
-    return np.where(loss > _LARGEST_LOSS, np.exp(np.minimum(log_weight + loss, _LARGEST_LOSS)), moderate)
+    loss = nodes.loss
+    moderate = nodes.weight * np.expm1(np.minimum(loss, _LARGEST_LOSS))
+    return np.where(loss > _LARGEST_LOSS, np.exp(np.minimum(nodes.log_weight + loss, _LARGEST_LOSS)), moderate)
 
 
-def alternative(loss: FloatArray, log_weight: FloatArray) -> FloatArray:
+def alternative(nodes: Nodes) -> FloatArray:
     """weight e^L: that of H1, at most 1; shape (P, n)."""
-    return np.exp(np.minimum(log_weight + loss, 0.0))
+    return np.exp(np.minimum(nodes.log_weight + nodes.loss, 0.0))
 
 
 def untilting(
@@ -108,6 +138,22 @@ def mean_excess(
     return terms, np.where(small, np.abs(terms), np.abs(direct) + np.abs(exponential))
 
 
+def tilted_mean(
+    nodes: Nodes,
+    laws: tuple[FloatArray, FloatArray],
+    theta: float | FloatArray,
+    weights: FloatArray,
+    total: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """E_theta(L) of each part, by `mean_excess`, and the rounding error of its sum: of weights, and of losses through
+    |1 - e^{(1 - theta) L}|; shape (P,) each. `laws`: the `growth` and the `alternative` of the nodes.
+    """
+    terms, size = mean_excess(nodes.loss, laws[0], weights, theta, total)
+    moved = untilting(nodes.loss, laws[1], theta, weights, total)
+    error = np.sum(size * nodes.relative_error + 1.1 * nodes.loss_error * moved, axis=-1)
+    return terms.sum(axis=-1), error
+
+
 def _one_number(tilt: float | FloatArray) -> float | FloatArray:
     """A tilt of one run as a number: arrays of length one take twenty times as long."""
     return float(tilt.item()) if isinstance(tilt, np.ndarray) and tilt.size == 1 else tilt
@@ -139,11 +185,11 @@ def tilted_differences(
     blocks = (len(weights), weights.shape[1] // SUM_BLOCK, 1, SUM_BLOCK)
     weights, loss = weights.reshape(blocks), loss.reshape(blocks)
     phase = loss * np.asarray(step)[..., None, None]
-    outer, outer_rest = multiples(phase * columns, rows)
-    inner, inner_rest = multiples(phase, columns)
-    total = np.matmul(weights * outer, inner.swapaxes(-1, -2)).sum(axis=1)
-    total += (weights * outer_rest).sum(axis=-1).sum(axis=1)[:, :, None]
-    total += (weights * inner_rest).sum(axis=-1).sum(axis=1)[:, None, :]
+    (outer, inner), rest = multiples(np.stack([phase * columns, phase]), columns)
+    total = np.matmul(weights * outer[..., :rows, :], inner.swapaxes(-1, -2)).sum(axis=1)
+    of_rows, of_columns = np.matmul(rest, weights.swapaxes(-1, -2))[..., 0].sum(axis=2)
+    total += of_rows[:, :rows, None]
+    total += of_columns[:, None, :]
     t = np.arange(nodes + 1) * step
     return total.reshape(len(weights), -1)[:, : nodes + 1] + 1j * t * mean[:, None]
 

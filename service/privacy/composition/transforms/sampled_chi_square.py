@@ -1,6 +1,6 @@
 """Moment generating functions of sampled steps whose statistic has a chi-square law, with every error bounded.
 
-Notation, map and strips of `sampled_chi_square_grid.py`. M(z) = E0 w^z is a trapezoid sum in s, which is compared to
+Notation and map of `sampled_chi_square_grid.py`. M(z) = E0 w^z is a trapezoid sum in s, which is compared to
 the integral on a rectangle whose sides are half way between nodes: its long sides, Im s = -+a, weigh e^{-2 pi a/h}, its
 short ones 1/(1 + e^{2 pi |q|/h}). The law is cut where T is small, that is where losses are large.
 """
@@ -19,8 +19,8 @@ from service.privacy.composition.transforms.sampled_chi_square_grid import (
     LEAST_PLACE,
     ChiSquareGrid,
     ChiSquareStep,
-    Strip,
 )
+from service.privacy.composition.transforms.sampled_chi_square_strips import Strip, strip_at
 from service.privacy.composition.transforms.steps import ChiSquareSteps
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
@@ -102,7 +102,7 @@ class SampledChiSquareParts:
     def strips(self) -> tuple[Strip, ...]:
         """Strips behind trapezoid errors; none is as wide as to turn w by pi."""
         widest = min(self.grid.widest, 0.95 * math.pi / self.law.spread, 0.95 * 2 * math.pi / self.grid.step)
-        return tuple(strip for strip in (self.grid.strip(float(a)) for a in widest * _STRIPS) if strip.valid)
+        return tuple(one for one in (strip_at(self.grid, float(a)) for a in widest * _STRIPS) if one.valid)
 
     def trapezoid_errors(self, tilts: FloatArray, log_weights: FloatArray, heights: FloatArray) -> FloatArray:
         """Bounds of |M_h - M| at tilt + i height, relative to M(tilt), and of what the same does to M(tilt) itself,

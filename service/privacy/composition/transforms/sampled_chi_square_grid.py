@@ -1,4 +1,4 @@
-"""Nodes, losses, weights and strips behind the moments of sampled steps whose statistic has a chi-square law.
+"""Nodes, losses and weights behind the moments of sampled steps whose statistic has a chi-square law.
 
 One step on a share p of the records, against the membership adversary (`threat_models/membership_step.py`): T ~
 chi2'_d(m) under H0, and with the record
@@ -7,30 +7,8 @@ chi2'_d(m) under H0, and with the record
 
 **The map.** T = l ln(1 + e^s), l the standard deviation of T: linear in s where T is large, like e^s where it is small,
 and analytic where |Im s| < pi, or for Re s > 0 everywhere. Nodes are at s = E T/l - x, x = (first + j) h, so that L
-increases with x, and T - E T = l (-x + ln(1 + e^-s)) loses no digit.
-
-**Strips.** At s - iq, 0 <= q <= a, write T = tau - ic. With E = e^s, S = E/(1 + E), X = 4 S (1 - S) sin^2(q/2):
-
-    tau = T(s) + (l/2) ln(1 - X) > 0,     c = l arg(1 + E e^{iq}),     |dT/ds| = l S/sqrt(1 - X),
-
-for q <= pi/2, or for any q where s >= `LINEAR`. There arg(1 + E e^{iq}) <= k q, k = max(E/(1 + E), E^2/(1 + E^2)) or
-E/(E - 1), because the derivative in q is Re(1/(1 + e^{-s-iq})). The density is C T^{d/2-1} e^{-T/2} 0F1(; d/2; m T/4),
-where |0F1(; d/2; m T/4)| <= 0F1(; d/2; m (Re sqrt T)^2/4): it is the mean of e^{sqrt(m T) U} over the first coordinate
-U of a random direction. (Re sqrt T)^2 = (|T| + tau)/2, ln 0F1 is concave with slope G', and |T| - tau <= c^2/(2 tau).
-So |density dT/ds| grows from the real axis by at most e^{Q q^2}, with tau at q = a,
-
-    Q = (d/2 - 1)_+ l^2 k^2/(2 tau^2) + m G' l^2 k^2/(16 tau) + D (1/2 + 1/l + [d = 1]/(2 tau)),
-    D = (l/2) S (1 - S)/(1 - X(a)),      T(s) - tau <= D q^2,
-
-1/2 or so where T is next to normal. The likelihood ratio turns as that of a sampled Gaussian does, by phi = B c:
-
-    w(T) = w(tau) (1 - r + r e^{i phi}),    r = p e^{v(tau)}/w(tau),
-    w(tau) = w(T(s)) (1 + r(s) (e^{B (T(s) - tau)} - 1)),
-
-so that 0 <= arg w <= phi, |w| <= w(tau) and |w| >= w(tau) max(cos(phi/2), 1 - 2 r sin^2(phi/2)) while phi < pi.
-G'(z) = 2 rho/sqrt(m T) at z = m T/4, rho the ratio I_{nu+1}/I_nu of Bessel functions at y = sqrt(m T), nu = d/2 - 1. It
-is between y/(nu + 1/2 + sqrt(y^2 + (nu + 3/2)^2)) and y/(nu + 1/2 + sqrt(y^2 + (nu + 1/2)^2)) (Amos 1974; Segura 2011,
-for nu >= -1/2), and rho/y falls in y.
+increases with x, and T - E T = l (-x + ln(1 + e^-s)) loses no digit. What the integrand does off the real axis is in
+`sampled_chi_square_strips.py`.
 """
 
 from __future__ import annotations
@@ -42,7 +20,7 @@ from functools import cached_property
 
 import numpy as np
 
-from service.privacy.composition.transforms.node_sums import alternative, growth
+from service.privacy.composition.transforms import node_sums
 from service.privacy.composition.transforms.steps import ChiSquareSteps
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.chi_square.density import log_density
@@ -171,14 +149,7 @@ class ChiSquareGrid:
         log_weight[kept:] = -np.inf
         exponent = law.middle - law.steepness * over
         exponent_error = UNIT_ROUNDOFF * (100 * abs(law.middle) + 8 * law.steepness * np.abs(over)) + 1e-300
-        loss = np.log1p(law.rate * np.expm1(np.minimum(exponent, 600.0)))
-        split = (exponent < -1) & (law.rate > 0.5)
-        loss = np.where(split, np.log((1 - law.rate) + law.rate * np.exp(np.minimum(exponent, 0.0))), loss)
-        loss = np.where(exponent > 600.0, np.logaddexp(math.log1p(-law.rate), math.log(law.rate) + exponent), loss)
-        responsibility = np.exp(np.minimum(math.log(law.rate) + exponent - loss, 0.0))
-        loss_error = responsibility * exponent_error + 2 * FUNCTION_ERROR * np.abs(loss) + 12 * UNIT_ROUNDOFF * split
-        # The rate is a rounded quotient: r of it on the one side, p of it on the other.
-        loss_error += UNIT_ROUNDOFF * np.abs(responsibility - law.rate) / (1 - law.rate)
+        loss, responsibility, loss_error = _losses(law.rate, exponent, exponent_error)
         # That of the noncentrality moves ln f by m (q - 1)/2 = T d ln f/dT + (T - E T)/2 + 1 (q of `density.py`).
         relative = density_error + sum_error(nodes) + 4 * FUNCTION_ERROR + UNIT_ROUNDOFF * (np.abs(log_weight) + 8)
         relative[kept:] = 0.0
@@ -209,12 +180,12 @@ class ChiSquareGrid:
     @cached_property
     def growth(self) -> FloatArray:
         """weight (e^L - 1)."""
-        return growth(self.loss, self.weight, self.log_weight)
+        return node_sums.growth(self)
 
     @cached_property
     def alternative(self) -> FloatArray:
-        """weight e^L: that of H1."""
-        return alternative(self.loss, self.log_weight)
+        """The weights of H1."""
+        return node_sums.alternative(self)
 
     @property
     def places(self) -> FloatArray:
@@ -222,78 +193,14 @@ class ChiSquareGrid:
         return self.law.center - self.x[0]
 
     @property
+    def is_bent(self) -> bool:
+        """Whether some nodes lie where T is not nearly linear in s: strips are less wide there."""
+        return float(self.places[self.kept - 1]) - self.step < LINEAR
+
+    @property
     def widest(self) -> float:
         """Largest a of a strip, whatever the likelihood ratio."""
-        return _WIDEST if float(self.places[self.kept - 1]) - self.step >= LINEAR else _WIDEST_BENT
-
-    def strip(self, a: float) -> Strip:
-        """What the integrand of any tilt is at most on the line s - ia, and on the way to it."""
-        law, h = self.law, self.step
-        s = self.places.copy()
-        s[self.kept :] = s[self.kept - 1]
-        bent = self.widest <= _WIDEST_BENT
-        # At the nodes.
-        turned = 4 * _both(s) * math.sin(0.5 * a) ** 2
-        raised = np.minimum(-0.5 * law.spread * np.log1p(-turned), 700.0)  # B (T - tau)
-        angle = (
-            np.arctan2(math.sin(a), np.exp(-s) + math.cos(a))
-            if bent
-            else a - np.arctan2(np.exp(-s) * math.sin(a), 1 + np.exp(-s) * math.cos(a))
-        )
-        phi = law.spread * angle
-        grown, log_grown = _raised(self.responsibility[0], raised)
-        half = np.sin(0.5 * phi) ** 2
-        log_modulus = log_grown + 0.5 * np.log1p(-4 * grown * (1 - grown) * half)
-        argument = np.arctan2(grown * np.sin(phi), 1 - 2 * grown * half)
-        # Over the cells, and for all 0 <= q <= a.
-        square = math.sin(0.5 * min(a, math.pi)) ** 2
-        low, high = s - 0.5 * h * (1 + 1e-9), s + 0.5 * h * (1 + 1e-9)
-        product = np.where((low < 0) & (high > 0), 0.25, np.maximum(_both(low), _both(high)))
-        rest = 1 - np.minimum(4 * product * square, 1 - 1e-9)
-        upper = np.exp(np.clip(high, -340.0, 340.0))
-        small = np.exp(-np.maximum(low, 0.0))
-        turn = np.where(upper < 1, upper / (1 + upper), 1 / (1 + upper**-2.0)) if bent else 1 / (1 - small)
-        speed = 1 / np.sqrt(1 + upper**-2.0) if bent else turn
-        tau = law.deviation * (np.logaddexp(0.0, low) + 0.5 * np.log(rest))
-        tau = np.maximum(
-            tau, law.deviation * 0.5 * np.log1p(np.exp(low) * (np.exp(low) + 2 * math.cos(a))) if bent else 0
-        )
-        statistic = law.deviation * np.logaddexp(0.0, low)
-        lost = 0.5 * law.deviation * product / rest
-        reach = (law.deviation * turn) ** 2
-        grows = max(0.5 * law.degrees - 1, 0.0) * reach / (2 * tau * tau)
-        grows = grows + lost * (0.5 + 1 / law.deviation + (0.5 / tau if law.degrees == 1 else 0.0))
-        grows = grows + _curve(law, statistic)[1] * reach / (4 * tau)
-        most = 1 + 1e-9
-        near_r = np.minimum(1.0, self.responsibility[0] * np.exp(0.5 * h * law.spread * speed))
-        raised_most = np.minimum(law.spread * 2 * product * square / rest, 700.0)
-        near_grown, log_raise = _raised(near_r, raised_most)
-        widest = np.minimum(law.spread * a * turn * most, math.pi)
-        cosine = np.cos(0.5 * widest)
-        near = near_grown * law.spread * speed * most / np.maximum(cosine, 1e-9)
-        least = np.log(np.maximum(np.maximum(1 - 2 * near_grown * np.sin(0.5 * widest) ** 2, cosine), 1e-12))
-        valid = bool((widest[: self.kept] < 0.99 * math.pi).all())
-        return Strip(a, log_modulus, argument, grows * most, near, least, log_raise, valid)
-
-
-@dataclass(frozen=True)
-class Strip:
-    """Arrays of shape (nodes,) for one line s - ia; what has no other word holds over the cells and up to that line."""
-
-    a: float
-    log_modulus: FloatArray
-    """ln |w| on the line less that on the real axis, and"""
-    argument: FloatArray
-    """arg w, both at the nodes."""
-    growth: FloatArray
-    """Q: the density times dT/ds is at most e^{Q q^2} times that on the real axis."""
-    near: FloatArray
-    """At least |d ln w/ds|."""
-    log_least: FloatArray
-    """At most ln |w| less ln w(tau), which is at least that on the real axis."""
-    log_raise: FloatArray
-    """At least ln |w| less that on the real axis."""
-    valid: bool
+        return _WIDEST_BENT if self.is_bent else _WIDEST
 
 
 def _less_log(x: Fraction) -> float:
@@ -308,22 +215,21 @@ def _less_log(x: Fraction) -> float:
     return total
 
 
-def _both(s: FloatArray) -> FloatArray:
-    """S (1 - S) for S = e^s/(1 + e^s)."""
-    small = np.exp(-np.abs(s))
-    return small / (1 + small) ** 2
+def _losses(rate: float, exponent: FloatArray, exponent_error: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """L = ln(1 - p + p e^v), r, and the error of L."""
+    loss = np.log1p(rate * np.expm1(np.minimum(exponent, 600.0)))
+    split = (exponent < -1) & (rate > 0.5)
+    loss = np.where(split, np.log((1 - rate) + rate * np.exp(np.minimum(exponent, 0.0))), loss)
+    loss = np.where(exponent > 600.0, np.logaddexp(math.log1p(-rate), math.log(rate) + exponent), loss)
+    responsibility = np.exp(np.minimum(math.log(rate) + exponent - loss, 0.0))
+    loss_error = responsibility * exponent_error + 2 * FUNCTION_ERROR * np.abs(loss) + 12 * UNIT_ROUNDOFF * split
+    # The rate is a rounded quotient: r of it on the one side, p of it on the other.
+    loss_error += UNIT_ROUNDOFF * np.abs(responsibility - rate) / (1 - rate)
+    return loss, responsibility, loss_error
 
 
-def _raised(r: FloatArray, raised: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """What r is where v is larger by `raised`, and ln of what w gains by that."""
-    with np.errstate(over="ignore"):
-        gain = r * np.expm1(raised)
-        grown = np.where(np.isfinite(gain), (r + gain) / (1 + gain), 1.0)
-    return np.minimum(grown, 1.0), np.minimum(np.log1p(gain), raised)
-
-
-def _curve(law: ChiSquareStep, statistic: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Bounds of (m/4) G'(m T/4) = rho sqrt(m/T)/2."""
+def mean_slope(law: ChiSquareStep, statistic: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Bounds of (m/4) G'(m T/4) = rho sqrt(m/T)/2, G as in `sampled_chi_square_strips.py`."""
     m, nu = law.noncentrality, 0.5 * law.degrees - 1
     product = m * statistic
     low = 0.5 * m / (nu + 0.5 + np.sqrt(product + (nu + 1.5) ** 2))
@@ -340,8 +246,8 @@ def _slopes(law: ChiSquareStep, s: FloatArray, step: float) -> tuple[FloatArray,
     nu = 0.5 * law.degrees - 1
     low, high = (law.deviation * np.logaddexp(0.0, s + side * 0.5 * step * (1 + 1e-9)) for side in (-1, 1))
     falling = max(nu, 0.0)
-    at_low = falling / low - 0.5 + _curve(law, low)[1]
-    at_high = falling / high - 0.5 + _curve(law, high)[0]
+    at_low = falling / low - 0.5 + mean_slope(law, low)[1]
+    at_high = falling / high - 0.5 + mean_slope(law, high)[0]
     speed = law.deviation / (1 + np.exp(-(s + 0.5 * step)))
     rising = max(-nu, 0.0) * speed / low
     slope = (np.maximum(np.abs(at_low), np.abs(at_high)) + 1e-15) * speed * (1 + 1e-9) + rising

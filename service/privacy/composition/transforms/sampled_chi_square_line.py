@@ -20,13 +20,13 @@ import numpy as np
 from service.privacy.composition.transforms.abstract import LineValues
 from service.privacy.composition.transforms.node_sums import (
     line_values,
-    mean_excess,
     outside,
     significant,
     tilted_differences,
-    untilting,
+    tilted_mean,
 )
 from service.privacy.composition.transforms.sampled_chi_square import SampledChiSquareParts
+from service.privacy.composition.transforms.sampled_chi_square_strips import strip_at
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
@@ -79,19 +79,16 @@ class SampledChiSquareLine:
                 return SampledChiSquareLine(finer, self.theta).values(step, nodes)
         t = np.arange(nodes + 1, dtype=np.float64) * step
         weights, loss = self._weights[:, self._window], self.grid.loss[:, self._window]
-        d = tilted_differences(weights, loss, self._mean_excess[0], step, nodes)
+        d = tilted_differences(weights, loss, self._mean[0], step, nodes)
         size = np.abs(d)
         error = self._rounding_error(t) + 6 * UNIT_ROUNDOFF * size * (2 + size) + self._quadrature_error(t)
         return line_values(self.parts.count, d, error)
 
     @cached_property
-    def _mean_excess(self) -> tuple[FloatArray, FloatArray]:
-        """E_theta(L) = E_theta(L - e^{-theta L}(e^L - 1)), and the rounding error of its sum; shape (1,) each."""
-        grid = self.grid
-        terms, size = mean_excess(grid.loss, grid.growth, self._weights, self.theta, self._total)
-        moved = untilting(grid.loss, grid.alternative, self.theta, self._weights, self._total)
-        error = np.sum(size * grid.relative_error + 1.1 * grid.loss_error * moved, axis=-1)
-        return terms.sum(axis=-1), error
+    def _mean(self) -> tuple[FloatArray, FloatArray]:
+        """E_theta(L) per part, and its error."""
+        laws = self.grid.growth, self.grid.alternative
+        return tilted_mean(self.grid, laws, self.theta, self._weights, self._total)
 
     def _rounding_error(self, t: FloatArray) -> FloatArray:
         """Bound of the rounding error of d_k, shape (1, nodes + 1): that of `sampled_gaussian_line.py`."""
@@ -104,7 +101,7 @@ class SampledChiSquareLine:
         loss_error = grid.loss_error + 4 * UNIT_ROUNDOFF * size
         slope_small, slope_large = float((weights * loss_error * size).sum()), float((weights * loss_error).sum())
         through_loss = np.minimum(t * (t + 1 + abs(theta)) * slope_small, 2 * t * slope_large)
-        found = 1.5 * np.minimum(t**2 * quadratic, 2 * t * linear) + 2 * through_loss + t * self._mean_excess[1]
+        found = 1.5 * np.minimum(t**2 * quadratic, 2 * t * linear) + 2 * through_loss + t * self._mean[1]
         return found[None]
 
     def _quadrature_error(self, t: FloatArray, fractions: FloatArray = _HEIGHTS) -> FloatArray:
@@ -157,7 +154,7 @@ class SampledChiSquareLine:
         widest = min(grid.widest, 0.9 * math.pi / self.parts.law.spread, _LARGEST_ETA)
         found: list[tuple[FloatArray, FloatArray, float]] = []
         for eta in widest * _ETAS:
-            strip = grid.strip(float(eta))
+            strip = strip_at(grid, float(eta))
             if not strip.valid:
                 continue
             near, log_weights = strip.near[:kept], self._log_weights[0, :kept]

@@ -42,6 +42,9 @@ _SHARED_GAIN = 20
 _FEWEST_SHARED = 4
 """Parts of similar noise that share the nodes' losses; fewer are cheaper each with nodes where it needs them."""
 
+_SIDES_AND_TAIL = np.array([0.5, 0.5, 1.0])
+"""How much each adds to the error of the end of a grid."""
+
 LARGEST_ETA = 20.0
 """Largest shift of the paths behind majorants."""
 
@@ -273,8 +276,35 @@ class SampledGaussianParts:
         Both 1 - 2 r sin^2(a/(2 sigma)) and cos(a/(2 sigma)) are below it; r is taken half a node further right.
         """
         half = (0.5 * a / self.sigma)[..., None]
-        near = np.minimum(1.0, self.grid.responsibility * np.exp(0.5 * self.step / self.sigma)[:, None])
-        return np.log(np.maximum(1 - 2 * near * np.sin(half) ** 2, np.cos(half)))
+        return np.log(np.maximum(1 - 2 * self.near * np.sin(half) ** 2, np.cos(half)))
+
+    @cached_property
+    def near(self) -> FloatArray:
+        """Upper bounds of the responsibility within half a step of each node."""
+        return np.minimum(1.0, self.grid.responsibility * np.exp(0.5 * self.step / self.sigma)[:, None])
+
+    @cached_property
+    def flat(self) -> FloatArray:
+        """Most that the logarithm of the normal density changes over half a step around each node."""
+        return 0.5 * self.grid.step * (np.abs(self.grid.y) + 0.5 * self.grid.step)
+
+    @cached_property
+    def log_lever(self) -> FloatArray:
+        """ln of sigma over the step and the responsibility of each node."""
+        return np.log(self.sigma[:, None] / self.grid.step) - np.log(self.grid.responsibility)
+
+    @cached_property
+    def majorant_stride(self) -> int:
+        """Majorants need few digits, of few steps each more: every how many-th node serves their sums, by the strip
+        error of such a sum.
+        """
+        enough = -6 - 70 / (self.count if self.separate else self.count.sum())
+        for stride in (4, 2):
+            h = stride * self.step
+            s = np.minimum(0.5 * math.pi * self.sigma, 2 * math.pi / h)
+            if (0.5 * s**2 - 2 * math.pi * s / h + np.log(self.count) < enough).all():
+                return stride
+        return 1
 
     def inverse_modulus_growth(self, tilt: FloatArray, a: FloatArray, weights: FloatArray) -> FloatArray:
         """Upper Riemann sum of weights |w(y + iq)/w(y)|^s over the nodes, for all |q| <= a; `a` of shape (..., parts).
@@ -284,9 +314,8 @@ class SampledGaussianParts:
         """
         negative = np.minimum(tilt, 0.0)
         cosine = np.cos(0.5 * a / self.sigma)[..., None]
-        near = np.minimum(1.0, self.grid.responsibility * np.exp(0.5 * self.step / self.sigma)[:, None])
-        slope = np.abs(self.grid.y) + 0.5 * self.grid.step + np.abs(tilt) * near / (self.sigma[:, None] * cosine**2)
-        exponent = negative * self.log_least_modulus(a) + 0.5 * self.grid.step * slope
+        turned = (0.5 * self.grid.step) * np.abs(tilt) * self.near / (self.sigma[:, None] * cosine**2)
+        exponent = negative * self.log_least_modulus(a) + self.flat + turned
         return np.sum(np.where(weights > 0, weights * np.exp(exponent), 0.0), axis=-1)
 
     @cached_property
@@ -294,32 +323,33 @@ class SampledGaussianParts:
         """What the two end nodes of the grid contribute to errors, whatever the tilt."""
         grid = self.grid
         widest = np.maximum(self._strips[0][-1], np.minimum(LARGEST_ETA, 0.9 * math.pi * self.sigma))
-        near = np.minimum(1.0, grid.at_ends(grid.responsibility) * np.exp(0.5 * grid.step / grid.sigma[:, None]))
+        steepness = (
+            0.5 * grid.step * grid.at_ends(self.near) / grid.sigma[:, None]
+        )  # most that ln w changes over half a step
+        loss, log_weight = grid.at_ends(grid.loss), grid.at_ends(grid.log_weight)
+        log_modulus = grid.at_ends(self.log_least_modulus(widest))
+        log_tail = -0.5 * grid.y[:, :1] ** 2 - math.log(2)  # of a bound of Phi at the left end
         return GridEnds(
-            loss=grid.at_ends(grid.loss),
-            log_weight=grid.at_ends(grid.log_weight),
-            steepness=0.5 * grid.step * near / grid.sigma[:, None],
-            log_modulus=grid.at_ends(self.log_least_modulus(widest)),
-            log_unsampled=np.log1p(-grid.rate),
-            log_tail=-0.5 * grid.y[:, 0] ** 2 - math.log(2),
+            rising=np.concatenate([loss + steepness, loss[:, :1]], axis=1),
+            falling=np.concatenate([loss - steepness + log_modulus, np.log1p(-grid.rate)[:, None]], axis=1),
+            level=np.concatenate([log_weight, log_tail], axis=1),
             first_weight=grid.weight[:, 0],
         )
 
 
 @dataclass(frozen=True, slots=True)
 class GridEnds:
-    """The left and the right end node of each part's grid, shape (parts, 2), and the tail beyond the left one."""
+    """The left and the right end node of each part's grid, and the tail beyond the left one, shape (parts, 3): ln of
+    what they may add to M(s) is level + s rising for s > 0, level + s falling for s < 0.
+    """
 
-    loss: FloatArray
-    log_weight: FloatArray
-    steepness: FloatArray
-    """Most that ln w changes over half a step around the node."""
-    log_modulus: FloatArray
-    """ln of a lower bound of |w(y + iq)/w(y)| there, for all |q| used."""
-    log_unsampled: FloatArray
-    """ln(1 - p), shape (parts,): the loss left of everything."""
-    log_tail: FloatArray
-    """ln of a bound of Phi(y) at the left end, shape (parts,)."""
+    rising: FloatArray
+    """The loss, and the most that it changes over half a step around the node; of the tail that of the left node."""
+    falling: FloatArray
+    """The loss less that, and ln of a lower bound of |w(y + iq)/w(y)| there, for all |q| used; of the tail ln(1 - p),
+    the loss left of everything.
+    """
+    level: FloatArray
     first_weight: FloatArray
 
     def cut_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
@@ -331,14 +361,11 @@ class GridEnds:
         there). On the left the integral itself is cut too: Phi(y) max(w^s, (1-p)^s) is left out.
         """
         s = tilts[:, :, None]
-        if tilts.min() > 0:
-            exponents, loss_end = s * (self.loss + self.steepness) + self.log_weight, self.loss[:, 0]
-        else:
-            exponents = s * self.loss + np.abs(s) * self.steepness + self.log_weight
-            exponents += np.minimum(s, 0.0) * self.log_modulus
-            loss_end = np.where(tilts > 0, self.loss[:, 0], self.log_unsampled)
-        sides, tail = np.exp(exponents - shift[:, :, None]), np.exp(self.log_tail + tilts * loss_end - shift)
-        return (0.5 * sides.sum(axis=-1) + tail + self.first_weight) * 1.001
+        exponents = np.maximum(s, 0.0) * self.rising
+        if tilts.min() < 0:
+            exponents = exponents + np.minimum(s, 0.0) * self.falling
+        exponents = exponents + (self.level - shift[:, :, None])
+        return (np.exp(exponents) @ _SIDES_AND_TAIL + self.first_weight) * 1.001
 
 
 @dataclass(frozen=True, slots=True)

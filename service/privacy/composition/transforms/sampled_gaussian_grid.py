@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from service.privacy.composition.transforms.node_sums import alternative, growth, tilted
+from service.privacy.composition.transforms import node_sums
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_ROUNDOFF, sum_error
 
@@ -81,12 +81,12 @@ class Grid:
     @cached_property
     def growth(self) -> FloatArray:
         """weight (e^L - 1)."""
-        return growth(self.loss, self.weight, self.log_weight)
+        return node_sums.growth(self)
 
     @cached_property
     def alternative(self) -> FloatArray:
         """The weights of H1."""
-        return alternative(self.loss, self.log_weight)
+        return node_sums.alternative(self)
 
     @cached_property
     def columns(self) -> FloatArray:
@@ -98,7 +98,7 @@ class Grid:
         """Weights phi h e^{sL - shift}, shape (S, parts, nodes), and the shift, shape (S, parts). `tilts`: (S, 1), or
         (S, parts).
         """
-        return tilted(self.loss, self.log_weight, tilts)
+        return node_sums.tilted(self.loss, self.log_weight, tilts)
 
     def at_ends(self, values: FloatArray) -> FloatArray:
         """The columns of an array (..., parts, nodes) at each part's first and last node, shape (..., parts, 2)."""

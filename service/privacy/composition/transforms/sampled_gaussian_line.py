@@ -15,11 +15,10 @@ import numpy as np
 from service.privacy.composition.transforms.abstract import LineValues
 from service.privacy.composition.transforms.node_sums import (
     line_values,
-    mean_excess,
     outside,
     significant,
     tilted_differences,
-    untilting,
+    tilted_mean,
 )
 from service.privacy.composition.transforms.sampled_gaussian import LARGEST_ETA, SampledGaussianParts, TiltedMoments
 from service.privacy.composition.transforms.sampled_gaussian_shared import difference_slope, differences, strip_errors
@@ -32,6 +31,9 @@ _LOG_NEGLIGIBLE = -75.0
 
 _ETA_FACTORS = np.array([0.5, 0.65, 0.8, 0.95, 1.15, 1.5, 2.2, 5.0, 30.0])
 """Majorants are taken on these multiples of about the best eta at the first height; large ones serve large heights."""
+
+_LARGEST_SHARE = 2.8
+"""Times the height that they are made for, up to which majorants serve heights."""
 
 _NEGLIGIBLE = 2e-14
 """A trapezoid error of the whole run below this needs no sharper bound."""
@@ -87,7 +89,7 @@ class SampledGaussianLine:
     def _tilted_differences(self, step: float | FloatArray, nodes: int) -> ComplexArray:
         """d_k for all parts, shape (parts, nodes + 1), each by its own losses."""
         weights, loss = self._weights[:, self._window], self.grid.loss[:, self._window]
-        return tilted_differences(weights, loss, self._mean_excess[0], step, nodes)
+        return tilted_differences(weights, loss, self._mean[0], step, nodes)
 
     def _shared_differences(self, step: float | FloatArray, nodes: int) -> ComplexArray:
         """d_k by plain sums over the losses that all parts share."""
@@ -109,15 +111,10 @@ class SampledGaussianLine:
         return slope[:, None] * t + 1.01 * self._total_error[:, None] * size
 
     @cached_property
-    def _mean_excess(self) -> tuple[FloatArray, FloatArray]:
-        """E_theta(L) = E_theta(L - e^{-theta L}(e^L - 1)) per part, and the rounding error of its sum: of weights, and
-        of losses through |1 - e^{(1 - theta) L}|.
-        """
-        grid = self.grid
-        terms, size = mean_excess(grid.loss, grid.growth, self._weights, self._tilt, self._total)
-        moved = untilting(grid.loss, grid.alternative, self._tilt, self._weights, self._total)
-        error = np.sum(size * grid.relative_error + 1.1 * grid.loss_error * moved, axis=-1)
-        return terms.sum(axis=-1), error
+    def _mean(self) -> tuple[FloatArray, FloatArray]:
+        """E_theta(L) per part, and its error."""
+        laws = self.grid.growth, self.grid.alternative
+        return tilted_mean(self.grid, laws, self._tilt, self._weights, self._total)
 
     def _rounding_error(self, t: FloatArray) -> FloatArray:
         """Bound of the rounding error of d_k, shape (parts, nodes + 1).
@@ -136,7 +133,7 @@ class SampledGaussianLine:
         slope_small = np.sum(weights * loss_error * size, axis=-1)[:, None]
         slope_large = np.sum(weights * loss_error, axis=-1)[:, None]
         through_loss = np.minimum(t * (t + 1 + np.abs(theta)) * slope_small, 2 * t * slope_large)
-        mean = self._mean_excess[1][:, None]
+        mean = self._mean[1][:, None]
         return 1.5 * np.minimum(t**2 * quadratic, 2 * t * linear) + 2 * through_loss + t * mean
 
     def _quadrature_error(self, t: FloatArray, top: FloatArray) -> FloatArray:
@@ -176,15 +173,16 @@ class SampledGaussianLine:
         sine_squared = np.sin(0.5 * phi) ** 2
         log_modulus = 0.5 * np.log1p(-4 * r * (1 - r) * sine_squared)
         argument = np.arctan2(r * np.sin(phi), 1 - 2 * r * sine_squared)
-        near = np.minimum(1.0, r * np.exp(0.5 * h / sigma[:, None])) / (sigma[:, None] * cosine)
-        flat = 0.5 * h * (np.abs(grid.y) + 0.5 * h + np.abs(theta) * near)
+        near = self.parts.near / (sigma[:, None] * cosine)
+        half_near = 0.5 * h * near
+        flat = self.parts.flat + np.abs(theta) * half_near
         kernel = np.exp(0.5 * a**2 - 2 * math.pi * a / h) * 1.001
         base = np.ones_like(a)
         if self._negative:
             growth = self.parts.inverse_modulus_growth(theta, a[..., 0], self._weights)
             base = np.maximum(np.fmin(growth, cosine[..., 0] ** self.theta), 1.0)[..., None]
         settled = (self._log_weights + theta * log_modulus + flat)[:, None]
-        growth = np.exp(settled + t * (argument + 0.5 * h * near)[:, None])
+        growth = np.exp(settled + t * (argument + half_near)[:, None])
         inside = 2 * kernel[:, None] * (np.cumsum(growth, axis=-1) + base[:, None])
         # |integrand| <= term/h e^{s (t near + a/2)} there, against e^{-2 pi s/h}, 0 <= s <= a. Where the exponent grows
         # slower than 3/4 of that, the two halves of the side add up to (4 + ln 2)/(2 pi) < 0.75 terms: 1.3 leaves room
@@ -224,20 +222,19 @@ class SampledGaussianLine:
         where y0 > -1/sigma, else 1, times (w0/(1 - p))^-theta for theta < 0; and it has one hump, its logarithm being
         concave, where (1 + |theta|) r0 < sigma^2.
         """
-        grid, h, sigma = self.grid, self.grid.step, self.parts.sigma[:, None]
-        r = grid.responsibility
-        steep = (
-            np.abs(grid.y) + 0.5 * h + (np.abs(self._tilt) * np.minimum(1.0, r * np.exp(0.5 * h / sigma)) + 1) / sigma
-        )
-        log_psi = self._log_weights + np.log(sigma / h) - np.log(r)
+        grid, half_step = self.grid, 0.5 * self.grid.step / self.parts.sigma[:, None]
+        # Half a step times the steepness.
+        change = self.parts.flat + (np.abs(self._tilt) * half_step) * self.parts.near + half_step
+        log_psi = self._log_weights + self.parts.log_lever
         ends = grid.at_ends(log_psi)
-        first, r_first = grid.at_ends(np.broadcast_to(grid.y, r.shape))[:, 0], grid.at_ends(r)[:, 0]
+        first, r_first = grid.y[:, 0], grid.responsibility[:, 0]
         hump = 0.5 * np.maximum(first + 1 / self.parts.sigma, 0.0) ** 2 - np.maximum(-self.theta, 0.0) * np.log1p(
             -r_first
         )
         concave = (1 + np.abs(self.theta)) * r_first < self.parts.sigma**2
         ends[:, 0] += np.where(concave, hump, np.inf)
-        variation = np.sum(h * steep * np.exp(log_psi + 0.5 * h * steep), axis=-1) + np.exp(ends) @ np.array([2.0, 1.0])
+        log_psi += change
+        variation = 2 * np.sum(change * np.exp(log_psi), axis=-1) + np.exp(ends) @ np.array([2.0, 1.0])
         return np.log(variation) + 1e-9
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -262,7 +259,7 @@ class SampledGaussianLine:
     def _majorant_strips(self, height: FloatArray) -> _MajorantStrips:
         """Strips for heights from about this one on, shape (1,) or (parts,)."""
         share = height / np.maximum(self._strips_height, 1e-300)
-        if self._strips is None or not ((share >= 0.9) & (share <= 1.7)).all():
+        if self._strips is None or not ((share >= 0.9) & (share <= _LARGEST_SHARE)).all():
             self._strips_height = height
             if self._strips is None:
                 log_weights, responsibility, _ = self._majorant_nodes
@@ -280,23 +277,9 @@ class SampledGaussianLine:
     @cached_property
     def _majorant_nodes(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """ln of the weights and responsibilities of the nodes that serve the sums of majorants, and their step."""
-        stride = self._majorant_stride
+        stride = self.parts.majorant_stride
         log_weights = self._log_weights[:, self._window][:, ::stride] + math.log(stride)
         return log_weights, self.grid.responsibility[:, self._window][:, ::stride], stride * self.parts.step
-
-    @cached_property
-    def _majorant_stride(self) -> int:
-        """Majorants need few digits, of few steps each more: every how many-th node serves their sums, by the strip
-        error of such a sum.
-        """
-        counts = self.parts.count
-        enough = -6 - 70 / (counts if self.parts.separate else counts.sum())
-        for stride in (4, 2):
-            h = stride * self.parts.step
-            s = np.minimum(0.5 * math.pi * self.parts.sigma, 2 * math.pi / h)
-            if (0.5 * s**2 - 2 * math.pi * s / h + np.log(counts) < enough).all():
-                return stride
-        return 1
 
     def _build_strips(self, eta: FloatArray) -> _MajorantStrips:
         """Strips for eta of shape (E, parts): B_eta(t)/M(theta) as a trapezoid sum, and the error of that sum.

@@ -17,6 +17,7 @@ from service.privacy.composition.contour.engine import contour_pair
 from service.privacy.composition.transforms.sampled_chi_square import SampledChiSquareParts
 from service.privacy.composition.transforms.sampled_chi_square_grid import ChiSquareStep
 from service.privacy.composition.transforms.sampled_chi_square_line import SampledChiSquareLine
+from service.privacy.composition.transforms.sampled_chi_square_strips import strip_at
 from service.privacy.composition.transforms.steps import ChiSquareSteps
 from service.privacy.enclosure import Bounds, Enclosure
 from service.privacy.threat_models.membership_step import full_batches
@@ -103,7 +104,7 @@ def test_strips_bound_the_integrand() -> None:
             parts = SampledChiSquareParts(steps, 1.0, 22.0)
             grid, law = parts.grid, parts.law
             a = source.uniform(0.2, 0.95) * min(grid.widest, math.pi / law.spread)
-            strip = grid.strip(a)
+            strip = strip_at(grid, a)
             if not strip.valid:
                 continue
             node = source.randrange(grid.kept)
