@@ -25,7 +25,7 @@ from service.computations.parts import (
     threat_model_of,
     worst_case_spec,
 )
-from service.computations.prices import is_for_a_job, price, quote, unseen
+from service.computations.prices import ANSWER, is_for_a_job, price, quote, unseen
 from service.computations.priors import assumptions_about_priors, at_bounded_prior, prior_of
 from service.privacy.composition.choose import METHODS
 from service.privacy.composition.options import EngineOptions
@@ -181,7 +181,8 @@ def bounds_quote(request: BoundsRequest) -> Quote:
             plans.append(setting.worst_case.plan(setting.mechanism, BEST, setting.options))
         except PrivacyComputationError as error:
             raise blamed(error, "/threat_model", request.threat_model) from None
-    return quote([(price(request.questions, plan.tariff), plan) for plan in plans], begun=setting)
+    priced = [(price(request.questions, plan.tariff), plan) for plan in plans]
+    return quote(priced, ANSWER * len(request.questions) * len(plans), begun=setting)
 
 
 def _distinct(request: BoundsRequest) -> int:

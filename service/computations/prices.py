@@ -32,7 +32,7 @@ from service.privacy.composition.plan import Plan
 from service.privacy.composition.tariff import Prices, Tariff
 from service.privacy.questions.complement import LARGE_RATE
 
-ANSWER: Final = 70
+ANSWER: Final = 90
 """Price of looking up what was read, and writing one answer."""
 INLINE_LIMIT: Final = 10_000
 """Microseconds: what the ceilings of closed forms may come to together for the event loop to read them. Half of what it
@@ -111,8 +111,8 @@ def _parts_of(threat_model: ThreatModelSpec) -> int:
 
 
 def price(questions: Sequence[QuestionSpec], tariff: Tariff) -> float:
-    """Microseconds of CPU, roughly; of closed forms, at most. Curves keep what was read of them."""
-    total, read, limits = float(ANSWER * len(questions)), set[Direction](), set[Direction]()
+    """Microseconds of CPU, roughly, but for writing answers; of closed forms, at most. Curves keep what was read."""
+    total, read, limits = 0.0, set[Direction](), set[Direction]()
     readings: list[float] = []
     for question in dict.fromkeys(questions):
         prices = tariff.hull if question.direction == "both" else tariff.directed

@@ -17,7 +17,7 @@ from service.computations.abstract import Computes, Quote
 from service.computations.bounds import BOUNDS, bounds_quote
 from service.computations.curves import CURVES
 from service.computations.parts import mechanism_of, options_of, threat_model_of
-from service.computations.prices import INLINE_LIMIT, MOST_LOOKED_AT, UNSEEN
+from service.computations.prices import ANSWER, INLINE_LIMIT, MOST_LOOKED_AT, UNSEEN
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.mechanisms.mixture import Mixture
 from service.settings import Settings
@@ -320,3 +320,15 @@ def test_refusals_come_before_a_price_and_name_the_same_place() -> None:
     with pytest.raises(PrivacyComputationError) as computed:
         CURVES.body(request, "", "")
     assert (priced.value.pointer, str(priced.value)) == (computed.value.pointer, str(computed.value))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_writing_many_answers_is_priced_in_full(seed: int) -> None:
+    # Ceilings of readings are several times what these cost; answers are what they are, whatever is read for them.
+    random = np.random.default_rng([11, seed])
+    priors = random.uniform(0.01, 0.99, 256).tolist()
+    body = {
+        "mechanism": {"type": "gdp", "mu": float(random.uniform(0.1, 3))},
+        "questions": [{"type": "advantage_over_prior", "prior": prior} for prior in priors],
+    }
+    assert bounds_quote(BoundsRequest.model_validate_json(json.dumps(body))).cost >= ANSWER * len(priors)

@@ -36,6 +36,17 @@ SAMPLED_STEP: Final = Tariff(
 )
 """One sampled step: a closed form for each direction."""
 
+HUMPS: Final = Tariff(
+    base=1_000,
+    directed=Prices(
+        point=6_000, spread=10_000, listed_point=30, profile=2_000, epsilon=10_000, complement=20_000, gdp_mu=20_000
+    ),
+    hull=Prices(
+        point=15_000, spread=25_000, listed_point=60, profile=4_000, epsilon=20_000, complement=40_000, gdp_mu=30_000
+    ),
+)
+"""One step of a mixture of shifted Gaussians: thresholds are searched for."""
+
 
 def beside_two_points(losses: int, count: int, loss: float) -> Tariff:
     """Readings of another step, or of a sum of `count` Laplace steps of this `loss`, at two thresholds for each of the

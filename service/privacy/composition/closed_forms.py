@@ -19,6 +19,7 @@ from service.privacy.mechanisms.approximate_dp import ApproximateDp
 from service.privacy.mechanisms.batches.batch_mean import BatchMean
 from service.privacy.mechanisms.exponential import Exponential
 from service.privacy.mechanisms.gaussian import Gaussian
+from service.privacy.mechanisms.gaussian_mixture import GaussianMixture
 from service.privacy.mechanisms.gdp import Gdp
 from service.privacy.mechanisms.laplace import Laplace
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
@@ -58,6 +59,8 @@ def _tariff_of_one(step: AbstractStep) -> Tariff:
     sampled = closed_form_tariff.SAMPLED_STEP
     if isinstance(step, PoissonSampled):
         return sampled
+    if isinstance(step, GaussianMixture):
+        return closed_form_tariff.HUMPS
     if not isinstance(step, BatchMean) or step.sample_rate == 1:
         return closed_form_tariff.ONE_SHAPE
     if step.attained() is not None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from service.privacy.composition.tariff import Prices, Tariff
-from service.privacy.mechanisms.abstract import AbstractStep, Steps
+from service.privacy.mechanisms.abstract import AbstractStep, GaussianMixturePart, Steps
 from service.privacy.mechanisms.approximate_dp import ApproximateDp
 from service.privacy.mechanisms.exponential import Exponential
 from service.privacy.mechanisms.gaussian import Gaussian
@@ -65,6 +65,8 @@ LARGEST_LOSS, EXTREME, EXTREME_EXPONENTIAL = 100.0, 200_000, 3_000_000
 """Nats in one step from which cumulants of its loss take long, and how long; of several exponential steps, whose roots
 lie far out as well.
 """
+MIXED: Final = 100_000
+"""Cumulants of a step of a mixture of shifted Gaussians, at all tilts that are looked at."""
 SHARE_OF_A_PART: Final = 1 / 4
 """Share of the price that every further kind of step adds."""
 
@@ -77,6 +79,9 @@ def series(steps: Steps) -> Tariff:
 def saddlepoint(steps: Steps) -> Tariff:
     """Tariff of the expansion at the tilt of each threshold."""
     known = SADDLEPOINT.scaled(1 + SHARE_OF_A_PART * (len(steps) - 1))
+    mixed = sum(isinstance(step.part(), GaussianMixturePart) for step, _ in steps)
+    if mixed:
+        known = replace(known, base=known.base + MIXED * mixed)
     extreme = [(step, count) for step, count in steps if _is_extreme(step)]
     if not extreme:
         return known

@@ -18,6 +18,8 @@ GROUND_TRUTH_CLOSED: Final = 3_000
 GROUND_TRUTH_LINES: Final = 250_000
 GROUND_TRUTH_HARD: Final = 24
 """Microseconds of a reading in ball arithmetic at 25 digits, by a closed form or on two lines; hard ones are dearer."""
+LIMITS: Final = 10_000
+"""The extreme losses, which need no line."""
 TERMS_AT_ONCE: Final = 20
 """Shifts of a mixture that take as long as all else of it."""
 
@@ -33,6 +35,7 @@ def ground_truth(steps: Steps, digits: int) -> Tariff:
         epsilon=2 * reading,
         complement=60 * reading,
         gdp_mu=40 * reading,
+        ratio=LIMITS,
     )
     if not any(isinstance(step.part(), SampledGaussianPart | GaussianMixturePart) for step, _ in steps):
         return Tariff(base=0, directed=directed, hull=directed, alone=True)
@@ -44,6 +47,7 @@ def ground_truth(steps: Steps, digits: int) -> Tariff:
         epsilon=4 * reading,
         complement=120 * reading,
         gdp_mu=1_000 * reading,
+        ratio=LIMITS,
     )
     return Tariff(base=0, directed=directed, hull=hull, alone=True)
 
