@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,11 @@ from scipy.stats import binom
 from service.privacy.composition.choose import pair
 from service.privacy.composition.lattice.law import LatticeLaw, bracketing_laws
 from service.privacy.composition.lattice.nodes import Lattice
+from service.privacy.composition.lattice.runs import LatticeRun, LatticeStep
 from service.privacy.composition.lattice.windows import CountedLaw, LatticeLine, decayed_sums, window
 from service.privacy.composition.options import EngineOptions
 from service.privacy.enclosure import Bounds, Enclosure
+from service.privacy.mechanisms.abstract import AbstractStep
 from service.privacy.mechanisms.dpsgd import DpSgd
 from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.trade_off.abstract import AbstractTradeOff
@@ -474,3 +477,34 @@ def test_powers_of_transforms_err_by_no_more_than_is_said(seed: int) -> None:
     beyond = [direct[max(k + 1 - first, 0) :] for k in range(line.low, line.high + 1)]
     kept = np.array([part @ np.exp(-rate * step * np.arange(1, len(part) + 1)) for part in beyond])
     assert np.abs(line.above(rate) - kept).max() <= line.error(rate) + line.sum_rounding(rate) + 1e-13
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_first_bounds_of_epsilon_for_any_number_of_steps(seed: int) -> None:
+    """However often a step of any kind is taken, and whatever its laws lack: the bound holds, or there is none."""
+    random = np.random.default_rng(seed)
+    tells = 10.0 ** -random.uniform(1, 12)
+    parts = [built(approximate_dp(random.uniform(0.1, 2.0), tells)), built(laplace(random.uniform(1.0, 9.0)))]
+    steps = [step for part in parts for step, _ in part.elementary_steps()]
+    for exponent in np.concatenate([[0.0], random.uniform(0, 18, 6), [18.0]]):
+        count = int(10.0**exponent)
+        run = LatticeRun.build(
+            tuple(LatticeStep(*_directions(step), step.loss_atoms(), count) for step in steps), None, 0.01, -60.0
+        )
+        assert run is not None
+        lacking = 10.0 ** random.uniform(-14, 2)
+        upper = tuple(
+            replace(one, law=replace(one.law, log_slack_profile=one.law.log_slack_profile + lacking))
+            for one in run.upper
+        )
+        for laws in (run.upper, upper):
+            for delta in (1e-300, 0.5 * tells, 0.9):
+                cap = replace(run, upper=laws).epsilon_cap(delta)
+                assert cap >= max(step.curves().add.epsilon(delta).lower for step in steps)
+                surely = -math.expm1(count * math.log1p(-tells))
+                assert math.isinf(cap) or surely <= delta * (1 + 1e-9)
+
+
+def _directions(step: AbstractStep) -> tuple[AbstractTradeOff, AbstractTradeOff]:
+    curves = step.curves()
+    return curves.add, curves.remove

@@ -121,6 +121,53 @@ def test_majorants_and_frozen_parts_hold(steps: tuple[LaplaceSteps, ...], theta:
             assert abs(frozen) <= mpmath.exp(mpf(own.log_frozen)) * (1 + mpf(10) ** -9)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_majorants_hold_where_losses_are_too_short_to_fall(seed: int) -> None:
+    """Steps that do not fall at any height that doubles hold, beside a few that do: they count as atoms."""
+    random = np.random.default_rng(seed)
+    theta = float(random.choice([-2.0, 0.5, 3.0]))
+    usual = LaplaceSteps(random.uniform(0.5, 2.0), random.uniform(0.05, 1.0), int(random.integers(20, 300)))
+    short = LaplaceSteps(10.0 ** -random.uniform(14, 15), 10.0 ** -random.uniform(294, 300), int(random.integers(1, 9)))
+    parts = SampledLaplaceParts((usual, short))
+    line = TransformLine(LossTransform(0.0, (), laplace=(parts,)), theta)
+    own = SampledLaplaceLine(parts, theta)
+    heights = np.array([0.1, 2.0, 9.0, 30.0]) / math.sqrt(float(parts.cumulants(np.array([theta])).second[0]))
+    heights = np.append(heights, 1.1 * max(own.last_height, float(heights[-1])))
+    assert own.last_height <= 2 * SampledLaplaceLine(SampledLaplaceParts((usual,)), theta).last_height
+    alone = own.log_majorants(heights)
+    majorants, _ = line.log_majorants(heights)
+    assert (np.diff(majorants) <= 0).all()
+    with mpmath.workdps(18):
+        for height, majorant, single in zip(heights, majorants, alone, strict=True):
+            at = mpmath.mpc(theta, mpf(height) * mpf("1.07"))
+            ratios = [moment(e, p, at) / moment(e, p, mpf(theta)) for e, p, _ in (usual, short)]
+            e, p = mpf(usual.largest_loss), mpf(usual.sample_rate)
+            atoms = ((1 + p * mpmath.expm1(-e)) ** at + (1 + p * mpmath.expm1(e)) ** at * mpmath.exp(-e)) / 2
+            atoms /= moment(usual.largest_loss, usual.sample_rate, mpf(theta))
+            whole, rest = ratios[0] ** usual.number, ratios[1] ** short.number
+            frozen = atoms**usual.number
+            assert abs(whole * rest) <= mpmath.exp(mpf(single)) * (1 + mpf(10) ** -9)
+            assert abs((whole - frozen) * rest) <= mpmath.exp(mpf(majorant)) * (1 + mpf(10) ** -9)
+            assert abs(frozen * rest) <= mpmath.exp(mpf(own.log_frozen)) * (1 + mpf(10) ** -9)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_steps_that_tell_next_to_nothing_change_nothing(seed: int) -> None:
+    """Rates and noise over all that is allowed: beside a Gaussian step the rarest and noisiest are not seen."""
+    random = np.random.default_rng(seed)
+    noise = 10.0 ** random.uniform(6, 15)
+    # The smallest rate and the largest noise come first.
+    rate, noise = (1e-300, 1e15) if seed == 0 else (10.0 ** -random.uniform(280, 300), noise)
+    few = [
+        repeated(sampled(rate, laplace(noise)), int(10.0 ** random.uniform(0, 12))),
+        gaussian(random.uniform(0.5, 9)),
+    ]
+    with_them = pair(built({"type": "composed", "mechanisms": few}), "contour")
+    without = pair(built(few[1]))
+    for one, other in ((with_them.add, without.add), (with_them.remove, without.remove)):
+        meet(one, other, 1e-9, 1 / few[1]["noise_multiplier"])
+
+
 def test_atoms_under_either_hypothesis() -> None:
     for e, p, _ in (STEPS[0][0], STEPS[1][0], STEPS[2][0]):
         parts = SampledLaplaceParts((LaplaceSteps(e, p, 1),))

@@ -165,7 +165,7 @@ class LatticeRun:
         any z > 1 (Markov); the truth is below e^slack D + P1(an infinite loss).
         """
         slack = run_slack(self.upper, self.beside, 1)
-        left = delta * (1 - _CAP_SLACK) - math.exp(slack.log_infinite)
+        left = delta * (1 - _CAP_SLACK) - math.exp(min(slack.log_infinite, 0.0))
         if not left > 0:
             return math.inf
         _, _, variance = tilted_cumulants(self.upper, 0.5, self.step, self.beside)

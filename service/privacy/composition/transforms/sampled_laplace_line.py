@@ -118,34 +118,46 @@ class SampledLaplaceLine:
         return 8 * np.minimum(linear * t, bounded) + through_loss + 2 * both.T
 
     @cached_property
+    def _law(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """A and V of each part, from above, and the height from which A + V/t is small enough.
+
+        Losses may be so short that doubles hold no height at which a part falls. All of such a step counts as atoms, A
+        is 1 and V 0: then |M^N - (atoms^N of the others) M'| <= (A + V/t)^N - A^N, with M' of these steps below 1.
+        """
+        parts = self.parts
+        ends = np.stack([-parts.scale, parts.scale])
+        losses = parts.loss[:, [0, -1]].T
+        # 1/L' = w e^-v/p at both ends.
+        log_density = (self.theta + 1) * losses - 1.5 * ends - 0.5 * parts.scale - np.log(4 * parts.rate)
+        atoms = np.minimum((self._weights[:, 0] + self._weights[:, -1]) * (1 + 1e-12), 1.0)
+        with np.errstate(over="ignore", divide="ignore"):
+            variation = 2 * np.exp(log_density - self._log_total).sum(axis=0) * (1 + 1e-9)
+            far = variation / self._room(atoms)
+            still = np.isinf(_FEW_PERIODS * (math.pi / np.ptp(parts.loss, axis=-1)))
+        still |= np.isinf(far) & parts.rules_lines
+        return np.where(still, 1.0, atoms), np.where(still, 0.0, variation), np.where(still, 0.0, far)
+
+    @property
     def _atoms(self) -> FloatArray:
-        """A of each part, from above."""
-        return np.minimum((self._weights[:, 0] + self._weights[:, -1]) * (1 + 1e-12), 1.0)
+        return self._law[0]
 
     @property
     def log_frozen(self) -> float:
         """ln of the mass of the event that no step falls in a smooth part."""
         return float(self.parts.count @ np.log(self._atoms))
 
-    @cached_property
+    @property
     def _variation(self) -> FloatArray:
-        """V of each part: 1/L' = w e^-v/p at both ends."""
-        parts = self.parts
-        ends = np.stack([-parts.scale, parts.scale])
-        losses = parts.loss[:, [0, -1]].T
-        log_density = (self.theta + 1) * losses - 1.5 * ends - 0.5 * parts.scale - np.log(4 * parts.rate)
-        return 2 * np.exp(log_density - self._log_total).sum(axis=0) * (1 + 1e-9)
+        return self._law[1]
 
-    @cached_property
+    @property
     def _far(self) -> FloatArray:
-        """Heights from which A + V/t is small enough."""
-        return self._variation / self._room
+        return self._law[2]
 
-    @cached_property
-    def _room(self) -> FloatArray:
+    def _room(self, atoms: FloatArray) -> FloatArray:
         """How much above A a bound of |M| may be, so that that of all steps is small enough."""
-        smooth = np.maximum(1 - self._atoms, 1e-300)
-        return np.maximum(math.exp(-_ENOUGH / float(self.parts.count.sum())) - self._atoms, 0.1 * smooth)
+        smooth = np.maximum(1 - atoms, 1e-300)
+        return np.maximum(math.exp(-_ENOUGH / float(self.parts.count.sum())) - atoms, 0.1 * smooth)
 
     @cached_property
     def _looked_up(self) -> list[tuple[FloatArray, FloatArray]]:
@@ -160,11 +172,13 @@ class SampledLaplaceLine:
         return [self._bounds_of(part, is_ruling=part in ruling) for part in range(len(falls))]
 
     def _bounds_of(self, part: int, *, is_ruling: bool) -> tuple[FloatArray, FloatArray]:
+        if self._atoms[part] == 1 and self._variation[part] == 0:
+            return np.zeros(1), np.zeros(1)
         first, last = math.pi / float(np.ptp(self.parts.loss[part])), float(self._far[part])
         most = _MOST_CELLS if is_ruling else _FEW_CELLS
         if not is_ruling:
             last = min(last, _FEW_PERIODS * first)
-        spread, room = float(self._spread[part]), float(min(self._room[part], 0.2))
+        spread, room = float(self._spread[part]), float(min(self._room(self._atoms)[part], 0.2))
         cells = math.ceil(min(max((last - first) * spread / (0.5 * room), 1.0), most))
         heights = np.linspace(first, max(last, first), cells + 1)
         line = SampledLaplaceLine(self.parts.only(part).refined(self.theta, float(heights[-1]), _KNOWN), self.theta)
