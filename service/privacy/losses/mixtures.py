@@ -30,11 +30,11 @@ TABLE = 2049
 def gaussian_mixture_loss(distances: Sequence[float], weights: Sequence[float], *, mirrored: bool) -> LossLaw:
     """N(0, 1) against sum w_i N(d_i, 1), d_i >= 0 not all 0; mirrored: sum w_i N(-d_i, 1) against it."""
     d, log_w = np.array(distances), np.log(np.array(weights))
+    rows = max(MOST_PAIRS // len(d), 1)
     fixed, farthest = log_w - 0.5 * d * d, float(d.max())
 
     def log_density(y: FloatArray) -> FloatArray:
         """ln of sum w_i N(d_i, 1) over N(0, 1) at y."""
-        rows = max(MOST_PAIRS // len(d), 1)
         return np.concatenate(
             [_log_sum(np.multiply.outer(y[at : at + rows], d) + fixed) for at in range(0, len(y), rows)]
         )
@@ -53,11 +53,14 @@ def gaussian_mixture_loss(distances: Sequence[float], weights: Sequence[float], 
 
     def distribution(losses: FloatArray, hypothesis: Hypothesis) -> FloatArray:
         found = np.asarray(losses, dtype=np.float64)
-        y = _inverse(loss, np.ravel(found)).reshape(found.shape)
+        y = _inverse(loss, np.ravel(found))
         if hypothesis == 0 and not mirrored:
-            return ndtr(y)
+            return ndtr(y).reshape(found.shape)
         side = 1.0 if hypothesis else -1.0
-        return np.exp(logsumexp(log_w + log_ndtr(y[..., np.newaxis] - side * d), axis=-1))
+        parts = (y[at : at + rows, np.newaxis] - side * d for at in range(0, max(len(y), 1), rows))
+        return np.concatenate([np.exp(logsumexp(log_w + log_ndtr(part), axis=-1)) for part in parts]).reshape(
+            found.shape
+        )
 
     return NodeLossLaw(loss(nodes), log_weights, smallest, math.inf, distribution)
 

@@ -153,16 +153,17 @@ class PolygonTradeOff(AbstractTradeOff):
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         c, last = self.corners, len(self.slopes) - 1
-        edge = np.clip(np.searchsorted(c.rate, alpha, side="right") - 1, 0, last)
+        # Complements of rates above 1/2 are exact; the rates of the corners there are not.
+        left = np.searchsorted(c.rate, alpha, side="right")
+        left = np.where(alpha > 0.5, np.searchsorted(-c.rest, alpha - 1, side="right"), left)
+        edge = np.clip(left - 1, 0, last)
         beyond = np.where(c.rate[edge] > 0.5, c.rest[edge] - (1 - alpha), alpha - c.rate[edge])
         run = np.maximum(self._runs[edge], SMALLEST)  # of an edge that is lost in rounding no rate is inside
         share = np.clip(beyond / run, 0.0, 1.0)
-        # Rates above 1/2 are given to within u, of which their complements are made.
-        off = SHARE_ERROR + np.where(alpha > 0.5, 4 * UNIT_ROUNDOFF / np.maximum(run, UNIT_ROUNDOFF**2), 0.0)
-        low, high = np.maximum(share - off, 0.0), np.minimum(share + off, 1.0)
+        low, high = np.maximum(share - SHARE_ERROR, 0.0), np.minimum(share + SHARE_ERROR, 1.0)
         power = [c.power[edge] * (1 - part) + c.power[edge + 1] * part for part in (low, high)]
         error = [c.error[edge] * (1 - part) + c.error[edge + 1] * part for part in (high, low)]
-        near = (share <= off) | (share >= 1 - off)
+        near = (share <= SHARE_ERROR) | (share >= 1 - SHARE_ERROR)
         before, after = self.slopes[np.maximum(edge - 1, 0)], self.slopes[np.minimum(edge + 1, last)]
         here = self.slopes[edge]
         return CurvePoints(

@@ -75,3 +75,33 @@ def test_an_edge_that_is_lost_in_rounding_is_flat() -> None:
     assert not np.isnan(points.power.lower).any()
     assert (points.power.lower <= [0.25, 0.5, 0.75]).all()
     assert (points.power.upper >= [0.25, 0.5, 0.75]).all()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_polygon_is_enclosed_where_corners_are_nearer_to_one_than_doubles(seed: int) -> None:
+    """Against rational arithmetic, in both directions, with many corners whose rates are the same double."""
+    rng = np.random.default_rng(seed)
+    rest = np.exp(-np.cumsum(rng.uniform(0.05, 1.5, 150)))
+    slope = -np.cumsum(rng.uniform(1e-4, 0.02, 151))
+    error = np.append(np.cumsum((np.exp(slope[1:]) * -np.diff(np.append(rest, 0.0)))[::-1])[::-1], 0.0)
+    error, rest = error * (1 - error[0] / 2), np.append(rest, 0.0)
+    rest, error = np.insert(rest, 0, 1.0), np.insert(error, 0, 1.0)
+    corners = Corners(rate=1 - rest, rest=rest, power=1 - error, error=error)
+    near = 1 - rng.integers(1, 64, 20) * 2.0**-53
+    rates = np.unique(np.concatenate([near, near - 0.5, rng.uniform(0, 1, 20), 1 - rest[1:40]]))
+    for one in (corners, corners.exchanged()):
+        curve, alpha = PolygonTradeOff(one), rates[(rates > 0) & (rates < 1)]
+        found = curve.points(alpha)
+        x, y = _exact(one.rate, one.rest), _exact(one.error, one.power)
+        for place, rate in enumerate(map(Fraction, alpha.tolist())):
+            edge = max(k for k in range(len(x) - 1) if x[k] <= rate)
+            truth = y[edge] + (y[edge + 1] - y[edge]) * (rate - x[edge]) / (x[edge + 1] - x[edge])
+            for bounds, value in ((found.type_two_error, truth), (found.power, 1 - truth)):
+                assert Fraction(float(bounds.lower[place])) <= value <= Fraction(float(bounds.upper[place]))
+            width = float(found.type_two_error.upper[place] - found.type_two_error.lower[place])
+            assert width <= 1e-6 * float(y[edge])
+
+
+def _exact(number: np.ndarray, rest: np.ndarray) -> list[Fraction]:
+    pairs = zip(number.tolist(), rest.tolist(), strict=True)
+    return [Fraction(one) if one <= 0.5 else 1 - Fraction(other) for one, other in pairs]

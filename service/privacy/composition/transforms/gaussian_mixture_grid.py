@@ -41,6 +41,9 @@ _A_STRIP = 0.02
 _LEAST_RATIO = -0.5
 """Where a - 1 is below this, or an exponent above that one, ln a is that of a sum of positive terms, and else log1p."""
 
+_LARGEST_BLOCK = 500_000
+"""Array elements of terms at nodes that are looked at together."""
+
 _ANSWERABLE = 1e-40
 """Terms of smaller responsibility at all nodes are left out of A, of which they are far below a rounding."""
 
@@ -192,8 +195,11 @@ class Grid:
         start = (nodes - kept) // 2 if mirrored else np.zeros_like(kept)
         stop = start + kept
         x = (np.arange(nodes) + (-0.5 * (nodes - 1) if mirrored else first[:, None])) * h  # exact
-        log_a, a_error, responsibility = log_ratio(terms, x)
-        mean, steepest, near, spread, rising = _cell_moments(terms, responsibility, h, x, log_a)
+        read = [_at_nodes(terms, x[:, part], h) for part in _blocks(nodes, terms.shift.size)]
+        log_a, a_error, responsibility, mean, steepest, near, spread, rising = (
+            pieces[0] if len(pieces) == 1 else np.concatenate(pieces, axis=-1) for pieces in zip(*read, strict=True)
+        )
+        del read
         answerable: BoolArray = np.asarray((responsibility > _ANSWERABLE).any(axis=(0, 2)))
         log_b = log_a[:, ::-1] if mirrored else np.zeros_like(log_a)
         b_error = a_error[:, ::-1] if mirrored else np.zeros_like(log_a)
@@ -284,6 +290,18 @@ class Strip:
     log_modulus: FloatArray
     argument: FloatArray
     least: FloatArray
+
+
+def _blocks(nodes: int, terms: int) -> list[slice]:
+    """Runs of nodes with so few elements of an array (parts, terms, nodes) that memory is bounded."""
+    size = max(_LARGEST_BLOCK // terms // SUM_BLOCK, 1) * SUM_BLOCK
+    return [slice(start, start + size) for start in range(0, nodes, size)]
+
+
+def _at_nodes(terms: Terms, x: FloatArray, h: FloatArray) -> tuple[FloatArray, ...]:
+    """`log_ratio` and `_cell_moments`."""
+    log_a, error, responsibility = log_ratio(terms, x)
+    return log_a, error, responsibility, *_cell_moments(terms, responsibility, h, x, log_a)
 
 
 def _cell_moments(
