@@ -53,6 +53,7 @@ class RedisServer:
     directory: Path
     port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
+    started: bool = False
 
     @property
     def url(self) -> str:
@@ -68,6 +69,14 @@ class RedisServer:
         return [redis_executable(), *shlex.split(options)]
 
     def start(self) -> None:
+        """The first time on another port where somebody was quicker to take this one; always the same from then on."""
+        while not self._answers():
+            assert not self.started, "Redis does not start again"
+            self.port = free_port()
+        self.started = True
+
+    def _answers(self) -> bool:
+        """Whether a new process does; False: it ended."""
         self.process = subprocess.Popen(
             self.command,
             env=os.environ | {"REDISCLI_AUTH": REDIS_PASSWORD},
@@ -75,15 +84,15 @@ class RedisServer:
             stderr=subprocess.DEVNULL,
         )
         deadline = time.monotonic() + 20
-        while True:
+        while self.process.poll() is None:
             try:
                 with closing(redis.Redis.from_url(self.url)) as client:
                     client.ping()
-                return
-            except redis.ConnectionError:
-                if time.monotonic() > deadline or self.process.poll() is not None:
-                    raise
+                return self.process.poll() is None
+            except redis.RedisError:
+                assert time.monotonic() < deadline, "Redis does not answer"
                 time.sleep(0.02)
+        return False
 
     def kill(self) -> None:
         """SIGKILL, as a machine would lose it."""
