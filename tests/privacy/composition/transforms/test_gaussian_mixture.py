@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import tracemalloc
 from collections.abc import Callable
 
 import mpmath
@@ -218,3 +219,18 @@ def test_different_mixtures_share_a_run(remove: bool) -> None:
     assert _narrow(split)
     quieter = [*steps[:-1], GaussianMixtureSteps(_binomial(1.2, 3, 0.01, mirrored=True), 40)]
     assert contour_pair(0.0, (), mixtures=quieter)[remove].epsilon(1e-5).upper < whole.lower
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+@pytest.mark.parametrize("seed", range(2))
+def test_many_humps_need_little_memory(seed: int, mirrored: bool) -> None:  # noqa: FBT001
+    """Nodes are looked at in blocks: all at once were a gigabyte beside a method that asks several engines."""
+    source = random.Random(seed)
+    part = _binomial(source.uniform(0.18, 0.22), source.randint(110, 130), source.uniform(0.4, 0.6), mirrored=mirrored)
+    tracemalloc.start()
+    try:
+        _run(part, source.randint(1000, 5000)).add.points(np.array([1e-3]))
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < 200 * 2**20
