@@ -223,13 +223,13 @@ def test_different_mixtures_share_a_run(remove: bool) -> None:
 
 @pytest.mark.parametrize("mirrored", [False, True])
 @pytest.mark.parametrize("seed", range(2))
-def test_many_humps_need_little_memory(seed: int, mirrored: bool) -> None:  # noqa: FBT001
+def test_many_humps_need_little_memory(seed: int, mirrored: bool) -> None:
     """Nodes are looked at in blocks: all at once were a gigabyte beside a method that asks several engines."""
     source = random.Random(seed)
     part = _binomial(source.uniform(0.18, 0.22), source.randint(110, 130), source.uniform(0.4, 0.6), mirrored=mirrored)
     tracemalloc.start()
     try:
-        _run(part, source.randint(1000, 5000)).add.points(np.array([1e-3]))
+        _run(part, source.randint(1000, 5000))[0].points(np.array([1e-3]))
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
