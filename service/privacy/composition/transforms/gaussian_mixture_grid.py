@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -138,7 +137,7 @@ def _log_of_sum(terms: Terms, v: FloatArray, v_error: FloatArray) -> tuple[Float
 
 
 @dataclass(frozen=True)
-class Grid:
+class Grid(node_sums.Nodes):
     """Trapezoid nodes x with everything that does not depend on the tilt; arrays of shape (parts, nodes).
 
     Node j of a part is at (first + j) h; those of a mirrored grid are symmetric about 0. Nodes outside [start, stop)
@@ -173,16 +172,6 @@ class Grid:
     """Relative error of a weight, its loss taken as exact, and of summing it up; `loss_error` is that of L (nats)."""
     columns: FloatArray
     """1, L, L^2, and the two error columns, last axis: what plain moments sum up."""
-
-    @cached_property
-    def growth(self) -> FloatArray:
-        """weight (e^L - 1)."""
-        return node_sums.growth(self)
-
-    @cached_property
-    def alternative(self) -> FloatArray:
-        """The weights of H1."""
-        return node_sums.alternative(self)
 
     @staticmethod
     def build(terms: Terms, step: FloatArray, first: IndexArray, kept: IndexArray, *, mirrored: bool) -> Grid:

@@ -7,7 +7,8 @@ A tilt is one number for all parts, or an array (P, 1) where each part is a run 
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -26,33 +27,31 @@ _ROUNDING_FLOOR = 1e-15
 """|M|^2/M(theta)^2 is not resolved below this; moduli are raised to its root, and the raise is part of the error."""
 
 
-class Nodes(Protocol):
-    """Losses and weights of the nodes of a grid, and their errors; arrays of shape (P, n)."""
+class Nodes:
+    """What a grid of nodes has, and what follows from it for any tilt; arrays of shape (P, n)."""
 
-    @property
-    def loss(self) -> FloatArray:
-        """L."""
-        ...
+    loss: FloatArray
+    """L, nats."""
+    log_weight: FloatArray
+    """-inf where there is no weight."""
+    weight: FloatArray
+    """That of H0."""
+    loss_error: FloatArray
+    """Of L, nats."""
+    relative_error: FloatArray
+    """Of a weight, its loss taken as exact, and of summing it up."""
 
-    @property
-    def log_weight(self) -> FloatArray:
-        """ln of the weight; -inf where there is none."""
-        ...
+    @cached_property
+    def growth(self) -> FloatArray:
+        """weight (e^L - 1), whose sum over the nodes is E0(w - 1) = 0."""
+        moderate = self.weight * np.expm1(np.minimum(self.loss, _LARGEST_LOSS))
+        large = np.exp(np.minimum(self.log_weight + self.loss, _LARGEST_LOSS))
+        return np.where(self.loss > _LARGEST_LOSS, large, moderate)
 
-    @property
-    def weight(self) -> FloatArray:
-        """That of H0."""
-        ...
-
-    @property
-    def loss_error(self) -> FloatArray:
-        """Of L, nats."""
-        ...
-
-    @property
-    def relative_error(self) -> FloatArray:
-        """Of a weight, its loss taken as exact, and of summing it up."""
-        ...
+    @cached_property
+    def alternative(self) -> FloatArray:
+        """weight e^L: that of H1, at most 1."""
+        return np.exp(np.minimum(self.log_weight + self.loss, 0.0))
 
 
 def tilted(loss: FloatArray, log_weight: FloatArray, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -67,18 +66,6 @@ def tilted(loss: FloatArray, log_weight: FloatArray, tilts: FloatArray) -> tuple
     top = joint.max(axis=-1)
     shift = np.where(top > _LARGEST_EXPONENT, top, 0.0)
     return np.exp(joint - shift[:, :, None]), shift
-
-
-def growth(nodes: Nodes) -> FloatArray:
-    """weight (e^L - 1), whose sum over the nodes is E0(w - 1) = 0; shape (P, n)."""
-    loss = nodes.loss
-    moderate = nodes.weight * np.expm1(np.minimum(loss, _LARGEST_LOSS))
-    return np.where(loss > _LARGEST_LOSS, np.exp(np.minimum(nodes.log_weight + loss, _LARGEST_LOSS)), moderate)
-
-
-def alternative(nodes: Nodes) -> FloatArray:
-    """weight e^L: that of H1, at most 1; shape (P, n)."""
-    return np.exp(np.minimum(nodes.log_weight + nodes.loss, 0.0))
 
 
 def untilting(
@@ -139,17 +126,13 @@ def mean_excess(
 
 
 def tilted_mean(
-    nodes: Nodes,
-    laws: tuple[FloatArray, FloatArray],
-    theta: float | FloatArray,
-    weights: FloatArray,
-    total: FloatArray,
+    nodes: Nodes, theta: float | FloatArray, weights: FloatArray, total: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """E_theta(L) of each part, by `mean_excess`, and the rounding error of its sum: of weights, and of losses through
-    |1 - e^{(1 - theta) L}|; shape (P,) each. `laws`: the `growth` and the `alternative` of the nodes.
+    |1 - e^{(1 - theta) L}|; shape (P,) each.
     """
-    terms, size = mean_excess(nodes.loss, laws[0], weights, theta, total)
-    moved = untilting(nodes.loss, laws[1], theta, weights, total)
+    terms, size = mean_excess(nodes.loss, nodes.growth, weights, theta, total)
+    moved = untilting(nodes.loss, nodes.alternative, theta, weights, total)
     error = np.sum(size * nodes.relative_error + 1.1 * nodes.loss_error * moved, axis=-1)
     return terms.sum(axis=-1), error
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 
 import numpy as np
 
@@ -111,7 +110,7 @@ class ChiSquareStep:
 
 
 @dataclass(frozen=True)
-class ChiSquareGrid:
+class ChiSquareGrid(node_sums.Nodes):
     """Trapezoid nodes with everything that does not depend on the tilt; arrays of shape (1, nodes), the loss rising."""
 
     law: ChiSquareStep
@@ -176,16 +175,6 @@ class ChiSquareGrid:
         top = joint.max(axis=1)
         total = top + np.log(np.exp(joint - top[:, None]).sum(axis=1))
         return joint - total[:, None], total
-
-    @cached_property
-    def growth(self) -> FloatArray:
-        """weight (e^L - 1)."""
-        return node_sums.growth(self)
-
-    @cached_property
-    def alternative(self) -> FloatArray:
-        """The weights of H1."""
-        return node_sums.alternative(self)
 
     @property
     def places(self) -> FloatArray:

@@ -87,8 +87,7 @@ class SampledChiSquareLine:
     @cached_property
     def _mean(self) -> tuple[FloatArray, FloatArray]:
         """E_theta(L) per part, and its error."""
-        laws = self.grid.growth, self.grid.alternative
-        return tilted_mean(self.grid, laws, self.theta, self._weights, self._total)
+        return tilted_mean(self.grid, self.theta, self._weights, self._total)
 
     def _rounding_error(self, t: FloatArray) -> FloatArray:
         """Bound of the rounding error of d_k, shape (1, nodes + 1): that of `sampled_gaussian_line.py`."""

@@ -52,7 +52,7 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class Grid:
+class Grid(node_sums.Nodes):
     """Trapezoid nodes in y with everything that does not depend on the tilt; arrays of shape (parts, nodes)."""
 
     y: FloatArray
@@ -77,16 +77,6 @@ class Grid:
         held = {name: getattr(self, name)[parts, :nodes] for name in _BY_NODE}
         sigma, rate, kept, step = self.sigma[parts], self.rate[parts], self.kept[parts], self.step[parts]
         return Grid(**held, step=step, sigma=sigma, rate=rate, kept=kept, soft=None)
-
-    @cached_property
-    def growth(self) -> FloatArray:
-        """weight (e^L - 1)."""
-        return node_sums.growth(self)
-
-    @cached_property
-    def alternative(self) -> FloatArray:
-        """The weights of H1."""
-        return node_sums.alternative(self)
 
     @cached_property
     def columns(self) -> FloatArray:

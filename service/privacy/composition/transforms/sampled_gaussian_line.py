@@ -113,8 +113,7 @@ class SampledGaussianLine:
     @cached_property
     def _mean(self) -> tuple[FloatArray, FloatArray]:
         """E_theta(L) per part, and its error."""
-        laws = self.grid.growth, self.grid.alternative
-        return tilted_mean(self.grid, laws, self._tilt, self._weights, self._total)
+        return tilted_mean(self.grid, self._tilt, self._weights, self._total)
 
     def _rounding_error(self, t: FloatArray) -> FloatArray:
         """Bound of the rounding error of d_k, shape (parts, nodes + 1).
