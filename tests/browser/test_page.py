@@ -225,6 +225,26 @@ def test_a_sentence_for_the_model_card_is_two_clicks_away(page: Page) -> None:
     assert metrics["dp.epsilon"] == pytest.approx(1.8282366665)
 
 
+SLOWLY = """() => {
+  const at_once = fetch;
+  window.fetch = (...asked) => new Promise((go) => setTimeout(() => go(at_once(...asked)), 800));
+}"""
+
+
+def test_what_was_said_of_a_copy_before_is_not_said_of_one_that_is_not_there_yet(page: Page) -> None:
+    copied(page, "Copy for a model card")
+    page.evaluate(SLOWLY)
+    assert json.loads(copied(page, "as MLflow"))["metrics"]
+
+
+def test_of_two_copies_under_way_the_later_one_is_kept(page: Page) -> None:
+    page.evaluate(SLOWLY)
+    page.get_by_role("button", name="Copy for a model card", exact=True).click()
+    assert copied(page, "Link").startswith(page.url.split("#")[0])
+    page.wait_for_timeout(1_500)
+    assert clipboard(page).startswith(page.url.split("#")[0])
+
+
 def test_the_report_is_saved_and_printed(page: Page, browser: Browser, kept: Path) -> None:
     with page.expect_download() as saved:
         page.get_by_role("button", name="Save the report").click()

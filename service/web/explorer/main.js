@@ -25,6 +25,7 @@ let answered = null;  // the body that the words on the page are of
 let resolved = null;  // the run as the server read it
 let calibrated = null;  // the least noise that keeps the limit
 const figures = new Map();
+let copies = 0;  // how many were asked for
 let drawn = new Set();  // the figures that show what was asked last
 const COMPARED = "compared-charts";
 const WHAT_IF = { epsilon: "Epsilon", trade_off: "Share of members found, at the rate of false accusations", reconstruction: "Chance of a reconstruction" };
@@ -332,10 +333,14 @@ function keep() {
   history.replaceState({ typed: state }, "", link ?? location.pathname);
 }
 
+// What was said of the copy before is not true of this one; where two are under way, the later click counts.
 async function copy(kind) {
   byId("copied-text").hidden = true;
+  byId("copied").textContent = "";
+  const mine = ++copies;
   try {
     const [text, said] = await textOf(kind, requests.assessment(state), state);
+    if (mine !== copies) return;
     if (await toClipboard(text)) {
       byId("copied").textContent = said;
       return;
@@ -347,11 +352,12 @@ async function copy(kind) {
     byId("copied").textContent = "The browser does not allow copying here: this is the text.";
     shown.select();
   } catch (error) {
-    byId("copied").textContent = error.message;
+    if (mine === copies) byId("copied").textContent = error.message;
   }
 }
 
 async function report() {
+  byId("copied").textContent = "";
   try {
     const html = await ask("/v1/assessments", requests.assessment(state), { accept: "text/html" });
     if (!/^\s*<!doctype html/i.test(html)) throw new Trouble("This server does not make reports.");
