@@ -1,4 +1,4 @@
-"""A disk that is busy, as a process sees it: the thread that waits for the disk goes on no more."""
+"""One thread of another process that goes on no more, as if its disk were busy, or as if it had missed its call."""
 
 from __future__ import annotations
 
@@ -13,10 +13,20 @@ SEIZE, INTERRUPT, DETACH = 0x4206, 0x4207, 17
 WALL = 0x40000000
 
 
+def thread_named(process: int, begin: str) -> int:
+    """A thread of a process, by the begin of its name. Raises LookupError."""
+    tasks = Path(f"/proc/{process}/task")
+    threads = [int(task.name) for task in tasks.iterdir() if (task / "comm").read_text("utf-8").startswith(begin)]
+    if not threads:
+        raise LookupError(f"no thread {begin}")
+    [thread] = threads
+    return thread
+
+
 @contextmanager
-def stopped_thread(process: int, named: str) -> Generator[None]:
-    """Stop one thread of a child process, by the begin of its name; the others go on. In the block the process may be
-    sent a signal that kills it, and ends after the block. Raises OSError, LookupError.
+def stopped_thread(process: int, thread: int) -> Generator[None]:
+    """Stop one thread of a child process; the others go on. In the block the process may be sent a signal that kills
+    it, and ends after the block; or another thread may put another program in its place. Raises OSError, LookupError.
     """
     if sys.platform != "linux":
         raise LookupError("threads of other processes are stopped on Linux only")
@@ -26,11 +36,6 @@ def stopped_thread(process: int, named: str) -> Generator[None]:
         if libc.ptrace(request, thread, None, None) != 0:
             raise OSError(ctypes.get_errno(), f"ptrace {request:#x}")
 
-    tasks = Path(f"/proc/{process}/task")
-    threads = [int(task.name) for task in tasks.iterdir() if (task / "comm").read_text("utf-8").startswith(named)]
-    if not threads:
-        raise LookupError(f"no thread {named}")
-    [thread] = threads
     trace(SEIZE, thread)
     trace(INTERRUPT, thread)
     os.waitpid(thread, WALL)
@@ -38,4 +43,5 @@ def stopped_thread(process: int, named: str) -> Generator[None]:
     try:
         trace(DETACH, thread)
     except OSError:  # its process was killed: who traces a thread has to take note of its end before that ends
-        os.waitpid(thread, WALL)
+        if thread != process:
+            os.waitpid(thread, WALL)

@@ -35,7 +35,7 @@ from tests.system.jobs import (
     wait_until_ended,
 )
 from tests.system.servers import served
-from tests.system.stopped_threads import stopped_thread
+from tests.system.stopped_threads import stopped_thread, thread_named
 from tests.system.test_processes import is_gone
 
 SERVICE = {"worker_count": "1", "log_level": "warning"}
@@ -165,13 +165,30 @@ def test_without_redis_jobs_are_refused_and_nothing_else(tmp_path: Path) -> None
         assert wait_until_ended(client, job)["state"] == "succeeded"
 
 
+@pytest.mark.thorough
+def test_a_worker_that_hears_nothing_begins_anew(tmp_path: Path) -> None:
+    """Its consumer asks for nothing any more, as happened after losses of Redis; everything else of it goes on."""
+    points = 2_000
+    with cluster(tmp_path, workers=1) as made, served(tmp_path, **SERVICE, **made.settings) as client:
+        wait_for(lambda: "1 workers of the cluster" in client.get("/readyz?verbose").text)
+        consumer = psutil.Process(made.workers[0].pid)
+        wait_for(lambda: consumer.status() == psutil.STATUS_SLEEPING)
+        with stopped_thread(consumer.pid, consumer.pid):
+            job = submit(client, "sweeps", sweep(points))
+            found = wait_until_ended(client, job)
+        assert found["progress"] == {"done": points, "failed": 0, "total": points}
+        assert_every_point_once(client, job, points)
+        assert "begins anew" in (tmp_path / "worker0.log").read_text("utf-8")
+
+
 @pytest.mark.parametrize("promised", ["accepted", "cancelled"])
 def test_what_was_promised_is_kept_while_the_disk_is_slow(tmp_path: Path, promised: str) -> None:
     """Redis answers up to two seconds before it writes while its disk is busy: nobody is told before it has."""
     with cluster(tmp_path, workers=0) as made, closing(RedisStore(made.redis.url, Seals([SEAL_KEY]), ())) as store:
         before = store.add(a_job(), None, b"", 10, 1)
         assert made.redis.process is not None
-        with stopped_thread(made.redis.process.pid, "bio_aof"):
+        server = made.redis.process.pid
+        with stopped_thread(server, thread_named(server, "bio_aof")):
             wait_for(lambda: has_put_off_writing(made.redis))
             job = store.add(a_job(), None, b"", 10, 1) if promised == "accepted" else store.cancel(before.id)
             made.redis.process.kill()

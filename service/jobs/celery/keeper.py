@@ -23,7 +23,9 @@ FORGET_SECONDS: Final = 60.0
 
 @final
 class Keeper:
-    """A thread. `send`: puts the message of a piece of a job on its way; `worker`: a name, where this is one."""
+    """A thread. `send`: puts the message of a piece of a job on its way; `worker`: a name, where this is one; `look`:
+    what else is looked at as often, while Redis answers.
+    """
 
     def __init__(
         self,
@@ -31,11 +33,13 @@ class Keeper:
         send: Callable[[str, Sent], None],
         logger: FilteringBoundLogger,
         worker: str | None = None,
+        look: Callable[[], None] | None = None,
     ) -> None:
         self._store = store
         self._send = send
         self._logger = logger
         self._worker = worker
+        self._more = look
         self._forgot = 0.0
         self._workers: int | None = None
         self._done = threading.Event()
@@ -75,6 +79,8 @@ class Keeper:
     def _look(self) -> None:
         if self._worker is not None:
             self._store.present(self._worker)
+        if self._more is not None:
+            self._more()
         if not self._store.is_keeper(0.9 * PERIOD_SECONDS):
             return
         for name in self._store.active():

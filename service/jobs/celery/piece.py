@@ -31,7 +31,7 @@ PAUSE_SECONDS: Final = 0.5
 @final
 class PieceWorker:
     """Of one process, which computes one piece at a time. `send`: puts a message on its way; `describe`: an error as a
-    problem in JSON.
+    problem in JSON; `heard`: told that there is a message, again and again while it is worked on.
     """
 
     def __init__(
@@ -44,8 +44,10 @@ class PieceWorker:
         memory_limit_bytes: int,
         validate: Validate,
         describe: Callable[[Exception], bytes],
+        heard: Callable[[], None],
         logger: FilteringBoundLogger,
     ) -> None:
+        self.heard = heard
         self._store = store
         self._send = send
         self._limits = limits
@@ -59,6 +61,7 @@ class PieceWorker:
 
     def run(self, name: str, piece: Piece, number: int) -> None:
         """What a message asks for, where that is still wanted."""
+        self.heard()
         taken = self._store.take(name, piece, number)
         if taken not in ("yours", "dead"):
             return
@@ -170,6 +173,7 @@ class Heart:
     def _beat(self) -> None:
         while not self._done.wait(BEAT_SECONDS):
             until = self._until
+            self._worker.heard()
             try:
                 wanted = self._store.beat(self._name, self._piece)
                 if until is not None and (not wanted or time.monotonic() > until):

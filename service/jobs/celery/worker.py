@@ -19,6 +19,7 @@ from service.execution.request_body import Validate
 from service.execution.seals import Seals
 from service.execution.worker import NUMERIC_THREAD_VARIABLES, end_with_parent
 from service.jobs.celery.cluster import TASK, make_cluster, queue_lists, send
+from service.jobs.celery.hearing import Hearing, begin_anew
 from service.jobs.celery.keeper import Keeper
 from service.jobs.celery.piece import PieceWorker
 from service.jobs.celery.store import RedisStore, Sent
@@ -60,7 +61,8 @@ def run_worker(
 ) -> int:
     """Compute pieces until a signal comes. What is loaded here is there in every process, which are forked."""
     _load(preloaded_modules, warm_up)
-    app = make_cluster(settings)
+    app, store = make_cluster(settings), store_of(settings)
+    hearing = Hearing(store.waiting)
 
     def make() -> PieceWorker:
         return PieceWorker(
@@ -71,12 +73,18 @@ def run_worker(
             memory_limit_bytes=settings.worker_memory_limit_bytes,
             validate=validate,
             describe=describe,
+            heard=hearing.heard,
             logger=logger,
         )
 
+    def look() -> None:
+        if hearing.is_deaf():
+            logger.warning("jobs", state="worker begins anew", cause="messages wait and none comes")
+            begin_anew()
+
     _add_task(app, make, settings.worker_memory_limit_bytes, niceness)
     name = f"{socket.gethostname()}:{os.getpid()}"
-    keeper = Keeper(store_of(settings), sender(app, limits), logger, worker=name)
+    keeper = Keeper(store, sender(app, limits), logger, worker=name, look=look)
     signals.worker_ready.connect(lambda **_: keeper.start(), weak=False)
     return _run(app, settings.job_workers)
 
