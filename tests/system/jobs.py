@@ -19,7 +19,7 @@ import psutil
 
 from service.jobs.job import Job, new_id
 from tests.conftest import ComposedRedis
-from tests.system.servers import PATIENCE
+from tests.patience import PATIENCE
 from tests.system.test_processes import processor_seconds
 
 SEAL_KEY = "the key of these tests and of nothing else"
@@ -105,7 +105,7 @@ def first_that_computes(
     return found[0]
 
 
-def wait_until_ended(client: httpx2.Client, job: str, patience: float = 240.0) -> dict[str, Any]:
+def wait_until_ended(client: httpx2.Client, job: str, patience: float = 10 * PATIENCE) -> dict[str, Any]:
     """The job when it has ended, whoever is away in between."""
     found: dict[str, Any] = {}
 
@@ -185,7 +185,7 @@ def cluster(directory: Path, workers: int = 2) -> Generator[Cluster]:
                 worker.send_signal(signal.SIGTERM)
         for worker in made.workers:
             try:
-                worker.wait(timeout=20)
+                worker.wait(timeout=PATIENCE)
             except subprocess.TimeoutExpired:
                 worker.kill()
         made.redis.stop()

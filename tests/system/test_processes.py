@@ -19,7 +19,8 @@ import httpx2
 import psutil
 import pytest
 
-from tests.system.servers import PATIENCE, POST, connect, served
+from tests.patience import PATIENCE
+from tests.system.servers import POST, connect, served
 
 SLOW: dict[str, Any] = {
     "mechanism": {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000},
@@ -86,8 +87,9 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
 def test_a_worker_is_free_when_its_client_has_gone(client: httpx2.Client, behind: bytes) -> None:
     """Also where the client sent more than is read before there is an answer."""
     abandoned = abandoned_by(client)
-    quick = {"mechanism": {"type": "gdp", "mu": 1 + abandoned}, "questions": [{"type": "advantage"}]}
-    assert client.post("/v1/bounds", json=quick).status_code == 200, "the worker is warm, or warm again"
+    short = SLOW | {"questions": [{"type": "delta", "epsilon": 1 + abandoned / 100}], "digits": 20}
+    assert client.post("/v1/estimates", json={"resource": "bounds", "request": short}).json()["place"] == "worker"
+    assert client.post("/v1/bounds", json=short).status_code == 200, "the worker is warm, or warm again"
     [worker] = workers = workers_of(client)
     wait_until_one_computes(client, workers, REQUEST + behind).close()
     seconds = wait_until(lambda: is_gone(worker))
