@@ -35,15 +35,6 @@ def sweep(points: int) -> dict[str, Any]:
     }
 
 
-LONG: dict[str, Any] = {
-    "mechanism": {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000},
-    "questions": [{"type": "delta", "epsilon": 1 + n / 300} for n in range(256)],
-    "method": "ground_truth",
-    "digits": 50,
-}
-"""One computation of more than ten seconds of a core."""
-
-
 def a_job() -> Job:
     """One that a store can keep."""
     now = time.time()

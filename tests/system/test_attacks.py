@@ -25,12 +25,12 @@ import pytest
 
 from service.settings import Settings
 from tests.conftest import stopped
+from tests.long_work import DPSGD, LONG, MORE_THAN_ITS_PRICE
 from tests.patience import PATIENCE
 from tests.system.jobs import first_that_computes, wait_for
 from tests.system.servers import POST, connect, served
 from tests.system.test_processes import workers_of
 
-DPSGD = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
 LONGEST_WAIT = float(os.environ.get("LONGEST_WAIT_SECONDS", "inf"))
 MOST_MEMORY = 50 * 2**20
 READERS = 100
@@ -196,11 +196,9 @@ def refusals(client: httpx2.Client, reason: str) -> int:
 
 def test_the_end_comes_before_the_containers_patience_does(tmp_path: Path) -> None:
     """A computation of many seconds, at a deadline of one second, and half a body: problems, and it is over."""
-    phases = [DPSGD | {"noise_multiplier": 1 + n / 100} for n in range(16)]
-    dear = {"mechanism": {"type": "composed", "mechanisms": phases}, "method": "ground_truth", "digits": 50}
-    body = json.dumps(dear | {"questions": [{"type": "delta", "epsilon": 1 + n / 300} for n in range(256)]}).encode()
+    body = json.dumps(LONG).encode()
     with (
-        served(tmp_path, max_cost="1000000000", worker_count="1", shutdown_timeout_seconds="1") as client,
+        served(tmp_path, max_cost=MORE_THAN_ITS_PRICE, worker_count="1", shutdown_timeout_seconds="1") as client,
         connect(client) as computed,
         connect(client) as half_sent,
     ):

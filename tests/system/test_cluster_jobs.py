@@ -18,9 +18,9 @@ import redis
 from service.execution.seals import Seals
 from service.jobs.celery.store import RedisStore
 from tests.conftest import RedisServer
+from tests.long_work import LONG
 from tests.system.jobs import (
     ADVANTAGE,
-    LONG,
     SEAL_KEY,
     Cluster,
     a_job,

@@ -17,8 +17,9 @@ import pytest
 
 from tests.conftest import RedisServer
 from tests.execution.fakes import SEAL_KEY
+from tests.long_work import LONG, MORE_THAN_ITS_PRICE
 from tests.patience import PATIENCE
-from tests.system.jobs import LONG, wait_for
+from tests.system.jobs import wait_for
 from tests.system.servers import served
 
 DPSGD = {
@@ -154,10 +155,9 @@ def test_dear_work_runs_in_a_process_that_may_die(tmp_path: Path) -> None:
 
 
 def test_a_time_limit_is_a_problem_and_the_service_goes_on(tmp_path: Path) -> None:
-    """Of seconds, as the limit is looked at every tenth of a second: what is fast may have been answered by then."""
-    seconds_of_work = DPSGD | {"questions": LONG["questions"][:64], "method": "ground_truth", "digits": 50}
-    with served(tmp_path, worker_count="1", time_limit_seconds="0.01", max_cost="1000000000") as client:
-        late = client.post("/v1/bounds", json=seconds_of_work)
+    """The limit is looked at every tenth of a second: what is fast may have been answered by then."""
+    with served(tmp_path, worker_count="1", time_limit_seconds="0.01", max_cost=MORE_THAN_ITS_PRICE) as client:
+        late = client.post("/v1/bounds", json=LONG)
         assert (late.status_code, late.json()["type"]) == (504, "/problems/out-of-time")
         assert client.get("/livez").status_code == 200
         assert client.get("/readyz").status_code == 200
