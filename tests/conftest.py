@@ -6,20 +6,30 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import socket
 import subprocess
+import sys
 import time
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import psutil
 import pytest
 import redis
+from hypothesis import HealthCheck, settings
+
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[1]
 REDIS_PASSWORD = "of-these-tests"
+
+# The same examples on every machine, and none is refused for being slow.
+settings.register_profile("tests", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tests")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -27,12 +37,36 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: "tests/system/" not in item.nodeid)
 
 
-def free_port() -> int:
-    """A loopback port that nobody listens on."""
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+def reserved_port() -> socket.socket:
+    """A loopback port on which nobody listens, and which nobody is given while the socket is open: it is bound, and
+    never listens. On Linux a server, which sets SO_REUSEADDR, may listen there all the same.
+    """
+    place = socket.socket()
+    place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    place.bind(("127.0.0.1", 0))
+    return place
+
+
+def port_of(place: socket.socket) -> int:
+    """The port, for a server to listen on; elsewhere than on Linux it has to be let go of first."""
+    port: int = place.getsockname()[1]
+    if sys.platform != "linux":
+        place.close()
+    return port
+
+
+@contextmanager
+def stopped(process: int) -> Generator[None]:
+    """In the block the process stands still; it was told so before, and has done so."""
+    os.kill(process, signal.SIGSTOP)
+    deadline = time.monotonic() + PATIENCE
+    while psutil.Process(process).status() != psutil.STATUS_STOPPED:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+    try:
+        yield
+    finally:
+        os.kill(process, signal.SIGCONT)
 
 
 def redis_executable() -> str:
@@ -48,12 +82,18 @@ def redis_executable() -> str:
 
 @dataclass
 class RedisServer:
-    """A server process of ours: started on a free port, stopped by its id, and nothing of it is kept on disk."""
+    """A server process of ours: started on a free port, stopped by its id, and nothing of it is kept on disk. The port
+    is its own while it is killed, too.
+    """
 
     directory: Path
-    port: int = field(default_factory=free_port)
+    place: socket.socket = field(default_factory=reserved_port)
     process: subprocess.Popen[bytes] | None = None
     started: bool = False
+    port: int = 0
+
+    def __post_init__(self) -> None:
+        self.port = port_of(self.place)
 
     @property
     def url(self) -> str:
@@ -72,26 +112,29 @@ class RedisServer:
         """The first time on another port where somebody was quicker to take this one; always the same from then on."""
         while not self._answers():
             assert not self.started, "Redis does not start again"
-            self.port = free_port()
+            self.place.close()
+            self.place = reserved_port()
+            self.port = port_of(self.place)
         self.started = True
 
     def _answers(self) -> bool:
-        """Whether a new process does; False: it ended."""
+        """Whether a new process does, and nobody else there; False: it ended."""
         self.process = subprocess.Popen(
             self.command,
             env=os.environ | {"REDISCLI_AUTH": REDIS_PASSWORD},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE
         while self.process.poll() is None:
+            assert time.monotonic() < deadline, "Redis does not answer"
             try:
                 with closing(redis.Redis.from_url(self.url)) as client:
-                    client.ping()
-                return self.process.poll() is None
+                    if client.info("server")["process_id"] == self.process.pid:
+                        return True
             except redis.RedisError:
-                assert time.monotonic() < deadline, "Redis does not answer"
-                time.sleep(0.02)
+                pass
+            time.sleep(0.02)
         return False
 
     def kill(self) -> None:
@@ -104,8 +147,9 @@ class RedisServer:
     def stop(self) -> None:
         if self.process is not None:
             self.process.terminate()
-            self.process.wait(timeout=20)
+            self.process.wait(timeout=PATIENCE)
             self.process = None
+        self.place.close()
 
 
 class ComposedRedis(RedisServer):

@@ -25,7 +25,7 @@ from service.execution.worker import NUMERIC_THREAD_VARIABLES, Computed, Raised,
 from service.telemetry.metrics import Metrics
 
 CALLS_BEFORE_REPLACEMENT: Final = 1_000
-START_LIMIT_SECONDS: Final = 60.0
+START_LIMIT_SECONDS: Final = 300.0
 LOOKED_AFTER_SECONDS: Final = 1.0
 FORK_SERVER: Final = "service.execution.fork_server"
 

@@ -17,6 +17,7 @@ import pytest
 
 from api_schemas.examples import response_examples
 from service import cli, console
+from tests.patience import PATIENCE
 
 RUN = {"type": "gaussian", "noise_multiplier": 2.0}
 REQUEST = {
@@ -106,7 +107,7 @@ def on_a_terminal(*words: str) -> str:
             break
         if not read:
             break
-    process.wait(timeout=60)
+    process.wait(timeout=PATIENCE)
     os.close(leader)
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode())
 

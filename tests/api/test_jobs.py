@@ -11,6 +11,7 @@ from starlette.testclient import TestClient
 
 from service.computations.catalogue import resource, resources
 from tests.api.requests import ADVANTAGE, GAUSSIAN, bounds, dpsgd
+from tests.long_work import LONG
 
 SWEEP: dict[str, Any] = {
     "mechanism": GAUSSIAN,
@@ -22,9 +23,6 @@ SWEEP: dict[str, Any] = {
 }
 POINTS = 36
 TRUTH = bounds(dpsgd(), [{"type": "epsilon", "delta": 1e-5}], method="ground_truth", digits=30)
-SLOW = bounds(
-    dpsgd(), [{"type": "delta", "epsilon": 1 + n / 300} for n in range(256)], method="ground_truth", digits=50
-)
 
 
 def submit(client: TestClient, name: str, request: Any, **headers: str) -> Any:
@@ -119,7 +117,7 @@ def test_events_are_resumed(client: TestClient, swept: str) -> None:
 
 
 def test_headers_alone_do_not_wait(client: TestClient) -> None:
-    job = submit(client, "bounds", SLOW).headers["location"]
+    job = submit(client, "bounds", LONG).headers["location"]
     for path in ("events", "results"):
         answer = client.head(f"{job}/{path}", headers={"accept": "*/*"})
         assert (answer.status_code, answer.content) == (200, b"")
@@ -129,7 +127,7 @@ def test_headers_alone_do_not_wait(client: TestClient) -> None:
 def test_the_end_of_a_job_is_the_end(client: TestClient, swept: str) -> None:
     before = client.get(swept).json()
     assert client.delete(swept).json() == before
-    job = submit(client, "bounds", SLOW).headers["location"]
+    job = submit(client, "bounds", LONG).headers["location"]
     for _ in range(2):
         assert client.delete(job).json()["state"] == "cancelled"
     page = client.get(f"{job}/results").json()
@@ -235,7 +233,7 @@ def test_nobody_has_a_job_that_is_none(client: TestClient, name: str) -> None:
 
 
 def test_a_client_that_does_not_wait_is_answered_where_the_answer_is_there(client: TestClient) -> None:
-    later = client.post("/v1/bounds", json=SLOW, headers={"Prefer": "respond-async, wait=0"})
+    later = client.post("/v1/bounds", json=LONG, headers={"Prefer": "respond-async, wait=0"})
     assert later.status_code == 202
     assert later.headers["preference-applied"] == "respond-async"
     assert client.delete(later.headers["location"]).json()["state"] == "cancelled"

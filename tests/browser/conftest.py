@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
+from tests.patience import PATIENCE
 from tests.system.servers import served
 
 KEPT = Path(__file__).parents[2] / "build" / "browser"
@@ -20,6 +21,9 @@ HOW_TO_INSTALL = (
     "No Chromium was found. On Debian and Ubuntu: apt-get install -y --no-install-recommends chromium "
     "fonts-dejavu-core; elsewhere name one by CHROMIUM=/path/to/it."
 )
+LONGEST_MS = 1000 * PATIENCE
+"""For what has to come, beside whatever else the machine does."""
+expect.set_options(timeout=LONGEST_MS)
 DESKTOP: Any = {"width": 1440, "height": 1000}
 PHONE: Any = {"width": 390, "height": 844}
 
@@ -84,7 +88,7 @@ class Watched:
 @pytest.fixture
 def context(browser: Browser, address: str) -> Iterator[BrowserContext]:
     context = browser.new_context(viewport=DESKTOP, permissions=["clipboard-read", "clipboard-write"])
-    context.set_default_timeout(30_000)
+    context.set_default_timeout(LONGEST_MS)
     yield context
     context.close()
 
@@ -107,5 +111,5 @@ def page(context: BrowserContext, watched: Watched, address: str) -> Page:
 
 def answered(page: Page) -> str:
     """The five sentences, once everything that was asked is answered."""
-    page.wait_for_selector("html[data-state=settled]", state="attached", timeout=90_000)
+    page.wait_for_selector("html[data-state=settled]", state="attached", timeout=LONGEST_MS)
     return page.locator("#sentences").inner_text()

@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import Watched, answered
+from tests.patience import PATIENCE
 
 OPACUS = {"history": [[1.1, 0.004, 3000], [0.9, 0.004, 1000]], "mechanism": "prv"}
 
@@ -165,7 +166,7 @@ def test_four_runs_are_the_most(page: Page) -> None:
         change(page, "noise", noise)
     expect(page.locator("#add-run")).to_be_hidden()
     expect(page.locator("#problem")).to_be_hidden()
-    assert len(page.locator("#comparison thead th").all()) == 5
+    expect(page.locator("#comparison thead th")).to_have_count(5)
 
 
 def test_a_link_opens_the_page_as_it_was(page: Page, watched: Watched) -> None:
@@ -207,13 +208,21 @@ def test_links_from_elsewhere_are_read_as_far_as_they_go(page: Page, address: st
         expect(other.locator("#noise")).to_have_value("1.5")
 
 
+def output_of(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE).stdout
+
+
 def test_the_copied_command_and_script_ask_the_same(page: Page) -> None:
     digest = page.locator("#engine").inner_text().split("result ")[1]
     command = copied(page, "as curl")
-    answer = subprocess.run(["bash", "-c", command], check=True, capture_output=True, text=True, timeout=60).stdout
+    answer = subprocess.run(
+        ["bash", "-c", command], check=True, capture_output=True, text=True, timeout=PATIENCE
+    ).stdout
     assert json.loads(answer)["digest"] == digest
     script = copied(page, "as Python")
-    said = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=60).stdout
+    said = subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=PATIENCE
+    ).stdout
     assert said.strip() == json.loads(answer)["statement"].strip()
 
 
@@ -239,9 +248,11 @@ def test_what_was_said_of_a_copy_before_is_not_said_of_one_that_is_not_there_yet
 
 def test_of_two_copies_under_way_the_later_one_is_kept(page: Page) -> None:
     page.evaluate(SLOWLY)
-    page.get_by_role("button", name="Copy for a model card", exact=True).click()
-    assert copied(page, "Link").startswith(page.url.split("#")[0])
-    page.wait_for_timeout(1_500)
+    with page.expect_response("**/v1/assessments") as earlier:
+        page.get_by_role("button", name="Copy for a model card", exact=True).click()
+        assert copied(page, "Link").startswith(page.url.split("#")[0])
+    earlier.value.finished()
+    page.wait_for_timeout(500)  # would be enough to copy it
     assert clipboard(page).startswith(page.url.split("#")[0])
 
 
@@ -273,6 +284,20 @@ def test_assumptions_are_attested(page: Page) -> None:
     assert "No limit is kept" in page.locator("#verdict-body").inner_text()
 
 
+def test_what_is_being_typed_stays_when_an_answer_comes(page: Page) -> None:
+    page.locator("#assumptions summary").first.click()
+    by = page.get_by_label("Vouched for by").first
+    by.fill("ML plat")
+    page.evaluate("document.getElementById('form').requestSubmit()")
+    answered(page)
+    expect(by).to_have_value("ML plat")
+    expect(by).to_be_focused()
+    by.press_sequentially("form")
+    by.press("Tab")
+    answered(page)
+    assert "ML platform" in copied(page, "Copy for a model card")
+
+
 def test_every_picture_has_its_data_as_a_table(page: Page) -> None:
     for name in pictures(page):
         page.locator(f"#{name} summary").click()
@@ -284,8 +309,10 @@ def test_the_keyboard_is_enough(page: Page) -> None:
     assert page.evaluate("document.activeElement.textContent") == "Skip to the answer"
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "answer"
+    before = page.locator("#engine").inner_text()
     page.focus("#noise-slider")
     page.keyboard.press("ArrowRight")
+    expect(page.locator("#engine")).not_to_have_text(before)  # asked for only when the slider rests
     answered(page)
     expect(page.locator("#noise")).to_have_value("1.02")
     reached = set[str]()

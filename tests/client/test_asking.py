@@ -6,6 +6,7 @@ import asyncio
 import json
 import math
 from collections import OrderedDict
+from contextlib import closing
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -16,7 +17,7 @@ from api_schemas.mechanisms import GaussianMechanism
 from api_schemas.questions import AdvantageQuestion
 from privacy_bounds import Asking, AsyncClient, Client, Local, Number, Power, Refused, Unreachable, table
 from service.computations.bounds import BOUNDS
-from tests.conftest import free_port
+from tests.conftest import reserved_port
 from tests.interop.states import RUN, STATES, asked
 
 HISTORY = [(1.0, 0.01, 1000)]
@@ -257,8 +258,8 @@ def test_only_http_is_spoken(address: str) -> None:
 
 
 def test_nobody_answers() -> None:
-    with pytest.raises(Unreachable, match="Nobody answers"):
-        Client(f"http://127.0.0.1:{free_port()}", timeout=5).advantage(GAUSSIAN)
+    with closing(reserved_port()) as place, pytest.raises(Unreachable, match="Nobody answers"):
+        Client(f"http://127.0.0.1:{place.getsockname()[1]}", timeout=5).advantage(GAUSSIAN)
 
 
 def test_a_number_is_calibrated() -> None:

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from service.execution import redis_link
 from service.telemetry.metrics import Metrics
 from tests.execution.fakes import make_metrics
+from tests.patience import PATIENCE
 
 
 @pytest.fixture
 def metrics() -> Metrics:
     return make_metrics()
+
+
+@pytest.fixture(autouse=True)
+def _redis_may_be_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Redis that answers is not away, however busy the machine is."""
+    monkeypatch.setattr(redis_link, "PROBE_TIMEOUT_SECONDS", PATIENCE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import time
@@ -25,6 +26,7 @@ from service.execution.worker_pool import WorkerPool
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import NumericalFailure, OutOfDomain
 from service.telemetry.metrics import Metrics
+from tests.patience import PATIENCE
 
 ENGINE_VERSION = "1"
 INLINE, LARGEST_INLINE, DEAR = 100, 8_000, 50_000
@@ -35,13 +37,14 @@ class FakeMechanism(Request):
 
 
 class FakeRequest(Request):
-    """`log` is a file to which every computation adds its process id."""
+    """`log` is a file to which every computation adds its process id; what waits, waits for a file `gate`."""
 
     mechanism: FakeMechanism = FakeMechanism()
-    action: Literal["echo", "sleep", "fail", "die", "allocate", "defect", "violate", "doubt"] = "echo"
+    action: Literal["echo", "sleep", "wait", "fail", "die", "allocate", "defect", "violate", "doubt"] = "echo"
     amount: float = 0.0
     cost: int = INLINE
     log: str = ""
+    gate: str = ""
     digits: int | None = None
 
 
@@ -58,6 +61,9 @@ def compute_fake(request: FakeRequest, digest: str, engine_version: str) -> dict
     match request.action:
         case "sleep":
             time.sleep(request.amount)
+        case "wait":
+            while not Path(request.gate).exists():
+                time.sleep(0.005)
         case "fail":
             error = OutOfDomain("amount", request.amount, "in [0, 1]")
             error.pointer = "/amount"
@@ -108,7 +114,7 @@ def make_metrics() -> Metrics:
 def make_pool(metrics: Metrics, **changes: Any) -> WorkerPool:
     arguments: dict[str, Any] = {
         "worker_count": 1,
-        "time_limit_seconds": 20.0,
+        "time_limit_seconds": PATIENCE,
         "memory_limit_bytes": 2**30,
         "niceness": 0,
         "preloaded_modules": (__name__,),
@@ -117,7 +123,13 @@ def make_pool(metrics: Metrics, **changes: Any) -> WorkerPool:
     return WorkerPool(**(arguments | changes))
 
 
-def make_shared(link: RedisLink, metrics: Metrics, cost_floor: int = 0, seals: Seals | None = None) -> SharedResults:
+def make_shared(
+    link: RedisLink,
+    metrics: Metrics,
+    cost_floor: int = 0,
+    seals: Seals | None = None,
+    dear_timeout_seconds: float = 0.25,
+) -> SharedResults:
     cache = RedisResultCache(
         link, ttl_seconds=60, ground_truth_ttl_seconds=600, seals=seals or Seals([SEAL_KEY]), metrics=metrics
     )
@@ -126,7 +138,7 @@ def make_shared(link: RedisLink, metrics: Metrics, cost_floor: int = 0, seals: S
         leases=RedisLeases(link, cache),
         cost_floor=cost_floor,
         longest_lease_seconds=25.0,
-        dear_timeout_seconds=0.25,
+        dear_timeout_seconds=dear_timeout_seconds,
     )
 
 
@@ -161,3 +173,11 @@ def counted(metrics: Metrics, sample: str) -> float:
 
 def computations_logged(log: Path) -> int:
     return len(log.read_text().splitlines()) if log.exists() else 0
+
+
+async def logged(log: Path) -> int:
+    """The process of the last computation in a log, as soon as one has begun."""
+    async with asyncio.timeout(PATIENCE):
+        while not log.exists() or not log.read_text().endswith("\n"):
+            await asyncio.sleep(0.01)
+    return int(log.read_text().splitlines()[-1])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
+from service.execution import admission as admission_module
 from service.execution.admission import Admission
 from service.execution.client import client_key
 from service.execution.errors import ComputeBudgetExceeded, QueueFull
@@ -97,6 +99,12 @@ async def test_no_client_drives_out_one_that_has_as_little() -> None:
     assert isinstance(outcomes[-1], QueueFull)
 
 
+@pytest.fixture
+def no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission_module, "time", SimpleNamespace(monotonic=lambda: 1e6))
+
+
+@pytest.mark.usefixtures("no_time_passes")
 async def test_nobody_is_let_in_to_wait_too_long() -> None:
     """And is told when that will have changed: here in half a second, of which whole ones are made."""
     crowd = Crowd(make_admission(worker_count=1, queue_limit=100, queue_wait_limit_seconds=1.5))
@@ -108,6 +116,7 @@ async def test_nobody_is_let_in_to_wait_too_long() -> None:
     await crowd.end()
 
 
+@pytest.mark.usefixtures("no_time_passes")
 async def test_retry_after_is_the_wait_for_the_next_free_place() -> None:
     crowd = Crowd(make_admission(worker_count=2, queue_limit=1))
     await crowd.send("one", cost=9_000_000)

@@ -24,11 +24,12 @@ from tests.execution.fakes import (
     make_runner,
     make_shared,
 )
+from tests.patience import PATIENCE
 
 
 @pytest.fixture
 async def link(redis_url: str, metrics: Metrics) -> AsyncIterator[RedisLink]:
-    link = RedisLink(redis_url, 1.0, metrics)
+    link = RedisLink(redis_url, PATIENCE, metrics)
     await link.start()
     yield link
     await link.stop()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import os
-import signal
 from collections.abc import AsyncIterator
 
 import pytest
@@ -22,8 +20,9 @@ from service.execution.result_cache import (
     ResultCache,
 )
 from service.execution.seals import Seals
-from tests.conftest import RedisServer
+from tests.conftest import RedisServer, stopped
 from tests.execution.fakes import FAKE, SEAL_KEY, FakeResponse, counted, make_metrics
+from tests.patience import PATIENCE
 
 DIGEST = "sha256:" + "a" * 64
 OTHER = "sha256:" + "b" * 64
@@ -65,7 +64,7 @@ async def cache(request: pytest.FixtureRequest) -> AsyncIterator[ResultCache]:
         yield InMemoryResultCache(10, 10_000)
         return
     metrics = make_metrics()
-    link = RedisLink(request.getfixturevalue("redis_url"), 1.0, metrics)
+    link = RedisLink(request.getfixturevalue("redis_url"), PATIENCE, metrics)
     await link.start()
     yield RedisResultCache(link, ttl_seconds=60, seals=Seals([SEAL_KEY]), metrics=metrics)
     await link.stop()
@@ -117,7 +116,7 @@ def test_memory_is_bounded_in_bytes() -> None:
 @pytest.mark.parametrize("entry", FORGED.values(), ids=FORGED)
 async def test_entries_that_are_not_the_result_are_missing(redis_url: str, entry: bytes) -> None:
     metrics = make_metrics()
-    link = RedisLink(redis_url, 1.0, metrics)
+    link = RedisLink(redis_url, PATIENCE, metrics)
     await link.start()
     cache = RedisResultCache(link, ttl_seconds=60, seals=Seals([SEAL_KEY]), metrics=metrics)
     with redis.Redis.from_url(redis_url) as client:
@@ -129,7 +128,7 @@ async def test_entries_that_are_not_the_result_are_missing(redis_url: str, entry
 
 async def test_a_key_of_another_type_is_missing_and_redis_stays_in_use(redis_url: str) -> None:
     metrics = make_metrics()
-    link = RedisLink(redis_url, 1.0, metrics)
+    link = RedisLink(redis_url, PATIENCE, metrics)
     await link.start()
     cache = RedisResultCache(link, ttl_seconds=60, seals=Seals([SEAL_KEY]), metrics=metrics)
     with redis.Redis.from_url(redis_url) as client:
@@ -144,7 +143,7 @@ async def test_a_key_of_another_type_is_missing_and_redis_stays_in_use(redis_url
 
 async def test_entries_are_json(redis_url: str) -> None:
     metrics = make_metrics()
-    link = RedisLink(redis_url, 1.0, metrics)
+    link = RedisLink(redis_url, PATIENCE, metrics)
     await link.start()
     cache = RedisResultCache(link, ttl_seconds=60, seals=Seals([SEAL_KEY]), metrics=metrics)
     cache.put(FAKE.name, DIGEST, body_of(DIGEST))
@@ -159,7 +158,7 @@ async def test_entries_are_json(redis_url: str) -> None:
 
 async def test_entries_expire(redis_url: str) -> None:
     metrics = make_metrics()
-    link = RedisLink(redis_url, 1.0, metrics)
+    link = RedisLink(redis_url, PATIENCE, metrics)
     await link.start()
     cache = RedisResultCache(link, ttl_seconds=60, seals=Seals([SEAL_KEY]), metrics=metrics)
     cache.put(FAKE.name, DIGEST, body_of(DIGEST))
@@ -172,7 +171,7 @@ async def test_entries_expire(redis_url: str) -> None:
 @pytest.mark.parametrize("size", [0, LONGEST_SEALED_INLINE, 2**22])
 async def test_values_of_any_length_come_back(redis_url: str, size: int) -> None:
     metrics = make_metrics()
-    link = RedisLink(redis_url, 1.0, metrics)
+    link = RedisLink(redis_url, PATIENCE, metrics)
     await link.start()
     cache = RedisResultCache(link, ttl_seconds=60, seals=Seals([SEAL_KEY]), metrics=metrics)
     body = body_of(DIGEST) + bytes(size)
@@ -184,7 +183,7 @@ async def test_values_of_any_length_come_back(redis_url: str, size: int) -> None
 
 async def test_a_killed_redis_is_a_miss_and_a_metric_and_is_used_again_when_it_is_back(own_redis: RedisServer) -> None:
     metrics = make_metrics()
-    link = RedisLink(own_redis.url, 0.5, metrics)
+    link = RedisLink(own_redis.url, PATIENCE, metrics)
     await link.start()
     cache = RedisResultCache(link, ttl_seconds=60, seals=Seals([SEAL_KEY]), metrics=metrics)
     cache.put(FAKE.name, DIGEST, body_of(DIGEST))
@@ -201,7 +200,7 @@ async def test_a_killed_redis_is_a_miss_and_a_metric_and_is_used_again_when_it_i
     assert counted(metrics, 'privacy_bounds_redis_failures_total{operation="get"}') == 1, "nobody asks while it is away"
 
     own_redis.start()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while not link.available:
             await asyncio.sleep(0.05)
     cache.put(FAKE.name, DIGEST, body_of(DIGEST))
@@ -224,15 +223,12 @@ async def test_a_redis_that_hangs_is_left_alone_after_three_late_answers(own_red
 async def _hang_and_go_on(own_redis: RedisServer, link: RedisLink) -> None:
     await link.start()
     assert own_redis.process is not None
-    os.kill(own_redis.process.pid, signal.SIGSTOP)
-    try:
+    with stopped(own_redis.process.pid):
         for _ in range(5):
             with pytest.raises(RedisAway):
                 await link.attempt("get", lambda client: client.get("x"))
         assert not link.available
-    finally:
-        os.kill(own_redis.process.pid, signal.SIGCONT)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while not link.available:
             await asyncio.sleep(0.05)
     await link.stop()
@@ -241,7 +237,7 @@ async def _hang_and_go_on(own_redis: RedisServer, link: RedisLink) -> None:
 async def test_a_redis_that_was_never_there_stops_nothing(own_redis: RedisServer) -> None:
     own_redis.kill()
     metrics = make_metrics()
-    link = RedisLink(own_redis.url, 0.5, metrics)
+    link = RedisLink(own_redis.url, PATIENCE, metrics)
     await link.start()
     assert not link.available
     with pytest.raises(RedisAway):
@@ -251,7 +247,7 @@ async def test_a_redis_that_was_never_there_stops_nothing(own_redis: RedisServer
 
 async def test_a_write_queue_that_is_full_forgets_and_counts(redis_url: str) -> None:
     metrics = make_metrics()
-    link = RedisLink(redis_url, 1.0, metrics)
+    link = RedisLink(redis_url, PATIENCE, metrics)
     await link.start()
     cache = RedisResultCache(link, ttl_seconds=60, seals=Seals([SEAL_KEY]), metrics=metrics)
     for _ in range(RedisResultCache.MAX_QUEUED + 7):

@@ -20,7 +20,7 @@ from service.execution.request_body import DuplicateKeys, InvalidRequest, Malfor
 from service.execution.runner import ComputationRunner
 from service.privacy.errors import NumericalFailure, OutOfDomain
 from service.telemetry.metrics import Metrics
-from tests.conftest import RedisServer
+from tests.conftest import RedisServer, stopped
 from tests.execution.fakes import (
     DEAR,
     FAKE,
@@ -29,10 +29,12 @@ from tests.execution.fakes import (
     FakeResponse,
     computations_logged,
     counted,
+    logged,
     make_pool,
     make_runner,
     make_shared,
 )
+from tests.patience import PATIENCE
 
 VIOLATIONS = "privacy_bounds_invariant_violations_total"
 
@@ -46,7 +48,7 @@ async def runner(metrics: Metrics) -> AsyncIterator[ComputationRunner]:
 
 @pytest.fixture
 async def link(redis_url: str, metrics: Metrics) -> AsyncIterator[RedisLink]:
-    link = RedisLink(redis_url, 1.0, metrics)
+    link = RedisLink(redis_url, PATIENCE, metrics)
     await link.start()
     yield link
     await link.stop()
@@ -78,15 +80,16 @@ async def test_cheap_work_stays_and_dear_work_leaves(runner: ComputationRunner, 
         assert (int(log.read_text()) == os.getpid()) is here
 
 
-async def test_the_event_loop_goes_on_while_a_worker_computes(runner: ComputationRunner) -> None:
-    await runner.run(FAKE, FakeRequest(cost=DEAR))
-    dear = asyncio.create_task(runner.run(FAKE, FakeRequest(action="sleep", amount=0.5, cost=DEAR)))
-    turns = 0
-    while not dear.done():
-        await runner.run(FAKE, FakeRequest(amount=float(turns)))
+async def test_the_event_loop_goes_on_while_a_worker_computes(runner: ComputationRunner, tmp_path: Path) -> None:
+    log, gate = tmp_path / "log", tmp_path / "gate"
+    dear = asyncio.create_task(runner.run(FAKE, FakeRequest(action="wait", gate=str(gate), cost=DEAR, log=str(log))))
+    await logged(log)
+    for turn in range(30):
+        assert (await runner.run(FAKE, FakeRequest(amount=float(turn)))).cache == "computed"
         await asyncio.sleep(0.005)
-        turns += 1
-    assert turns > 20
+    assert not dear.done()
+    gate.touch()
+    assert (await dear).cache == "computed"
 
 
 async def test_too_dear_is_refused_before_it_runs(runner: ComputationRunner, metrics: Metrics, tmp_path: Path) -> None:
@@ -112,23 +115,31 @@ async def test_a_full_queue_refuses_and_empties(runner: ComputationRunner, metri
 
 
 async def test_equal_requests_in_flight_compute_once(runner: ComputationRunner, tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    request = FakeRequest(action="sleep", amount=0.3, cost=DEAR, log=str(log))
-    answers = await asyncio.gather(*(runner.run(FAKE, request) for _ in range(20)))
+    log, gate = tmp_path / "log", tmp_path / "gate"
+    request = FakeRequest(action="wait", gate=str(gate), cost=DEAR, log=str(log))
+    asked = [asyncio.create_task(runner.run(FAKE, request)) for _ in range(20)]
+    await logged(log)
+    gate.touch()
+    answers = await asyncio.gather(*asked)
     assert computations_logged(log) == 1
     assert len({answer.body for answer in answers}) == 1
     assert sorted(answer.cache for answer in answers) == ["collapsed"] * 19 + ["computed"]
 
 
 async def test_a_client_that_leaves_does_not_take_the_answer_along(runner: ComputationRunner, tmp_path: Path) -> None:
-    request = FakeRequest(action="sleep", amount=0.3, cost=DEAR, log=str(tmp_path / "log"))
+    log, gate = tmp_path / "log", tmp_path / "gate"
+    request = FakeRequest(action="wait", gate=str(gate), cost=DEAR, log=str(log))
     leaving = asyncio.create_task(runner.run(FAKE, request))
-    await asyncio.sleep(0.05)
+    await logged(log)
     staying = asyncio.create_task(runner.run(FAKE, request))
     await asyncio.sleep(0.05)
     leaving.cancel()
-    assert (await staying).body
-    assert computations_logged(tmp_path / "log") == 1
+    with pytest.raises(asyncio.CancelledError):
+        await leaving
+    gate.touch()
+    answer = await staying
+    assert (answer.cache, bool(answer.body)) == ("collapsed", True)
+    assert computations_logged(log) == 1
 
 
 @pytest.mark.parametrize("cost", [INLINE, DEAR])
@@ -169,7 +180,8 @@ async def test_a_time_limit_is_a_failure_like_any(metrics: Metrics) -> None:
     pool = make_pool(metrics, time_limit_seconds=0.2)
     runner = make_runner(metrics, pool)
     with pytest.raises(OutOfTime):
-        await runner.run(FAKE, FakeRequest(action="sleep", amount=60.0, cost=DEAR))
+        await runner.run(FAKE, FakeRequest(action="sleep", amount=600.0, cost=DEAR))
+    pool._time_limit_seconds = PATIENCE  # what is quick meets no limit, however busy the machine is
     assert (await runner.run(FAKE, FakeRequest(cost=DEAR))).cache == "computed"
     await pool.close()
 
@@ -244,7 +256,7 @@ async def test_cheap_results_are_neither_stored_nor_looked_up(
 
 
 async def test_the_lease_of_dear_work_holds_under_load(metrics: Metrics, redis_url: str, tmp_path: Path) -> None:
-    """Answers come later than cheap work waits for: it does without Redis, and dear work does not."""
+    """Answers come later than cheap work waits for: it does without Redis. Dear work waits longer, and does not."""
     links = [RedisLink(redis_url, 0.003, metrics) for _ in range(2)]
     pool, log = make_pool(metrics, worker_count=2), tmp_path / "log"
     await pool.start()
@@ -252,15 +264,15 @@ async def test_the_lease_of_dear_work_holds_under_load(metrics: Metrics, redis_u
 
     async def load() -> None:
         while busy:
-            time.sleep(0.02)  # noqa: ASYNC251 - this is the load
+            time.sleep(0.005)  # noqa: ASYNC251 - this is the load
             await asyncio.sleep(0)
 
     for link in links:
         await link.start()
     loading = asyncio.create_task(load())
-    runners = [make_runner(metrics, pool, make_shared(link, metrics)) for link in links]
+    runners = [make_runner(metrics, pool, make_shared(link, metrics, dear_timeout_seconds=1.0)) for link in links]
     for number in range(3):
-        request = FakeRequest(action="sleep", amount=0.3 + number / 100, cost=10 * DEAR, log=str(log))
+        request = FakeRequest(action="sleep", amount=0.3 + number / 100, cost=20 * DEAR, log=str(log))
         cheap = [runner.run(FAKE, FakeRequest(amount=float(number))) for runner in runners]
         answers = await asyncio.gather(*(runner.run(FAKE, request) for runner in runners), *cheap)
         assert answers[0].body == answers[1].body
@@ -332,15 +344,20 @@ async def test_a_killed_holder_blocks_nobody_beyond_its_lease(
     await pool.close()
 
 
-async def test_a_redis_that_dies_under_way_changes_no_answer(own_redis: RedisServer, metrics: Metrics) -> None:
-    link = RedisLink(own_redis.url, 0.5, metrics)
+async def test_a_redis_that_dies_under_way_changes_no_answer(
+    own_redis: RedisServer, metrics: Metrics, tmp_path: Path
+) -> None:
+    link = RedisLink(own_redis.url, PATIENCE, metrics)
     await link.start()
     pool = make_pool(metrics)
     shared = make_shared(link, metrics)
     runner = make_runner(metrics, pool, shared)
-    under_way = asyncio.create_task(runner.run(FAKE, FakeRequest(action="sleep", amount=0.5, cost=DEAR)))
-    await asyncio.sleep(0.2)
+    log, gate = tmp_path / "log", tmp_path / "gate"
+    request = FakeRequest(action="wait", gate=str(gate), cost=DEAR, log=str(log))
+    under_way = asyncio.create_task(runner.run(FAKE, request))
+    await logged(log)
     own_redis.kill()
+    gate.touch()
     assert (await under_way).cache == "computed"
     assert (await runner.run(FAKE, FakeRequest(amount=1.0, cost=DEAR))).cache == "computed"
     assert (await runner.run(FAKE, FakeRequest(amount=1.0, cost=DEAR))).cache == "memory"
@@ -354,14 +371,12 @@ async def test_a_request_waits_for_one_late_answer_only(own_redis: RedisServer, 
     pool = make_pool(metrics)
     shared = make_shared(link, metrics)
     runner = make_runner(metrics, pool, shared)
+    assert link.available
     assert own_redis.process is not None
-    os.kill(own_redis.process.pid, signal.SIGSTOP)
-    try:
+    with stopped(own_redis.process.pid):
         assert (await runner.run(FAKE, FakeRequest(amount=1.0, cost=DEAR))).cache == "computed"
         assert counted(metrics, 'privacy_bounds_redis_failures_total{operation="get"}') == 1
         assert counted(metrics, 'privacy_bounds_redis_failures_total{operation="lease"}') == 0
-    finally:
-        os.kill(own_redis.process.pid, signal.SIGCONT)
     await shared.cache.settle()
     await pool.close()
     await link.stop()
@@ -369,12 +384,15 @@ async def test_a_request_waits_for_one_late_answer_only(own_redis: RedisServer, 
 
 OTHER_PROCESS = """
 import asyncio, sys
+from service.execution import redis_link
 from service.execution.redis_link import RedisLink
 from tests.execution.fakes import *
 
+redis_link.PROBE_TIMEOUT_SECONDS = PATIENCE
+
 async def main(url, request):
     metrics = make_metrics()
-    link = RedisLink(url, 1.0, metrics)
+    link = RedisLink(url, PATIENCE, metrics)
     await link.start()
     pool, shared = make_pool(metrics), make_shared(link, metrics)
     runner = make_runner(metrics, pool, shared)
@@ -411,10 +429,15 @@ async def start_other_process(directory: Path, url: str, request: FakeRequest) -
 
 @pytest.mark.parametrize("digits", [None, 25])
 async def test_equal_requests_in_two_processes_compute_once(redis_url: str, tmp_path: Path, digits: int | None) -> None:
-    log = tmp_path / "log"
-    request = FakeRequest(action="sleep", amount=0.6, cost=DEAR, log=str(log), digits=digits)
+    """Of a price whose lease outlasts the wait for the second process by far."""
+    log, gate = tmp_path / "log", tmp_path / "gate"
+    request = FakeRequest(action="wait", gate=str(gate), cost=20 * DEAR, log=str(log), digits=digits)
     processes = [await start_other_process(tmp_path, redis_url, request) for _ in range(2)]
-    outputs = await asyncio.gather(*(process.communicate(b"go\n") for process in processes))
+    asked = [asyncio.create_task(process.communicate(b"go\n")) for process in processes]
+    await logged(log)
+    await asyncio.sleep(0.2)
+    gate.touch()
+    outputs = await asyncio.gather(*asked)
     outcomes = [output.decode().split(" ", 1) for output, _ in outputs]
     assert sorted(cache for cache, _ in outcomes) == ["computed", "redis"]
     assert outcomes[0][1] == outcomes[1][1]
@@ -422,19 +445,16 @@ async def test_equal_requests_in_two_processes_compute_once(redis_url: str, tmp_
 
 
 async def test_a_holder_killed_for_real_is_replaced(redis_url: str, tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    request = FakeRequest(action="sleep", amount=0.6, cost=DEAR, log=str(log))
+    log, gate = tmp_path / "log", tmp_path / "gate"
+    request = FakeRequest(action="wait", gate=str(gate), cost=DEAR, log=str(log))
     holder = await start_other_process(tmp_path, redis_url, request)
     waiter = await start_other_process(tmp_path, redis_url, request)
     assert holder.stdin is not None
     holder.stdin.write(b"go\n")
-    deadline = time.monotonic() + 20
-    while computations_logged(log) == 0:
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.01)
-    os.kill(int(log.read_text()), signal.SIGKILL)
+    os.kill(await logged(log), signal.SIGKILL)
     holder.kill()
     await holder.wait()
+    gate.touch()
     output, _ = await waiter.communicate(b"go\n")
     assert output.startswith(b"computed ")
     assert computations_logged(log) == 2

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
+from types import SimpleNamespace
 
 import pytest
 
+from service.execution import leases as leases_module
 from service.execution.leases import RedisLeases
 from service.execution.redis_link import RedisLink
 from service.execution.result_cache import RedisResultCache
 from service.execution.seals import Seals
 from tests.execution.fakes import make_metrics
+from tests.patience import PATIENCE
 
 OLD, NEW = "the key of last year, which is long", "the key of this year, which is long"
 
@@ -53,7 +55,7 @@ def test_no_single_change_goes_unnoticed() -> None:
 
 async def with_redis(url: str) -> tuple[RedisLink, RedisLeases, RedisResultCache]:
     metrics = make_metrics()
-    link = RedisLink(url, 1.0, metrics)
+    link = RedisLink(url, PATIENCE, metrics)
     await link.start()
     cache = RedisResultCache(link, ttl_seconds=60, seals=Seals([OLD]), metrics=metrics)
     return link, RedisLeases(link, cache), cache
@@ -69,13 +71,15 @@ async def test_a_lease_that_nobody_gave_is_not_waited_for(redis_url: str, forged
     await link.stop()
 
 
-async def test_a_lease_kept_beyond_its_end_is_not_waited_for(redis_url: str) -> None:
+async def test_a_lease_kept_beyond_its_end_is_not_waited_for(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(now=1e9)
+    monkeypatch.setattr(leases_module, "time", SimpleNamespace(time=lambda: clock.now))
     link, leases, _ = await with_redis(redis_url)
     lease = await leases.acquire("sha256:0", 0.3)
     assert lease is not None
     await link.attempt("lease", lambda client: client.set(lease.key, lease.value, px=60_000))  # by who can write there
     assert await leases.acquire("sha256:0", 5.0) is None
-    await asyncio.sleep(0.31)
+    clock.now += 0.31
     assert await leases.acquire("sha256:0", 5.0) is not None
     await link.stop()
 

@@ -26,6 +26,7 @@ from tests.execution.fakes import (
     FakeRequest,
     FakeResponse,
     counted,
+    logged,
     make_pool,
 )
 
@@ -37,19 +38,13 @@ async def pool(metrics: Metrics) -> AsyncIterator[WorkerPool]:
     await pool.close()
 
 
-async def compute(pool: WorkerPool, **fields: object) -> Computed:
-    return await pool.compute(FAKE, FakeRequest.model_validate({"cost": DEAR, **fields}), "sha256:0", ENGINE_VERSION)
+async def compute(pool: WorkerPool, limit_seconds: float | None = None, **fields: object) -> Computed:
+    request = FakeRequest.model_validate({"cost": DEAR, **fields})
+    return await pool.compute(FAKE, request, "sha256:0", ENGINE_VERSION, limit_seconds)
 
 
 async def process_of(pool: WorkerPool, log: Path) -> int:
     await compute(pool, log=str(log))
-    return int(log.read_text().splitlines()[-1])
-
-
-async def wait_for_process(log: Path) -> int:
-    async with asyncio.timeout(20):
-        while not log.exists() or not log.read_text().endswith("\n"):
-            await asyncio.sleep(0.01)
     return int(log.read_text().splitlines()[-1])
 
 
@@ -83,28 +78,24 @@ async def test_a_log_shows_where_in_the_worker_a_defect_was(pool: WorkerPool) ->
     assert "in compute_fake" in shown
 
 
-async def test_a_process_is_killed_at_its_time_limit(metrics: Metrics, tmp_path: Path) -> None:
-    pool = make_pool(metrics, time_limit_seconds=0.3)
+async def test_a_process_is_killed_at_its_time_limit(pool: WorkerPool, metrics: Metrics, tmp_path: Path) -> None:
+    process = await process_of(pool, tmp_path / "log")
     with pytest.raises(OutOfTime):
-        await compute(pool, action="sleep", amount=60.0, log=str(tmp_path / "log"))
-    process = int((tmp_path / "log").read_text())
+        await compute(pool, 0.3, action="sleep", amount=600.0)
     with pytest.raises(ProcessLookupError):
         os.kill(process, 0)
     assert counted(metrics, 'privacy_bounds_worker_losses_total{reason="time_limit"}') == 1
     assert (await compute(pool)).body
-    await pool.close()
 
 
 async def test_a_process_ends_itself_at_its_time_limit_where_the_service_does_not(
-    metrics: Metrics, monkeypatch: pytest.MonkeyPatch
+    pool: WorkerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schedule = ProcessPool.schedule
     monkeypatch.setattr(ProcessPool, "schedule", lambda pool, call, args=(), **_: schedule(pool, call, args))
-    pool = make_pool(metrics, time_limit_seconds=0.1)
     with pytest.raises(WorkerDied):
-        await compute(pool, action="sleep", amount=600.0)
+        await compute(pool, 0.1, action="sleep", amount=600.0)
     assert (await compute(pool)).body
-    await pool.close()
 
 
 async def test_a_process_may_not_take_all_memory(metrics: Metrics) -> None:
@@ -118,14 +109,16 @@ async def test_a_process_may_not_take_all_memory(metrics: Metrics) -> None:
 
 async def test_a_process_killed_at_work_fails_its_computation_only(metrics: Metrics, tmp_path: Path) -> None:
     pool = make_pool(metrics, worker_count=2)
-    victim_log, other_log = tmp_path / "victim", tmp_path / "other"
-    victim = asyncio.create_task(compute(pool, action="sleep", amount=30.0, log=str(victim_log)))
-    other = asyncio.create_task(compute(pool, action="sleep", amount=1.0, log=str(other_log)))
-    process = await wait_for_process(victim_log)
-    await wait_for_process(other_log)
+    victim_log, other_log, gate = tmp_path / "victim", tmp_path / "other", tmp_path / "gate"
+    victim = asyncio.create_task(compute(pool, action="sleep", amount=600.0, log=str(victim_log)))
+    other = asyncio.create_task(compute(pool, action="wait", gate=str(gate), log=str(other_log)))
+    process = await logged(victim_log)
+    await logged(other_log)
     os.kill(process, signal.SIGKILL)
     with pytest.raises(WorkerDied):
         await victim
+    assert not other.done()
+    gate.touch()
     assert (await other).body
     assert counted(metrics, 'privacy_bounds_worker_losses_total{reason="died"}') == 1
     for _ in range(3):
@@ -153,7 +146,7 @@ async def test_a_process_killed_while_idle_is_replaced_unnoticed(
 
 async def test_a_cancelled_computation_stops_its_process(pool: WorkerPool, tmp_path: Path) -> None:
     task = asyncio.create_task(compute(pool, action="sleep", amount=60.0, log=str(tmp_path / "log")))
-    process = await wait_for_process(tmp_path / "log")
+    process = await logged(tmp_path / "log")
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -19,7 +19,7 @@ import psutil
 
 from service.jobs.job import Job, new_id
 from tests.conftest import ComposedRedis
-from tests.system.servers import PATIENCE
+from tests.patience import PATIENCE
 from tests.system.test_processes import processor_seconds
 
 SEAL_KEY = "the key of these tests and of nothing else"
@@ -33,15 +33,6 @@ def sweep(points: int) -> dict[str, Any]:
         "vary": {"/mechanism/noise_multiplier": {"from": 0.5, "to": 50.0, "count": points}},
         "questions": [ADVANTAGE],
     }
-
-
-LONG: dict[str, Any] = {
-    "mechanism": {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000},
-    "questions": [{"type": "delta", "epsilon": 1 + n / 300} for n in range(256)],
-    "method": "ground_truth",
-    "digits": 50,
-}
-"""One computation of more than ten seconds of a core."""
 
 
 def a_job() -> Job:
@@ -105,7 +96,7 @@ def first_that_computes(
     return found[0]
 
 
-def wait_until_ended(client: httpx2.Client, job: str, patience: float = 240.0) -> dict[str, Any]:
+def wait_until_ended(client: httpx2.Client, job: str, patience: float = 10 * PATIENCE) -> dict[str, Any]:
     """The job when it has ended, whoever is away in between."""
     found: dict[str, Any] = {}
 
@@ -185,7 +176,7 @@ def cluster(directory: Path, workers: int = 2) -> Generator[Cluster]:
                 worker.send_signal(signal.SIGTERM)
         for worker in made.workers:
             try:
-                worker.wait(timeout=20)
+                worker.wait(timeout=PATIENCE)
             except subprocess.TimeoutExpired:
                 worker.kill()
         made.redis.stop()

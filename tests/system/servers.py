@@ -9,15 +9,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import TextIO
 
 import httpx2
+import psutil
 
-from tests.conftest import free_port
+from service.serving import UNABLE_TO_LISTEN_EXIT_CODE
+from tests.conftest import port_of, reserved_port
+from tests.patience import PATIENCE
 
-PATIENCE = 60.0
-"""Seconds after which a test is given up."""
 POST = b"POST /v1/bounds HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 
 
@@ -27,38 +29,69 @@ def served(directory: Path, *killed: int, command: str = "", **settings: str) ->
 
     `killed`: exit codes that are meant, beside those of SIGTERM. `command`: further arguments.
     """
-    port = free_port()
     settings = {"data_folder": str(directory / "data"), **settings}
     environment = os.environ | {f"PRIVACY_BOUNDS_{name.upper()}": value for name, value in settings.items()}
     with (directory / "server.log").open("w") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "service.cli", "serve", "--port", str(port), *command.split()],
-            env=environment,
-            stdout=log,
-            stderr=log,
-        )
-        client = httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=240)
+        process, client = started(command.split(), environment, log)
         client.process_id = process.pid  # type: ignore[attr-defined]
         try:
-            wait_until_live(client, process)
             yield client
         finally:
             client.close()
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
-            assert process.wait(timeout=30) in (0, -signal.SIGTERM, *killed)
+            assert process.wait(timeout=PATIENCE) in (0, -signal.SIGTERM, *killed)
 
 
-def wait_until_live(client: httpx2.Client, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + PATIENCE
+def started(
+    arguments: list[str], environment: dict[str, str], log: TextIO
+) -> tuple[subprocess.Popen[bytes], httpx2.Client]:
+    """A service that is live; on another port where somebody was quicker to take the first."""
     while True:
-        try:
-            if client.get("/livez").status_code == 200:
-                return
-        except httpx2.TransportError:
-            assert process.poll() is None, "the server ended"
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        with closing(reserved_port()) as place:
+            port = port_of(place)
+            process = subprocess.Popen(
+                [sys.executable, "-m", "service.cli", "serve", "--port", str(port), *arguments],
+                env=environment,
+                stdout=log,
+                stderr=log,
+            )
+            client = httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE)
+            try:
+                if is_live(client, process):
+                    return process, client
+            except BaseException:
+                process.kill()
+                process.wait()
+                raise
+        client.close()
+        assert process.wait() == UNABLE_TO_LISTEN_EXIT_CODE, "the server ended"
+        log.seek(0)
+        log.truncate()
+
+
+def is_live(client: httpx2.Client, process: subprocess.Popen[bytes]) -> bool:
+    """Whether it answers, as soon as it does; False: it ended."""
+    deadline = time.monotonic() + PATIENCE
+    while process.poll() is None:
+        assert time.monotonic() < deadline
+        if is_listening(process.pid, int(client.base_url.port or 0)):
+            try:
+                if client.get("/livez").status_code == 200:
+                    return True
+            except httpx2.TransportError:
+                pass
+        time.sleep(0.05)
+    return False
+
+
+def is_listening(process: int, port: int) -> bool:
+    """Whether it is this process that listens there, and not one that was given the same port."""
+    try:
+        found = psutil.Process(process).net_connections("tcp")
+    except psutil.Error:
+        return False
+    return any(each.status == psutil.CONN_LISTEN and each.laddr.port == port for each in found)
 
 
 def connect(client: httpx2.Client, address: str = "127.0.0.1", buffer: int | None = None) -> socket.socket:

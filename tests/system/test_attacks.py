@@ -24,9 +24,13 @@ import psutil
 import pytest
 
 from service.settings import Settings
-from tests.system.servers import PATIENCE, POST, connect, served
+from tests.conftest import stopped
+from tests.long_work import DPSGD, LONG, MORE_THAN_ITS_PRICE
+from tests.patience import PATIENCE
+from tests.system.jobs import first_that_computes, wait_for
+from tests.system.servers import POST, connect, served
+from tests.system.test_processes import workers_of
 
-DPSGD = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
 LONGEST_WAIT = float(os.environ.get("LONGEST_WAIT_SECONDS", "inf"))
 MOST_MEMORY = 50 * 2**20
 READERS = 100
@@ -37,7 +41,7 @@ MOST_CONNECTIONS = Settings().max_connections
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
     """One worker, and everything is dear."""
     limits = {"receive_timeout_seconds": "2", "send_timeout_seconds": "2", "log_level": "error"}
-    workers = {"worker_count": "1"}
+    workers = {"worker_count": "1", "time_limit_seconds": str(PATIENCE), "queue_wait_limit_seconds": "100000"}
     with served(tmp_path_factory.mktemp("server"), **limits, **workers) as client:
         client.get("/livez")
         yield client
@@ -176,15 +180,12 @@ def test_readers_that_never_read_are_left(server: httpx2.Client) -> None:
     assert size > 500_000
     requests = 6 * (POST % len(body) + body.encode())  # few bytes to send, and more to answer than the kernel keeps
     left = refusals(server, "response-not-taken")
-    deadline = time.monotonic() + PATIENCE
     with ExitStack() as stack, watched(server):
         readers = [stack.enter_context(connect(server, buffer=4096)) for _ in range(READERS)]
         for reader in readers:
             with suppress(ConnectionError):
                 reader.sendall(requests)
-        while (now := refusals(server, "response-not-taken") - left) < READERS:
-            assert time.monotonic() < deadline, f"{now} readers were left"
-            time.sleep(0.1)
+        wait_for(lambda: refusals(server, "response-not-taken") - left >= READERS)
 
 
 def refusals(client: httpx2.Client, reason: str) -> int:
@@ -195,17 +196,15 @@ def refusals(client: httpx2.Client, reason: str) -> int:
 
 def test_the_end_comes_before_the_containers_patience_does(tmp_path: Path) -> None:
     """A computation of many seconds, at a deadline of one second, and half a body: problems, and it is over."""
-    phases = [DPSGD | {"noise_multiplier": 1 + n / 100} for n in range(16)]
-    dear = {"mechanism": {"type": "composed", "mechanisms": phases}, "method": "ground_truth", "digits": 50}
-    body = json.dumps(dear | {"questions": [{"type": "delta", "epsilon": 1 + n / 300} for n in range(256)]}).encode()
+    body = json.dumps(LONG).encode()
     with (
-        served(tmp_path, max_cost="1000000000", shutdown_timeout_seconds="1") as client,
+        served(tmp_path, max_cost=MORE_THAN_ITS_PRICE, worker_count="1", shutdown_timeout_seconds="1") as client,
         connect(client) as computed,
         connect(client) as half_sent,
     ):
-        computed.sendall(POST % len(body) + body)
         half_sent.sendall(POST % 1000 + b"{")
-        time.sleep(1)
+        computed.sendall(POST % len(body) + body)
+        first_that_computes(lambda: workers_of(client))  # what was sent before is read by then
         psutil.Process(client.process_id).send_signal(signal.SIGTERM)  # type: ignore[attr-defined]
         for connection in (half_sent, computed):
             status, problem = answer_to(connection)
@@ -213,26 +212,26 @@ def test_the_end_comes_before_the_containers_patience_does(tmp_path: Path) -> No
 
 
 def test_a_flood_leaves_a_polite_client_its_turn(server: httpx2.Client) -> None:
-    """Eighty connections from one address, which pretends to be many, with work of a tenth of a second each; another
-    address asks for one thing.
+    """Eighty connections from one address, which pretends to be many, with work of tenths of a second each; while the
+    worker stands still, so that all of them wait. Another address asks for one thing.
     """
 
-    def work(number: int) -> bytes:
-        questions = [{"type": "delta", "epsilon": 1 + n / 300 + number / 1e6} for n in range(40)]
-        body = json.dumps({"mechanism": DPSGD, "questions": questions}).encode()
+    def work(number: int, questions: int = 18, digits: int = 50) -> bytes:
+        asked = [{"type": "delta", "epsilon": 1 + n / 300 + number / 1e6} for n in range(questions)]
+        truth = {"mechanism": DPSGD, "questions": asked, "method": "ground_truth", "digits": digits}
+        body = json.dumps(truth).encode()
         head = POST.replace(b"\r\n\r\n", b"\r\nX-Forwarded-For: 10.0.0.%d\r\n\r\n")
         return head % (len(body), number) + body
 
+    [worker] = workers_of(server)
     with ExitStack() as stack:
         flood = [stack.enter_context(connect(server)) for _ in range(80)]
-        for number, connection in enumerate(flood):
-            connection.sendall(work(number))
-        deadline = time.monotonic() + PATIENCE
-        while 503 not in _statuses(flood):  # the queue is full
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        polite = stack.enter_context(connect(server, "127.0.0.2"))
-        polite.sendall(work(100))
+        with stopped(worker.pid):
+            for number, connection in enumerate(flood):
+                connection.sendall(work(number))
+            wait_for(lambda: 503 in _statuses(flood))  # the queue is full
+            polite = stack.enter_context(connect(server, "127.0.0.2"))
+            polite.sendall(work(100, questions=1, digits=20))
         assert polite.recv(100).startswith(b"HTTP/1.1 200")
         statuses = _statuses(flood)
     print(f"of the flood were served {statuses.count(200)}, refused {statuses.count(503)}")  # noqa: T201

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from signal import SIGKILL
 from typing import Any
@@ -18,9 +18,9 @@ import redis
 from service.execution.seals import Seals
 from service.jobs.celery.store import RedisStore
 from tests.conftest import RedisServer
+from tests.long_work import LONG
 from tests.system.jobs import (
     ADVANTAGE,
-    LONG,
     SEAL_KEY,
     Cluster,
     a_job,
@@ -53,8 +53,7 @@ def test_a_sweep_goes_through_a_cluster(tmp_path: Path) -> None:
         job = submit(client, "sweeps", sweep(points), **{"Idempotency-Key": "a"})
         assert submit(client, "sweeps", sweep(points), **{"Idempotency-Key": "a"}) == job
         wait_for(lambda: done(client, job) > 0)
-        for process in made.processes(made.workers[0]):
-            process.kill()
+        a_worker_child(made, client)
         found = wait_until_ended(client, job)
         assert found["progress"] == {"done": points, "failed": 0, "total": points}
         assert_every_point_once(client, job, points)
@@ -66,7 +65,8 @@ def test_a_sweep_goes_through_a_cluster(tmp_path: Path) -> None:
 
 def a_worker_child(made: Cluster, client: httpx2.Client) -> None:
     for process in made.processes(made.workers[0]):
-        process.kill()
+        with suppress(psutil.NoSuchProcess):  # it is there only while it is needed
+            process.kill()
 
 
 def a_whole_worker(made: Cluster, client: httpx2.Client) -> None:

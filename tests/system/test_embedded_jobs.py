@@ -17,9 +17,9 @@ import httpx2
 import psutil
 import pytest
 
+from tests.long_work import LONG
 from tests.system.jobs import (
     ADVANTAGE,
-    LONG,
     assert_every_point_once,
     done,
     first_that_computes,

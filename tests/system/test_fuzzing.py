@@ -7,12 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.system.test_serving import served
+from tests.patience import PATIENCE
+from tests.system.servers import served
 
 
 def test_the_live_service_keeps_what_its_document_promises(tmp_path: Path) -> None:
     # Dear requests are refused, so that time goes to many requests rather than to a few computations.
-    with served(tmp_path, log_level="error", max_cost="3000000", time_limit_seconds="60") as client:
+    with served(tmp_path, log_level="error", max_cost="3000000", time_limit_seconds=str(PATIENCE)) as client:
         command = [
             str(Path(sys.executable).parent / "schemathesis"),
             "run",
@@ -24,12 +25,13 @@ def test_the_live_service_keeps_what_its_document_promises(tmp_path: Path) -> No
             # What fits the schema may still be refused: rules across fields, combinations without a theorem, costs.
             "--exclude-checks=positive_data_acceptance",
             "--max-examples=12",
-            "--request-timeout=60",
+            f"--request-timeout={PATIENCE:g}",
+            f"--max-response-time={PATIENCE:g}",  # else ten seconds, for which a request may prefer to wait
             "--seed=1",
             "--workers=1",
             "--no-color",
         ]
-        run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=240)
+        run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=10 * PATIENCE)
     assert run.returncode == 0, run.stdout[-8000:] + run.stderr[-2000:]
     counted = re.search(r"Selected: (\d+)/(\d+)\s+Tested: (\d+)\n", run.stdout)
     assert counted is not None, run.stdout[-8000:]

@@ -15,6 +15,7 @@ import redis
 
 from tests.conftest import RedisServer
 from tests.execution.fakes import SEAL_KEY
+from tests.patience import PATIENCE
 from tests.system.servers import served
 
 Services = tuple[httpx2.Client, httpx2.Client]
@@ -40,9 +41,10 @@ def two_services(url: str, directory: Path) -> Generator[Services]:
     settings = {
         "redis_url": url,
         "seal_key": SEAL_KEY,
-        "redis_timeout_seconds": "0.5",
+        "redis_timeout_seconds": "20",
         "max_cost": "1000000000",
-        "time_limit_seconds": "240",
+        "time_limit_seconds": str(10 * PATIENCE),
+        "worker_niceness": "0",
     }
     (directory / "1").mkdir()
     (directory / "2").mkdir()
@@ -70,7 +72,7 @@ def counted(client: httpx2.Client, metric: str) -> float:
 
 def wait_for(store: redis.Redis, pattern: str) -> bytes:
     """The key of such a pattern, as soon as there is one."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while True:
         key = next(store.scan_iter(pattern), None)
         if key is not None:
@@ -80,9 +82,10 @@ def wait_for(store: redis.Redis, pattern: str) -> bytes:
 
 
 def test_two_services_compute_a_ground_truth_once(redis_url: str, services: Services) -> None:
+    """One that takes a fortieth of the time for which the other waits."""
     before = sum(counted(client, COMPUTATIONS) for client in services)
     with ThreadPoolExecutor() as threads:
-        answers = list(threads.map(ask, services, [ground_truth(50, DELTAS)] * 2))
+        answers = list(threads.map(ask, services, [ground_truth(50, DELTAS[:2])] * 2))
     assert answers[0].content == answers[1].content
     assert DIGITS_OF_EPSILON in answers[0].content
     assert sorted(answer.headers["cache-status"] for answer in answers) == [
@@ -137,7 +140,7 @@ def test_a_stored_ground_truth_that_was_altered_is_computed_again(
         again = ask(two, request)
         assert (again.content, again.headers["cache-status"]) == (truth, "privacy-bounds; fwd=miss; stored")
         assert counted(two, BAD_ENTRIES) > bad_entries or altered == b"", "an empty value is as good as none"
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE
         while store.get(key) != whole:
             assert time.monotonic() < deadline
             time.sleep(0.01)

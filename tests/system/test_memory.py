@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from api_schemas.gradients import LARGEST_DIMENSION
+from tests.patience import PATIENCE
 from tests.system.servers import served
 
 COMPOSE = (Path(__file__).parents[2] / "docker-compose.yml").read_text("utf-8")
@@ -28,8 +29,9 @@ IS_THOROUGH = "LONGEST_WAIT_SECONDS" in os.environ
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
     found = re.search(r'WORKER_MEMORY_LIMIT_BYTES: "(\d+)"', COMPOSE)
     assert found
-    limits = {"worker_memory_limit_bytes": found[1], "worker_count": "1", "time_limit_seconds": "240"}
-    with served(tmp_path_factory.mktemp("server"), **limits) as client:
+    limits = {"worker_memory_limit_bytes": found[1], "worker_count": "1", "time_limit_seconds": str(10 * PATIENCE)}
+    with served(tmp_path_factory.mktemp("server"), **limits, worker_niceness="0") as client:
+        client.timeout = 10 * PATIENCE
         yield client
 
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import httpx2
 
-from tests.system.servers import PATIENCE, POST, connect
+from tests.patience import PATIENCE
+from tests.system.servers import POST, connect
 
 BOMBS, ABANDONED, MIXED = 5, 20, 200
 LARGEST_FACTOR = float(os.environ.get("LARGEST_P99_FACTOR", "inf"))

@@ -13,22 +13,16 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from signal import SIGKILL
-from typing import Any
 
 import httpx2
 import psutil
 import pytest
 
-from tests.system.servers import PATIENCE, POST, connect, served
+from tests.long_work import DPSGD, LONG, MORE_THAN_ITS_PRICE
+from tests.patience import PATIENCE
+from tests.system.servers import POST, connect, served
 
-SLOW: dict[str, Any] = {
-    "mechanism": {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000},
-    "questions": [{"type": "delta", "epsilon": 1 + n / 300} for n in range(256)],
-    "method": "ground_truth",
-    "digits": 50,
-}
-"""Takes more than ten seconds of a core."""
-BODY = json.dumps(SLOW).encode()
+BODY = json.dumps(LONG).encode()
 REQUEST = POST % len(BODY) + BODY
 FREE_WITHIN = float(os.environ.get("WORKER_FREE_SECONDS", "inf"))
 DEAD_WITHIN = float(os.environ.get("WORKER_DEAD_SECONDS", "inf"))
@@ -75,7 +69,7 @@ def is_gone(process: psutil.Process) -> bool:
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
     """A service with one worker, for everything."""
-    settings = {"max_cost": "1000000000", "worker_count": "1"}
+    settings = {"max_cost": MORE_THAN_ITS_PRICE, "worker_count": "1"}
     with served(tmp_path_factory.mktemp("server"), **settings) as client:
         yield client
 
@@ -86,8 +80,14 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
 def test_a_worker_is_free_when_its_client_has_gone(client: httpx2.Client, behind: bytes) -> None:
     """Also where the client sent more than is read before there is an answer."""
     abandoned = abandoned_by(client)
-    quick = {"mechanism": {"type": "gdp", "mu": 1 + abandoned}, "questions": [{"type": "advantage"}]}
-    assert client.post("/v1/bounds", json=quick).status_code == 200, "the worker is warm, or warm again"
+    short = {
+        "mechanism": DPSGD,
+        "questions": [{"type": "delta", "epsilon": 1 + abandoned / 100}],
+        "method": "ground_truth",
+        "digits": 20,
+    }
+    assert client.post("/v1/estimates", json={"resource": "bounds", "request": short}).json()["place"] == "worker"
+    assert client.post("/v1/bounds", json=short).status_code == 200, "the worker is warm, or warm again"
     [worker] = workers = workers_of(client)
     wait_until_one_computes(client, workers, REQUEST + behind).close()
     seconds = wait_until(lambda: is_gone(worker))
@@ -103,7 +103,7 @@ def abandoned_by(client: httpx2.Client) -> float:
 
 
 def test_workers_end_with_a_service_that_is_killed(tmp_path: Path) -> None:
-    with served(tmp_path, -SIGKILL, max_cost="1000000000", worker_count="2") as client:
+    with served(tmp_path, -SIGKILL, max_cost=MORE_THAN_ITS_PRICE, worker_count="2") as client:
         wait_until(lambda: "2 of 2 worker processes are warm" in client.get("/readyz?verbose").text)
         workers = workers_of(client)
         assert len(workers) == 2

@@ -43,6 +43,7 @@ def somebody_else() -> Generator[str]:
 
     class Answer(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))  # what is not read, resets the connection
             self.send_error(502)
 
         @override

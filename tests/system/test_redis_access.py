@@ -18,6 +18,7 @@ from service.execution.seals import Seals
 from service.jobs.celery.store import RedisStore
 from tests.conftest import REDIS_PASSWORD, ComposedRedis
 from tests.execution.fakes import FAKE, make_metrics, make_shared
+from tests.patience import PATIENCE
 from tests.system.jobs import SEAL_KEY, a_job
 
 
@@ -31,7 +32,7 @@ def composed(tmp_path: Path) -> Iterator[ComposedRedis]:
 
 async def test_the_service_can_do_what_it_does(composed: ComposedRedis) -> None:
     metrics = make_metrics()
-    link = RedisLink(composed.url, 1.0, metrics)
+    link = RedisLink(composed.url, PATIENCE, metrics)
     await link.start()
     shared = make_shared(link, metrics)
     lease = await shared.leases.acquire("sha256:0", 30.0)

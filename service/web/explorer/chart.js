@@ -5,13 +5,15 @@ import { whole } from "./numbers.js";
 
 const ROWS_SHOWN = 400;
 const views = new WeakMap();
+const latest = new WeakMap();  // the drawing that was begun last, by host
 // Specs hold their data: nothing is ever loaded by one.
 const loader = {
   load: () => Promise.reject(new Error("pictures load nothing")),
   sanitize: () => Promise.reject(new Error("pictures link nowhere")),
 };
 
-// Draw a spec into a host; what was drawn there before is replaced when the new picture is ready.
+// Draw a spec into a host; what was drawn there before is replaced when the new picture is ready. Of two that are being
+// drawn, the later one stays.
 export async function draw(host, spec) {
   const width = Math.max(220, Math.min(620, host.clientWidth - 88));
   const compiled = window.vegaLite.compile(sized(spec, width), { logger: quiet }).spec;
@@ -19,7 +21,12 @@ export async function draw(host, spec) {
   const view = new window.vega.View(window.vega.parse(compiled, null, { ast: true }), {
     expr: window.vega.expressionInterpreter, renderer: "svg", container: stage, loader, logger: quiet, hover: true,
   });
+  latest.set(host, view);
   await view.runAsync();
+  if (latest.get(host) !== view) {
+    view.finalize();
+    return;
+  }
   const svg = stage.querySelector("svg");
   // One name for the whole picture; its marks have none of their own, and the table has the numbers.
   for (const mark of stage.querySelectorAll("svg [role]")) for (const name of ["role", "aria-roledescription", "aria-label"]) mark.removeAttribute(name);

@@ -71,10 +71,13 @@ export function showCalibration(host, response, take) {
 
 const HOLDS = { yes: "vouched for", no: "does not hold", unknown: "nobody vouches for it yet" };
 
+const typing = new Map();  // names that are being typed, by code: an answer that comes meanwhile takes none of it away
+
 export function showAssumptions(host, response, attested, change) {
   const all = [...response.assumptions, ...response.threat_models.flatMap((each) => each.assumptions)];
   const open = new Set([...host.querySelectorAll("details[open]")].map((each) => each.dataset.code));
   const focused = host.contains(document.activeElement) ? document.activeElement.id : null;
+  const caret = focused ? document.activeElement.selectionStart ?? null : null;
   fill(
     host,
     element("p", { class: "help" }, "The numbers say nothing where one of these does not hold. Tick what you vouch for; it is written into the card, and not checked."),
@@ -83,8 +86,10 @@ export function showAssumptions(host, response, attested, change) {
       const box = element("input", { type: "checkbox", id });
       box.checked = each.holds === "yes";
       box.addEventListener("change", () => change(each.code, box.checked ? { holds: "yes", by: attested[each.code]?.by ?? "" } : null));
-      const by = element("input", { id: `${id}-by`, value: attested[each.code]?.by ?? "", placeholder: "team or name", maxlength: "200" });
-      by.addEventListener("change", () => change(each.code, { holds: attested[each.code]?.holds ?? "yes", by: by.value.trim() }));
+      const by = element("input", { id: `${id}-by`, value: typing.get(each.code) ?? attested[each.code]?.by ?? "", placeholder: "team or name", maxlength: "200" });
+      by.addEventListener("input", () => typing.set(each.code, by.value));
+      const typed = () => { if (by.isConnected && typing.delete(each.code)) change(each.code, { holds: attested[each.code]?.holds ?? "yes", by: by.value.trim() }); };
+      for (const ended of ["change", "blur"]) by.addEventListener(ended, typed);
       const denied = each.holds === "no";
       const more = element(
         "details",
@@ -100,6 +105,7 @@ export function showAssumptions(host, response, attested, change) {
     }),
   );
   if (focused) document.getElementById(focused)?.focus();
+  if (caret !== null) document.getElementById(focused)?.setSelectionRange(caret, caret);
 }
 
 export function showHazards(host, response) {
