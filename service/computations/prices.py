@@ -114,7 +114,7 @@ def price(questions: Sequence[QuestionSpec], tariff: Tariff) -> float:
     """Microseconds of CPU, roughly, but for writing answers; of closed forms, at most. Curves keep what was read."""
     total, read, limits = 0.0, set[Direction](), set[Direction]()
     readings: list[float] = []
-    for question in dict.fromkeys(questions):
+    for question in questions if len(questions) == 1 else dict.fromkeys(questions):
         prices = tariff.hull if question.direction == "both" else tariff.directed
         if _reads_limits(question):
             total += 0 if question.direction in limits else prices.ratio
