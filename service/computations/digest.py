@@ -84,6 +84,8 @@ def _model_text(value: BaseModel) -> str:
         kind = cast("type[object]", type(field))
         if kind is float:
             members.append(key + _number(field))
+        elif _is_model(kind):
+            members.append(key + _model_text(field))
         elif kind is not str:
             members.append(key + canonical_text(field))
         elif field != left_out:
