@@ -28,10 +28,14 @@ def caveats(mechanism: AbstractMechanism, *models: AbstractThreatModel) -> Cavea
     records count have an answer to the hazard of one.
     """
     said = mechanism.caveats()
-    if models and all(isinstance(model, WorstCase) and model.neighbours.records > 1 for model in models):
+    if models and all(map(_of_several_records, models)):
         hazards = tuple(hazard for hazard in said.hazards if hazard is not core.ONE_RECORD_IS_PROTECTED)
         said = core.Caveats(said.premises, hazards)
     return _written(said)
+
+
+def _of_several_records(model: AbstractThreatModel) -> bool:
+    return isinstance(model, WorstCase) and model.records is not None and model.records > 1
 
 
 @lru_cache(maxsize=64)  # mechanisms of a kind say the same, whatever their parameters

@@ -57,7 +57,7 @@ def canonical_text(value: Any) -> str:
     if kind is int:
         # Beyond that, readers of JSON disagree about numbers; RFC 8785, appendix D, writes such integers as strings.
         return str(value) if abs(value) <= LARGEST_CANONICAL_INTEGER else f'"{value}"'
-    if isinstance(value, BaseModel):
+    if _is_model(kind):
         return _model_text(value)
     if kind is dict:
         mapping = cast("dict[str, Any]", value)
@@ -67,6 +67,11 @@ def canonical_text(value: Any) -> str:
             + "}"
         )
     return rfc8785.dumps(value).decode()
+
+
+@cache  # a model takes longer to say whether something is an instance of it
+def _is_model(kind: type[object]) -> bool:
+    return issubclass(kind, BaseModel)
 
 
 def _model_text(value: BaseModel) -> str:
@@ -79,6 +84,8 @@ def _model_text(value: BaseModel) -> str:
         kind = cast("type[object]", type(field))
         if kind is float:
             members.append(key + _number(field))
+        elif _is_model(kind):
+            members.append(key + _model_text(field))
         elif kind is not str:
             members.append(key + canonical_text(field))
         elif field != left_out:

@@ -11,7 +11,7 @@ from api_schemas.base import Request
 from api_schemas.caveats import Assumption
 from api_schemas.fields import shape_of, type_of
 from api_schemas.imported import ImportedMechanism
-from api_schemas.mechanisms import MechanismSpec, nodes_of
+from api_schemas.mechanisms import MechanismSpec, is_one_step, nodes_of
 from api_schemas.options import OPTIONS, MethodOptions
 from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel
 from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
@@ -49,12 +49,18 @@ PLACES: Final[Mapping[str, str]] = {
 
 def mechanism_of(spec: MechanismSpec) -> AbstractMechanism:
     """The mechanism of the core that a specification describes. Raises with the pointer `/mechanism`."""
+    if is_one_step(spec):  # made sooner than found
+        return _made(spec)
     hashable: Any = spec  # frozen, which its type does not say
     return _mechanism_of(hashable)
 
 
 @lru_cache(maxsize=16)  # asked for twice: a request is priced before it is computed
 def _mechanism_of(spec: MechanismSpec) -> AbstractMechanism:
+    return _made(spec)
+
+
+def _made(spec: MechanismSpec) -> AbstractMechanism:
     try:
         mechanism: AbstractMechanism = _value(spec)
     except PrivacyComputationError as error:
@@ -127,6 +133,7 @@ def blamed(
 def _value(part: Any) -> Any:
     if isinstance(part, float):
         return part
-    if isinstance(part, Request):
-        return CORE[type(part)](**{name: _value(value) for name, value in part.__dict__.items() if name != "type"})
+    kind = cast("type[Any]", type(part))
+    if kind in CORE or isinstance(part, Request):  # models take long to say what they are an instance of
+        return CORE[kind](**{name: _value(value) for name, value in part.__dict__.items() if name != "type"})
     return tuple(map(_value, cast("tuple[Any, ...]", part))) if isinstance(part, tuple) else part

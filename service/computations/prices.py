@@ -60,9 +60,14 @@ def quote(priced: Sequence[tuple[float, Plan]], beside: float = 0.0, begun: Comp
     No more than the allowance, at which they end; but ground truths are worth nothing without their digits, so that
     what surely takes too long is for jobs.
     """
-    closed = all(plan.closed for _, plan in priced)
-    ceiling = math.ceil(math.fsum(each for each, _ in priced) + beside)
-    _, dearest = max(priced, key=lambda each: each[0])
+    if len(priced) == 1:  # nearly always: what there is one of is not searched or summed
+        ((total, dearest),) = priced
+        closed = dearest.closed
+    else:
+        closed = all(plan.closed for _, plan in priced)
+        total = math.fsum(each for each, _ in priced)
+        _, dearest = max(priced, key=lambda each: each[0])
+    ceiling = math.ceil(total + beside)
     if closed and ceiling <= INLINE_LIMIT:
         return Quote(ceiling, inline=True, engine=dearest.engine, most=ceiling, begun=begun)
     expected = math.fsum(each / CEILING if plan.closed else each for each, plan in priced)
@@ -112,6 +117,12 @@ def _parts_of(threat_model: ThreatModelSpec) -> int:
 
 def price(questions: Sequence[QuestionSpec], tariff: Tariff) -> float:
     """Microseconds of CPU, roughly, but for writing answers; of closed forms, at most. Curves keep what was read."""
+    if len(questions) == 1:  # the sums below, of one
+        (question,) = questions
+        prices = tariff.hull if question.direction == "both" else tariff.directed
+        if _reads_limits(question):
+            return prices.ratio + _base(tariff, ())
+        return _base(tariff, (question.direction,)) + _price(question, prices)
     total, read, limits = 0.0, set[Direction](), set[Direction]()
     readings: list[float] = []
     for question in dict.fromkeys(questions):
@@ -138,8 +149,10 @@ def curves_price(directions: Sequence[Direction], points: int, tariff: Tariff) -
 
 
 def _base(tariff: Tariff, directions: Iterable[Direction]) -> float:
+    if tariff.is_one_curve:
+        return tariff.base
     asked = set(directions)
-    return tariff.base * (1 if tariff.is_one_curve else 2 if "both" in asked else len(asked))
+    return tariff.base * (2 if "both" in asked else len(asked))
 
 
 def list_price(points: int, prices: Prices) -> float:
@@ -147,10 +160,23 @@ def list_price(points: int, prices: Prices) -> float:
     return min(prices.spread, prices.point * points) + prices.listed_point * points
 
 
+MAY_READ_LIMITS: Final = frozenset(
+    {
+        PositivePredictiveValueQuestion,
+        NegativePredictiveValueQuestion,
+        AdvantageOverPriorQuestion,
+        DeletionCapacityQuestion,
+        UnlearningGuaranteeQuestion,
+    }
+)
+
+
 def _reads_limits(question: QuestionSpec) -> bool:
     """Whether nothing but extreme likelihood ratios are read: without a rate, or at one where nobody is called what the
     value is about.
     """
+    if type(question) not in MAY_READ_LIMITS:
+        return False
     match question:
         case PositivePredictiveValueQuestion() | NegativePredictiveValueQuestion():
             nobody = 0 if isinstance(question, PositivePredictiveValueQuestion) else 1

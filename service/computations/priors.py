@@ -7,7 +7,6 @@ from typing import Final
 from api_schemas.bounds import BoundsRequest, DatasetSubsampling
 from api_schemas.caveats import Assumption
 from api_schemas.questions import QuestionSpec
-from api_schemas.threat_models import PracticalThreatModel
 
 RECORDS_WERE_SAMPLED: Final = Assumption(
     code="records_were_sampled",
@@ -53,7 +52,7 @@ def assumptions_about_priors(request: BoundsRequest) -> tuple[Assumption, ...]:
             if prior_of(question) is not None
         )
         return (RECORDS_WERE_SAMPLED,) if capped else (RECORDS_WERE_SAMPLED, RECORD_IS_IN_INDEPENDENTLY)
-    if isinstance(request.threat_model, PracticalThreatModel):
+    if request.threat_model.type == "practical":
         return ()
     asked = any(prior_of(question) is not None for question in request.questions)
     return (RECORD_IS_IN_INDEPENDENTLY,) if asked else ()

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Literal, TypeVar, cast, final
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, final
 
-from redis.asyncio import Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.exceptions import RedisError, ResponseError
 from structlog.typing import FilteringBoundLogger
 
 from service.telemetry.metrics import Metrics, RedisOperation
+
+if TYPE_CHECKING:
+    from redis.asyncio import Redis
 
 Answer = TypeVar("Answer")
 Circuit = Literal["answers", "slow", "away"]
@@ -29,10 +28,6 @@ LATE_ANSWERS_UNTIL_SLOW = 3
 """A busy event loop can make one answer look late; a Redis that is away makes all of them late."""
 
 
-_UNTYPED = cast("Any", Redis)
-"""The stubs of redis leave keywords without types."""
-
-
 class RedisAway(Exception):
     """Redis did not answer in time, or is known not to answer. Callers do without."""
 
@@ -41,13 +36,21 @@ class RedisAway(Exception):
 class RedisLink:
     """A Redis client with a circuit breaker. `timeout_seconds` bounds every `attempt` that does not bring its own.
 
-    Every change of the circuit is one event `redis` of the log, with its cause.
+    Every change of the circuit is one event `redis` of the log, with its cause. The client's package is loaded with the
+    first link: it takes megabytes, and many services have no Redis.
     """
 
     def __init__(
         self, url: str, timeout_seconds: float, metrics: Metrics, logger: FilteringBoundLogger | None = None
     ) -> None:
-        self._client: Redis = _UNTYPED.from_url(
+        from redis.asyncio import Redis
+        from redis.asyncio.retry import Retry
+        from redis.backoff import NoBackoff
+        from redis.exceptions import RedisError, ResponseError
+
+        self._errors, self._refusals = (RedisError, OSError), ResponseError
+        untyped = cast("Any", Redis)  # its stubs leave keywords without types
+        self._client: Redis = untyped.from_url(
             url,
             socket_timeout=PROBE_TIMEOUT_SECONDS,
             socket_connect_timeout=PROBE_TIMEOUT_SECONDS,
@@ -111,10 +114,10 @@ class RedisLink:
             elif self._late_answers >= LATE_ANSWERS_UNTIL_SLOW and self._circuit == "answers":
                 self._become("slow", f"{self._late_answers} answers in a row took longer than {timeout:g} s")
             raise RedisAway from error
-        except ResponseError as error:  # it answers, only not this (a key of another type, no memory left)
+        except self._refusals as error:  # it answers, only not this (a key of another type, no memory left)
             self._metrics.redis_failed(operation)
             raise RedisAway from error
-        except (RedisError, OSError) as error:
+        except self._errors as error:
             self._metrics.redis_failed(operation)
             self._become("away", f"{type(error).__name__} at a {operation}")
             raise RedisAway from error
@@ -128,7 +131,7 @@ class RedisLink:
                 await cast("Any", self._client).ping()
         except TimeoutError:
             return f"no answer to a ping within {PROBE_TIMEOUT_SECONDS:g} s"
-        except (RedisError, OSError) as error:
+        except self._errors as error:
             return f"{type(error).__name__} at a ping"
         return None
 

@@ -12,13 +12,14 @@ from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Protocol, TypeAlias, final
-
-from redis.asyncio import Redis
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, final
 
 from service.execution.redis_link import RedisAway, RedisLink
 from service.execution.seals import Seals
 from service.telemetry.metrics import Metrics
+
+if TYPE_CHECKING:
+    from redis.asyncio import Redis
 
 KEY_PREFIX = "privacy_bounds"
 LARGEST_ENTRY_BYTES: Final = 32 * 2**20

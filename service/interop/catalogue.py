@@ -103,7 +103,7 @@ def validated(request_type: type[RequestModel], body: bytes) -> RequestModel:
     who attacks, where the request does not say it. Raises ValidationError.
     """
     reader = _Reader()
-    request = request_type.model_validate_json(body, context=reader)
+    request: RequestModel = request_type.__pydantic_validator__.validate_json(body, context=reader)
     return _with_attackers(request_type, body) if reader.says_who_attacks else request
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Final
+from typing import Final, cast
 
 from service.privacy.composition import closed_forms, engines, lines
 from service.privacy.composition.brackets import (
@@ -24,7 +24,7 @@ from service.privacy.composition.plan import Plan, mixed_plan
 from service.privacy.composition.responses.exact_runs import smoothed_responses_of
 from service.privacy.composition.tariff import Tariff, one_curve
 from service.privacy.errors import UnsupportedCombination
-from service.privacy.mechanisms.abstract import AbstractMechanism, Steps, merged
+from service.privacy.mechanisms.abstract import AbstractMechanism, AbstractStep, Steps, merged
 from service.privacy.mechanisms.groups import Between
 from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.mechanisms.neighbours import ONE_ADDED, Neighbours
@@ -69,6 +69,10 @@ def plan(
     """
     if method not in METHODS:
         raise UnsupportedCombination("method", f"method {method!r}", "no engine has that name.", METHODS)
+    if type(mechanism) in closed_forms.PLAIN and method in ALONE:
+        step = cast("AbstractStep", mechanism).under(neighbours)
+        if type(step) in closed_forms.PLAIN:  # what follows would end here too, after steps were merged and counted
+            return closed_forms.one_step(step)
     if isinstance(mechanism, Mixture):
         return _mixture(mechanism, method, neighbours, options)
     return _composition(_steps_of(mechanism, neighbours), mechanism.type, method, options)

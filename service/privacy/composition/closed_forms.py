@@ -41,17 +41,21 @@ PLAIN: Final = (Gaussian, Gdp, Laplace, PureDp, ApproximateDp)
 def one_step(step: AbstractStep) -> Plan:
     """A single step, which has an exact curve."""
 
-    def build() -> TradeOffPair:
-        alone = step.curves()
-        return TradeOffPair(
-            alone.add,
-            alone.remove,
-            alone.source,
-            (*alone.notes, "closed_form: a single step has an exact curve."),
-            bracket=alone.bracket,
-        )
-
+    build = partial(_one_step, step)
+    if type(step) in PLAIN:
+        return Plan(CLOSED_FORM, closed_form_tariff.ONE_SHAPE, build, closed=True)
     return Plan(CLOSED_FORM, _tariff_of_one(step), build, closed=isinstance(step, CONSTANT))
+
+
+def _one_step(step: AbstractStep) -> TradeOffPair:
+    alone = step.curves()
+    return TradeOffPair(
+        alone.add,
+        alone.remove,
+        alone.source,
+        (*alone.notes, "closed_form: a single step has an exact curve."),
+        bracket=alone.bracket,
+    )
 
 
 def _tariff_of_one(step: AbstractStep) -> Tariff:

@@ -57,6 +57,9 @@ class AbstractMechanism(ABC):
     @final
     def caveats(self) -> Caveats:
         """Premises and hazards of all its parts and its own."""
+        if not self.inner:
+            caused = self.hazards
+            return _caveats(self.premises, caused, (caused,))
         premises: list[Premise] = []
         hazards: list[Hazard] = []
         ends: list[tuple[Hazard, ...]] = []

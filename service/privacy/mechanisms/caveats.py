@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal, TypeVar, get_args
 
+from typing_extensions import override
+
 Subject = Literal["noise", "sampling", "gradients", "parameters", "scores", "parts", "draw", "records", "attacker"]
 """What a caveat is about: answers say them in this order."""
 PLACES: Final = {subject: place for place, subject in enumerate(get_args(Subject))}
@@ -25,6 +27,10 @@ class Premise:
     holds: Literal["yes", "no", "unknown"] = "unknown"
     about: Subject = "attacker"
 
+    @override
+    def __hash__(self) -> int:  # of every answer, which looks them up
+        return hash(self.code)
+
 
 @dataclass(frozen=True, slots=True)
 class Hazard:
@@ -37,6 +43,10 @@ class Hazard:
     text: str
     about: Subject
     alone: bool = False
+
+    @override
+    def __hash__(self) -> int:
+        return hash(self.code)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,4 +21,6 @@ class RelaxedThreatModel(AbstractThreatModel):
 
 def worst_case_beside(model: AbstractThreatModel, mechanism: AbstractMechanism) -> WorstCase | None:
     """The worst case that stands beside the answers of a relaxed model; None: the model is the worst case."""
+    if type(model) is WorstCase:
+        return None
     return model.worst_case(mechanism) if isinstance(model, RelaxedThreatModel) else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import final
+from typing import cast, final
 
 import numpy as np
 from typing_extensions import override
@@ -77,13 +77,14 @@ class AbstractShifted(AbstractTradeOff):
     @final
     @override
     def _power_at_formula(self, rate: float) -> Enclosure:
-        x, x_error = self.law.quantile(single(rate))
+        x, x_error = map(float, self.law.quantile(single(rate)))
         low = self._log_tail_end(x, x_error, self.shift.lower, -1)
         high = self._log_tail_end(x, x_error, self.shift.upper, 1)
         return Enclosure.from_logs(low, high, self.evidence)
 
-    def _log_tail_end(self, x: FloatArray, x_error: FloatArray, shift: float, side: int) -> float:
+    def _log_tail_end(self, x: float, x_error: float, shift: float, side: int) -> float:
         """The lower (side -1) or upper (1) end of ln F(x + shift)."""
         t = x + shift
-        value, error = self.law.log_cdf(t + side * (x_error + (2 * UNIT_ROUNDOFF) * abs(t)))
+        point = t + side * (x_error + (2 * UNIT_ROUNDOFF) * abs(t))
+        value, error = self.law.log_cdf(cast("FloatArray", point))  # numbers of Python are added sooner than `single`
         return min(float(value + side * error), 0.0)

@@ -50,7 +50,7 @@ class NormalLaw(LocationLaw):
     @override
     def quantile(self, probability: FloatArray) -> ValueAndError:
         value = special.ndtri(probability)
-        return value, NORMAL_QUANTILE_ERROR * np.abs(value)
+        return value, NORMAL_QUANTILE_ERROR * abs(value)
 
     @override
     def log_cdf(self, point: FloatArray) -> ValueAndError:
