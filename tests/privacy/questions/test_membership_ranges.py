@@ -149,5 +149,7 @@ def test_rates_next_to_one_of_curves_known_from_two_sides(seed: int) -> None:
             logs = [mpmath.log(mpmath.ncdf(place - mu)) for mu in (most, least)]
             if logs[0] < -690:  # no search goes there
                 continue
+            assert found.log_lower is not None
+            assert found.log_upper is not None
             assert found.log_lower <= logs[0] <= found.log_lower + 1e-9
             assert found.log_upper - 1e-9 <= logs[1] <= found.log_upper

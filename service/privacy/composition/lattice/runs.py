@@ -124,7 +124,7 @@ class LatticeRun:
         lower: list[CountedLaw] = []
         for part, lattice in zip(steps, lattices, strict=True):
             high, low = bracketing_laws(part.add, part.remove, part.atoms, lattice)
-            if not (high.masses.any() and low.masses.any()):
+            if not (high.is_sound and low.is_sound):
                 return None
             upper.append(CountedLaw(high, part.count))
             lower.append(CountedLaw(low, part.count))
