@@ -23,7 +23,7 @@ from service.privacy.composition.plan import Plan
 from service.privacy.enclosure import Evidence
 from service.privacy.errors import NumericalFailure, PrivacyComputationError, UnsupportedCombination
 from service.privacy.numerics.work import at_most, is_spent, left
-from service.privacy.questions.gaussian_dp import NOTHING_IN_RANGE
+from service.privacy.questions.gaussian_dp import NOTHING_IN_RANGE, RANGE_MAY_BE_EMPTY
 from service.privacy.threat_models.relaxed import worst_case_beside
 
 MOST_WORK: Final = 9_000_000
@@ -195,10 +195,11 @@ def _target_look(target: CalibrationTarget, answer: ResponseFields) -> TargetLoo
 
 
 def _number(target: CalibrationTarget, answer: ResponseFields) -> ReadNumber:
-    """The number that a target is about. mu over a range that nothing of the curve is in says nothing: there that of
-    the whole curve counts.
+    """The number that a target is about. mu over a range that nothing of the curve is in, or perhaps nothing, says
+    nothing: there that of the whole curve counts.
     """
-    number = answer["global_mu"] if NOTHING_IN_RANGE in answer["notes"] else answer
+    empty = NOTHING_IN_RANGE in answer["notes"] or RANGE_MAY_BE_EMPTY in answer["notes"]
+    number = answer["global_mu"] if empty else answer
     return ReadNumber.of({**answer, **number}, target.reads)
 
 

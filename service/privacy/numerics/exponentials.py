@@ -6,6 +6,9 @@ fit together; results are within a few units in the last place of the larger of 
 
 from __future__ import annotations
 
+import math
+from typing import Final
+
 import numpy as np
 
 from service.privacy.numerics.arrays import FloatArray
@@ -13,6 +16,15 @@ from service.privacy.numerics.arrays import FloatArray
 _SMALL = 0.5
 """Below this the series serves; its first term left out is below 1e-18 of the sum."""
 _TERMS = 15
+
+
+HELD: Final = 700.0
+"""e^700 and e^-700 are normal doubles."""
+
+
+def exp_held(exponent: float) -> float:
+    """e^x, and e^700 of anything larger: for what only steers. No number where x is none."""
+    return math.exp(min(float(exponent), HELD))
 
 
 def growth(log_weight: FloatArray, z: FloatArray) -> FloatArray:

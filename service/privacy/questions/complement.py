@@ -10,6 +10,7 @@ import numpy as np
 from service.privacy.enclosure import Bounds, Enclosure
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.combinators.bracketed import Bracketed
 from service.privacy.trade_off.enclosed.decreasing_root import increasing_root
 from service.privacy.trade_off.enclosed.logs import log_ends
 
@@ -30,7 +31,12 @@ def type_two_error_at_complement(curve: AbstractTradeOff, rate: float) -> Enclos
     - a e^l <= f(1 - a), l the smallest log-likelihood ratio, and f(1 - a)/a rises with a;
     - f falls, so that neighbouring doubles of 1 - a enclose it;
     - it is the beta at which the inverse curve's power reaches a: searched for where a is small and this may be wide.
+
+    Of a curve known from two sides each end is that of one side: no search ends narrowly where what it reads is wide.
     """
+    if isinstance(curve, Bracketed):
+        least, most = (type_two_error_at_complement(side, rate) for side in (curve.dominating, curve.attained))
+        return Enclosure(least.lower, most.upper, curve.evidence, least.log_lower, most.log_upper)
     rounded = 1 - rate
     if 1 - rounded == rate:
         return curve.type_two_error(np.array([rounded])).at(0, curve.evidence)

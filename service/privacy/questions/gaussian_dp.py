@@ -33,6 +33,10 @@ NOTHING_IN_RANGE = (
     "No point of the curve has both rates this large: mu over that range is 0 because it is empty, not because nothing "
     "is revealed. See global_mu."
 )
+RANGE_MAY_BE_EMPTY = (
+    "It is not known whether any point of the worst case has both rates this large: mu over that range may be 0 "
+    "because it is empty, not because nothing is revealed. See global_mu."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +125,10 @@ def _between(curve: Bracketed, rate_min: float, error_min: float) -> GdpReading:
     else:
         corner = -float(special.ndtri(max(error_min, SMALLEST_RATE))) - float(special.ndtri(start))
         ranged = Enclosure(0.0, min(max(corner * (1 + CLOSE), 0.0), whole.upper), curve.evidence)
-    return GdpReading(ranged, "upper", SOURCE, most.notes, global_mu=whole)
+    notes = tuple(note for note in most.notes if note != NOTHING_IN_RANGE)
+    if most.notes != notes:  # nothing is of the easier side: of the harder one something may be
+        notes += (NOTHING_IN_RANGE if ranged.upper == 0 else RANGE_MAY_BE_EMPTY,)
+    return GdpReading(ranged, "upper", SOURCE, notes, global_mu=whole)
 
 
 def _global(curve: AbstractTradeOff) -> Enclosure:

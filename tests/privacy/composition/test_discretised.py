@@ -18,6 +18,7 @@ from scipy.optimize import brentq
 from scipy.stats import binom
 
 from service.privacy.composition.choose import pair
+from service.privacy.composition.lattice import sums
 from service.privacy.composition.lattice.law import LatticeLaw, bracketing_laws
 from service.privacy.composition.lattice.nodes import Lattice
 from service.privacy.composition.lattice.runs import LatticeRun, LatticeStep
@@ -508,3 +509,23 @@ def test_first_bounds_of_epsilon_for_any_number_of_steps(seed: int) -> None:
 def _directions(step: AbstractStep) -> tuple[AbstractTradeOff, AbstractTradeOff]:
     curves = step.curves()
     return curves.add, curves.remove
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sums_that_were_forgotten_are_made_again(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever memory they may take: the same ends to the last bit, and no more is kept than that."""
+    generator = np.random.default_rng([20261203, seed])
+    runs = [laplace(generator.uniform(1, 4)), sampled(0.1, laplace(generator.uniform(0.5, 2))), pure_dp(0.3)]
+    spec = composed(*(repeated(run, int(generator.integers(2, 9))) for run in runs))
+    rates, levels = 10.0 ** generator.uniform(-6, -0.3, 3), generator.uniform(0, 2, 3)
+    found: list[list[bytes]] = []
+    for kept in (sums.KEPT_BYTES, 100_000, 0):
+        monkeypatch.setattr(sums, "KEPT_BYTES", kept)
+        read: list[bytes] = []
+        for curve in (discretised(spec).add, discretised(spec).remove):
+            points = curve.points(rates)
+            for ends in (points.power, points.type_two_error, curve.profile(levels)):
+                read += [ends.lower.tobytes(), ends.upper.tobytes()]
+            assert sums.LATELY_READ.total <= max(kept, 40 * 2**20)
+        found.append(read)
+    assert found[0] == found[1] == found[2]

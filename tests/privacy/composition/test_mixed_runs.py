@@ -11,6 +11,7 @@ import pytest
 from mpmath import mpf
 
 from service.privacy.composition.choose import pair
+from service.privacy.composition.contour import line
 from service.privacy.composition.options import EngineOptions
 from service.privacy.enclosure import Enclosure
 from service.privacy.trade_off.pair import TradeOffPair
@@ -35,6 +36,10 @@ def approximate(epsilon: float, delta: float) -> dict[str, Any]:
 
 def curves(*parts: dict[str, Any], method: str = "auto", options: EngineOptions = LOOSE) -> TradeOffPair:
     return pair(built({"type": "composed", "mechanisms": parts}), method, options=options)
+
+
+def composed_of(*parts: dict[str, Any]) -> Any:
+    return built({"type": "composed", "mechanisms": list(parts)})
 
 
 def gaussian_profile(mu: Any, epsilon: Any) -> Any:
@@ -211,3 +216,23 @@ def test_extreme_parameters_give_numbers(parts: tuple[dict[str, Any], ...]) -> N
             assert (bounds.lower >= 0).all()
             assert (bounds.upper <= 1).all()
         assert curve.epsilon(1e-6).lower >= 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_lines_without_an_end_are_short(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes of sampled Laplace steps rise with the height of a line: of one that ends nowhere these are few, too."""
+    generator = np.random.default_rng([20261204, seed])
+    weak = [laplace(generator.uniform(1, 2)), laplace(10.0 ** generator.uniform(2, 3))]
+    steps = composed_of(*weak, sampled(0.05, gaussian(10.0 ** generator.uniform(5, 7))))
+    elements: list[float] = []
+    made = line.ContourLine.__init__
+
+    def noted(self: line.ContourLine, runs: Any, *rest: Any) -> None:
+        made(self, runs, *rest)
+        height = float(self.nodes * self.step[0])
+        elements.append(0.0 if self.ends.all() else self.nodes * runs._line.work(height))
+
+    monkeypatch.setattr(line.ContourLine, "__init__", noted)
+    found = pair(steps, "contour", options=LOOSE).add.power_at(10.0 ** generator.uniform(-6, -1))
+    assert found.lower <= found.upper
+    assert max(elements, default=0.0) <= 200_000_000

@@ -15,6 +15,7 @@ from service.privacy.enclosure import Enclosure
 from service.privacy.questions import membership, membership_inverse, unlearning
 from service.privacy.questions.complement import type_two_error_at_complement
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
+from service.privacy.trade_off.combinators.bracketed import Bracketed
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
 
 mpf: Any = mpmath.mpf
@@ -130,3 +131,25 @@ def test_type_two_errors_at_complements_of_a_gaussian_curve(mu: float) -> None:
         assert found.lower <= mpmath.exp(truth) <= found.upper
         if truth > -680:
             assert found.relative_width() <= 1e-10
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_rates_next_to_one_of_curves_known_from_two_sides(seed: int) -> None:
+    """Each end is that of one side, however far apart they are and however small the rate."""
+    generator = np.random.default_rng([20261201, seed])
+    for _ in range(6):
+        least, most = sorted((10.0 ** generator.uniform(-2, 0.8, 2)).tolist())
+        rate = 10.0 ** -generator.uniform(1, 250)
+        found = type_two_error_at_complement(
+            Bracketed(*(gaussian_curve(Enclosure.point(mu)) for mu in (least, most))), rate
+        )
+        with mpmath.workdps(300):
+            start = -mpmath.sqrt(-2 * mpmath.log(rate) + 1) + 1
+            place = mpmath.findroot(lambda x, rate=rate: mpmath.log(mpmath.ncdf(x)) - mpmath.log(rate), start)
+            logs = [mpmath.log(mpmath.ncdf(place - mu)) for mu in (most, least)]
+            if logs[0] < -690:  # no search goes there
+                continue
+            assert found.log_lower is not None
+            assert found.log_upper is not None
+            assert found.log_lower <= logs[0] <= found.log_lower + 1e-9
+            assert found.log_upper - 1e-9 <= logs[1] <= found.log_upper

@@ -17,6 +17,7 @@ from service.privacy.errors import OutOfDomain
 from service.privacy.questions import gaussian_dp, membership, profile, reconstruction, unlearning
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.combinators.bracketed import Bracketed
 from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.cases import built, dpsgd, gaussian, laplace, sampled
 
@@ -331,3 +332,14 @@ def test_a_mu_over_an_empty_range_says_so() -> None:
     assert revealed.notes == (gaussian_dp.NOTHING_IN_RANGE,)
     assert gaussian_dp.mu(add_of(gaussian(1.0)), 1e-9, 1e-9).notes == ()
     assert gaussian_dp.mu(add_of({"type": "pure_dp", "epsilon": 0.0}), 1e-9, 1e-9).notes == ()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_mu_over_a_range_that_may_be_empty_is_not_said_to_be_zero(seed: int) -> None:
+    """Of two sides one reveals everything: what is between may have points in the range."""
+    generator = np.random.default_rng([20261202, seed])
+    revealing = add_of({"type": "approximate_dp", "epsilon": 10.0 ** generator.uniform(2, 6), "delta": 0.5})
+    for least in (add_of(gaussian(10.0 ** generator.uniform(-1, 2))), revealing):
+        found = gaussian_dp.mu(Bracketed(least, revealing), *(10.0 ** -generator.uniform(1, 9, 2)))
+        expected = gaussian_dp.NOTHING_IN_RANGE if found.value.upper == 0 else gaussian_dp.RANGE_MAY_BE_EMPTY
+        assert found.notes == (expected,)

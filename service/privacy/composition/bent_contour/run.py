@@ -28,6 +28,7 @@ from service.privacy.composition.readings.profile import read_profile
 from service.privacy.composition.readings.roots import prove_root, solve_profile, solve_tail
 from service.privacy.composition.transforms.steps import SampledGaussianSteps
 from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.exponentials import exp_held
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.numerics.work import is_spent
 
@@ -170,7 +171,8 @@ class BentRun:
         if low <= root <= high:
             return root
         sums, log_scale = line.approximate(np.array([line.center]))
-        value, fall = math.exp(log_scale[2, 0]) * sums[2, 0], math.exp(log_scale[0, 0] + line.center) * sums[0, 0]
+        value = exp_held(log_scale[2, 0]) * float(sums[2, 0])
+        fall = exp_held(log_scale[0, 0] + line.center) * float(sums[0, 0])
         return float(np.clip(self._moved(line.center, value, fall, delta), low, high))
 
     def _moved(self, threshold: float, value: float, fall: float, wanted: float) -> float:
@@ -195,7 +197,7 @@ class BentRun:
             levels = -np.geomspace(0.01, 40.0, 60)  # scores
             logs = np.array([self._drawn_distance(score) for score in levels])
             thirds = np.logaddexp(-60.0, log_ndtr(levels) + logs) - 1.1
-            return self._edge(0.0) - math.exp(float(np.interp(math.log(delta), thirds[::-1], logs[::-1])))
+            return self._edge(0.0) - exp_held(float(np.interp(math.log(delta), thirds[::-1], logs[::-1])))
         eps = np.geomspace(1e-8, 60 / min(step.sigma for step in self._steps) ** 2 + 10, 400)
         score = eps / self.deviation + 0.5 * self.deviation
         about = log_ndtr(-score) + np.log(self.deviation / (1 + score))
@@ -212,7 +214,8 @@ class BentRun:
         if math.isfinite(root):
             return root
         sums, log_scale = line.approximate(np.array([line.center]))
-        tail, density = math.exp(log_scale[0, 0]) * sums[0, 0], math.exp(log_scale[3, 0]) * sums[3, 0]
+        tail = exp_held(log_scale[0, 0]) * float(sums[0, 0])
+        density = exp_held(log_scale[3, 0]) * float(sums[3, 0])
         return self._moved(line.center, tail, density, alpha)
 
     def _edge(self, threshold: float) -> float:
@@ -302,7 +305,7 @@ class BentRun:
         mean, deviation = self._mean, self.deviation
         # The score of the losses nearer to the loss's end than the threshold.
         score = float(ndtri(alpha)) if self._reflected else -float(ndtri(alpha))
-        distance = math.exp(self._drawn_distance(score))
+        distance = exp_held(self._drawn_distance(score))
         if math.isfinite(distance):
             return -self._least - distance if self._reflected else self._least + distance
         if self._reflected:

@@ -19,6 +19,7 @@ from service.privacy.composition.contour.loss_transform import LossTransform
 from service.privacy.composition.transforms.abstract import RealCumulants
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
+from service.privacy.numerics.work import is_spent
 
 _SPACING = 2.0
 """Distance of neighbouring lines in standard deviations of the tilted loss."""
@@ -291,7 +292,12 @@ class ContourLadder:
         """
         longest = _LARGEST_DEVIATION * self.core_deviation
         short = [rung for rung in self.rungs if 0 < rung.theta < below and rung.deviation <= longest]
-        return next((rung for rung in short[: -_NEARER - 1 : -1] if rung.line.ends.all()), None)
+        for rung in short[: -_NEARER - 1 : -1]:
+            if is_spent():  # every line may be dear
+                break
+            if rung.line.ends.all():
+                return rung
+        return None
 
     def neighbours(self, rung: Rung) -> list[Rung]:
         """Other lines to try when one is too wide: alternately towards the core and outwards."""

@@ -125,11 +125,13 @@ class ContourLine:
         # Where no tilt further out can be evaluated the aliases stay unbounded, and the readings say so.
         period = runs.longest(np.maximum(period, 8.0 * sd))
         self.step = 2 * math.pi / np.where(np.isfinite(period), np.minimum(period, 1e4 * sd), 1e4 * sd)
-        most, few = runs.most_nodes
-        heights = _height(runs, sd, goal, most * self.step)
-        self.ends = np.isfinite(heights) & (heights <= most * self.step) & runs.is_affordable(heights, self.step)
+        highest = runs.most_nodes * self.step
+        heights = _height(runs, sd, goal, highest)
+        self.ends = np.isfinite(heights) & (heights <= highest) & runs.is_affordable(heights, self.step)
         """Whether the transform becomes next to nothing within reach: else no line of the run has many digits."""
-        nodes = np.where(self.ends, heights / self.step, few)
+        nodes = heights / self.step
+        if not self.ends.all():
+            nodes = np.where(self.ends, nodes, runs.few_nodes(self.step))
         self.counts = np.maximum(4, np.ceil(nodes)).astype(np.intp)
         self.nodes = int(self.counts.max())
 

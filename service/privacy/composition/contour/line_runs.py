@@ -21,6 +21,10 @@ _AN_ELEMENT = 3e-3
 _MOST_WORK = 1_000_000_000
 """The same with the nodes of its sampled Laplace steps that its height takes: about a second."""
 
+_WORK_WITHOUT_END = 150_000_000
+"""The same of a line that leaves out too much for many digits, on which more is wasted."""
+
+_FEWEST = 16
 _FEW_NODES, _LITTLE_WORK = 4_000, 2_500_000
 """Nodes and work of a line that would need more than that, what it leaves out being too much for many digits whatever
 it costs; and of all lines of runs of Gaussian steps.
@@ -59,8 +63,12 @@ class LineRuns(Protocol):
         ...
 
     @property
-    def most_nodes(self) -> tuple[FloatArray, FloatArray]:
-        """How many nodes a line may have, and how many it has where that is not enough."""
+    def most_nodes(self) -> FloatArray:
+        """How many nodes a line may have."""
+        ...
+
+    def few_nodes(self, step: FloatArray) -> FloatArray:
+        """How many nodes a line with these steps has where that is not enough."""
         ...
 
     def is_affordable(self, heights: FloatArray, step: FloatArray) -> BoolArray:
@@ -117,13 +125,25 @@ class OneRun:
         return np.array([self._line.log_variation()])
 
     @property
-    def most_nodes(self) -> tuple[FloatArray, FloatArray]:
+    def most_nodes(self) -> FloatArray:
         """Runs of Gaussian steps have cheaper ways where a line is long: other cuts, and bent contours."""
         transform = self._transform
-        least = _FEWEST_OF_MANY if transform.different > _MANY_STEPS else 16
-        few = max(least, min(_FEW_NODES, _LITTLE_WORK // transform.work))
-        most = max(16, min(_LARGEST_NODES, _LARGEST_WORK // transform.work)) if transform.has_no_other_way else few
-        return np.array([float(most)]), np.array([float(few)])
+        if not transform.has_no_other_way:
+            return np.array([float(self._few)])
+        return np.array([float(max(_FEWEST, min(_LARGEST_NODES, _LARGEST_WORK // transform.work)))])
+
+    def few_nodes(self, step: FloatArray) -> FloatArray:
+        """Fewer where the nodes of its sampled Laplace steps, which rise with its height, are many."""
+        few, between = self._few, float(step[0])
+        while few > _FEWEST and few * self._line.work(few * between) > _WORK_WITHOUT_END:
+            few = max(few // 2, _FEWEST)
+        return np.array([float(few)])
+
+    @property
+    def _few(self) -> int:
+        transform = self._transform
+        least = _FEWEST_OF_MANY if transform.different > _MANY_STEPS else _FEWEST
+        return max(least, min(_FEW_NODES, _LITTLE_WORK // transform.work))
 
     def is_affordable(self, heights: FloatArray, step: FloatArray) -> BoolArray:
         """By the nodes of its sampled Laplace steps as well."""

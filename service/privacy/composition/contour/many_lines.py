@@ -200,10 +200,13 @@ class ManyRuns:
         return self._line.log_variations()[self._groups.place]
 
     @property
-    def most_nodes(self) -> tuple[FloatArray, FloatArray]:
-        """Runs whose lines are longer are left to themselves."""
-        most = np.full_like(self.theta, float(LONGEST))
-        return most, np.full_like(self.theta, 4.0)
+    def most_nodes(self) -> FloatArray:
+        """Runs whose lines are longer are left to themselves, ..."""
+        return np.full_like(self.theta, float(LONGEST))
+
+    def few_nodes(self, step: FloatArray) -> FloatArray:
+        """... so that it does not matter what these have."""
+        return np.full_like(step, 4.0)
 
     def is_affordable(self, heights: FloatArray, step: FloatArray) -> BoolArray:
         """Whatever has few nodes."""

@@ -57,6 +57,12 @@ class LatticeLaw:
     shift: float
     """`lower`: how far (nats) its losses may be off; its D is read that much further right, its G further left."""
 
+    @property
+    def is_sound(self) -> bool:
+        """Whether there are masses, and roundings did not take what bounds them."""
+        slacks = self.log_slack_profile, self.log_slack_left, self.log_slack_middle
+        return bool(self.masses.any()) and all(map(math.isfinite, slacks))
+
     def losses(self, step: float) -> FloatArray:
         """The losses of the masses on a lattice with this spacing."""
         return self.offset + np.arange(self.first, self.first + len(self.masses), dtype=np.float64) * step
@@ -190,8 +196,8 @@ def _checked_upper(nodes: Nodes, masses: FloatArray, below: float, beyond: float
     total, mean = float(masses.sum()) + below, float((nodes.x * masses).sum()) + beyond
     # Beyond the nodes D, G and H are lines or end in points that only the whole masses of both hypotheses decide.
     short = (
-        max(_log_excess(nodes.profile.upper, profile), abs(math.log(mean))),
-        max(_log_excess(nodes.left.upper, left), abs(math.log(total))),
+        max(_log_excess(nodes.profile.upper, profile), _size_of_log(mean)),
+        max(_log_excess(nodes.left.upper, left), _size_of_log(total)),
         _log_excess(middle, nodes.middle.lower),
     )
     slacks = (max(part, 0.0) + rounding for part in short)
@@ -209,13 +215,13 @@ def _checked_lower(
     mean, total = float((nodes.x * whole).sum()), float(whole.sum())
     # Towards x = 0 and beyond the last node laws are lines, less G there (D here).
     slacks = (
-        _log_of_sum(over[0], nodes.left.upper[0] / nodes.profile.lower[0], abs(math.log(mean + moved.infinite)))
+        _log_of_sum(over[0], nodes.left.upper[0] / nodes.profile.lower[0], _size_of_log(mean + moved.infinite))
         + moved.slack_profile,
-        _log_of_sum(over[1], nodes.profile.upper[-1] / nodes.left.lower[-1], abs(math.log(total + moved.vanishing)))
+        _log_of_sum(over[1], nodes.profile.upper[-1] / nodes.left.lower[-1], _size_of_log(total + moved.vanishing))
         + moved.slack_left,
         log_of_rest(over[2])
-        + abs(math.log(mean / (1 - moved.infinite)))
-        + abs(math.log(total / (1 - moved.vanishing)))
+        + _size_of_log(mean, 1 - moved.infinite)
+        + _size_of_log(total, 1 - moved.vanishing)
         + moved.slack_middle,
     )
     rounded = (slack + moved.shift + rounding for slack in slacks)
@@ -227,6 +233,11 @@ def _checked_lower(
 def _rounding(nodes: int, lattice: Lattice) -> float:
     """Relative rounding of x_k, widths and two nested sums over the masses, and of the sums of all masses."""
     return 2 * running_sum_error(nodes) + 4 * FUNCTION_ERROR + 16 * UNIT_ROUNDOFF + lattice.blur
+
+
+def _size_of_log(value: float, over: float = 1.0) -> float:
+    """|ln(value/over)|; infinite where either has vanished among roundings."""
+    return abs(math.log(value / over)) if value > 0 and over > 0 and value / over > 0 else math.inf
 
 
 def _log_of_sum(excess: float, other: float, logarithm: float) -> float:

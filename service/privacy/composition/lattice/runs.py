@@ -124,7 +124,7 @@ class LatticeRun:
         lower: list[CountedLaw] = []
         for part, lattice in zip(steps, lattices, strict=True):
             high, low = bracketing_laws(part.add, part.remove, part.atoms, lattice)
-            if not (high.masses.any() and low.masses.any()):
+            if not (high.is_sound and low.is_sound):
                 return None
             upper.append(CountedLaw(high, part.count))
             lower.append(CountedLaw(low, part.count))
@@ -247,7 +247,14 @@ class LatticeRuns:
         self.steps, self.beside = steps, beside
         self._coarse: dict[float, LatticeRun | None] = {}
         self._kept: dict[tuple[float, float, bool], LatticeRun | None] = {}
+        self._farthest: dict[float, float] = {}
         self._work_of_a_cell = 0.0
+
+    def farthest(self, digits: float) -> float:
+        """The largest loss of a step beyond which 10^-digits of its mass is left."""
+        if digits not in self._farthest:
+            self._farthest[digits] = max(max(part.reach(-digits * math.log(10))) for part in self.steps)
+        return self._farthest[digits]
 
     def coarse(self, digits: float) -> LatticeRun | None:
         """A lattice of a few thousand cells that ends where 10^-digits is left; None where losses are out of range."""

@@ -180,7 +180,7 @@ class LatticeSearch:
         if ladder is None:
             return [0.5] * len(places)
         spacing = ladder.core_deviation / (_FIRST_CELLS * math.sqrt(self._count))
-        reach = max(max(part.reach(-digits * math.log(10))) for part in self._lattices.steps)
+        reach = self._lattices.farthest(digits)
         level = min(2, math.floor(math.log(_SCOUT_CELLS * spacing / reach) / math.log(_FINER)))
         best, narrowest = np.full(len(places), 0.5), np.full(len(places), np.inf)
         for tilt in _SCOUT_TILTS:

@@ -6,9 +6,13 @@
 from __future__ import annotations
 
 import math
+import threading
+import weakref
+from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Final, final
 
 import numpy as np
 
@@ -22,6 +26,11 @@ LOG_ROUNDING = 1e-14
 
 EXPONENT_ROUNDING = 1e-15
 """Rounding of logarithms that a reading adds up, relative to their size."""
+
+KEPT_BYTES: Final = 384 * 2**20
+"""Of sums that this process keeps for further readings, whatever curves they are of."""
+_BYTES_OF_A_THRESHOLD: Final = 64
+"""Of all sums at it, roughly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +56,26 @@ class _Side:
     """Logarithms of the sums of one line at its thresholds, lower (sign -1) or upper (sign 1) ends."""
 
     def __init__(self, line: LatticeLine, sign: int) -> None:
-        self.line, self.sign, self.c = line, sign, line.thresholds
+        self.line, self.sign = line, sign
         self._above_known: dict[int, FloatArray] = {}
         self.slack = line.log_rounding + LOG_ROUNDING
-        self.rounding = EXPONENT_ROUNDING * (1 + abs(line.value) + np.abs(line.theta * self.c))
+        self.size = _BYTES_OF_A_THRESHOLD * line.threshold_count
+
+    def forget(self) -> None:
+        """Give the memory of the sums back: they are made again, the same to the last bit, when they are asked for."""
+        for name in ("c", "rounding", "alpha", "rest", "power", "beta", "profile", "middle", "left"):
+            self.__dict__.pop(name, None)
+        self._above_known = {}
+
+    @cached_property
+    def c(self) -> FloatArray:
+        """Thresholds."""
+        return self.line.thresholds
+
+    @cached_property
+    def rounding(self) -> FloatArray:
+        """Of exponents."""
+        return EXPONENT_ROUNDING * (1 + abs(self.line.value) + np.abs(self.line.theta * self.c))
 
     def _scaled(self, sums: list[tuple[FloatArray, float]], slope: float, sign: float = 1.0) -> FloatArray:
         """ln(first sum +- second +- errors) + K - slope c, with its rounding; `sums`: (values, rate) each."""
@@ -96,14 +121,48 @@ class _Side:
         return self._scaled([self._below(0), self._below(1)], self.line.theta - 1, sign=-1.0)
 
     def _above(self, hypothesis: int) -> tuple[FloatArray, float]:
-        rate = self.line.theta - hypothesis
-        if hypothesis not in self._above_known:
-            self._above_known[hypothesis] = self.line.above(rate)
-        return self._above_known[hypothesis], rate
+        rate, known = self.line.theta - hypothesis, self._above_known
+        if hypothesis not in known:
+            known[hypothesis] = self.line.above(rate)
+        return known[hypothesis], rate
 
     def _below(self, hypothesis: int) -> tuple[FloatArray, float]:
         rate = hypothesis - self.line.theta
         return self.line.below(rate), rate
+
+
+@final
+class _LatelyRead:
+    """Sides by when they were read last: the oldest forget their sums where those of all are too large."""
+
+    def __init__(self) -> None:
+        self._sides: OrderedDict[int, tuple[weakref.ref[_Side], int]] = OrderedDict()
+        self._lock = threading.RLock()
+        self.total = 0
+
+    def read(self, side: _Side) -> _Side:
+        """The same, as the one that was read last."""
+        key = id(side)
+        with self._lock:
+            if key in self._sides:
+                self._sides.move_to_end(key)
+            else:
+                self._sides[key] = weakref.ref(side, lambda _: self._gone(key)), side.size
+                self.total += side.size
+            while self.total > KEPT_BYTES and len(self._sides) > 1:
+                oldest = next(iter(self._sides))
+                forgotten = self._sides[oldest][0]()
+                self._gone(oldest)
+                if forgotten is not None:
+                    forgotten.forget()
+        return side
+
+    def _gone(self, key: int) -> None:
+        with self._lock:
+            self.total -= self._sides.pop(key, (None, 0))[1]
+
+
+LATELY_READ: Final = _LatelyRead()
 
 
 @dataclass(frozen=True)
@@ -114,31 +173,38 @@ class LatticePair:
     lower: LatticeLine
     upper_slack: Slack
     lower_slack: Slack
+    _sides: dict[tuple[bool, int], _Side] = field(default_factory=dict[tuple[bool, int], _Side])
 
     @property
     def theta(self) -> float:
         """The tilt of both."""
         return self.upper.theta
 
-    @cached_property
+    @property
     def high_upper(self) -> _Side:
         """Upper ends of the upper law's sums."""
-        return _Side(self.upper, 1)
+        return self._side(self.upper, 1)
 
-    @cached_property
+    @property
     def low_upper(self) -> _Side:
         """Lower ends of the upper law's sums."""
-        return _Side(self.upper, -1)
+        return self._side(self.upper, -1)
 
-    @cached_property
+    @property
     def high_lower(self) -> _Side:
         """Upper ends of the lower law's sums."""
-        return _Side(self.lower, 1)
+        return self._side(self.lower, 1)
 
-    @cached_property
+    @property
     def low_lower(self) -> _Side:
         """Lower ends of the lower law's sums."""
-        return _Side(self.lower, -1)
+        return self._side(self.lower, -1)
+
+    def _side(self, line: LatticeLine, sign: int) -> _Side:
+        key = line is self.upper, sign
+        if key not in self._sides:
+            self._sides[key] = _Side(line, sign)
+        return LATELY_READ.read(self._sides[key])
 
 
 def run_slack(laws: tuple[CountedLaw, ...], beside: Beside | None, sign: int) -> Slack:

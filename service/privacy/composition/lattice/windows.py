@@ -215,6 +215,11 @@ class LatticeLine:
         """The losses that are read."""
         return self._offset + np.arange(self.low, self.high + 1, self._grid.stride, dtype=np.float64) * self.step
 
+    @property
+    def threshold_count(self) -> int:
+        """How many they are."""
+        return (self.high - self.low) // self._grid.stride + 1
+
     def above(self, rate: float) -> FloatArray:
         """sum over losses above the thresholds of m e^{-rate (loss - c)} (rate > 0)."""
         cells = self._between.cells

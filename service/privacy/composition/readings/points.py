@@ -12,6 +12,7 @@ from service.privacy.composition.readings.logs import complement, logs_of
 from service.privacy.composition.readings.profile import read_profile
 from service.privacy.composition.readings.roots import MARGINS, solve_tail
 from service.privacy.numerics.arrays import BoolArray, FloatArray
+from service.privacy.numerics.exponentials import exp_held
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.combinators.profile_points import proved_power
 
@@ -75,8 +76,9 @@ def read_power_by_profile(line: Line, alpha: float, c: float) -> Readings:
         return result
     here = np.array([c])
     integrals, (sums, log_scales) = line.integrals(here), line.approximate(here)
-    error = math.exp(integrals.log_scale[2, 0]) * float(integrals.upper[2, 0] - integrals.lower[2, 0])
-    density = math.exp(log_scales[3, 0] + c) * float(sums[3, 0])
+    # Both steer: any unit is valid.
+    error = exp_held(integrals.log_scale[2, 0]) * float(integrals.upper[2, 0] - integrals.lower[2, 0])
+    density = exp_held(log_scales[3, 0] + c) * float(sums[3, 0])
     # The power bends by density unit^2/2 within a unit: secants leave about as much as the ends do.
     unit = math.sqrt(2 * max(error, _SECANTS * alpha) / density) if density > 0 else math.nan
     if not 0 < unit < 1:

@@ -170,7 +170,8 @@ class WithSingularMass(AbstractTradeOff):
         for exponent, side in ((low, -1), (high, 1)):
             # Half twice: the whole may be larger than all doubles.
             half = math.exp(0.5 * min(exponent, LARGEST_EXPONENT)) if exponent < 2 * LARGEST_EXPONENT else math.inf
-            rate = alpha * half * half * (1 + side * SLACK) + side * SMALLEST
+            with np.errstate(over="ignore"):
+                rate = alpha * half * half * (1 + side * SLACK) + side * SMALLEST
             ends.append(np.clip(rate, 0.0, 1.0))
         # Near 1 the complement ((1 - alpha) - Delta)/(1 - Delta) is known better; 1 - alpha is exact from 1/2 on.
         over, rest = 1 - alpha, self.mass.rest
