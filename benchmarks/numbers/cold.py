@@ -24,6 +24,8 @@ from service.privacy.trade_off.pair import TradeOffPair
 ROUNDS: Final = 15
 COLD_SECONDS: Final = 0.010
 FURTHER_SECONDS: Final = 0.002
+GDP_MU_SECONDS: Final = {"gdp_mu, add": 0.015, "gdp_mu, both": 0.030}
+"""A supremum over a curve, with reaches of its own."""
 
 FURTHER: Final[dict[str, dict[str, Any]]] = {
     "gamma(1e-6)": {"type": "reconstruction", "baseline_success": 1e-6},
@@ -68,10 +70,14 @@ def measure() -> Section:
         )
     )
     worst = {name: max(values) for name, values in further.items()}
-    late = [f"{name} {milliseconds(value)}" for name, value in worst.items() if value > FURTHER_SECONDS]
-    within = len(worst) - len(late)
-    measured = f"{within} of {len(worst)} kinds within; worst case of the others: {', '.join(late) or 'none'}"
+    single = {name: seconds for name, seconds in worst.items() if name not in GDP_MU_SECONDS}
+    late = [f"{name} {milliseconds(seconds)}" for name, seconds in single.items() if seconds > FURTHER_SECONDS]
+    within = len(single) - len(late)
+    measured = f"{within} of {len(single)} kinds within; worst case of the others: {', '.join(late) or 'none'}"
     section.reaches.append(Reach("each further question", "<= 2 ms", measured, not late))
+    for name, most in GDP_MU_SECONDS.items():
+        measured = f"worst case {milliseconds(worst[name])}"
+        section.reaches.append(Reach(f"further: {name}", f"<= {milliseconds(most)}", measured, worst[name] <= most))
     return section
 
 

@@ -16,6 +16,7 @@ from service.privacy.composition.contour.run_lines import EVIDENCE, HOPELESS, WI
 from service.privacy.composition.readings.enclosures import Readings
 from service.privacy.composition.readings.roots import prove_root, solve_profile
 from service.privacy.enclosure import Enclosure
+from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.work import is_spent
 
 _ROUNDS, _FEW_ROUNDS = 60, 20
@@ -23,6 +24,9 @@ _ROUNDS, _FEW_ROUNDS = 60, 20
 
 _LARGEST_EPSILON = 1e24
 """Nats: farther no upper end is looked for. That of all Gaussian steps without sampling is about mu^2/2."""
+
+_GOOD_WIDTH = 1e-10
+"""A wider epsilon off a line that others share is read on the best line for it, too."""
 
 _MANY_NODES = 256
 """Several times those of a line without rare jumps."""
@@ -82,9 +86,20 @@ def epsilon_on_line(ladder: ContourLadder, delta: float) -> Enclosure | None:
     threshold = solve_profile(rung.line, level)
     if not 0 < threshold[0] < math.inf:
         return None
-    nearest = ladder.for_thresholds(threshold)[0]
-    if nearest is not rung and nearest.theta > 0:
+    nearest = ladder.for_root(rung, float(threshold[0]))
+    if nearest is not rung:
         rung, threshold = nearest, solve_profile(nearest.line, level)
+    found = _proved(rung, threshold, level)
+    if 0 < threshold[0] < math.inf and (found is None or found.relative_width() > _GOOD_WIDTH):
+        best = ladder.for_thresholds(threshold, usual=False)[0]
+        if best is not rung and best.theta > 0:
+            other = _proved(best, solve_profile(best.line, level), level)
+            return other if found is None else found if other is None else found.intersected(other)
+    return found
+
+
+def _proved(rung: Rung, threshold: FloatArray, level: FloatArray) -> Enclosure | None:
+    """Ends around an approximate root on a line; None where there is none, or nothing is proved."""
     if not 0 < threshold[0] < math.inf:
         return None
     lower, upper = prove_root(rung.line, threshold, level)
@@ -94,11 +109,7 @@ def epsilon_on_line(ladder: ContourLadder, delta: float) -> Enclosure | None:
 def _near_core(ladder: ContourLadder, rung: Rung, delta: float) -> Enclosure | None:
     """The same on a line nearer to the core, as far humps are read (`profiles.py`)."""
     nearer, level = ladder.near_core(rung.theta), np.array([delta])
-    threshold = np.array([math.nan]) if nearer is None else solve_profile(nearer.line, level)
-    if nearer is None or not 0 < threshold[0] < math.inf:
-        return None
-    lower, upper = prove_root(nearer.line, threshold, level)
-    return None if math.isnan(lower[0]) else Enclosure(float(lower[0]), float(upper[0]), EVIDENCE)
+    return None if nearer is None else _proved(nearer, solve_profile(nearer.line, level), level)
 
 
 def _by_bisection(lines: RunLines, delta: float, rounds: int) -> Enclosure:

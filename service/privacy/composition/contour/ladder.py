@@ -24,9 +24,15 @@ from service.privacy.numerics.work import is_spent
 _SPACING = 2.0
 """Distance of neighbouring lines in standard deviations of the tilted loss."""
 
-_REACH = 1.25
-"""How far on either side of its saddle point a line is laid out for, in the same unit: a little more than half way to
-the next.
+_REACH = 1.75
+"""How far on either side of its saddle point a line is laid out for, in the same unit: more than half way to the next,
+as far as a usual place may be.
+"""
+
+_USUAL_SCORE, _USUAL_REACH, _USUAL_SLACK = 4.2, 2.5, 1.25
+"""Rates and deltas from about 1e-3 to 1e-8, which most questions ask about, share the line whose own score is nearest
+to the first number, where they lose no more nats by it than the third (a factor of 3.5): making a line costs several
+times what reading it costs. Places whose best line is farther away than the second number do not ask for it.
 """
 
 _LARGEST_DEVIATION = 2.0
@@ -94,6 +100,10 @@ class Rung:
         return ContourLine(
             OneRun(self._transform, self.theta), np.array([self.threshold]), deviation, _REACH * deviation
         )
+
+    def loses(self, threshold: float, other: Rung) -> float:
+        """How many nats more a reading at the threshold loses to cancellation on this line than on another."""
+        return self.value - other.value - (self.theta - other.theta) * threshold
 
 
 class ContourLadder:
@@ -203,15 +213,18 @@ class ContourLadder:
         while not far_enough(rungs[-1]) and self._extend(side):
             pass
 
-    def for_thresholds(self, thresholds: FloatArray, slack: float = 0.0) -> list[Rung]:
+    def for_thresholds(self, thresholds: FloatArray, slack: float = 0.0, *, usual: bool = True) -> list[Rung]:
         """The best rung for each threshold: the nearest to its saddle point, or a shorter line that loses few digits.
 
-        `slack`: nats that a threshold of a list may lose beyond what it loses there, so that few rungs serve them all.
+        `usual`: whether one threshold may be read on the line that most questions share. `slack`: nats that a threshold
+        of a list may lose beyond what it loses there, so that few rungs serve them all.
         """
         self._reach_all(thresholds)
         rungs = self.rungs
         cancellation, chosen = self._best(rungs, thresholds)
-        if slack > 0 and len(thresholds) > 1:
+        if usual and len(thresholds) == 1:
+            return [self._usual(rungs[int(chosen[0])], float(thresholds[0]))]
+        if slack > 0:
             zone = np.searchsorted(_POLES, np.array([rung.theta for rung in rungs]))
             alike = zone == zone[chosen][:, None]
             chosen = _few(np.where(alike, cancellation, np.inf), chosen, slack)
@@ -255,6 +268,21 @@ class ContourLadder:
         cancellation[serves] = among_short[serves]
         return cancellation, cancellation.argmin(axis=1)
 
+    def _usual(self, best: Rung, threshold: float) -> Rung:
+        """The line that most questions share, where it serves a threshold nearly as well as the best one does."""
+        if abs(best.score - _USUAL_SCORE) > _USUAL_REACH:
+            return best
+        self._reach(1, lambda rung: rung.score >= _USUAL_SCORE)
+        longest = max(_LARGEST_DEVIATION * self.core_deviation, best.deviation)
+        short = [rung for rung in self._right[: self._up_to_usual] if rung.deviation <= longest]
+        usual = min(short, key=lambda rung: abs(rung.score - _USUAL_SCORE), default=best)
+        return usual if usual.loses(threshold, best) <= _USUAL_SLACK else best
+
+    @property
+    def _up_to_usual(self) -> int:
+        """How many rungs there are up to the first beyond the usual score: how far others asked does not matter."""
+        return next((k + 1 for k, rung in enumerate(self._right) if rung.score >= _USUAL_SCORE), len(self._right))
+
     def reaches(self, thresholds: FloatArray) -> BoolArray:
         """Whether the ladder's saddle points come within a standard deviation of each threshold."""
         highest, lowest = self._right[-1], self._left[-1]
@@ -268,7 +296,9 @@ class ContourLadder:
         return (scores <= self._right[-1].score + 1) & (scores >= self._left[-1].score - 1)
 
     def for_tails(self, false_positive_rates: FloatArray, slack: float = 0.0) -> list[Rung]:
-        """The best rung for each rate, its threshold taken from the rung whose tail P0(S > c) is nearest."""
+        """The best rung for each rate, its threshold guessed from the rung whose tail P0(S > c) is nearest, and that
+        one's deviation, up to the middle between rungs.
+        """
         scores = -ndtri(false_positive_rates)
         highest, lowest = float(scores.max()), float(scores.min())
         self._reach(1, lambda rung: rung.score >= highest)
@@ -276,15 +306,35 @@ class ContourLadder:
         rungs = self.rungs
         centers = np.array([rung.score for rung in rungs])
         nearest = np.argmin(np.abs(scores[:, None] - centers), axis=1)
-        return self.for_thresholds(np.array([rung.threshold for rung in rungs])[nearest], slack)
+        thresholds = np.array([rung.threshold for rung in rungs])
+        deviations = np.array([rung.deviation for rung in rungs])
+        # Score and tilt may turn apart where jumps rule: no guess leaves its rung by more than half way to the next.
+        half_way = 0.5 * np.diff(thresholds, prepend=-np.inf, append=np.inf)
+        moved = (scores - centers[nearest]) * deviations[nearest]
+        moved = np.clip(moved, -np.maximum(half_way[nearest], 0.0), np.maximum(half_way[nearest + 1], 0.0))
+        return self.for_thresholds(thresholds[nearest] + moved, slack)
 
     def for_profile(self, delta: float) -> Rung:
-        """The best rung with theta > 0 for a level of the profile, at the threshold of the rung with nearest delta."""
+        """The best rung with theta > 0 for a level of the profile, its threshold guessed between those of two rungs."""
         level = math.log(delta)
         self._reach(1, lambda rung: rung.log_profile <= level)
-        nearest = min((rung for rung in self._right if rung.theta > 0), key=lambda rung: abs(rung.log_profile - level))
-        chosen = self.for_thresholds(np.array([nearest.threshold]))[0]
+        rungs = [rung for rung in self._right if rung.theta > 0]
+        after = next((k for k, rung in enumerate(rungs) if rung.log_profile <= level), len(rungs) - 1)
+        low, high = rungs[max(after - 1, 0)], rungs[after]
+        nearest = low if abs(low.log_profile - level) <= abs(high.log_profile - level) else high
+        threshold = nearest.threshold
+        if low.log_profile > level >= high.log_profile:
+            share = (low.log_profile - level) / (low.log_profile - high.log_profile)
+            threshold = low.threshold + share * (high.threshold - low.threshold)
+        chosen = self.for_thresholds(np.array([threshold]))[0]
         return chosen if chosen.theta > 0 else nearest
+
+    def for_root(self, rung: Rung, threshold: float) -> Rung:
+        """The line to prove a root on that was found at `threshold` on a rung: the best, or that one where it loses
+        hardly more.
+        """
+        best = self.for_thresholds(np.array([threshold]))[0]
+        return rung if best.theta <= 0 or rung.loses(threshold, best) <= _USUAL_SLACK else best
 
     def near_core(self, below: float = math.inf) -> Rung | None:
         """Of the lines to the right of the pole at 0, at smaller tilts than this, that no rare jump makes long, the

@@ -44,6 +44,9 @@ _LARGEST_GRID = 150_000
 _FARTHEST_SCORE = 40
 """In standard deviations: no tail that doubles hold is farther."""
 
+_USUAL_SCORE = 5
+"""In standard deviations: nearer places are cut as those are, so that questions about them share ladders and lines."""
+
 _MOST_PARTS = 512
 """Different sampled steps that are evaluated together: bounds the memory."""
 
@@ -194,7 +197,7 @@ class ContourRun:
         with np.errstate(divide="ignore"):
             wanted = 12 - np.log10(values)
         least = np.minimum(np.searchsorted(CUT_DIGITS, wanted), last)
-        rounded = np.ceil(np.minimum(scores, _FARTHEST_SCORE)).astype(np.intp)
+        rounded = np.ceil(np.clip(scores, _USUAL_SCORE, _FARTHEST_SCORE)).astype(np.intp)
         if len(values) == 1:
             return np.array([self._cut_order(int(least[0]), int(rounded[0]), every=every)])
         keys, places = np.unique(least * (_FARTHEST_SCORE + 1) + rounded, return_inverse=True)
