@@ -30,7 +30,7 @@ TOLD_IN_BETWEEN = """
   window.told = [];
   document.addEventListener("DOMContentLoaded", () => {
     const status = document.getElementById("status");
-    new MutationObserver(() => window.told.push(status.textContent)).observe(status, { childList: true });
+    if (status) new MutationObserver(() => window.told.push(status.textContent)).observe(status, { childList: true });
   });
 """
 
