@@ -88,6 +88,7 @@ STANDARD_LIBRARY_OF_THE_CORE = {
     "sys",
     "types",
     "typing",
+    "weakref",
 }
 
 

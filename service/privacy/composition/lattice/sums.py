@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 import math
-import threading
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -136,30 +134,28 @@ class _LatelyRead:
     """Sides by when they were read last: the oldest forget their sums where those of all are too large."""
 
     def __init__(self) -> None:
-        self._sides: OrderedDict[int, tuple[weakref.ref[_Side], int]] = OrderedDict()
-        self._lock = threading.RLock()
+        self._sides: dict[int, tuple[weakref.ref[_Side], int]] = {}
         self.total = 0
 
     def read(self, side: _Side) -> _Side:
         """The same, as the one that was read last."""
         key = id(side)
-        with self._lock:
-            if key in self._sides:
-                self._sides.move_to_end(key)
-            else:
-                self._sides[key] = weakref.ref(side, lambda _: self._gone(key)), side.size
-                self.total += side.size
-            while self.total > KEPT_BYTES and len(self._sides) > 1:
-                oldest = next(iter(self._sides))
-                forgotten = self._sides[oldest][0]()
-                self._gone(oldest)
-                if forgotten is not None:
-                    forgotten.forget()
+        known = self._sides.pop(key, None)
+        if known is None:
+            known = weakref.ref(side, lambda _: self._gone(key)), side.size
+            self.total += side.size
+        self._sides[key] = known
+        while self.total > KEPT_BYTES and len(self._sides) > 1:
+            oldest = next(iter(self._sides))
+            forgotten = self._sides[oldest][0]()
+            self._gone(oldest)
+            if forgotten is not None:
+                forgotten.forget()
         return side
 
     def _gone(self, key: int) -> None:
-        with self._lock:
-            self.total -= self._sides.pop(key, (None, 0))[1]
+        _, size = self._sides.pop(key, (None, 0))
+        self.total -= size
 
 
 LATELY_READ: Final = _LatelyRead()
