@@ -69,7 +69,8 @@ class LimitsResponse(Response):
 MAY_EXCEED_TIME_LIMIT = (
     "method `monte_carlo`: millions of draws of many different steps",
     "batches drawn with replacement that may hold one record many times",
-    "sweeps of thousands of runs that are not read together: anything but Poisson-sampled Gaussian steps of one kind",
+    "sweeps of runs that are not read together (anything but Poisson-sampled Gaussian steps of one kind): thousands of "
+    "them, or several that are hard alone",
 )
 
 REQUEST_LIMITS = RequestLimits(
