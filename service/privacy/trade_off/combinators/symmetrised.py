@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import final
 
@@ -133,15 +132,8 @@ class Symmetrised(AbstractTradeOff):
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
         first = self.first.epsilon(delta)
-        # Mostly a bound of the other curve's shows that it is smaller, or its profile, which costs no search.
-        if self.second.epsilon_cap(delta) <= first.lower or self._is_settled(first.lower, delta):
-            return first
-        return largest(first, self.second.epsilon(delta))
-
-    def _is_settled(self, epsilon: float, delta: float) -> bool:
-        """Whether the second profile is at most delta from an epsilon on, as few digits of it show."""
-        certain = self.second.evidence.is_certain and not self.second.searches_points
-        return certain and 0 < epsilon < math.inf and self.second.profile_at(epsilon).upper <= delta
+        # Mostly a bound of the other curve's shows that it is smaller.
+        return first if self.second.epsilon_cap(delta) <= first.lower else largest(first, self.second.epsilon(delta))
 
     @override
     def _power_at_formula(self, rate: float) -> Enclosure:
