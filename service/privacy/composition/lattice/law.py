@@ -59,9 +59,9 @@ class LatticeLaw:
 
     @property
     def is_sound(self) -> bool:
-        """Whether there are masses, and roundings did not take what bounds them."""
+        """Whether there are masses, and roundings did not take all that bounds them: what has no bound is not read."""
         slacks = self.log_slack_profile, self.log_slack_left, self.log_slack_middle
-        return bool(self.masses.any()) and all(map(math.isfinite, slacks))
+        return bool(self.masses.any()) and any(map(math.isfinite, slacks)) and not any(map(math.isnan, slacks))
 
     def losses(self, step: float) -> FloatArray:
         """The losses of the masses on a lattice with this spacing."""
