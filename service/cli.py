@@ -8,38 +8,25 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
-import re
 import shutil
 import sys
 import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, cast, final
+from typing import Any, Final, cast
 
-from typing_extensions import override
-
+from service.command_line import JSON, TABLE, made
 from service.computations.abstract import Computation, always, command_of
 from service.computations.catalogue import RESOURCES, resource
 from service.serving import PROBLEM_EXIT_CODE, serve, serve_one_of_several, serve_several, serve_shared, work
 from service.web.forms import PNG, SVG, VEGA_LITE, forms_of
-from service.web.pictures import PICTURES
 
 OTHERS = ("serve", "worker", "jobs")
 """Commands that compute nothing themselves."""
 REFUSED_EXIT_CODE = 1
 FIRST_SIGN_SECONDS: Final = 1.0
 
-FIRST_WORDS: Final = re.compile(r"[:.\n]")
-"""What ends the first part of a description."""
-TABLE: Final = "table"
-JSON: Final = "application/json"
-FORMS: Final = (
-    ("--json", JSON, "the bytes of the service (what a pipe or a file gets)"),
-    ("--table", TABLE, "a table (what a terminal gets)"),
-    ("--csv", "text/csv", "a row for each number, with all its digits"),
-)
 PLAIN_PICTURE: Final = "curves"
 DRAWN_BY: Final = {"context": "assessments", "runs": "comparisons", "vary": "sweeps"}
 """Resources with pictures, by a field that only their requests have."""
@@ -57,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sent = sys.argv[1:] if arguments is None else list(arguments)
     names = {command_of(name): name for name in RESOURCES}
     first = sent[0] if sent else ""
-    parser = _parser(names, [first] if first in names else [] if first in OTHERS else list(names))  # all for help alone
+    parser = made(names, [first] if first in names else [] if first in OTHERS else list(names))  # all for help alone
     chosen = parser.parse_args(sent)
     if chosen.command == "serve":
         if chosen.workers > 1:
@@ -79,93 +66,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     computation = resource(names[chosen.command])
     files = {member: path for member in computation.files if (path := getattr(chosen, member)) is not None}
     return answer(computation, chosen.request, files, chosen.form)
-
-
-def _parser(names: Mapping[str, str], described: Sequence[str]) -> argparse.ArgumentParser:
-    """The commands; `names`: resources by their commands, of which `described` have their options told."""
-    parser = argparse.ArgumentParser(prog="privacy-bounds", description="Certified bounds on privacy attacks.")
-    commands = parser.add_subparsers(dest="command", required=True)
-
-    serve_parser = commands.add_parser("serve", help="serve HTTP; settings come from PRIVACY_BOUNDS_* variables")
-    serve_parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
-    serve_parser.add_argument("--port", default=8000, type=int, help="port to listen on (default: %(default)s)")
-
-    serve_parser.add_argument(
-        "--workers", default=1, type=int, help="processes that accept requests (default: %(default)s)"
-    )
-    serve_parser.add_argument(
-        "--share-port", action="store_true", help="other instances may listen on the same port (SO_REUSEPORT)"
-    )
-    serve_parser.add_argument("--socket", type=int, help=argparse.SUPPRESS)  # inherited, of one of several processes
-
-    worker_parser = commands.add_parser("worker", help="compute pieces of the jobs of a cluster; settings as of serve")
-    worker_parser.add_argument("--check", action="store_true", help="only tell whether a worker of this machine runs")
-
-    jobs_parser = commands.add_parser("jobs", help="send a request to a service as a job, follow it, fetch its results")
-    jobs_parser.add_argument("action", choices=("submit", "state", "wait", "results", "cancel"), help="what to do")
-    jobs_parser.add_argument("subject", help="a JSON file with resource and request, or - ; else the id of a job")
-    jobs_parser.add_argument("--url", default="http://127.0.0.1:8000", help="the service (default: %(default)s)")
-    jobs_parser.add_argument("--key", help="Idempotency-Key of submit: with the same one it is the same job")
-
-    completing = commands.add_parser("completion", help="print what a shell needs to complete commands and options")
-    completing.add_argument("shell", choices=("bash", "zsh", "tcsh"))
-
-    plotting = commands.add_parser("plot", help="draw the answer to a request")
-    plotting.add_argument("request", help="a JSON file, or - for standard input")
-    plotting.add_argument(
-        "--resource", choices=PICTURES, help="who answers it (default: found out by the fields of the request)"
-    )
-    plotting.add_argument("--output", required=True, help="the file to write: .svg, .png, or .json for Vega-Lite")
-    plotting.add_argument(
-        "--target",
-        type=finite,
-        action="append",
-        default=[],
-        help="of sweeps: a limit of the first answer, the second ...",
-    )
-
-    for command in described:
-        computed = resource(names[command])
-        takes = "JSON" if computed.read_archive is None else "JSON or .npz"
-        told = computed.description
-        computing = commands.add_parser(
-            command,
-            help=f"{FIRST_WORDS.split(told)[0]} (POST {computed.path})",
-            description=f"{told} The same as POST {computed.path}.",
-        )
-        computing.add_argument("request", help=f"a {takes} file, or - for standard input")
-        for member in computed.files:
-            told = f"the member {member} of the request: a JSON file, or the JSON itself"
-            computing.add_argument(f"--{member}", help=told, action=_Once)
-        forms = computing.add_mutually_exclusive_group()
-        for option, form, told in FORMS:
-            forms.add_argument(option, dest="form", action="store_const", const=form, help=told)
-        known = forms_of(computed.name)
-        if known:
-            other = ", ".join(known)
-            forms.add_argument("--accept", dest="form", help=f"write it as one of {other}", choices=known)
-    return parser
-
-
-def finite(text: str) -> float:
-    """A finite number. Raises ValueError."""
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError
-    return number
-
-
-@final
-class _Once(argparse.Action):
-    """An option that is given at most once: of two files one would be forgotten in silence."""
-
-    @override
-    def __call__(
-        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: Any = None
-    ) -> None:
-        if getattr(namespace, self.dest) is not None:
-            parser.error(f"{option_string} is given twice; put everything into one file, and name that.")
-        setattr(namespace, self.dest, values)
 
 
 def completion(parser: argparse.ArgumentParser, shell: str) -> int:

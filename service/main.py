@@ -76,20 +76,7 @@ def create_app(settings: Settings) -> FastAPI:
             yield {"services": services}
         logger.info("stopped")
 
-    app = Application(
-        title="Privacy bounds",
-        summary="Certified bounds on what an attacker can learn from a differentially private release.",
-        description=DESCRIPTION,
-        version=version,
-        license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
-        openapi_tags=documentation.TAGS,
-        lifespan=lifespan,
-        docs_url=None,  # ours loads nothing from elsewhere
-        redoc_url=None,
-        redirect_slashes=False,
-        telemetry={"tracing": False, "metrics": False, "logs": False},  # ours, below
-        generate_unique_id_function=lambda route: route.name,
-    )
+    app = _framework(version, lifespan)
     offered = resources()
     app.router.routes[:0] = map(computations.route_of, offered)  # asked most, matched first
     people = (pages.router, guide.router(*guide.GUIDE))
@@ -109,6 +96,25 @@ def create_app(settings: Settings) -> FastAPI:
     app.open_direct_routes(telemetry)
     app.state.metrics = metrics  # for the server, which counts what never comes as far as the application
     return app
+
+
+def _framework(
+    version: str, lifespan: Callable[[FastAPI], AbstractAsyncContextManager[dict[str, Services]]]
+) -> Application:
+    return Application(
+        title="Privacy bounds",
+        summary="Certified bounds on what an attacker can learn from a differentially private release.",
+        description=DESCRIPTION,
+        version=version,
+        license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        openapi_tags=documentation.TAGS,
+        lifespan=lifespan,
+        docs_url=None,  # ours loads nothing from elsewhere
+        redoc_url=None,
+        redirect_slashes=False,
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # ours, below
+        generate_unique_id_function=lambda route: route.name,
+    )
 
 
 def create_server(settings: Settings, host: str, port: int) -> uvicorn.Server:
@@ -145,60 +151,84 @@ async def _running(
         warm_up=warm_up,
     )
     pool = make_pool(worker_count=settings.worker_count, niceness=settings.worker_niceness)
-    link: RedisLink | None = None
-    shared: SharedResults | None = None
-    if settings.redis_url is not None:
-        link = RedisLink(settings.redis_url.get_secret_value(), settings.redis_timeout_seconds, metrics, logger)
-        await link.start()
-        shared = _shared_results(settings, link, metrics)
-    memory = InMemoryResultCache(settings.memory_cache_entries, settings.memory_cache_bytes)
-    runner = ComputationRunner(
+    async with _redis(settings, metrics, logger) as (link, shared):
+        memory = InMemoryResultCache(settings.memory_cache_entries, settings.memory_cache_bytes)
+        runner = _runner(settings, memory, shared, pool, metrics)
+        board = _drawing_board(settings, metrics)
+        readiness = Readiness(KNOWN_ANSWERS, pool, link, are_results_shared=bool(settings.seal_key))
+        watching = asyncio.create_task(watch(metrics))
+        try:
+            await _warmed(pool, readiness)
+            for_jobs = partial(make_pool, worker_count=settings.job_workers, niceness=job_niceness(settings))
+            async with _jobs(settings, for_jobs, metrics, logger) as running_jobs:
+                readiness.workers = running_jobs.workers
+                yield Services(
+                    settings=settings,
+                    runner=runner,
+                    forms=Forms(runner, board, memory, settings.worker_count),
+                    uploads=UploadSpace(settings.max_upload_bytes),
+                    bodies=UploadSpace(settings.max_body_bytes, LARGEST_BODIES_AT_ONCE),
+                    readiness=readiness,
+                    jobs=running_jobs,
+                    validate=validated,
+                    metrics=metrics,
+                    version=version,
+                )
+        finally:
+            watching.cancel()
+            await pool.close()
+            await board.close()
+
+
+@asynccontextmanager
+async def _redis(
+    settings: Settings, metrics: Metrics, logger: FilteringBoundLogger
+) -> AsyncGenerator[tuple[RedisLink | None, SharedResults | None]]:
+    """The link to Redis and what is shared through it, where one is set."""
+    if settings.redis_url is None:
+        yield None, None
+        return
+    link = RedisLink(settings.redis_url.get_secret_value(), settings.redis_timeout_seconds, metrics, logger)
+    await link.start()
+    shared = _shared_results(settings, link, metrics)
+    try:
+        yield link, shared
+    finally:
+        await shared.cache.settle()
+        await link.stop()
+
+
+def _runner(
+    settings: Settings, memory: InMemoryResultCache, shared: SharedResults | None, pool: WorkerPool, metrics: Metrics
+) -> ComputationRunner:
+    return ComputationRunner(
         engine_version=ENGINE_VERSION,
         memory=memory,
         shared=shared,
         pool=pool,
-        admission=Admission(
-            max_cost=settings.max_cost,
-            worker_count=settings.worker_count,
-            queue_limit=settings.queue_limit,
-            queue_wait_limit_seconds=settings.queue_wait_limit_seconds,
-        ),
+        admission=_admission(settings, settings.worker_count),
         metrics=metrics,
         known_bodies=settings.memory_cache_entries,
         validate=validated,
     )
-    board = _drawing_board(settings, metrics)
-    readiness = Readiness(KNOWN_ANSWERS, pool, link, are_results_shared=bool(settings.seal_key))
-    watching = asyncio.create_task(watch(metrics))
+
+
+def _admission(settings: Settings, worker_count: int) -> Admission:
+    return Admission(
+        max_cost=settings.max_cost,
+        worker_count=worker_count,
+        queue_limit=settings.queue_limit,
+        queue_wait_limit_seconds=settings.queue_wait_limit_seconds,
+    )
+
+
+async def _warmed(pool: WorkerPool, readiness: Readiness) -> None:
+    """Load, here and in the workers at once, what the first request would otherwise wait for."""
     warming = asyncio.create_task(pool.start())
-    try:
-        # Both load what the first request would otherwise wait for.
-        await asyncio.to_thread(lambda: [import_module(name) for name in LOADED_AT_START])
-        await asyncio.to_thread(readiness.report)
-        await warming
-        gc.freeze()  # what is loaded by now stays; collections need not look at it again
-        for_jobs = partial(make_pool, worker_count=settings.job_workers, niceness=job_niceness(settings))
-        async with _jobs(settings, for_jobs, metrics, logger) as running_jobs:
-            readiness.workers = running_jobs.workers
-            yield Services(
-                settings=settings,
-                runner=runner,
-                forms=Forms(runner, board, memory, settings.worker_count),
-                uploads=UploadSpace(settings.max_upload_bytes),
-                bodies=UploadSpace(settings.max_body_bytes, LARGEST_BODIES_AT_ONCE),
-                readiness=readiness,
-                jobs=running_jobs,
-                validate=validated,
-                metrics=metrics,
-                version=version,
-            )
-    finally:
-        watching.cancel()
-        await pool.close()
-        await board.close()
-        if shared is not None and link is not None:
-            await shared.cache.settle()
-            await link.stop()
+    await asyncio.to_thread(lambda: [import_module(name) for name in LOADED_AT_START])
+    await asyncio.to_thread(readiness.report)
+    await warming
+    gc.freeze()  # what is loaded by now stays; collections need not look at it again
 
 
 def _jobs(
@@ -285,13 +315,7 @@ def _drawing_board(settings: Settings, metrics: Metrics) -> DrawingBoard:
         metrics=metrics,
         warm_up=drawing.warm_up,
     )
-    admission = Admission(
-        max_cost=settings.max_cost,
-        worker_count=1,
-        queue_limit=settings.queue_limit,
-        queue_wait_limit_seconds=settings.queue_wait_limit_seconds,
-    )
-    return DrawingBoard(pool, admission)
+    return DrawingBoard(pool, _admission(settings, 1))
 
 
 def _shared_results(settings: Settings, link: RedisLink, metrics: Metrics) -> SharedResults:

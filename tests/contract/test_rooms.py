@@ -53,6 +53,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "service.settings": set(),
     "service.main": {"api_schemas", "service"},
     "service.cli": {"api_schemas", "privacy_bounds.command", "service"},
+    "service.command_line": {"service.computations", "service.web"},
     "service.console": {"api_schemas", "service.interop"},
     "service.local": {"api_schemas", "service"},
     "privacy_bounds": {"api_schemas", "service.local"},

@@ -1,0 +1,123 @@
+"""The words and options of `privacy-bounds`: what may be said. What is done about it stands in `cli.py`."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol, final
+
+from typing_extensions import override
+
+from service.computations.catalogue import resource
+from service.web.forms import forms_of
+from service.web.pictures import PICTURES
+
+FIRST_WORDS: Final = re.compile(r"[:.\n]")
+"""What ends the first part of a description."""
+TABLE: Final = "table"
+JSON: Final = "application/json"
+FORMS: Final = (
+    ("--json", JSON, "the bytes of the service (what a pipe or a file gets)"),
+    ("--table", TABLE, "a table (what a terminal gets)"),
+    ("--csv", "text/csv", "a row for each number, with all its digits"),
+)
+
+
+class Commands(Protocol):
+    """What `ArgumentParser.add_subparsers` returns, whose type has no public name."""
+
+    def add_parser(self, name: str, /, **options: Any) -> argparse.ArgumentParser:
+        """The parser of one more command."""
+        ...
+
+
+def made(names: Mapping[str, str], described: Sequence[str]) -> argparse.ArgumentParser:
+    """The commands; `names`: resources by their commands, of which `described` have their options told."""
+    parser = argparse.ArgumentParser(prog="privacy-bounds", description="Certified bounds on privacy attacks.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    _add_serving(commands)
+    _add_jobs(commands)
+    completing = commands.add_parser("completion", help="print what a shell needs to complete commands and options")
+    completing.add_argument("shell", choices=("bash", "zsh", "tcsh"))
+    _add_plot(commands)
+    for command in described:
+        _add_computation(commands, command, names[command])
+    return parser
+
+
+def _add_serving(commands: Commands) -> None:
+    serve = commands.add_parser("serve", help="serve HTTP; settings come from PRIVACY_BOUNDS_* variables")
+    serve.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    serve.add_argument("--port", default=8000, type=int, help="port to listen on (default: %(default)s)")
+    serve.add_argument("--workers", default=1, type=int, help="processes that accept requests (default: %(default)s)")
+    serve.add_argument(
+        "--share-port", action="store_true", help="other instances may listen on the same port (SO_REUSEPORT)"
+    )
+    serve.add_argument("--socket", type=int, help=argparse.SUPPRESS)  # inherited, of one of several processes
+
+    worker = commands.add_parser("worker", help="compute pieces of the jobs of a cluster; settings as of serve")
+    worker.add_argument("--check", action="store_true", help="only tell whether a worker of this machine runs")
+
+
+def _add_jobs(commands: Commands) -> None:
+    jobs = commands.add_parser("jobs", help="send a request to a service as a job, follow it, fetch its results")
+    jobs.add_argument("action", choices=("submit", "state", "wait", "results", "cancel"), help="what to do")
+    jobs.add_argument("subject", help="a JSON file with resource and request, or - ; else the id of a job")
+    jobs.add_argument("--url", default="http://127.0.0.1:8000", help="the service (default: %(default)s)")
+    jobs.add_argument("--key", help="Idempotency-Key of submit: with the same one it is the same job")
+
+
+def _add_plot(commands: Commands) -> None:
+    plot = commands.add_parser("plot", help="draw the answer to a request")
+    plot.add_argument("request", help="a JSON file, or - for standard input")
+    plot.add_argument(
+        "--resource", choices=PICTURES, help="who answers it (default: found out by the fields of the request)"
+    )
+    plot.add_argument("--output", required=True, help="the file to write: .svg, .png, or .json for Vega-Lite")
+    limit = "of sweeps: a limit of the first answer, the second ..."
+    plot.add_argument("--target", type=finite, action="append", default=[], help=limit)
+
+
+def _add_computation(commands: Commands, command: str, name: str) -> None:
+    computation = resource(name)
+    takes = "JSON" if computation.read_archive is None else "JSON or .npz"
+    told = computation.description
+    computing = commands.add_parser(
+        command,
+        help=f"{FIRST_WORDS.split(told)[0]} (POST {computation.path})",
+        description=f"{told} The same as POST {computation.path}.",
+    )
+    computing.add_argument("request", help=f"a {takes} file, or - for standard input")
+    for member in computation.files:
+        told = f"the member {member} of the request: a JSON file, or the JSON itself"
+        computing.add_argument(f"--{member}", help=told, action=_Once)
+    forms = computing.add_mutually_exclusive_group()
+    for option, form, told in FORMS:
+        forms.add_argument(option, dest="form", action="store_const", const=form, help=told)
+    known = forms_of(computation.name)
+    if known:
+        other = ", ".join(known)
+        forms.add_argument("--accept", dest="form", help=f"write it as one of {other}", choices=known)
+
+
+def finite(text: str) -> float:
+    """A finite number. Raises ValueError."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError
+    return number
+
+
+@final
+class _Once(argparse.Action):
+    """An option that is given at most once: of two files one would be forgotten in silence."""
+
+    @override
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: Any = None
+    ) -> None:
+        if getattr(namespace, self.dest) is not None:
+            parser.error(f"{option_string} is given twice; put everything into one file, and name that.")
+        setattr(namespace, self.dest, values)
