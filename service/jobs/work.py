@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Any, Final, Literal, final
 
 from pydantic import BaseModel
 
+from api_schemas.jobs import JobLimits
 from api_schemas.problems import FieldError
 from service.computations.abstract import Computation, Quote
 from service.computations.catalogue import RESOURCES, resource
@@ -33,6 +34,21 @@ class Limits:
     point_seconds: float
     at_once: int
     kept_seconds: int
+
+    def told(
+        self, backend: Literal["embedded", "celery"], promises: tuple[str, ...], *, survives_restart: bool
+    ) -> JobLimits:
+        """As clients are told, with what a backend promises."""
+        return JobLimits(
+            backend=backend,
+            survives_restart=survives_restart,
+            points=self.points,
+            cost=self.cost,
+            time_limit_seconds=self.single_seconds,
+            at_once=self.at_once,
+            kept_seconds=self.kept_seconds,
+            promises=promises,
+        )
 
 
 @final

@@ -67,22 +67,15 @@ def _assessed(request: AssessmentsRequest, digest: str, engine_version: str, wor
     check_attested(context, (*assumptions, *told.values()))
     everybody = assessed(assumptions, context)
     gdp = gdp_summary(worst, _read(worst, MU, request, "/mechanism", shares)) if _mu_is_read(request) else None
-    power = next(
-        each["power"] for each in answers[2]["points"] if each["false_positive_rate"] == context.false_positive_rate
-    )
+    power = _power_at(context.false_positive_rate, answers[2])
     point = one_point(request.mechanism, context, answers[0], power)
+    first = _attacker(request.threat_model, answers, summary=SUMMARIES["worst_case"], conditional=False, assumptions=())
+    decided = _decided(request, worst, shares, engine_version, void=bool(refuted(everybody)))
     numbers = Numbers(
         smallest_epsilon=answers[0]["lower"] or 0.0,
         power=power["value"],
         power_of_one_point=None if point is None else point["power_from_one_point"],
         relaxed=bool(relaxed),
-    )
-    first = _attacker(request.threat_model, answers, summary=SUMMARIES["worst_case"], conditional=False, assumptions=())
-    void = bool(refuted(everybody))
-    decided = (
-        None
-        if request.policy is None
-        else decision(request.policy, _rulings(request, worst, shares), _run(request, engine_version), void=void)
     )
     return {
         "digest": digest,
@@ -106,6 +99,20 @@ def _assessed(request: AssessmentsRequest, digest: str, engine_version: str, wor
         "assumptions": everybody,
         "decision": decided,
     }
+
+
+def _power_at(rate: float, answer: ResponseFields) -> ResponseFields:
+    """The power at a false positive rate, of the answer that has several."""
+    return next(each["power"] for each in answer["points"] if each["false_positive_rate"] == rate)
+
+
+def _decided(
+    request: AssessmentsRequest, worst: TradeOffPair, shares: Shares, engine_version: str, *, void: bool
+) -> ResponseFields | None:
+    """What the policy comes to, where there is one. `void`: what the numbers rest on is known not to hold."""
+    if request.policy is None:
+        return None
+    return decision(request.policy, _rulings(request, worst, shares), _run(request, engine_version), void=void)
 
 
 def _worst_case(request: AssessmentsRequest) -> TradeOffPair:

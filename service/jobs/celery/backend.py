@@ -9,7 +9,7 @@ from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
-from api_schemas.jobs import ENDED, JobLimits
+from api_schemas.jobs import ENDED
 from service.execution.request_body import Validate
 from service.jobs.celery.cluster import make_cluster
 from service.jobs.celery.keeper import Keeper
@@ -48,16 +48,6 @@ async def celery_jobs(
     store = store_of(settings)
     app = make_cluster(settings)
     keeper = Keeper(store, sender(app, limits), logger)
-    about = JobLimits(
-        backend="celery",
-        survives_restart=True,
-        points=limits.points,
-        cost=limits.cost,
-        time_limit_seconds=limits.single_seconds,
-        at_once=limits.at_once,
-        kept_seconds=limits.kept_seconds,
-        promises=PROMISES,
-    )
     filling: set[asyncio.Task[None]] = set()
 
     def fill(job: Job) -> None:
@@ -70,7 +60,7 @@ async def celery_jobs(
     jobs = Jobs(
         store=store,
         limits=limits,
-        about=about,
+        about=limits.told("celery", PROMISES, survives_restart=True),
         engine_version=engine_version,
         validate=validate,
         look=fill,

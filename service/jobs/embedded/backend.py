@@ -12,7 +12,6 @@ from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
-from api_schemas.jobs import JobLimits
 from service.execution.request_body import Validate
 from service.execution.worker_pool import WorkerPool
 from service.jobs.embedded.dispatcher import Dispatcher
@@ -62,16 +61,7 @@ async def embedded_jobs(
     jobs = Jobs(
         store=store,
         limits=limits,
-        about=JobLimits(
-            backend="embedded",
-            survives_restart=not own,
-            points=limits.points,
-            cost=limits.cost,
-            time_limit_seconds=limits.single_seconds,
-            at_once=limits.at_once,
-            kept_seconds=limits.kept_seconds,
-            promises=PROMISES if not own else PROMISES[1:],
-        ),
+        about=limits.told("embedded", PROMISES[1:] if own else PROMISES, survives_restart=not own),
         engine_version=engine_version,
         validate=validate,
         look=lambda _: dispatcher.look(),
