@@ -338,6 +338,6 @@ def test_a_telling_run_finds_its_epsilon_on_its_first_line(noise: float) -> None
             sums, known = rung.line.approximate(at)[0], rung.line.integrals(at)
         assert known.lower[2] * (1 - 1e-9) <= sums[2] <= known.upper[2] * (1 + 1e-9)
         with np.errstate(over="ignore"):
-            found = epsilon_on_line(ladder, 1e-5)
+            found = epsilon_on_line(ladder, 1e-5, 1e-9)
         assert found is not None
         assert found.relative_width() <= 1e-10

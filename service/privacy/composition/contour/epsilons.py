@@ -25,8 +25,8 @@ _ROUNDS, _FEW_ROUNDS = 60, 20
 _LARGEST_EPSILON = 1e24
 """Nats: farther no upper end is looked for. That of all Gaussian steps without sampling is about mu^2/2."""
 
-_GOOD_WIDTH = 1e-10
-"""A wider epsilon off a line that others share is read on the best line for it, too."""
+_SHARED = 0.1
+"""A width above this part of a good one, off a line that others share: it is read on the best line for it, too."""
 
 _MANY_NODES = 256
 """Several times those of a line without rare jumps."""
@@ -49,7 +49,7 @@ def read_epsilon(lines: RunLines, delta: float) -> Enclosure:
             rounds = _FEW_ROUNDS
             break
         rounds = _ROUNDS if rung.line.ends.all() else rounds
-        found = epsilon_on_line(ladder, delta)
+        found = epsilon_on_line(ladder, delta, lines.good_width)
         if lines.run.is_straight and (found is None or found.relative_width() > WIDE):
             nearer = _near_core(ladder, rung, delta)
             found = nearer if found is None or nearer is None else found.intersected(nearer)
@@ -79,7 +79,7 @@ def _on_bent_contours(lines: RunLines, delta: float, known: Enclosure) -> Enclos
     return None if proved is None else known.intersected(Enclosure(*proved, EVIDENCE))
 
 
-def epsilon_on_line(ladder: ContourLadder, delta: float) -> Enclosure | None:
+def epsilon_on_line(ladder: ContourLadder, delta: float, good_width: float) -> Enclosure | None:
     """Root of delta(eps) = delta on the nearest line, proved from both sides; None where the line cannot."""
     rung = ladder.for_profile(delta)
     level = np.array([delta])
@@ -90,7 +90,7 @@ def epsilon_on_line(ladder: ContourLadder, delta: float) -> Enclosure | None:
     if nearest is not rung:
         rung, threshold = nearest, solve_profile(nearest.line, level)
     found = _proved(rung, threshold, level)
-    if 0 < threshold[0] < math.inf and (found is None or found.relative_width() > _GOOD_WIDTH):
+    if 0 < threshold[0] < math.inf and (found is None or found.relative_width() > _SHARED * good_width):
         best = ladder.for_thresholds(threshold, usual=False)[0]
         if best is not rung and best.theta > 0:
             other = _proved(best, solve_profile(best.line, level), level)
