@@ -231,8 +231,8 @@ class ContourLadder:
         return [rungs[chosen[i]] for i in range(len(thresholds))]
 
     def beyond_the_poles(self, thresholds: FloatArray, slack: float) -> list[Rung]:
-        """Rungs right of the poles, where lines give the profile itself: the best for the largest threshold, for the
-        largest that would lose more nats by it than `slack`, and so on.
+        """Rungs right of the poles, where lines give the profile itself: the best for the largest threshold, or the one
+        that most questions share, for the largest that would lose more nats by it than `slack`, and so on.
         """
         self._reach_all(thresholds)
         rungs = [rung for rung in self._right if rung.theta > 1]
@@ -241,6 +241,8 @@ class ContourLadder:
         cancellation, chosen = self._best(rungs, thresholds)
         for place in np.argsort(-thresholds):
             best = chosen[place]
+            usual = self._usual(rungs[best], float(thresholds[place]), slack)
+            best = rungs.index(usual) if usual in rungs else best
             serves = cancellation[:, best] <= cancellation[np.arange(len(chosen)), chosen] + slack
             chosen = np.where(serves & (thresholds <= thresholds[place]), best, chosen)
             if serves.all():
@@ -268,7 +270,7 @@ class ContourLadder:
         cancellation[serves] = among_short[serves]
         return cancellation, cancellation.argmin(axis=1)
 
-    def _usual(self, best: Rung, threshold: float) -> Rung:
+    def _usual(self, best: Rung, threshold: float, slack: float = _USUAL_SLACK) -> Rung:
         """The line that most questions share, where it serves a threshold nearly as well as the best one does."""
         if abs(best.score - _USUAL_SCORE) > _USUAL_REACH:
             return best
@@ -276,7 +278,7 @@ class ContourLadder:
         longest = max(_LARGEST_DEVIATION * self.core_deviation, best.deviation)
         short = [rung for rung in self._right[: self._up_to_usual] if rung.deviation <= longest]
         usual = min(short, key=lambda rung: abs(rung.score - _USUAL_SCORE), default=best)
-        return usual if usual.loses(threshold, best) <= _USUAL_SLACK else best
+        return usual if usual.loses(threshold, best) <= slack else best
 
     @property
     def _up_to_usual(self) -> int:
