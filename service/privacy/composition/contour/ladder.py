@@ -239,14 +239,17 @@ class ContourLadder:
         if not rungs:
             return self.for_thresholds(thresholds, slack)
         cancellation, chosen = self._best(rungs, thresholds)
+        left = np.ones(len(chosen), dtype=bool)
         for place in np.argsort(-thresholds):
+            if not left[place]:
+                continue
             best = chosen[place]
             usual = self._usual(rungs[best], float(thresholds[place]), slack)
             best = rungs.index(usual) if usual in rungs else best
-            serves = cancellation[:, best] <= cancellation[np.arange(len(chosen)), chosen] + slack
-            chosen = np.where(serves & (thresholds <= thresholds[place]), best, chosen)
-            if serves.all():
-                break
+            serves = left & (cancellation[:, best] <= cancellation[np.arange(len(chosen)), chosen] + slack)
+            serves[place] = True
+            chosen = np.where(serves, best, chosen)
+            left &= ~serves
         return [rungs[chosen[i]] for i in range(len(thresholds))]
 
     def _reach_all(self, thresholds: FloatArray) -> None:
