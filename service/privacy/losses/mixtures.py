@@ -21,6 +21,9 @@ nearest branch of the loss, which lies pi/distance or more off the real line.
 """
 MOST_NODES = 1 << 16
 HALVINGS, FARTHEST = 80, 1e9
+LARGEST_EXPONENT = 600.0
+WEAK = 1e-3
+"""Weights of all humps but that at 0 below which the loss is summed up as what it differs from 0 by."""
 ROUNDING = 8 * UNIT_ROUNDOFF
 """Relative error of a loss below which it is as asked: where it is flat any place will do."""
 TABLE = 2049
@@ -29,15 +32,17 @@ TABLE = 2049
 
 def gaussian_mixture_loss(distances: Sequence[float], weights: Sequence[float], *, mirrored: bool) -> LossLaw:
     """N(0, 1) against sum w_i N(d_i, 1), d_i >= 0 not all 0; mirrored: sum w_i N(-d_i, 1) against it."""
-    d, log_w = np.array(distances), np.log(np.array(weights))
+    d, w = np.array(distances), np.array(weights)
+    with np.errstate(divide="ignore"):  # a weight may be too small for a double
+        log_w = np.log(w)
     rows = max(MOST_PAIRS // len(d), 1)
-    fixed, farthest = log_w - 0.5 * d * d, float(d.max())
+    farthest, seldom = float(d.max()), math.fsum(w[d > 0])
+    is_weak = seldom < WEAK
 
     def log_density(y: FloatArray) -> FloatArray:
         """ln of sum w_i N(d_i, 1) over N(0, 1) at y."""
-        return np.concatenate(
-            [_log_sum(np.multiply.outer(y[at : at + rows], d) + fixed) for at in range(0, len(y), rows)]
-        )
+        parts = (np.multiply.outer(y[at : at + rows], d) - 0.5 * d * d for at in range(0, len(y), rows))
+        return np.concatenate([_log_weak(part, w, log_w) if is_weak else _log_sum(part + log_w) for part in parts])
 
     def loss(y: FloatArray) -> FloatArray:
         return log_density(y) - log_density(-y) if mirrored else log_density(y)
@@ -49,11 +54,11 @@ def gaussian_mixture_loss(distances: Sequence[float], weights: Sequence[float], 
     if mirrored:
         log_weights = log_weights + log_density(-nodes)
     silent = 0.0 in distances and not mirrored
-    smallest = float(log_w[list(distances).index(0.0)]) if silent else -math.inf
+    smallest = (math.log1p(-seldom) if is_weak else float(log_w[d == 0].max())) if silent else -math.inf
 
     def distribution(losses: FloatArray, hypothesis: Hypothesis) -> FloatArray:
         found = np.asarray(losses, dtype=np.float64)
-        y = _inverse(loss, np.ravel(found))
+        y = _inverse(loss, np.ravel(found), seldom if is_weak else 1.0)
         if hypothesis == 0 and not mirrored:
             return ndtr(y).reshape(found.shape)
         side = 1.0 if hypothesis else -1.0
@@ -72,8 +77,20 @@ def _log_sum(exponents: FloatArray) -> FloatArray:
     return top + np.log(np.exp(exponents, out=exponents).sum(axis=-1))
 
 
-def _inverse(loss: Callable[[FloatArray], FloatArray], losses: FloatArray) -> FloatArray:
-    """y where an increasing loss is as asked; infinite beyond its limits."""
+def _log_weak(exponents: FloatArray, weights: FloatArray, log_weights: FloatArray) -> FloatArray:
+    """ln sum w e^exponent with all its digits where that is next to 0: the weights add up to 1."""
+    change = np.expm1(np.minimum(exponents, LARGEST_EXPONENT)) @ weights
+    small = (np.abs(change) < 0.5) & (exponents.max(axis=-1) < LARGEST_EXPONENT)
+    found = np.log1p(np.where(small, change, 0.0))
+    if not small.all():
+        found[~small] = _log_sum(exponents[~small] + log_weights)
+    return found
+
+
+def _inverse(loss: Callable[[FloatArray], FloatArray], losses: FloatArray, size: float) -> FloatArray:
+    """y where an increasing loss is as asked; infinite beyond its limits. `size`: of what its rounding is in proportion
+    to.
+    """
     low, high = -1.0, 1.0
     finite = losses[np.isfinite(losses)]
     if finite.size == 0:
@@ -92,7 +109,7 @@ def _inverse(loss: Callable[[FloatArray], FloatArray], losses: FloatArray) -> Fl
     found = np.where(losses < known[0], -math.inf, math.inf)
     if within.any():
         asked, at = losses[within], right[within]
-        rounding = ROUNDING * (1 + np.abs(asked))
+        rounding = ROUNDING * (size + np.abs(asked))
 
         def short_of(y: FloatArray) -> FloatArray:
             missing = asked - loss(y)

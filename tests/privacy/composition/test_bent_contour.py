@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -162,6 +163,20 @@ def test_majorants_bound_fine_sums_and_moments(step: SampledStep) -> None:
     assert (bounds >= exact - 1e-12).all()
     assert np.isfinite(bounds).sum() > 0.5 * bounds.size
     assert (np.log(np.abs(_moments_by_sums(step, z))) <= bounds.min(axis=0) + 1e-9).all()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_losses_that_hardly_vary_take_little_memory(seed: int) -> None:
+    """The saddle points of large thresholds are as far out as the deviation is small."""
+    random = np.random.default_rng(seed)
+    rate, sigma = 10.0 ** random.uniform(-13, -9), 10.0 ** random.uniform(-0.3, 0.3)
+    run = bent_run((SampledGaussianSteps(sigma, rate, int(random.integers(2, 1000))),), 0.0, reflected=False)
+    assert run is not None
+    tracemalloc.start()
+    run.profile(float(10.0 ** random.uniform(296, 299)), float(random.uniform(-100, -3)))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2e8
 
 
 def _moments_by_sums(step: SampledStep, z: Any) -> Any:

@@ -15,6 +15,7 @@ from mpmath import mpf
 
 from service.privacy.composition.contour.engine import contour_pair
 from service.privacy.composition.contour.epsilons import epsilon_on_line
+from service.privacy.composition.contour.line_runs import OneRun
 from service.privacy.composition.contour.loss_transform import LossTransform, TransformLine
 from service.privacy.composition.transforms.sampled_gaussian import SampledGaussianParts
 from service.privacy.composition.transforms.steps import SampledGaussianSteps
@@ -75,6 +76,24 @@ def test_cumulants_enclose_direct_integration(run: tuple[float, float, int]) -> 
             value, error = TransformLine(transform, tilt).origin()
             assert abs(mpf(value) - truth) <= error
             assert error <= float(plain.error[0]) or error < 1e-11
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("reflected", [False, True])
+def test_lines_of_strong_runs_next_to_the_poles_enclose_direct_integration(seed: int, reflected: bool) -> None:
+    """Where K is a small share of the threshold, so that what rounds a tilt or a second-order sum would be seen."""
+    random = np.random.default_rng(seed)
+    sigma, rate, steps = 10 ** random.uniform(0, 1.3), 10 ** random.uniform(-4, -0.05), int(10 ** random.uniform(6, 13))
+    run = float(sigma), float(rate), steps
+    transform = _transform(run, reflected=reflected)
+    deviation = math.sqrt(float(transform.cumulants(np.array([0.5])).second[0]))
+    for pole, side in itertools.product((0, 1), (-1, 1)):
+        line = OneRun(transform, pole + side * float(10 ** random.uniform(-4, 0.5)) / max(deviation, 1.0))
+        (value,), (error,), (tilt,) = *line.origin, line.theta
+        with mpmath.workdps(40):
+            there = 1 - mpf(float(tilt)) if reflected else mpf(float(tilt))
+            truth = steps * mpmath.log(_moment(run, mpmath.mpc(there)).real)
+            assert abs(mpf(float(value)) - truth) <= float(error)
 
 
 @pytest.mark.parametrize("run", RUNS)

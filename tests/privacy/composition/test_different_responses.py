@@ -14,6 +14,7 @@ from service.privacy.composition.choose import pair
 from service.privacy.composition.options import EngineOptions
 from service.privacy.composition.responses.exact_runs import halves, response_curve, responses_of
 from service.privacy.enclosure import Enclosure
+from service.privacy.numerics.work import at_most
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from tests.privacy.cases import built
 from tests.privacy.response_oracles import Atoms
@@ -45,6 +46,22 @@ def curve_of(kinds: list[Kind], deltas: list[float] | None = None) -> AbstractTr
     assert found.add is found.remove
     assert found.add.method == "closed_form"
     return found.add
+
+
+@pytest.mark.parametrize("kinds", RUNS[1:4])
+def test_readings_are_counted_as_work(kinds: list[Kind]) -> None:
+    """What is not is not bounded: a mixture asks for thousands of points at a time, again and again."""
+    curve, counted = curve_of(kinds), list[float]()
+    for number in (1000, 4000):
+        rates = np.linspace(0.01, 0.99, number)
+        for read in (curve.points, curve.profile):
+            with at_most(math.inf) as work:
+                read(rates)
+            counted.append(work.done)
+    assert counted[0] > 1000
+    assert counted[1] > 50
+    assert counted[2] > 1.5 * counted[0]
+    assert counted[3] > 1.5 * counted[1]
 
 
 def holds(truth: Any, found: Enclosure, width: float = 2e-11) -> None:

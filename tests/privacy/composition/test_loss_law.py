@@ -12,6 +12,7 @@ from mpmath import mpf
 from scipy.special import ndtr
 
 from service.privacy.composition import choose
+from service.privacy.composition.monte_carlo.drawn_lattice import repeated_law
 from service.privacy.composition.options import EngineOptions
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.losses.law import ComposedLoss, Generating, Hypothesis, LossLaw
@@ -281,6 +282,23 @@ def test_the_distribution_of_a_mixture_is_that_of_its_noise_at_the_place_of_the_
     places = generator.uniform(-5, 8, 300)
     losses = np.log(np.exp(np.multiply.outer(places, distances) - 0.5 * distances**2) @ weights)
     np.testing.assert_allclose(law.distribution(losses, 0), ndtr(places), atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_mixture_that_hardly_shifts_has_all_digits_of_its_loss(seed: int) -> None:
+    """What a record that is seldom drawn reveals is far below 1, where ln of a density near 1 has no digits."""
+    generator = np.random.default_rng([20261128, seed])
+    number = int(generator.integers(1, 5))
+    distances = np.sort(generator.uniform(0.01, 3, number))
+    weights = 10.0 ** generator.uniform(-250, -17) * generator.dirichlet(np.ones(number))
+    law = gaussian_mixture_loss([0.0, *distances.tolist()], [1.0, *weights.tolist()], mirrored=False)
+    places = generator.uniform(-5, 8, 200)
+    losses = np.expm1(np.multiply.outer(places, distances) - 0.5 * distances**2) @ weights
+    np.testing.assert_allclose(law.smallest, -weights.sum(), rtol=1e-14)
+    np.testing.assert_allclose(law.distribution(losses, 0), ndtr(places), atol=1e-12)
+    drawn = repeated_law(law, int(generator.integers(1, 1000)), 1e-3)
+    assert np.isfinite(drawn.masses).all()
+    assert drawn.step > 0
 
 
 @pytest.mark.parametrize("seed", range(3))

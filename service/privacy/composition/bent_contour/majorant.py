@@ -105,6 +105,16 @@ class _RoughValues:
         )
 
 
+def _spacing(step: SampledStep, fineness: float) -> float:
+    return min(0.12, 0.25 / step.sigma) / fineness
+
+
+def _reach(step: SampledStep, need: float, tilt: float) -> tuple[float, float]:
+    """The ends of a grid."""
+    reach = math.sqrt(2 * need) / step.sigma
+    return step.mean - reach, max(step.mean + max(tilt, 1.0) / step.sigma**2 + 1.5 * reach, 2.0 - step.log_odds)
+
+
 class MajorantGrid:
     """The trapezoid grid tau_j of one step that serves majorants."""
 
@@ -113,13 +123,17 @@ class MajorantGrid:
         `tilt` (they steer). `fineness` narrows the spacing.
         """
         self.step = step
-        self.spacing = min(0.12, 0.25 / step.sigma) / fineness
+        self.spacing = _spacing(step, fineness)
         self._stride = max(2, math.floor(min(_ROUGHLY, 0.5 / step.sigma) / (fineness * self.spacing)))
-        reach = math.sqrt(2 * need) / step.sigma
-        low = step.mean - reach
-        high = max(step.mean + max(tilt, 1.0) / step.sigma**2 + 1.5 * reach, 2.0 - step.log_odds)
+        low, high = _reach(step, need, tilt)
         count = math.ceil((high - low) / self.spacing) + 1
         self.tau: FloatArray = low + self.spacing * np.arange(count, dtype=np.float64)
+
+    @staticmethod
+    def size(step: SampledStep, need: float, tilt: float, fineness: float = 1.0) -> float:
+        """How many nodes it would have, about."""
+        low, high = _reach(step, need, tilt)
+        return (high - low) / _spacing(step, fineness)
 
     @property
     def rough_tau(self) -> FloatArray:

@@ -45,7 +45,9 @@ _MOST_KINDS = 4
 """Where paths are tried: the grids of much larger noise would be long, rates near 1 have no jumps."""
 
 _LARGEST_GRID = 3_000
-"""Nodes of the majorants' grids of all kinds together: bounds the time of a contour."""
+"""Nodes of the majorants' grids of all kinds together: bounds the time and the memory of a contour. Losses that vary
+by next to nothing have saddle points, and so grids, as far out as one likes.
+"""
 
 _FRACTIONS = (1.0, 0.4)
 """Where contours cross the real axis, between 1 and the saddle point."""
@@ -251,7 +253,7 @@ class BentRun:
         need = 45.0 + math.log(self._count) - log_level
         fineness = _FINENESS if self._reflected else 1.0
         coarse = self._grids(need, 1.0)
-        if fineness * sum(len(grid.tau) for grid in coarse) > _LARGEST_GRID:
+        if coarse is None or fineness * sum(len(grid.tau) for grid in coarse) > _LARGEST_GRID:
             return None
         saddle = self._saddle(coarse, center)
         found: list[tuple[float, int, Contour]] = []
@@ -260,6 +262,8 @@ class BentRun:
                 return None
             theta = max(1 + _NEAREST, 1 + fraction * (saddle - 1))
             grids = self._grids(need, 1.0 if self._reflected else theta, fineness)
+            if grids is None:
+                continue
             value = float(self._real(grids, np.array([theta]))[0])
             goal = math.log(_TOLERANCE) + log_level - value + (theta - 1) * center + (poles - 1) * math.log(theta)
             for width, angle in product(self._widths(center), _ANGLES if math.isfinite(goal) else ()):
@@ -268,15 +272,19 @@ class BentRun:
                 found.append((contour.cost(), len(found), contour))
         tried = [contour for cost, _, contour in sorted(found) if cost < math.inf]
         most = 1 if self._reflected else 2
-        finer = (contour.on(self._grids(need, contour.bend.theta, _FINER)) for contour in tried[: most - 1])
-        return next((contour for contour in chain(tried[:most], finer) if contour.lay_out()), None)
+        finer = ((contour, self._grids(need, contour.bend.theta, _FINER)) for contour in tried[: most - 1])
+        again = (contour.on(grids) for contour, grids in finer if grids is not None)
+        return next((contour for contour in chain(tried[:most], again) if contour.lay_out()), None)
 
     def _widths(self, center: float) -> list[float]:
         """Where contours may bend: by the core's deviation, and by the distance of the threshold from its lower end."""
         core, edge = 2 / self.deviation, 3 / self._edge(center)
         return [core, edge] if not self._reflected and edge < 0.3 * core else [core]
 
-    def _grids(self, need: float, tilt: float, fineness: float = 1.0) -> Grids:
+    def _grids(self, need: float, tilt: float, fineness: float = 1.0) -> Grids | None:
+        """Those of all kinds; None where they would be too large."""
+        if sum(MajorantGrid.size(step, need, tilt, fineness) for step in self._steps) > fineness * _LARGEST_GRID:
+            return None
         return tuple(MajorantGrid(step, need, tilt, fineness) for step in self._steps)
 
     def _saddle(self, grids: Grids, center: float) -> float:
@@ -362,6 +370,8 @@ class BentRun:
     def _saddle_threshold(self, alpha: float) -> float:
         """The same by the saddle point: a tail of losses that have a smallest value is unimodal."""
         grids = self._grids(45.0 + math.log(self._count) - math.log(alpha), 1.0)
+        if grids is None:
+            return math.nan
         tilts = np.geomspace(0.1, 60.0, 200) / min(self.deviation, 1.0)
         value = self._real(grids, tilts)
         slope = np.gradient(value, tilts)

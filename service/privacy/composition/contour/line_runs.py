@@ -98,20 +98,33 @@ class LineRuns(Protocol):
         ...
 
 
+def mirrored_exactly(tilts: FloatArray) -> FloatArray:
+    """The tilts next to those given that have exact complements: where K(1 - theta) is small beside its slope, the
+    rounding of 1 - theta would change it by more than all else.
+    """
+    near: FloatArray = 1 - (1 - tilts)
+    return np.where((near == 0) | (near == 1), tilts, near)
+
+
+def unmirrored(tilts: FloatArray) -> FloatArray:
+    """The error of K(1 - theta) at tilts that are too near a pole to have exact complements: it is not known."""
+    return np.where(1 - (1 - tilts) == tilts, 0.0, np.inf)
+
+
 @final
 class OneRun:
     """The line of one run."""
 
     def __init__(self, transform: LossTransform, theta: float) -> None:
-        self._transform, self._line = transform, TransformLine(transform, theta)
-        self.theta = np.array([theta])
+        self.theta = mirrored_exactly(np.array([theta])) if transform.reflected else np.array([theta])
+        self._transform, self._line = transform, TransformLine(transform, float(self.theta[0]))
         self.gaussian_mu_squared = np.array([transform.gaussian_mu_squared])
 
     @property
     def origin(self) -> tuple[FloatArray, FloatArray]:
         """See `LineRuns`, here and below."""
         value, error = self._line.origin()
-        return np.array([value]), np.array([error])
+        return np.array([value]), np.array([error]) + (unmirrored(self.theta) if self._transform.reflected else 0.0)
 
     @property
     def log_dropped(self) -> tuple[FloatArray, FloatArray]:

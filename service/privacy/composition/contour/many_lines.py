@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, final
 import numpy as np
 
 from service.privacy.composition.contour.line import ContourLine
+from service.privacy.composition.contour.line_runs import mirrored_exactly, unmirrored
 from service.privacy.composition.contour.run import ContourRun
 from service.privacy.composition.readings.points import read_points
 from service.privacy.composition.readings.profile import read_profile
@@ -173,10 +174,11 @@ class ManyRuns:
         reflected: bool,
     ) -> None:
         """Of each line its part, its number of steps and its tilt."""
-        self._groups, self._reflected, self.theta = groups, reflected, theta
+        self._groups, self._reflected = groups, reflected
+        self.theta = mirrored_exactly(theta) if reflected else theta
         self._count, self._share = count, count / count[groups.last][groups.place]
         self._parts = parts.of(part[groups.first], count[groups.last])
-        own = theta[groups.first]
+        own = self.theta[groups.first]
         self._line = SampledGaussianLine(self._parts, 1 - own if reflected else own)
         self.gaussian_mu_squared = np.zeros_like(theta)
 
@@ -184,7 +186,8 @@ class ManyRuns:
     def origin(self) -> tuple[FloatArray, FloatArray]:
         """See `LineRuns`, here and below."""
         value, error = (self._shared(each) for each in self._line.origins)
-        return value, error + 8 * UNIT_ROUNDOFF * np.abs(value)
+        error = error + 8 * UNIT_ROUNDOFF * np.abs(value)
+        return value, error + (unmirrored(self.theta) if self._reflected else 0.0)
 
     @property
     def log_dropped(self) -> tuple[FloatArray, FloatArray]:

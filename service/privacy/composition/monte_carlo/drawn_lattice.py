@@ -155,7 +155,8 @@ def _range(law: LossLaw, cut: float) -> tuple[float, float]:
         )
     # H1 exceeds H0. Go up in doubling steps until its tail is small, then halve the bracket.
     low = high = max(law.smallest, 0.0)
-    width = max(math.sqrt(law.cumulants(1)[1]), -law.smallest)  # squares of a weak loss are no doubles
+    # Squares of a weak loss are no doubles, and of a weaker one nothing is.
+    width = max(math.sqrt(law.cumulants(1)[1]), -law.smallest) or 1.0
     while 1 - float(law.distribution(np.array([high]), 1)[0]) > cut:
         low, high, width = high, high + width, 2 * width
     for _ in range(20):

@@ -89,8 +89,15 @@ def excess(
     tilt = _one_number(tilt)
     linear = tilt * grown
     scale = np.maximum(1.0, np.abs(tilt)) if isinstance(tilt, np.ndarray) else max(1.0, abs(tilt))
-    ratio = tilt / scale
-    coefficients = [(ratio**n - ratio * scale ** (1.0 - n)) / math.factorial(n) for n in range(2, 15)]
+    # a^n - a b^(n - 1) = a (a - b) sum a^k b^{n-2-k}, a - b = (s - 1)/scale: near s = 1 a difference loses its digits.
+    ratio, least = tilt / scale, 1 / scale
+    leading = ratio * (tilt - 1) / scale
+    coefficients: list[Any] = []
+    quotient, power = 1.0, 1.0  # the sum for n, and least^(n - 2)
+    for n in range(2, 15):
+        coefficients.append(leading * quotient / math.factorial(n))
+        power = power * least
+        quotient = ratio * quotient + power
     scaled = loss * scale
     small = np.abs(scaled) < 0.4
     scaled = np.where(small, scaled, 0.0)

@@ -37,7 +37,7 @@ from service.privacy.trade_off.shifted.profile_table import ProfileTable
 
 CHUNK: Final = 1 << 18
 """Thresholds times humps read at once."""
-FARTHEST: Final = 1e30
+FARTHEST: Final = 2.0**100
 """Thresholds beyond are not looked for: there a loss has reached its limit, or no double holds it."""
 FAINT: Final = 80.0
 """Nats by which the bound of a hump's part of delta is below that of another one, from which it is left at that."""
@@ -47,10 +47,12 @@ FEW: Final = 64
 """Thresholds that are looked for one by one."""
 GRID, NEWTON_STEPS = 4096, 3
 POWERS: Final[FloatArray] = np.ldexp(1.0, 2 * np.arange(51)).astype(np.float64)
-"""Up to about FARTHEST."""
+"""Up to FARTHEST."""
 REACHED: Final = 1e4
 """Thresholds times the nearest distance beyond which guesses of many are not looked for."""
 SIDES: Final = np.array([-1.0, 1.0])[:, np.newaxis, np.newaxis]
+SPREAD: Final = 100.0
+"""Distances up to which thresholds of rates are looked for between the ends of all humps."""
 TABLE_REACH: Final = 40.0
 """Thresholds beyond all humps up to which the table goes."""
 
@@ -102,14 +104,16 @@ class Humps:
         return Enclosure(weight - error, min(weight + error, 1.0), Evidence.EXACT)
 
     def log_mass(self, x: FloatArray, sign: int) -> Ends:
-        """Ends of ln sum w Phi(x + sign d)."""
+        """Ends of ln sum w Phi(x + sign d), infinite x included."""
         low, high = self.distances[:, :, np.newaxis] if sign > 0 else -self.distances[::-1, :, np.newaxis]
         did(A_HUMP * x.size * len(self.weights))
+        asked, x = x, np.clip(x, -FARTHEST, FARTHEST)
         wobble = 2 * UNIT_ROUNDOFF * (np.abs(x) + np.abs(low))
         points = np.stack((x + low - wobble, x + high + wobble))
         logs, error = NORMAL.log_cdf(points)
         below, above = log_sums(np.minimum(logs + SIDES * error, 0.0) + self.log_weights)
-        return below, np.minimum(above, 0.0)
+        above = np.where(asked > FARTHEST, 0.0, np.minimum(above, 0.0))
+        return np.where(asked < -FARTHEST, -np.inf, below), above
 
     def log_density(self, t: FloatArray, sign: int) -> Ends:
         """Ends of ln sum w e^{sign d t - d^2/2}: the density over that of N(0, 1)."""
@@ -202,13 +206,15 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         return Enclosure(float(ends[0]), float(ends[1]), Evidence.EXACT)
 
     def log_ratio(self, t: FloatArray) -> Ends:
-        """Ends of ln dH1/dH0 at t."""
+        """Ends of ln dH1/dH0 at t, infinite t included: all that may be known of a threshold."""
+        asked, t = t, np.clip(t, -FARTHEST, FARTHEST)
         (present_low, present_high), (absent_low, absent_high) = (
             self.present.log_density(t, 1),
             self.absent.log_density(t, -1),
         )
         slack = 2 * UNIT_ROUNDOFF * (np.abs(present_low) + np.abs(absent_high))
-        return present_low - absent_high - slack, present_high - absent_low + slack
+        low, high = present_low - absent_high - slack, present_high - absent_low + slack
+        return np.where(asked < -FARTHEST, -np.inf, low), np.where(asked > FARTHEST, np.inf, high)
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
@@ -229,12 +235,36 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
             below, above = self.absent.log_mass(-side * t, -side)
             return (-above, -below) if side > 0 else (below, above)
 
-        z, farthest = NORMAL.quantile(rates)[0], float(self.absent.distances[1].max())
-        slack = 1e-9 * (1 + np.abs(z) + farthest)
-        middle = -side * z
         target = -side * np.log(rates)
-        guess = increasing_roots(reading, target, middle - farthest - slack, middle + slack)
+        guess = increasing_roots(reading, target, *self._around(rates, side))
         return certified_inverse(reading, target, guess)
+
+    def _around(self, rates: FloatArray, side: int) -> Ends:
+        """About between which `_thresholds` are. Of humps far apart the ends of all are too far apart to look between:
+        the first humps that together weigh more than the rate reach it before the last of them does alone with their
+        weight, and without those that weigh less the others reach the rest of it no sooner than the first of them.
+        """
+        z, distances = NORMAL.quantile(rates)[0], self.absent.distances[1]
+        farthest = float(distances.max())
+        low, high = -side * z - farthest, -side * z
+        if farthest <= SPREAD or len(distances) == 1:
+            slack = 1e-9 * (1 + np.abs(z) + farthest)
+            return low - slack, high + slack
+        order = np.argsort(side * distances)
+        weights, places = self.absent.weights[order, np.newaxis], -distances[order, np.newaxis]
+        within = np.cumsum(weights, axis=0)
+        before = within - weights
+        # Half or twice the share: these steer, and a difference may have few digits.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            of_heavy = np.where(within > rates, 2 * rates / within, np.nan)
+            of_rest = np.where(before < rates, 0.5 * (rates - before) / (1 - before), np.nan)
+        heavy, rest = (
+            places - side * NORMAL.quantile(np.clip(share, 1e-300, 1 - UNIT_ROUNDOFF))[0]
+            for share in (of_heavy, of_rest)
+        )
+        nearer, further = (heavy, rest) if side > 0 else (rest, heavy)
+        low, high = np.fmax(low, np.fmax.reduce(nearer)), np.fmin(high, np.fmin.reduce(further))
+        return low - 1e-9 * (1 + np.abs(low)), high + 1e-9 * (1 + np.abs(high))
 
     def _read(self, left: FloatArray, right: FloatArray) -> CurvePoints:
         read: list[FloatArray] = []
