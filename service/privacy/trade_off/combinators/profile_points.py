@@ -61,8 +61,8 @@ def proved_power(
         from_right = low[1:-1] - np.maximum(high[2:] - low[1:-1], 0.0) * back
         # Interval i has the points i and i + 1: its left secant ends in the one, its right in the other.
         inner = np.maximum(from_left[:-1], from_right[1:])
-        outer = min(float(from_right[0]), float(from_left[-1]))
-        least = max(least, min(float(inner.min()), outer))
+        lowest = float(np.min([inner.min(), from_right[0], from_left[-1]]))
+        least = lowest if lowest > least else least  # NaN, where an exponential is no double, proves nothing
     return least, min(most, 1.0), left, right
 
 
