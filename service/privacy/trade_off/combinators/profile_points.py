@@ -62,7 +62,7 @@ def proved_power(
         # Interval i has the points i and i + 1: its left secant ends in the one, its right in the other.
         inner = np.maximum(from_left[:-1], from_right[1:])
         lowest = float(np.min([inner.min(), from_right[0], from_left[-1]]))
-        least = lowest if lowest > least else least  # NaN, where an exponential is no double, proves nothing
+        least = max(least, lowest)  # NaN, where an exponential is no double, proves nothing
     return least, min(most, 1.0), left, right
 
 
