@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from api_schemas.answers import Answer
-from api_schemas.base import NonNegative, Request, Response, component, is_none
-from api_schemas.targets import Limit
+from api_schemas.base import NonNegative, Request, Response, component, field_refusal, is_none
+from api_schemas.caveats import AssumptionCode
+from api_schemas.targets import Limit, why_idle
+from api_schemas.texts import Name
 
 LARGEST_POLICY: Final = 64
-LARGEST_NAME: Final = 200
-
-Name = Annotated[str, Field(min_length=1, max_length=LARGEST_NAME, pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$")]
+LARGEST_REQUIRED: Final = 64
 Severity = Annotated[
     Literal["error", "warning"],
     component("Severity", "warning: a violation is reported, and does not count for the verdict.", examples=["error"]),
@@ -30,21 +31,56 @@ Ruled = Annotated[
 
 
 PolicyVerdict = Annotated[
-    Literal["met", "violated", "undecided", "void"],
+    Literal["met", "met_if_attested", "violated", "undecided", "void"],
     component(
         "PolicyVerdict",
-        "violated: a rule of severity error is; undecided: none is, and one is undecided; void: something that the "
-        "numbers rest on is attested not to hold, so that no number says anything; else met.",
+        "void: somebody attests that an assumption behind all numbers does not hold, so that no number bounds "
+        "anything; violated: a rule of severity error is; undecided: none is, and one is undecided; met_if_attested: "
+        "every limit is kept, and an attestation that the policy requires is missing; else met. Later versions may add "
+        "verdicts: treat one that you do not know as not met.",
         examples=["met"],
     ),
 ]
 
 
 class PolicyRule(Limit):
-    """One limit of a policy. `threat_model` absent: the worst case of the assessment."""
+    """One limit of a policy. `threat_model` absent: the worst case of the assessment.
+
+    A limit that no run can break, or that no run can keep, is refused: it decides nothing.
+    """
 
     name: Annotated[Name | None, Field(description="What people call the limit.", exclude_if=is_none)] = None
     severity: Severity = "error"
+
+    @model_validator(mode="after")
+    def _decides_something(self) -> Self:
+        sentence = why_idle(self)
+        if sentence is not None:
+            raise field_refusal(self.field, sentence)
+        return self
+
+
+class RequiredAttestation(Request):
+    """An assumption that somebody has to vouch for before a run meets the policy."""
+
+    assumption: Annotated[
+        AssumptionCode,
+        Field(
+            description="Which assumption. For a run that does not rest on it the requirement does not apply.",
+        ),
+    ]
+    holds: Annotated[
+        Literal["yes"], component("RequiredHolds", "What has to be attested: that it holds.", examples=["yes"])
+    ] = "yes"
+
+
+Required = Annotated[
+    Annotated[
+        Literal["all"], component("AllAssumptions", "Every assumption that the numbers rest on.", examples=["all"])
+    ]
+    | Annotated[tuple[RequiredAttestation, ...], Field(min_length=1, max_length=LARGEST_REQUIRED)],
+    Field(description='Attestations that the policy requires: a list, or "all" for every assumption of the run.'),
+]
 
 
 class Policy(Request):
@@ -55,6 +91,7 @@ class Policy(Request):
     revision: Annotated[
         Name | None, Field(description="Which edition of the policy this is.", examples=["2026-11"], exclude_if=is_none)
     ] = None
+    requires: Annotated[Required | None, Field(exclude_if=is_none)] = None
     rules: Annotated[
         tuple[PolicyRule, ...],
         Field(
@@ -65,12 +102,38 @@ class Policy(Request):
         ),
     ]
 
+    @model_validator(mode="after")
+    def _each_once(self) -> Self:
+        if isinstance(self.requires, tuple):
+            seen: set[str] = set()
+            for index, each in enumerate(self.requires):
+                if each.assumption in seen:
+                    sentence = f"`{each.assumption}` is required twice. Name every assumption once."
+                    place = {"sentence": sentence, "field": f"requires/{index}/assumption"}
+                    raise PydanticCustomError("twice", "{sentence}", place)
+                seen.add(each.assumption)
+        return self
+
 
 class Ruling(Response):
     """How a run stands to one rule."""
 
     rule: PolicyRule
+    meaning: Annotated[
+        str,
+        Field(
+            description="The rule as a sentence.",
+            examples=["At a false positive rate of 0.1 %, at most 5 % of members are identified."],
+        ),
+    ]
     verdict: Ruled
+    reason: Annotated[
+        str | None,
+        Field(
+            exclude_if=is_none,
+            description="undecided: why no number decides it; absent where the limit lies inside the enclosure.",
+        ),
+    ] = None
     margin: Annotated[
         float | None,
         Field(
@@ -87,7 +150,35 @@ class Ruling(Response):
             "the middle of this enclosure; absent where none can: the ends come from two theorems, or are not proved.",
         ),
     ] = None
-    answer: Answer
+    answer: Annotated[Answer, Field(description="The answer that the limit is held against.")]
+    described: Annotated[
+        Answer | None,
+        Field(
+            exclude_if=is_none,
+            description="Where hazards changed the run that is judged: the answer for the run as it was described. The "
+            "limit is broken for certain only where this one breaks it, too.",
+        ),
+    ] = None
+
+
+RequirementStatus = Annotated[
+    Literal["attested", "stated", "missing", "refuted", "not_applicable"],
+    component(
+        "RequirementStatus",
+        "attested: somebody vouches for it; stated: the description of the run says so itself; missing: nobody says "
+        "anything; refuted: somebody attests that it does not hold; not_applicable: this run does not rest on it.",
+        examples=["attested"],
+    ),
+]
+
+
+class Requirement(Response):
+    """How an attestation that the policy requires stands."""
+
+    assumption: AssumptionCode
+    status: RequirementStatus
+    by: Annotated[str | None, Field(description="Whose word it is.", exclude_if=is_none)] = None
+    when: Annotated[str | None, Field(description="When it was given.", exclude_if=is_none)] = None
 
 
 class Decision(Response):
@@ -98,4 +189,22 @@ class Decision(Response):
     name: Annotated[str, Field(description="Name of the policy.")]
     revision: Annotated[str | None, Field(description="Its edition.", exclude_if=is_none)] = None
     verdict: PolicyVerdict
+    sentence: Annotated[
+        str,
+        Field(
+            description="The verdict in a sentence, with what it rests on. Show it wherever the verdict is shown.",
+            examples=["Every limit is kept if 3 assumptions hold that nobody vouches for."],
+        ),
+    ]
+    requires: Annotated[
+        Required | None, Field(exclude_if=is_none, description="What the policy requires, as it was sent.")
+    ] = None
+    requirements: Annotated[
+        tuple[Requirement, ...],
+        Field(description="How every attestation stands that the policy requires; empty: it requires none."),
+    ]
+    missing: Annotated[
+        tuple[AssumptionCode, ...],
+        Field(description="The required assumptions that nobody vouches for."),
+    ]
     rulings: Annotated[tuple[Ruling, ...], Field(description="One for each rule, in their order.")]

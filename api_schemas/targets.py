@@ -98,7 +98,7 @@ class CalibrationTarget(Limit):
             raise _refusal("at_least", "Too large for this question: its answer is less, whatever the mechanism.")
 
 
-def value_range(target: CalibrationTarget) -> tuple[float, float]:
+def value_range(target: Limit) -> tuple[float, float]:
     """The smallest and the largest answer to the question of a target, whatever the mechanism; to a few roundings."""
     question = target.question
     match question:
@@ -113,16 +113,39 @@ def value_range(target: CalibrationTarget) -> tuple[float, float]:
         case AttackAccuracyQuestion(false_positive_rate=float() as rate, prior=prior):
             right = (1 - prior) * (1 - rate)
             return prior * rate + right, prior + right
-        case PositivePredictiveValueQuestion(prior=prior, side=side):
-            return (prior, 1.0) if side == "at_most" else (0.0, prior)
-        case NegativePredictiveValueQuestion(prior=prior, side=side):
-            return (1 - prior, 1.0) if side == "at_most" else (0.0, 1 - prior)
+        case PositivePredictiveValueQuestion():
+            return _positive_range(question)
+        case NegativePredictiveValueQuestion():
+            return _negative_range(question)
+        case DeletionCapacityQuestion(prior=prior, confidence=confidence) if prior > 0:
+            # Nothing is learnt: L = 1 - prior. (1 + SLACK): a ratio that rounds to just below a whole number.
+            alone = math.inf if confidence == 0 else 0.0 if prior == 1 else math.log(confidence) / math.log1p(-prior)
+            return 0.0, math.inf if math.isinf(alone) else float(math.floor(alone * (1 + SLACK)))
+        case EpsilonQuestion(delta=1.0):
+            return 0.0, 0.0
         case AdvantageOverPriorQuestion(prior=prior):
             return 0.0, 2 * (1 - prior)
         case UnlearningGuaranteeQuestion(prior=prior):
             return 0.0, 1 - prior
         case _:
             return widest(question)
+
+
+def _positive_range(question: PositivePredictiveValueQuestion) -> tuple[float, float]:
+    """Return the range of p power / (p power + (1 - p) rate): power from rate to 1; of the least, from 0 to rate."""
+    prior, rate = question.prior, question.false_positive_rate or 0.0
+    if question.side == "at_least":
+        return 0.0, prior
+    return prior, prior / (prior + (1 - prior) * rate) if prior > 0 else 0.0
+
+
+def _negative_range(question: NegativePredictiveValueQuestion) -> tuple[float, float]:
+    """Return the range of (1 - p)(1 - rate) / ((1 - p)(1 - rate) + p beta): beta from 1 - rate to 0, or from 1."""
+    prior, rate = question.prior, question.false_positive_rate
+    if question.side == "at_most":
+        return 1 - prior, 1.0 if prior < 1 else 0.0
+    kept = 0.0 if rate is None else (1 - prior) * (1 - rate)
+    return (kept / (kept + prior) if kept else 0.0), 1 - prior
 
 
 def widest(question: QuestionSpec) -> tuple[float, float]:
@@ -134,6 +157,30 @@ def widest(question: QuestionSpec) -> tuple[float, float]:
             return 0.0, 2.0
         case _:
             return 0.0, 1.0
+
+
+def why_idle(limit: Limit) -> str | None:
+    """Return why a limit decides nothing: no run can break it, or no run can keep it. None: it decides something."""
+    least, most = value_range(limit)
+    number, upwards = limit.limit, limit.at_most is not None
+    if least >= most * (1 - SLACK):
+        return f"The answer to this question is {least:.6g} for every run, so that a limit on it decides nothing."
+    beyond_most, beyond_least = number >= most * (1 - SLACK), number <= least * (1 + SLACK)
+    if beyond_most if upwards else beyond_least:
+        end = f"at most {most:.6g}" if upwards else f"at least {least:.6g}"
+        return f"No run can break this limit: the answer is {end} for every run.{_meant(number, least, most)}"
+    if number < least * (1 - SLACK) if upwards else number > most * (1 + SLACK):
+        side, end = ("least", least) if upwards else ("most", most)
+        return (
+            f"No run can keep this limit: the answer is at {side} {end:.6g} for every run.{_meant(number, least, most)}"
+        )
+    return None
+
+
+def _meant(number: float, least: float, most: float) -> str:
+    """Return a question about a percentage, where the limit read as one decides something; else nothing."""
+    share = number / 100
+    return f" Did you mean {share:.12g}?" if number >= 1 and least < share < most < math.inf else ""
 
 
 def _refusal(field: str, sentence: str) -> PydanticCustomError:

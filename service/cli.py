@@ -17,14 +17,13 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from service.command_line import JSON, TABLE, made
-from service.computations.abstract import Computation, always, command_of
+from service.computations.abstract import Computation, command_of, success
 from service.computations.catalogue import RESOURCES, resource
 from service.serving import PROBLEM_EXIT_CODE, serve, serve_one_of_several, serve_several, serve_shared, work
 from service.web.forms import PNG, SVG, VEGA_LITE, forms_of
 
 OTHERS = ("serve", "worker", "jobs")
 """Commands that compute nothing themselves."""
-REFUSED_EXIT_CODE = 1
 FIRST_SIGN_SECONDS: Final = 1.0
 
 PLAIN_PICTURE: Final = "curves"
@@ -38,8 +37,8 @@ NO_CONTEXT: Final = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code is 0, 1 where the answer shall stop a script (a policy is violated), or 2 where a
-    problem was reported on standard error.
+    """Run one command. Return its exit code: 0; what the answer says to a script (1: a policy is not met, 3: only an
+    attestation is missing); or 2 where a problem was reported on standard error.
     """
     sent = sys.argv[1:] if arguments is None else list(arguments)
     names = {command_of(name): name for name in RESOURCES}
@@ -88,8 +87,8 @@ def answer(computation: Computation[Any, Any], source: str, files: Mapping[str, 
     sys.stdout.buffer.write(shown(computation, written, form or (TABLE if to_people else JSON)))
     if to_people and form == JSON:
         sys.stdout.buffer.write(b"\n")
-    response = computation.response_type.model_validate_json(written) if computation.passes is not always else None
-    return 0 if response is None or computation.passes(response) else REFUSED_EXIT_CODE
+    response = computation.response_type.model_validate_json(written) if computation.exit_code is not success else None
+    return 0 if response is None else computation.exit_code(response)
 
 
 def answered_bytes(computation: Computation[Any, Any], source: str, files: Mapping[str, str]) -> bytes | None:

@@ -23,9 +23,9 @@ def no_digits(_: BaseModel) -> None:
     """Answers in doubles."""
 
 
-def always(_: Response) -> bool:
-    """Whatever the answer is, a script goes on."""
-    return True
+def success(_: Response) -> int:
+    """Return 0: whatever the answer is, a script goes on."""
+    return 0
 
 
 class Computes(Protocol):
@@ -102,7 +102,7 @@ class Computation(Generic[RequestT, ResponseT]):
     files: members of the request that the command also takes from files of their own.
     bare: the member that a file for the command may also hold alone; "" where there is none. Where it is a mechanism,
     the file may hold the state of another library as well.
-    passes(response): whether a script that ran the command may go on; else it exits with 1.
+    exit_code(response): of the command; 0: a script that ran it may go on.
     decision(response): what is written to the log of decisions about it, where it is one: ids and verdict, no data.
     pieces: how a job computes it, where a request may have many points.
     digits(request): the value of its field `digits` where the answer is a ground truth, which is kept longer and also
@@ -122,7 +122,7 @@ class Computation(Generic[RequestT, ResponseT]):
     renderings: Mapping[str, Callable[[ResponseT], str]] = field(default_factory=dict[str, Any])
     files: tuple[str, ...] = ()
     bare: str = ""
-    passes: Callable[[ResponseT], bool] = always
+    exit_code: Callable[[ResponseT], int] = success
     decision: Callable[[ResponseT], dict[str, str] | None] | None = None
     pieces: Pieces[RequestT] | None = None
 

@@ -119,9 +119,10 @@ def assessment_needs(response: AssessmentsResponse) -> list[Need]:
     """
     # Imported where it is used: pictures are known at import, computations are not.
     from service.computations.assessments.attackers import relaxed_attackers
+    from service.computations.assessments.judged import Run
     from service.computations.curves import CURVES
 
-    mechanism, worst = response.mechanism, response.threat_model
+    mechanism, worst = response.judged_mechanism, response.judged_threat_model
     rates = tuple(sorted({*RATES, response.context.false_positive_rate}))
 
     def curves(*attackers: ThreatModelSpec) -> CurvesRequest:
@@ -133,7 +134,7 @@ def assessment_needs(response: AssessmentsResponse) -> list[Need]:
         )
 
     found = [Need("curves", curves(*(each.threat_model for each in response.threat_models)), "attackers")]
-    alone = map(curves, relaxed_attackers(response).dear)
+    alone = map(curves, relaxed_attackers(Run(mechanism, response.context, worst), response.relative_tolerance).dear)
     found += [Need("curves", each, "attacker") for each in alone if CURVES.quote(each).cost <= DEAREST_CURVE]
     epsilon = _epsilon(response)
     if epsilon is None:
@@ -158,7 +159,7 @@ def assessment_charts(response: AssessmentsResponse, read: Read) -> list[Spec]:
     parts: dict[str, list[Result | None]] = {}
     for need, each in zip(assessment_needs(response), read, strict=True):
         parts.setdefault(need.part, []).append(each)
-    subtitle, found = described(response.mechanism), list[Spec]()
+    subtitle, found = described(response.judged_mechanism), list[Spec]()
     strip: Spec | None = None
     [curves] = parts["attackers"]
     if isinstance(curves, CurvesResponse):

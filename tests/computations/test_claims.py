@@ -249,7 +249,7 @@ def test_an_approximation_decides_nothing() -> None:
     assert [(claim.verdict, claim.holds, claim.by) for claim in found.claims] == [("undecided", "unknown", None)] * 2
     assert found.worst_case is not None
     assert len(found.worst_case.answers) == 2
-    assert CLAIMS.passes(found)
+    assert CLAIMS.exit_code(found) == 0
 
 
 def test_type_two_errors_near_one_refer_to_the_power() -> None:
@@ -272,7 +272,7 @@ def test_capacities_are_claimed_as_integers() -> None:
 def test_a_script_stops_at_an_unsafe_claim_alone() -> None:
     run, question = {"type": "gdp", "mu": 1.0}, {"type": "advantage"}
     for value, goes_on in ((0.1, False), (0.38292492254, True), (0.9, True)):
-        assert CLAIMS.passes(checked(run, [{"question": question, "value": value}])) is goes_on
+        assert (CLAIMS.exit_code(checked(run, [{"question": question, "value": value}])) == 0) is goes_on
 
 
 def test_the_bytes_are_those_of_the_response() -> None:

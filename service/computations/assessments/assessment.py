@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -11,10 +11,9 @@ from api_schemas.assessment_examples import ASSESSMENT_EXAMPLES
 from api_schemas.assessments import AssessmentsRequest, AssessmentsResponse, NotApplicable
 from api_schemas.bounds import BoundsRequest
 from api_schemas.policies import PolicyRule
-from api_schemas.questions import QuestionSpec
 from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.allowance import MOST_WORK, Shares
-from service.computations.answers import said
+from service.computations.assessments.answering import Answering, curves_of, distinct, ruled, worst_case_of
 from service.computations.assessments.attackers import (
     DEAREST,
     MU,
@@ -26,57 +25,62 @@ from service.computations.assessments.attackers import (
     relaxed_attackers,
     standard_questions,
 )
-from service.computations.assessments.consequences import Run
 from service.computations.assessments.hazards import Numbers, assessed_hazards
+from service.computations.assessments.judged import Judged, Run, judged
+from service.computations.assessments.policy import SECOND_WORK, Rules
 from service.computations.assessments.premises import assessed, check_attested
-from service.computations.assessments.rulings import decision, ruling
+from service.computations.assessments.rulings import Grounds, decision
 from service.computations.assessments.statement import statement
 from service.computations.assessments.summaries import gdp_summary, one_point
 from service.computations.bounds import bounds_quote
 from service.computations.caveats import caveats
 from service.computations.digest import canonical_text
 from service.computations.nested import answered, quoted
-from service.computations.parts import assumptions_of, blamed, mechanism_of, options_of, threat_model_of
+from service.computations.parts import assumptions_of, mechanism_of, options_of, threat_model_of
 from service.computations.prices import DOUBT
 from service.interop.reports import RENDERINGS
-from service.interop.reports.void import refuted
+from service.interop.reports.summary import Told, run_summary
 from service.privacy.errors import PrivacyComputationError, UnsupportedCombination
-from service.privacy.numerics.work import Work, at_most
-from service.privacy.trade_off.pair import TradeOffPair
+from service.privacy.numerics.work import at_most
 
 BESIDE: Final = 60_000
 """Price of regret, statement and consequences: microseconds."""
 
 
 def compute_assessment(request: AssessmentsRequest, digest: str, engine_version: str) -> ResponseFields:
-    """What to say about a run, or the error of the first part that cannot be served."""
+    """Return what to say about a run. Raise the error of the first part that cannot be served."""
+    described, settled = Run.of(request), judged_of(request)
+    run, context = settled.run, request.context
+    questions = standard_questions(context)
+    model = threat_model_of(run.threat_model)
+    known = caveats(mechanism_of(request.mechanism), model)
+    assumptions = known.assumptions + assumptions_of(model, mechanism_of(request.mechanism))
     with at_most(MOST_WORK) as work:
-        return _assessed(request, digest, engine_version, work)
-
-
-def _assessed(request: AssessmentsRequest, digest: str, engine_version: str, work: Work) -> ResponseFields:
-    context, questions = request.context, standard_questions(request.context)
-    mechanism, model = mechanism_of(request.mechanism), threat_model_of(request.threat_model)
-    known = caveats(mechanism, model)
-    assumptions = known.assumptions + assumptions_of(model, mechanism)
-    worst, attackers = _worst_case(request), relaxed_attackers(request)
-    shares = Shares(work, len(questions) + len(attackers.requests) + 1 + _rule_count(request))
-    answers = [_read(worst, question, request, "/context", shares) for question in questions]
-    relaxed, others = _relaxed(request, attackers, shares)
-    told = {code.code: code for each in relaxed for code in each["assumptions"]}
-    check_attested(context, (*assumptions, *told.values()))
+        attackers = relaxed_attackers(run, request.relative_tolerance)
+        parts = len(questions) + len(attackers.requests) + 1 + distinct(_rules_of(request), questions)
+        shares = Shares(work, parts)
+        asking = Answering(run, request.relative_tolerance, curves_of(_worst_case_request(request, run)), shares)
+        answers = [asking.worst_case(question, "/context") for question in questions]
+        relaxed, others = _relaxed(run, attackers, shares, asking)
+        rules = Rules(request, asking)
+        told = [code for each in relaxed for code in each["assumptions"]]
+        check_attested(context, (*assumptions, *told, *rules.assumptions))
+        power = _power_at(context.false_positive_rate, answers[2])
+        gdp = gdp_summary(asking.curves, asking.worst_case(MU, "/mechanism")) if _mu_is_read(run) else None
+        point = one_point(run.mechanism, context, answers[0], power)
+        rules.answer()
     everybody = assessed(assumptions, context)
-    gdp = gdp_summary(worst, _read(worst, MU, request, "/mechanism", shares)) if _mu_is_read(request) else None
-    power = _power_at(context.false_positive_rate, answers[2])
-    point = one_point(request.mechanism, context, answers[0], power)
-    first = _attacker(request.threat_model, answers, summary=SUMMARIES["worst_case"], conditional=False, assumptions=())
-    decided = _decided(request, worst, shares, engine_version, void=bool(refuted(everybody)))
+    grounds = Grounds(described, settled, everybody, rules.assumptions_of)
+    decided = _decided(request, rules.rulings(grounds), grounds, engine_version)
     numbers = Numbers(
         smallest_epsilon=answers[0]["lower"] or 0.0,
         power=power["value"],
         power_of_one_point=None if point is None else point["power_from_one_point"],
         relaxed=bool(relaxed),
     )
+    hazards = assessed_hazards(known.hazards, described, settled, numbers)
+    texts = Told(run.mechanism, run.threat_model, context, answers, gdp, everybody, hazards, settled.text)
+    first = _attacker(run.threat_model, answers, summary=SUMMARIES["worst_case"], conditional=False, assumptions=())
     return {
         "digest": digest,
         "engine_version": engine_version,
@@ -84,6 +88,8 @@ def _assessed(request: AssessmentsRequest, digest: str, engine_version: str, wor
         "threat_model": request.threat_model,
         "context": context,
         "relative_tolerance": request.relative_tolerance,
+        "judged_as": _judged_as(settled),
+        "summary": run_summary(texts),
         "verdict": None if decided is None else decided["verdict"],
         "threat_models": [
             first,
@@ -92,13 +98,39 @@ def _assessed(request: AssessmentsRequest, digest: str, engine_version: str, wor
         "not_applicable": others,
         "gdp": gdp,
         "one_point": point,
-        "statement": statement(
-            request.mechanism, request.threat_model, context, answers, gdp, everybody, engine_version
-        ),
-        "hazards": assessed_hazards(known.hazards, Run(request.mechanism, context, request.threat_model), numbers),
+        "statement": statement(texts, decided, engine_version),
+        "hazards": hazards,
         "assumptions": everybody,
         "decision": decided,
     }
+
+
+def judged_of(request: AssessmentsRequest) -> Judged:
+    """Return the run that is judged: the described one, where the run that hazards leave cannot be computed."""
+    described = Run.of(request)
+    found = judged(described)
+    if found.changes:
+        asked = _worst_case_request(request, found.run)
+        try:
+            threat_model_of(asked.threat_model).plan(mechanism_of(asked.mechanism), "auto", options_of(asked))
+        except PrivacyComputationError:
+            return found.undone(described)
+    return found
+
+
+def _judged_as(found: Judged) -> ResponseFields | None:
+    if not found.changes:
+        return None
+    return {
+        "mechanism": found.run.mechanism,
+        "threat_model": found.run.threat_model,
+        "hazards": [each.code for each in found.changes],
+        "text": found.text,
+    }
+
+
+def _rules_of(request: AssessmentsRequest) -> Sequence[PolicyRule]:
+    return () if request.policy is None else request.policy.rules
 
 
 def _power_at(rate: float, answer: ResponseFields) -> ResponseFields:
@@ -107,38 +139,20 @@ def _power_at(rate: float, answer: ResponseFields) -> ResponseFields:
 
 
 def _decided(
-    request: AssessmentsRequest, worst: TradeOffPair, shares: Shares, engine_version: str, *, void: bool
+    request: AssessmentsRequest, rulings: Sequence[ResponseFields], grounds: Grounds, engine_version: str
 ) -> ResponseFields | None:
-    """What the policy comes to, where there is one. `void`: what the numbers rest on is known not to hold."""
+    """Return what the policy comes to, where there is one."""
     if request.policy is None:
         return None
-    return decision(request.policy, _rulings(request, worst, shares), _run(request, engine_version), void=void)
-
-
-def _worst_case(request: AssessmentsRequest) -> TradeOffPair:
-    try:
-        model = threat_model_of(request.threat_model)
-        return model.plan(mechanism_of(request.mechanism), "auto", options_of(_worst_case_request(request))).curves
-    except PrivacyComputationError as error:
-        raise blamed(error, "/threat_model", request.threat_model) from None
-
-
-def _read(
-    curves: TradeOffPair, question: QuestionSpec, request: AssessmentsRequest, pointer: str, shares: Shares
-) -> ResponseFields:
-    try:
-        with shares.next():
-            return said(curves, question, request.relative_tolerance).answer(question, conditional=False)
-    except PrivacyComputationError as error:
-        raise blamed(error, pointer, question) from None
+    return decision(request.policy, rulings, _canonical_run(request, engine_version), grounds)
 
 
 def _relaxed(
-    request: AssessmentsRequest, found: Attackers, shares: Shares
+    run: Run, found: Attackers, shares: Shares, asking: Answering
 ) -> tuple[list[dict[str, Any]], list[NotApplicable]]:
-    """What relaxed attackers gain, and who does not apply."""
+    """Return what relaxed attackers gain, and who does not apply."""
     told: list[dict[str, Any]] = []
-    others, shown = list(found.others), [request.threat_model]
+    others, shown = list(found.others), [run.threat_model]
     for asked, _ in found.requests:
         try:
             with shares.next():
@@ -146,6 +160,7 @@ def _relaxed(
         except UnsupportedCombination as error:
             others.append(not_applicable(asked.threat_model, error))
             continue
+        asking.keep(asked.threat_model, found_of["answers"])
         beside = found_of["worst_case"]
         if beside["threat_model"] not in shown:  # a relaxed attacker never comes without its own worst case
             shown.append(beside["threat_model"])
@@ -156,7 +171,7 @@ def _relaxed(
                 found_of["answers"],
                 summary=SUMMARIES[asked.threat_model.type],
                 conditional=True,
-                assumptions=assumptions_of(threat_model_of(asked.threat_model), mechanism_of(request.mechanism)),
+                assumptions=assumptions_of(threat_model_of(asked.threat_model), mechanism_of(run.mechanism)),
             )
         )
     return told, others
@@ -167,81 +182,48 @@ def _attacker(threat_model: Any, answers: Sequence[ResponseFields], **more: Any)
     return {"threat_model": threat_model, **more, "answers": answers}
 
 
-def _rule_count(request: AssessmentsRequest) -> int:
-    return 0 if request.policy is None else len(request.policy.rules)
-
-
-def _rulings(request: AssessmentsRequest, worst: TradeOffPair, shares: Shares) -> list[ResponseFields]:
-    """Every rule on its answer."""
-    rules: Sequence[PolicyRule] = () if request.policy is None else request.policy.rules
-    found: list[ResponseFields] = []
-    for index, rule in enumerate(rules):
-        if rule.threat_model is None:
-            answer = _read(worst, rule.question, request, f"/policy/rules/{index}/question", shares)
-        else:
-            with shares.next():
-                answer = answered(*_ruled(request, rule, index))["answers"][0]
-        found.append(ruling(rule, answer))
-    return found
-
-
-def _ruled(request: AssessmentsRequest, rule: PolicyRule, index: int) -> tuple[BoundsRequest, dict[str, str]]:
-    """The request of a rule against an attacker of its own, and where its parts stand."""
-    place = f"/policy/rules/{index}"
-    given: dict[str, Any] = {} if rule.threat_model is None else {"threat_model": rule.threat_model}
-    asked = BoundsRequest(
-        mechanism=request.mechanism,
-        questions=(rule.question,),
-        relative_tolerance=request.relative_tolerance,
-        **given,
-    )
-    return asked, {"/threat_model": f"{place}/threat_model", "/questions/0": f"{place}/question"}
-
-
-def _run(request: AssessmentsRequest, engine_version: str) -> str:
-    """The canonical form of what is assessed, without the policy."""
+def _canonical_run(request: AssessmentsRequest, engine_version: str) -> str:
+    """Return the canonical form of what is assessed, without the policy."""
     parts = (request.mechanism, request.threat_model, request.context, request.relative_tolerance, engine_version)
     return canonical_text(parts)
 
 
-def _worst_case_request(request: AssessmentsRequest) -> BoundsRequest:
-    rules = () if request.policy is None else request.policy.rules
-    return BoundsRequest(
-        mechanism=request.mechanism,
-        threat_model=request.threat_model,
-        questions=(
-            *standard_questions(request.context),
-            *(rule.question for rule in rules if rule.threat_model is None),
-        ),
-        relative_tolerance=request.relative_tolerance,
-    )
+def _worst_case_request(request: AssessmentsRequest, run: Run) -> BoundsRequest:
+    own = tuple(rule.question for rule in _rules_of(request) if rule.threat_model is None)
+    return worst_case_of(run, request.relative_tolerance, (*standard_questions(request.context), *own))
 
 
-def _mu_request(request: AssessmentsRequest) -> BoundsRequest:
-    return BoundsRequest(mechanism=request.mechanism, threat_model=request.threat_model, questions=(MU,))
+def _mu_request(run: Run) -> BoundsRequest:
+    return BoundsRequest(mechanism=run.mechanism, threat_model=run.threat_model, questions=(MU,))
 
 
-def _mu_is_read(request: AssessmentsRequest) -> bool:
+def _mu_is_read(run: Run) -> bool:
     """Whether mu costs little enough to be told beside the rest."""
-    return bounds_quote(_mu_request(request)).cost <= DEAREST
+    return bounds_quote(_mu_request(run)).cost <= DEAREST
 
 
 def assessment_quote(request: AssessmentsRequest) -> Quote:
     """By the plans of all attackers and rules; never in the event loop."""
-    rules = () if request.policy is None else request.policy.rules
-    asked = [(_worst_case_request(request), {"/questions": "/context"})]
-    asked += [_ruled(request, rule, index) for index, rule in enumerate(rules) if rule.threat_model is not None]
-    mu = bounds_quote(_mu_request(request)).cost
-    beside = sum(quote.cost for _, quote in relaxed_attackers(request).requests) + BESIDE
-    beside += mu if mu <= DEAREST else 0
-    found = quoted(asked, beside)
-    most = math.ceil(MOST_WORK) + BESIDE
-    return replace(found, cost=min(found.cost, most), inline=False, doubt=DOUBT, most=most)
+    run = judged_of(request).run
+    asked = [(_worst_case_request(request, run), {"/questions": "/context"})]
+    for index, rule in enumerate(_rules_of(request)):
+        if rule.threat_model is not None:
+            asked.append(ruled(run, rule, f"/policy/rules/{index}", request.relative_tolerance))
+    mu = bounds_quote(_mu_request(run)).cost
+    found = relaxed_attackers(run, request.relative_tolerance)
+    beside = sum(quote.cost for _, quote in found.requests) + BESIDE + (mu if mu <= DEAREST else 0)
+    priced = quoted(asked, beside)
+    most = math.ceil(MOST_WORK + SECOND_WORK) + BESIDE
+    return replace(priced, cost=min(priced.cost, most), inline=False, doubt=DOUBT, most=most)
 
 
-def passes(response: AssessmentsResponse) -> bool:
-    """Whether no policy stops the run: one that is not met, for certain, does."""
-    return response.verdict in (None, "met")
+EXIT_CODES: Final[Mapping[str | None, int]] = {None: 0, "met": 0, "met_if_attested": 3}
+"""By verdict; of every other one 1: the run is stopped."""
+
+
+def exit_code(response: AssessmentsResponse) -> int:
+    """Return 0 where no policy stops the run, 1 where one does, 3 where only an attestation is missing."""
+    return EXIT_CODES.get(response.verdict, 1)
 
 
 def logged(response: AssessmentsResponse) -> dict[str, str] | None:
@@ -265,6 +247,6 @@ ASSESSMENTS: Final = Computation(
     renderings=RENDERINGS,
     files=("policy", "context"),
     bare="mechanism",
-    passes=passes,
+    exit_code=exit_code,
     decision=logged,
 )

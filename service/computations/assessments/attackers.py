@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from api_schemas.assessments import AssessmentContext, AssessmentsRequest, AssessmentsResponse, NotApplicable
+from api_schemas.assessment_context import AssessmentContext
+from api_schemas.assessments import NotApplicable
 from api_schemas.bounds import BoundsRequest
 from api_schemas.mechanisms import MechanismSpec, NoisySgdMechanism, nodes_of
 from api_schemas.questions import (
@@ -26,6 +27,7 @@ from api_schemas.threat_models import (
     ThreatModelSpec,
 )
 from service.computations.abstract import Quote
+from service.computations.assessments.judged import Run
 from service.computations.bounds import bounds_quote
 from service.privacy.errors import UnsupportedCombination
 
@@ -75,21 +77,21 @@ class Attackers:
     dear: tuple[ThreatModelSpec, ...] = ()
 
 
-def relaxed_attackers(request: AssessmentsRequest | AssessmentsResponse) -> Attackers:
-    """Who attacks beside the worst case; of a response, whom it has assessed."""
-    if (request.threat_model.records or 1) > 1:
+def relaxed_attackers(run: Run, tolerance: float) -> Attackers:
+    """Return who attacks a run beside the worst case."""
+    if (run.threat_model.records or 1) > 1:
         reason = "Its theory is of one record; the numbers here are for all records of one unit together."
         names = ("glrt", "membership", "practical")
         return Attackers((), tuple(NotApplicable(threat_model=name, reason=reason) for name in names))
-    candidates, others = _candidates(request.mechanism, request.context)
+    candidates, others = _candidates(run.mechanism, run.context)
     found: list[tuple[BoundsRequest, Quote]] = []
     dear: list[ThreatModelSpec] = []
     for candidate in candidates:
         asked = BoundsRequest(
-            mechanism=request.mechanism,
+            mechanism=run.mechanism,
             threat_model=candidate,
-            questions=standard_questions(request.context),
-            relative_tolerance=request.relative_tolerance,
+            questions=standard_questions(run.context),
+            relative_tolerance=tolerance,
         )
         try:
             quote = bounds_quote(asked)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from api_schemas.assessments import AssessedAssumption, AssessmentContext, Attestation
+from api_schemas.assessment_context import AssessmentContext, Attestation
+from api_schemas.assessments import AssessedAssumption
 from api_schemas.caveats import Assumption
 from service.interop.reports.void import RELAXED, STILL
 from service.privacy.errors import UnsupportedCombination

@@ -3,41 +3,135 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, final
 
-from api_schemas.policies import Policy, PolicyRule
+from api_schemas.assessments import AssessedAssumption
+from api_schemas.policies import Policy, PolicyRule, PolicyVerdict
+from api_schemas.questions import DeltaQuestion, EpsilonQuestion
 from service.computations.abstract import ResponseFields
+from service.computations.assessments.effects import HAZARDS, NO_BOUND
+from service.computations.assessments.hazards import largest_delta
+from service.computations.assessments.judged import Judged, Run
+from service.computations.assessments.requirements import missing_of, requirements_of
 from service.computations.digest import canonical_text, text_digest
 from service.computations.read_numbers import ReadNumber
+from service.interop.reports.meaning import meaning
+from service.interop.reports.units import cap_of
+from service.interop.reports.verdict import Standing, verdict_sentence
+from service.interop.reports.void import RELAXED, refuted
 
 FINEST: Final = 1e-16
 """The finest tolerance that can be asked for."""
+ATTACKER_REFUTED: Final = "Somebody attests that an assumption about the attacker of this limit does not hold."
 
 
-def ruling(rule: PolicyRule, answer: ResponseFields) -> ResponseFields:
-    """How the answer stands to a rule."""
+@final
+@dataclass(frozen=True, slots=True)
+class Grounds:
+    """What the limits of a policy rest on, beside their numbers.
+
+    run: as it was described; judged: as it is judged. assumptions: behind all numbers; of_attackers(rule): those about
+    the attacker of a rule.
+    """
+
+    run: Run
+    judged: Judged
+    assumptions: Sequence[AssessedAssumption]
+    of_attackers: Callable[[PolicyRule], Sequence[AssessedAssumption]]
+
+    @property
+    def is_void(self) -> bool:
+        """Whether an assumption behind all numbers is attested not to hold."""
+        return bool(refuted(self.assumptions))
+
+    def resting(self, rules: Sequence[PolicyRule]) -> list[AssessedAssumption]:
+        """Return the assumptions that these rules rest on, each once."""
+        all_of_them = [*self.assumptions, *(each for rule in rules for each in self.of_attackers(rule))]
+        return list({each.code: each for each in all_of_them}.values())
+
+
+def ruling(
+    rule: PolicyRule, answer: ResponseFields, grounds: Grounds, described: Callable[[], ResponseFields]
+) -> ResponseFields:
+    """Return how the answer for the judged run stands to a rule. described(): the answer for the described run."""
     number = ReadNumber.of(answer, rule.reads)
-    lower, upper = number.lower, number.upper
-    limit, sign = rule.limit, 1.0 if rule.at_most is not None else -1.0
-    worse, better = (upper, lower) if rule.at_most is not None else (lower, upper)
-    if worse is None or better is None:
+    verdict, beside = verdict_of(rule, number), None
+    if verdict == "violated" and not grounds.judged.is_attained:
+        beside = described()
+        verdict = "violated" if verdict_of(rule, ReadNumber.of(beside, rule.reads)) == "violated" else "undecided"
+    reason = why_undecided(rule, grounds)
+    if reason is not None and (verdict == "met" or reason == ATTACKER_REFUTED):
         verdict = "undecided"
-    elif sign * (limit - worse) >= 0:
-        verdict = "met"
-    else:
-        verdict = "violated" if sign * (limit - better) < 0 else "undecided"
-    margin = None
-    if worse is not None and math.isfinite(worse):
-        margin = sign * (limit - worse) / (abs(limit) if limit else 1.0)
-    decides = _deciding_tolerance(limit, lower, upper) if verdict == "undecided" and answer["tight"] else None
+    elif beside is not None and verdict == "undecided":
+        reason = "The run as described keeps this limit, the run as hazards may have left it does not."
+    decides = None
+    if verdict == "undecided" and reason is None and answer["tight"]:
+        decides = _deciding_tolerance(rule.limit, number.lower, number.upper)
     return {
         "rule": rule,
+        "meaning": meaning(rule),
         "verdict": verdict,
-        "margin": margin,
+        **({"reason": reason} if reason is not None and verdict == "undecided" else {}),
+        "margin": _margin(rule, number),
         **({} if decides is None else {"deciding_tolerance": decides}),
         "answer": answer,
+        **({} if beside is None else {"described": beside}),
     }
+
+
+def verdict_of(rule: PolicyRule, number: ReadNumber) -> str:
+    """Return how a number stands to a rule: met and violated are proved."""
+    limit, sign = rule.limit, _sign(rule)
+    worse, better = _ends(rule, number)
+    if worse is None or better is None:
+        return "undecided"
+    if sign * (limit - worse) >= 0:
+        return "met"
+    return "violated" if sign * (limit - better) < 0 else "undecided"
+
+
+def _sign(rule: PolicyRule) -> float:
+    return 1.0 if rule.at_most is not None else -1.0
+
+
+def _ends(rule: PolicyRule, number: ReadNumber) -> tuple[float | None, float | None]:
+    """Return the bound that is worse for the run, and the better one."""
+    return (number.upper, number.lower) if rule.at_most is not None else (number.lower, number.upper)
+
+
+def _margin(rule: PolicyRule, number: ReadNumber) -> float | None:
+    worse, _ = _ends(rule, number)
+    if worse is None or not math.isfinite(worse):
+        return None
+    return _sign(rule) * (rule.limit - worse) / (abs(rule.limit) if rule.limit else 1.0)
+
+
+def why_undecided(rule: PolicyRule, grounds: Grounds) -> str | None:
+    """Return why no number decides a rule, whatever it is; None: its number does."""
+    if any(each.holds == "no" and each.if_not == RELAXED for each in grounds.of_attackers(rule)):
+        return ATTACKER_REFUTED
+    if grounds.judged.failed:
+        return NO_BOUND
+    own_records = getattr(rule.threat_model, "records", None)
+    if own_records is None and cap_of(grounds.run.context, grounds.run.threat_model) is None:
+        return HAZARDS["records_not_capped"].why
+    largest = largest_delta(grounds.run)
+    if largest is not None and _delta_of(rule) >= largest:
+        return HAZARDS["delta_not_small"].why
+    return None
+
+
+def _delta_of(rule: PolicyRule) -> float:
+    """Return the delta that a rule allows; 0 where it is about something else."""
+    match rule.question:
+        case EpsilonQuestion(delta=delta):
+            return delta
+        case DeltaQuestion():
+            return rule.at_most or 0.0
+        case _:
+            return 0.0
 
 
 def _deciding_tolerance(limit: float, lower: float | None, upper: float | None) -> float | None:
@@ -48,16 +142,42 @@ def _deciding_tolerance(limit: float, lower: float | None, upper: float | None) 
     return needed if needed >= FINEST else None
 
 
-def decision(policy: Policy, rulings: Sequence[ResponseFields], run: str, *, void: bool) -> ResponseFields:
-    """The verdict of a policy. `run`: the canonical form of what is assessed; `void`: its numbers say nothing."""
-    digest = text_digest(canonical_text(policy))
-    counted = [each["verdict"] for each in rulings if each["rule"].severity == "error"]
-    worst = next((each for each in ("violated", "undecided") if each in counted), "met")
+def decision(policy: Policy, rulings: Sequence[ResponseFields], run: str, grounds: Grounds) -> ResponseFields:
+    """Return the verdict of a policy. run: the canonical form of what is assessed."""
+    counted = [each for each in rulings if each["rule"].severity == "error"]
+    resting = grounds.resting([each["rule"] for each in counted])
+    requirements = requirements_of(policy, resting, grounds.run.context)
+    missing = missing_of(requirements)
+    verdict = _verdict(counted, grounds, bool(missing))
+    standing = Standing(
+        verdict=verdict,
+        counted=[(each["verdict"], each.get("reason")) for each in counted],
+        warnings=sum(each["rule"].severity != "error" and each["verdict"] != "met" for each in rulings),
+        assumptions=len(resting),
+        open=sum(each.holds == "unknown" for each in resting),
+        missing=len(missing),
+        refuted=len(refuted(grounds.assumptions)),
+    )
     return {
         "id": text_digest(f"[{run},{canonical_text(policy)}]"),
-        "policy": digest,
+        "policy": text_digest(canonical_text(policy)),
         "name": policy.name,
         **({} if policy.revision is None else {"revision": policy.revision}),
-        "verdict": "void" if void else worst,
+        "verdict": verdict,
+        "sentence": verdict_sentence(standing),
+        **({} if policy.requires is None else {"requires": policy.requires}),
+        "requirements": requirements,
+        "missing": missing,
         "rulings": rulings,
     }
+
+
+def _verdict(counted: Sequence[ResponseFields], grounds: Grounds, is_missing: bool) -> PolicyVerdict:
+    if grounds.is_void:
+        return "void"
+    verdicts = [each["verdict"] for each in counted]
+    if "violated" in verdicts:
+        return "violated"
+    if "undecided" in verdicts:
+        return "undecided"
+    return "met_if_attested" if is_missing else "met"

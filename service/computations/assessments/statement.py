@@ -6,13 +6,13 @@ import textwrap
 from collections.abc import Sequence
 from typing import Final
 
-from api_schemas.assessments import AssessedAssumption, AssessmentContext
-from api_schemas.mechanisms import MechanismSpec
-from api_schemas.threat_models import WorstCaseThreatModel
+from api_schemas.assessment_context import AssessmentContext
+from api_schemas.assessments import AssessedAssumption
 from service.computations.abstract import ResponseFields
 from service.computations.digest import canonical_text
 from service.interop.numbers import as_given
 from service.interop.numbers import rounded_up as number
+from service.interop.reports.summary import Fields, Told
 from service.interop.reports.units import cap_of, protected
 from service.interop.reports.void import refuted, void
 
@@ -29,33 +29,29 @@ RELEASES: Final = {
 VOUCHED: Final = {"yes": "holds", "no": "does NOT hold", "unknown": "not known to hold"}
 
 
-def statement(
-    mechanism: MechanismSpec,
-    threat_model: WorstCaseThreatModel,
-    context: AssessmentContext,
-    answers: Sequence[ResponseFields],
-    gdp: ResponseFields | None,
-    assumptions: Sequence[AssessedAssumption],
-    engine_version: str,
-) -> str:
-    """The sections of Ponomareva et al. 2023 (How to DP-fy ML), Section 5.3. `answers`: to the standard questions."""
+def statement(told: Told, decided: ResponseFields | None, engine_version: str) -> str:
+    """Return the sections of Ponomareva et al. 2023 (How to DP-fy ML), Section 5.3.
+
+    decided: the decision of a policy.
+    """
+    context, threat_model = told.context, told.threat_model
     held = protected(context, threat_model)
     unit = context.privacy_unit if cap_of(context, threat_model) is not None else held
+    numbers = _numbers(context, told.answers, told.gdp) if told.is_bounded else []
     return "\n".join(
         (
             *_section("1. Setting", ["Central: who runs the mechanism sees the data, and only its releases are seen."]),
             *_section(
                 "2. Definition",
                 [
-                    f"Data accesses covered: the mechanism {canonical_text(mechanism)} and nothing else.",
+                    f"Data accesses covered: the mechanism {canonical_text(told.mechanism)} and nothing else.",
                     f"Released: {RELEASES[context.released]}.",
                     f"Privacy unit: {held}.",
                     f"Neighbouring data sets differ {RELATIONS[threat_model.neighboring_relation].format(unit=unit)}.",
                 ],
             ),
-            *_section(
-                "3. Accounting", [*_void(assumptions), *_numbers(context, answers, gdp), *_premises(assumptions)]
-            ),
+            *_section("3. Accounting", [*_void(told.assumptions), *numbers, *_premises(told.assumptions)]),
+            *([] if decided is None else _section("Policy", [decided["sentence"]])),
             *_section(
                 "4. Verification",
                 [
@@ -79,7 +75,7 @@ def _section(title: str, items: Sequence[str]) -> list[str]:
     return lines
 
 
-def _numbers(context: AssessmentContext, answers: Sequence[ResponseFields], gdp: ResponseFields | None) -> list[str]:
+def _numbers(context: AssessmentContext, answers: Sequence[Fields], gdp: Fields | None) -> list[str]:
     epsilon, advantage, curve, gamma, accuracy, precision = answers
     rate = context.false_positive_rate
     power = next(each for each in curve["points"] if each["false_positive_rate"] == rate)["power"]
@@ -96,12 +92,12 @@ def _numbers(context: AssessmentContext, answers: Sequence[ResponseFields], gdp:
     ]
 
 
-def _kind(answer: ResponseFields) -> str:
+def _kind(answer: Fields) -> str:
     bracket = "" if answer["tight"] is not False else ", the upper end of a bracket of two theorems"
     return f"{answer['evidence']}, by {answer['source']}{bracket}"
 
 
-def _gdp(gdp: ResponseFields) -> str:
+def _gdp(gdp: Fields) -> str:
     return (
         f"{number(gdp['mu']['value'])}-Gaussian differential privacy wherever both error rates are at least "
         f"{gdp['smallest_rate']:g}, with a regret of {gdp['regret']['value']:.2g}."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from api_schemas.assessments import AssessmentContext
+from api_schemas.assessment_context import AssessmentContext
 from api_schemas.bounds import BoundsRequest
 from api_schemas.mechanisms import ApproximateDpMechanism, PureDpMechanism
 from api_schemas.quantities import LARGEST_EPSILON

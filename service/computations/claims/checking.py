@@ -91,9 +91,9 @@ def claims_quote(request: ClaimsRequest) -> Quote:
     return replace(found, cost=cost, inline=found.inline and cost <= INLINE_LIMIT)
 
 
-def all_safe(response: ClaimsResponse) -> bool:
-    """Whether no claim is unsafe."""
-    return all(claim.verdict != "unsafe" for claim in response.claims)
+def exit_code(response: ClaimsResponse) -> int:
+    """Return 1 where a claim is unsafe, else 0."""
+    return int(any(claim.verdict == "unsafe" for claim in response.claims))
 
 
 CLAIMS: Final = Computation(
@@ -106,5 +106,5 @@ CLAIMS: Final = Computation(
     response_type=ClaimsResponse,
     function=compute_claims,
     quote=claims_quote,
-    passes=all_safe,
+    exit_code=exit_code,
 )

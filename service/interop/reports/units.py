@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from api_schemas.assessments import ONE_RECORD_UNITS, AssessmentContext
+from api_schemas.assessment_context import ONE_RECORD_UNITS, AssessmentContext
 from api_schemas.threat_models import WorstCaseThreatModel
 
 

@@ -74,7 +74,9 @@ def request_of(response: AssessmentsResponse) -> AssessmentsRequest:
     policy: dict[str, Any] = {}
     if decision is not None:
         rules = tuple(each.rule for each in decision.rulings)
-        policy["policy"] = Policy(name=decision.name, revision=decision.revision, rules=rules)
+        policy["policy"] = Policy(
+            name=decision.name, revision=decision.revision, requires=decision.requires, rules=rules
+        )
     return AssessmentsRequest(
         mechanism=response.mechanism,
         threat_model=response.threat_model,

@@ -1,0 +1,228 @@
+"""What is known about a run beside its mechanism, and who vouches for what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import AliasChoices, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from api_schemas.base import Request, component, is_none
+from api_schemas.caveats import AssumptionCode
+from api_schemas.quantities import LARGEST_EPSILON, LARGEST_RECORDS, POSITIVE_ZERO, Delta, UnitInterval
+from api_schemas.texts import Day, Name, Sha256, Uri
+from api_schemas.threat_models import LARGEST_GROUP, UnknownDirection
+
+LARGEST_ATTESTED: Final = 64
+LARGEST_COUNT: Final = 10**9
+ONE_RECORD_UNITS: Final = ("example",)
+
+Count = Annotated[int, Field(ge=1, le=LARGEST_RECORDS)]
+
+
+class Subject(Request):
+    """What is assessed, as people call it: a model, a release, a data product."""
+
+    name: Annotated[Name, Field(description="What people call it.", examples=["next-word model"])]
+    version: Annotated[
+        Name | None, Field(description="Which version or release.", examples=["2.1.0"], exclude_if=is_none)
+    ] = None
+    uri: Annotated[
+        Uri | None,
+        Field(
+            description="Where it is, as an absolute URI. The service never opens it.",
+            examples=["https://models.example.org/next-word/2.1.0"],
+            exclude_if=is_none,
+        ),
+    ] = None
+    sha256: Annotated[
+        Sha256 | None,
+        Field(
+            description="SHA-256 of its file: 64 lower-case hexadecimal digits.",
+            examples=["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"],
+            exclude_if=is_none,
+        ),
+    ] = None
+
+
+class Attestation(Request):
+    """Somebody's word that an assumption holds, or does not. It is repeated, not checked."""
+
+    code: AssumptionCode
+    holds: Annotated[
+        Literal["yes", "no"],
+        component(
+            "Attested", "no: the numbers that rest on it say nothing, and the verdict is void.", examples=["yes"]
+        ),
+    ]
+    by: Annotated[Name | None, Field(description="Whose word it is.", examples=["ML platform"], exclude_if=is_none)] = (
+        None
+    )
+    when: Annotated[
+        Day | None, Field(description="Day, as YYYY-MM-DD.", examples=["2026-11-23"], exclude_if=is_none)
+    ] = None
+
+
+class AssessmentContext(Request):
+    """What is known about a run beside its mechanism. What is absent is not assumed: it is a hazard."""
+
+    delta: Delta
+    subject: Annotated[
+        Subject | None, Field(description="What is assessed. The answer repeats it.", exclude_if=is_none)
+    ] = None
+    date: Annotated[
+        Day | None,
+        Field(
+            description="Day of the assessment, as YYYY-MM-DD. The service does not fill it in: the same request has "
+            "the same answer on every day.",
+            examples=["2026-11-23"],
+            exclude_if=is_none,
+        ),
+    ] = None
+    prepared_by: Annotated[
+        Name | None,
+        Field(description="Who prepared the assessment.", examples=["Privacy engineering"], exclude_if=is_none),
+    ] = None
+    dataset_size: Annotated[
+        Count | None,
+        Field(
+            validation_alias=AliasChoices("dataset_size", "num_examples", "n_train"),
+            description="Records in the data set.",
+            examples=[48_000],
+            exclude_if=is_none,
+        ),
+    ] = None
+    batch_size: Annotated[
+        Count | None,
+        Field(
+            description="Records in a batch, on average: between two updates of the model.",
+            examples=[480],
+            exclude_if=is_none,
+        ),
+    ] = None
+    privacy_unit: Annotated[
+        Literal["example", "sequence", "document", "device", "user", "household", "organisation"],
+        component(
+            "PrivacyUnit",
+            "Whose data are protected together. All but example may hold several records: `records`.",
+            examples=["user"],
+        ),
+    ] = "example"
+    records: Annotated[
+        Annotated[int, Field(ge=1, le=LARGEST_GROUP)] | None,
+        Field(
+            validation_alias=AliasChoices("records", "max_examples_per_unit", "max_examples_per_user"),
+            description="Records that one privacy unit has in the data at most, enforced before training.",
+            examples=[4],
+            exclude_if=is_none,
+        ),
+    ] = None
+    prior: Annotated[
+        UnitInterval, Field(description="P(the record is a member) before the attack.", examples=[0.5])
+    ] = 0.5
+    false_positive_rate: Annotated[
+        UnitInterval,
+        Field(
+            validation_alias=AliasChoices("false_positive_rate", "fpr", "alpha"),
+            description="Rate of false accusations at which attacks are described.",
+            examples=[1e-3],
+        ),
+    ] = 1e-3
+    baseline_success: Annotated[
+        UnitInterval,
+        Field(
+            validation_alias=AliasChoices("baseline_success", "kappa"),
+            description="Chance to reconstruct the record without seeing the release.",
+            examples=[1e-3],
+        ),
+    ] = 1e-3
+    released: Annotated[
+        Literal["all_checkpoints", "last_model"],
+        component(
+            "Released",
+            "What left the training run. The bounds are for all checkpoints; a last model alone reveals no more.",
+            examples=["all_checkpoints"],
+        ),
+    ] = "all_checkpoints"
+    dimension: Annotated[
+        Annotated[int, Field(ge=1, le=LARGEST_COUNT)] | None,
+        Field(
+            validation_alias=AliasChoices("dimension", "num_parameters"),
+            description="Coordinates of the released vector, for attackers who do not know in which direction a record "
+            "moves it.",
+            exclude_if=is_none,
+        ),
+    ] = None
+    unknown_direction: Annotated[
+        UnknownDirection | None,
+        Field(
+            description="What an attacker who does not know the direction takes it for, where there are several steps; "
+            "absent: common_to_all_steps.",
+            exclude_if=is_none,
+        ),
+    ] = None
+    epsilon_pmp: Annotated[
+        Annotated[float, Field(ge=0, le=LARGEST_EPSILON), POSITIVE_ZERO] | None,
+        Field(
+            validation_alias=AliasChoices("epsilon_pmp", "pmp_epsilon"),
+            description="Parameter epsilon of practical membership privacy that was computed for this release on its "
+            "candidates (`/v1/pmp`); absent: that attacker is left out.",
+            examples=[0.5],
+            json_schema_extra={"x-unit": "nats"},
+            exclude_if=is_none,
+        ),
+    ] = None
+    delta_pmp: Annotated[
+        Annotated[float, Field(ge=0, le=1), POSITIVE_ZERO] | None,
+        Field(description="Parameter delta beside epsilon_pmp; absent: 0.", examples=[0.0], exclude_if=is_none),
+    ] = None
+    microbatch_size: Annotated[
+        Annotated[int, Field(ge=1, le=LARGEST_COUNT)] | None,
+        Field(description="Records whose gradients are averaged before clipping.", examples=[1], exclude_if=is_none),
+    ] = None
+    microbatches_accounted: Annotated[
+        bool | None,
+        Field(
+            description="Whether the noise of the mechanism is already half of what was configured, because averages "
+            "of microbatches were clipped. An import from TensorFlow Privacy with used_microbatching sets it.",
+            examples=[False],
+            exclude_if=is_none,
+        ),
+    ] = None
+    gradient_accumulation_steps: Annotated[
+        Annotated[int, Field(ge=1, le=LARGEST_COUNT)] | None,
+        Field(description="Backward passes between two updates of the model.", examples=[1], exclude_if=is_none),
+    ] = None
+    tuning_runs: Annotated[
+        Annotated[int, Field(ge=1, le=LARGEST_COUNT)] | None,
+        Field(
+            description="Runs on the same data of which this is the best; 1: the settings came from elsewhere.",
+            examples=[1],
+            exclude_if=is_none,
+        ),
+    ] = None
+    attested: Annotated[
+        tuple[Attestation, ...], Field(max_length=LARGEST_ATTESTED, description="What is vouched for, and by whom.")
+    ] = ()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        for name, sentence in self._contradictions():
+            raise PydanticCustomError("contradiction", "{sentence}", {"sentence": sentence, "field": name})
+        return self
+
+    def _contradictions(self) -> Iterator[tuple[str, str]]:
+        if self.dataset_size is not None:
+            if self.batch_size is not None and self.batch_size > self.dataset_size:
+                yield "batch_size", "Must be at most dataset_size."
+            if self.records is not None and self.records > self.dataset_size:
+                yield "records", "Must be at most dataset_size."
+        if self.privacy_unit in ONE_RECORD_UNITS and self.records is not None and self.records > 1:
+            yield "records", f"A privacy_unit `{self.privacy_unit}` is one record: name the unit that has several."
+        if self.delta_pmp is not None and self.epsilon_pmp is None:
+            yield "delta_pmp", "Belongs to epsilon_pmp: send both, or neither."
+        codes = [each.code for each in self.attested]
+        if len(set(codes)) < len(codes):
+            twice = next(code for code in codes if codes.count(code) > 1)
+            yield "attested", f"`{twice}` is attested twice."

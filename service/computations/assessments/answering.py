@@ -1,0 +1,117 @@
+"""The answers of an assessment: every question is answered once, however often main part and policy ask it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, final
+
+from api_schemas.bounds import BoundsRequest
+from api_schemas.policies import PolicyRule
+from api_schemas.questions import QuestionSpec, TradeOffQuestion
+from api_schemas.threat_models import ThreatModelSpec
+from service.computations.abstract import ResponseFields
+from service.computations.allowance import Shares
+from service.computations.answers import said
+from service.computations.assessments.judged import Run
+from service.computations.nested import answered
+from service.computations.parts import blamed, mechanism_of, options_of, threat_model_of
+from service.privacy.errors import PrivacyComputationError
+from service.privacy.trade_off.pair import TradeOffPair
+
+
+def worst_case_of(run: Run, tolerance: float, questions: Sequence[QuestionSpec]) -> BoundsRequest:
+    """Return the questions about a run against the worst case as a request of its own."""
+    return BoundsRequest(
+        mechanism=run.mechanism,
+        threat_model=run.threat_model,
+        questions=tuple(questions),
+        relative_tolerance=tolerance,
+    )
+
+
+def curves_of(asked: BoundsRequest) -> TradeOffPair:
+    """Return the curves of a request. Raise PrivacyComputationError with a pointer into the request around it."""
+    try:
+        model = threat_model_of(asked.threat_model)
+        return model.plan(mechanism_of(asked.mechanism), "auto", options_of(asked)).curves
+    except PrivacyComputationError as error:
+        raise blamed(error, "/threat_model", asked.threat_model) from None
+
+
+@final
+class Answering:
+    """Answers questions about one run. shares: of the allowance of work, one for each distinct question."""
+
+    def __init__(self, run: Run, tolerance: float, curves: TradeOffPair, shares: Shares) -> None:
+        self._run, self._tolerance, self._shares, self.curves = run, tolerance, shares, curves
+        self._known: dict[tuple[ThreatModelSpec, QuestionSpec], ResponseFields] = {}
+
+    def keep(self, model: ThreatModelSpec, answers: Sequence[ResponseFields]) -> None:
+        """Keep the answers against an attacker, for rules that ask the same."""
+        self._known |= {(model, answer["question"]): answer for answer in answers}
+
+    def worst_case(self, question: QuestionSpec, pointer: str) -> ResponseFields:
+        """Return the answer against the worst case. Raise PrivacyComputationError at the pointer."""
+        model = self._run.threat_model
+        known = self._known_answer(model, question)
+        if known is None:
+            with self._shares.next():
+                known = self._read(question, pointer)
+            self.keep(model, [known])
+        return known
+
+    def rule(self, rule: PolicyRule, place: str) -> ResponseFields:
+        """Return the answer that a rule is held against. Raise PrivacyComputationError at its place."""
+        model = rule.threat_model
+        if model is None or model == self._run.threat_model:
+            return self.worst_case(rule.question, f"{place}/question")
+        known = self._known_answer(model, rule.question)
+        if known is None:
+            with self._shares.next():
+                asked, places = ruled(self._run, rule, place, self._tolerance)
+                known = answered(asked, places)["answers"][0]
+            self.keep(model, [known])
+        return known
+
+    def again(self, rule: PolicyRule, place: str) -> ResponseFields:
+        """Return the answer to a rule, read anew within the allowance of the caller, and keep it."""
+        model = rule.threat_model or self._run.threat_model
+        if model == self._run.threat_model:
+            found = self._read(rule.question, f"{place}/question")
+        else:
+            asked, places = ruled(self._run, rule, place, self._tolerance)
+            found = answered(asked, places)["answers"][0]
+        self.keep(model, [found])
+        return found
+
+    def _read(self, question: QuestionSpec, pointer: str) -> ResponseFields:
+        try:
+            return said(self.curves, question, self._tolerance).answer(question, conditional=False)
+        except PrivacyComputationError as error:
+            raise blamed(error, pointer, question) from None
+
+    def _known_answer(self, model: ThreatModelSpec, question: QuestionSpec) -> ResponseFields | None:
+        """Return a known answer: to the same question, or one point of a curve that is known at more rates."""
+        found = self._known.get((model, question))
+        if found is not None or not isinstance(question, TradeOffQuestion):
+            return found
+        [rate, *more] = question.false_positive_rates
+        for (asked_of, asked), answer in self._known.items():
+            same = asked_of == model and isinstance(asked, TradeOffQuestion) and asked.direction == question.direction
+            if same and not more and rate in asked.false_positive_rates:
+                point = next(each for each in answer["points"] if each["false_positive_rate"] == rate)
+                return {**answer, "question": question, "points": [point]}
+        return None
+
+
+def ruled(run: Run, rule: PolicyRule, place: str, tolerance: float) -> tuple[BoundsRequest, dict[str, str]]:
+    """Return the request of a rule against an attacker of its own, and where its parts stand."""
+    given: dict[str, Any] = {} if rule.threat_model is None else {"threat_model": rule.threat_model}
+    asked = BoundsRequest(mechanism=run.mechanism, questions=(rule.question,), relative_tolerance=tolerance, **given)
+    return asked, {"/threat_model": f"{place}/threat_model", "/questions/0": f"{place}/question"}
+
+
+def distinct(rules: Sequence[PolicyRule], questions: Sequence[QuestionSpec]) -> int:
+    """Return how many questions of rules are none of the others."""
+    asked = {(rule.threat_model, rule.question) for rule in rules}
+    return len(asked - {(None, question) for question in questions})

@@ -1,0 +1,291 @@
+"""The run that an assessment judges: the described one, changed by every hazard that is present and changes numbers.
+
+A change makes a run that reveals at least as much as the described one can, if the hazard is what happened. Changes add
+up: each is made on the run that the changes before it left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, final
+
+from pydantic import ValidationError
+from pydantic_core import PydanticCustomError
+
+from api_schemas.assessment_context import AssessmentContext
+from api_schemas.assessments import AssessmentsRequest
+from api_schemas.caveats import HazardCode
+from api_schemas.limits import check_tree
+from api_schemas.mechanisms import (
+    ComposedMechanism,
+    DpsgdMechanism,
+    GaussianMechanism,
+    GaussianMixtureMechanism,
+    LaplaceMechanism,
+    MechanismSpec,
+    MixtureComponent,
+    MixtureMechanism,
+    NoisySgdMechanism,
+    PoissonSampledMechanism,
+    RepeatedMechanism,
+    nodes_of,
+)
+from api_schemas.threat_models import WorstCaseThreatModel
+from api_schemas.training_runs import listed
+
+RATE_AGREEMENT: Final = 0.01
+"""Relative: rates are written with few digits."""
+SMALLEST_NOISE: Final = 1e-4
+
+Training: TypeAlias = DpsgdMechanism | NoisySgdMechanism | PoissonSampledMechanism
+
+
+class Unchangeable(Exception):
+    """Raised where a hazard is present and no description of the run that it leaves is known."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What is assessed: a mechanism, what is known beside it, and the worst case with the records of a unit."""
+
+    mechanism: MechanismSpec
+    context: AssessmentContext
+    threat_model: WorstCaseThreatModel
+
+    @staticmethod
+    def of(request: AssessmentsRequest) -> Run:
+        """Return the run as a request describes it."""
+        return Run(request.mechanism, request.context, request.threat_model)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The data set sizes that context and mechanism name."""
+        return tuple(sorted({*self._named("dataset_size")}))
+
+    @property
+    def batches(self) -> tuple[int, ...]:
+        """The batch sizes that context and mechanism name."""
+        return tuple(sorted({*self._named("batch_size")}))
+
+    @property
+    def trains(self) -> bool:
+        """Whether the mechanism has steps over batches of records."""
+        return any(isinstance(node, Training) for node in nodes_of(self.mechanism))
+
+    def _named(self, name: Literal["dataset_size", "batch_size"]) -> Iterator[int]:
+        held = [self.context, *(node for node in nodes_of(self.mechanism) if isinstance(node, Training))]
+        yield from (size for each in held if (size := getattr(each, name, None)) is not None)
+
+
+class Change(NamedTuple):
+    """What a present hazard makes of a run. `make` raises Unchangeable or ValidationError where that is not known.
+
+    text: what the run is then, to follow "the run". attained: whether the changed run is what happened for some data,
+    so that its lower bounds count as well; else it only bounds what happened from above.
+    """
+
+    code: HazardCode
+    text: str
+    make: Callable[[MechanismSpec], MechanismSpec]
+    attained: bool = False
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The run that is judged. changes: those that were made; failed: hazards that left no run that can be described."""
+
+    run: Run
+    changes: tuple[Change, ...] = ()
+    failed: tuple[HazardCode, ...] = ()
+
+    @property
+    def is_attained(self) -> bool:
+        """Whether the lower bounds of the judged run are lower bounds for what happened."""
+        return all(each.attained for each in self.changes)
+
+    @property
+    def text(self) -> str | None:
+        """What was changed, in a sentence; None: nothing."""
+        if not self.changes:
+            return None
+        return f"All numbers are of the run {', '.join(each.text for each in self.changes)}."
+
+    def undone(self, run: Run) -> Judged:
+        """Return the described run, with every change failed: the changed run cannot be computed."""
+        return Judged(run, (), (*self.failed, *(each.code for each in self.changes)))
+
+
+def judged(run: Run) -> Judged:
+    """Return the run with the changes of all hazards that are present."""
+    found, failed, mechanism = list[Change](), list[HazardCode](), run.mechanism
+    for change in changes(run):
+        try:
+            made = change.make(mechanism)
+            check_tree(made)
+        except (Unchangeable, ValidationError, PydanticCustomError):
+            failed.append(change.code)
+        else:
+            mechanism = made
+            found.append(change)
+    return Judged(replace(run, mechanism=mechanism), tuple(found), tuple(failed))
+
+
+def changes(run: Run) -> list[Change]:
+    """Return the changes of the hazards that are present, in the order in which they are made."""
+    found = (_microbatches(run), _consistent_rate(run), _accumulation(run), _tuning(run))
+    return [each for each in found if each is not None]
+
+
+def _microbatches(run: Run) -> Change | None:
+    context = run.context
+    if context.microbatches_accounted or context.microbatch_size in (None, 1):
+        return None
+    text = "with half the noise multiplier, because clipped averages of several gradients have twice the sensitivity"
+    return Change("microbatches_double_sensitivity", text, lambda spec: mapped(spec, _with_half_the_noise), True)
+
+
+def _with_half_the_noise(node: MechanismSpec) -> MechanismSpec:
+    """Return a step at half its noise: a clipped average, one of whose gradients changes, may turn round."""
+    match node:
+        case DpsgdMechanism(noise_multiplier=tuple() as noises):
+            return remade(node, noise_multiplier=tuple(map(_half, noises)))
+        case DpsgdMechanism(noise_multiplier=float() as noise):
+            return remade(node, noise_multiplier=_half(noise))
+        case GaussianMechanism(noise_multiplier=noise):
+            return GaussianMechanism(type="gaussian", noise_multiplier=_half(noise))
+        case LaplaceMechanism(noise_multiplier=noise):
+            return LaplaceMechanism(type="laplace", noise_multiplier=_half(noise))
+        case PoissonSampledMechanism(sample_rate=rate, mechanism=inner):
+            return PoissonSampledMechanism(
+                type="poisson_sampled", sample_rate=rate, mechanism=_with_half_the_noise(inner)
+            )
+        case NoisySgdMechanism() | GaussianMixtureMechanism():
+            raise Unchangeable  # how its noise is relative to a clipped average is not known
+        case _:
+            return node
+
+
+def _half(noise: float) -> float:
+    if noise / 2 < SMALLEST_NOISE:
+        raise Unchangeable
+    return noise / 2
+
+
+def _consistent_rate(run: Run) -> Change | None:
+    rate = inconsistent_rate(run)
+    if rate is None:
+        return None
+    text = f"at the larger of both sampling rates, the stated one and that of its batches, {rate:.6g}"
+    return Change("sample_rate_inconsistent", text, lambda spec: mapped(spec, lambda node: _at_least(node, rate)))
+
+
+def inconsistent_rate(run: Run) -> float | None:
+    """Return the rate of the batches that the context names, where a rate of the mechanism is another one."""
+    batch, sizes = run.context.batch_size, run.sizes
+    if batch is None or not sizes:
+        return None
+    known = batch / min(sizes)
+    rates = [rate for node in nodes_of(run.mechanism) if (rate := _stated_rate(node)) is not None]
+    return known if any(abs(rate - known) > RATE_AGREEMENT * known for rate in rates) else None
+
+
+def _stated_rate(node: MechanismSpec) -> float | None:
+    """Return the one rate of a node that has no sizes of its own, or None."""
+    if isinstance(node, PoissonSampledMechanism):
+        return node.sample_rate
+    if isinstance(node, DpsgdMechanism) and node.batch_size is None and isinstance(node.sample_rate, float):
+        return node.sample_rate
+    return None
+
+
+def _at_least(node: MechanismSpec, rate: float) -> MechanismSpec:
+    stated = _stated_rate(node)
+    return node if stated is None or stated >= rate else at_rate(node, rate)
+
+
+def at_rate(node: MechanismSpec, rate: float) -> MechanismSpec:
+    """Return a node with another sampling rate and the same steps."""
+    if isinstance(node, DpsgdMechanism):
+        return remade(node, sample_rate=rate)
+    assert isinstance(node, PoissonSampledMechanism)  # noqa: S101 - no other node has a rate
+    return PoissonSampledMechanism(type="poisson_sampled", sample_rate=rate, mechanism=node.mechanism)
+
+
+def _accumulation(run: Run) -> Change | None:
+    passes = run.context.gradient_accumulation_steps
+    if passes in (None, 1) or not run.trains or batches_are_between_updates(run):
+        return None
+    text = f"with batches {passes} times as large, because the stated ones may be those of one backward pass"
+    return Change(
+        "gradient_accumulation_counted", text, lambda spec: mapped(spec, lambda node: _with_passes(node, passes))
+    )
+
+
+def batches_are_between_updates(run: Run) -> bool:
+    """Whether the context names the records between two updates of the model, so that passes cannot be meant."""
+    return run.context.batch_size is not None and bool(run.sizes)
+
+
+def _with_passes(node: MechanismSpec, passes: int) -> MechanismSpec:
+    """Every step with the records of all its backward passes; there are no more steps than that."""
+    if isinstance(node, NoisySgdMechanism):
+        raise Unchangeable  # a mean over more records moves less: which noise it had is not known
+    if isinstance(node, PoissonSampledMechanism):
+        return at_rate(node, min(node.sample_rate * passes, 1.0))
+    if not isinstance(node, DpsgdMechanism):
+        return node
+    if node.batch_size is not None and node.dataset_size is not None:
+        return remade(node, batch_size=min(node.batch_size * passes, node.dataset_size))
+    rates = tuple(min(each * passes, 1.0) for each in listed(node.sample_rate or 1.0))
+    return remade(node, sample_rate=rates if isinstance(node.sample_rate, tuple) else rates[0])
+
+
+def _tuning(run: Run) -> Change | None:
+    runs = run.context.tuning_runs
+    if runs in (None, 1):
+        return None
+    text = f"repeated {runs} times with all results released, because the best of {runs} runs was chosen"
+    return Change("tuning_not_accounted", text, lambda spec: all_runs(spec, runs))
+
+
+def all_runs(spec: MechanismSpec, runs: int) -> MechanismSpec:
+    """Return all runs together, as if all had been released: the one that is chosen is computed from them."""
+    return RepeatedMechanism(type="repeated", mechanism=spec, steps=runs)
+
+
+def mapped(spec: MechanismSpec, change: Callable[[MechanismSpec], MechanismSpec]) -> MechanismSpec:
+    """Return a tree with every step changed. Raise what `change` raises."""
+    match spec:
+        case RepeatedMechanism():
+            return RepeatedMechanism(type="repeated", mechanism=mapped(spec.mechanism, change), steps=spec.steps)
+        case ComposedMechanism():
+            return ComposedMechanism(
+                type="composed", mechanisms=tuple(mapped(part, change) for part in spec.mechanisms)
+            )
+        case MixtureMechanism():
+            parts = (
+                MixtureComponent(weight=part.weight, mechanism=mapped(part.mechanism, change))
+                for part in spec.components
+            )
+            return MixtureMechanism(type="mixture", components=tuple(parts))
+        case _:
+            return change(spec)
+
+
+def remade(node: DpsgdMechanism, **changed: Any) -> DpsgdMechanism:
+    """Return a run with other numbers and the same steps, or shuffled epochs. Raise ValidationError."""
+    shuffled = node.sampling == "shuffled"
+    kept = {
+        "noise_multiplier": node.noise_multiplier,
+        "sampling": node.sampling,
+        "batch_size": node.batch_size,
+        "dataset_size": node.dataset_size,
+        "sample_rate": node.sample_rate if node.batch_size is None else None,
+        "steps": None if shuffled and node.epochs is not None else node.steps,
+        "epochs": node.epochs if shuffled else None,
+        "reshuffled": node.reshuffled,
+    }
+    return DpsgdMechanism(type="dpsgd", **(kept | changed))

@@ -1,0 +1,93 @@
+"""The rules of a policy: their answers, each read once, and a second reading of what the first left undecided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, final
+
+from api_schemas.assessments import AssessedAssumption, AssessmentsRequest
+from api_schemas.caveats import Assumption
+from api_schemas.policies import PolicyRule
+from service.computations.abstract import ResponseFields
+from service.computations.allowance import Shares
+from service.computations.assessments.answering import Answering, curves_of, worst_case_of
+from service.computations.assessments.judged import Run
+from service.computations.assessments.premises import assessed
+from service.computations.assessments.rulings import Grounds, ruling, verdict_of
+from service.computations.parts import assumptions_of, mechanism_of, threat_model_of
+from service.computations.read_numbers import ReadNumber
+from service.privacy.numerics.work import at_most
+
+SECOND_WORK: Final = 4e6
+"""Microseconds: what rules may do that their share of the allowance left undecided, so that few depend on others."""
+
+
+@final
+class Rules:
+    """The rules of the policy of a request, answered for the judged run."""
+
+    def __init__(self, request: AssessmentsRequest, asking: Answering) -> None:
+        self._request, self._asking = request, asking
+        self._rules: Sequence[PolicyRule] = () if request.policy is None else request.policy.rules
+        self._answers: list[ResponseFields] = []
+
+    @property
+    def assumptions(self) -> Iterator[Assumption]:
+        """The assumptions about the attackers that rules name."""
+        for rule in self._rules:
+            yield from self._about_attacker(rule)
+
+    def assumptions_of(self, rule: PolicyRule) -> tuple[AssessedAssumption, ...]:
+        """Return the assumptions about the attacker of a rule, with what is attested about them."""
+        return assessed(self._about_attacker(rule), self._request.context)
+
+    def _about_attacker(self, rule: PolicyRule) -> tuple[Assumption, ...]:
+        if rule.threat_model is None:
+            return ()
+        return assumptions_of(threat_model_of(rule.threat_model), mechanism_of(self._request.mechanism))
+
+    def answer(self) -> None:
+        """Answer every rule within the allowance of the caller. Raise PrivacyComputationError at the place of one."""
+        self._answers = [self._asking.rule(rule, _place(index)) for index, rule in enumerate(self._rules)]
+
+    def rulings(self, grounds: Grounds) -> list[ResponseFields]:
+        """Return how every rule stands; what is undecided for lack of work is read again."""
+        with at_most(SECOND_WORK) as work:
+            again = [index for index, rule in enumerate(self._rules) if _is_cut_short(rule, self._answers[index])]
+            shares = Shares(work, len(again) + (0 if grounds.judged.is_attained else len(self._rules)))
+            for index in again:
+                with shares.next():
+                    self._answers[index] = self._asking.again(self._rules[index], _place(index))
+            described = _Described(self._request, grounds.run, shares)
+            return [
+                ruling(rule, answer, grounds, lambda index=index, rule=rule: described.answer(rule, _place(index)))
+                for index, (rule, answer) in enumerate(zip(self._rules, self._answers, strict=True))
+            ]
+
+
+@final
+class _Described:
+    """Answers rules for the run as it was described; its curves are made where the first rule asks for them."""
+
+    def __init__(self, request: AssessmentsRequest, run: Run, shares: Shares) -> None:
+        self._request, self._run, self._shares = request, run, shares
+        self._asking: Answering | None = None
+
+    def answer(self, rule: PolicyRule, place: str) -> ResponseFields:
+        """Return the answer to a rule. Raise PrivacyComputationError at its place."""
+        if self._asking is None:
+            tolerance = self._request.relative_tolerance
+            asked = worst_case_of(self._run, tolerance, (rule.question,))
+            self._asking = Answering(self._run, tolerance, curves_of(asked), self._shares)
+        return self._asking.rule(rule, place)
+
+
+def _place(index: int) -> str:
+    """Return where a rule stands in the request."""
+    return f"/policy/rules/{index}"
+
+
+def _is_cut_short(rule: PolicyRule, answer: ResponseFields) -> bool:
+    """Whether an answer decides nothing and is wider than was asked for."""
+    undecided = verdict_of(rule, ReadNumber.of(answer, rule.reads)) == "undecided"
+    return undecided and not answer["tolerance_met"] and answer["lower" if "lower" in answer else "points"] is not None

@@ -1,0 +1,43 @@
+"""The attestations that a policy requires, held against those that were given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from api_schemas.assessment_context import AssessmentContext
+from api_schemas.assessments import AssessedAssumption
+from api_schemas.caveats import AssumptionCode
+from api_schemas.policies import Policy, Requirement, RequirementStatus
+
+NOT_KEPT: Final[tuple[RequirementStatus, ...]] = ("missing", "refuted")
+
+
+def requirements_of(
+    policy: Policy, assumptions: Sequence[AssessedAssumption], context: AssessmentContext
+) -> list[Requirement]:
+    """Return how every required attestation stands. assumptions: those that the limits of the policy rest on."""
+    known = {each.code: each for each in assumptions}
+    attested = {each.code for each in context.attested}
+    match policy.requires:
+        case None:
+            codes = list[AssumptionCode]()
+        case "all":
+            codes = list(known)
+        case required:
+            codes = [each.assumption for each in required]
+    return [_requirement(code, known.get(code), code in attested) for code in codes]
+
+
+def _requirement(code: AssumptionCode, found: AssessedAssumption | None, is_attested: bool) -> Requirement:
+    if found is None:
+        return Requirement(assumption=code, status="not_applicable")
+    status: RequirementStatus = "missing" if found.holds == "unknown" else "refuted"
+    if found.holds == "yes":
+        status = "attested" if is_attested else "stated"
+    return Requirement(assumption=code, status=status, by=found.by, when=found.when)
+
+
+def missing_of(requirements: Sequence[Requirement]) -> list[AssumptionCode]:
+    """Return the required assumptions that nobody vouches for."""
+    return [each.assumption for each in requirements if each.status in NOT_KEPT]

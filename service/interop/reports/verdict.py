@@ -1,0 +1,90 @@
+"""The verdict of a policy in a sentence, with what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, final
+
+from api_schemas.policies import PolicyVerdict
+
+BETWEEN: str = "the limit lies between the two bounds of its number"
+
+
+@final
+class Standing(NamedTuple):
+    """What a verdict counts.
+
+    counted: verdict and reason of every rule that counts; warnings: rules that only warn and are not met; assumptions:
+    behind these rules, of which `open` have nobody who vouches for them; missing: required attestations that are
+    missing; refuted: assumptions behind all numbers that are attested not to hold.
+    """
+
+    verdict: PolicyVerdict
+    counted: Sequence[tuple[str, str | None]]
+    warnings: int
+    assumptions: int
+    open: int
+    missing: int
+    refuted: int
+
+
+def verdict_sentence(standing: Standing) -> str:
+    """Return the verdict in words. Nothing but a sentence that starts with "Every limit" says that a limit is kept."""
+    match standing.verdict:
+        case "void":
+            return (
+                "No limit is decided: somebody attests that "
+                f"{_count(standing.refuted, 'assumption')} behind the numbers {_do(standing.refuted)} not hold."
+            )
+        case "violated":
+            return f"{_share(standing, 'violated')} not kept.{_warnings(standing)}"
+        case "undecided":
+            reasons = dict.fromkeys(reason for verdict, reason in standing.counted if verdict == "undecided")
+            [first, *_] = reasons
+            why = BETWEEN if first is None else first[0].lower() + first[1:].rstrip(".")
+            return f"{_share(standing, 'undecided')} not decided: {why}.{_warnings(standing)}"
+        case "met_if_attested":
+            return (
+                f"Every limit is kept, but the policy requires {_count(standing.missing, 'attestation')} that "
+                f"{_are(standing.missing)} missing.{_warnings(standing)}"
+            )
+        case "met":
+            return f"Every limit is kept{_grounds(standing)}.{_warnings(standing)}"
+
+
+def _grounds(standing: Standing) -> str:
+    if not standing.assumptions:
+        return ""
+    if standing.open:
+        number = _count(standing.open, "assumption")
+        return f" if {number} {'holds' if standing.open == 1 else 'hold'} that nobody vouches for"
+    if standing.assumptions == 1:
+        return ", and somebody vouches for the assumption behind the numbers"
+    return f", and somebody vouches for all {standing.assumptions} assumptions behind the numbers"
+
+
+def _share(standing: Standing, verdict: str) -> str:
+    number, total = sum(each == verdict for each, _ in standing.counted), len(standing.counted)
+    if total == 1:
+        return "The limit is"
+    return f"{number} of {total} limits {_are(number)}"
+
+
+def _warnings(standing: Standing) -> str:
+    if not standing.warnings:
+        return ""
+    return f" {_count(standing.warnings, 'limit')} that only {'warns' if standing.warnings == 1 else 'warn'} " + (
+        f"{_are(standing.warnings)} not kept for certain."
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"
+
+
+def _do(number: int) -> str:
+    return "does" if number == 1 else "do"
