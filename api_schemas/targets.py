@@ -117,10 +117,8 @@ def value_range(target: Limit) -> tuple[float, float]:
             return _positive_range(question)
         case NegativePredictiveValueQuestion():
             return _negative_range(question)
-        case DeletionCapacityQuestion(prior=prior, confidence=confidence) if prior > 0:
-            # Nothing is learnt: L = 1 - prior. (1 + SLACK): a ratio that rounds to just below a whole number.
-            alone = math.inf if confidence == 0 else 0.0 if prior == 1 else math.log(confidence) / math.log1p(-prior)
-            return 0.0, math.inf if math.isinf(alone) else float(math.floor(alone * (1 + SLACK)))
+        case DeletionCapacityQuestion():
+            return _capacity_range(question)
         case EpsilonQuestion(delta=1.0):
             return 0.0, 0.0
         case AdvantageOverPriorQuestion(prior=prior):
@@ -137,6 +135,18 @@ def _positive_range(question: PositivePredictiveValueQuestion) -> tuple[float, f
     if question.side == "at_least":
         return 0.0, prior
     return prior, prior / (prior + (1 - prior) * rate) if prior > 0 else 0.0
+
+
+def _capacity_range(question: DeletionCapacityQuestion) -> tuple[float, float]:
+    """Return the range of floor(ln B / ln L): L from 0 to 1 - p, where nothing is learnt."""
+    prior, confidence = question.prior, question.confidence
+    if confidence == 0:
+        return math.inf, math.inf
+    if prior == 0:
+        return 0.0, math.inf
+    alone = 0.0 if prior == 1 else math.log(confidence) / math.log1p(-prior)
+    # (1 + SLACK): a ratio may round to just below a whole number.
+    return 0.0, float(math.floor(alone * (1 + SLACK)))
 
 
 def _negative_range(question: NegativePredictiveValueQuestion) -> tuple[float, float]:
@@ -168,19 +178,20 @@ def why_idle(limit: Limit) -> str | None:
     beyond_most, beyond_least = number >= most * (1 - SLACK), number <= least * (1 + SLACK)
     if beyond_most if upwards else beyond_least:
         end = f"at most {most:.6g}" if upwards else f"at least {least:.6g}"
-        return f"No run can break this limit: the answer is {end} for every run.{_meant(number, least, most)}"
+        return f"No run can break this limit: the answer is {end} for every run.{_meant(limit, least, most)}"
     if number < least * (1 - SLACK) if upwards else number > most * (1 + SLACK):
         side, end = ("least", least) if upwards else ("most", most)
         return (
-            f"No run can keep this limit: the answer is at {side} {end:.6g} for every run.{_meant(number, least, most)}"
+            f"No run can keep this limit: the answer is at {side} {end:.6g} for every run.{_meant(limit, least, most)}"
         )
     return None
 
 
-def _meant(number: float, least: float, most: float) -> str:
+def _meant(limit: Limit, least: float, most: float) -> str:
     """Return a question about a percentage, where the limit read as one decides something; else nothing."""
-    share = number / 100
-    return f" Did you mean {share:.12g}?" if number >= 1 and least < share < most < math.inf else ""
+    share = limit.limit / 100
+    is_share = most < math.inf and not isinstance(limit.question, DeletionCapacityQuestion)
+    return f" Did you mean {share:.12g}?" if is_share and limit.limit >= 1 and least < share < most else ""
 
 
 def _refusal(field: str, sentence: str) -> PydanticCustomError:

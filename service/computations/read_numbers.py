@@ -22,6 +22,7 @@ from api_schemas.questions import (
 )
 from service.computations.numbers import UNPROVED
 from service.privacy.enclosure import Evidence
+from service.privacy.questions.gaussian_dp import NOTHING_IN_RANGE, RANGE_MAY_BE_EMPTY
 
 LOG10_SLACK: Final = 2.0**-50
 """Relative error of a decimal logarithm, and of sums of two, with much to spare."""
@@ -59,9 +60,15 @@ class ReadNumber:
 
     @staticmethod
     def of(answer: Mapping[str, Any], reads: str = "power", place: int = 0) -> ReadNumber:
-        """The number of an answer; of a curve the one that `reads` names at the point in this place."""
+        """Return the number of an answer; of a curve the one that `reads` names at the point in this place.
+
+        mu over a range that no point of the curve is in, or perhaps none, says nothing: there mu of the whole curve
+        counts.
+        """
         question: QuestionSpec = answer["question"]
         number: Mapping[str, Any] = answer["points"][place][reads] if "points" in answer else answer
+        if "global_mu" in answer and not {NOTHING_IN_RANGE, RANGE_MAY_BE_EMPTY}.isdisjoint(answer["notes"]):
+            number = answer["global_mu"]
         evidence: Evidence = answer["evidence"]
         guarantee, tight = is_guarantee(question, reads), answer["tight"]
         if evidence in UNPROVED:

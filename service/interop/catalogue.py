@@ -55,6 +55,7 @@ class Imported:
     threat_model: ThreatModelSpec | None
     not_carried_over: tuple[str, ...]
     hazards: tuple[Hazard, ...]
+    microbatches_accounted: bool
 
     @property
     def says_who_attacks(self) -> bool:
@@ -71,7 +72,7 @@ def read(format: ImportFormat, content: Any) -> Imported:  # noqa: A002 - the na
     made = settled(found)
     said = made.threat_model
     attacker = None if said is None else with_relation(said, made.mechanism)
-    return Imported(chosen, made.mechanism, attacker, found.notes, found.hazards)
+    return Imported(chosen, made.mechanism, attacker, found.notes, found.hazards, found.microbatches_accounted)
 
 
 def _detected(state: Node) -> ImportFormat:
@@ -84,14 +85,16 @@ def _detected(state: Node) -> ImportFormat:
 
 @final
 class _Reader:
-    """Reads what is imported while a request is validated, and remembers whether any of it says who attacks."""
+    """Reads what is imported while a request is validated, and remembers whether any of it says more than a mechanism
+    can.
+    """
 
     def __init__(self) -> None:
-        self.says_who_attacks = False
+        self.says_more = False
 
     def mechanism(self, format: ImportFormat, content: Any) -> MechanismSpec:  # noqa: A002
         found = read(format, content)
-        self.says_who_attacks |= found.says_who_attacks
+        self.says_more |= found.says_who_attacks or found.microbatches_accounted
         return found.mechanism
 
     def check(self, format: ImportFormat, content: Any) -> None:  # noqa: A002
@@ -99,20 +102,28 @@ class _Reader:
 
 
 def validated(request_type: type[RequestModel], body: bytes) -> RequestModel:
-    """The request in a body of JSON: what is imported stands in it as the mechanism that it describes, and beside it
-    who attacks, where the request does not say it. Raises ValidationError.
+    """Return the request in a body of JSON. What is imported stands in it as the mechanism that it describes; beside it
+    stand who attacks, where the request does not say it, and in a context what the noise accounts for. Raise
+    ValidationError.
     """
     reader = _Reader()
     request: RequestModel = request_type.__pydantic_validator__.validate_json(body, context=reader)
-    return _with_attackers(request_type, body) if reader.says_who_attacks else request
+    return _completed(request_type, body) if reader.says_more else request
 
 
-def _with_attackers(request_type: type[RequestModel], body: bytes) -> RequestModel:
-    """The request with the threat models of its states beside them, where it has none. Its body is valid JSON."""
+def _completed(request_type: type[RequestModel], body: bytes) -> RequestModel:
+    """Return the request with what its states say beside their mechanisms. Its body is valid JSON.
+
+    Threat models stand where the request has none. Noise that accounts for microbatches is said in the context of the
+    same object; a state that is one part of several says nothing there, since the other parts may not account for them.
+    """
     document = json.loads(body)
     placed: Location = ()
     for place, holder, sent in tuple(_imported(document, (), None)):
         found = read(sent.get("format", DETECT), sent["content"])
+        context = None if holder is None else holder.get("context")
+        if found.microbatches_accounted and isinstance(context, dict):
+            cast("dict[str, Any]", context).setdefault("microbatches_accounted", True)
         if not found.says_who_attacks or found.threat_model is None:
             continue
         if holder is None:

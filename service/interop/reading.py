@@ -142,12 +142,17 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a reader makes of a state. `notes`: what the mechanism does not say of it, a sentence each."""
+    """What a reader makes of a state.
+
+    notes: what the mechanism does not say of it, a sentence each. microbatches_accounted: whether the noise of the
+    mechanism is already half of the stated one, because averages of microbatches were clipped.
+    """
 
     mechanism: Spec
     threat_model: Spec | None = None
     notes: tuple[str, ...] = ()
     hazards: tuple[Hazard, ...] = ()
+    microbatches_accounted: bool = False
 
 
 @final

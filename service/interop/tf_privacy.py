@@ -53,7 +53,8 @@ def read(state: Node) -> Found:
         members = state.members(STATEMENT, OPTIONS)
         records, epochs, notes = members["number_of_examples"], members["num_epochs"], [ORDER]
     noise = members["noise_multiplier"]
-    if not deprecated and ("used_microbatching" not in members or members["used_microbatching"].flag()):
+    halved = not deprecated and ("used_microbatching" not in members or members["used_microbatching"].flag())
+    if halved:
         noise = Node(noise.number(0, 1e15) / 2, noise.place)
         notes.append(HALVED)
     notes += [sentence for name, sentence in (("delta", DELTA), ("accountant_type", ACCOUNTANT)) if name in members]
@@ -65,7 +66,7 @@ def read(state: Node) -> Found:
         dataset_size=records,
         epochs=epochs,
     )
-    return Found(run, _users(state, members), tuple(notes), (SAMPLER_NOT_RECORDED,))
+    return Found(run, _users(state, members), tuple(notes), (SAMPLER_NOT_RECORDED,), halved)
 
 
 def _users(state: Node, members: dict[str, Node]) -> Spec | None:

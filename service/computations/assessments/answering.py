@@ -93,12 +93,13 @@ class Answering:
     def _known_answer(self, model: ThreatModelSpec, question: QuestionSpec) -> ResponseFields | None:
         """Return a known answer: to the same question, or one point of a curve that is known at more rates."""
         found = self._known.get((model, question))
-        if found is not None or not isinstance(question, TradeOffQuestion):
+        if found is not None or not isinstance(question, TradeOffQuestion) or len(question.false_positive_rates) > 1:
             return found
-        [rate, *more] = question.false_positive_rates
+        rate = question.false_positive_rates[0]
         for (asked_of, asked), answer in self._known.items():
-            same = asked_of == model and isinstance(asked, TradeOffQuestion) and asked.direction == question.direction
-            if same and not more and rate in asked.false_positive_rates:
+            if asked_of != model or not isinstance(asked, TradeOffQuestion) or asked.direction != question.direction:
+                continue
+            if rate in asked.false_positive_rates:
                 point = next(each for each in answer["points"] if each["false_positive_rate"] == rate)
                 return {**answer, "question": question, "points": [point]}
         return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, final
 
 from pydantic import ValidationError
@@ -144,7 +145,7 @@ def _microbatches(run: Run) -> Change | None:
     if context.microbatches_accounted or context.microbatch_size in (None, 1):
         return None
     text = "with half the noise multiplier, because clipped averages of several gradients have twice the sensitivity"
-    return Change("microbatches_double_sensitivity", text, lambda spec: mapped(spec, _with_half_the_noise), True)
+    return Change("microbatches_double_sensitivity", text, partial(mapped, change=_with_half_the_noise), True)
 
 
 def _with_half_the_noise(node: MechanismSpec) -> MechanismSpec:
@@ -179,7 +180,7 @@ def _consistent_rate(run: Run) -> Change | None:
     if rate is None:
         return None
     text = f"at the larger of both sampling rates, the stated one and that of its batches, {rate:.6g}"
-    return Change("sample_rate_inconsistent", text, lambda spec: mapped(spec, lambda node: _at_least(node, rate)))
+    return Change("sample_rate_inconsistent", text, partial(mapped, change=partial(_at_least, rate=rate)))
 
 
 def inconsistent_rate(run: Run) -> float | None:
@@ -216,12 +217,10 @@ def at_rate(node: MechanismSpec, rate: float) -> MechanismSpec:
 
 def _accumulation(run: Run) -> Change | None:
     passes = run.context.gradient_accumulation_steps
-    if passes in (None, 1) or not run.trains or batches_are_between_updates(run):
+    if passes is None or passes == 1 or not run.trains or batches_are_between_updates(run):
         return None
     text = f"with batches {passes} times as large, because the stated ones may be those of one backward pass"
-    return Change(
-        "gradient_accumulation_counted", text, lambda spec: mapped(spec, lambda node: _with_passes(node, passes))
-    )
+    return Change("gradient_accumulation_counted", text, partial(mapped, change=partial(_with_passes, passes=passes)))
 
 
 def batches_are_between_updates(run: Run) -> bool:
@@ -245,10 +244,10 @@ def _with_passes(node: MechanismSpec, passes: int) -> MechanismSpec:
 
 def _tuning(run: Run) -> Change | None:
     runs = run.context.tuning_runs
-    if runs in (None, 1):
+    if runs is None or runs == 1:
         return None
     text = f"repeated {runs} times with all results released, because the best of {runs} runs was chosen"
-    return Change("tuning_not_accounted", text, lambda spec: all_runs(spec, runs))
+    return Change("tuning_not_accounted", text, partial(all_runs, runs=runs))
 
 
 def all_runs(spec: MechanismSpec, runs: int) -> MechanismSpec:
@@ -278,7 +277,7 @@ def mapped(spec: MechanismSpec, change: Callable[[MechanismSpec], MechanismSpec]
 def remade(node: DpsgdMechanism, **changed: Any) -> DpsgdMechanism:
     """Return a run with other numbers and the same steps, or shuffled epochs. Raise ValidationError."""
     shuffled = node.sampling == "shuffled"
-    kept = {
+    kept: dict[str, Any] = {
         "noise_multiplier": node.noise_multiplier,
         "sampling": node.sampling,
         "batch_size": node.batch_size,

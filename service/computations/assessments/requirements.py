@@ -19,13 +19,11 @@ def requirements_of(
     """Return how every required attestation stands. assumptions: those that the limits of the policy rest on."""
     known = {each.code: each for each in assumptions}
     attested = {each.code for each in context.attested}
-    match policy.requires:
-        case None:
-            codes = list[AssumptionCode]()
-        case "all":
-            codes = list(known)
-        case required:
-            codes = [each.assumption for each in required]
+    if policy.requires is None:
+        return []
+    codes: list[AssumptionCode] = [each.code for each in assumptions]
+    if policy.requires != "all":
+        codes = [each.assumption for each in policy.requires]
     return [_requirement(code, known.get(code), code in attested) for code in codes]
 
 
