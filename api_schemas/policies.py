@@ -75,10 +75,10 @@ class RequiredAttestation(Request):
 
 
 Required = Annotated[
-    Annotated[
+    Annotated[tuple[RequiredAttestation, ...], Field(min_length=1, max_length=LARGEST_REQUIRED)]
+    | Annotated[
         Literal["all"], component("AllAssumptions", "Every assumption that the numbers rest on.", examples=["all"])
-    ]
-    | Annotated[tuple[RequiredAttestation, ...], Field(min_length=1, max_length=LARGEST_REQUIRED)],
+    ],
     Field(description='Attestations that the policy requires: a list, or "all" for every assumption of the run.'),
 ]
 

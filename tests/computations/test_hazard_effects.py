@@ -47,14 +47,14 @@ def limit(at_most: float) -> dict[str, Any]:
 
 def run(random: Generator) -> dict[str, Any]:
     """A run of training, in one of the ways in which people describe it."""
-    noise, rate, steps = float(random.uniform(0.8, 3)), float(random.uniform(0.005, 0.1)), int(random.integers(5, 200))
+    noise, rate, steps = float(random.uniform(0.8, 3)), float(random.uniform(0.02, 0.1)), int(random.integers(100, 300))
     sampled = {
         "type": "poisson_sampled",
         "sample_rate": rate,
         "mechanism": {"type": "gaussian", "noise_multiplier": noise},
     }
     dpsgd = {"type": "dpsgd", "noise_multiplier": noise, "sample_rate": rate, "steps": steps}
-    sized = {"type": "dpsgd", "noise_multiplier": noise, "batch_size": 40, "dataset_size": 1000, "epochs": 2.0}
+    sized = {"type": "dpsgd", "noise_multiplier": noise, "batch_size": 100, "dataset_size": 1000, "epochs": 10.0}
     shapes: tuple[dict[str, Any], ...] = (
         dpsgd,
         sized,
@@ -91,13 +91,13 @@ def effect(told: AssessmentsResponse, code: str) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("code", CHANGING)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_present_hazard_changes_every_number_and_the_verdict(code: str, seed: int) -> None:
     random = np.random.default_rng([seed, CHANGING.index(code)])
     mechanism = run(random)
     context = present(random, code, mechanism)
     if context is None:
-        mechanism = {"type": "dpsgd", "noise_multiplier": 1.2, "sample_rate": 0.02, "steps": 50}
+        mechanism = {"type": "dpsgd", "noise_multiplier": 1.2, "sample_rate": 0.02, "steps": 100}
         context = present(random, code, mechanism)
     assert context is not None
     described = epsilon_of(mechanism)
@@ -174,8 +174,8 @@ def test_a_delta_that_is_not_small_decides_nothing_wherever_the_size_stands() ->
     for _ in range(12):
         size = int(10 ** random.uniform(2, 5))
         held: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
-            ({"type": "dpsgd", "noise_multiplier": 2.0, "sample_rate": 0.01, "steps": 5}, {"dataset_size": size}),
-            ({"type": "dpsgd", "noise_multiplier": 2.0, "batch_size": 1, "dataset_size": size, "steps": 5}, {}),
+            ({"type": "gaussian", "noise_multiplier": 2.0}, {"dataset_size": size}),
+            ({"type": "dpsgd", "noise_multiplier": 2.0, "batch_size": size, "dataset_size": size, "steps": 5}, {}),
         )
         for mechanism, context in held:
             for share, verdict in ((0.5, "met"), (1.0, "undecided"), (random.uniform(1, 20), "undecided")):
@@ -200,7 +200,7 @@ def test_a_unit_without_a_cap_keeps_no_limit() -> None:
 
 
 def _imported(**more: Any) -> dict[str, Any]:
-    content = {"number_of_examples": 6000, "batch_size": 60, "num_epochs": 1, "noise_multiplier": 1.6, **more}
+    content = {"number_of_examples": 6000, "batch_size": 60, "num_epochs": 2, "noise_multiplier": 1.6, **more}
     return {"type": "imported", "format": "tf_privacy", "content": content}
 
 
@@ -210,7 +210,7 @@ def test_what_an_import_has_accounted_for_is_not_counted_again(microbatches: int
     context = {} if microbatches is None else {"microbatch_size": microbatches}
     told = assessed(_imported(**({} if used is None else {"used_microbatching": used})), context)
     halved = used is not False or (microbatches or 1) > 1
-    run = {"type": "dpsgd", "batch_size": 60, "dataset_size": 6000, "epochs": 1.0}
+    run = {"type": "dpsgd", "batch_size": 60, "dataset_size": 6000, "epochs": 2.0}
     alone = epsilon_of(run | {"noise_multiplier": 0.8 if halved else 1.6})
     [first, *_] = told.threat_models[0].answers
     assert isinstance(first, NumberAnswer)

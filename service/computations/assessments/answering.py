@@ -93,9 +93,11 @@ class Answering:
     def _known_answer(self, model: ThreatModelSpec, question: QuestionSpec) -> ResponseFields | None:
         """Return a known answer: to the same question, or one point of a curve that is known at more rates."""
         found = self._known.get((model, question))
-        if found is not None or not isinstance(question, TradeOffQuestion) or len(question.false_positive_rates) > 1:
+        if found is not None or not isinstance(question, TradeOffQuestion):
             return found
-        rate = question.false_positive_rates[0]
+        rate, *more = question.false_positive_rates
+        if more:
+            return None
         for (asked_of, asked), answer in self._known.items():
             if asked_of != model or not isinstance(asked, TradeOffQuestion) or asked.direction != question.direction:
                 continue

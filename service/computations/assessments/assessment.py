@@ -73,7 +73,7 @@ def compute_assessment(request: AssessmentsRequest, digest: str, engine_version:
     grounds = Grounds(described, settled, everybody, rules.assumptions_of)
     decided = _decided(request, rules.rulings(grounds), grounds, engine_version)
     numbers = Numbers(
-        smallest_epsilon=answers[0]["lower"] or 0.0,
+        epsilon=answers[0],
         power=power["value"],
         power_of_one_point=None if point is None else point["power_from_one_point"],
         relaxed=bool(relaxed),

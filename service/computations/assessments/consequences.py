@@ -46,7 +46,22 @@ def as_shuffled(run: Run) -> Consequences:
 
 def changed_alone(change: Change, run: Run) -> Consequences:
     """Return epsilon of the run with one change and no other."""
-    return _epsilon(f"Epsilon of the run {change.text}.", lambda: change.make(run.mechanism), run)
+    return _epsilon(_text(change), lambda: change.make(run.mechanism), run)
+
+
+def judged_alone(change: Change, judged: Run, epsilon: ResponseFields) -> Consequences:
+    """Return epsilon of the judged run, which is known, where one change made it."""
+    return [_consequence(_text(change), judged.mechanism, judged.threat_model, epsilon)]
+
+
+def _text(change: Change) -> str:
+    return f"Epsilon of the run {change.text}."
+
+
+def _consequence(
+    text: str, mechanism: MechanismSpec, threat_model: WorstCaseThreatModel, answer: ResponseFields
+) -> ResponseFields:
+    return {"text": text, "mechanism": mechanism, "threat_model": threat_model, "answer": answer}
 
 
 def _epsilon(text: str, make: Callable[[], MechanismSpec], run: Run) -> Consequences:
@@ -61,11 +76,4 @@ def _epsilon(text: str, make: Callable[[], MechanismSpec], run: Run) -> Conseque
         told: dict[str, Any] = answered(asked, {})
     except (PrivacyComputationError, ValidationError, Unchangeable):
         return []
-    return [
-        {
-            "text": text,
-            "mechanism": asked.mechanism,
-            "threat_model": asked.threat_model,
-            "answer": told["answers"][0],
-        }
-    ]
+    return [_consequence(text, asked.mechanism, run.threat_model, told["answers"][0])]

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from api_schemas.caveats import Hazard, HazardCode
 from service.computations.abstract import ResponseFields
-from service.computations.assessments.consequences import as_shuffled, changed_alone
+from service.computations.assessments.consequences import as_shuffled, changed_alone, judged_alone
 from service.computations.assessments.effects import HAZARDS, NO_BOUND, POSSIBLE
 from service.computations.assessments.judged import Judged, Run, batches_are_between_updates, changes, inconsistent_rate
 from service.interop.numbers import as_given, rounded_down, rounded_up
@@ -24,9 +24,12 @@ SHOWN: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """What is known of a run when its hazards are looked for: bounds against the worst case."""
+    """What is known of the judged run when hazards are looked for: bounds against the worst case.
 
-    smallest_epsilon: float
+    epsilon: the answer at the delta of the context.
+    """
+
+    epsilon: ResponseFields
     power: float
     power_of_one_point: float | None
     relaxed: bool
@@ -34,7 +37,7 @@ class Numbers:
 
 def assessed_hazards(known: Sequence[Hazard], run: Run, judged: Judged, numbers: Numbers) -> list[ResponseFields]:
     """Return the hazards of a run, present ones first. known: those of the mechanism as it is described."""
-    found = [*_of_changes(known, run, judged), *_of_the_mechanism(known, run), *_of_the_context(run, numbers)]
+    found = [*_of_changes(known, run, judged, numbers), *_of_the_mechanism(known, run), *_of_the_context(run, numbers)]
     return sorted(found, key=lambda each: each["status"] != "present")
 
 
@@ -58,11 +61,12 @@ def hazard(
     }
 
 
-def _of_changes(known: Sequence[Hazard], run: Run, judged: Judged) -> Iterator[ResponseFields]:
+def _of_changes(known: Sequence[Hazard], run: Run, judged: Judged, numbers: Numbers) -> Iterator[ResponseFields]:
     """Yield the hazards that are present and change numbers."""
     texts = {each.code: each.text for each in known} | _change_texts(run)
     for change in changes(run):
-        told = changed_alone(change, run)
+        is_only = [each.code for each in judged.changes] == [change.code]
+        told = judged_alone(change, judged.run, numbers.epsilon) if is_only else changed_alone(change, run)
         yield hazard(change.code, texts[change.code], "present", told, failed=change.code in judged.failed)
 
 
@@ -164,7 +168,7 @@ def _tuning(run: Run) -> ResponseFields | None:
 
 
 def _epsilon(numbers: Numbers) -> ResponseFields | None:
-    if numbers.smallest_epsilon < LARGE_EPSILON:
+    if (numbers.epsilon["lower"] or 0.0) < LARGE_EPSILON:
         return None
     text = (
         f"Epsilon is above {LARGE_EPSILON:g}: against the worst case the guarantee says next to nothing, and whatever "
