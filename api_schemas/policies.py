@@ -91,7 +91,14 @@ class Policy(Request):
     revision: Annotated[
         Name | None, Field(description="Which edition of the policy this is.", examples=["2026-11"], exclude_if=is_none)
     ] = None
-    requires: Annotated[Required | None, Field(exclude_if=is_none)] = None
+    requires: Annotated[
+        Required | None,
+        Field(
+            description='Attestations that the policy requires: a list, or "all" for every assumption of the run.',
+            examples=[[{"assumption": "sampling_is_poisson", "holds": "yes"}]],
+            exclude_if=is_none,
+        ),
+    ] = None
     rules: Annotated[
         tuple[PolicyRule, ...],
         Field(

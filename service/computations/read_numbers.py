@@ -22,7 +22,7 @@ from api_schemas.questions import (
 )
 from service.computations.numbers import UNPROVED
 from service.privacy.enclosure import Evidence
-from service.privacy.questions.gaussian_dp import NOTHING_IN_RANGE, RANGE_MAY_BE_EMPTY
+from service.privacy.questions.empty_range import NOTHING_IN_RANGE, RANGE_MAY_BE_EMPTY
 
 LOG10_SLACK: Final = 2.0**-50
 """Relative error of a decimal logarithm, and of sums of two, with much to spare."""

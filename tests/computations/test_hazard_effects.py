@@ -143,7 +143,7 @@ def test_all_present_hazards_count_together() -> None:
         ({"type": "noisy_sgd", "dataset_size": 50, "batch_size": 50, "dimension": 20, "steps": 2, "noise_std": 0.5,
           "max_grad_norm": 1.0}, {"gradient_accumulation_steps": 2}),
         ({"type": "dpsgd", "noise_multiplier": 1.5e-4, "sample_rate": 0.01, "steps": 1}, {"microbatch_size": 4}),
-        ({"type": "dpsgd", "noise_multiplier": 1e3, "sample_rate": 1e-3, "steps": 10**12}, {"tuning_runs": 10**9}),
+        ({"type": "dpsgd", "noise_multiplier": 1e3, "sample_rate": 1.0, "steps": 10**12}, {"tuning_runs": 10**9}),
         ({"type": "mixture", "components": [
             {"weight": 0.5, "mechanism": {"type": "gaussian", "noise_multiplier": 2.0}},
             {"weight": 0.5, "mechanism": {"type": "gaussian", "noise_multiplier": 1.0}}]}, {"tuning_runs": 3}),
@@ -222,7 +222,7 @@ def test_what_an_import_has_accounted_for_is_not_counted_again(microbatches: int
 
 
 def test_an_import_beside_other_parts_says_nothing_about_them() -> None:
-    other = {"type": "dpsgd", "noise_multiplier": 2.0, "sample_rate": 0.01, "steps": 5}
+    other = {"type": "dpsgd", "noise_multiplier": 2.0, "sample_rate": 0.05, "steps": 100}
     told = assessed({"type": "composed", "mechanisms": [_imported(), other]}, {"microbatch_size": 4})
     assert told.judged_as is not None
     assert told.judged_as.hazards == ("microbatches_double_sensitivity",)

@@ -15,7 +15,7 @@ from api_schemas.questions import EpsilonQuestion
 from api_schemas.threat_models import WorstCaseThreatModel
 from api_schemas.training_runs import listed
 from service.computations.abstract import ResponseFields
-from service.computations.assessments.judged import Change, Run, Unchangeable
+from service.computations.assessments.judged import Change, Run, made_by
 from service.computations.nested import answered
 from service.privacy.errors import PrivacyComputationError
 
@@ -46,7 +46,8 @@ def as_shuffled(run: Run) -> Consequences:
 
 def changed_alone(change: Change, run: Run) -> Consequences:
     """Return epsilon of the run with one change and no other."""
-    return _epsilon(_text(change), lambda: change.make(run.mechanism), run)
+    made = made_by(change, run.mechanism)
+    return [] if made is None else _epsilon(_text(change), lambda: made, run)
 
 
 def judged_alone(change: Change, judged: Run, epsilon: ResponseFields) -> Consequences:
@@ -74,6 +75,6 @@ def _epsilon(text: str, make: Callable[[], MechanismSpec], run: Run) -> Conseque
             method="auto",
         )
         told: dict[str, Any] = answered(asked, {})
-    except (PrivacyComputationError, ValidationError, Unchangeable):
+    except (PrivacyComputationError, ValidationError):
         return []
     return [_consequence(text, asked.mechanism, run.threat_model, told["answers"][0])]

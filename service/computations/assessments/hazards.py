@@ -41,7 +41,7 @@ def assessed_hazards(known: Sequence[Hazard], run: Run, judged: Judged, numbers:
     return sorted(found, key=lambda each: each["status"] != "present")
 
 
-def hazard(
+def _hazard(
     code: HazardCode, text: str, status: Status, consequences: Sequence[ResponseFields] = (), *, failed: bool = False
 ) -> ResponseFields:
     """Return a hazard as its fields. failed: it is present, and no run that it leaves can be described."""
@@ -67,7 +67,7 @@ def _of_changes(known: Sequence[Hazard], run: Run, judged: Judged, numbers: Numb
     for change in changes(run):
         is_only = [each.code for each in judged.changes] == [change.code]
         told = judged_alone(change, judged.run, numbers.epsilon) if is_only else changed_alone(change, run)
-        yield hazard(change.code, texts[change.code], "present", told, failed=change.code in judged.failed)
+        yield _hazard(change.code, texts[change.code], "present", told, failed=change.code in judged.failed)
 
 
 def _change_texts(run: Run) -> dict[HazardCode, str]:
@@ -101,18 +101,18 @@ def _of_the_mechanism(known: Sequence[Hazard], run: Run) -> Iterator[ResponseFie
         match each.code:
             case "microbatches_double_sensitivity":
                 if context.microbatch_size is None and not context.microbatches_accounted:
-                    yield hazard(each.code, each.text, "possible")
+                    yield _hazard(each.code, each.text, "possible")
             case "one_record_is_protected":
                 if context.records != 1 and context.privacy_unit == "example":
-                    yield hazard(each.code, each.text, "possible")
+                    yield _hazard(each.code, each.text, "possible")
             case "poisson_sampling_assumed":
                 holds = attested.get("sampling_is_poisson")
                 if holds is None:
-                    yield hazard(each.code, each.text, "possible")
+                    yield _hazard(each.code, each.text, "possible")
                 elif holds == "no":
-                    yield hazard(each.code, each.text, "present", as_shuffled(run))
+                    yield _hazard(each.code, each.text, "present", as_shuffled(run))
             case _:
-                yield hazard(each.code, each.text, "present")
+                yield _hazard(each.code, each.text, "present")
 
 
 def _of_the_context(run: Run, numbers: Numbers) -> Iterator[ResponseFields]:
@@ -145,8 +145,8 @@ def _delta(run: Run) -> ResponseFields | None:
         "says anything."
     )
     if largest is None:
-        return hazard("delta_not_small", f"{text} Send dataset_size.", "possible")
-    return hazard("delta_not_small", f"{text} Here that is {rounded_down(largest, SHOWN)}.", "present")
+        return _hazard("delta_not_small", f"{text} Send dataset_size.", "possible")
+    return _hazard("delta_not_small", f"{text} Here that is {rounded_down(largest, SHOWN)}.", "present")
 
 
 def _records(run: Run) -> ResponseFields | None:
@@ -154,17 +154,17 @@ def _records(run: Run) -> ResponseFields | None:
         return None
     unit = run.context.privacy_unit
     text = f"Nothing says how many records one {unit} has at most: the numbers protect one record, not one {unit}."
-    return hazard("records_not_capped", text, "present")
+    return _hazard("records_not_capped", text, "present")
 
 
 def _accumulation(run: Run) -> ResponseFields | None:
     absent = run.context.gradient_accumulation_steps is None and not batches_are_between_updates(run)
-    return hazard("gradient_accumulation_counted", ACCUMULATION, "possible") if absent and run.trains else None
+    return _hazard("gradient_accumulation_counted", ACCUMULATION, "possible") if absent and run.trains else None
 
 
 def _tuning(run: Run) -> ResponseFields | None:
     absent = run.context.tuning_runs is None
-    return hazard("tuning_not_accounted", TUNING, "possible") if absent and run.trains else None
+    return _hazard("tuning_not_accounted", TUNING, "possible") if absent and run.trains else None
 
 
 def _epsilon(numbers: Numbers) -> ResponseFields | None:
@@ -174,7 +174,7 @@ def _epsilon(numbers: Numbers) -> ResponseFields | None:
         f"Epsilon is above {LARGE_EPSILON:g}: against the worst case the guarantee says next to nothing, and whatever "
         "protects the data is an assumption about the attacker."
     )
-    return hazard("epsilon_says_little", text, "present")
+    return _hazard("epsilon_says_little", text, "present")
 
 
 def _one_point(run: Run, numbers: Numbers) -> ResponseFields | None:
@@ -186,11 +186,11 @@ def _one_point(run: Run, numbers: Numbers) -> ResponseFields | None:
         f"{as_given(run.context.false_positive_rate)} it allows a power of {rounded_up(alone, SHOWN)}, the run itself "
         f"{rounded_up(numbers.power, SHOWN)}."
     )
-    return hazard("one_point_hides_the_curve", text, "present")
+    return _hazard("one_point_hides_the_curve", text, "present")
 
 
 def _relaxed(numbers: Numbers) -> ResponseFields | None:
     if not numbers.relaxed:
         return None
     text = "Numbers of a relaxed attacker hold only against that attacker, whom nobody can choose."
-    return hazard("relaxed_number_alone", text, "possible")
+    return _hazard("relaxed_number_alone", text, "possible")

@@ -12,12 +12,11 @@ from functools import partial
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, final
 
 from pydantic import ValidationError
-from pydantic_core import PydanticCustomError
 
 from api_schemas.assessment_context import AssessmentContext
 from api_schemas.assessments import AssessmentsRequest
+from api_schemas.bounds import BoundsRequest
 from api_schemas.caveats import HazardCode
-from api_schemas.limits import check_tree
 from api_schemas.mechanisms import (
     ComposedMechanism,
     DpsgdMechanism,
@@ -32,18 +31,16 @@ from api_schemas.mechanisms import (
     RepeatedMechanism,
     nodes_of,
 )
+from api_schemas.questions import AdvantageQuestion
 from api_schemas.threat_models import WorstCaseThreatModel
 from api_schemas.training_runs import listed
 
 RATE_AGREEMENT: Final = 0.01
 """Relative: rates are written with few digits."""
-SMALLEST_NOISE: Final = 1e-4
 
+Maker: TypeAlias = Callable[[MechanismSpec], MechanismSpec | None]
+ANY_QUESTION: Final = AdvantageQuestion(type="advantage")
 Training: TypeAlias = DpsgdMechanism | NoisySgdMechanism | PoissonSampledMechanism
-
-
-class Unchangeable(Exception):
-    """Raised where a hazard is present and no description of the run that it leaves is known."""
 
 
 @final
@@ -81,15 +78,16 @@ class Run:
 
 
 class Change(NamedTuple):
-    """What a present hazard makes of a run. `make` raises Unchangeable or ValidationError where that is not known.
+    """What a present hazard makes of a run.
 
+    make: returns None, or raises ValidationError, where no description of that run is known.
     text: what the run is then, to follow "the run". attained: whether the changed run is what happened for some data,
     so that its lower bounds count as well; else it only bounds what happened from above.
     """
 
     code: HazardCode
     text: str
-    make: Callable[[MechanismSpec], MechanismSpec]
+    make: Maker
     attained: bool = False
 
 
@@ -123,15 +121,22 @@ def judged(run: Run) -> Judged:
     """Return the run with the changes of all hazards that are present."""
     found, failed, mechanism = list[Change](), list[HazardCode](), run.mechanism
     for change in changes(run):
-        try:
-            made = change.make(mechanism)
-            check_tree(made)
-        except (Unchangeable, ValidationError, PydanticCustomError):
+        made = made_by(change, mechanism)
+        if made is None:
             failed.append(change.code)
         else:
             mechanism = made
             found.append(change)
     return Judged(replace(run, mechanism=mechanism), tuple(found), tuple(failed))
+
+
+def made_by(change: Change, mechanism: MechanismSpec) -> MechanismSpec | None:
+    """Return a changed mechanism. None: no description of it is known that a request could have."""
+    try:
+        made = change.make(mechanism)
+        return None if made is None else BoundsRequest(mechanism=made, questions=(ANY_QUESTION,)).mechanism
+    except ValidationError:
+        return None
 
 
 def changes(run: Run) -> list[Change]:
@@ -148,31 +153,27 @@ def _microbatches(run: Run) -> Change | None:
     return Change("microbatches_double_sensitivity", text, partial(mapped, change=_with_half_the_noise), True)
 
 
-def _with_half_the_noise(node: MechanismSpec) -> MechanismSpec:
-    """Return a step at half its noise: a clipped average, one of whose gradients changes, may turn round."""
+def _with_half_the_noise(node: MechanismSpec) -> MechanismSpec | None:
+    """Return a step at half its noise: a clipped average, one of whose gradients changes, may turn round.
+
+    None: how the noise is relative to a clipped average is not known. Raise ValidationError for too little noise.
+    """
     match node:
         case DpsgdMechanism(noise_multiplier=tuple() as noises):
-            return remade(node, noise_multiplier=tuple(map(_half, noises)))
+            return remade(node, noise_multiplier=tuple(each / 2 for each in noises))
         case DpsgdMechanism(noise_multiplier=float() as noise):
-            return remade(node, noise_multiplier=_half(noise))
+            return remade(node, noise_multiplier=noise / 2)
         case GaussianMechanism(noise_multiplier=noise):
-            return GaussianMechanism(type="gaussian", noise_multiplier=_half(noise))
+            return GaussianMechanism(type="gaussian", noise_multiplier=noise / 2)
         case LaplaceMechanism(noise_multiplier=noise):
-            return LaplaceMechanism(type="laplace", noise_multiplier=_half(noise))
+            return LaplaceMechanism(type="laplace", noise_multiplier=noise / 2)
         case PoissonSampledMechanism(sample_rate=rate, mechanism=inner):
-            return PoissonSampledMechanism(
-                type="poisson_sampled", sample_rate=rate, mechanism=_with_half_the_noise(inner)
-            )
+            halved = _with_half_the_noise(inner)
+            return halved and PoissonSampledMechanism(type="poisson_sampled", sample_rate=rate, mechanism=halved)
         case NoisySgdMechanism() | GaussianMixtureMechanism():
-            raise Unchangeable  # how its noise is relative to a clipped average is not known
+            return None
         case _:
             return node
-
-
-def _half(noise: float) -> float:
-    if noise / 2 < SMALLEST_NOISE:
-        raise Unchangeable
-    return noise / 2
 
 
 def _consistent_rate(run: Run) -> Change | None:
@@ -228,10 +229,10 @@ def batches_are_between_updates(run: Run) -> bool:
     return run.context.batch_size is not None and bool(run.sizes)
 
 
-def _with_passes(node: MechanismSpec, passes: int) -> MechanismSpec:
-    """Every step with the records of all its backward passes; there are no more steps than that."""
+def _with_passes(node: MechanismSpec, passes: int) -> MechanismSpec | None:
+    """Return a step with the records of all its backward passes; there are no more steps than that."""
     if isinstance(node, NoisySgdMechanism):
-        raise Unchangeable  # a mean over more records moves less: which noise it had is not known
+        return None  # a mean over more records moves less: which noise it had is not known
     if isinstance(node, PoissonSampledMechanism):
         return at_rate(node, min(node.sample_rate * passes, 1.0))
     if not isinstance(node, DpsgdMechanism):
@@ -255,21 +256,23 @@ def all_runs(spec: MechanismSpec, runs: int) -> MechanismSpec:
     return RepeatedMechanism(type="repeated", mechanism=spec, steps=runs)
 
 
-def mapped(spec: MechanismSpec, change: Callable[[MechanismSpec], MechanismSpec]) -> MechanismSpec:
-    """Return a tree with every step changed. Raise what `change` raises."""
+def mapped(spec: MechanismSpec, change: Maker) -> MechanismSpec | None:
+    """Return a tree with every step changed; None where `change` returns None for one of them."""
     match spec:
-        case RepeatedMechanism():
-            return RepeatedMechanism(type="repeated", mechanism=mapped(spec.mechanism, change), steps=spec.steps)
-        case ComposedMechanism():
-            return ComposedMechanism(
-                type="composed", mechanisms=tuple(mapped(part, change) for part in spec.mechanisms)
-            )
-        case MixtureMechanism():
-            parts = (
-                MixtureComponent(weight=part.weight, mechanism=mapped(part.mechanism, change))
-                for part in spec.components
-            )
-            return MixtureMechanism(type="mixture", components=tuple(parts))
+        case RepeatedMechanism(mechanism=inner, steps=steps):
+            made = mapped(inner, change)
+            return made and RepeatedMechanism(type="repeated", mechanism=made, steps=steps)
+        case ComposedMechanism(mechanisms=parts):
+            changed = [each for part in parts if (each := mapped(part, change)) is not None]
+            whole = len(changed) == len(parts)
+            return ComposedMechanism(type="composed", mechanisms=tuple(changed)) if whole else None
+        case MixtureMechanism(components=parts):
+            mixed = [
+                MixtureComponent(weight=part.weight, mechanism=each)
+                for part in parts
+                if (each := mapped(part.mechanism, change)) is not None
+            ]
+            return MixtureMechanism(type="mixture", components=tuple(mixed)) if len(mixed) == len(parts) else None
         case _:
             return change(spec)
 

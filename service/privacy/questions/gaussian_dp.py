@@ -15,6 +15,7 @@ from scipy import special
 from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.errors import OutOfDomain
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.questions.empty_range import NOTHING_IN_RANGE, RANGE_MAY_BE_EMPTY
 from service.privacy.questions.gdp_cells import CellSearch, Half
 from service.privacy.questions.gdp_tangents import STRONGEST, tangent_bounds
 from service.privacy.questions.normal_points import CLOSE, SMALLEST_RATE, normal_points
@@ -29,14 +30,6 @@ from service.privacy.trade_off.kept import Kept
 SOURCE = "Dong, Roth, Su 2022, Definition 2.6; smallest mu over the stated range"
 PROVED_FROM = 1e-12
 """Rates from which on mu is looked for where nothing but a limit bounds it over the whole curve."""
-NOTHING_IN_RANGE = (
-    "No point of the curve has both rates this large: mu over that range is 0 because it is empty, not because nothing "
-    "is revealed. See global_mu."
-)
-RANGE_MAY_BE_EMPTY = (
-    "It is not known whether any point of the worst case has both rates this large: mu over that range may be 0 "
-    "because it is empty, not because nothing is revealed. See global_mu."
-)
 
 
 @dataclass(frozen=True, slots=True)

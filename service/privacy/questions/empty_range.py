@@ -1,0 +1,14 @@
+"""Notes on mu over a range of error rates that no point of the curve is in, or perhaps none."""
+
+from __future__ import annotations
+
+from typing import Final
+
+NOTHING_IN_RANGE: Final = (
+    "No point of the curve has both rates this large: mu over that range is 0 because it is empty, not because nothing "
+    "is revealed. See global_mu."
+)
+RANGE_MAY_BE_EMPTY: Final = (
+    "It is not known whether any point of the worst case has both rates this large: mu over that range may be 0 "
+    "because it is empty, not because nothing is revealed. See global_mu."
+)
