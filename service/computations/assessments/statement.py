@@ -117,7 +117,7 @@ def _by(each: AssessedAssumption) -> str:
 
 
 def _verification(told: Told, engine_version: str) -> str:
-    proved = f" Every number is {PROVED}." if told.is_bounded else ""
+    proved = f" Every number is {PROVED}." if told.is_bounded and told.is_enclosed else ""
     return f"Made by privacy-bounds, engine {engine_version}. The same request gives the same bytes.{proved}"
 
 
@@ -125,6 +125,8 @@ def _policy(decided: ResponseFields, *, is_bounded: bool) -> Iterator[str]:
     """Yield the verdict in a sentence, and the limits where anything is proved about the run."""
     revision = decided.get("revision")
     yield f"{decided['name']}{'' if revision is None else f', revision {revision}'}: {decided['sentence']}"
+    if decided["missing"]:
+        yield f"Missing attestations: {', '.join(decided['missing'])}."
     for each in decided["rulings"] if is_bounded else ():
         rule = each["rule"]
         name = "" if rule.name is None else f"{rule.name}: "

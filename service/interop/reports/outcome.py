@@ -12,7 +12,7 @@ WARNING: Final = "warning only"
 
 
 def margin_text(limit: float, margin: float | None) -> str:
-    """Return a margin, rounded down: in percent of the limit, or as a number where the limit is 0. "": there is none."""
+    """Return a margin, rounded down: in percent of the limit, or as a number where the limit is 0. "": no margin."""
     if margin is None:
         return ""
     return percent_down(margin) if limit else rounded_down(margin, SHOWN)

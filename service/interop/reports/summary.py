@@ -23,6 +23,7 @@ VOID: Final = (
     "Nothing is proved about this run: how private it is with the hazards that are present is not known.",
 )
 ONE_RECORD: Final = "Somebody with several records is protected less."
+CHANGED: Final = "Hazards changed it; all numbers are of this run."
 LITTLE: Final = "So large an epsilon promises next to nothing by itself."
 
 
@@ -53,6 +54,11 @@ class Told(NamedTuple):
         """The power at the false positive rate of the context."""
         rate, curve = self.context.false_positive_rate, self.answers[2]
         return next(each["power"] for each in curve["points"] if each["false_positive_rate"] == rate)
+
+    @property
+    def is_enclosed(self) -> bool:
+        """Whether every number has a lower and an upper bound: none is an estimate."""
+        return all(each["upper"] is not None for each in (*self.answers[:2], self.power, *self.answers[3:]))
 
     def is_present(self, code: str) -> bool:
         """Whether a hazard is present."""
