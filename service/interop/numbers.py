@@ -51,7 +51,7 @@ def percent_down(share: float, digits: int = SHOWN) -> str:
     return f"{points_down(share, digits)}{SPACE}%"
 
 
-def percent_given(share: float) -> str:
+def percent_given(share: float | Decimal) -> str:
     """Return a share that somebody sent in percent, with all its digits."""
     return f"{points_given(share)}{SPACE}%"
 

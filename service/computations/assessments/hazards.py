@@ -176,9 +176,9 @@ def _one_point(run: Run, numbers: Numbers) -> ResponseFields | None:
     if alone is None or alone <= HIDDEN * numbers.power:
         return None
     text = (
-        f"Epsilon at one delta suggests attacks that do not exist: at a false positive rate of "
-        f"{percent_given(run.context.false_positive_rate)} it allows to identify {percent_up(alone)} of the members, "
-        f"the run itself at most {percent_up(numbers.power)}."
+        f"At a false positive rate of {percent_given(run.context.false_positive_rate)} an attack could identify up to "
+        f"{percent_up(alone)} of the members if nothing but epsilon at delta {as_given(run.context.delta)} were known. "
+        f"From this run it identifies at most {percent_up(numbers.power)}."
     )
     return hazard("one_point_hides_the_curve", text, "present")
 

@@ -83,10 +83,10 @@ def _definition(told: Told) -> Iterator[str]:
 def _numbers(told: Told) -> Iterator[str]:
     context = told.context
     epsilon, advantage, curve, gamma, accuracy, precision = told.answers
-    yield f"{told.guarantee} ({_kind(epsilon)})"
+    yield _with_kind(told.guarantee, epsilon)
     if told.gdp is not None:
         yield gdp_sentence(told.gdp)
-    yield f"{told.power_sentence} ({_kind(curve)})"
+    yield _with_kind(told.power_sentence, curve)
     yield f"Power exceeds the false positive rate by {_amount(advantage, points=True)} at any rate."
     yield reconstruction_sentence(context.baseline_success, gamma)
     yield (
@@ -102,9 +102,10 @@ def _amount(answer: Fields, *, points: bool = False) -> str:
     return f"{side} {points_up(number)} percentage points" if points else f"{side} {percent_up(number)}"
 
 
-def _kind(answer: Fields) -> str:
+def _with_kind(sentence: str, answer: Fields) -> str:
+    """Return a sentence with the evidence and the source of its number."""
     bracket = "" if answer["tight"] is not False else "; the true number lies between the bounds of two theorems"
-    return f"{answer['evidence']}, by {answer['source']}{bracket}"
+    return f"{sentence.removesuffix('.')} ({answer['evidence']}, by {answer['source']}{bracket})."
 
 
 def _premises(assumptions: Sequence[AssessedAssumption]) -> list[str]:

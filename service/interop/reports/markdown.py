@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from api_schemas.assessments import AssessedHazard, AssessedThreatModel, AssessmentsResponse
+from api_schemas.assessments import AssessedThreatModel, AssessmentsResponse
 from api_schemas.policies import Decision
 from api_schemas.threat_models import WorstCaseThreatModel
 from service.interop.reports.escaping import cell, plain, prose
 from service.interop.reports.guarantee import gdp_sentence
+from service.interop.reports.hazards import shown_hazards
 from service.interop.reports.outcome import margin_text, outcome
 from service.interop.reports.rows import remarks, rows
 
@@ -38,26 +39,29 @@ def _lines(response: AssessmentsResponse) -> Iterator[str]:
             yield ""
     if response.decision is not None:
         yield from _decision(response.decision, is_bounded=is_bounded)
-    yield "### What the numbers rest on" if is_bounded else "### Assumptions"
-    yield ""
-    yield "| Assumption | Holds | Vouched for by | Otherwise |"
-    yield "|---|---|---|---|"
-    for each in response.assumptions:
-        by = " ".join(plain(part) for part in (each.by, each.when) if part is not None)
-        yield f"| {cell(each.text)} | {each.holds} | {by} | {cell(each.if_not)} |"
-    yield ""
-    if response.hazards:
+    yield from _assumptions(response)
+    hazards = shown_hazards(response)
+    if hazards:
         yield "### Hazards"
         yield ""
-        yield from (_hazard(each, is_bounded=is_bounded) for each in response.hazards)
+        for each in hazards:
+            yield f"- **{each.title}** ({each.status}) {' '.join((*each.texts, each.remedy))}"
         yield ""
     yield f"<small>privacy-bounds, engine {response.engine_version}, result `{response.digest}`</small>"
 
 
-def _hazard(hazard: AssessedHazard, *, is_bounded: bool) -> str:
-    """Return a hazard as an item. Where nothing is proved, its text is left out: it may contain numbers."""
-    text = f"{hazard.text} " if is_bounded else ""
-    return f"- **{hazard.title}** ({hazard.status}) {text}{hazard.effect_text} {hazard.remedy}"
+def _assumptions(response: AssessmentsResponse) -> Iterator[str]:
+    """Yield the assumptions; what follows where one does not hold, only where the numbers are shown."""
+    is_bounded = response.summary.bounded
+    yield "### What the numbers rest on" if is_bounded else "### Assumptions"
+    yield ""
+    yield f"| Assumption | Holds | Vouched for by |{' Otherwise |' if is_bounded else ''}"
+    yield f"|---|---|---|{'---|' if is_bounded else ''}"
+    for each in response.assumptions:
+        by = " ".join(plain(part) for part in (each.by, each.when) if part is not None)
+        otherwise = f" {cell(each.if_not)} |" if is_bounded else ""
+        yield f"| {cell(each.text)} | {each.holds} | {by} |{otherwise}"
+    yield ""
 
 
 def _table(attacked: AssessedThreatModel, *, beside: bool) -> Iterator[str]:

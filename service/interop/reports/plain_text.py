@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from api_schemas.assessments import AssessmentsResponse
+from service.interop.reports.hazards import shown_hazards
 
 
 def plain_text(response: AssessmentsResponse) -> str:
     """Return the statement and the hazards that are present. The verdict of a policy is part of the statement."""
     lines = [response.statement]
-    present = [each for each in response.hazards if each.status == "present"]
+    present = [each for each in shown_hazards(response) if each.status == "present"]
     if present:
         lines.append("Hazards")
-        for each in present:
-            text = f" {each.text}" if response.summary.bounded else ""  # may contain numbers
-            lines.append(f"- {each.title}{text} {each.effect_text} {each.remedy}")
+        lines += (f"- {' '.join((each.title, *each.texts, each.remedy))}" for each in present)
     return "\n".join(lines) + "\n"
