@@ -7,8 +7,14 @@ import unicodedata
 from typing import Final
 
 LONGEST_NAME: Final = 80
-_MARKUP: Final = "\\`*_{}[]<>#|&!~@"
-_LINKED: Final = re.compile(r":(?=\S)|(?<=www)\.", re.IGNORECASE)
+_MARKUP: Final = "\\`*_{}[]<>#|&!~@:."
+_IN_PROSE: Final = re.compile(
+    r"""[\\`*{}\[\]<>\#|&!~@]     # markup wherever it stands
+    | (?<![A-Za-z0-9])_ | _(?![A-Za-z0-9])  # inside a word it is none
+    | :(?=\S) | (?<=www)\.        # addresses and :emoji: become links and pictures
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
 
 
 def cell(text: str) -> str:
@@ -18,13 +24,12 @@ def cell(text: str) -> str:
 
 def plain(text: str) -> str:
     """Return a text that somebody sent as Markdown and HTML show it. No links are made of addresses."""
-    return "".join(f"&#{ord(each)};" if each in f"{_MARKUP}:." else each for each in text)
+    return "".join(f"&#{ord(each)};" if each in _MARKUP else each for each in text)
 
 
 def prose(text: str) -> str:
     """Return sentences in which somebody's words stand as Markdown shows them, readable where nothing is markup."""
-    escaped = "".join(f"&#{ord(each)};" if each in _MARKUP else each for each in text)
-    return _LINKED.sub(lambda found: f"&#{ord(found[0])};", escaped)
+    return _IN_PROSE.sub(lambda found: f"&#{ord(found[0])};", text)
 
 
 def file_name(name: str) -> str:
