@@ -73,7 +73,7 @@ def _figure(
         return Figure(title, f"about {percent_up(value)}", sentence, f"An approximation, no bound. {guess}", None, "")
     between = f"Between {percent_down(lower)} and {percent_up(upper)}, {evidence}. {guess}"
     places = tuple(_place(number, linear=linear) for number in (start, lower, upper))
-    scale = "0 to 100 %" if linear else "0.0001 % to 100 %, logarithmic"
+    scale = "0 to 100 %" if linear else "0.0001 % to 100 %, logarithmic"
     bar = (places[0], places[1], places[2])
     return Figure(title, f"at most {percent_up(upper)}", sentence, between, bar, scale)
 
