@@ -90,6 +90,9 @@ async def _answer_in_form(
     tag = f"{answer.digest};{form.media_type}{TAGGED if zips else ''}"
     headers |= {"X-Content-Type-Options": "nosniff", **form.headers}
     headers |= {"Vary": "Accept, Accept-Encoding"} if form.is_text else {}
+    if form.file_name is not None:
+        name = await asyncio.to_thread(form.file_name, answer.body)
+        headers["Content-Disposition"] = f'inline; filename="{name}"'
     tagged = headers | {"ETag": f'"{tag}"'}
     if has(request, tag):
         return Response(status_code=304, headers=tagged)

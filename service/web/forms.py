@@ -14,7 +14,8 @@ from typing import Any, Final, final
 
 from service.computations.abstract import Computation
 from service.computations.catalogue import resource
-from service.web.charts.style import VEGA_LITE, whole
+from service.interop.reports.escaping import file_name
+from service.web.charts.style import VEGA_LITE, Spec, whole
 from service.web.drawing import Image, standing_alone
 from service.web.pictures import PICTURES, Need, Picture, Read, digests, spec_of
 
@@ -32,7 +33,8 @@ class Form:
     """One form of an answer.
 
     needs(response): further answers that it shows. specs(response, read): what is to be drawn as `image`.
-    write(response, read, images): the bytes. headers: sent with them, beside the media type.
+    write(response, read, images): the bytes. headers: sent with them, beside the media type. file_name(answer): the
+    name under which the form of an answer, as JSON, is saved; None: the client chooses one.
     """
 
     media_type: str
@@ -41,6 +43,7 @@ class Form:
     specs: Callable[[Any, Read], list[str]] = _nothing
     image: Image = "svg"
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    file_name: Callable[[bytes], str] | None = None
 
     @property
     def is_text(self) -> bool:
@@ -111,15 +114,31 @@ def _pictures(picture: Picture) -> list[Form]:
 
 
 def _report(picture: Picture) -> Form:
-    """A page to read and to print, with each picture drawn for itself."""
+    """Return the form of a page to read and to print, with each picture drawn for itself.
+
+    Where nothing is proved about the run, there are no pictures.
+    """
     from service.web.report.writing import content_security_policy, report
+
+    def needs(response: Any) -> list[Need]:
+        return picture.needs(response) if response.summary.bounded else []
+
+    def charts(response: Any, read: Read) -> Sequence[Spec]:
+        return picture.charts(response, read) if response.summary.bounded else []
 
     def specs(response: Any, read: Read) -> list[str]:
         shown = digests(response, read)
-        return [json.dumps(whole(chart, shown)) for chart in picture.charts(response, read)]
+        return [json.dumps(whole(chart, shown)) for chart in charts(response, read)]
 
     def write(response: Any, read: Read, images: Sequence[bytes]) -> bytes:
-        return report(response, picture.charts(response, read), images, digests(response, read))
+        return report(response, charts(response, read), images, digests(response, read))
 
     headers = {"Content-Security-Policy": content_security_policy()}
-    return Form(media_type=HTML, needs=picture.needs, specs=specs, write=write, headers=headers)
+    return Form(media_type=HTML, needs=needs, specs=specs, write=write, headers=headers, file_name=_report_name)
+
+
+def _report_name(written: bytes) -> str:
+    """Return the file name of the report of an assessment, which is given as JSON: of ASCII, with the subject."""
+    subject: dict[str, str] = json.loads(written)["context"].get("subject", {})
+    parts = (file_name(subject.get(name, "")) for name in ("name", "version"))
+    return "-".join(("privacy-report", *filter(None, parts))) + ".html"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -99,7 +100,7 @@ def relaxed_attackers(run: Run, tolerance: float) -> Attackers:
             others.append(not_applicable(candidate, error))
             continue
         if quote.cost > DEAREST:
-            reason = f"Its answers are estimated at {quote.cost / 1e6:.0f} s: ask /v1/bounds for them."
+            reason = f"Its answers are estimated at {math.ceil(quote.cost / 1e6)} s: ask /v1/bounds for them."
             others.append(NotApplicable(threat_model=candidate.type, reason=reason))
             dear.append(candidate)
         else:

@@ -11,15 +11,13 @@ from service.computations.abstract import ResponseFields
 from service.computations.assessments.consequences import as_shuffled, changed_alone, judged_alone
 from service.computations.assessments.effects import HAZARDS, NO_BOUND, POSSIBLE
 from service.computations.assessments.judged import Judged, Run, batches_are_between_updates, changes, inconsistent_rate
-from service.interop.numbers import as_given, rounded_down, rounded_up
+from service.interop.numbers import SHOWN, as_given, percent_given, percent_up, rounded_down, rounded_up
 from service.interop.reports.units import cap_of
 
 Status = Literal["present", "possible"]
 LARGE_EPSILON: Final = 10.0
 HIDDEN: Final = 1.1
 """By how much one point of a curve has to overstate the power of an attack to be a hazard."""
-SHOWN: Final = 3
-"""Digits of numbers in sentences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +74,7 @@ def _change_texts(run: Run) -> dict[HazardCode, str]:
         "microbatches_double_sensitivity": "Clipping averages of microbatches instead of single examples doubles the "
         "sensitivity: noise_multiplier is then half of what was configured.",
         "sample_rate_inconsistent": f"The sample rate is not that of batches of {batch} out of "
-        f"{min(run.sizes, default=0)} records, {0.0 if rate is None else rate:.6g}: one of them is not what was run.",
+        f"{min(run.sizes, default=0)} records, {rounded_up(rate or 0.0)}: one of them is not what was run.",
         "gradient_accumulation_counted": f"A step is an update of the model, with the records of all {passes} backward "
         "passes before it for its batch: rates and steps that are counted by backward passes describe another run.",
         "tuning_not_accounted": TUNING,
@@ -171,8 +169,8 @@ def _epsilon(numbers: Numbers) -> ResponseFields | None:
     if (numbers.epsilon["lower"] or 0.0) < LARGE_EPSILON:
         return None
     text = (
-        f"Epsilon is above {LARGE_EPSILON:g}: against the worst case the guarantee says next to nothing, and whatever "
-        "protects the data is an assumption about the attacker."
+        f"Epsilon is above {as_given(LARGE_EPSILON)}: against the worst case the guarantee says next to nothing, and "
+        "whatever protects the data is an assumption about the attacker."
     )
     return _hazard("epsilon_says_little", text, "present")
 
@@ -182,9 +180,9 @@ def _one_point(run: Run, numbers: Numbers) -> ResponseFields | None:
     if alone is None or alone <= HIDDEN * numbers.power:
         return None
     text = (
-        f"Epsilon at one delta suggests attacks that do not exist: at a false positive rate of "
-        f"{as_given(run.context.false_positive_rate)} it allows a power of {rounded_up(alone, SHOWN)}, the run itself "
-        f"{rounded_up(numbers.power, SHOWN)}."
+        f"At a false positive rate of {percent_given(run.context.false_positive_rate)} an attack could identify up to "
+        f"{percent_up(alone)} of the members if nothing but epsilon at delta {as_given(run.context.delta)} were known. "
+        f"From this run it identifies at most {percent_up(numbers.power)}."
     )
     return _hazard("one_point_hides_the_curve", text, "present")
 

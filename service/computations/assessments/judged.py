@@ -34,6 +34,7 @@ from api_schemas.mechanisms import (
 from api_schemas.questions import AdvantageQuestion
 from api_schemas.threat_models import WorstCaseThreatModel
 from api_schemas.training_runs import listed
+from service.interop.numbers import rounded_up
 
 RATE_AGREEMENT: Final = 0.01
 """Relative: rates are written with few digits."""
@@ -180,7 +181,7 @@ def _consistent_rate(run: Run) -> Change | None:
     rate = inconsistent_rate(run)
     if rate is None:
         return None
-    text = f"at the larger of both sampling rates, the stated one and that of its batches, {rate:.6g}"
+    text = f"at the larger of both sampling rates, the stated one and that of its batches, {rounded_up(rate)}"
     return Change("sample_rate_inconsistent", text, partial(mapped, change=partial(_at_least, rate=rate)))
 
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from api_schemas.assessment_context import AssessmentContext
 from api_schemas.assessments import AssessedAssumption
 from service.computations.abstract import ResponseFields
 from service.computations.digest import canonical_text
-from service.interop.numbers import as_given
-from service.interop.numbers import rounded_up as number
-from service.interop.reports.summary import Fields, Told
+from service.interop.numbers import percent_given, percent_up, points_up
+from service.interop.reports.guarantee import Fields, gdp_sentence, reconstruction_sentence
+from service.interop.reports.outcome import margin_text, outcome
+from service.interop.reports.summary import Told
+from service.interop.reports.title import run_title
 from service.interop.reports.units import cap_of, protected
-from service.interop.reports.void import refuted, void
 
 WIDTH: Final = 100
 RELATIONS: Final = {
@@ -24,84 +25,87 @@ RELATIONS: Final = {
 }
 RELEASES: Final = {
     "all_checkpoints": "all models on the way of training",
-    "last_model": "the last model; the numbers hold for all models on the way",
+    "last_model": "the last model",
 }
+REACH: Final = "; the numbers hold for all models on the way"
 VOUCHED: Final = {"yes": "holds", "no": "does NOT hold", "unknown": "not known to hold"}
+PROVED: Final = "the safe end of an enclosure, rounded to the safe side"
 
 
 def statement(told: Told, decided: ResponseFields | None, engine_version: str) -> str:
-    """Return the sections of Ponomareva et al. 2023 (How to DP-fy ML), Section 5.3.
+    """Return the sections of Ponomareva et al. 2023 (How to DP-fy ML), Section 5.3, and the policy.
 
-    decided: the decision of a policy.
+    Where nothing is proved about the run, the statement contains no bound. decided: the decision of a policy.
     """
-    context, threat_model = told.context, told.threat_model
-    held = protected(context, threat_model)
-    unit = context.privacy_unit if cap_of(context, threat_model) is not None else held
-    numbers = _numbers(context, told.answers, told.gdp) if told.is_bounded else []
+    numbers = [*_numbers(told)] if told.is_bounded else [told.why_unbounded]
+    about = [*_about(told.context)]
     return "\n".join(
         (
+            *(_section("Subject", about) if about else ()),
             *_section("1. Setting", ["Central: who runs the mechanism sees the data, and only its releases are seen."]),
-            *_section(
-                "2. Definition",
-                [
-                    f"Data accesses covered: the mechanism {canonical_text(told.mechanism)} and nothing else.",
-                    f"Released: {RELEASES[context.released]}.",
-                    f"Privacy unit: {held}.",
-                    f"Neighbouring data sets differ {RELATIONS[threat_model.neighboring_relation].format(unit=unit)}.",
-                ],
-            ),
-            *_section("3. Accounting", [*_void(told.assumptions), *numbers, *_premises(told.assumptions)]),
-            *([] if decided is None else _section("Policy", [decided["sentence"]])),
-            *_section(
-                "4. Verification",
-                [
-                    f"Numbers by privacy-bounds, engine {engine_version}: every one is the safe end of an enclosure "
-                    "with a proof, and the same request gives the same bytes.",
-                ],
-            ),
+            *_section("2. Definition", [*_definition(told)]),
+            *_section("3. Accounting", [*numbers, *_premises(told.assumptions)]),
+            *_section("4. Verification", [_verification(told, engine_version)]),
+            *([] if decided is None else _section("Policy", [*_policy(decided, is_bounded=told.is_bounded)])),
         )
     )
 
 
-def _void(assumptions: Sequence[AssessedAssumption]) -> list[str]:
-    broken = refuted(assumptions)
-    return [void(broken)] if broken else []
+def _about(context: AssessmentContext) -> Iterator[str]:
+    """Yield what is assessed, when and by whom, where that is given."""
+    subject = context.subject
+    if subject is not None:
+        yield subject.name if subject.version is None else f"{subject.name}, version {subject.version}"
+        if subject.uri is not None:
+            yield f"Address: {subject.uri}"
+        if subject.sha256 is not None:
+            yield f"SHA-256: {subject.sha256}"
+    if context.date is not None:
+        yield f"Date of the assessment: {context.date}"
+    if context.prepared_by is not None:
+        yield f"Prepared by: {context.prepared_by}"
 
 
-def _section(title: str, items: Sequence[str]) -> list[str]:
-    lines = [title]
-    for item in items:
-        lines += textwrap.wrap(item, WIDTH, initial_indent="- ", subsequent_indent="  ", break_long_words=False)
-    return lines
+def _definition(told: Told) -> Iterator[str]:
+    context, threat_model = told.context, told.threat_model
+    held = protected(context, threat_model)
+    unit = context.privacy_unit if cap_of(context, threat_model) is not None else held
+    yield f"The run: {run_title(told.mechanism)}."
+    if told.changed is not None:
+        yield told.changed
+    yield f"Data accesses covered: the mechanism {canonical_text(told.mechanism)} and nothing else."
+    reach = REACH if told.is_bounded and context.released == "last_model" else ""
+    yield f"Released: {RELEASES[context.released]}{reach}."
+    yield f"Privacy unit: {held}."
+    yield f"Neighbouring data sets differ {RELATIONS[threat_model.neighboring_relation].format(unit=unit)}."
 
 
-def _numbers(context: AssessmentContext, answers: Sequence[Fields], gdp: Fields | None) -> list[str]:
-    epsilon, advantage, curve, gamma, accuracy, precision = answers
-    rate = context.false_positive_rate
-    power = next(each for each in curve["points"] if each["false_positive_rate"] == rate)["power"]
-    return [
-        f"({number(epsilon['value'])}, {as_given(context.delta)})-differential privacy ({_kind(epsilon)}).",
-        *([] if gdp is None else [_gdp(gdp)]),
-        f"An attacker who falsely accuses a share of {as_given(rate)} detects a member with probability at most "
-        f"{number(power['value'])} ({_kind(curve)}).",
-        f"Power exceeds the false positive rate by at most {number(advantage['value'])} at any rate.",
-        f"Who reconstructs a record with chance {as_given(context.baseline_success)} without the release does so with "
-        f"chance at most {number(gamma['value'])} with it.",
-        f"At a prior of {as_given(context.prior)} a guess about membership is right with probability at most "
-        f"{number(accuracy['value'])}, and an accusation at that rate with at most {number(precision['value'])}.",
-    ]
-
-
-def _kind(answer: Fields) -> str:
-    bracket = "" if answer["tight"] is not False else ", the upper end of a bracket of two theorems"
-    return f"{answer['evidence']}, by {answer['source']}{bracket}"
-
-
-def _gdp(gdp: Fields) -> str:
-    return (
-        f"{number(gdp['mu']['value'])}-Gaussian differential privacy wherever both error rates are at least "
-        f"{gdp['smallest_rate']:g}, with a regret of {gdp['regret']['value']:.2g}."
+def _numbers(told: Told) -> Iterator[str]:
+    context = told.context
+    epsilon, advantage, curve, gamma, accuracy, precision = told.answers
+    yield _with_kind(told.guarantee, epsilon)
+    if told.gdp is not None:
+        yield gdp_sentence(told.gdp)
+    yield _with_kind(told.power_sentence, curve)
+    yield f"Power exceeds the false positive rate by {_amount(advantage, points=True)} at any rate."
+    yield reconstruction_sentence(context.baseline_success, gamma)
+    yield (
+        f"At a prior of {percent_given(context.prior)} {_amount(accuracy)} of guesses about membership are right, and "
+        f"{_amount(precision)} of accusations at a false positive rate of {percent_given(context.false_positive_rate)}."
     )
+
+
+def _amount(answer: Fields, *, points: bool = False) -> str:
+    """Return a share, rounded up, with what it is: a bound or an estimate."""
+    upper = answer["upper"]
+    number, side = (answer["value"], "about") if upper is None else (upper, "at most")
+    return f"{side} {points_up(number)} percentage points" if points else f"{side} {percent_up(number)}"
+
+
+def _with_kind(sentence: str, answer: Fields) -> str:
+    """Return a sentence with the evidence and the source of its number."""
+    bracket = "" if answer["tight"] is not False else "; the true number lies between the bounds of two theorems"
+    return f"{sentence.removesuffix('.')} ({answer['evidence']}, by {answer['source']}{bracket})."
 
 
 def _premises(assumptions: Sequence[AssessedAssumption]) -> list[str]:
@@ -109,5 +113,37 @@ def _premises(assumptions: Sequence[AssessedAssumption]) -> list[str]:
 
 
 def _by(each: AssessedAssumption) -> str:
-    said = [part for part in (each.by, each.when) if part is not None]
-    return f" ({', '.join(said)})" if said else ""
+    given = [part for part in (each.by, each.when) if part is not None]
+    return f" ({', '.join(given)})" if given else ""
+
+
+def _verification(told: Told, engine_version: str) -> str:
+    proved = f" Every number is {PROVED}." if told.is_bounded and told.is_enclosed else ""
+    return f"Made by privacy-bounds, engine {engine_version}. The same request gives the same bytes.{proved}"
+
+
+def _policy(decided: ResponseFields, *, is_bounded: bool) -> Iterator[str]:
+    """Yield the verdict in a sentence, and the limits where anything is proved about the run."""
+    revision = decided.get("revision")
+    yield f"{decided['name']}{'' if revision is None else f', revision {revision}'}: {decided['sentence']}"
+    if decided["missing"]:
+        yield f"Missing attestations: {', '.join(decided['missing'])}."
+    for each in decided["rulings"] if is_bounded else ():
+        rule = each["rule"]
+        name = "" if rule.name is None else f"{rule.name}: "
+        stands = outcome(each["verdict"], rule.severity, margin_text(rule.limit, each["margin"]))
+        yield f"{name}{each['meaning']} {stands}."
+
+
+def _section(title: str, items: Sequence[str]) -> list[str]:
+    lines = [title]
+    for item in items:
+        lines += textwrap.wrap(
+            item,
+            WIDTH,
+            initial_indent="- ",
+            subsequent_indent="  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    return lines

@@ -7,40 +7,61 @@ from collections.abc import Iterator
 from api_schemas.assessments import AssessedThreatModel, AssessmentsResponse
 from api_schemas.policies import Decision
 from api_schemas.threat_models import WorstCaseThreatModel
-from service.interop.numbers import as_given, rounded_down, rounded_up
+from service.interop.reports.escaping import cell, plain, prose
+from service.interop.reports.guarantee import gdp_sentence
+from service.interop.reports.hazards import shown_hazards
+from service.interop.reports.outcome import margin_text, outcome
 from service.interop.reports.rows import remarks, rows
-from service.interop.reports.sentence import in_short
 
 
 def model_card(response: AssessmentsResponse) -> str:
-    """A Markdown section of level 2; what people wrote into the request is quoted with its markup taken away."""
+    """Return a Markdown section of level 2. What people wrote into the request is quoted with its markup escaped.
+
+    Where nothing is proved about the run, the section has no numbers.
+    """
     return "\n".join(_lines(response)) + "\n"
 
 
 def _lines(response: AssessmentsResponse) -> Iterator[str]:
+    is_bounded, changed = response.summary.bounded, response.judged_as
     yield "## Privacy"
     yield ""
-    yield in_short(response)
+    yield prose(response.summary.paragraph)
     yield ""
-    for attacked in response.threat_models:
-        yield from _table(attacked, beside=attacked is not response.threat_models[0])
+    if changed is not None and changed.text not in response.summary.paragraph:
+        yield changed.text
+        yield ""
+    if is_bounded:
+        for attacked in response.threat_models:
+            yield from _table(attacked, beside=attacked is not response.threat_models[0])
+        if response.gdp is not None:
+            yield gdp_sentence(response.gdp.model_dump())
+            yield ""
     if response.decision is not None:
-        yield from _decision(response.decision)
-    yield "### What the numbers rest on"
-    yield ""
-    yield "| Assumption | Holds | Vouched for by | Otherwise |"
-    yield "|---|---|---|---|"
-    for each in response.assumptions:
-        by = " ".join(plain(part) for part in (each.by, each.when) if part is not None)
-        yield f"| {cell(each.text)} | {each.holds} | {by} | {cell(each.if_not)} |"
-    yield ""
-    if response.hazards:
+        yield from _decision(response.decision, is_bounded=is_bounded)
+    yield from _assumptions(response)
+    hazards = shown_hazards(response)
+    if hazards:
         yield "### Hazards"
         yield ""
-        for hazard in response.hazards:
-            yield f"- **{hazard.code}** ({hazard.status}): {hazard.text} {hazard.remedy}"
+        for each in hazards:
+            yield f"- **{each.title}** ({each.status}) {' '.join((*each.texts, each.remedy))}"
         yield ""
     yield f"<small>privacy-bounds, engine {response.engine_version}, result `{response.digest}`</small>"
+
+
+def _assumptions(response: AssessmentsResponse) -> Iterator[str]:
+    """Yield the assumptions; what follows where one does not hold, only where the numbers are shown."""
+    is_bounded = response.summary.bounded
+    yield "### What the numbers rest on" if is_bounded else "### Assumptions"
+    yield ""
+    yield f"| Assumption | Holds | Vouched for by |{' Otherwise |' if is_bounded else ''}"
+    yield f"|---|---|---|{'---|' if is_bounded else ''}"
+    for each in response.assumptions:
+        by = " ".join(plain(part) for part in (each.by, each.when) if part is not None)
+        otherwise = f" {cell(each.if_not)} |" if is_bounded else ""
+        yield f"| {cell(each.text)} | {each.holds} | {by} |{otherwise}"
+    yield ""
 
 
 def _table(attacked: AssessedThreatModel, *, beside: bool) -> Iterator[str]:
@@ -53,38 +74,29 @@ def _table(attacked: AssessedThreatModel, *, beside: bool) -> Iterator[str]:
     yield "| | at most | at least | evidence |"
     yield "|---|---|---|---|"
     for row in rows(attacked.answers):
-        lower = "" if row.lower is None else rounded_down(row.lower)
-        upper = rounded_up(row.value) if row.upper is None else rounded_up(row.upper)
-        yield f"| {cell(row.title)} | {upper} | {lower} | {row.evidence} |"
+        yield f"| {cell(row.title)} | {row.at_most} | {row.at_least} | {row.evidence} |"
     yield ""
     for note in remarks(attacked.answers):
         yield note
         yield ""
 
 
-def _decision(decision: Decision) -> Iterator[str]:
+def _decision(decision: Decision, *, is_bounded: bool) -> Iterator[str]:
     yield f"### Policy: {plain(decision.name)}"
     yield ""
-    yield f"Verdict: **{decision.verdict}** (decision `{decision.id}`, policy `{decision.policy}`)."
+    yield f"**{prose(decision.sentence)}**"
     yield ""
-    yield "| Limit | Verdict | Margin |"
-    yield "|---|---|---|"
-    for each in decision.rulings:
-        rule = each.rule
-        name = (
-            rule.name
-            or f"{rule.question.type} {'at most' if rule.at_most is not None else 'at least'} {as_given(rule.limit)}"
-        )
-        margin = "" if each.margin is None else f"{each.margin:.3g}"
-        yield f"| {plain(name)} ({rule.severity}) | {each.verdict} | {margin} |"
+    if decision.missing:
+        yield f"Missing attestations: {', '.join(f'`{code}`' for code in decision.missing)}."
+        yield ""
+    if is_bounded:
+        yield "| Limit | Result |"
+        yield "|---|---|"
+        for each in decision.rulings:
+            rule = each.rule
+            name = "" if rule.name is None else f"{plain(rule.name)}: "
+            stands = outcome(each.verdict, rule.severity, margin_text(rule.limit, each.margin))
+            yield f"| {name}{prose(each.meaning)} | {stands} |"
+        yield ""
+    yield f"Decision `{decision.id}`, policy `{decision.policy}`."
     yield ""
-
-
-def cell(text: str) -> str:
-    """Our own text, which may have code spans, inside a table."""
-    return text.replace("|", "&#124;")
-
-
-def plain(text: str) -> str:
-    """What somebody wrote into a request, as Markdown and HTML show it; nor are links made of addresses."""
-    return "".join(f"&#{ord(each)};" if each in "\\`*_{}[]<>#|&!~:@." else each for each in text)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, final
 
 from api_schemas.answers import (
     Answer,
@@ -16,11 +17,24 @@ from api_schemas.questions import (
     PositivePredictiveValueQuestion,
     ReconstructionQuestion,
 )
-from service.interop.numbers import as_given
+from service.interop.numbers import SHOWN, as_given, percent_down, percent_given, percent_up, rounded_down, rounded_up
+
+NO_FINITE: Final = "no finite number"
+SAYS_NOTHING: Final = "says nothing"
+AT_DELTA: Final = {
+    1.0: "Epsilon at delta 1 (which says nothing)",
+    0.0: "Epsilon of pure differential privacy (delta 0)",
+}
+NUMBERS: Final = ("epsilon", "gdp_mu", "deletion_capacity")
+"""Questions whose answers are no shares."""
 
 
+@final
 class Row(NamedTuple):
-    """One number: what it is, a key of ASCII letters, digits and `_.-`, the number with its ends, and its evidence."""
+    """One number: what it is, a key of ASCII letters, digits and `_.-`, the number with its ends, and its evidence.
+
+    is_share: people read it in percent. says_nothing: it is a number at delta 1, where every run keeps every epsilon.
+    """
 
     title: str
     key: str
@@ -28,29 +42,54 @@ class Row(NamedTuple):
     lower: float | None
     upper: float | None
     evidence: str
+    is_share: bool
+    says_nothing: bool = False
+
+    @property
+    def at_most(self) -> str:
+        """The upper bound in words, rounded up; where there is none, the estimate."""
+        if self.says_nothing:
+            return SAYS_NOTHING
+        number = self.value if self.upper is None else self.upper
+        if math.isinf(number):
+            return NO_FINITE
+        text = percent_up(number) if self.is_share else rounded_up(number, SHOWN)
+        return text if self.upper is not None else f"about {text}, no bound"
+
+    @property
+    def at_least(self) -> str:
+        """The lower bound in words, rounded down; "" where there is none."""
+        if self.lower is None or self.says_nothing:
+            return ""
+        if math.isinf(self.lower):
+            return NO_FINITE
+        return percent_down(self.lower) if self.is_share else rounded_down(self.lower, SHOWN)
 
 
 def rows(answers: tuple[Answer, ...]) -> Iterator[Row]:
-    """One row for each number; of points of a curve the power."""
+    """Yield a row for each number; of the points of a curve the power."""
     for answer in answers:
         if isinstance(answer, TradeOffAnswer):
             for point in answer.points:
                 rate, power = point["false_positive_rate"], point["power"]
-                title, key = f"Power at a false positive rate of {as_given(rate)}", f"tpr_at_fpr_{as_given(rate)}"
-                yield Row(title, key, power["value"], power["lower"], power["upper"], answer.evidence)
+                title = f"Members identified at a false positive rate of {percent_given(rate)}"
+                key, ends = f"tpr_at_fpr_{as_given(rate)}", (power["value"], power["lower"], power["upper"])
+                yield Row(title, key, *ends, answer.evidence, is_share=True)
         else:
             title, key = _name(answer)
-            yield Row(title, key, answer.value, answer.lower, answer.upper, answer.evidence)
+            ends = answer.value, answer.lower, answer.upper
+            nothing = isinstance(answer.question, EpsilonQuestion) and answer.question.delta == 1
+            yield Row(title, key, *ends, answer.evidence, answer.type not in NUMBERS, nothing)
 
 
 ACCUSED: Final = (
-    "P(member | accused) depends on the prior: where fewer of the candidates are members, an accusation is right less "
-    "often."
+    "How many accusations are right depends on the prior: where fewer of the candidates are members, an accusation is "
+    "right less often."
 )
 
 
 def remarks(answers: tuple[Answer, ...]) -> Iterator[str]:
-    """What has to be known of predictive values beside their numbers: what they depend on, when they say nothing."""
+    """Yield what has to be known about predictive values beside their numbers."""
     asked = [each for each in answers if each.type in ("positive_predictive_value", "negative_predictive_value")]
     if asked:
         yield ACCUSED
@@ -59,19 +98,18 @@ def remarks(answers: tuple[Answer, ...]) -> Iterator[str]:
 
 
 def _name(answer: Answer) -> tuple[str, str]:
+    """Return the title and the key of a number."""
     match answer.question:
         case EpsilonQuestion(delta=delta):
-            return f"Epsilon at delta {as_given(delta)}", "epsilon"
+            return AT_DELTA.get(delta, f"Epsilon at delta {as_given(delta)}"), "epsilon"
         case ReconstructionQuestion(baseline_success=float() as chance):
-            return (
-                f"Chance of a reconstruction that has chance {as_given(chance)} without the release",
-                "reconstruction",
-            )
+            title = f"Chance of a reconstruction that has a chance of {percent_given(chance)} without the release"
+            return title, "reconstruction"
         case AttackAccuracyQuestion(prior=prior):
-            return f"Accuracy of the best attack at a prior of {as_given(prior)}", "attack_accuracy"
+            return f"Right guesses about membership at a prior of {percent_given(prior)}", "attack_accuracy"
         case PositivePredictiveValueQuestion(prior=prior, false_positive_rate=float() as rate):
-            title = f"P(member | accused) at a prior of {as_given(prior)} and a false positive rate of {as_given(rate)}"
-            return title, "positive_predictive_value"
+            where = f"a prior of {percent_given(prior)} and a false positive rate of {percent_given(rate)}"
+            return f"Right accusations at {where}", "positive_predictive_value"
         case _:
             name = "mu of Gaussian differential privacy" if isinstance(answer, GdpMuAnswer) else answer.type
             return name.replace("_", " ").capitalize(), answer.type

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, final
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple, final
 
 from api_schemas.assessment_context import AssessmentContext
 from api_schemas.assessments import AssessedAssumption, RunSummary
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.threat_models import WorstCaseThreatModel
+from service.interop.reports.guarantee import Fields, pair_sentence, power_sentence, reconstruction_sentence
 from service.interop.reports.title import run_title
-from service.interop.reports.void import refuted
+from service.interop.reports.units import members, protected
+from service.interop.reports.void import refuted, unproved, void
 
-Fields = Mapping[str, Any]
+MOST_WORDS: Final = 120
+LONGEST_RUN: Final = 110
+"""Characters of the run in a paragraph."""
+SUBJECT_WORDS, VERSION_WORDS = 8, 3
+VOID: Final = (
+    "Nothing is proved about this run: an assumption behind its numbers is attested not to hold.",
+    "Nothing is proved about this run: how private it is with the hazards that are present is not known.",
+)
+ONE_RECORD: Final = "Somebody with several records is protected less."
+CHANGED: Final = "Hazards changed it; all numbers are of this run."
+LITTLE: Final = "So large an epsilon promises next to nothing by itself."
 
 
 @final
@@ -37,7 +49,113 @@ class Told(NamedTuple):
         """Whether any number is known to bound anything."""
         return not refuted(self.assumptions) and all(each["effect"] != "no_bound" for each in self.hazards)
 
+    @property
+    def power(self) -> Fields:
+        """The power at the false positive rate of the context."""
+        rate, curve = self.context.false_positive_rate, self.answers[2]
+        return next(each["power"] for each in curve["points"] if each["false_positive_rate"] == rate)
+
+    @property
+    def is_enclosed(self) -> bool:
+        """Whether every number has a lower and an upper bound: none is an estimate."""
+        return all(each["upper"] is not None for each in (*self.answers[:2], self.power, *self.answers[3:]))
+
+    def is_present(self, code: str) -> bool:
+        """Whether a hazard is present."""
+        return any(each["code"] == code and each["status"] == "present" for each in self.hazards)
+
+    @property
+    def why_unbounded(self) -> str:
+        """Why no number is known to bound anything, in a sentence."""
+        broken = refuted(self.assumptions)
+        return void(broken) if broken else unproved(self.hazards)
+
+    @property
+    def guarantee(self) -> str:
+        """What epsilon at the delta of the context promises, in a sentence."""
+        unit = protected(self.context, self.threat_model)
+        is_small = not self.is_present("delta_not_small")
+        return pair_sentence(self.answers[0], self.context.delta, unit, delta_is_small=is_small)
+
+    @property
+    def power_sentence(self) -> str:
+        """What the best attack identifies at the false positive rate of the context, in a sentence."""
+        context = self.context
+        return power_sentence(context.false_positive_rate, self.power, members(context, self.threat_model))
+
 
 def run_summary(told: Told) -> RunSummary:
     """Return the texts of an assessment."""
-    return RunSummary(title=run_title(told.mechanism), bounded=told.is_bounded, sentence="", paragraph="")
+    return RunSummary(
+        title=run_title(told.mechanism),
+        bounded=told.is_bounded,
+        sentence=told.power_sentence if told.is_bounded else VOID[not refuted(told.assumptions)],
+        paragraph=" ".join(_bounded_paragraph(told) if told.is_bounded else _unbounded_paragraph(told)),
+    )
+
+
+def _unbounded_paragraph(told: Told) -> Iterator[str]:
+    yield from _subject(told.context)
+    yield f"The run: {run_title(told.mechanism, LONGEST_RUN)}."
+    yield told.why_unbounded
+
+
+def _bounded_paragraph(told: Told) -> list[str]:
+    """Return the sentences of a paragraph. The least important ones are left out where there are too many words."""
+    context = told.context
+    changed = [] if told.changed is None else [told.changed]
+    little = [LITTLE] if told.is_present("epsilon_says_little") and "differentially" in told.guarantee else []
+    one = [ONE_RECORD] if any(each["code"] == "one_record_is_protected" for each in told.hazards) else []
+    found = [
+        *_subject(context),
+        f"The run: {run_title(told.mechanism, LONGEST_RUN)}.",
+        *changed,
+        told.guarantee,
+        *little,
+        told.power_sentence,
+        reconstruction_sentence(context.baseline_success, told.answers[3]),
+        *one,
+        _assumed(told.assumptions),
+    ]
+    for dropped, instead in (
+        (one, None),
+        (little, None),
+        (changed, "Hazards changed it; all numbers are of this run."),
+    ):
+        if _words(found) > MOST_WORDS and dropped:
+            place = found.index(dropped[0])
+            found[place : place + 1] = [] if instead is None else [instead]
+    return found
+
+
+def _subject(context: AssessmentContext) -> Iterator[str]:
+    """Yield what is assessed and when, where that is given."""
+    subject = context.subject
+    day = "" if context.date is None else f" on {context.date}"
+    if subject is None:
+        if context.date is not None:
+            yield f"Assessed{day}."
+        return
+    version = "" if subject.version is None else f", version {_shortened(subject.version, VERSION_WORDS)}"
+    yield f"Assessment of {_shortened(subject.name, SUBJECT_WORDS)}{version}{day}."
+
+
+def _shortened(name: str, most: int) -> str:
+    """Return a name of at most `most` words."""
+    words = name.split()
+    return name if len(words) <= most else " ".join((*words[:most], "…"))
+
+
+def _assumed(assumptions: Sequence[AssessedAssumption]) -> str:
+    """Return how many assumptions the numbers rest on, and how many of them nobody vouches for."""
+    total, vouched_by_nobody = len(assumptions), sum(each.holds == "unknown" for each in assumptions)
+    if total == 0:
+        return "The numbers rest on no assumption."
+    plural = f"{total} assumptions" if total > 1 else "1 assumption"
+    if vouched_by_nobody == 0:
+        return f"The numbers rest on {plural}, and none is open."
+    return f"The numbers rest on {plural}; nobody vouches for {vouched_by_nobody} of them."
+
+
+def _words(sentences: Sequence[str]) -> int:
+    return sum(len(each.split()) for each in sentences)

@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 from api_schemas.assessment_context import ONE_RECORD_UNITS, AssessmentContext
 from api_schemas.threat_models import WorstCaseThreatModel
 
+MEMBERS: Final[Mapping[str, str]] = {
+    "example": "people",
+    "sequence": "sequences",
+    "document": "documents",
+    "device": "devices",
+    "user": "users",
+    "household": "households",
+    "organisation": "organisations",
+}
+
 
 def cap_of(context: AssessmentContext, threat_model: WorstCaseThreatModel) -> int | None:
-    """Records that one unit has at most; None where nothing says it."""
+    """Return how many records one unit has at most. None: nothing says it."""
     if context.privacy_unit in ONE_RECORD_UNITS:
         return threat_model.records or 1
     return context.records if threat_model.records is None else threat_model.records
 
 
 def protected(context: AssessmentContext, threat_model: WorstCaseThreatModel) -> str:
-    """The unit with its cap; without one, a record of the unit is all that is protected."""
+    """Return the unit with its cap. Without a cap nothing but a record of the unit is protected."""
     unit, cap = context.privacy_unit, cap_of(context, threat_model)
     if cap is None:
         return f"record of one {unit}"
-    return f"{unit} with at most {cap} records" if cap > 1 else unit
+    return f"{unit} with up to {cap} records" if cap > 1 else unit
+
+
+def members(context: AssessmentContext, threat_model: WorstCaseThreatModel) -> str:
+    """Return what an attacker identifies, in the plural: records where nothing caps the records of a unit."""
+    return "records" if cap_of(context, threat_model) is None else MEMBERS[context.privacy_unit]

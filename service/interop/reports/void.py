@@ -1,24 +1,31 @@
-"""Whether the numbers of an assessment say nothing, because something that they rest on is attested not to hold."""
+"""Why the numbers of an assessment say nothing: something that they rest on does not hold, or is not known."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from api_schemas.assessments import AssessedAssumption
 
 RELAXED: Final = "The numbers of this attacker say nothing about the release; those of the worst case stand."
 STILL: Final = "The numbers stay bounds, for a run that reveals no less."
 """What follows where an assumption does not hold without which the worst case stands."""
+MOST_NAMED: Final = 3
 
 
 def refuted(assumptions: Sequence[AssessedAssumption]) -> tuple[AssessedAssumption, ...]:
-    """What was attested not to hold and makes the numbers void: approximations that are known as such are none."""
+    """Return the assumptions that are attested not to hold and make all numbers void."""
     return tuple(each for each in assumptions if each.holds == "no" and each.if_not not in (STILL, RELAXED))
 
 
 def void(broken: Sequence[AssessedAssumption]) -> str:
-    """Instead of numbers."""
-    codes = ", ".join(each.code for each in broken)
-    said = f"Void: {codes} is attested not to hold, so nothing is proved about this run"
-    return f"{said}, and no number here bounds anything."
+    """Return the sentence that stands in place of numbers where assumptions are refuted."""
+    codes = ", ".join(each.code for each in broken[:MOST_NAMED])
+    more = f" and {len(broken) - MOST_NAMED} more" if len(broken) > MOST_NAMED else ""
+    return f"Void: {codes}{more} {'is' if len(broken) == 1 else 'are'} attested not to hold, so nothing is proved."
+
+
+def unproved(hazards: Sequence[Mapping[str, Any]]) -> str:
+    """Return the sentence that stands in place of numbers where hazards leave a run that nobody can compute."""
+    titles = [str(each["title"]) for each in hazards if each["effect"] == "no_bound"]
+    return f"Nothing is proved, because it is not known how private the run is with this: {' '.join(titles)}"

@@ -67,7 +67,7 @@ def in_order(said: Iterable[Said]) -> tuple[Said, ...]:
 
 SENSITIVITY_BOUNDED: Final = Premise(
     "sensitivity_bounded",
-    "Adding or removing one record changes every noisy query by at most the sensitivity that noise_multiplier is "
+    "Adding or removing one record changes every noisy query by no more than the sensitivity that noise_multiplier is "
     "relative to (in DP-SGD: the gradient of every single example is clipped before the sum).",
     about="noise",
 )

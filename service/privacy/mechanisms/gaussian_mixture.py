@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SHIFT_IS_DRAWN: Final = Premise(
     "shift_is_drawn",
-    "With the record, a query is shifted by at most one of the stated shifts, drawn with the stated weights, "
+    "With the record, a query is shifted by no more than one of the stated shifts, drawn with the stated weights, "
     "independently in every step and secret; without it, not at all.",
     about="sampling",
 )

@@ -25,10 +25,40 @@ class Guideline(NamedTuple):
 
 
 NOT_SEEN: Final = "Not seen by this service: it knows the description of the run, not the place it ran in."
+NOT_PROVED: Final = "No answer: nothing is proved about this run."
+OF_NUMBERS: Final = frozenset(
+    {
+        "Privacy parameters",
+        "Privacy risk is examined",
+        "Likelihood",
+        "Residual risk after controls",
+        "6.2 Threat modelling",
+        "7.3.2 Maximum or average risk",
+        "7.3.3 Population or sample-based attack",
+        "8.2.2 Quantifying identifiability",
+    }
+)
+"""Clauses that numbers, or the attackers that they are of, answer."""
 
 
 def guidelines(response: AssessmentsResponse) -> tuple[Guideline, ...]:
-    """NIST SP 800-226 by the parts of its pyramid, NIST AI RMF 1.0, and ISO/IEC 27559:2022 by its clauses."""
+    """Return the clauses of NIST SP 800-226, NIST AI RMF 1.0 and ISO/IEC 27559:2022, each with where its answer stands.
+
+    Where nothing is proved about the run, clauses that ask for numbers have no answer.
+    """
+    found = _guidelines(response)
+    return found if response.summary.bounded else tuple(map(_without_numbers, found))
+
+
+def _without_numbers(guideline: Guideline) -> Guideline:
+    """Return a guideline whose clauses about numbers have no answer."""
+    clauses = (
+        each._replace(place="", answer=NOT_PROVED) if each.asked in OF_NUMBERS else each for each in guideline.clauses
+    )
+    return guideline._replace(clauses=tuple(clauses))
+
+
+def _guidelines(response: AssessmentsResponse) -> tuple[Guideline, ...]:
     present = sum(each.status == "present" for each in response.hazards)
     attested = sum(each.by is not None for each in response.assumptions)
     attackers = ", ".join(dict.fromkeys(each.threat_model.type for each in response.threat_models))
@@ -36,7 +66,7 @@ def guidelines(response: AssessmentsResponse) -> tuple[Guideline, ...]:
         Guideline(
             "NIST SP 800-226, Guidelines for Evaluating Differential Privacy Guarantees (2025)",
             (
-                Clause("Privacy parameters", "Statement, 3", "Epsilon at delta with both ends, and all pairs at once."),
+                Clause("Privacy parameters", "Statement, 3", "Epsilon at delta, and mu for all pairs at once."),
                 Clause("Unit of privacy", "Statement, 2", f"{response.context.privacy_unit}, with its relation."),
                 Clause(
                     "Algorithms and correctness",
@@ -71,7 +101,11 @@ def guidelines(response: AssessmentsResponse) -> tuple[Guideline, ...]:
                     "Attackers",
                     "The worst case knows every other record; relaxed attackers say what they do not know.",
                 ),
-                Clause("8.2.2 Quantifying identifiability", "In short", "Three numbers with both ends."),
+                Clause(
+                    "8.2.2 Quantifying identifiability",
+                    "In short",
+                    "Three numbers, each between two bounds.",
+                ),
                 Clause(
                     "8.2.3 Adversarial testing",
                     "",

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import Decimal
 from typing import Final, NamedTuple, final
 
 from api_schemas.answers import ProbabilityAnswer, TradeOffAnswer
 from api_schemas.assessments import AssessmentsResponse
-from service.interop.numbers import as_given, rounded_down, rounded_up
+from service.interop.numbers import percent_down, percent_given, percent_up
+from service.interop.reports.units import members
 
-SHOWN_DIGITS: Final = 3
 SMALLEST_DECADE: Final = -6
-_EXACT: Final = Context(prec=1100)
-"""More digits than any double has."""
 
 
 @final
@@ -31,16 +29,20 @@ class Figure(NamedTuple):
 
 
 def figures(response: AssessmentsResponse) -> list[Figure]:
-    """Power, reconstruction and accuracy of the worst case, at the rate, chance and prior of the context."""
+    """Return power, reconstruction and accuracy of the worst case. Nothing where nothing is proved about the run."""
+    if not response.summary.bounded:
+        return []
     context, (_, _, curve, reconstruction, accuracy, _) = response.context, response.threat_models[0].answers
     found: list[Figure] = []
     rate, chance, prior = context.false_positive_rate, context.baseline_success, context.prior
     if isinstance(curve, TradeOffAnswer):
         power = next(each["power"] for each in curve.points if each["false_positive_rate"] == rate)
-        sentence = f"of the members are found while {percent_given(rate)} of the others are accused falsely."
+        who = members(context, response.judged_threat_model)
+        accused = f"wrongly accuses {percent_given(rate)} of those outside."
+        sentence = f"of the {who} inside are identified by an attacker who {accused}"
         ends = power["value"], power["lower"], power["upper"]
         found.append(
-            _figure("Membership", sentence, ends, rate, f"Guessing finds {percent_given(rate)}.", curve.evidence)
+            _figure("Membership", sentence, ends, rate, f"Guessing identifies {percent_given(rate)}.", curve.evidence)
         )
     if isinstance(reconstruction, ProbabilityAnswer):
         sentence = f"is the chance to reconstruct a record whose chance without the release is {percent_given(chance)}."
@@ -48,10 +50,10 @@ def figures(response: AssessmentsResponse) -> list[Figure]:
         guess = f"Without the release it is {percent_given(chance)}."
         found.append(_figure("Reconstruction", sentence, ends, chance, guess, reconstruction.evidence))
     if isinstance(accuracy, ProbabilityAnswer):
-        sentence = f"of the guesses about membership are right, at a prior of {as_given(prior)}."
+        sentence = f"of the guesses about membership are right, at a prior of {percent_given(prior)}."
         ends = accuracy.value, accuracy.lower, accuracy.upper
         start = max(prior, 1 - prior)
-        guess = f"Guessing is right in {percent_given(start)}."
+        guess = f"Guessing is right in {percent_given(max(Decimal(repr(prior)), 1 - Decimal(repr(prior))))}."
         found.append(_figure("Accuracy", sentence, ends, start, guess, accuracy.evidence, linear=True))
     return found
 
@@ -69,27 +71,11 @@ def _figure(
     value, lower, upper = ends
     if lower is None or upper is None:
         return Figure(title, f"about {percent_up(value)}", sentence, f"An approximation, no bound. {guess}", None, "")
-    between = f"Between {rounded_down(lower)} and {rounded_up(upper)}, {evidence}. {guess}"
+    between = f"Between {percent_down(lower)} and {percent_up(upper)}, {evidence}. {guess}"
     places = tuple(_place(number, linear=linear) for number in (start, lower, upper))
-    scale = "0 to 100 %" if linear else "0.0001 % to 100 %, logarithmic"
+    scale = "0 to 100 %" if linear else "0.0001 % to 100 %, logarithmic"
     bar = (places[0], places[1], places[2])
     return Figure(title, f"at most {percent_up(upper)}", sentence, between, bar, scale)
-
-
-def percent_up(share: float) -> str:
-    """A probability as a percentage of three digits, rounded up: an upper bound still."""
-    exact = Decimal(share).scaleb(2, _EXACT)
-    return f"{_plain(Context(prec=SHOWN_DIGITS, rounding=ROUND_CEILING).create_decimal(exact))} %"
-
-
-def percent_given(share: float) -> str:
-    """A probability that somebody sent as a percentage, with all its digits."""
-    return f"{_plain(Decimal(repr(share)).scaleb(2, _EXACT))} %"
-
-
-def _plain(number: Decimal) -> str:
-    number = number.normalize(_EXACT)
-    return f"{number:f}" if not number or number.adjusted() >= SMALLEST_DECADE else f"{number:e}"
 
 
 def _place(number: float, *, linear: bool) -> float:

@@ -17,13 +17,15 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from api_schemas.assessments import AssessedThreatModel, AssessmentsRequest, AssessmentsResponse, Consequence
+from api_schemas.assessments import AssessedThreatModel, AssessmentsRequest, AssessmentsResponse
 from api_schemas.policies import Policy
 from service.computations.digest import canonical_text
-from service.interop.numbers import as_given, rounded_down, rounded_up
+from service.interop.numbers import SHOWN, as_given, percent_given, percent_up, rounded_up
+from service.interop.reports.hazards import shown_hazards
+from service.interop.reports.outcome import margin_text, outcome
 from service.interop.reports.rows import Row, rows
-from service.interop.reports.sentence import in_short
-from service.web.charts.series import attackers, described
+from service.interop.reports.units import protected
+from service.web.charts.series import attackers
 from service.web.charts.style import Spec
 from service.web.drawing import renumbered
 from service.web.report.clauses import guidelines
@@ -31,24 +33,21 @@ from service.web.report.figures import figures
 
 AGREEING: Final = 1e-5
 LONGEST_REQUEST: Final = 20_000
-VERDICTS: Final = {
-    "met": "Every limit of the policy is kept.",
-    "violated": "A limit of the policy is surely exceeded.",
-    "undecided": "A limit of the policy lies inside an enclosure: it is neither surely kept nor surely exceeded.",
-    "void": "Something that the numbers rest on is said not to hold: no number here says anything.",
-}
 
 
 def report(response: AssessmentsResponse, charts: Sequence[Spec], drawings: Sequence[bytes], shown: list[str]) -> bytes:
-    """The page. `drawings`: an SVG for each chart; `shown`: the digests of all results that are shown."""
+    """Return the page. drawings: an SVG for each chart; shown: the digests of all results that are shown.
+
+    Where nothing is proved about the run, the page has no results in numbers.
+    """
     request = canonical_text(request_of(response))
     page = _template().render(
         style=Markup(_style()),  # noqa: S704 - a file of this room
-        run=described(response.mechanism, longest=400),
+        title=report_title(response),
+        about=_about(response),
+        unit=protected(response.context, response.judged_threat_model),
         response=response,
-        short=in_short(response),
-        verdicts=VERDICTS,
-        rulings=[] if response.decision is None else list(map(_ruling, response.decision.rulings)),
+        rulings=_rulings(response),
         figures=figures(response),
         statement=_sections(response.statement),
         drawings=[
@@ -59,7 +58,8 @@ def report(response: AssessmentsResponse, charts: Sequence[Spec], drawings: Sequ
         table=_table(response.threat_models),
         evidence=[_evidence(each) for each in response.threat_models],
         wide=_is_wide,
-        told_number=_told_number,
+        one_point=_one_point(response),
+        hazards=shown_hazards(response),
         guidelines=guidelines(response),
         request=request[:LONGEST_REQUEST],
         left_out=max(len(request) - LONGEST_REQUEST, 0),
@@ -104,7 +104,7 @@ def _template() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"up": rounded_up, "down": rounded_down, "given": as_given, "spans": _spans}
+    environment.filters["spans"] = _spans
     return environment.get_template("report.html")
 
 
@@ -136,14 +136,19 @@ def _sections(statement: str) -> list[tuple[str, list[str]]]:
 
 
 def _table(attacked: Sequence[AssessedThreatModel]) -> list[tuple[str, list[Row | None]]]:
-    """A row for each number of the worst case, with what each attacker gains."""
+    """Return a row for each number of the worst case, with what each attacker gains."""
     columns = [{row.key: row for row in rows(each.answers)} for each in attacked]
     return [(row.title, [column.get(key) for column in columns]) for key, row in columns[0].items()]
 
 
 def _is_wide(row: Row) -> bool:
-    """Whether both ends differ within the first five digits."""
-    return row.lower is not None and row.upper is not None and row.upper - row.lower > AGREEING * row.upper
+    """Whether the lower and the upper bound differ within the first five digits."""
+    return (
+        not row.says_nothing
+        and row.lower is not None
+        and row.upper is not None
+        and row.upper - row.lower > AGREEING * row.upper
+    )
 
 
 def _evidence(attacked: AssessedThreatModel) -> str:
@@ -155,20 +160,50 @@ def _spans(text: str) -> Markup:
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped before
 
 
-def _ruling(ruling: Any) -> dict[str, Any]:
-    rule = ruling.rule
-    asked = rule.question.model_dump(mode="json", exclude_defaults=True)
-    kind = asked.pop("type", rule.question.type)
-    given = ", ".join(f"{name} {value}" for name, value in asked.items())
-    return {
-        "name": rule.name,
-        "what": f"{kind.replace('_', ' ')}{f' ({given})' if given else ''}",
-        "limit": f"at {'most' if rule.at_most is not None else 'least'} {as_given(rule.limit)}",
-        "severity": rule.severity,
-        "verdict": ruling.verdict,
-        "margin": "" if ruling.margin is None else f"{100 * ruling.margin:.3g} %",
-    }
+def _rulings(response: AssessmentsResponse) -> list[dict[str, str | None]]:
+    """Return how the run stands to every limit. Nothing where nothing is proved about the run: the verdict says it."""
+    if response.decision is None or not response.summary.bounded:
+        return []
+    return [
+        {
+            "name": each.rule.name,
+            "meaning": each.meaning,
+            "verdict": each.verdict,
+            "outcome": outcome(each.verdict, each.rule.severity, ""),
+            "margin": margin_text(each.rule.limit, each.margin),
+        }
+        for each in response.decision.rulings
+    ]
 
 
-def _told_number(consequence: Consequence) -> str:
-    return "; ".join(f"{row.title}: {rounded_up(row.value)}" for row in rows((consequence.answer,)))
+def _one_point(response: AssessmentsResponse) -> str | None:
+    """Return what epsilon at one delta alone would allow an attacker, beside what the run allows."""
+    point = response.one_point
+    if point is None:
+        return None
+    return (
+        f"If nothing but epsilon {rounded_up(point.epsilon, SHOWN)} at delta {as_given(response.context.delta)} were "
+        f"known, {percent_up(point.power_from_one_point)} of the members could be identified at a false positive rate "
+        f"of {percent_given(point.false_positive_rate)}. From the run itself at most {percent_up(point.power)} can."
+    )
+
+
+def report_title(response: AssessmentsResponse) -> str:
+    """Return what is assessed: the subject with its version, or the run in words."""
+    subject = response.context.subject
+    if subject is None:
+        return response.summary.title
+    return subject.name if subject.version is None else f"{subject.name}, {subject.version}"
+
+
+def _about(response: AssessmentsResponse) -> list[tuple[str, str]]:
+    """Return the facts about subject, date and run that were sent, each with its name."""
+    context, subject = response.context, response.context.subject
+    found = [
+        ("Run", None if subject is None else response.summary.title),
+        ("Date", context.date),
+        ("Prepared by", context.prepared_by),
+        ("Address", None if subject is None else subject.uri),
+        ("SHA-256", None if subject is None else subject.sha256),
+    ]
+    return [(name, text) for name, text in found if text is not None]

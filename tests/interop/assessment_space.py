@@ -1,0 +1,135 @@
+"""Random requests for assessments over the whole contract, by seed: most mechanisms are inexpensive."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+from numpy.random import Generator
+from pydantic import ValidationError
+
+from api_schemas.assessments import AssessmentsRequest, AssessmentsResponse
+from service.computations.assessments.assessment import ASSESSMENTS
+from service.privacy.errors import PrivacyComputationError
+from tests.computations.request_space import ELEMENTS, Spec, delta, probability, question, spread
+
+DIGEST: Final = "sha256:" + "0" * 64
+ENGINE: Final = "engine"
+HOSTILE: Final = (
+    "next-word model",
+    "<script>alert(1)</script>",
+    "a|b `c` *d* _e_ [f](http://g.example) <b>",
+    '"; rm -rf / \\ & ]]> ../..',
+    "www.example.org :smile: ~~gone~~ @everybody #1",
+    "Größe 3 äöü 模型",
+    " ".join("word" for _ in range(40)),
+)
+INEXPENSIVE: Final = ("gaussian", "laplace", "gdp", "pure_dp", "exponential")
+UNITS: Final = ("example", "sequence", "document", "device", "user", "household", "organisation")
+CODES: Final = {
+    "gaussian": "noise_is_fresh",
+    "laplace": "noise_is_fresh",
+    "exponential": "scores_bounded",
+    "gdp": "parameters_are_proved",
+    "pure_dp": "parameters_are_proved",
+    "poisson_sampled": "sampling_is_poisson",
+    "dpsgd": "sampling_is_poisson",
+}
+"""An assumption that the numbers of a mechanism rest on."""
+COMPOSES: Final = ("gaussian", "gdp")
+"""Mechanisms of which several runs are a closed form."""
+limit: Final = spread(1e-6, 50.0, 0.5, 0.05, 0.9, 1.0)
+
+
+def mechanism(random: Generator) -> Spec:
+    """Return a mechanism: fifteen of sixteen are closed forms, the rest short runs over batches."""
+    if random.uniform() < 15 / 16:
+        return ELEMENTS[str(random.choice(INEXPENSIVE))](random)
+    noise, chance = float(random.uniform(0.8, 3.0)), float(random.uniform(0.01, 0.3))
+    if random.uniform() < 0.5:
+        inner = {"type": "gaussian", "noise_multiplier": noise}
+        return {"type": "poisson_sampled", "sample_rate": chance, "mechanism": inner}
+    return {"type": "dpsgd", "noise_multiplier": noise, "sample_rate": chance, "steps": 1}
+
+
+def _optional(random: Generator, fields: dict[str, Any]) -> Spec:
+    """Return some of the fields: one in three."""
+    return {name: value for name, value in fields.items() if random.uniform() < 1 / 3}
+
+
+def context(random: Generator, kind: str) -> Spec:
+    """Return what is known beside a mechanism of a kind."""
+    name = lambda: str(random.choice(HOSTILE))  # noqa: E731
+    subject = {"name": name(), **_optional(random, {"version": name(), "uri": "https://models.example.org/a?b=c&d"})}
+    size = int(10 ** random.uniform(1, 8))
+    unit = str(random.choice(UNITS))
+    attested = {"code": CODES[kind], "holds": str(random.choice(["yes", "no"])), "by": name()}
+    found = _optional(
+        random,
+        {
+            "subject": subject,
+            "date": "2026-10-01",
+            "prepared_by": name(),
+            "dataset_size": size,
+            "batch_size": int(random.integers(1, size + 1)),
+            "privacy_unit": unit,
+            "prior": probability(random),
+            "false_positive_rate": probability(random),
+            "baseline_success": probability(random),
+            "released": "last_model",
+            "microbatch_size": int(random.integers(1, 5)),
+            "gradient_accumulation_steps": int(random.integers(1, 4)),
+            "tuning_runs": int(random.integers(1, 4)),
+            "attested": [attested],
+        },
+    )
+    if found.get("privacy_unit", "example") != "example" and random.uniform() < 0.5:
+        found["records"] = int(random.integers(1, 5))
+    if kind not in COMPOSES:
+        found.pop("tuning_runs", None)
+    return {"delta": delta(random), **found}
+
+
+def policy(random: Generator) -> Spec:
+    """Return a policy of one to three limits, about the worst case."""
+    rules = [
+        {
+            "question": question(random),
+            str(random.choice(["at_most", "at_least"])): limit(random),
+            **_optional(random, {"name": str(random.choice(HOSTILE)), "severity": "warning"}),
+        }
+        for _ in range(random.integers(1, 4))
+    ]
+    found: Spec = {"name": str(random.choice(HOSTILE)), "rules": rules}
+    return found if random.uniform() < 0.7 else {**found, "requires": "all"}
+
+
+def body(random: Generator) -> Spec:
+    """Return the body of a request. Some are refused."""
+    described = mechanism(random)
+    found = {"mechanism": described, "context": context(random, described["type"])}
+    return found if random.uniform() < 0.5 else {**found, "policy": policy(random)}
+
+
+def answered(sent: Spec) -> AssessmentsResponse:
+    """Return the response to a body, computed anew. Raise ValidationError or PrivacyComputationError."""
+    return ASSESSMENTS.response(AssessmentsRequest.model_validate_json(json.dumps(sent)), DIGEST, ENGINE)
+
+
+def drawn(seed: int) -> tuple[Spec, AssessmentsResponse]:
+    """Return the first body of a seed that is served, and its response."""
+    random = np.random.default_rng([28, seed])
+    while True:
+        sent = json.loads(json.dumps(body(random)))
+        try:
+            return sent, answered(sent)
+        except (ValidationError, PrivacyComputationError):
+            continue
+
+
+@cache
+def assessment(seed: int) -> AssessmentsResponse:
+    """Return the response of a seed."""
+    return drawn(seed)[1]
