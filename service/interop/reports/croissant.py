@@ -54,8 +54,8 @@ def croissant(response: AssessmentsResponse) -> str:
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _responsible(response: AssessmentsResponse) -> dict[str, list[str]]:
-    """Return what RAI asks about, as far as an assessment knows it."""
+def _responsible(response: AssessmentsResponse) -> dict[str, str | list[str]]:
+    """Return what RAI asks about, as far as an assessment knows it: a list where RAI takes several texts."""
     decided, summary = response.decision, response.summary
     sentences = [summary.sentence] if summary.sentence else []
     source = f"Result {response.digest} of privacy-bounds, engine version {response.engine_version}."
@@ -63,8 +63,8 @@ def _responsible(response: AssessmentsResponse) -> dict[str, list[str]]:
         "dataPreprocessingProtocol": [f"Privacy mechanism: {summary.title}"],
         "personalSensitiveInformation": [*sentences, *map(_line, metrics(response))],
         "dataLimitations": cautions(response),
-        "dataSocialImpact": [] if decided is None else [f"Policy {decided.name}: {decided.sentence}"],
-        "dataReleaseMaintenancePlan": [f"{source} Assess the data again before another release of them."],
+        "dataSocialImpact": "" if decided is None else f"Policy {decided.name}: {decided.sentence}",
+        "dataReleaseMaintenancePlan": f"{source} Assess the data again before another release of them.",
     }
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final, final
 import yaml
 
 from api_schemas.assessments import AssessmentsResponse
-from service.interop.reports.metrics import EPSILON, Metric, cautions, metrics, subject_name
+from service.interop.reports.metrics import Metric, cautions, has_epsilon, metrics, subject_name
 
 YAML: Final = "application/yaml"
 TASK: Final = {"type": "other", "name": "Privacy assessment"}
@@ -39,10 +39,9 @@ def hugging_face(response: AssessmentsResponse) -> str:
     """Return the block that goes between the lines `---` at the top of a card. It begins with the first of them."""
     name = _Quoted(subject_name(response))
     listed = metrics(response)
-    is_private = any(each.row.key == EPSILON for each in listed)
     block: dict[str, Any] = {
         "model_name": name,
-        "tags": ["privacy", *(["differential-privacy"] if is_private else [])],
+        "tags": ["privacy", *(["differential-privacy"] if has_epsilon(response) else [])],
         "privacy_bounds": _assessment(response),
     }
     if listed:

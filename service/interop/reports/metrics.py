@@ -44,6 +44,12 @@ def metrics(response: AssessmentsResponse) -> list[Metric]:
     return [each for each in _bounds(response) if not _says_nothing(response, each) and math.isfinite(each.row.value)]
 
 
+def has_epsilon(response: AssessmentsResponse) -> bool:
+    """Return whether an epsilon against the worst case is listed. Those of relaxed attackers do not count."""
+    worst = _attacker(response.threat_models[0])
+    return any(each.row.key == EPSILON and each.attacker == worst for each in metrics(response))
+
+
 def cautions(response: AssessmentsResponse) -> list[str]:
     """Return what has to be known beside the numbers, or why there are none: every sentence once."""
     if not is_bounded(response):
