@@ -94,7 +94,11 @@ def test_a_decision_that_was_made_as_a_job_is_found(client: TestClient) -> None:
     name = ended(client, job["id"])["digest"]
     told = client.get(f"/v1/decisions/{name}")  # before anybody asks for the assessment itself
     assert client.get(f"/v1/results/{name}").status_code == 200
-    assert_is_decision_of(told, client.post("/v1/assessments", json=body).json())
+    page = client.get(f"/v1/jobs/{job['id']}/results")
+    assert page.status_code == 200
+    [point] = page.json()["points"]
+    assert point["response"] == client.post("/v1/assessments", json=body).json()
+    assert_is_decision_of(told, point["response"])
 
 
 @pytest.mark.parametrize("wait", ["", ", wait=20"])
@@ -112,7 +116,7 @@ def sharing(redis_url: str, **more: Any) -> Settings:
 
 @pytest.fixture
 def instances(redis_url: str) -> Iterator[tuple[TestClient, TestClient]]:
-    """Two instances that share a Redis; the second keeps nothing in its memory."""
+    """Yield two instances that share a Redis. The second keeps nothing in its memory."""
     second = sharing(redis_url, memory_cache_bytes=1)
     with TestClient(create_app(sharing(redis_url))) as one, TestClient(create_app(second)) as other:
         yield one, other
@@ -146,7 +150,7 @@ def test_instances_share_decisions_and_believe_no_other(
 
 
 def wait_until_found(client: TestClient, place: str) -> None:
-    """Results are written to Redis after they are answered."""
+    """Wait until a result is in Redis, where it is written after it was answered."""
     deadline = time.monotonic() + PATIENCE
     while client.get(place).status_code == 404:
         assert time.monotonic() < deadline

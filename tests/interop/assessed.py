@@ -104,7 +104,7 @@ def _drawn(random: Random) -> dict[str, Any]:
     if random.random() < 0.7:
         context["subject"] = {"name": random.choice(HOSTILE)} | _some(random, _SUBJECT)
     context |= _some(random, _CONTEXT)
-    if "noisy_sgd" not in mechanism["type"]:
+    if mechanism["type"] != "noisy_sgd":
         context |= _some(random, {"epsilon_pmp": [0.5, 2.0]})
     if mechanism is GAUSSIAN:
         context |= _some(random, {"dimension": [30]})

@@ -30,9 +30,7 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-_Dumper.add_representer(
-    _Quoted, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", str(text), style='"')
-)
+_Dumper.add_representer(_Quoted, lambda _, text: yaml.ScalarNode("tag:yaml.org,2002:str", str(text), style='"'))
 
 
 def hugging_face(response: AssessmentsResponse) -> str:

@@ -1,4 +1,4 @@
-"""What documents of other standards say about an assessment: its numbers, and what has to be known beside them."""
+"""Numbers of an assessment for documents of other standards, and the cautions that belong to the numbers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Metric(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What the number is, for people."""
+        """Title of the number for people, with the attacker."""
         beside = ", valid beside the worst case only" if self.is_conditional else ""
         return f"{self.row.title} (attacker {self.attacker}{beside})"
 
