@@ -191,7 +191,13 @@ class Requirement(Response):
 class Decision(Response):
     """The verdict of a policy, with what identifies it in a log."""
 
-    id: Annotated[str, Field(description="`sha256:` of run, context and policy: the same again for the same.")]
+    id: Annotated[
+        str,
+        Field(
+            description="Names the decision; see GET /v1/decisions/{id}. The digest of the assessment: run, context, "
+            "policy and engine version determine it, and the same again has the same id."
+        ),
+    ]
     policy: Annotated[str, Field(description="Digest of the policy: `sha256:` of its canonical form (RFC 8785).")]
     name: Annotated[str, Field(description="Name of the policy.")]
     revision: Annotated[str | None, Field(description="Its edition.", exclude_if=is_none)] = None

@@ -22,6 +22,7 @@ LISTED_ERRORS: Final = 64
 _ProblemType: TypeAlias = Literal[
     "/problems/body-too-large",
     "/problems/compute-budget-exceeded",
+    "/problems/decision-not-found",
     "/problems/headers-too-large",
     "/problems/http-error",
     "/problems/idempotency-key-reused",

@@ -149,7 +149,9 @@ class Asking(ABC):
     def report(
         self, run: Run, context: Object, policy: Object | None = None, form: str = "text/markdown", **more: Any
     ) -> str:
-        """The same as a text: a section for a model card, `text/plain`, or `application/vnd.mlflow.run+json`."""
+        """Return an assessment in another form, by its media type: Markdown for a model card, `text/plain`,
+        `application/vnd.mlflow.run+json`, `application/vnd.cyclonedx+json`, `application/ld+json`, `application/yaml`.
+        """
         return self.send("/v1/assessments", encoded(_assessment(run, context, policy, more)), form).decode()
 
     @final

@@ -25,7 +25,7 @@ from service.api.head_as_get import HeadAsGet
 from service.api.known_answers import KNOWN_ANSWERS, warm_up
 from service.api.problems import problem_of
 from service.api.readiness import Readiness
-from service.api.routes import computations, discovery, guide, jobs, operations, pages, results
+from service.api.routes import computations, decisions, discovery, guide, jobs, operations, pages, results
 from service.computations.catalogue import resources
 from service.engine_version import ENGINE_VERSION
 from service.execution.admission import Admission
@@ -80,7 +80,8 @@ def create_app(settings: Settings) -> FastAPI:
     offered = resources()
     app.router.routes[:0] = map(computations.route_of, offered)  # asked most, matched first
     people = (pages.router, guide.router(*guide.GUIDE))
-    for router in (jobs.router, results.router(offered), discovery.router(offered), operations.router, *people):
+    stored = (results.router(offered), decisions.router)
+    for router in (jobs.router, *stored, discovery.router(offered), operations.router, *people):
         app.include_router(router)
     documentation.install(app, tuple(computation.request_type for computation in offered))
     problem_responses.install(app)
@@ -160,7 +161,7 @@ async def _running(
         try:
             await _warmed(pool, readiness)
             for_jobs = partial(make_pool, worker_count=settings.job_workers, niceness=job_niceness(settings))
-            async with _jobs(settings, for_jobs, metrics, logger) as running_jobs:
+            async with _jobs(settings, for_jobs, runner, metrics, logger) as running_jobs:
                 readiness.workers = running_jobs.workers
                 yield Services(
                     settings=settings,
@@ -232,7 +233,11 @@ async def _warmed(pool: WorkerPool, readiness: Readiness) -> None:
 
 
 def _jobs(
-    settings: Settings, make_pool: Callable[[], WorkerPool], metrics: Metrics, logger: FilteringBoundLogger
+    settings: Settings,
+    make_pool: Callable[[], WorkerPool],
+    runner: ComputationRunner,
+    metrics: Metrics,
+    logger: FilteringBoundLogger,
 ) -> AbstractAsyncContextManager[Jobs]:
     """Jobs, by the backend that the settings name."""
     if settings.jobs_backend == "celery":
@@ -254,6 +259,7 @@ def _jobs(
         limits=job_limits(settings),
         validate=validated,
         describe=describe,
+        store_answer=runner.keep,
         metrics=metrics,
         logger=logger,
     )

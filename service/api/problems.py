@@ -30,6 +30,7 @@ Exception
   - BodyTooLarge
   - ShuttingDown
   - ResultNotFound
+  - DecisionNotFound
   - NotAcceptable
   - InvalidParameter
 
@@ -68,6 +69,10 @@ class ShuttingDown(ApiError):
 
 class ResultNotFound(ApiError):
     """No result with this digest is stored here."""
+
+
+class DecisionNotFound(ApiError):
+    """No decision with this id is stored here."""
 
 
 class NotAcceptable(ApiError):
@@ -264,6 +269,13 @@ KINDS: Final[dict[type[Exception], ProblemKind]] = {
         "Result not found",
         404,
         "No result with this digest is stored here. Results may be forgotten: send the request again.",
+    ),
+    DecisionNotFound: ProblemKind(
+        "/problems/decision-not-found",
+        "Decision not found",
+        404,
+        "No decision with this id is stored here. Decisions are forgotten with their results: send the assessment "
+        "again, with its policy.",
     ),
 }
 """The kind of every exception that is answered; a base class covers its children."""

@@ -123,7 +123,7 @@ class Computation(Generic[RequestT, ResponseT]):
     files: tuple[str, ...] = ()
     bare: str = ""
     exit_code: Callable[[ResponseT], int] = success
-    decision: Callable[[ResponseT], dict[str, str] | None] | None = None
+    decision: Callable[[ResponseT], dict[str, Any] | None] | None = None
     pieces: Pieces[RequestT] | None = None
 
     @property

@@ -231,6 +231,12 @@ class RedisResultCache:
         ]
 
 
+def sealed_result(seals: Seals, computation: str, digest: str, body: bytes) -> tuple[str, bytes]:
+    """Return key and entry of a result, for processes that write to Redis on their own."""
+    kind = f"result:{computation}"
+    return _key(kind, digest), seals.seal(kind, digest, body)
+
+
 async def _send(commands: Sequence[Sequence[str | bytes | int]], client: Redis) -> int:
     """Send commands in one pipeline; how many of them Redis refused."""
     pipeline: Any = client.pipeline(transaction=False)  # the stubs of redis do not know this method's types

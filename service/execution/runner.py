@@ -134,9 +134,11 @@ class ComputationRunner:
         self._metrics.result(computation.name, "memory")
         return Answer(digest, body, "memory")
 
-    def keep(self, computation: AnyComputation, digest: str, body: bytes) -> None:
-        """An answer that was computed elsewhere."""
+    def keep(self, computation: AnyComputation, digest: str, body: bytes, cost: int) -> None:
+        """Store an answer that was computed elsewhere, at this cost."""
         self._memory.put(computation.name, digest, body)
+        if self._shared is not None and cost >= self._shared.cost_floor:
+            self._shared.cache.put(computation.name, digest, body)
 
     async def find(self, names: tuple[str, ...], digest: str) -> bytes | None:
         """A stored result of any of these computations."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, final
 
+from service.computations.abstract import Computation
 from service.computations.catalogue import resource
 from service.jobs.job import Piece
 
@@ -52,6 +53,14 @@ def failure_lines(piece: Piece, problem: bytes) -> bytes:
 def response_in(kept: bytes) -> bytes:
     """The response of a job of one request, to the byte."""
     return whole_response(unpacked(kept))
+
+
+def answer_in(computation: Computation[Any, Any], kept: bytes) -> tuple[bytes, dict[str, Any] | None]:
+    """Return the response of a job of one request, and what the log says about the decision in it."""
+    body = response_in(kept)
+    if computation.decision is None:
+        return body, None
+    return body, computation.decision(computation.response_type.model_validate_json(body))
 
 
 def whole_response(line: bytes) -> bytes:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Literal, final
+from typing import Any, Final, Literal, TypeAlias, final
 
 from pydantic import BaseModel
 
@@ -19,6 +20,8 @@ from service.jobs.lines import PieceOf
 from service.jobs.sizes import LARGEST_PIECE, PIECE_LIMIT_SECONDS
 
 VERSION: Final = "/v1/"
+StoreAnswer: TypeAlias = Callable[[Computation[Any, Any], str, bytes, int], None]
+"""Stores an answer: its computation, digest, body and cost."""
 
 
 @final

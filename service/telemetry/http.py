@@ -35,8 +35,8 @@ class RequestRecord:
     cache: str | None = None
     compute_seconds: float | None = None
     problem: str | None = None
-    decision: dict[str, str] | None = None
-    """What was decided by a policy: a line of its own in the log."""
+    decision: dict[str, Any] | None = None
+    """The decision of a policy: a line of its own in the log."""
     error: BaseException | None = None
     """What the operators should see of a problem that is not the client's."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,10 +18,25 @@ from service.settings import Settings
 from service.telemetry import logs
 from service.web.forms import forms_of
 from tests.api.requests import JSON, dpsgd
+from tests.interop.assessed import HOSTILE
 
 ROUTE = "/v1/assessments"
-FORMS = ("text/markdown", "text/plain", "application/vnd.mlflow.run+json")
+FORMS = (
+    "text/markdown",
+    "text/plain",
+    "application/vnd.mlflow.run+json",
+    "application/vnd.cyclonedx+json",
+    "application/ld+json",
+    "application/yaml",
+)
 RUN: dict[str, Any] = {"mechanism": dpsgd(), "context": {"delta": 1e-5}}
+LOGGED = set(
+    re.findall(
+        r"\w+",
+        "event level timestamp request_id decision policy result engine_version verdict missing subject "
+        "subject_version date",
+    )
+)
 GATE = {"name": "gate", "rules": [{"question": {"type": "advantage"}, "at_most": 0.9}]}
 
 
@@ -97,7 +113,7 @@ def logged(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[TestClient, io.Byt
         yield client, stream
 
 
-def test_a_decision_is_one_line_of_ids_and_the_verdict(logged: tuple[TestClient, io.BytesIO]) -> None:
+def test_a_decision_is_one_line_of_the_log(logged: tuple[TestClient, io.BytesIO]) -> None:
     client, stream = logged
     for body in (RUN, RUN | {"policy": GATE}, RUN | {"policy": GATE}):  # the last one from the cache
         told = client.post(ROUTE, content=json.dumps(body), headers=JSON).json()
@@ -105,7 +121,32 @@ def test_a_decision_is_one_line_of_ids_and_the_verdict(logged: tuple[TestClient,
     decisions = [line for line in lines if line["event"] == "decision"]
     assert len(decisions) == 2
     for line in decisions:
-        assert set(line) == {"event", "level", "timestamp", "request_id", "decision", "policy", "result", "verdict"}
+        assert set(line) == LOGGED
         assert line["verdict"] == "met"
         assert line["decision"] == told["decision"]["id"]
         assert line["result"] == told["digest"]
+        assert line["missing"] == []
+        assert (line["subject"], line["subject_version"], line["date"]) == (None, None, None)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_texts_of_clients_stay_inside_their_strings(name: str, logged: tuple[TestClient, io.BytesIO]) -> None:
+    client, stream = logged
+    context = {"delta": 1e-5, "date": "2026-11-23", "subject": {"name": name, "version": name}}
+    policy = GATE | {"requires": [{"assumption": "noise_is_fresh"}]}
+    told = client.post(ROUTE, json={**RUN, "context": context, "policy": policy}).json()
+    lines = [line for line in stream.getvalue().splitlines() if b'"decision"' in line]
+    [line] = [found for found in map(json.loads, lines) if found["event"] == "decision"]
+    assert set(line) == LOGGED
+    assert (line["subject"], line["subject_version"], line["date"]) == (name, name, "2026-11-23")
+    assert (line["verdict"], line["missing"]) == ("met_if_attested", ["noise_is_fresh"])
+    assert (line["decision"], line["policy"]) == (told["decision"]["id"], told["decision"]["policy"])
+
+
+@pytest.mark.parametrize("text", ["line\nline", "\r", "\x1b[2J", "\x85", "\u2028", "", " ", "a" * 201])
+def test_texts_that_would_break_a_line_are_never_logged(text: str, logged: tuple[TestClient, io.BytesIO]) -> None:
+    client, stream = logged
+    for subject in ({"name": text}, {"name": "model", "version": text}):
+        told = client.post(ROUTE, json={**RUN, "context": {"delta": 1e-5, "subject": subject}, "policy": GATE})
+        assert told.status_code == 422
+    assert not any(json.loads(line)["event"] == "decision" for line in stream.getvalue().splitlines())

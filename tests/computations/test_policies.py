@@ -22,6 +22,7 @@ from service.computations.assessments.assessment import ASSESSMENTS
 from service.computations.assessments.judged import Judged, Run
 from service.computations.assessments.rulings import Grounds, ruling
 from service.computations.bounds import BOUNDS
+from service.computations.digest import digest
 from service.computations.read_numbers import ReadNumber
 from service.engine_version import ENGINE_VERSION
 from service.privacy.errors import UnsupportedCombination
@@ -157,14 +158,19 @@ def test_what_is_attested_not_to_hold_voids_the_verdict() -> None:
     assert "does NOT hold (audit)" in told.statement
 
 
-def test_the_id_of_a_decision_is_that_of_run_and_policy() -> None:
+def test_the_id_of_a_decision_is_that_of_everything_it_rests_on() -> None:
     one, other = policy(rule(at_most=1.0)), policy(rule(at_most=2.0))
-    ids = [
-        assessed(sent).decision.id  # type: ignore[union-attr]
-        for sent in (body(policy=one), body(policy=one), body(policy=other), body(RUN | {"steps": 101}, policy=one))
-    ]
-    assert ids[0] == ids[1]
-    assert len(set(ids)) == 3
+    dated = body(policy=one) | {"context": {"delta": 1e-5, "date": "2026-11-23"}}
+    sent = (body(policy=one), body(policy=other), body(RUN | {"steps": 101}, policy=one), dated)
+    ids: set[str] = set()
+    for version in ("2026.11.24", "2026.11.25"):  # two engine versions never share an id
+        for each in (*sent, *sent):
+            name = digest(ASSESSMENTS.name, version, request(each))
+            told = ASSESSMENTS.response(request(each), name, version)
+            assert told.decision is not None
+            assert told.decision.id == told.digest == name
+            ids.add(told.decision.id)
+    assert len(ids) == 2 * len(sent)
 
 
 def test_the_command_takes_a_policy_from_a_file_and_stops_a_script(
@@ -176,8 +182,8 @@ def test_the_command_takes_a_policy_from_a_file_and_stops_a_script(
         gate.write_text(json.dumps(policy(rule(at_most=limit))))
         assert cli.main(["assess", str(run), "--policy", str(gate)]) == code
         told = capsys.readouterr().out
-        alone = assessed(body(policy=policy(rule(at_most=limit))))
-        assert json.loads(told)["decision"]["id"] == alone.decision.id  # type: ignore[union-attr]
+        alone = request(body(policy=policy(rule(at_most=limit))))
+        assert json.loads(told)["decision"]["id"] == digest(ASSESSMENTS.name, ENGINE_VERSION, alone)
     assert cli.main(["assess", str(run), "--policy", str(gate), "--accept", "text/plain"]) == 1
     assert "Policy gate: violated" in capsys.readouterr().out
     assert cli.main(["assess", str(run), "--policy", str(tmp_path / "none.json")]) == cli.PROBLEM_EXIT_CODE

@@ -26,12 +26,12 @@ from tests.system.servers import served
 
 DP_SGD = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
 EPSILON = {"type": "epsilon", "delta": 1e-5}
-CORES = {"sh", "json", "text", "python", "csv", "markdown"}
+CORES = {"sh", "json", "text", "python", "csv", "markdown", "yaml"}
 NOT_RUN = re.compile(r"(?m)^(make|docker|git|eval|source|pip|privacy-bounds serve|\.venv/bin/privacy-bounds serve)\b")
 ADDRESS = "http://127.0.0.1:8000"
 ASKS_A_SERVICE = re.compile(rf'(?m)^[^#\n]*Client\("{ADDRESS}"\)')
 """Outside comments."""
-TEXTS = ("text/plain", "text/markdown", "text/csv", "application/json")
+TEXTS = ("text/plain", "text/markdown", "text/csv", "application/yaml", "application/json")
 
 
 def types(union: object) -> set[str]:

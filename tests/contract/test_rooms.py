@@ -66,7 +66,7 @@ FOREIGN: dict[str, set[str]] = {
     "service.privacy": {"flint", "mpmath", "numpy", "scipy", "typing_extensions"},
     "service.privacy.numerics": {"flint", "mpmath", "numpy", "scipy", "typing_extensions"},
     "service.computations": {"numpy", "pydantic", "rfc8785"},
-    "service.interop": {"pydantic", "pydantic_core"},
+    "service.interop": {"pydantic", "pydantic_core", "yaml"},
     "privacy_bounds": {"pydantic", "typing_extensions"},
 }
 STANDARD_LIBRARY_OF_THE_CORE = {

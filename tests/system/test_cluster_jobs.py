@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable
@@ -61,6 +62,24 @@ def test_a_sweep_goes_through_a_cluster(tmp_path: Path) -> None:
             "/v1/jobs", json={"resource": "sweeps", "request": sweep(9)}, headers={"Idempotency-Key": "a"}
         )
         assert other.status_code == 422
+
+
+def test_a_decision_that_a_cluster_made_is_found_and_logged(tmp_path: Path) -> None:
+    gate = {"name": "gate", "rules": [{"question": ADVANTAGE, "at_most": 0.9}]}
+    subject = {"name": "next-word model", "version": "2.1.0"}
+    body = {"mechanism": {"type": "gdp", "mu": 0.5}, "context": {"delta": 1e-5, "subject": subject}, "policy": gate}
+    with cluster(tmp_path, workers=1) as made, served(tmp_path, **SERVICE, **made.settings) as client:
+        found = wait_until_ended(client, submit(client, "assessments", body))
+        place = f"/v1/decisions/{found['digest']}"
+        wait_for(lambda: client.get(place).status_code == 200)  # an answer of Redis may be too late for one request
+        told = client.get(place).json()
+        assert (told["result"], told["subject"]) == (found["digest"], subject)
+        answer = client.post("/v1/assessments", json=body)
+        assert "fwd=miss" not in answer.headers["cache-status"], "a job stores its answer where requests look for it"
+        assert told["decision"] == answer.json()["decision"]
+        log = [line for line in (tmp_path / "worker0.log").read_text().splitlines() if line.startswith("{")]
+        [line] = [each for each in map(json.loads, log) if each["event"] == "decision"]
+        assert (line["decision"], line["subject"], line["verdict"]) == (found["digest"], subject["name"], "met")
 
 
 def a_worker_child(made: Cluster, client: httpx2.Client) -> None:

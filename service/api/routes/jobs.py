@@ -210,9 +210,8 @@ async def job_results(
         read, lines, following = await jobs.results(job_id, start, limit)
         computation = computation_at(read.resource)
         if read.state == "succeeded" and computation.pieces is None and lines:
-            services.runner.keep(
-                computation, read.digest, whole_response(lines[0])
-            )  # its other forms are asked for next
+            # Clients ask for other forms of the answer next.
+            services.runner.keep(computation, read.digest, whole_response(lines[0]), read.cost)
         head = JobResultsPage(id=job_id, state=read.state, progress=progress_of(read), points=(), next=following)
         before, _, after = head.json_bytes().partition(b'"points":[')
         return SlicedResponse(before + b'"points":[' + b",".join(lines) + after, headers=NO_STORE, media_type=JSON)

@@ -34,7 +34,6 @@ from service.computations.assessments.statement import statement
 from service.computations.assessments.summaries import gdp_summary, one_point
 from service.computations.bounds import bounds_quote
 from service.computations.caveats import caveats
-from service.computations.digest import canonical_text
 from service.computations.nested import answered, quoted
 from service.computations.parts import assumptions_of, mechanism_of, options_of, threat_model_of
 from service.computations.prices import DOUBT
@@ -71,7 +70,7 @@ def compute_assessment(request: AssessmentsRequest, digest: str, engine_version:
         rules.answer()
     everybody = assessed(assumptions, context)
     grounds = Grounds(described, settled, everybody, rules.assumptions_of)
-    decided = _decided(request, rules.rulings(grounds), grounds, engine_version)
+    decided = _decided(request, rules.rulings(grounds), grounds, digest)
     numbers = Numbers(
         epsilon=answers[0],
         power=power["value"],
@@ -139,12 +138,12 @@ def _power_at(rate: float, answer: ResponseFields) -> ResponseFields:
 
 
 def _decided(
-    request: AssessmentsRequest, rulings: Sequence[ResponseFields], grounds: Grounds, engine_version: str
+    request: AssessmentsRequest, rulings: Sequence[ResponseFields], grounds: Grounds, digest: str
 ) -> ResponseFields | None:
     """Return what the policy comes to, where there is one."""
     if request.policy is None:
         return None
-    return decision(request.policy, rulings, _canonical_run(request, engine_version), grounds)
+    return decision(request.policy, rulings, digest, grounds)
 
 
 def _relaxed(
@@ -180,12 +179,6 @@ def _relaxed(
 def _attacker(threat_model: Any, answers: Sequence[ResponseFields], **more: Any) -> dict[str, Any]:
     """What an attacker gains, as its fields."""
     return {"threat_model": threat_model, **more, "answers": answers}
-
-
-def _canonical_run(request: AssessmentsRequest, engine_version: str) -> str:
-    """Return the canonical form of what is assessed, without the policy."""
-    parts = (request.mechanism, request.threat_model, request.context, request.relative_tolerance, engine_version)
-    return canonical_text(parts)
 
 
 def _worst_case_request(request: AssessmentsRequest, run: Run) -> BoundsRequest:
@@ -226,12 +219,25 @@ def exit_code(response: AssessmentsResponse) -> int:
     return EXIT_CODES.get(response.verdict, 1)
 
 
-def logged(response: AssessmentsResponse) -> dict[str, str] | None:
-    """What the log of decisions says: who holds the request, or the result, can check it."""
-    decided = response.decision
+def logged(response: AssessmentsResponse) -> dict[str, Any] | None:
+    """Return what the log says about a decision: ids, verdict, what was assessed, and missing attestations.
+
+    Texts of clients are those of the contract: at most 200 characters each, without control characters.
+    """
+    decided, context = response.decision, response.context
     if decided is None:
         return None
-    return {"decision": decided.id, "policy": decided.policy, "result": response.digest, "verdict": decided.verdict}
+    return {
+        "decision": decided.id,
+        "policy": decided.policy,
+        "result": response.digest,
+        "engine_version": response.engine_version,
+        "verdict": decided.verdict,
+        "missing": list(decided.missing),
+        "subject": None if context.subject is None else context.subject.name,
+        "subject_version": None if context.subject is None else context.subject.version,
+        "date": context.date,
+    }
 
 
 ASSESSMENTS: Final = Computation(

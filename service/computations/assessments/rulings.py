@@ -142,8 +142,8 @@ def _deciding_tolerance(limit: float, lower: float | None, upper: float | None) 
     return needed if needed >= FINEST else None
 
 
-def decision(policy: Policy, rulings: Sequence[ResponseFields], run: str, grounds: Grounds) -> ResponseFields:
-    """Return the verdict of a policy. run: the canonical form of what is assessed."""
+def decision(policy: Policy, rulings: Sequence[ResponseFields], digest: str, grounds: Grounds) -> ResponseFields:
+    """Return the verdict of a policy. digest: of the assessment, by which the decision is found again."""
     counted = [each for each in rulings if each["rule"].severity == "error"]
     resting = grounds.resting([each["rule"] for each in counted])
     requirements = requirements_of(policy, resting, grounds.run.context)
@@ -159,7 +159,7 @@ def decision(policy: Policy, rulings: Sequence[ResponseFields], run: str, ground
         refuted=len(refuted(grounds.assumptions)),
     )
     return {
-        "id": text_digest(f"[{run},{canonical_text(policy)}]"),
+        "id": digest,
         "policy": text_digest(canonical_text(policy)),
         "name": policy.name,
         **({} if policy.revision is None else {"revision": policy.revision}),

@@ -17,9 +17,9 @@ from service.execution.worker import compute_body
 from service.jobs.celery.store import RedisStore, Sent
 from service.jobs.errors import JobNotFound, JobsUnavailable
 from service.jobs.job import Job, Kept, Piece
-from service.jobs.lines import failure_lines
+from service.jobs.lines import answer_in, failure_lines
 from service.jobs.sizes import measured, next_points
-from service.jobs.work import Limits, Work, work_of_job
+from service.jobs.work import Limits, StoreAnswer, Work, work_of_job
 
 BEAT_SECONDS: Final = 0.5
 REMEMBERED: Final = 16
@@ -31,7 +31,8 @@ PAUSE_SECONDS: Final = 0.5
 @final
 class PieceWorker:
     """Of one process, which computes one piece at a time. `send`: puts a message on its way; `describe`: an error as a
-    problem in JSON; `heard`: told that there is a message, again and again while it is worked on.
+    problem in JSON; `store_answer`: stores that of a job of one request; `heard`: told that there is a message, again
+    and again while it is worked on.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class PieceWorker:
         memory_limit_bytes: int,
         validate: Validate,
         describe: Callable[[Exception], bytes],
+        store_answer: StoreAnswer,
         heard: Callable[[], None],
         logger: FilteringBoundLogger,
     ) -> None:
@@ -55,6 +57,7 @@ class PieceWorker:
         self._memory_limit_bytes = memory_limit_bytes
         self._validate = validate
         self._describe = describe
+        self._store_answer = store_answer
         self._logger = logger
         self._known: OrderedDict[str, tuple[Job, Work]] = OrderedDict()
         self._seconds: dict[str, float] = {}
@@ -99,9 +102,18 @@ class PieceWorker:
         self._seconds[job.id] = seconds
         size = next_points(piece.points, seconds, work.largest_piece)
         try:
+            if work.computation.pieces is None:
+                self._hand_over(job, work, computed.body)
             self._keep(job.id, Kept(piece, computed.body), size)
         finally:
             heart.stop()
+
+    def _hand_over(self, job: Job, work: Work, lines: bytes) -> None:
+        """Store the answer of a job of one request where answers to requests are stored, and log its decision."""
+        body, decided = answer_in(work.computation, lines)
+        self._store_answer(work.computation, job.digest, body, job.cost)
+        if decided is not None:
+            self._logger.info("decision", **decided)
 
     def give_up(self, name: str, piece: Piece, error: Exception) -> None:
         """A piece takes too long or too much: its halves take its place, or it has a problem for an answer."""

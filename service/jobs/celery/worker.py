@@ -18,6 +18,7 @@ from structlog.typing import FilteringBoundLogger
 from service.execution.request_body import Validate
 from service.execution.seals import Seals
 from service.execution.worker import NUMERIC_THREAD_VARIABLES, end_with_parent
+from service.jobs.celery.answers import SharedAnswers
 from service.jobs.celery.cluster import TASK, make_cluster, queue_lists, send
 from service.jobs.celery.hearing import Hearing, begin_anew
 from service.jobs.celery.keeper import Keeper
@@ -73,6 +74,7 @@ def run_worker(
             memory_limit_bytes=settings.worker_memory_limit_bytes,
             validate=validate,
             describe=describe,
+            store_answer=SharedAnswers(settings).keep,
             heard=hearing.heard,
             logger=logger,
         )

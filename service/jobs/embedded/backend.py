@@ -17,7 +17,7 @@ from service.execution.worker_pool import WorkerPool
 from service.jobs.embedded.dispatcher import Dispatcher
 from service.jobs.embedded.store import SqliteStore
 from service.jobs.jobs import Jobs
-from service.jobs.work import Limits
+from service.jobs.work import Limits, StoreAnswer
 from service.telemetry.metrics import Metrics
 
 PROMISES: Final = (
@@ -39,6 +39,7 @@ async def embedded_jobs(
     limits: Limits,
     validate: Validate,
     describe: Callable[[Exception], bytes],
+    store_answer: StoreAnswer,
     metrics: Metrics,
     logger: FilteringBoundLogger,
 ) -> AsyncGenerator[Jobs]:
@@ -55,6 +56,7 @@ async def embedded_jobs(
         limits=limits,
         validate=validate,
         describe=describe,
+        store_answer=store_answer,
         metrics=metrics,
         logger=logger,
     )

@@ -27,9 +27,9 @@ from service.execution.worker_pool import WorkerPool
 from service.jobs.embedded.store import SqliteStore
 from service.jobs.errors import JobNotFound, JobsUnavailable
 from service.jobs.job import Job, Kept, Piece
-from service.jobs.lines import failure_lines
+from service.jobs.lines import answer_in, failure_lines
 from service.jobs.sizes import LARGEST_TRIES, first_points, measured, next_points, urgency
-from service.jobs.work import Limits, Work, work_of_job
+from service.jobs.work import Limits, StoreAnswer, Work, work_of_job
 from service.telemetry.metrics import Metrics
 
 LOCK_NAME: Final = "jobs.lock"
@@ -69,7 +69,7 @@ class Active:
 
 @final
 class Dispatcher:
-    """Of one event loop. `describe`: an error as a problem in JSON."""
+    """Of one event loop. `describe`: an error as a problem in JSON; `store_answer`: of jobs of one request."""
 
     def __init__(
         self,
@@ -82,6 +82,7 @@ class Dispatcher:
         limits: Limits,
         validate: Validate,
         describe: Callable[[Exception], bytes],
+        store_answer: StoreAnswer,
         metrics: Metrics,
         logger: FilteringBoundLogger,
     ) -> None:
@@ -93,6 +94,7 @@ class Dispatcher:
         self._limits = limits
         self._validate = validate
         self._describe = describe
+        self._store_answer = store_answer
         self._metrics = metrics
         self._logger = logger
         self._active: dict[str, Active] = {}
@@ -236,11 +238,20 @@ class Dispatcher:
                 active.seconds_per_point, computed.seconds, computed.cpu_seconds, piece.points
             )
             active.points = next_points(piece.points, active.seconds_per_point, active.work.largest_piece)
+            if active.is_whole:
+                await self._hand_over(active, computed.body)
             await self._until_written(self._store.keep, name, Kept(piece, computed.body))
             self._metrics.piece("done", piece.points)
         finally:
             self._busy -= 1
             self._look.set()
+
+    async def _hand_over(self, active: Active, lines: bytes) -> None:
+        """Store the answer of a job of one request where answers to requests are stored, and log its decision."""
+        body, decided = await self._off_loop(answer_in, active.work.computation, lines)
+        self._store_answer(active.work.computation, active.job.digest, body, active.job.cost)
+        if decided is not None:
+            self._logger.info("decision", **decided)
 
     def _again(self, active: Active, piece: Piece, tries: int, error: Exception) -> bool:
         """Whether the points of a piece that came to no end are tried once more, together or apart."""

@@ -1,0 +1,70 @@
+"""GET /v1/decisions/{id}."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Path, Request, Response
+from pydantic_core import from_json, to_json
+
+from api_schemas.decisions import StoredDecision
+from service.api.answers import NOT_MODIFIED, stored_response
+from service.api.dependencies import UsedServices
+from service.api.documentation import problems
+from service.api.problems import DecisionNotFound
+from service.api.routes.results import IMMUTABLE
+from service.telemetry.http import record_of
+
+DECIDING: Final = ("assessments",)
+"""The computations whose results have a decision."""
+
+DecisionId = Annotated[
+    str,
+    Path(
+        alias="id",
+        pattern="^sha256:[0-9a-f]{64}$",
+        description="The `id` of a decision.",
+        openapi_examples={
+            "before_a_release": {"value": "sha256:" + "0123456789abcdef" * 4},
+            "users_with_records": {"value": "sha256:" + "fedcba9876543210" * 4},
+        },
+    ),
+]
+
+router = APIRouter(tags=["results"])
+
+
+@router.get(
+    "/v1/decisions/{id}",
+    response_model=StoredDecision,
+    responses=NOT_MODIFIED | problems(404, 422, 500),
+    name="decision",
+)
+async def decision(request: Request, name: DecisionId, services: UsedServices) -> Response:
+    """The decision of an assessment as it was stored, with its subject, its date and the digest of its result. It is
+    kept as long as the result, and never changes.
+    """
+    record_of(request.scope).digest = name
+    # The id of a decision is the digest of the assessment: nothing beside the result is stored for it.
+    body = await services.runner.find(DECIDING, name)
+    stored = None if body is None else await asyncio.to_thread(decision_in, body, name)
+    if stored is None:
+        raise DecisionNotFound
+    tag = f"{name};decision"
+    headers = {"ETag": f'"{tag}"', "Cache-Control": IMMUTABLE, "Cache-Status": "privacy-bounds; hit"}
+    return stored_response(request, tag, stored, headers)
+
+
+def decision_in(body: bytes, name: str) -> bytes | None:
+    """Return the body of a StoredDecision, made of an assessment; None where the assessment has no decision of this id.
+
+    The members are copied, not read into models: an earlier engine version may have stored the assessment.
+    """
+    assessment: dict[str, Any] = from_json(body)
+    decided, context = assessment["decision"], assessment["context"]
+    if decided is None or decided["id"] != name:
+        return None
+    found = {"decision": decided, "subject": context.get("subject"), "date": context.get("date")}
+    told = {key: value for key, value in found.items() if value is not None}
+    return to_json(told | {"result": assessment["digest"], "engine_version": assessment["engine_version"]})

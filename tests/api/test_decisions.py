@@ -1,0 +1,168 @@
+"""`GET /v1/decisions/{id}`: the decision as it was stored, whichever way the assessment took."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis
+from starlette.testclient import TestClient
+
+from api_schemas.decisions import StoredDecision
+from service.main import create_app
+from service.settings import Settings
+from tests.api.requests import dpsgd
+from tests.execution.fakes import SEAL_KEY
+from tests.patience import PATIENCE
+
+SUBJECT = {"name": "next-word model", "version": "2.1.0", "sha256": "0123456789abcdef" * 4}
+GATE = {"name": "gate", "rules": [{"question": {"type": "advantage"}, "at_most": 0.9}]}
+IMMUTABLE = "public, max-age=31536000, immutable"
+
+
+def run(**context: Any) -> dict[str, Any]:
+    """Return an assessment; an epsilon of approximate DP is the least that a worker computes."""
+    mechanism = {"type": "approximate_dp", "epsilon": 1.0, "delta": 1e-6}
+    return {"mechanism": mechanism, "context": {"delta": 1e-5, **context}, "policy": GATE}
+
+
+def assert_is_decision_of(told: Any, answer: dict[str, Any]) -> None:
+    assert told.status_code == 200
+    context = answer["context"]
+    subject = {"subject": context["subject"]} if "subject" in context else {}
+    date = {"date": context["date"]} if "date" in context else {}
+    expected = {"decision": answer["decision"], **subject, **date, "result": answer["digest"]}
+    assert told.json() == expected | {"engine_version": answer["engine_version"]}
+    assert StoredDecision.model_validate_json(told.content).decision.id == answer["decision"]["id"]
+
+
+@pytest.mark.parametrize("context", [{}, {"subject": SUBJECT}, {"date": "2026-11-23"}])
+def test_a_decision_is_read_as_it_was_stored(client: TestClient, context: dict[str, Any]) -> None:
+    for _ in range(2):  # computed, then from the cache
+        answer = client.post("/v1/assessments", json=run(**context)).json()
+        told = client.get(f"/v1/decisions/{answer['decision']['id']}")
+        assert_is_decision_of(told, answer)
+        assert told.headers["cache-control"] == IMMUTABLE
+        assert told.headers["content-type"] == "application/json"
+
+
+def test_a_decision_has_a_tag_of_its_own(client: TestClient) -> None:
+    answer = client.post("/v1/assessments", json=run())
+    place = f"/v1/decisions/{answer.json()['decision']['id']}"
+    tag = client.get(place).headers["etag"]
+    assert tag != answer.headers["etag"]
+    again = client.get(place, headers={"If-None-Match": tag})
+    assert (again.status_code, again.content) == (304, b"")
+    assert client.get(place, headers={"If-None-Match": answer.headers["etag"]}).status_code == 200
+    assert client.head(place).headers["etag"] == tag
+
+
+def test_what_is_no_decision_is_not_found(client: TestClient) -> None:
+    without = run() | {"policy": None}
+    del without["policy"]
+    assessment = client.post("/v1/assessments", json=without).json()
+    assert assessment["decision"] is None
+    other = client.post("/v1/bounds", json={"mechanism": dpsgd(), "questions": [{"type": "advantage"}]}).json()
+    for name in ("sha256:" + "0" * 64, assessment["digest"], other["digest"]):
+        told = client.get(f"/v1/decisions/{name}")
+        assert (told.status_code, told.json()["type"]) == (404, "/problems/decision-not-found")
+        assert "send the assessment again" in told.json()["detail"]
+
+
+@pytest.mark.parametrize("name", ["nonsense", "%00" * 30, "sha256:" + "A" * 64, "0" * 64])
+def test_a_malformed_id_is_refused_as_that_of_a_result_is(client: TestClient, name: str) -> None:
+    told, result = (client.get(f"/v1/{room}/{name}") for room in ("decisions", "results"))
+    assert told.status_code == result.status_code == 422
+    assert told.json()["type"] == result.json()["type"] == "/problems/invalid-parameter"
+
+
+def ended(client: TestClient, job: str) -> dict[str, Any]:
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        told: dict[str, Any] = client.get(f"/v1/jobs/{job}").json()
+        if told["state"] == "succeeded":
+            return told
+        time.sleep(0.05)
+    pytest.fail("the job did not end")
+
+
+def test_a_decision_that_was_made_as_a_job_is_found(client: TestClient) -> None:
+    body = run(date="2026-11-01")
+    job = client.post("/v1/jobs", json={"resource": "assessments", "request": body}).json()
+    name = ended(client, job["id"])["digest"]
+    told = client.get(f"/v1/decisions/{name}")  # before anybody asks for the assessment itself
+    assert client.get(f"/v1/results/{name}").status_code == 200
+    page = client.get(f"/v1/jobs/{job['id']}/results")
+    assert page.status_code == 200
+    [point] = page.json()["points"]
+    assert point["response"] == client.post("/v1/assessments", json=body).json()
+    assert_is_decision_of(told, point["response"])
+
+
+@pytest.mark.parametrize("wait", ["", ", wait=20"])
+def test_a_decision_that_was_answered_later_is_found(client: TestClient, wait: str) -> None:
+    body = run(date="2026-11-02" if wait else "2026-11-03")
+    answer = client.post("/v1/assessments", json=body, headers={"Prefer": f"respond-async{wait}"})
+    name = answer.json()["digest"] if answer.status_code == 200 else ended(client, answer.json()["id"])["digest"]
+    assert_is_decision_of(client.get(f"/v1/decisions/{name}"), client.post("/v1/assessments", json=body).json())
+
+
+def sharing(redis_url: str, **more: Any) -> Settings:
+    settings = {"redis_url": redis_url, "redis_timeout_seconds": 20.0, "seal_key": SEAL_KEY, "worker_count": 1}
+    return Settings.model_validate({**settings, "worker_niceness": 0, "log_level": "error", **more})
+
+
+@pytest.fixture
+def instances(redis_url: str) -> Iterator[tuple[TestClient, TestClient]]:
+    """Yield two instances that share a Redis. The second keeps nothing in its memory."""
+    second = sharing(redis_url, memory_cache_bytes=1)
+    with TestClient(create_app(sharing(redis_url))) as one, TestClient(create_app(second)) as other:
+        yield one, other
+
+
+@pytest.mark.parametrize("as_job", [False, True])
+def test_instances_share_decisions_and_believe_no_other(
+    instances: tuple[TestClient, TestClient], redis_url: str, as_job: bool
+) -> None:
+    one, other = instances
+    body = run(subject=SUBJECT)
+    if as_job:
+        job = one.post("/v1/jobs", json={"resource": "assessments", "request": body}).json()
+        place = f"/v1/decisions/{ended(one, job['id'])['digest']}"
+        wait_until_found(other, place)
+        answer = one.post("/v1/assessments", json=body).json()
+    else:
+        answer = one.post("/v1/assessments", json=body).json()
+        place = f"/v1/decisions/{answer['decision']['id']}"
+        wait_until_found(other, place)
+    assert_is_decision_of(other.get(place), answer)
+    with redis.Redis.from_url(redis_url) as direct:
+        [key] = direct.keys(f"privacy_bounds:result:assessments:{answer['digest']}")
+        entry: Any = direct.get(key)
+        assert 0 < int(str(direct.ttl(key))) <= 30 * 86_400
+        direct.set(key, entry.replace(b'"verdict":"met"', b'"verdict":"void"'))
+        assert other.get(place).status_code == 404
+        direct.delete(key)
+    assert other.get(place).status_code == 404
+    assert one.get(place).status_code == 200, "its own memory has it"
+
+
+def wait_until_found(client: TestClient, place: str) -> None:
+    """Wait until a result is in Redis, where it is written after it was answered."""
+    deadline = time.monotonic() + PATIENCE
+    while client.get(place).status_code == 404:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_a_decision_is_forgotten_with_its_result() -> None:
+    settings = {"redis_url": None, "memory_cache_entries": 1, "worker_count": 1, "log_level": "error"}
+    with TestClient(create_app(Settings.model_validate(settings))) as client:
+        first = client.post("/v1/assessments", json=run()).json()
+        place = f"/v1/decisions/{first['decision']['id']}"
+        assert client.get(place).status_code == 200
+        client.post("/v1/assessments", json=run(date="2026-11-04"))
+        assert client.get(f"/v1/results/{first['digest']}").status_code == 404
+        assert client.get(place).status_code == 404
