@@ -195,21 +195,29 @@ def _student(r: FloatArray, count: int) -> FloatArray:
 
 
 def _log_likelihood_ratio(pooled: _Pooled, offsets: FloatArray, r: FloatArray, amplitude: float) -> FloatArray:
-    """Return kappa r - c(kappa) with c(kappa) >= ln E exp(kappa r) for a uniform unit vector in b dimensions.
+    """Return kappa r - c(kappa) with c(kappa) >= ln E exp(kappa r) over non-members; `offsets` are h, shape (q, d).
 
-    The log-likelihood ratio of r when membership shifts z along h: its density is that of a non-member, tilted by
-    exp(kappa r), with kappa = sqrt(b) times the shift in standard deviations. E exp <= 1 for non-members, whatever
-    kappa is, since kappa depends on B and h only. c is the integral of Amos's bound of the ratio of Bessel functions,
-    kappa/(alpha + sqrt(kappa^2 + beta^2)) with alpha = (b - 1)/2 and beta = (b + 1)/2. Source: Amos 1974, equation 11.
+    This is the log-likelihood ratio of r when membership tilts the density of r by exp(kappa r). kappa is sqrt(b) times
+    the shift of z along a in standard deviations, estimated from B and h alone. So E exp <= 1 over non-members, however
+    far kappa is from the truth.
     """
     h = offsets @ pooled.axes
     directions = h / pooled.metric
     spread = np.sqrt(directions**2 @ pooled.scatter / pooled.count)
     gain = np.einsum("qd,qd->q", directions, h) / np.where(spread > 0, spread, 1.0)
     kappa = math.sqrt(pooled.count) * amplitude * pooled.deflation() * gain
-    alpha, beta = (pooled.count - 1) / 2, (pooled.count + 1) / 2
+    return kappa * r - log_normaliser(kappa, pooled.count)
+
+
+def log_normaliser(kappa: FloatArray, count: int) -> FloatArray:
+    """Return an upper bound of ln E exp(kappa r), r a coordinate of a uniform unit vector in b = `count` dimensions.
+
+    The derivative is I_{b/2}(kappa)/I_{b/2-1}(kappa) <= kappa/(alpha + sqrt(kappa^2 + beta^2)) with alpha = b/2 - 1 and
+    beta = b/2 + 1, which is integrated. Source: Amos 1974, equation 16; Hornik, Gruen 2013, theorem 2.
+    """
+    alpha, beta = count / 2 - 1, count / 2 + 1
     excess = kappa**2 / (np.hypot(kappa, beta) + beta)
-    return kappa * r - (excess - alpha * np.log1p(excess / (alpha + beta)))
+    return excess - alpha * np.log1p(excess / (alpha + beta))
 
 
 def _susceptibilities(deviations: FloatArray, centred: FloatArray, doubt: float) -> tuple[FloatArray, FloatArray]:
