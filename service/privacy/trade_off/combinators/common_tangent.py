@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, final
 
 import numpy as np
@@ -27,10 +28,12 @@ OFFSETS: Final = np.concatenate((-FINE[::-1], [0.0], FINE))
 REACH: Final = 3.0
 LOCAL: Final = np.linspace(-1.0, 1.0, 34)
 """Places of later rounds around an end of the tangent, in units of the distance to the neighbours of that end."""
-MOST_ROUNDS: Final = 8
+LEAST_REACH: Final = 2e-12
+"""Least distance to neighbours, relative to 1 + |eps|: places stay distinct in doubles."""
+MOST_ROUNDS: Final = 16
 ASIDE: Final = 1e-4
 """Distance of the chords that enclose the slope of a tangent, relative to eps."""
-LARGEST_EPSILON, SMALLEST_DELTA = 100.0, 1e-200
+LARGEST_HIGH, SMALLEST_DELTA = 60.0, 1e-190
 """e^eps, delta and their products stay far inside the range of doubles."""
 CLOSE, CLOSE_ENOUGH = 1e-12, 1e-9
 """Relative widths of an enclosure that needs no further round, and of one that is served."""
@@ -78,14 +81,18 @@ class _Points:
         inner = np.maximum(from_left[:-1], from_right[1:])
         return float(min(inner.min(initial=math.inf), from_right[0], from_left[-1]))
 
+    def lowest(self, rate: float) -> int:
+        """Return the index of the least upper bound of delta(x) + c x, c = `rate`."""
+        return int(np.argmin(self.high + rate * self.x))
+
     def around(self, place: int) -> FloatArray:
-        """Return epsilons around a point that end near its neighbours, the first one for the slope alone."""
-        middle = float(self.epsilon[place])
-        reach = max(
-            float(self.epsilon[min(place + 1, len(self.x) - 1)]) - middle,
-            middle - float(self.epsilon[max(place - 1, 0)]),
-        )
-        return middle + 1.5 * reach * LOCAL
+        """Return epsilons around a point that reach beyond its neighbours, or far beyond an end of the points."""
+        middle, last = float(self.epsilon[place]), len(self.x) - 1
+        if 0 < place < last:
+            reach = max(float(self.epsilon[place + 1]) - middle, middle - float(self.epsilon[place - 1]))
+        else:
+            reach = float(self.epsilon[-1] - self.epsilon[0])
+        return middle + 1.5 * max(reach, LEAST_REACH * (1 + abs(middle))) * LOCAL
 
 
 @final
@@ -103,54 +110,57 @@ class _Tangent:
         return self.ends[0][0] != self.ends[1][0]
 
 
+@np.errstate(all="ignore")
 def envelope_epsilon(
     first: AbstractTradeOff, second: AbstractTradeOff, delta: float, evidence: Evidence
 ) -> Enclosure | None:
-    """Return the smallest eps > 0 at which the envelope is at most `delta`, or None when no precise enclosure is found.
+    """Return the smallest eps >= 0 at which the envelope is at most `delta`, or None without a precise enclosure.
 
     The epsilon of `second`, whose profile costs less, is an upper bound. The epsilon of `first` is computed only when
-    the level is reached on the profile of `first`.
+    that of `second` is large, or when the level is reached on the profile of `first`.
     """
-    own = second.epsilon(delta)
-    found = _on_a_tangent(first, second, delta, own.upper, evidence)
-    if found == 1 and _rules(second, first, own.lower):
-        return own
-    if found == 0:
-        own = first.epsilon(delta)
-        return own if _rules(first, second, own.lower) else None
-    return found if isinstance(found, Enclosure) else None
-
-
-def _on_a_tangent(
-    first: AbstractTradeOff, second: AbstractTradeOff, delta: float, high: float, evidence: Evidence
-) -> Enclosure | int | None:
-    """Return epsilon when the level is reached on a common tangent, else the index of the curve that seems to hold it.
-
-    Returns None when neither is found.
-    """
-    scale = REACH * max(1.0, high)
-    if high + scale > LARGEST_EPSILON or delta < SMALLEST_DELTA:
+    curves, own = (first, second), [None, second.epsilon(delta)]
+    high = own[1].upper if own[1] is not None else math.inf
+    if high > LARGEST_HIGH:
+        own[0] = first.epsilon(delta)
+        high = min(high, own[0].upper)
+    if high == 0:
+        return Enclosure(0.0, 0.0, evidence)
+    if high > LARGEST_HIGH or delta < SMALLEST_DELTA:
         return None
-    curves = first, second
-    grid = high + scale * OFFSETS
-    points = [_Points.of(curve, grid) for curve in curves]
-    best = Enclosure(0.0, high, evidence)
+    points = [_Points.of(curve, high + REACH * max(1.0, high) * OFFSETS) for curve in curves]
+    tangent = _tangent(points, delta)
+    if tangent is not None and not tangent.joins_both:
+        ruler = tangent.ends[0][0]
+        found = own[ruler] or curves[ruler].epsilon(delta)
+        high = min(high, found.upper)
+        if high == 0 or _rules(curves[ruler], curves[1 - ruler], found.lower):
+            return found
+        points = [_Points.of(curve, high + REACH * max(1.0, high) * OFFSETS) for curve in curves]
+    return _refined(curves, points, delta, Enclosure(0.0, high, evidence))
+
+
+def _refined(
+    curves: tuple[AbstractTradeOff, AbstractTradeOff], points: list[_Points], delta: float, best: Enclosure
+) -> Enclosure | None:
+    """Return the epsilon in `best` from points that grow closer to the chord that holds the level, or None."""
     for _ in range(MOST_ROUNDS):
         tangent = _tangent(points, delta)
         if tangent is None:
             return None
-        if not tangent.joins_both:
-            return tangent.ends[0][0]
         power = min(each.least_power(tangent.rate) for each in points)
         room = power - delta - SLACK * (abs(power) + delta)
         lower = math.log(room / tangent.rate) if room > 0 else 0.0
         lower = max(best.lower, lower - SLACK * (1 + abs(lower)))
-        best = Enclosure(min(lower, best.upper), min(best.upper, tangent.upper), evidence)
+        best = Enclosure(min(lower, best.upper), max(min(best.upper, tangent.upper), 0.0), best.evidence)
         if best.upper - best.lower <= CLOSE * best.upper:
             break
-        for curve, place in tangent.ends:
-            points[curve] = _Points.of(curves[curve], points[curve].around(place))
-    return best if 0 < best.lower and best.upper - best.lower <= CLOSE_ENOUGH * best.upper else None
+        ends = dict(tangent.ends)
+        points = [
+            _Points.of(curve, each.around(ends.get(which, each.lowest(tangent.rate))))
+            for which, (curve, each) in enumerate(zip(curves, points, strict=True))
+        ]
+    return best if best.upper - best.lower <= CLOSE_ENOUGH * best.upper else None
 
 
 def _rules(own: AbstractTradeOff, other: AbstractTradeOff, epsilon: float) -> bool:
@@ -159,7 +169,7 @@ def _rules(own: AbstractTradeOff, other: AbstractTradeOff, epsilon: float) -> bo
     Then the envelope is the profile of `own` there. Chords on both sides enclose the slope -c of the tangent. The
     minimum of delta_other(u) + c (u - x) is concave in c, so that both ends of c settle all slopes between them.
     """
-    if not 0 < epsilon < LARGEST_EPSILON:
+    if not 0 < epsilon < LARGEST_HIGH:
         return False
     aside = ASIDE * max(epsilon, ASIDE)
     near = _Points.of(own, epsilon + aside * np.array([-2.0, -1.0, 0.0, 1.0]))
@@ -173,9 +183,8 @@ def _rules(own: AbstractTradeOff, other: AbstractTradeOff, epsilon: float) -> bo
         room = [points.least_power(rate) - rate * x * (1 + SLACK) - delta * (1 + SLACK) for rate in rates]
         if min(room) >= SLACK * rates[0] * x:
             return True
-        lines = points.high + rates[0] * points.x
-        lowest = int(np.argmin(lines))
-        if lines[lowest] < rates[0] * x + delta:
+        lowest = points.lowest(rates[0])
+        if points.high[lowest] + rates[0] * points.x[lowest] < rates[0] * x + delta:
             return False
         points = _Points.of(other, points.around(lowest))
     return False
@@ -186,8 +195,8 @@ def _tangent(points: list[_Points], delta: float) -> _Tangent | None:
     x = np.concatenate([each.x for each in points])
     y = np.concatenate([each.high for each in points])
     order = np.lexsort((y, x))
-    hull = _lower_hull(x[order].tolist(), y[order].tolist())
-    for left, right in zip(hull, hull[1:], strict=False):
+    hull = lower_hull(x[order].tolist(), y[order].tolist())
+    for left, right in pairwise(hull):
         before, after = int(order[left]), int(order[right])
         if y[before] > delta >= y[after]:
             rate = float((y[before] - y[after]) / (x[after] - x[before]))
@@ -200,7 +209,7 @@ def _tangent(points: list[_Points], delta: float) -> _Tangent | None:
     return None
 
 
-def _lower_hull(x: list[float], y: list[float]) -> list[int]:
+def lower_hull(x: list[float], y: list[float]) -> list[int]:
     """Return the indices of the lower convex hull of points in the order of x (Andrew's monotone chain)."""
     hull: list[int] = []
     for place in range(len(x)):
