@@ -75,7 +75,7 @@ def test_a_document_keeps_everything_else(seed: int) -> None:
 
 
 def test_both_ways_to_write_a_response_have_no_negative_zero() -> None:
-    fields = {"value": -0.0, "list": (-0.0, -0.5, -0.0)}
+    fields: dict[str, Any] = {"value": -0.0, "list": (-0.0, -0.5, -0.0)}
     expected = b'{"value":0.0,"list":[0.0,-0.5,0.0]}'
     assert json_bytes(fields) == Numbers(**fields).json_bytes() == json_bytes(Numbers(**fields)) == expected
 

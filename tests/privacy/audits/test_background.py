@@ -111,9 +111,9 @@ def test_the_printed_plug_in_makes_p_values_too_small() -> None:
         printed: list[float] = []
         served: list[float] = []
         for _ in range(2_000):
-            sent = step(population, rows, NOISELESS, 100)
-            printed += plugged_in(*sent, 100).tolist()
-            served += np.exp(audited(*sent, batch_size=100).log_p_value).tolist()
+            release, queries, background = step(population, rows, NOISELESS, 100)
+            printed += plugged_in(release, queries, background, 100).tolist()
+            served += np.exp(audited(release, queries, background, batch_size=100).log_p_value).tolist()
         assert np.mean(np.array(printed) <= 0.01) == pytest.approx(published, abs=0.03)
         assert binomtest(int(np.sum(np.array(served) <= 0.01)), 2_000, 0.01).pvalue > 1e-4
 
@@ -140,8 +140,9 @@ def test_nothing_depends_on_coordinates() -> None:
     """Without shrinkage, shifted and linearly transformed gradients carry the same evidence."""
     sent = step(Population(4, 8), 9, PROPORTIONAL, members=3, others=3)
     change = np.random.Generator(np.random.PCG64(1)).standard_normal((4, 4))
+    release, queries, background = (array @ change + 7 for array in sent)
     one = audited(*sent, PROPORTIONAL, 0.0)
-    other = audited(*(array @ change + 7 for array in sent), PROPORTIONAL, 0.0)
+    other = audited(release, queries, background, PROPORTIONAL, 0.0)
     for name in ("susceptibility", "largest_susceptibility", "statistic", "log_p_value", "log_likelihood_ratio"):
         assert getattr(other, name) == pytest.approx(getattr(one, name), rel=1e-6, abs=1e-7)
 
