@@ -12,6 +12,7 @@ from api_schemas.choices import Holds
 AssumptionCode = Annotated[
     Literal[
         "adversary_is_drawn",
+        "background_is_disjoint",
         "batches_drawn_with_replacement",
         "batches_of_fixed_size",
         "candidates_half_drawn",

@@ -16,6 +16,10 @@ from api_schemas.limits import refusal
 
 LARGEST_SIMULATED_NUMBERS: Final = 2**23
 SMALLEST_SCALE: Final = 1e-15
+SHRINKAGE_NEEDS_BACKGROUND: Final = (
+    "Only with `background_gradients` in every step: a covariance that is sent is taken as known, and shrinking it "
+    "would make the p-values wrong. Send 0, or leave it out."
+)
 
 
 class GlirSimulation(Request):
@@ -73,8 +77,9 @@ class GlirParameters(Request):
     shrinkage: Annotated[
         Annotated[float, Field(ge=0, le=1)] | None,
         Field(
-            description="Weight rho of (tr S/d) I in the covariance (1 - rho) S + rho (tr S/d) I; absent: by Ledoit "
-            "and Wolf for background gradients, 0 for a given covariance.",
+            description="Only with background gradients: weight rho of (tr S/d) I in the covariance "
+            "(1 - rho) S + rho (tr S/d) I that gives the direction of the test. p-values are exact for every rho. "
+            "Absent: estimated as by Chen, Wiesel, Eldar and Hero 2010.",
             examples=[0.1],
             exclude_if=is_none,
         ),
@@ -116,6 +121,8 @@ class GlirAuditRequest(GlirParameters):
             self._check_simulation(self.simulate)
         elif self.steps is not None:
             queries = check_steps(self.steps)
+            if self.shrinkage and any(step.background_gradients is None for step in self.steps):
+                raise refusal("/shrinkage", SHRINKAGE_NEEDS_BACKGROUND)
             if self.members is not None and len(self.members) != queries:
                 raise refusal("/members", f"Must have one entry for each of the {queries} queries.")
         return self
@@ -129,16 +136,22 @@ class GlirAuditRequest(GlirParameters):
 
 
 class GlirStepResult(Response):
-    """What one step says about each query: columns, null where there are more than 10 000 queries."""
+    """Evidence of one step about each query: columns, null where there are more than 10 000 queries."""
 
     susceptibilities: Annotated[
-        tuple[float, ...] | None, Field(description="K = |Sigma^-1/2 (theta - mu)|^2 of the query's gradient theta.")
+        tuple[float, ...] | None,
+        Field(
+            description="K = |Sigma^-1/2 (theta - mu)|^2 of the query's gradient theta; an unbiased estimate, cut off "
+            "at 0, where background gradients were sent."
+        ),
     ]
     statistics: Annotated[tuple[float, ...] | None, Field(description="As `statistic` says; small for members.")]
     p_values: Annotated[
         tuple[float, ...] | None, Field(description="Probability of a statistic as small for a non-member.")
     ]
-    shrinkage: Annotated[float, Field(description="Weight of the multiple of the identity in the covariance.")]
+    shrinkage: Annotated[
+        float, Field(description="Weight rho of the multiple of the identity in the covariance; 0 if this is given.")
+    ]
 
 
 class Uniformity(Response):
@@ -154,7 +167,13 @@ class GlirTheory(TheoryPowers):
 
     effective_batch_size: Annotated[float, Field(description="N: the batch size, and what the noise is worth.")]
     dimension: Annotated[int, Field(description="Of all steps together.")]
-    mean_susceptibility: Annotated[float, Field(description="Mean over the queries of K summed over the steps.")]
+    mean_susceptibility: Annotated[
+        float,
+        Field(
+            description="Mean over the queries of K summed over the steps, of upper bounds of K where background "
+            "gradients were sent."
+        ),
+    ]
 
 
 class GlirWorstCase(TheoryPowers):

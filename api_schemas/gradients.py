@@ -36,7 +36,11 @@ class GradientStep(Request):
     ]
     background_gradients: Annotated[
         Annotated[tuple[Vector, ...], Field(min_length=2, max_length=LARGEST_BACKGROUND)] | None,
-        Field(description="Gradients of other records of the same population, shape [b, d].", exclude_if=is_none),
+        Field(
+            description="Gradients of other records of the same population, shape [b, d] with b at least d + 3. None "
+            "of these records may be in a batch, be queried, or serve another step.",
+            exclude_if=is_none,
+        ),
     ] = None
     background_mean: Annotated[
         Vector | None, Field(description="Mean mu of one record's gradient, shape [d].", exclude_if=is_none)
@@ -53,6 +57,14 @@ class GradientStep(Request):
 
 BACKGROUND_NEEDED: Final = (
     "Send `background_gradients`, or `background_mean` with one of `background_covariance` and `background_variances`."
+)
+
+
+SPARE_ROWS: Final = 3
+"""Rows of background gradients beyond the dimension: with fewer, no susceptibility can be estimated."""
+FEW_ROWS: Final = (
+    "Must have at least {least} rows, three more than the {d} parameters: with fewer, the susceptibilities cannot be "
+    "estimated. Send more background gradients of records outside the batch, or the gradients of fewer parameters."
 )
 
 
@@ -87,7 +99,12 @@ def misfit(
             wanted = " x ".join("b" if length is None else str(length) for length in expected[name])
             return f"{pointer}/{name}", f"Must have the shape {wanted}, as the rest of the request."
     known = {name for name, shape in shapes.items() if shape is not None and name.startswith("background")}
-    return None if known in _BACKGROUNDS else (pointer, BACKGROUND_NEEDED)
+    if known not in _BACKGROUNDS:
+        return pointer, BACKGROUND_NEEDED
+    background = shapes["background_gradients"]
+    if background is not None and background[0] < dimension + SPARE_ROWS:
+        return f"{pointer}/background_gradients", FEW_ROWS.format(least=dimension + SPARE_ROWS, d=dimension)
+    return None
 
 
 _BACKGROUNDS: Final = (

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
+from api_schemas.audit_examples import GLIR_EXAMPLES
 from api_schemas.glir_audit import GlirAuditRequest, GlirAuditResponse
 from service import cli
 from service.computations.audits.glir import GLIR_AUDIT
@@ -108,6 +109,7 @@ def ragged() -> dict[str, Any]:
     return body
 
 
+CONSTANT = gradients() | {"steps.0.background_gradients": np.ones((12, 3))}
 BAD: dict[str, tuple[str, dict[str, Any] | bytes, str, str]] = {
     "no members": ("attack-counts", COUNTS | {"members": 0}, "/members", "[1, 1000000000]"),
     "no non-members": ("attack-counts", COUNTS | {"non_members": 0}, "/non_members", "[1, 1000000000]"),
@@ -138,9 +140,21 @@ BAD: dict[str, tuple[str, dict[str, Any] | bytes, str, str]] = {
     ),
     "singular": (
         "glir",
-        as_json(gradients(background=3)) | {"shrinkage": 0.0},
+        as_json(CONSTANT),
         "/steps/0/background_gradients",
         "singular",
+    ),
+    "few background gradients": (
+        "glir",
+        as_json(gradients(background=5)),
+        "/steps/0/background_gradients",
+        "at least 6 rows",
+    ),
+    "shrunk moments": (
+        "glir",
+        GLIR_EXAMPLES["one_step"]["value"] | {"shrinkage": 0.1},
+        "/shrinkage",
+        "taken as known",
     ),
     "both sources": ("glir", as_json(gradients()) | {"simulate": {"dimension": 2}}, "", "exactly one"),
     "neither source": ("glir", {"batch_size": 5}, "", "exactly one"),
@@ -182,7 +196,7 @@ BAD_ARCHIVES: dict[str, tuple[bytes, str, str]] = {
     "ragged": (archived(gradients() | {"steps.1.mean_gradient": np.zeros(4)}), "/steps/1/mean_gradient", "shape 3"),
     "a batch of one": (archived(gradients() | {"batch_size": np.array(1)}), "/batch_size", "[2, 1000000]"),
     "singular": (
-        archived(gradients(background=3) | {"shrinkage": np.array(0.0)}),
+        archived(CONSTANT),
         "/steps/0/background_gradients",
         "singular",
     ),

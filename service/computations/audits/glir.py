@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from api_schemas.audit_examples import GLIR_EXAMPLES
-from api_schemas.caveats import Assumption, AssumptionCode
 from api_schemas.glir_audit import (
     GlirAuditRequest,
     GlirAuditResponse,
@@ -26,57 +24,41 @@ from api_schemas.gradients import LARGEST_QUERIES, GradientStep
 from service.computations.abstract import Computation
 from service.computations.audits.attack_rates import against_theory, measured_roc
 from service.computations.audits.glir_price import glir_audit_quote
+from service.computations.audits.glir_texts import (
+    THEORY_SOURCE,
+    assumptions,
+    notes,
+    source_text,
+    statistic_text,
+)
 from service.computations.audits.glir_upload import AnyGlirRequest, GlirUpload, read_glir_upload
 from service.computations.numbers import tightness
 from service.privacy.audits import glir
-from service.privacy.audits.glir import P_VALUE_DRAWS
-from service.privacy.audits.glir_theory import LARGEST_GROUPS, theory_curve
+from service.privacy.audits.background import audit_against_background
+from service.privacy.audits.glir_theory import theory_curve
 from service.privacy.audits.glrt import optimal_power
-from service.privacy.audits.gradient_law import GradientLaw, clipped, from_gradients, from_moments
+from service.privacy.audits.gradient_law import clipped, from_moments
 from service.privacy.audits.roc import EmpiricalRoc, distance_from_uniform, empirical_roc
 from service.privacy.enclosure import Evidence
 from service.privacy.errors import OutOfDomain
 from service.privacy.numerics.arrays import FloatArray
 
-SOURCE: Final = (
-    "Leemann, Pawelczyk, Kasneci 2023, Algorithm 1, corrected: factor n, lower tail, centred K, clipping by "
-    "min(1, C/|g|); Fisher 1932 over the steps"
-)
-THEORY_SOURCE: Final = "Leemann, Pawelczyk, Kasneci 2023, Theorem 5.1 (K centred), Definition 4.1 over the queries"
-
-WITHOUT_NOISE: Final = (
-    "S = n (m - theta)' Sigma^-1 (m - theta), chi2'_d(n K) for non-members; p is its lower tail "
-    "(/errata#gmip-statistic)."
-)
-PROPORTIONAL_NOISE: Final = (
-    "S = (n^2/N) |Sigma^-1/2 ((m - mu) - (1 + n tau^2)(theta - mu))|^2, N = n + n^2 tau^2, for noise of covariance "
-    "tau^2 Sigma; chi2'_d(N K) for non-members; p is its lower tail (/errata#gmip-noise)."
-)
-ISOTROPIC_NOISE: Final = (
-    "Minus twice the log-likelihood ratio of the two normal laws of m in the eigenvectors of Sigma, without the terms "
-    f"that do not depend on m; p is its rank among {P_VALUE_DRAWS} seeded draws of m for a non-member, plus one, over "
-    f"{P_VALUE_DRAWS + 1}: valid for any law of the statistic, and never below 1/{P_VALUE_DRAWS + 1}."
-)
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    audit: glir.StepAudit
-    largest_variance: float
-    shrinkage: float
+LAW_SHARE: Final = 0.1
+"""Share of 1 - confidence that upper bounds of an estimated law may use; the confidence bands have the rest."""
 
 
 def compute_glir_audit(request: AnyGlirRequest, digest: str, engine_version: str) -> GlirAuditResponse:
-    """Audit every step, combine them, and hold the attack against theory where the members are known.
+    """Audit every step, combine the steps, and compare the attack with theory if the members are known.
 
-    Raises OutOfDomain with the pointer of the array that is to blame, or ArchiveError.
+    Raises OutOfDomain with the pointer of the array that is out of its domain, or ArchiveError.
     """
     noise = glir.Noise(std=request.noise_std, proportional=request.noise_covariance == "gradient")
     simulate = request.simulate if isinstance(request, GlirAuditRequest) else None
+    estimated = _has_background(request)
+    known_laws, any_estimated = not all(estimated), any(estimated)
     steps = list(_sent(request, noise) if simulate is None else _simulated(request, simulate, noise))
-    audits = [step.audit for step in steps]
-    combined = glir.p_values(glir.combined_log_p_values(audits))
-    ratios = glir.log_likelihood_ratios(audits)
+    combined = glir.p_values(glir.combined_log_p_values(steps))
+    ratios = glir.log_likelihood_ratios(steps)
     members = _members(request)
     known = members is not None and members.any() and not members.all()
     return GlirAuditResponse(
@@ -85,26 +67,33 @@ def compute_glir_audit(request: AnyGlirRequest, digest: str, engine_version: str
         confidence=request.confidence,
         seed=request.seed,
         queries=ratios.size,
-        statistic=_statistic(noise),
+        statistic=statistic_text(noise, known_laws, any_estimated),
         steps=tuple(map(_written, steps)),
         combined_p_values=_column(combined),
         log_likelihood_ratios=_column(ratios),
-        roc=_roc(request, noise, steps, ratios, members) if members is not None and known else None,
+        roc=_roc(request, noise, steps, ratios, members, any_estimated) if members is not None and known else None,
         p_value_uniformity=_uniformity(combined[~members]) if members is not None and known else None,
         evidence=Evidence.STATISTICAL.value,
         tight=tightness(Evidence.STATISTICAL, None),
-        source=SOURCE,
-        assumptions=_assumptions(simulate is not None),
-        notes=_notes(simulate is not None, noise, members is not None and not known, ratios.size),
+        source=source_text(any_estimated),
+        assumptions=assumptions(simulate is not None, known_laws, any_estimated),
+        notes=notes(noise, any_estimated, members is not None and not known, ratios.size),
     )
 
 
-def _written(step: _Step) -> GlirStepResult:
+def _has_background(request: AnyGlirRequest) -> list[bool]:
+    """Whether each step has background gradients; a simulation is one step without."""
+    if isinstance(request, GlirUpload):
+        return [rows > 0 for rows in request.background_rows]
+    return [step.background_gradients is not None for step in request.steps] if request.steps else [False]
+
+
+def _written(audit: glir.StepAudit) -> GlirStepResult:
     return GlirStepResult(
-        susceptibilities=_column(step.audit.susceptibility),
-        statistics=_column(step.audit.statistic),
-        p_values=_column(glir.p_values(step.audit.log_p_value)),
-        shrinkage=step.shrinkage,
+        susceptibilities=_column(audit.susceptibility),
+        statistics=_column(audit.statistic),
+        p_values=_column(glir.p_values(audit.log_p_value)),
+        shrinkage=audit.shrinkage,
     )
 
 
@@ -117,7 +106,7 @@ def _generator(request: GlirParameters, step: int) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([request.seed, step])))
 
 
-def _sent(request: AnyGlirRequest, noise: glir.Noise) -> Iterator[_Step]:
+def _sent(request: AnyGlirRequest, noise: glir.Noise) -> Iterator[glir.StepAudit]:
     uploaded = request.arrays() if isinstance(request, GlirUpload) else None
     count = len(request.background_rows) if isinstance(request, GlirUpload) else len(request.steps or ())
     for number in range(count):
@@ -126,14 +115,10 @@ def _sent(request: AnyGlirRequest, noise: glir.Noise) -> Iterator[_Step]:
         else:
             arrays = _arrays((request.steps or ())[number]) if isinstance(request, GlirAuditRequest) else {}
         try:
-            law = _law(arrays, request)
-            queries = clipped(arrays["query_gradients"], request.max_grad_norm)
-            generator = _generator(request, number)
-            audit = glir.audit_step(arrays["mean_gradient"], queries, law, request.batch_size, noise, generator)
+            yield _audit(arrays, request, noise, count, _generator(request, number))
         except OutOfDomain as error:
             error.pointer = f"/steps/{number}/{error.name}"
             raise
-        yield _Step(audit, float(law.variances.max()), law.shrinkage)
 
 
 def _arrays(step: GradientStep) -> dict[str, FloatArray]:
@@ -141,17 +126,27 @@ def _arrays(step: GradientStep) -> dict[str, FloatArray]:
     return {name: np.array(sent[name], dtype=np.float64) for name in sent if sent[name] is not None}
 
 
-def _law(arrays: dict[str, FloatArray], request: GlirParameters) -> GradientLaw:
-    background = arrays.get("background_gradients")
-    if background is not None:
-        return from_gradients(clipped(background, request.max_grad_norm), request.shrinkage)
-    for name in ("background_covariance", "background_variances"):
-        if name in arrays:
-            return from_moments(arrays["background_mean"], arrays[name], request.shrinkage, name)
-    raise OutOfDomain("background_gradients", None, "given, or the moments of the background")
+def _audit(
+    arrays: dict[str, FloatArray],
+    request: GlirParameters,
+    noise: glir.Noise,
+    steps: int,
+    generator: np.random.Generator,
+) -> glir.StepAudit:
+    mean = arrays["mean_gradient"]
+    queries = clipped(arrays["query_gradients"], request.max_grad_norm)
+    if "background_gradients" in arrays:
+        background = clipped(arrays["background_gradients"], request.max_grad_norm)
+        doubt = LAW_SHARE * (1 - request.confidence) / steps
+        return audit_against_background(
+            mean, queries, background, request.batch_size, noise, request.shrinkage, doubt, generator
+        )
+    name = "background_covariance" if "background_covariance" in arrays else "background_variances"
+    law = from_moments(arrays["background_mean"], arrays[name], name)
+    return glir.audit_step(mean, queries, law, request.batch_size, noise, generator)
 
 
-def _simulated(request: GlirParameters, simulate: GlirSimulation, noise: glir.Noise) -> Iterator[_Step]:
+def _simulated(request: GlirParameters, simulate: GlirSimulation, noise: glir.Noise) -> Iterator[glir.StepAudit]:
     law = glir.identity_law(simulate.dimension)
     members = simulate.queries // 2
     for number in range(simulate.steps):
@@ -159,8 +154,7 @@ def _simulated(request: GlirParameters, simulate: GlirSimulation, noise: glir.No
         means, queries = glir.simulated_step(
             members, simulate.queries - members, simulate.dimension, request.batch_size, noise, generator
         )
-        audit = glir.audit_step(means, queries, law, request.batch_size, noise, generator)
-        yield _Step(audit, 1.0, 0.0)
+        yield glir.audit_step(means, queries, law, request.batch_size, noise, generator)
 
 
 def _members(request: AnyGlirRequest) -> NDArray[np.bool_] | None:
@@ -172,13 +166,19 @@ def _members(request: AnyGlirRequest) -> NDArray[np.bool_] | None:
 
 
 def _roc(
-    request: GlirParameters, noise: glir.Noise, steps: list[_Step], ratios: FloatArray, members: NDArray[np.bool_]
+    request: GlirParameters,
+    noise: glir.Noise,
+    steps: list[glir.StepAudit],
+    ratios: FloatArray,
+    members: NDArray[np.bool_],
+    estimated: bool,
 ) -> GlirRoc:
-    roc = empirical_roc(ratios[members], ratios[~members], request.confidence, request.cutoffs)
-    susceptibilities = np.sum([step.audit.susceptibility for step in steps], axis=0)
+    confidence = 1 - (1 - LAW_SHARE) * (1 - request.confidence) if estimated else request.confidence
+    roc = empirical_roc(ratios[members], ratios[~members], confidence, request.cutoffs)
+    susceptibilities = np.sum([step.largest_susceptibility for step in steps], axis=0)
     variance = max(step.largest_variance for step in steps)
     effective = glir.effective_batch_size(request.batch_size, noise, variance, request.max_grad_norm)
-    dimension = sum(step.audit.dimension for step in steps)
+    dimension = sum(step.dimension for step in steps)
     theory, verdict, _ = against_theory(roc, theory_curve(dimension, effective, susceptibilities).power)
     return GlirRoc(
         roc=measured_roc(roc, int(members.sum()), int((~members).sum()), request.confidence),
@@ -205,67 +205,6 @@ def _worst_case(request: GlirParameters, noise: glir.Noise, roc: EmpiricalRoc, s
 def _uniformity(p_values: FloatArray) -> Uniformity:
     distance, critical = distance_from_uniform(p_values)
     return Uniformity(distance=distance, critical_value=critical, non_members=p_values.size)
-
-
-def _assume(code: AssumptionCode, text: str, simulated: bool) -> Assumption:
-    return Assumption(code=code, text=text, holds="yes" if simulated else "unknown")
-
-
-def _assumptions(simulated: bool) -> tuple[Assumption, ...]:
-    """What p-values and theory rest on; a simulation keeps it."""
-    return (
-        _assume(
-            "mean_gradient_is_normal",
-            "The mean gradient is normal given the query: exactly for normal gradients, else for large n.",
-            simulated,
-        ),
-        _assume(
-            "gradient_law_known",
-            "Mean and covariance of a gradient are known; estimates make p-values approximate.",
-            simulated,
-        ),
-        _assume(
-            "steps_are_independent",
-            "Steps are independent given the past; releases of the same hidden batch are not.",
-            simulated,
-        ),
-        _assume("members_are_in_every_batch", "A member is in every batch whose mean is released.", simulated),
-        _assume(
-            "queries_are_independent",
-            "Scores of different queries are independent: the confidence bands rest on it.",
-            simulated,
-        ),
-    )
-
-
-def _statistic(noise: glir.Noise) -> str:
-    """The formula and the law of the statistic."""
-    if noise.is_isotropic:
-        return ISOTROPIC_NOISE
-    return PROPORTIONAL_NOISE if noise.std > 0 else WITHOUT_NOISE
-
-
-def _notes(simulated: bool, noise: glir.Noise, one_class: bool, queries: int) -> tuple[str, ...]:
-    """What a reader should know about this answer."""
-    said = [
-        "Queries are ranked by the sum of their log-likelihood ratios: every threshold on it is an optimal test.",
-        "Theory: steps are composed exactly, as one step with the dimensions and susceptibilities of all; queries are "
-        f"taken in up to {LARGEST_GROUPS} groups by the largest K of each, which bounds them from above.",
-        "An attack above the bound is a defect of the training or the accounting, or one of the assumptions fails.",
-    ]
-    if not simulated:
-        said.append(
-            "Covariance: (1 - rho) S + rho (tr S/d) I; rho is `shrinkage`, for background gradients by default that of "
-            "Ledoit and Wolf 2004: min(1, sum_k |x_k x_k' - S|^2/(b^2 |S - (tr S/d) I|^2))."
-        )
-        said.append("The mean of b background gradients adds about d/b to K, which makes p-values larger.")
-    if noise.is_isotropic:
-        said.append("Theory with noise: N = n + n^2 tau^2/lambda, lambda the largest variance, or C^2 if that is less.")
-    if one_class:
-        said.append("No ROC curve: it needs members and non-members.")
-    if queries > LARGEST_QUERIES:
-        said.append(f"Columns of single queries are left out above {LARGEST_QUERIES} queries.")
-    return tuple(said)
 
 
 GLIR_AUDIT: Final[Computation[AnyGlirRequest, GlirAuditResponse]] = Computation(

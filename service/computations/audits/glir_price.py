@@ -50,8 +50,8 @@ def _shape(step: GradientStep) -> tuple[int, int, int | None]:
 def _step_cost(queries: int, dimension: int, background: int | None, isotropic: bool) -> float:
     work = queries * (ENTRY_COST * dimension + TAIL_COST + QUERY_COST)
     if background is not None:
-        work += DECOMPOSITION_COST * dimension**3 + PRODUCT_COST * dimension**2 * (background + queries)
-        work += ENTRY_COST * background * dimension
-    if isotropic:
+        work += 2 * DECOMPOSITION_COST * dimension**3 + PRODUCT_COST * dimension**2 * 3 * (background + queries)
+        work += 2 * ENTRY_COST * background * dimension
+    if isotropic and background is None:
         work += P_VALUE_DRAWS * dimension * (ENTRY_COST + PRODUCT_COST * queries)
     return work

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import PrivateAttr
 
-from api_schemas.glir_audit import GlirAuditRequest, GlirParameters
+from api_schemas.glir_audit import SHRINKAGE_NEEDS_BACKGROUND, GlirAuditRequest, GlirParameters
 from api_schemas.gradients import (
     LARGEST_BACKGROUND,
     LARGEST_DIMENSION,
@@ -103,14 +103,17 @@ def read_glir_upload(body: bytes) -> GlirUpload:
     if members is not None and (members.shape != (queries,) or members.kind != "b"):
         raise ArchiveError(pointer_to(MEMBERS), f"Must be booleans, one for each of the {queries} queries.")
     backgrounds = [steps[number]["background_gradients"] for number in range(len(steps))]
-    return GlirUpload(
+    upload = GlirUpload(
         **parameters,
         archive_sha256=hashlib.sha256(body).hexdigest(),
         dimension=dimension,
         queries=queries,
         background_rows=tuple(0 if shape is None else shape[0] for shape in backgrounds),
         has_members=members is not None,
-    ).carrying(body)
+    )
+    if upload.shrinkage and not all(upload.background_rows):
+        raise ArchiveError("/shrinkage", SHRINKAGE_NEEDS_BACKGROUND)
+    return upload.carrying(body)
 
 
 NAMES: Final = (

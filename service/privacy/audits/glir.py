@@ -5,6 +5,8 @@ of a query, m is normal: mean mu and covariance V0 = Sigma/n + T without the que
 mu + (theta - mu)/n and V1 = V0 - Sigma/n^2 with it (H1); T is the covariance of the noise. Whitened,
 x = Sigma^-1/2 (m - mu) and g = Sigma^-1/2 (theta - mu), both are diagonal: v0 = 1/n + t and v1 = v0 - 1/n^2.
 
+Here mu and Sigma are known; `background.py` has the law that holds when they are estimated.
+
 Source: Leemann, Pawelczyk, Kasneci 2023, Algorithm 1, with the factor n (not n - 1), the lower tail, the centred
 susceptibility and Fisher's combination: as printed, nominal 5 % become 12 %.
 """
@@ -51,15 +53,20 @@ class Noise:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepAudit:
-    """What one step says about each query; arrays of shape (q,).
+    """Evidence that one step gives about each query; arrays of shape (q,).
 
-    `dimension`: d. `susceptibility`: K = |g|^2. `statistic` and `log_p_value`, an upper bound of ln p
-    under H0: see below.
-    `log_likelihood_ratio`: ln of the density of m under H1 over that under H0, in nats.
+    `dimension`: d. `susceptibility`: K = |g|^2, or an estimate. `largest_susceptibility`: K, or an upper bound of an
+    estimated K. `largest_variance`: the largest eigenvalue of Sigma, or an upper bound for an estimated Sigma, which is
+    infinite unless the noise is isotropic. `shrinkage`: weight of the multiple of the identity in the covariance.
+    `statistic`: small for members. `log_p_value`: an upper bound of ln p under H0. `log_likelihood_ratio`: ln of the
+    density under H1 over the density under H0, in nats.
     """
 
     dimension: int
     susceptibility: FloatArray
+    largest_susceptibility: FloatArray
+    largest_variance: float
+    shrinkage: float
     statistic: FloatArray
     log_p_value: FloatArray
     log_likelihood_ratio: FloatArray
@@ -73,13 +80,14 @@ def audit_step(
     noise: Noise,
     generator: np.random.Generator,
 ) -> StepAudit:
-    """Audit one step. mean_gradient: (d,), or (q, d) where each query has its own; query_gradients: (q, d).
+    """Audit one step with a known law of the gradients.
 
-    The generator is used for isotropic noise only. Raises OutOfDomain for gradients beyond all that is plausible.
+    mean_gradient: shape (d,), or (q, d) when each query has a release of its own. query_gradients: shape (q, d). The
+    generator is used for isotropic noise only. Raises OutOfDomain for gradients beyond all that is plausible.
     """
     x, g = law.whitened(mean_gradient), law.whitened(query_gradients)
-    _check_range("mean_gradient", x, LARGEST_MEAN)
-    _check_range("query_gradients", g, LARGEST_DEVIATION)
+    check_range("mean_gradient", x, LARGEST_MEAN)
+    check_range("query_gradients", g, LARGEST_DEVIATION)
     t = noise.whitened_variances(law.variances)
     v0 = 1 / batch_size + t
     v1 = v0 - 1 / batch_size**2
@@ -91,16 +99,20 @@ def audit_step(
     return StepAudit(
         dimension=v0.size,
         susceptibility=susceptibility,
+        largest_susceptibility=susceptibility,
+        largest_variance=float(law.variances.max()),
+        shrinkage=0.0,
         statistic=statistic,
         log_p_value=logs,
         log_likelihood_ratio=_log_likelihood_ratio(x, g, v0, v1, batch_size),
     )
 
 
-def _check_range(name: str, whitened: FloatArray, largest: float) -> None:
+def check_range(name: str, whitened: FloatArray, largest: float) -> None:
+    """Raise OutOfDomain when a whitened entry is above `largest` in absolute value."""
     if float(np.max(np.abs(whitened))) > largest:
         domain = f"within {largest:g} standard deviations of the background's mean, in every direction"
-        raise OutOfDomain(name, "an array", domain, "Send a larger shrinkage if the covariance is nearly singular.")
+        raise OutOfDomain(name, "an array", domain, "Check the units, and whether the covariance is nearly singular.")
 
 
 def _proportional(x: FloatArray, g: FloatArray, v0: float, n: int) -> tuple[FloatArray, FloatArray]:
@@ -198,7 +210,7 @@ def simulated_step(
 
 def identity_law(dimension: int) -> GradientLaw:
     """The known law of simulated gradients."""
-    return GradientLaw(mean=np.zeros(dimension), variances=np.ones(dimension), axes=None, shrinkage=0.0)
+    return GradientLaw(mean=np.zeros(dimension), variances=np.ones(dimension), axes=None)
 
 
 def p_values(logs: FloatArray) -> FloatArray:

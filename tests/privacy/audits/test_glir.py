@@ -11,7 +11,7 @@ from scipy.stats import combine_pvalues, multivariate_normal, ncx2
 
 from service.privacy.audits import glir
 from service.privacy.audits.glir_theory import theory_curve
-from service.privacy.audits.gradient_law import clipped, from_gradients, from_moments
+from service.privacy.audits.gradient_law import clipped, from_moments
 from service.privacy.audits.roc import distance_from_uniform, empirical_roc
 from service.privacy.audits.tails import log_p_values
 from service.privacy.errors import OutOfDomain
@@ -40,7 +40,7 @@ def drawn(dimension: int, queries: int) -> tuple[FloatArray, FloatArray, FloatAr
 @pytest.mark.parametrize("batch_size", [2, 7, 1000])
 def test_likelihood_ratios_are_those_of_the_two_normal_laws(noise: glir.Noise, batch_size: int) -> None:
     mean, covariance, released, queries = drawn(4, 6)
-    law = from_moments(mean, covariance, None)
+    law = from_moments(mean, covariance)
     audit = glir.audit_step(released, queries, law, batch_size, noise, generator())
     added = noise.std**2 * (covariance if noise.proportional else np.eye(4))
     for place, theta in enumerate(queries):
@@ -54,7 +54,7 @@ def test_likelihood_ratios_are_those_of_the_two_normal_laws(noise: glir.Noise, b
 
 def test_the_statistic_without_noise_has_the_factor_n() -> None:
     mean, covariance, released, queries = drawn(5, 3)
-    audit = glir.audit_step(released, queries, from_moments(mean, covariance, None), 11, NOISELESS, generator())
+    audit = glir.audit_step(released, queries, from_moments(mean, covariance), 11, NOISELESS, generator())
     for place, theta in enumerate(queries):
         residual, centred = released - theta, theta - mean
         susceptibility = centred @ np.linalg.solve(covariance, centred)
@@ -67,7 +67,7 @@ def test_the_statistic_without_noise_has_the_factor_n() -> None:
 
 def test_the_statistic_with_noise_in_the_shape_of_the_gradients() -> None:
     mean, covariance, released, queries = drawn(5, 3)
-    audit = glir.audit_step(released, queries, from_moments(mean, covariance, None), 11, PROPORTIONAL, generator())
+    audit = glir.audit_step(released, queries, from_moments(mean, covariance), 11, PROPORTIONAL, generator())
     effective = 11 + 11**2 * 0.2**2
     for place, theta in enumerate(queries):
         residual = (released - mean) - (1 + 11 * 0.2**2) * (theta - mean)
@@ -80,8 +80,8 @@ def test_nothing_depends_on_coordinates(noise: glir.Noise) -> None:
     """Shifted and linearly transformed gradients carry the same evidence: K is centred."""
     mean, covariance, released, queries = drawn(4, 5)
     change, shift = generator(5).standard_normal((4, 4)), np.array([10.0, -20.0, 30.0, 5.0])
-    one = glir.audit_step(released, queries, from_moments(mean, covariance, None), 9, noise, generator())
-    law = from_moments(mean @ change + shift, change.T @ covariance @ change, None)
+    one = glir.audit_step(released, queries, from_moments(mean, covariance), 9, noise, generator())
+    law = from_moments(mean @ change + shift, change.T @ covariance @ change)
     other = glir.audit_step(released @ change + shift, queries @ change + shift, law, 9, noise, generator())
     for name in ("susceptibility", "statistic", "log_p_value", "log_likelihood_ratio"):
         assert getattr(other, name) == pytest.approx(getattr(one, name), rel=1e-7, abs=1e-9)
@@ -167,7 +167,16 @@ def test_p_values_combine_as_fisher_says() -> None:
     logs = np.log(generator().random((4, 30)))
     filler = np.zeros(30)
     steps = [
-        glir.StepAudit(dimension=1, susceptibility=filler, statistic=filler, log_p_value=row, log_likelihood_ratio=row)
+        glir.StepAudit(
+            dimension=1,
+            susceptibility=filler,
+            largest_susceptibility=filler,
+            largest_variance=1.0,
+            shrinkage=0.0,
+            statistic=filler,
+            log_p_value=row,
+            log_likelihood_ratio=row,
+        )
         for row in logs
     ]
     combined = glir.p_values(glir.combined_log_p_values(steps))
@@ -237,34 +246,16 @@ def test_clipping_shortens_and_never_lengthens() -> None:
     assert clipped(gradients, None) is gradients
 
 
-def test_shrinkage_is_that_of_ledoit_and_wolf() -> None:
-    background = generator().standard_normal((12, 5)) * np.array([1.0, 2.0, 3.0, 0.5, 1.0])
-    centred = background - background.mean(axis=0)
-    covariance = centred.T @ centred / 12
-    target = np.trace(covariance) / 5 * np.eye(5)
-    noise = sum(float(np.sum((np.outer(row, row) - covariance) ** 2)) for row in centred) / 12**2
-    expected = min(1.0, noise / float(np.sum((covariance - target) ** 2)))
-    law = from_gradients(background, None)
-    assert law.shrinkage == pytest.approx(expected)
-    unbiased = np.cov(background.T)
-    shrunk = (1 - expected) * unbiased + expected * np.trace(unbiased) / 5 * np.eye(5)
-    assert sorted(law.variances) == pytest.approx(sorted(np.linalg.eigvalsh(shrunk)))
-
-
-def test_a_singular_covariance_is_refused_unless_it_is_shrunk() -> None:
-    background = generator().standard_normal((4, 8))
-    with pytest.raises(OutOfDomain, match="shrinkage"):
-        from_gradients(background, 0.0)
-    assert from_gradients(background, 0.01).variances.min() > 0
+def test_a_singular_covariance_is_refused() -> None:
     for covariance in (np.zeros(3), np.array([1.0, 0.0, 1.0]), np.ones((3, 3))):
         with pytest.raises(OutOfDomain, match="singular"):
-            from_moments(np.zeros(3), covariance, None)
+            from_moments(np.zeros(3), covariance)
     with pytest.raises(OutOfDomain, match="symmetric"):
-        from_moments(np.zeros(2), np.array([[1.0, 0.5], [0.0, 1.0]]), None)
+        from_moments(np.zeros(2), np.array([[1.0, 0.5], [0.0, 1.0]]))
 
 
 def test_gradients_beyond_everything_plausible_are_refused() -> None:
-    law = from_moments(np.zeros(2), np.ones(2), None)
+    law = from_moments(np.zeros(2), np.ones(2))
     with pytest.raises(OutOfDomain) as caught:
         glir.audit_step(np.zeros(2), np.array([[1e5, 0.0]]), law, 10, NOISELESS, generator())
     assert caught.value.name == "query_gradients"

@@ -15,6 +15,7 @@ from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.roots import sectioned_root
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.combinators.common_tangent import envelope_epsilon
 from service.privacy.trade_off.combinators.extremes import larger_in_logs, smaller_in_logs, smallest
 from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
 from service.privacy.trade_off.enclosed.logs import log, log_down, log_ends
@@ -223,6 +224,15 @@ class Harder(AbstractTradeOff):
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
+        # Many places of a profile cost little in closed form, and much in composed runs.
+        if self.first.method == self.second.method == "closed_form":
+            found = envelope_epsilon(self.first, self.second, delta, self.evidence)
+            if found is not None:
+                return found
+        return self._searched_epsilon(delta)
+
+    def _searched_epsilon(self, delta: float) -> Enclosure:
+        """Return epsilon by a search on the profile, which costs much more where a curve is expensive to read."""
         first, second = self.first.epsilon(delta), self.second.epsilon(delta)
         smaller = smallest(first, second)
         if smaller.upper == 0:

@@ -1,0 +1,147 @@
+"""Sentences of a GLiR audit: formulas, sources, assumptions and notes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from api_schemas.caveats import Assumption, AssumptionCode
+from api_schemas.gradients import LARGEST_QUERIES
+from service.privacy.audits.glir import P_VALUE_DRAWS, Noise
+from service.privacy.audits.glir_theory import LARGEST_GROUPS
+
+SOURCE: Final = (
+    "Leemann, Pawelczyk, Kasneci 2023, Algorithm 1, corrected: factor n, lower tail, centred K, clipping by "
+    "min(1, C/|g|); Fisher 1932 over the steps"
+)
+BACKGROUND_SOURCE: Final = (
+    "; with background gradients Student's t test on a direction that depends on the pooled scatter: Fang, Zhang 1990; "
+    "Laeuter 1996 (/errata#gmip-plug-in)"
+)
+THEORY_SOURCE: Final = "Leemann, Pawelczyk, Kasneci 2023, Theorem 5.1 (K centred), Definition 4.1 over the queries"
+
+WITHOUT_NOISE: Final = (
+    "S = n (m - theta)' Sigma^-1 (m - theta), chi2'_d(n K) for non-members; p is its lower tail "
+    "(/errata#gmip-statistic)."
+)
+PROPORTIONAL_NOISE: Final = (
+    "S = (n^2/N) |Sigma^-1/2 ((m - mu) - (1 + n tau^2)(theta - mu))|^2, N = n + n^2 tau^2, for noise of covariance "
+    "tau^2 Sigma; chi2'_d(N K) for non-members; p is its lower tail (/errata#gmip-noise)."
+)
+ISOTROPIC_NOISE: Final = (
+    "Minus twice the log-likelihood ratio of the two normal laws of m in the eigenvectors of Sigma, without the terms "
+    f"that do not depend on m; p is its rank among {P_VALUE_DRAWS} seeded draws of m for a non-member, plus one, over "
+    f"{P_VALUE_DRAWS + 1}: valid for any law of the statistic, and never below 1/{P_VALUE_DRAWS + 1}."
+)
+FROM_BACKGROUND: Final = (
+    "With b background gradients of mean x: minus Student's t of m against the background, both projected on "
+    "a = M^-1 (theta - w): -a'(m - x)/sqrt((v + 1/b) a'S a). S is the covariance of the background, v Sigma the "
+    "covariance of m, w = x + (m - x)/(1 + b v), and M the shrunk covariance of background and release together. "
+    "Student's law with b - 1 degrees of freedom for non-members, exactly; p is its lower tail (/errata#gmip-plug-in)."
+)
+ADDED_NOISE: Final = (
+    "Isotropic noise: seeded noise of variance n tau^2 is added to every coordinate of the background gradients. Then "
+    "the release has the covariance of their mean, and the law of the statistic stays exact."
+)
+
+
+def statistic_text(noise: Noise, known: bool, estimated: bool) -> str:
+    """Return formula and law of the statistics: of steps with a known law, and of steps with background gradients."""
+    texts = [FROM_BACKGROUND] if estimated else []
+    if known:
+        if noise.is_isotropic:
+            texts.append(ISOTROPIC_NOISE)
+        else:
+            texts.append(PROPORTIONAL_NOISE if noise.std > 0 else WITHOUT_NOISE)
+    return " With a given mean and covariance: ".join(texts)
+
+
+def source_text(estimated: bool) -> str:
+    """Return the sources; `estimated`: some step has background gradients."""
+    return SOURCE + (BACKGROUND_SOURCE if estimated else "")
+
+
+def _assume(code: AssumptionCode, text: str, simulated: bool) -> Assumption:
+    return Assumption(code=code, text=text, holds="yes" if simulated else "unknown")
+
+
+def assumptions(simulated: bool, known: bool, estimated: bool) -> tuple[Assumption, ...]:
+    """Return what p-values and theory rest on. A simulation keeps every assumption.
+
+    `known`: some step has a given law of gradients. `estimated`: some step has background gradients.
+    """
+    listed = [
+        _assume(
+            "mean_gradient_is_normal",
+            "The mean gradient is normal given the query: exactly for normal gradients, else for large n.",
+            simulated,
+        )
+    ]
+    if known:
+        listed.append(
+            _assume(
+                "gradient_law_known",
+                "Mean and covariance of a gradient are known. Moments that were estimated make p-values too small: "
+                "send the background gradients themselves.",
+                simulated,
+            )
+        )
+    if estimated:
+        listed.append(
+            _assume(
+                "background_is_disjoint",
+                "Background gradients are independent normal draws of the law of the batch's gradients. No record of "
+                "the background is in a batch or is queried, and no two steps share records of the background.",
+                simulated,
+            )
+        )
+    return (*listed, *_independence(simulated))
+
+
+def _independence(simulated: bool) -> tuple[Assumption, ...]:
+    return (
+        _assume(
+            "steps_are_independent",
+            "Steps are independent given the past; releases of the same hidden batch are not.",
+            simulated,
+        ),
+        _assume("members_are_in_every_batch", "A member is in every batch whose mean is released.", simulated),
+        _assume(
+            "queries_are_independent",
+            "Scores of different queries are independent: the confidence bands rest on it.",
+            simulated,
+        ),
+    )
+
+
+def notes(noise: Noise, estimated: bool, one_class: bool, queries: int) -> tuple[str, ...]:
+    """Return what a reader should know about this answer; `one_class`: all queries are members, or none is."""
+    listed = [
+        "Queries are ranked by the sum of their log-likelihood ratios: every threshold on it is an optimal test.",
+        "Theory: steps are composed exactly, as one step with the dimensions and susceptibilities of all; queries are "
+        f"taken in up to {LARGEST_GROUPS} groups by the largest K of each, which bounds them from above.",
+        "An attack above the bound is a defect of the training or the accounting, or one of the assumptions fails.",
+    ]
+    if estimated:
+        listed[0] = (
+            "Queries are ranked by the sum of their log-likelihood ratios. With background gradients this is the ratio "
+            "for Student's t with an estimated shift: the mean of its exponential over non-members is at most 1."
+        )
+        listed.append(
+            "M = (1 - rho) P + rho (tr P/d) I, P the covariance of background and release together. rho is "
+            "`shrinkage`, by default that of Chen, Wiesel, Eldar and Hero 2010. p-values are exact for every rho."
+        )
+        listed.append(
+            "susceptibilities are unbiased estimates, cut off at 0. Theory takes upper bounds of them and of the "
+            "largest variance; a tenth of 1 - confidence is kept for these bounds, the rest for the bands."
+        )
+        if noise.is_isotropic:
+            listed.append(ADDED_NOISE)
+    if noise.is_isotropic:
+        listed.append(
+            "Theory with noise: N = n + n^2 tau^2/lambda, lambda the largest variance, or C^2 if that is less."
+        )
+    if one_class:
+        listed.append("No ROC curve: it needs members and non-members.")
+    if queries > LARGEST_QUERIES:
+        listed.append(f"Columns of single queries are left out above {LARGEST_QUERIES} queries.")
+    return tuple(listed)

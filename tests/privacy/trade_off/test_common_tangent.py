@@ -1,0 +1,98 @@
+"""Epsilon on the common tangent of two profiles: against the search on the envelope's profile, and without points."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from api_schemas.bounds import BoundsRequest
+from service.computations.bounds import BOUNDS
+from service.privacy.enclosure import Enclosure, Evidence
+from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.combinators import common_tangent
+from service.privacy.trade_off.combinators.common_tangent import envelope_epsilon
+from service.privacy.trade_off.combinators.harder import Harder
+from service.privacy.trade_off.combinators.symmetrised import Symmetrised
+from service.privacy.trade_off.sampling.sampled import SampledAdd, SampledRemove
+from service.privacy.trade_off.shifted.gaussian import gaussian_curve
+from service.privacy.trade_off.shifted.laplace import LaplaceTradeOff
+
+CLOSE = 1e-8
+DELTAS = (1e-12, 1e-8, 1e-5, 1e-3, 0.03)
+
+
+def curve(random: np.random.Generator) -> AbstractTradeOff:
+    """A Gaussian or Laplace curve, as it is or sampled in one of its directions or both."""
+    size = Enclosure.point(10.0 ** random.uniform(-1.5, 0.6))
+    base = LaplaceTradeOff(size) if random.uniform() < 0.2 else gaussian_curve(size)
+    kind = random.integers(4)
+    if kind == 0:
+        return base
+    sampled = SampledAdd(base, float(random.choice([0.01, 0.1, 0.5])))
+    if kind == 1:
+        return sampled
+    return sampled.reversed() if kind == 2 else Symmetrised(sampled, sampled.reversed())
+
+
+def sent(random: np.random.Generator) -> dict[str, Any]:
+    """One step of noisy SGD against the membership adversary."""
+    records = int(random.choice([1_000, 60_000]))
+    mechanism = {
+        "type": "noisy_sgd",
+        "dataset_size": records,
+        "batch_size": records // int(random.choice([2, 10, 50])),
+        "dimension": int(random.choice([2, 50, 650])),
+        "steps": 1,
+        "noise_std": 10.0 ** random.uniform(-3, 0),
+        "max_grad_norm": 10.0 ** random.uniform(-1, 1),
+    }
+    question = {"type": "epsilon", "delta": 10.0 ** random.uniform(-10, -2)}
+    return {"mechanism": mechanism, "threat_model": {"type": "membership"}, "questions": [question]}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_both_ways_to_epsilon_agree(seed: int) -> None:
+    random = np.random.default_rng([20261203, seed])
+    first, second = curve(random), curve(random)
+    for delta in DELTAS:
+        found = envelope_epsilon(first, second, delta, Evidence.CERTIFIED)
+        searched = Harder(first, second)._searched_epsilon(delta)
+        if found is None:
+            continue
+        assert found.lower <= searched.upper
+        assert searched.lower <= found.upper
+        assert found.upper - found.lower <= max(searched.upper - searched.lower, CLOSE * found.upper)
+
+
+def test_most_levels_are_found() -> None:
+    """The search is left for extreme epsilons and for kinks."""
+    found: list[bool] = []
+    for seed in range(40):
+        random = np.random.default_rng([20261203, seed])
+        first, second = curve(random), curve(random)
+        found += [envelope_epsilon(first, second, delta, Evidence.CERTIFIED) is not None for delta in DELTAS]
+    assert np.mean(found) > 0.9
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_step_of_noisy_sgd_needs_no_points(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A point of a sampled curve is found by a search within a search, which once cost seconds."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a point was read")
+
+    request = BoundsRequest.model_validate_json(json.dumps(sent(np.random.default_rng([20261204, seed]))))
+    monkeypatch.setattr(SampledRemove, "_points_formula", refuse)
+    [answer] = json.loads(BOUNDS.body(request, "sha256:" + "0" * 64, "any"))["answers"]
+    assert answer["tolerance_met"]
+
+
+def test_the_hull_is_convex_and_below_all_points() -> None:
+    random = np.random.default_rng(20261205)
+    x, y = np.sort(random.uniform(0, 10, 300)), random.uniform(0, 1, 300)
+    hull = common_tangent.lower_hull(x.tolist(), y.tolist())
+    assert np.all(np.diff(np.diff(y[hull]) / np.diff(x[hull])) > 0)
+    assert np.all(np.interp(x, x[hull], y[hull]) <= y + 1e-12)
