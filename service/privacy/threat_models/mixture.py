@@ -17,7 +17,7 @@ from service.privacy.mechanisms.caveats import Premise
 from service.privacy.mechanisms.domain import WEIGHT, check_fields
 from service.privacy.mechanisms.mixture import WEIGHT_SUM_TOLERANCE
 from service.privacy.threat_models.abstract import AbstractThreatModel
-from service.privacy.threat_models.relaxed import RelaxedThreatModel, worst_case_beside
+from service.privacy.threat_models.relaxed import RelaxedThreatModel, is_bounded_by_worst_case, worst_case_beside
 from service.privacy.threat_models.worst_case import WorstCase, worst_of
 from service.privacy.trade_off.mixture.curve import mixed
 from service.privacy.trade_off.pair import TradeOffPair
@@ -94,6 +94,11 @@ class AdversaryMixture(RelaxedThreatModel):
             model if isinstance(model, WorstCase) else worst_case_beside(model, mechanism) for model in self._models
         )
         return worst_of(model for model in faced if model is not None)
+
+    @override
+    def is_bounded(self, mechanism: AbstractMechanism) -> bool:
+        """Return whether each type of adversary is: a mixture of powers stays below a concave power above them all."""
+        return all(is_bounded_by_worst_case(model, mechanism) for model in self._models)
 
     @override
     def premises(self, mechanism: AbstractMechanism) -> tuple[Premise, ...]:

@@ -122,6 +122,11 @@ class Practical(RelaxedThreatModel):
         return added if _serves(added, mechanism) else WorstCase("zero_out")
 
     @override
+    def is_bounded(self, mechanism: AbstractMechanism) -> bool:
+        """Return whether the pair of replacing a record is known: all data of this attacker have one size."""
+        return _serves(REPLACED, mechanism)
+
+    @override
     def premises(self, mechanism: AbstractMechanism) -> tuple[Premise, ...]:
         return PREMISES
 

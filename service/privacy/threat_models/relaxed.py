@@ -16,7 +16,12 @@ class RelaxedThreatModel(AbstractThreatModel):
 
     @abstractmethod
     def worst_case(self, mechanism: AbstractMechanism) -> WorstCase:
-        """The worst case that stands beside the answers."""
+        """Return the worst case that stands beside the answers."""
+
+    def is_bounded(self, mechanism: AbstractMechanism) -> bool:
+        """Return whether the worst case beside bounds this attacker at every rate."""
+        del mechanism
+        return True
 
 
 def worst_case_beside(model: AbstractThreatModel, mechanism: AbstractMechanism) -> WorstCase | None:
@@ -24,3 +29,8 @@ def worst_case_beside(model: AbstractThreatModel, mechanism: AbstractMechanism) 
     if type(model) is WorstCase:
         return None
     return model.worst_case(mechanism) if isinstance(model, RelaxedThreatModel) else None
+
+
+def is_bounded_by_worst_case(model: AbstractThreatModel, mechanism: AbstractMechanism) -> bool:
+    """Return whether no power of this attacker exceeds that of `worst_case_beside`; True for the worst case itself."""
+    return not isinstance(model, RelaxedThreatModel) or model.is_bounded(mechanism)
