@@ -113,6 +113,10 @@ def _read(request: BoundsRequest, setting: Setting, work: Work) -> tuple[Respons
             pointer, part = f"/questions/{index}", question
             read, notes = at_bounded_prior(question, request.dataset_subsampling)
             threat_model.check_question(read.type, prior_of(read))
+            if curves.worst_case is not None:  # has a share of its own, and caps the answer
+                with at_most(share(work, left)):
+                    said(curves.worst_case, read, request.relative_tolerance)
+                left -= 1
             with at_most(share(work, left)):
                 found = said(curves, read, request.relative_tolerance)
             left -= 1
@@ -157,7 +161,9 @@ def _worst_case(
     request: BoundsRequest,
     work: Work,
 ) -> ResponseFields:
-    """The same questions against the worst case, by the best engine; `known`: its curves, where they are at hand."""
+    """Return the answers against the worst case, by the best engine. `known`: its curves, where these cap the main
+    answers, so that every question is answered already.
+    """
     curves = known or model.curves(mechanism, BEST, options_of(request))
     told: dict[QuestionSpec, ResponseFields] = {}
     questions = list(dict.fromkeys(request.questions))

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, final
 
 from typing_extensions import override
 
-from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
+from service.privacy.composition.options import EngineOptions
 from service.privacy.composition.plan import Plan, mixed_plan
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
@@ -73,9 +73,7 @@ class AdversaryMixture(RelaxedThreatModel):
         return [part.threat_model for part in self.components]
 
     @override
-    def plan(
-        self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
-    ) -> Plan:
+    def own_plan(self, mechanism: AbstractMechanism, method: str, options: EngineOptions) -> Plan:
         options = options.for_parts(len(self.components))
         plans = [model.plan(mechanism, method, options) for model in self._models]
         if len(plans) == 1:

@@ -3,16 +3,48 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
+from typing import final
 
+from typing_extensions import override
+
+from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
+from service.privacy.composition.plan import Plan
+from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.threat_models.abstract import AbstractThreatModel
 from service.privacy.threat_models.worst_case import WorstCase
+from service.privacy.trade_off.pair import TradeOffPair
 
 
 class RelaxedThreatModel(AbstractThreatModel):
     """A threat model whose attacker knows, or may do, less than that of the worst case."""
 
     __slots__ = ()
+
+    @final
+    @override
+    def plan(
+        self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
+    ) -> Plan:
+        """Return the plan of this attacker, whose curves have those of the worst case where these are a bound."""
+        own = self.own_plan(mechanism, method, options)
+        return replace(own, build=lambda: self._beside_worst_case(own.curves, mechanism, options))
+
+    @abstractmethod
+    def own_plan(self, mechanism: AbstractMechanism, method: str, options: EngineOptions) -> Plan:
+        """Return the plan of this attacker. Raises UnsupportedCombination like `plan`."""
+
+    def _beside_worst_case(
+        self, curves: TradeOffPair, mechanism: AbstractMechanism, options: EngineOptions
+    ) -> TradeOffPair:
+        if curves.worst_case is not None or not self.is_bounded(mechanism):
+            return curves
+        try:
+            worst = self.worst_case(mechanism).plan(mechanism, "auto", options).curves
+        except UnsupportedCombination:
+            return curves
+        return replace(curves, worst_case=worst)
 
     @abstractmethod
     def worst_case(self, mechanism: AbstractMechanism) -> WorstCase:
