@@ -128,7 +128,7 @@ def _read(request: BoundsRequest, setting: Setting, work: Work) -> tuple[Respons
             answers.append(found.answer(question, conditional=worst_case is not None, notes=notes, methods=methods))
             if several:
                 told[question] = answers[-1]
-        beside = None if worst_case is None else _worst_case(worst_case, curves.worst_case, mechanism, request, work)
+        beside = None if worst_case is None else beside_relaxed(worst_case, curves, mechanism, request, work)
     except PrivacyComputationError as error:
         raise blamed(error, pointer, part) from None
     sampled = request.dataset_subsampling
@@ -154,17 +154,18 @@ def grounds(request: BoundsRequest, mechanism: AbstractMechanism, threat_model: 
     }
 
 
-def _worst_case(
+def beside_relaxed(
     model: WorstCase,
-    known: TradeOffPair | None,
+    relaxed: TradeOffPair,
     mechanism: AbstractMechanism,
     request: BoundsRequest,
     work: Work,
 ) -> ResponseFields:
-    """Return the answers against the worst case, by the best engine. `known`: its curves, where these cap the main
-    answers, so that every question is answered already.
+    """Return the answers against the worst case, by the best engine, beside those of a weaker attacker.
+
+    Where the worst case caps the answers of the curves `relaxed`, this request has read every question already.
     """
-    curves = known or model.curves(mechanism, BEST, options_of(request))
+    curves = relaxed.worst_case or model.curves(mechanism, BEST, options_of(request))
     told: dict[QuestionSpec, ResponseFields] = {}
     questions = list(dict.fromkeys(request.questions))
     for index, question in enumerate(questions):

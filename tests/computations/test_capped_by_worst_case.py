@@ -156,7 +156,10 @@ def of_curves(random: Generator, mechanism: Spec, attacker: Spec, worst: Spec) -
     for own, bound in zip(curves[:half], curves[half:], strict=True):
         rows = [
             [
-                {name: {end: curve[name][end][index] for end in ("lower", "upper")} for name in ("power", "type_two_error")}
+                {
+                    name: {end: curve[name][end][index] for end in ("lower", "upper")}
+                    for name in ("power", "type_two_error")
+                }
                 for index in range(len(curve["power"]["upper"]))
             ]
             for curve in (own, bound)

@@ -26,7 +26,7 @@ from service.privacy.numerics.work import at_most, is_spent, left
 from service.privacy.questions.gaussian_dp import NOTHING_IN_RANGE, RANGE_MAY_BE_EMPTY
 from service.privacy.threat_models.relaxed import worst_case_beside
 
-MOST_WORK: Final = 9_000_000
+MOST_WORK: Final = 7_000_000
 """Counted work, in about microseconds, that all looks of a calibration may take together ..."""
 SHARE: Final = 1 / 2
 """... and one of them of what is left."""

@@ -11,16 +11,17 @@ from api_schemas.caveats import Assumption, Hazard
 from api_schemas.threat_models import is_relaxed
 from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.allowance import Shares
-from service.computations.bounds import grounds
+from service.computations.bounds import beside_relaxed, grounds
 from service.computations.calibration.directions import Directions, directions
 from service.computations.calibration.found import Found
 from service.computations.calibration.looks import MOST_WORK, TOO_DEAR, Look, Looks, groups
 from service.computations.calibration.search import search
-from service.computations.nested import answered, quoted
+from service.computations.nested import quoted
 from service.computations.parts import mechanism_of, threat_model_of
 from service.computations.prices import DOUBT, UNSEEN
 from service.privacy.errors import NumericalFailure, OutOfDomain, PrivacyComputationError, UnsupportedCombination
 from service.privacy.numerics.work import Work, at_most
+from service.privacy.threat_models.relaxed import worst_case_beside
 
 ANSWERS: Final = 3_000_000
 """Counted work that the worst case beside a relaxed attacker may take at the value, and what the search has left."""
@@ -128,8 +129,8 @@ def _directions(request: CalibrationsRequest) -> Directions:
 
 
 def _answers(request: CalibrationsRequest, look: Look, work: Work) -> ResponseFields:
-    """What `/v1/bounds` answers to the targets, put together in their order; what they rest on, said once. Against the
-    worst case the look has said all of it.
+    """Return the answers of the look in the order of the targets, with the worst case beside weaker attackers, and
+    what all answers rest on, each listed once. Raises PrivacyComputationError.
     """
     answers = {index: target.answer for index, target in enumerate(look.targets)}
     beside: dict[int, ResponseFields] = {}
@@ -139,14 +140,14 @@ def _answers(request: CalibrationsRequest, look: Look, work: Work) -> ResponseFi
     shares = Shares(work, relaxed)
     for group in groups(request):
         asked = group.request
-        if is_relaxed(asked.threat_model):
+        mechanism, attacker = mechanism_of(asked.mechanism), threat_model_of(asked.threat_model)
+        worst = worst_case_beside(attacker, mechanism)
+        if worst is not None:
             with shares.next():
-                told = answered(asked, group.places)
-            model, there = told["worst_case"]["threat_model"], told["worst_case"]["answers"]
-            for index, answer in zip(group.indices, there, strict=True):
-                beside[index] = {"target": index, "threat_model": model, "answer": answer}
-        else:
-            told = grounds(asked, mechanism_of(asked.mechanism), threat_model_of(asked.threat_model))
+                told = beside_relaxed(worst, group.plan().curves, mechanism, asked, work)
+            for index, answer in zip(group.indices, told["answers"], strict=True):
+                beside[index] = {"target": index, "threat_model": told["threat_model"], "answer": answer}
+        told = grounds(asked, mechanism, attacker)
         assumptions |= {each.text: each for each in told["assumptions"]}
         hazards |= {each.text: each for each in told["hazards"]}
     return {
@@ -226,6 +227,11 @@ def _why(error: Exception) -> str:
     return str(error) if isinstance(error, PrivacyComputationError) else "it does not fit the rest of the request."
 
 
+def meets_every_target(response: CalibrationsResponse) -> bool:
+    """Return whether every target is proved to be met at the value."""
+    return response.status in ("met", "trivially_met")
+
+
 CALIBRATIONS: Final = Computation(
     name="calibrations",
     path="/v1/calibrations",
@@ -236,4 +242,5 @@ CALIBRATIONS: Final = Computation(
     response_type=CalibrationsResponse,
     function=compute_calibrations,
     quote=calibrations_quote,
+    passes=meets_every_target,
 )
