@@ -227,9 +227,9 @@ def _why(error: Exception) -> str:
     return str(error) if isinstance(error, PrivacyComputationError) else "it does not fit the rest of the request."
 
 
-def meets_every_target(response: CalibrationsResponse) -> bool:
-    """Return whether every target is proved to be met at the value."""
-    return response.status in ("met", "trivially_met")
+def exit_code(response: CalibrationsResponse) -> int:
+    """Return 0 where every target is proved to be met at the value, else 1."""
+    return 0 if response.status in ("met", "trivially_met") else 1
 
 
 CALIBRATIONS: Final = Computation(
@@ -242,5 +242,5 @@ CALIBRATIONS: Final = Computation(
     response_type=CalibrationsResponse,
     function=compute_calibrations,
     quote=calibrations_quote,
-    passes=meets_every_target,
+    exit_code=exit_code,
 )

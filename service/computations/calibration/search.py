@@ -25,7 +25,7 @@ def search(request: CalibrationsRequest, looks: Looks, known: Directions) -> Fou
     scale, start = _scale(request, looks, known)
     moving = tuple(index for index in range(len(request.targets)) if index not in known.fixed)
     if known.fixed:
-        broken = _broken(looks, _first(looks, scale, start), known)
+        broken = _broken(_first(looks, scale, start), known)
         if broken is not None:
             return broken
     if known.side is None:
@@ -49,7 +49,7 @@ def _scale(request: CalibrationsRequest, looks: Looks, known: Directions) -> tup
     return Scale(low=low, high=high, whole=whole, side=known.side or 1, tolerance=tolerance), start
 
 
-def _broken(looks: Looks, first: Look, known: Directions) -> Found | None:
+def _broken(first: Look, known: Directions) -> Found | None:
     """Return what is found where a target provably fails that does not depend on the number: every number fails."""
     failing = first.failing(known.fixed)
     if failing is None:

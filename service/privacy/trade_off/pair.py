@@ -27,9 +27,9 @@ class TradeOffPair:
     passes one object as `add` and `remove`, and `both` is that object. `source`: the theorem. `notes`: why this engine,
     and what to know. `worst_case`: the curves of the worst case of the same mechanism where they bound these;
     readings are capped by theirs. `origin`: the key of curves of the worst case, by which a request answers an equal
-    question about them once. `bracket`: where the two ends come from different theorems, the sentence that names both; None where both
-    rest on one pair, whose composition some choice attains in every step. `second`: the engine that is asked where the
-    first is wide; only answers in which it was say so.
+    question about them once. `bracket`: where the two ends come from different theorems, the sentence that names both;
+    None where both rest on one pair, whose composition some choice attains in every step. `second`: the engine that is
+    asked where the first is wide; only answers in which it was say so.
     """
 
     add: AbstractTradeOff
