@@ -40,12 +40,21 @@ class NoWitness(Response):
 
 
 class Monotonicity(Response):
-    """Whether what holds at the value holds at all numbers on its side."""
+    """Whether all numbers on one side of the value meet the targets."""
 
-    proved: Annotated[bool, Field(description="By the theorem; else along the numbers that were looked at.")]
+    proved: Annotated[
+        bool,
+        Field(
+            description="Whether the answers are monotone in the number by the theorem; else they were monotone, or "
+            "not, along the numbers that were looked at."
+        ),
+    ]
     met_side: Annotated[
         Literal["larger", "smaller"] | None,
-        Field(description="Which numbers meet the targets: those above the value, or those below; null: not known."),
+        Field(
+            description="The side of the value on which all numbers of the range meet the targets, as far as they are "
+            "served: above the value, or below. Stated only where that is proved, else null: of `met`, `notes` say why."
+        ),
     ]
     theorem: Annotated[str, Field(description="The theorem, or what was checked.")]
 
@@ -59,13 +68,15 @@ class TargetWorstCase(Response):
 
 
 CalibrationStatus = Annotated[
-    Literal["met", "trivially_met", "infeasible"],
+    Literal["met", "trivially_met", "infeasible", "undecided"],
     component(
         "CalibrationStatus",
-        "met: every target is met at the value, and not at its neighbour. trivially_met: every target is met over the "
-        "whole range, as far as it is served; the value is its least private end (where that is not known, the start). "
-        "infeasible: no number that was looked at meets every target; the value is the nearest to it. Where the search "
-        "ended with its budget, `notes` say so: then another number may do.",
+        "met: every target is met at the value; `witness` is a neighbour at which a target fails, or `no_witness` says "
+        "why none is named. trivially_met: every target is met over the whole range, as far as it is served, by the "
+        "theorem of `monotone`; the value is the least private end. infeasible: no number of the range meets every "
+        "target, which is proved; the value is the number that was looked at and is nearest to it. undecided: no "
+        "number that was looked at is proved to meet every target, and that none does is not proved either; `notes` "
+        "say why, for example that the work of a calibration was used up.",
         examples=["met"],
     ),
 ]

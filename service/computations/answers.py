@@ -12,7 +12,6 @@ import numpy as np
 from api_schemas.answers import TradeOffPoint
 from api_schemas.questions import (
     GdpMuQuestion,
-    NumberQuestion,
     QuestionSpec,
     TradeOffQuestion,
     UnlearningGuaranteeQuestion,
@@ -33,14 +32,16 @@ from service.computations.violations import note
 from service.privacy.composition.plan import Plan
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
-from service.privacy.numerics.work import Work, at_most, did
+from service.privacy.numerics.work import Work, at_most, did, kept_once
 from service.privacy.questions import gaussian_dp, unlearning
+from service.privacy.questions.capping import capped, capped_points
 from service.privacy.questions.reading import Reading
 from service.privacy.questions.unlearning import Held
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
 
 WORK_USED_UP: Final = "the work of the request is used up: ask for fewer methods or fewer numbers at once."
+CAPPED: Final = "The worst case of the same run bounds this attacker too: the bound is that of the worst case."
 AN_ANSWER: Final = 100.0
 """Work of an answer beside what it reads, in microseconds, roughly."""
 
@@ -51,7 +52,7 @@ class Said:
     """What the curves of one engine say to a question.
 
     `number`: the fields of the number with its ends, or the points. `beside`: other numbers, which stand after it.
-    `holds`: the verdict of a guarantee.
+    `holds`: the verdict of a guarantee. `read`: the enclosures behind the numbers.
     """
 
     number: ResponseFields
@@ -63,6 +64,7 @@ class Said:
     notes: tuple[str, ...]
     beside: ResponseFields = field(default_factory=dict[str, Any])
     holds: Held | None = None
+    read: tuple[Any, ...] = ()
 
     def answer(
         self,
@@ -103,29 +105,39 @@ class Said:
 
 
 def said(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> Said:
-    """Read the curves. Raises PrivacyComputationError."""
+    """Return the answer of these curves, once in a request; of a weaker attacker capped by that of the worst case.
+
+    Raises PrivacyComputationError.
+    """
+    if curves.origin is None:
+        return _said(curves, question, tolerance)
+    return kept_once((curves.origin, question, tolerance), lambda: _said(curves, question, tolerance))
+
+
+def _said(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> Said:
     did(AN_ANSWER)
+    worst = () if curves.worst_case is None else said(curves.worst_case, question, tolerance).read
     curve: AbstractTradeOff = getattr(curves, question.direction)
     if question.type == "trade_off":  # the type of a model is looked up faster than a model is asked whether it is one
-        return _trade_off(curves, curve, question, tolerance)
+        return _trade_off(curves, curve, question, tolerance, worst)
     if question.type == "gdp_mu":
-        return _gdp_mu(curves, curve, question, tolerance)
+        return _gdp_mu(curves, curve, question, tolerance, worst)
     if question.type == "unlearning_guarantee":
-        return _guarantee(curves, curve, question, tolerance)
-    return _number(curves, curve, question, tolerance)
-
-
-def _number(curves: TradeOffPair, curve: AbstractTradeOff, question: NumberQuestion, tolerance: float) -> Said:
+        return _guarantee(curves, curve, question, tolerance, worst)
     before = curves.asked
-    return _of_reading(curves, curve, READINGS[type(question)](curve, question), tolerance, before)
+    return _of_reading(curves, curve, READINGS[type(question)](curve, question), tolerance, before, worst)
 
 
 def _guarantee(
-    curves: TradeOffPair, curve: AbstractTradeOff, question: UnlearningGuaranteeQuestion, tolerance: float
+    curves: TradeOffPair,
+    curve: AbstractTradeOff,
+    question: UnlearningGuaranteeQuestion,
+    tolerance: float,
+    worst: tuple[Any, ...],
 ) -> Said:
     before = curves.asked
     found = unlearning.unlearning_guarantee(curve, question.prior, question.confidence)
-    return _of_reading(curves, curve, found.reading, tolerance, before, found.holds)
+    return _of_reading(curves, curve, found.reading, tolerance, before, worst, found.holds)
 
 
 def _of_reading(
@@ -134,9 +146,11 @@ def _of_reading(
     reading: Reading,
     tolerance: float,
     before: int,
+    worst: tuple[Any, ...],
     holds: Held | None = None,
 ) -> Said:
-    value = as_sure_as(curve, reading.value)
+    own = as_sure_as(curve, reading.value)
+    value = capped(own, worst[0], reading.safe_end) if worst else own
     return Said(
         number={**enclosed_number(value, reading.safe_end)},
         evidence=value.evidence,
@@ -144,9 +158,14 @@ def _of_reading(
         method=curve.method,
         tolerance_met=meets(value, tolerance),
         source=_source(reading.source, curves),
-        notes=reading.notes + remarks(curves, value.evidence) + curves.notes_since(before),
+        notes=reading.notes + remarks(curves, value.evidence) + curves.notes_since(before) + _cap_note(own, value),
         holds=holds,
+        read=(value,),
     )
+
+
+def _cap_note(own: Any, value: Any) -> tuple[str, ...]:
+    return () if value is own else (CAPPED,)
 
 
 def curves_of(plans: Mapping[str, Plan]) -> dict[str, TradeOffPair]:
@@ -195,9 +214,17 @@ def _failed(method: str, question: QuestionSpec, reason: str) -> ResponseFields:
     return {"method": method, **nothing, "evidence": None, "tight": None, "notes": (f"No number: {reason}",)}
 
 
-def _trade_off(curves: TradeOffPair, curve: AbstractTradeOff, question: TradeOffQuestion, tolerance: float) -> Said:
+def _trade_off(
+    curves: TradeOffPair,
+    curve: AbstractTradeOff,
+    question: TradeOffQuestion,
+    tolerance: float,
+    worst: tuple[Any, ...],
+) -> Said:
     before = curves.asked
     read = curve.points(np.array(question.false_positive_rates))
+    if worst and curve.evidence.is_certain and worst[1].is_certain:
+        read = capped_points(read, worst[0])
     points: list[TradeOffPoint] = [
         {"false_positive_rate": rate, "type_two_error": error, "power": power}
         for rate, error, power in zip(
@@ -215,15 +242,24 @@ def _trade_off(curves: TradeOffPair, curve: AbstractTradeOff, question: TradeOff
         tolerance_met=all(narrow(part, curve.evidence, tolerance) for part in (read.type_two_error, read.power)),
         source=curves.source,
         notes=remarks(curves, curve.evidence) + curves.notes_since(before),
+        read=(read, curve.evidence),
     )
 
 
-def _gdp_mu(curves: TradeOffPair, curve: AbstractTradeOff, question: GdpMuQuestion, tolerance: float) -> Said:
+def _gdp_mu(
+    curves: TradeOffPair, curve: AbstractTradeOff, question: GdpMuQuestion, tolerance: float, worst: tuple[Any, ...]
+) -> Said:
     before = curves.asked
     reading = gaussian_dp.mu(curve, question.false_positive_rate_min, question.type_two_error_min)
-    mu, global_mu = as_sure_as(curve, reading.value), as_sure_as(curve, reading.global_mu)
+    own, own_global = as_sure_as(curve, reading.value), as_sure_as(curve, reading.global_mu)
+    mu, global_mu = own, own_global
+    if worst:
+        global_mu = capped(own_global, worst[1], "upper")
+        # The range of a type II error is that of the curve itself, so that only mu of the whole worst case is a cap.
+        mu = capped(own, worst[0] if question.type_two_error_min == 0 else worst[1], "upper")
     value = enclosed_number(mu, "upper")
     evidence = Evidence.weakest(mu.evidence, global_mu.evidence)
+    notes = reading.notes + remarks(curves, evidence) + curves.notes_since(before) + _cap_note(own, mu)
     return Said(
         number={"value": value["value"], "lower": value["lower"], "upper": value["upper"]},
         beside={"global_mu": enclosed_number(global_mu, "upper")},
@@ -232,7 +268,8 @@ def _gdp_mu(curves: TradeOffPair, curve: AbstractTradeOff, question: GdpMuQuesti
         method=curve.method,
         tolerance_met=_meets_where_bounded(mu, global_mu, tolerance),
         source=_source(reading.source, curves),
-        notes=reading.notes + remarks(curves, evidence) + curves.notes_since(before),
+        notes=notes,
+        read=(mu, global_mu),
     )
 
 

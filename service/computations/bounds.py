@@ -113,6 +113,10 @@ def _read(request: BoundsRequest, setting: Setting, work: Work) -> tuple[Respons
             pointer, part = f"/questions/{index}", question
             read, notes = at_bounded_prior(question, request.dataset_subsampling)
             threat_model.check_question(read.type, prior_of(read))
+            if curves.worst_case is not None:  # has a share of its own, and caps the answer
+                with at_most(share(work, left)):
+                    said(curves.worst_case, read, request.relative_tolerance)
+                left -= 1
             with at_most(share(work, left)):
                 found = said(curves, read, request.relative_tolerance)
             left -= 1
@@ -124,7 +128,7 @@ def _read(request: BoundsRequest, setting: Setting, work: Work) -> tuple[Respons
             answers.append(found.answer(question, conditional=worst_case is not None, notes=notes, methods=methods))
             if several:
                 told[question] = answers[-1]
-        beside = None if worst_case is None else _worst_case(worst_case, curves.worst_case, mechanism, request, work)
+        beside = None if worst_case is None else beside_relaxed(worst_case, curves, mechanism, request, work)
     except PrivacyComputationError as error:
         raise blamed(error, pointer, part) from None
     sampled = request.dataset_subsampling
@@ -150,15 +154,18 @@ def grounds(request: BoundsRequest, mechanism: AbstractMechanism, threat_model: 
     }
 
 
-def _worst_case(
+def beside_relaxed(
     model: WorstCase,
-    known: TradeOffPair | None,
+    relaxed: TradeOffPair,
     mechanism: AbstractMechanism,
     request: BoundsRequest,
     work: Work,
 ) -> ResponseFields:
-    """The same questions against the worst case, by the best engine; `known`: its curves, where they are at hand."""
-    curves = known or model.curves(mechanism, BEST, options_of(request))
+    """Return the answers against the worst case, by the best engine, beside those of a weaker attacker.
+
+    Where the worst case caps the answers of the curves `relaxed`, this request has read every question already.
+    """
+    curves = relaxed.worst_case or model.curves(mechanism, BEST, options_of(request))
     told: dict[QuestionSpec, ResponseFields] = {}
     questions = list(dict.fromkeys(request.questions))
     for index, question in enumerate(questions):

@@ -17,6 +17,7 @@ from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.allowance import MOST_WORK, WORK_OF_A_JOB, share
 from service.computations.caveats import caveats
 from service.computations.comparisons.curve_verdicts import COMPARED_POINT_COST, COMPARISON_COST, Read, curve_verdict
+from service.computations.curve_points import points_of
 from service.computations.numbers import enclosed_column, narrow, remarks, tightness
 from service.computations.parts import (
     assumptions_of,
@@ -109,7 +110,7 @@ def _curves(request: CurvesRequest, rates: FloatArray, work: Work) -> tuple[list
                     if curve not in known:
                         before = curves.asked
                         with at_most(share(work, request.curve_count - len(read))):
-                            known[curve] = curve.points(rates), curves.notes_since(before)
+                            known[curve] = points_of(curves, direction, rates), curves.notes_since(before)
                     points, notes = known[curve]
                     read.append((points, curve.evidence))
                     fields.append(

@@ -158,3 +158,12 @@ def test_the_command_calibrates(tmp_path: Path, capsysbinary: pytest.CaptureFixt
     assert cli.main(["calibrate", str(sent)]) == 0
     written = json.loads(capsysbinary.readouterr().out)
     assert (written["status"], written["mechanism"]["noise_multiplier"]) == ("met", written["value"])
+
+
+@pytest.mark.parametrize(("bounds", "limit", "code"), [({}, 0.1, 0), ({}, 1.0, 0), ({"to": 1.0}, 0.1, 1)])
+def test_the_command_exits_with_0_where_every_target_is_met(
+    tmp_path: Path, bounds: dict[str, float], limit: float, code: int
+) -> None:
+    sent = tmp_path / "request.json"
+    sent.write_bytes(encoded(BODY | {"bounds": bounds} | targets({"at_most": limit})))
+    assert cli.main(["calibrate", str(sent)]) == code

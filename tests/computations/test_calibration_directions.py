@@ -135,7 +135,7 @@ GLRT: dict[str, Any] = {"type": "glrt", "dimension": 30}
         ("/mechanism/steps", [PROTECTED | {"at_most": 0.5}], (1,), -1, (0,)),
         ("/targets/0/question/delta", [EPSILON], (1,), 1, (0,)),
         ("/targets/0/question/delta", [EPSILON | {"at_most": None, "at_least": 1.0}], (-1,), -1, (0,)),
-        ("/targets/1/question/delta", [EPSILON, EPSILON], (0, 1), 1, (0, 1)),
+        ("/targets/1/question/delta", [EPSILON, EPSILON], (0, 1), 1, (1,)),
         ("/threat_model/records", [EPSILON], (-1,), -1, (0,)),
         ("/targets/0/threat_model/records", [EPSILON | {"threat_model": {"type": "worst_case"}}], (-1,), -1, (0,)),
     ],

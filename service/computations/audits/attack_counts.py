@@ -16,6 +16,7 @@ from api_schemas.threat_models import ThreatModelSpec
 from service.computations.abstract import Computation, Quote
 from service.computations.allowance import MOST_WORK, Shares
 from service.computations.caveats import caveats
+from service.computations.curve_points import points_of
 from service.computations.numbers import enclosed_number, remarks, tightness
 from service.computations.parts import assumptions_of, blamed, mechanism_of, threat_model_of, worst_case_spec
 from service.computations.prices import quote, unseen
@@ -126,7 +127,7 @@ def _proved(number: Enclosure) -> ProvedNumber:
 def _verdict(rates: Region, curves: TradeOffPair, attacker: ThreatModelSpec, *, relaxed: bool) -> BoundVerdict:
     curve = curves.add  # H0 is the data without the record
     sides, asked = rates.oriented(), curves.asked
-    read = curve.points(np.array([side.false_positive_rate.upper for side in sides]))
+    read = points_of(curves, "add", np.array([side.false_positive_rate.upper for side in sides]))
     excesses = [
         # Near one the rates are told apart by their complements.
         max(

@@ -10,10 +10,17 @@ from api_schemas.calibrations import CalibrationsRequest
 from api_schemas.pointers import Place
 from api_schemas.questions import GdpMuQuestion
 from api_schemas.targets import CalibrationTarget
-from api_schemas.threat_models import MixtureThreatModel, ThreatModelSpec, WorstCaseThreatModel
+from api_schemas.threat_models import (
+    MixtureThreatModel,
+    PracticalThreatModel,
+    ThreatModelSpec,
+    WorstCaseThreatModel,
+)
+from service.computations.parts import mechanism_of, threat_model_of
 from service.computations.read_numbers import is_guarantee
 from service.privacy.calibration import monotone
 from service.privacy.calibration.monotone import Law
+from service.privacy.threat_models.relaxed import is_bounded_by_worst_case
 
 NOT_PROVED: Final = "checked, not proved: along the numbers that were looked at"
 NOTHING: Final = Law(0, "no target depends on it")
@@ -22,9 +29,12 @@ NOTHING: Final = Law(0, "no target depends on it")
 @final
 @dataclass(frozen=True, slots=True)
 class Directions:
-    """`needs`: for each target 1 where it is met from some number on, -1 where it is met up to some number, 0 where the
-    number does not matter; None where that is not known. `private`: the side on which a target is met sooner: that of
-    more privacy where the number has such a side; None where it is not known. `theorem`: "" where there is none.
+    """The direction in which each target is met.
+
+    `needs`: for each target 1 where it is met from some number on, -1 where it is met up to some number, 0 where its
+    answer does not depend on the number; None where the direction is not known. `private`: the side on which a target
+    is met sooner: that of more privacy where the number has such a side; None where it is not known. `theorem`: ""
+    where there is none.
     """
 
     needs: tuple[int | None, ...]
@@ -32,21 +42,27 @@ class Directions:
     theorem: str
 
     @property
+    def fixed(self) -> tuple[int, ...]:
+        """The targets whose answers do not depend on the free number."""
+        return tuple(index for index, need in enumerate(self.needs) if need == 0)
+
+    @property
     def group(self) -> tuple[int, ...]:
-        """The targets whose limit the number is brought to: those that want more privacy, or if there is none, those
-        that want less; and those that do not depend on it.
+        """The targets whose limit the number is brought to: those that need more privacy, or, where there are none,
+        those that need less.
         """
         side = self.side
-        return tuple(index for index, need in enumerate(self.needs) if need in (0, None, side))
+        return tuple(index for index, need in enumerate(self.needs) if need in (None, side))
 
     @property
     def others(self) -> tuple[int, ...]:
-        """The targets that are met on the other side."""
-        return tuple(index for index in range(len(self.needs)) if index not in self.group)
+        """The targets that are met on the side opposite to that of the group."""
+        moving = (index for index, need in enumerate(self.needs) if need != 0)
+        return tuple(index for index in moving if index not in self.group)
 
     @property
     def side(self) -> int | None:
-        """On which side of its limit the group is met."""
+        """The side of its limit on which the group is met."""
         if self.private is None or None in self.needs:
             return None
         return self.private if self.private in self.needs else -self.private
@@ -72,8 +88,7 @@ def _laws(request: CalibrationsRequest, place: Place) -> Iterator[Law]:
         model = request.threat_model_of(target)
         match place.steps:
             case ("mechanism", *_):
-                sent = place.owner.__dict__
-                law = monotone.of_mechanism(place.kind, place.name, sent, worst_case=_is_worst_case(model))
+                law = NOTHING if _is_ignored(place, model, request) else _of_mechanism(place, model)
                 yield Law(law.sign) if _has_moving_range(target) else law
             case ("threat_model", *_) if target.threat_model is None:
                 yield _of_attacker(place, target)
@@ -83,6 +98,25 @@ def _laws(request: CalibrationsRequest, place: Place) -> Iterator[Law]:
                 yield monotone.of_question(read_of(target), place.name, side_of(target))
             case _:
                 yield NOTHING
+
+
+def _of_mechanism(place: Place, model: ThreatModelSpec) -> Law:
+    sent = place.owner.__dict__
+    return monotone.of_mechanism(place.kind, place.name, sent, worst_case=_is_worst_case(model))
+
+
+def _is_ignored(place: Place, model: ThreatModelSpec, request: CalibrationsRequest) -> bool:
+    """Whether the practical attacker does not depend on a number of the mechanism: a number that the worst case does
+    not read, or any number where only the stated parameter bounds that attacker, whatever noise and length are.
+    """
+    if not isinstance(model, PracticalThreatModel):
+        return False
+    if _of_mechanism(place, WorstCaseThreatModel(type="worst_case")).sign == 0:
+        return True
+    if place.name not in monotone.NOT_IN_SAMPLING:
+        return False
+    attacker = threat_model_of(model)
+    return not is_bounded_by_worst_case(attacker, mechanism_of(request.mechanism))
 
 
 def _of_attacker(place: Place, target: CalibrationTarget) -> Law:

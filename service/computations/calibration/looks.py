@@ -26,7 +26,7 @@ from service.privacy.numerics.work import at_most, is_spent, left
 from service.privacy.questions.gaussian_dp import NOTHING_IN_RANGE, RANGE_MAY_BE_EMPTY
 from service.privacy.threat_models.relaxed import worst_case_beside
 
-MOST_WORK: Final = 9_000_000
+MOST_WORK: Final = 7_000_000
 """Counted work, in about microseconds, that all looks of a calibration may take together ..."""
 SHARE: Final = 1 / 2
 """... and one of them of what is left."""
@@ -100,10 +100,16 @@ class Group:
 @final
 @dataclass
 class Looks:
-    """Looks at the numbers of one calibration, each made once. `refusals`: why nothing can be said of a number."""
+    """Looks at the numbers of one calibration, each made once.
+
+    `fixed`: the targets whose answers do not depend on the number; each is read once, and stands in every look.
+    `refusals`: why a number cannot be answered.
+    """
 
     request: CalibrationsRequest
     place: Place
+    fixed: tuple[int, ...] = ()
+    kept: dict[int, TargetLook] = field(default_factory=dict[int, TargetLook])
     made: dict[float, Look] = field(default_factory=dict[float, Look])
     refusals: dict[float, Exception] = field(default_factory=dict[float, Exception])
 
@@ -128,7 +134,7 @@ class Looks:
             raise UnsupportedCombination("mechanism", "this number", TOO_DEAR, ("a larger relative_tolerance",))
         request = self.with_number(number)
         found: dict[int, TargetLook] = {}
-        asked = groups(request)
+        asked = [group for group in groups(request) if not self.kept.keys() >= {*group.indices}]
         for place, group in enumerate(asked):
             try:
                 with at_most(left() * SHARE / (len(asked) - place)):
@@ -137,15 +143,20 @@ class Looks:
                 told = error if error.pointer else blamed(error, "/threat_model", group.request.threat_model)
                 told.pointer = moved(told.pointer, group.places)
                 raise told from None
+        found |= self.kept
         return Look(number, tuple(found[index] for index in range(len(found))))
 
     def _read(self, group: Group, request: CalibrationsRequest) -> Iterator[tuple[int, TargetLook]]:
-        """As `/v1/bounds` reads all of it, and in the same order, so that the answers are the same."""
+        """Read the targets of a group that are not kept, in the order in which `/v1/bounds` reads them, so that the
+        answers are the same.
+        """
         asked, plan = group.request, group.plan()
         model = threat_model_of(asked.threat_model)
         conditional = worst_case_beside(model, mechanism_of(asked.mechanism)) is not None
         told: dict[Any, Said] = {}
         for place, (index, question) in enumerate(zip(group.indices, asked.questions, strict=True)):
+            if index in self.kept:
+                continue
             if question not in told:
                 try:
                     model.check_question(question.type, getattr(question, "prior", None))
@@ -155,7 +166,10 @@ class Looks:
             if told[question].evidence is Evidence.ASYMPTOTIC:
                 raise UnsupportedCombination("threat_model", "calibration", NO_BOUND, ("step_curve chi_square, exact",))
             answer = told[question].answer(question, conditional=conditional)
-            yield index, _target_look(request.targets[index], answer)
+            look = _target_look(request.targets[index], answer)
+            if index in self.fixed:
+                self.kept[index] = look
+            yield index, look
 
     def typed(self, number: float) -> float:
         """As the field has it: an integer where it is one."""

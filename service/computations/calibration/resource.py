@@ -11,15 +11,17 @@ from api_schemas.caveats import Assumption, Hazard
 from api_schemas.threat_models import is_relaxed
 from service.computations.abstract import Computation, Quote, ResponseFields
 from service.computations.allowance import Shares
-from service.computations.bounds import grounds
+from service.computations.bounds import beside_relaxed, grounds
 from service.computations.calibration.directions import Directions, directions
+from service.computations.calibration.found import Found
 from service.computations.calibration.looks import MOST_WORK, TOO_DEAR, Look, Looks, groups
-from service.computations.calibration.search import Found, search
-from service.computations.nested import answered, quoted
+from service.computations.calibration.search import search
+from service.computations.nested import quoted
 from service.computations.parts import mechanism_of, threat_model_of
 from service.computations.prices import DOUBT, UNSEEN
 from service.privacy.errors import NumericalFailure, OutOfDomain, PrivacyComputationError, UnsupportedCombination
 from service.privacy.numerics.work import Work, at_most
+from service.privacy.threat_models.relaxed import worst_case_beside
 
 ANSWERS: Final = 3_000_000
 """Counted work that the worst case beside a relaxed attacker may take at the value, and what the search has left."""
@@ -34,11 +36,29 @@ TWO_THEOREMS: Final = (
 )
 TOO_WIDE: Final = "The enclosures are wider than the tolerance asks for."
 NOT_FOR_SURE: Final = "No target fails for sure at the value: its enclosure straddles the limit."
+FAILS_HERE: Final = "A target fails at the value; that a target fails at every number of the range is not proved."
+AT_THE_END: Final = "No less private number that was looked at fails; that none in the range does is not proved."
 NOT_SERVED: Final = "The neighbour is not served: {why}"
 SOME_NOT_SERVED: Final = "Not all numbers are served: {why}"
+UNPROVED: Final = (
+    "No number that was looked at is proved to meet every target, and that none in the range does is not proved: a "
+    "number that was not looked at may do."
+)
+FIXED: Final = (
+    "Target {index} does not depend on the free number, and its enclosure straddles the limit: no number can be proved "
+    "to meet every target. The value is that of the other targets. A larger relative_tolerance leaves more work to "
+    "each reading."
+)
 BUDGET_ENDED: Final = (
-    "The search ended with the work that a calibration may take: `infeasible` is said of the numbers that were looked "
-    "at, and another may do. A larger relative_tolerance, or `bounds` around where it is expected, costs less."
+    "The search ended with the work that a calibration may take: a number that was not looked at may meet every "
+    "target. A larger relative_tolerance, or `bounds` around the expected number, costs less."
+)
+NOT_ON_ONE_SIDE: Final = (
+    "`met_side` is null: that the targets are met at every number on one side of the value is not proved. Ask about "
+    "another number before you use it."
+)
+BOTH_SIDES: Final = (
+    "`met_side` is null: some targets are met from the value on, the others up to a number on the same side."
 )
 OTHER_SIDE: Final = (
     "At the value the targets are met that want more privacy, and at less private numbers one of them fails; those "
@@ -48,7 +68,8 @@ OTHER_SIDE: Final = (
 
 def compute_calibrations(request: CalibrationsRequest, digest: str, engine_version: str) -> ResponseFields:
     """The value, what is answered there, and the neighbour at which a target fails."""
-    known, looks = _directions(request), Looks(request, request.place)
+    known = _directions(request)
+    looks = Looks(request, request.place, known.fixed)
     with at_most(ANSWERS + looks.most_work) as work:
         with at_most(looks.most_work):
             found = search(request, looks, known)
@@ -72,7 +93,7 @@ def compute_calibrations(request: CalibrationsRequest, digest: str, engine_versi
         "witness": witness,
         "no_witness": missing,
         "monotone": {
-            "proved": bool(known.theorem) and found.side is not None,
+            "proved": found.proved,
             "met_side": None if found.side is None else SIDES[found.side],
             "theorem": found.theorem,
         },
@@ -108,8 +129,8 @@ def _directions(request: CalibrationsRequest) -> Directions:
 
 
 def _answers(request: CalibrationsRequest, look: Look, work: Work) -> ResponseFields:
-    """What `/v1/bounds` answers to the targets, put together in their order; what they rest on, said once. Against the
-    worst case the look has said all of it.
+    """Return the answers of the look in the order of the targets, with the worst case beside weaker attackers, and
+    what all answers rest on, each listed once. Raises PrivacyComputationError.
     """
     answers = {index: target.answer for index, target in enumerate(look.targets)}
     beside: dict[int, ResponseFields] = {}
@@ -119,14 +140,14 @@ def _answers(request: CalibrationsRequest, look: Look, work: Work) -> ResponseFi
     shares = Shares(work, relaxed)
     for group in groups(request):
         asked = group.request
-        if is_relaxed(asked.threat_model):
+        mechanism, attacker = mechanism_of(asked.mechanism), threat_model_of(asked.threat_model)
+        worst = worst_case_beside(attacker, mechanism)
+        if worst is not None:
             with shares.next():
-                told = answered(asked, group.places)
-            model, there = told["worst_case"]["threat_model"], told["worst_case"]["answers"]
-            for index, answer in zip(group.indices, there, strict=True):
-                beside[index] = {"target": index, "threat_model": model, "answer": answer}
-        else:
-            told = grounds(asked, mechanism_of(asked.mechanism), threat_model_of(asked.threat_model))
+                told = beside_relaxed(worst, group.plan().curves, mechanism, asked, work)
+            for index, answer in zip(group.indices, told["answers"], strict=True):
+                beside[index] = {"target": index, "threat_model": told["threat_model"], "answer": answer}
+        told = grounds(asked, mechanism, attacker)
         assumptions |= {each.text: each for each in told["assumptions"]}
         hazards |= {each.text: each for each in told["hazards"]}
     return {
@@ -152,10 +173,12 @@ def _witness(looks: Looks, found: Found) -> tuple[ResponseFields | None, Respons
 def _reason(found: Found) -> str:
     if found.status == "trivially_met":
         return MET_THERE_TOO
-    if found.status == "infeasible":
-        return NOT_FOR_SURE
+    if found.status in ("infeasible", "undecided"):
+        return NOT_FOR_SURE if found.value.failing(found.group) is None else FAILS_HERE
     if found.refused is not None:
         return NOT_SERVED.format(why=_why(found.refused))
+    if found.beside is None:
+        return AT_THE_END
     tight = all(found.value.targets[index].answer["tight"] for index in found.group)
     return TOO_WIDE if tight else TWO_THEOREMS
 
@@ -171,14 +194,25 @@ def _neighbour(looks: Looks, found: Found, look: Look, target: int) -> ResponseF
 
 
 def _notes(looks: Looks, found: Found, known: Directions) -> tuple[str, ...]:
-    notes: list[str] = []
-    if found.status == "infeasible" and found.group == known.others:
+    notes = list(found.notes)
+    unmet = found.status in ("infeasible", "undecided")
+    if unmet and found.group == known.others:
         notes.append(OTHER_SIDE)
-    if found.status == "infeasible" and any(_ran_out(error) for error in looks.refusals.values()):
+    if found.status == "undecided":
+        notes += _undecided(found, known)
+    elif not unmet and found.side is None:
+        notes.append(BOTH_SIDES if found.proved else NOT_ON_ONE_SIDE)
+    if found.status == "undecided" and any(_ran_out(error) for error in looks.refusals.values()):
         notes.append(BUDGET_ENDED)
     elif looks.refusals and found.refused is None:
         notes.append(SOME_NOT_SERVED.format(why=_why(next(iter(looks.refusals.values())))))
     return tuple(notes)
+
+
+def _undecided(found: Found, known: Directions) -> list[str]:
+    """Return why nothing is proved: of each target that does not depend on the number, or of all."""
+    open_ones = [index for index in known.fixed if not found.value.targets[index].meets]
+    return [FIXED.format(index=index) for index in open_ones] or [UNPROVED]
 
 
 def _ran_out(error: Exception) -> bool:
@@ -193,6 +227,11 @@ def _why(error: Exception) -> str:
     return str(error) if isinstance(error, PrivacyComputationError) else "it does not fit the rest of the request."
 
 
+def exit_code(response: CalibrationsResponse) -> int:
+    """Return 0 where every target is proved to be met at the value, else 1."""
+    return 0 if response.status in ("met", "trivially_met") else 1
+
+
 CALIBRATIONS: Final = Computation(
     name="calibrations",
     path="/v1/calibrations",
@@ -203,4 +242,5 @@ CALIBRATIONS: Final = Computation(
     response_type=CalibrationsResponse,
     function=compute_calibrations,
     quote=calibrations_quote,
+    exit_code=exit_code,
 )

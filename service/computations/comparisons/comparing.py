@@ -21,6 +21,7 @@ from service.computations.comparisons.differences import SAME, Sign, best_of, di
 from service.computations.comparisons.labels import label_of
 from service.computations.comparisons.ordered import SAME as SAME_RUN
 from service.computations.comparisons.ordered import THEOREM, is_at_least_as_hard
+from service.computations.curve_points import points_of
 from service.computations.nested import quoted, read
 from service.computations.parts import blamed
 from service.computations.read_numbers import ReadNumber, is_guarantee
@@ -131,7 +132,8 @@ def _read(
     if draw:
         curve: AbstractTradeOff = getattr(curves, request.direction)
         try:
-            drawn = curve.points(np.array(request.false_positive_rates)), curve.evidence
+            rates = np.array(request.false_positive_rates)
+            drawn = points_of(curves, request.direction, rates), curve.evidence
         except PrivacyComputationError as error:
             found = blamed(error, "/mechanism", request)
             found.pointer = moved(found.pointer, places)

@@ -96,6 +96,9 @@ MECHANISMS: Final[Mapping[tuple[str, str], Law]] = {
 }
 """By the type of a mechanism and the name of its field."""
 SIZES: Final = ("sample_rate", "batch_size", "dataset_size")
+"""Fields of `dpsgd` from which the steps follow where `epochs` is stated."""
+NOT_IN_SAMPLING: Final = ("noise_multiplier", "noise_std", "max_grad_norm", "steps", "epochs")
+"""Fields that do not change how records are drawn, and so not which neighbouring relations are served."""
 RELAXED: Final[Mapping[tuple[str, str], Law]] = {
     ("worst_case", "records"): MORE_RECORDS,
     ("practical", "epsilon_pmp"): STATED,
@@ -145,9 +148,17 @@ def of_mechanism(kind: str, field: str, sent: Mapping[str, object], *, worst_cas
     if kind == "dpsgd" and field in SIZES:
         if sent.get("sampling") == "shuffled" and law.sign is not None:
             return Law(law.sign, MORE_BATCHES.theorem)
-        if sent.get("epochs") is not None:  # a smaller rate makes more steps of them
+        if steps_follow(kind, field, sent):
             return Law(law.sign)
     return law
+
+
+def steps_follow(kind: str, field: str, sent: Mapping[str, object]) -> bool:
+    """Return whether another number in this field changes the number of steps, so that privacy is not monotone in the
+    field: a smaller rate makes more steps of the same epochs, and their number is rounded up. Shuffled epochs are
+    monotone: `MORE_BATCHES`.
+    """
+    return kind == "dpsgd" and field in SIZES and sent.get("epochs") is not None and sent.get("sampling") != "shuffled"
 
 
 def of_threat_model(kind: str, field: str) -> Law:

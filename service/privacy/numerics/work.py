@@ -8,20 +8,23 @@ where nothing more could be done. Outside `at_most` nothing is counted.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Hashable
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import final
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, final
+
+Result = TypeVar("Result")
 
 
 @final
 @dataclass(slots=True, eq=False)
 class Work:
-    """`done` so far, and at which count it ends; both in microseconds, roughly."""
+    """`done` so far, and the count at which it ends; both in microseconds, roughly. `kept`: results of this request."""
 
     done: float = 0.0
     end: float = math.inf
+    kept: dict[Hashable, Any] = field(default_factory=dict[Hashable, Any])
 
     @property
     def left(self) -> float:
@@ -84,6 +87,17 @@ def done() -> float:
     """What was done so far; 0 where nothing is counted."""
     work = _COUNTED.get()
     return 0.0 if work is None else work.done
+
+
+def kept_once(key: Hashable, compute: Callable[[], Result]) -> Result:
+    """Return what `compute` returned the first time that this request needed `key`. Outside `at_most`, compute."""
+    work = _COUNTED.get()
+    if work is None:
+        return compute()
+    if key not in work.kept:
+        work.kept[key] = compute()
+    found: Result = work.kept[key]
+    return found
 
 
 def left() -> float:

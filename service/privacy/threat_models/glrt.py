@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Final, Literal, final
 
 from typing_extensions import override
 
-from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
+from service.privacy.composition.options import EngineOptions
 from service.privacy.composition.plan import Plan
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
@@ -66,9 +66,7 @@ class Glrt(RelaxedThreatModel):
             raise OutOfDomain("unknown_direction", self.unknown_direction, f"one of {', '.join(DIRECTIONS)}")
 
     @override
-    def plan(
-        self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
-    ) -> Plan:
+    def own_plan(self, mechanism: AbstractMechanism, method: str, options: EngineOptions) -> Plan:
         steps = self._steps(mechanism)
         if self._composes(steps, method):
             return _composed(steps, method, options)

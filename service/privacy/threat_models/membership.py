@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Final, Literal, final
 
 from typing_extensions import override
 
-from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
+from service.privacy.composition.options import EngineOptions
 from service.privacy.composition.plan import Plan, mixed_plan
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
@@ -102,9 +102,7 @@ class Membership(RelaxedThreatModel):
             raise OutOfDomain("population", float(total), "subpopulations whose weights sum to 1 (within 1e-12)")
 
     @override
-    def plan(
-        self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
-    ) -> Plan:
+    def own_plan(self, mechanism: AbstractMechanism, method: str, options: EngineOptions) -> Plan:
         run = run_of(mechanism)
         engine = self._engine(run)
         known = engines_of(engine, self.step_curve)

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, final
 
 from typing_extensions import override
 
-from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
+from service.privacy.composition.options import EngineOptions
 from service.privacy.composition.plan import Plan, mixed_plan
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
@@ -17,7 +17,7 @@ from service.privacy.mechanisms.caveats import Premise
 from service.privacy.mechanisms.domain import WEIGHT, check_fields
 from service.privacy.mechanisms.mixture import WEIGHT_SUM_TOLERANCE
 from service.privacy.threat_models.abstract import AbstractThreatModel
-from service.privacy.threat_models.relaxed import RelaxedThreatModel, worst_case_beside
+from service.privacy.threat_models.relaxed import RelaxedThreatModel, is_bounded_by_worst_case, worst_case_beside
 from service.privacy.threat_models.worst_case import WorstCase, worst_of
 from service.privacy.trade_off.mixture.curve import mixed
 from service.privacy.trade_off.pair import TradeOffPair
@@ -73,9 +73,7 @@ class AdversaryMixture(RelaxedThreatModel):
         return [part.threat_model for part in self.components]
 
     @override
-    def plan(
-        self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
-    ) -> Plan:
+    def own_plan(self, mechanism: AbstractMechanism, method: str, options: EngineOptions) -> Plan:
         options = options.for_parts(len(self.components))
         plans = [model.plan(mechanism, method, options) for model in self._models]
         if len(plans) == 1:
@@ -94,6 +92,11 @@ class AdversaryMixture(RelaxedThreatModel):
             model if isinstance(model, WorstCase) else worst_case_beside(model, mechanism) for model in self._models
         )
         return worst_of(model for model in faced if model is not None)
+
+    @override
+    def is_bounded(self, mechanism: AbstractMechanism) -> bool:
+        """Return whether each type of adversary is: a mixture of powers stays below a concave power above them all."""
+        return all(is_bounded_by_worst_case(model, mechanism) for model in self._models)
 
     @override
     def premises(self, mechanism: AbstractMechanism) -> tuple[Premise, ...]:

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from service.privacy.composition import choose
 from service.privacy.composition.closed_forms import CLOSED_FORM
-from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
+from service.privacy.composition.options import EngineOptions
 from service.privacy.composition.plan import Plan
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
@@ -97,9 +97,7 @@ class Practical(RelaxedThreatModel):
         check_fields(self)
 
     @override
-    def plan(
-        self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
-    ) -> Plan:
+    def own_plan(self, mechanism: AbstractMechanism, method: str, options: EngineOptions) -> Plan:
         if method not in METHODS:
             reason = "a stated parameter has its curve in closed form, and nothing to compose."
             raise UnsupportedCombination("method", f"{method} for practical", reason, METHODS)
@@ -120,6 +118,11 @@ class Practical(RelaxedThreatModel):
             return REPLACED
         added = WorstCase("add_or_remove_one")
         return added if _serves(added, mechanism) else WorstCase("zero_out")
+
+    @override
+    def is_bounded(self, mechanism: AbstractMechanism) -> bool:
+        """Return whether the pair of replacing a record is known: all data of this attacker have one size."""
+        return _serves(REPLACED, mechanism)
 
     @override
     def premises(self, mechanism: AbstractMechanism) -> tuple[Premise, ...]:

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
+from typing import final
 
+from typing_extensions import override
+
+from service.privacy.composition.options import DEFAULT_OPTIONS, EngineOptions
+from service.privacy.composition.plan import Plan
+from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.threat_models.abstract import AbstractThreatModel
 from service.privacy.threat_models.worst_case import WorstCase
+from service.privacy.trade_off.pair import TradeOffPair
 
 
 class RelaxedThreatModel(AbstractThreatModel):
@@ -14,9 +22,38 @@ class RelaxedThreatModel(AbstractThreatModel):
 
     __slots__ = ()
 
+    @final
+    @override
+    def plan(
+        self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
+    ) -> Plan:
+        """Return the plan of this attacker, whose curves have those of the worst case where these are a bound."""
+        own = self.own_plan(mechanism, method, options)
+        return replace(own, build=lambda: self._beside_worst_case(own.curves, mechanism, options))
+
+    @abstractmethod
+    def own_plan(self, mechanism: AbstractMechanism, method: str, options: EngineOptions) -> Plan:
+        """Return the plan of this attacker. Raises UnsupportedCombination like `plan`."""
+
+    def _beside_worst_case(
+        self, curves: TradeOffPair, mechanism: AbstractMechanism, options: EngineOptions
+    ) -> TradeOffPair:
+        if curves.worst_case is not None or not self.is_bounded(mechanism):
+            return curves
+        try:
+            worst = self.worst_case(mechanism).plan(mechanism, "auto", options).curves
+        except UnsupportedCombination:
+            return curves
+        return replace(curves, worst_case=worst)
+
     @abstractmethod
     def worst_case(self, mechanism: AbstractMechanism) -> WorstCase:
-        """The worst case that stands beside the answers."""
+        """Return the worst case that stands beside the answers."""
+
+    def is_bounded(self, mechanism: AbstractMechanism) -> bool:
+        """Return whether the worst case beside bounds this attacker at every rate."""
+        del mechanism
+        return True
 
 
 def worst_case_beside(model: AbstractThreatModel, mechanism: AbstractMechanism) -> WorstCase | None:
@@ -24,3 +61,8 @@ def worst_case_beside(model: AbstractThreatModel, mechanism: AbstractMechanism) 
     if type(model) is WorstCase:
         return None
     return model.worst_case(mechanism) if isinstance(model, RelaxedThreatModel) else None
+
+
+def is_bounded_by_worst_case(model: AbstractThreatModel, mechanism: AbstractMechanism) -> bool:
+    """Return whether no power of this attacker exceeds that of `worst_case_beside`; True for the worst case itself."""
+    return not isinstance(model, RelaxedThreatModel) or model.is_bounded(mechanism)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Annotated, ClassVar, final
 
@@ -49,7 +49,8 @@ class WorstCase(AbstractThreatModel):
     def plan(
         self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
     ) -> Plan:
-        return choose.plan(mechanism, method, self.neighbours, options)
+        own = choose.plan(mechanism, method, self.neighbours, options)
+        return replace(own, build=lambda: replace(own.curves, origin=(self, mechanism, method, options)))
 
     @override
     def premises(self, mechanism: AbstractMechanism) -> tuple[()]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import final
@@ -25,10 +25,11 @@ class TradeOffPair:
     `add`: H0 is the data set without the record. `remove`: the hypotheses exchanged. `both` is the curve of an attacker
     who may face either (concave envelope of the larger power), built when it is first read; a symmetric mechanism
     passes one object as `add` and `remove`, and `both` is that object. `source`: the theorem. `notes`: why this engine,
-    and what to know. `worst_case`: the curves of the worst case of the same mechanism, if they were needed for
-    these. `bracket`: where the two ends come from different theorems, the sentence that names both; None where both
-    rest on one pair, whose composition some choice attains in every step. `second`: the engine that is asked where the
-    first is wide; only answers in which it was say so.
+    and what to know. `worst_case`: the curves of the worst case of the same mechanism where they bound these;
+    readings are capped by theirs. `origin`: the key of curves of the worst case, by which a request answers an equal
+    question about them once. `bracket`: where the two ends come from different theorems, the sentence that names both;
+    None where both rest on one pair, whose composition some choice attains in every step. `second`: the engine that is
+    asked where the first is wide; only answers in which it was say so.
     """
 
     add: AbstractTradeOff
@@ -38,6 +39,7 @@ class TradeOffPair:
     worst_case: TradeOffPair | None = None
     bracket: str | None = None
     second: SecondEngine | None = None
+    origin: Hashable | None = None
 
     @property
     def asked(self) -> int:

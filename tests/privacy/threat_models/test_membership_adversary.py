@@ -354,7 +354,7 @@ def test_little_noise_leaves_the_relaxed_curve() -> None:
 def test_noise_without_clipping_earns_nothing() -> None:
     noisy, free = MEMBERSHIP.curves(sgd(noise_std=100.0)), MEMBERSHIP.curves(sgd())
     assert noisy.add.power_at(0.01) == free.add.power_at(0.01)
-    assert noisy.worst_case is None
+    assert noisy.bracket is None
 
 
 def test_a_batch_of_one_record_reveals_it() -> None:

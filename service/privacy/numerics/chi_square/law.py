@@ -34,8 +34,8 @@ _SMALLEST_OF_FEW_DEGREES, _SMALLEST, _LARGEST = 1e-306, 1e-290, 1e30
 """Readings further out are those of these, one end left open: the arithmetic stays in the range of doubles."""
 _LEAST_EXPONENT = -700.0
 """Below it exponentials are bounded only: they near the least double."""
-_A_TAIL = 10.0
-"""Work of both tails at one x, in microseconds, roughly."""
+_A_CALL, _A_TAIL = 400.0, 4.0
+"""Work of reading tails or densities, and of each x, in microseconds, roughly."""
 _ROWS = 512
 """So many x are read at once: their nodes fit into the cache."""
 
@@ -84,7 +84,7 @@ class NoncentralChiSquare:
         Of a width of at most about 1e-12, and 2e-14 of the logarithm itself. Outside `span` one end of the small tail
         is minus infinity.
         """
-        did(_A_TAIL * len(x))
+        did(_A_CALL + _A_TAIL * len(x))
         inside = np.clip(x, *self.span)
         is_lower, small_low, small_high = self._small_tails(inside)
         small_low = np.where(inside == x, small_low, -np.inf)
@@ -103,6 +103,7 @@ class NoncentralChiSquare:
         Of a width of at most about 1e-11, and 2e-14 of the logarithm. For fewer than 5 degrees a line has it from
         x f_d = nc f_{d+4} + d f_{d+2}, the recurrence of Bessel functions.
         """
+        did(_A_CALL + _A_TAIL * len(x))
         low, high = np.empty_like(x), np.empty_like(x)
         by_series = self._is_for_series(x)
         if by_series.any():
@@ -117,7 +118,8 @@ class NoncentralChiSquare:
         return _SMALLEST_OF_FEW_DEGREES if self.degrees < _FEW_DEGREES else _SMALLEST, _LARGEST
 
     def approximate(self, x: FloatArray) -> Approximation:
-        """Tail and slope at each x of the `span`, from one evaluation: to steer, nothing is proved of the slope."""
+        """Return tail and slope at each x of the `span`, from one evaluation: for guesses, the slope has no proof."""
+        did(_A_CALL + _A_TAIL * len(x))
         is_lower = self._is_lower(x)
         middle, width, slope = np.empty((3, len(x)))
         by_series = self._is_for_series(x)

@@ -14,6 +14,7 @@ from service.privacy.enclosure import Bounds, Enclosure, Evidence
 from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.roots import sectioned_root
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.combinators.common_tangent import envelope_epsilon
 from service.privacy.trade_off.combinators.extremes import larger_in_logs, smaller_in_logs, smallest
@@ -133,7 +134,7 @@ class Harder(AbstractTradeOff):
             upper[at] = np.minimum(upper[at], high)
             settled[at] = active
             touching = touching.only(~active)
-        if touching is not None and not settled.all():
+        if touching is not None and not settled.all() and not is_spent():  # else the wider ends hold
             at = np.flatnonzero(~settled)
             low, high = self._crossed(epsilon[at], touching)
             upper[at] = np.minimum(upper[at], high)
@@ -175,8 +176,10 @@ class Harder(AbstractTradeOff):
         return log_down(np.clip(least.max(axis=0), 0.0, 1.0)), self._chord(epsilon, rates[0])
 
     def _crossings(self, low: FloatArray, high: FloatArray) -> FloatArray:
-        """About where the curves cross between these scores. Looking for it is dear, and curves mostly cross but once:
-        what was found for one interval is taken for all that hold it.
+        """Return about where the curves cross between these scores: a guess that no bound rests on.
+
+        The search is expensive, and most curves cross once: what was found for one interval serves all that hold it.
+        Where the allowance is spent, the end at which the curves are nearer to each other stands for the crossing.
         """
         at_low, at_high = np.split(self._difference(np.concatenate((low, high))), 2)
         nearer = np.where(np.abs(at_low) < np.abs(at_high), low, high)
@@ -184,6 +187,8 @@ class Harder(AbstractTradeOff):
         for known in self._met:
             crossing = np.where(np.isnan(crossing) & (low < known) & (known < high), known, crossing)
         while (missing := np.flatnonzero(np.isnan(crossing))).size:
+            if is_spent():
+                return np.where(np.isnan(crossing), nearer, crossing)
             left, right = (float(end[missing[missing.size // 2]]) for end in (low, high))
             found = sectioned_root(self._difference, left, right)
             self._met.append(found)

@@ -1,0 +1,31 @@
+"""Points of curves: read once in a request, and those of a weaker attacker capped by those of the worst case."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.work import kept_once
+from service.privacy.questions.capping import capped_points
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.pair import TradeOffPair
+
+
+def points_of(curves: TradeOffPair, direction: Literal["add", "remove", "both"], rates: FloatArray) -> CurvePoints:
+    """Return both errors at these false positive rates. Raises PrivacyComputationError."""
+    if curves.origin is None:
+        return _points(curves, direction, rates)
+    key = (curves.origin, direction, rates.tobytes())
+    return kept_once(key, lambda: _points(curves, direction, rates))
+
+
+def _points(curves: TradeOffPair, direction: Literal["add", "remove", "both"], rates: FloatArray) -> CurvePoints:
+    curve: AbstractTradeOff = getattr(curves, direction)
+    worst = curves.worst_case
+    if worst is None or not curve.evidence.is_certain:
+        return curve.points(rates)
+    bound: AbstractTradeOff = getattr(worst, direction)
+    if not bound.evidence.is_certain:
+        return curve.points(rates)
+    most = points_of(worst, direction, rates)
+    return capped_points(curve.points(rates), most)

@@ -1,0 +1,80 @@
+"""Readings of a weaker attacker, capped by the same readings of the worst case that bounds this attacker.
+
+The truth of the weaker attacker is at most that of the worst case, at every rate and in every question that rises with
+the power of an attack. The two readings come from different searches, each with its own rounding and allowance of work,
+so that the wider one may end above the other. A cap moves the safe endpoint only to what the worst case proves.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from service.privacy.enclosure import Bounds, Enclosure, Evidence
+from service.privacy.questions.reading import SafeEnd
+from service.privacy.trade_off.abstract import CurvePoints
+from service.privacy.trade_off.enclosed.logs import log_ends
+
+SMALLEST_NORMAL: Final = 1e-290
+"""Numbers below this are compared by their logarithms."""
+
+
+def capped(own: Enclosure, worst: Enclosure, safe_end: SafeEnd) -> Enclosure:
+    """Return `own` with a safe endpoint no less private than that of `worst`.
+
+    Parameters
+    ----------
+    own, worst
+        The same question on the curve of the weaker attacker, and on that of the worst case.
+    safe_end
+        "upper" where the answer rises with the power of an attack, "lower" where it falls.
+
+    Returns
+    -------
+    Enclosure
+        `own` itself where it needs no cap, or where either of both is no proof.
+    """
+    if not (own.evidence.is_certain and worst.evidence.is_certain):
+        return own
+    (low, high), (_, most) = _logs(own), _logs(worst)
+    evidence = Evidence.weakest(own.evidence, worst.evidence)
+    if safe_end == "lower":
+        if own.lower >= worst.lower:
+            return own
+        least = _logs(worst)[0]
+        return Enclosure(worst.lower, max(own.upper, worst.lower), evidence, least, max(high, least))
+    if own.upper <= worst.upper and (own.upper >= SMALLEST_NORMAL or high <= most):
+        return own
+    upper = min(own.upper, worst.upper)
+    return Enclosure(min(own.lower, upper), upper, evidence, min(low, high, most), min(high, most))
+
+
+def capped_points(own: CurvePoints, worst: CurvePoints) -> CurvePoints:
+    """Return `own` with powers no larger, and type II errors no smaller, than those of `worst` at the same rates."""
+    power, error = _no_larger(own.power, worst.power), _no_smaller(own.type_two_error, worst.type_two_error)
+    return replace(own, power=power, type_two_error=error)
+
+
+def _no_larger(own: Bounds, worst: Bounds) -> Bounds:
+    (low, high), most = log_ends(own), log_ends(worst)[1]
+    upper, log_upper = np.minimum(own.upper, worst.upper), np.minimum(high, most)
+    return Bounds(np.minimum(own.lower, upper), upper, np.minimum(low, log_upper), log_upper)
+
+
+def _no_smaller(own: Bounds, worst: Bounds) -> Bounds:
+    (low, high), least = log_ends(own), log_ends(worst)[0]
+    lower, log_lower = np.maximum(own.lower, worst.lower), np.maximum(low, least)
+    return Bounds(lower, np.maximum(own.upper, lower), log_lower, np.maximum(high, log_lower))
+
+
+def _logs(number: Enclosure) -> tuple[float, float]:
+    """Return the natural logarithms of both ends."""
+    low, high = number.log_lower, number.log_upper
+    return _log(number.lower) if low is None else low, _log(number.upper) if high is None else high
+
+
+def _log(value: float) -> float:
+    return math.log(value) if value > 0 else -math.inf
