@@ -79,7 +79,7 @@ def curves_charts(response: CurvesResponse, _: Read) -> list[Spec]:
 
 
 def _curves(series: Sequence[Series], subtitle: str) -> Iterator[Spec]:
-    yield chances(ROC, series, [subtitle])
+    yield chances(ROC, series, [f"{subtitle}."])
     strip = widths(series)
     if strip is not None:
         yield strip
@@ -159,7 +159,7 @@ def assessment_charts(response: AssessmentsResponse, read: Read) -> list[Spec]:
     parts: dict[str, list[Result | None]] = {}
     for need, each in zip(assessment_needs(response), read, strict=True):
         parts.setdefault(need.part, []).append(each)
-    subtitle, found = described(response.judged_mechanism), list[Spec]()
+    subtitle, found = f"{described(response.judged_mechanism)}.", list[Spec]()
     strip: Spec | None = None
     [curves] = parts["attackers"]
     if isinstance(curves, CurvesResponse):
@@ -192,7 +192,10 @@ def _profile(response: AssessmentsResponse, run: Result | None, fit: Result | No
     if isinstance(fit, BoundsResponse) and response.gdp is not None:
         mu, regret = response.gdp.mu["value"], response.gdp.regret["value"]
         drawn.append(Profile(f"Gaussian differential privacy, mu {rounded_up(mu)}", fit.answers))
-        told.append(f"mu holds where both error rates are at least {response.gdp.smallest_rate:g}; regret {regret:.2g}")
+        told.append(
+            f"mu holds where both error rates are at least {as_given(response.gdp.smallest_rate)}. "
+            f"Its regret is at most {rounded_up(regret, 2)}."
+        )
     yield profile(drawn, (epsilon, response.context.delta), told)
 
 
@@ -206,7 +209,7 @@ def _epsilon(response: AssessmentsResponse) -> float | None:
 def sweep_charts(response: SweepsResponse, _: Read) -> list[Spec]:
     """Every answer against what was varied most."""
     varied = {pointer.removeprefix("/mechanism/") for pointer in response.columns}
-    subtitle = described(response.mechanism, without=varied)
+    subtitle = f"{described(response.mechanism, without=varied)}."
     return [sweep(response, place, [subtitle]) for place in range(len(response.answers))]
 
 

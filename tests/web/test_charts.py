@@ -213,16 +213,16 @@ def test_sweeps_are_drawn_through_the_numbers_of_the_answer() -> None:
 
 def test_points_without_an_answer_are_counted_and_not_drawn() -> None:
     drawn = charts("sweeps", "with_problems")
-    assert "3 points have no finite answer" in drawn["sweep_0"]["title"]["subtitle"]
+    assert "3 points have no finite answer." in drawn["sweep_0"]["title"]["subtitle"]
     assert drawn["sweep_0"]["data"]["values"] == []
     assert [row["x"] for row in drawn["sweep_1"]["data"]["values"]] == [0.5, 1.0]
 
 
-def test_a_target_is_null_until_somebody_sets_it() -> None:
+def test_a_target_is_null_until_somebody_sets_it_and_the_run_is_marked() -> None:
     params = spec("sweeps", "two_places")["params"]
     names = {each["name"]: each["value"] for each in params}
     told: Any = response("sweeps", "two_places")
-    assert names == {**{f"target_{place}": None for place in range(len(told.answers))}, "calibrated": None}
+    assert names == {**{f"target_{place}": None for place in range(len(told.answers))}, "calibrated": None, "own": 1.0}
 
 
 def contrast(one: str, other: str) -> float:
@@ -245,6 +245,6 @@ def test_colours_are_seen_on_light_and_on_dark_ground(colour: str, ground: str) 
 
 def test_nothing_names_a_ground_and_sixteen_lines_are_told_apart() -> None:
     assert CONFIG["background"] == "transparent"
-    drawn = coloured([str(place) for place in range(16)])
+    drawn = coloured([str(place) for place in range(16)], "roc")
     looks = zip(drawn["color"]["scale"]["range"], map(tuple, drawn["strokeDash"]["scale"]["range"]), strict=True)
     assert len(set(looks)) == 16

@@ -13,7 +13,18 @@ from typing import Final, NamedTuple, final
 
 from service.interop.numbers import as_given, rounded_up
 from service.web.charts.series import Series
-from service.web.charts.style import BAND_OPACITY, HEIGHT, REGION_OPACITY, TEXT, Spec, coloured, layered, logarithmic
+from service.web.charts.style import (
+    BAND_OPACITY,
+    HEIGHT,
+    REGION_OPACITY,
+    TEXT,
+    Spec,
+    coloured,
+    layered,
+    lines_of_legend,
+    logarithmic,
+    tooltip,
+)
 
 RATE, POWER = "false_positive_rate", "power"
 RATE_TITLE: Final = "False positive rate (alpha): share of others accused falsely"
@@ -69,19 +80,21 @@ def chances(axes: Axes, series: Sequence[Series], subtitle: Sequence[str]) -> Sp
     rows = [row for each in series for row in each.rows(axes.x, axes.y)]
     smallest = domain_start([row[axes.x] for row in rows])
     x, y = logarithmic(axes.x, axes.x_title, (smallest, 1)), logarithmic(axes.y, axes.y_title, (smallest, 1))
-    drawn = coloured([each.name for each in series])
+    names = [each.name for each in series]
+    drawn = coloured(names, axes.name)
     layer: list[Spec] = [
         *_impossible(axes, series, x, y),
         _diagonal(axes, smallest, x, y),
         band(x, y, drawn),
-        line(x, y, drawn),
+        line(x, y, drawn, f"{axes.name}_shares"),
         *_marks(axes, series, x, y),
     ]
     said = "; ".join(map(_told, series))
     description = (
         f"{axes.title}: {axes.y} against {axes.x}, both logarithmic, from {as_given(smallest)} to 1. Lines: {said}."
     )
-    return layered(axes.name, axes.title, [*subtitle, _legend(axes, series)], description, rows, layer, HEIGHT)
+    told, lines = [*subtitle, _legend(axes, series)], lines_of_legend(names, axes.name)
+    return layered(axes.name, axes.title, told, description, rows, layer, HEIGHT, lines)
 
 
 def domain_start(positive: Sequence[float]) -> float:
@@ -106,12 +119,13 @@ def band(x: Spec, y: Spec, drawn: Spec) -> Spec:
     }
 
 
-def line(x: Spec, y: Spec, drawn: Spec) -> Spec:
-    """Through the safe ends: what may be relied on."""
-    shown = [{"field": "series", "type": "nominal", "title": "curve"}]
-    shown += [{"field": each["field"], "type": "quantitative", "title": each["field"]} for each in (x, y)]
-    shown += [{"field": end, "type": "quantitative", "title": end} for end in ("lower", "upper")]
+def line(x: Spec, y: Spec, drawn: Spec, name: str) -> Spec:
+    """Return the line through the safe ends. `name`: what a page that reads values off the picture finds it by; it ends
+    in `_shares` where the values are probabilities, else in `_numbers`.
+    """
+    shown = tooltip("curve", [*(each["field"] for each in (x, y)), "lower", "upper"])
     return {
+        "name": name,
         "mark": {"type": "line", "strokeWidth": 2, "clip": True},
         "encoding": {"x": x, "y": y, **drawn, "tooltip": shown},
     }
