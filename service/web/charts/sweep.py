@@ -162,7 +162,7 @@ def _line(x: Spec, y: Spec, drawn: Spec, name: str) -> list[Spec]:
     return [
         {"name": name, "mark": {"type": "line", "strokeWidth": 2, "clip": True}, "encoding": {"x": x, "y": y, **drawn}},
         {
-            "mark": {"type": "point", "filled": True, "size": 24, "opacity": 1, "clip": True},
+            "mark": {"type": "point", "filled": True, "size": 24, "opacity": 1},
             "encoding": {"x": x, "y": y, **points, "tooltip": shown},
         },
     ]
