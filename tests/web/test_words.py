@@ -47,7 +47,13 @@ def words_of(value: Any) -> set[str]:
         return {*value, *(word for each in value.values() for word in words_of(each))}
     if isinstance(value, list):
         return {word for each in value for word in words_of(each)}
-    return {repr(value).removesuffix(".0") if isinstance(value, float) else value if isinstance(value, str) else json.dumps(value)}
+    return {
+        repr(value).removesuffix(".0")
+        if isinstance(value, float)
+        else value
+        if isinstance(value, str)
+        else json.dumps(value)
+    }
 
 
 @pytest.mark.parametrize("longest", [20, LONGEST_MECHANISM, 400])

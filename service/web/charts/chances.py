@@ -16,6 +16,7 @@ from service.web.charts.series import Series
 from service.web.charts.style import (
     BAND_OPACITY,
     HEIGHT,
+    PERCENT,
     REGION_OPACITY,
     TEXT,
     Spec,
@@ -25,11 +26,11 @@ from service.web.charts.style import (
     logarithmic,
     tooltip,
 )
+from service.web.report.figures import percent_given, percent_up
 
 RATE, POWER = "false_positive_rate", "power"
 RATE_TITLE: Final = "False positive rate (alpha): share of others accused falsely"
 MARKED: Final = (1e-3, 1e-2)
-SHOWN_DIGITS: Final = 3
 SMALLEST_POWER: Final = -300
 LABEL: Final[Spec] = {"field": "label", "type": "nominal"}
 
@@ -79,7 +80,10 @@ def chances(axes: Axes, series: Sequence[Series], subtitle: Sequence[str]) -> Sp
     """Every curve with its enclosure, the diagonal, and where nobody gets to in the worst case."""
     rows = [row for each in series for row in each.rows(axes.x, axes.y)]
     smallest = domain_start([row[axes.x] for row in rows])
-    x, y = logarithmic(axes.x, axes.x_title, (smallest, 1)), logarithmic(axes.y, axes.y_title, (smallest, 1))
+    x, y = (
+        logarithmic(field, title, (smallest, 1), written=PERCENT)
+        for field, title in ((axes.x, axes.x_title), (axes.y, axes.y_title))
+    )
     names = [each.name for each in series]
     drawn = coloured(names, axes.name)
     layer: list[Spec] = [
@@ -172,7 +176,7 @@ def _marks(axes: Axes, series: Sequence[Series], x: Spec, y: Spec) -> list[Spec]
     if not found:
         return []
     rows = [
-        {axes.x: rate, axes.y: value, "label": f"{rounded_up(value, SHOWN_DIGITS)} at {as_given(rate)}"}
+        {axes.x: rate, axes.y: value, "label": f"{percent_up(value)} at {percent_given(rate)}"}
         for rate, value, _ in found
     ]
     at = {"x": x, "y": y}

@@ -73,8 +73,8 @@ def profile(profiles: Sequence[Profile], stated: tuple[float, float], subtitle: 
         },
     ]
     description = (
-        f"{TITLE}: delta, logarithmic, against epsilon. Lines: {', '.join(names)}. Marked: epsilon at most {rounded_up(epsilon)} "
-        f"at a delta of {as_given(delta)}."
+        f"{TITLE}: delta, logarithmic, against epsilon. Lines: {', '.join(names)}. "
+        f"Marked: epsilon at most {rounded_up(epsilon)} at a delta of {as_given(delta)}."
     )
     lines = lines_of_legend(names, "profile")
     return layered("profile", TITLE, list(subtitle), description, rows, layer, HEIGHT, lines)

@@ -111,7 +111,9 @@ def _distinct(names: list[str]) -> list[str]:
 
 
 def described(spec: Any, longest: int = LONGEST_MECHANISM, without: Container[str] = ()) -> str:
-    """Return a mechanism in one line, as its request has it, `without` some of its fields. What does not fit is counted."""
+    """Return a mechanism in one line, as its request has it, `without` some of its fields. Items that do not fit are
+    counted.
+    """
     told: dict[str, Any] = spec.model_dump(mode="json", exclude_defaults=True)
     items = list(_items({name: value for name, value in told.items() if name not in (*without, "type")}))
     kind = f"{spec.type}: " if items else spec.type

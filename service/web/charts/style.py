@@ -71,6 +71,8 @@ CONFIG: Final[Spec] = {
 }
 POWERS_OF_TEN: Final = "datum.value >= 0.001 ? format(datum.value, '~g') : format(datum.value, '.0e')"
 """Of labels on logarithmic axes: 1e-6, but 0.01."""
+PERCENT: Final = "format(100 * datum.value, '.6~g') + ' %'"
+"""Of labels on axes of probabilities."""
 
 
 def whole(chart: Spec, digests: list[str]) -> Spec:
@@ -156,11 +158,13 @@ def tooltip(series: str, fields: Sequence[str]) -> list[Spec]:
     return [{"field": field, "type": "nominal", "title": title} for field, title in titles.items()]
 
 
-def logarithmic(field: str, title: str, domain: tuple[float, float], labels: int = 8) -> Spec:
+def logarithmic(
+    field: str, title: str, domain: tuple[float, float], labels: int = 8, written: str = POWERS_OF_TEN
+) -> Spec:
     """A channel on a logarithmic axis: a line and a label at powers of ten, at most `labels` of them."""
     ends = [round(math.log10(end)) for end in domain]
     step = max(1, math.ceil((ends[1] - ends[0]) / labels))
     values = [float(f"1e{power}") for power in range(ends[1], ends[0] - 1, -step)]
-    axis = {"values": values[::-1], "labelExpr": POWERS_OF_TEN, "labelOverlap": True}
+    axis = {"values": values[::-1], "labelExpr": written, "labelOverlap": True, "labelSeparation": 6}
     scale = {"type": "log", "domain": list(domain), "nice": False}
     return {"field": field, "type": "quantitative", "title": title, "scale": scale, "axis": axis}

@@ -15,7 +15,17 @@ from api_schemas.questions import EpsilonQuestion, QuestionSpec, ReconstructionQ
 from api_schemas.sweeps import SweepsResponse, SweptAnswer
 from service.computations.read_numbers import is_guarantee
 from service.interop.numbers import as_given
-from service.web.charts.style import BAND_OPACITY, COLOURS, TEXT, Spec, coloured, layered, lines_of_legend, tooltip
+from service.web.charts.style import (
+    BAND_OPACITY,
+    COLOURS,
+    PERCENT,
+    TEXT,
+    Spec,
+    coloured,
+    layered,
+    lines_of_legend,
+    tooltip,
+)
 
 SWEEP_HEIGHT: Final = 240
 WIDE: Final = 20.0
@@ -51,14 +61,21 @@ def sweep(response: SweepsResponse, place: int, subtitle: Sequence[str]) -> Spec
     kept = list(dict.fromkeys(names))
     title = answer.label
     x = _axis("x", _named(along), [row["x"] for row in rows])
+    is_share = response.questions[answer.question].type not in NOT_SHARES
     y = _axis("value", _in_words(answer, response.questions[answer.question]), [row["value"] for row in rows])
+    if is_share:
+        y["axis"]["labelExpr"] = PERCENT
     if _is_logarithmic(y):  # which has no place for zero
         rows = [row for row in rows if row["value"] > 0]
     drawn = _told_apart(kept, f"sweep_{place}")
     target = f"target_{place}"
     at_most = answer.reads != "type_two_error" and not is_guarantee(response.questions[answer.question])
-    reading = f"sweep_{place}_{'numbers' if response.questions[answer.question].type in NOT_SHARES else 'shares'}"
-    layer: list[Spec] = [*_target(target, y, at_most=at_most), _band(x, y, drawn), *_line(x, y, drawn, reading)]
+    reading = f"sweep_{place}_{'shares' if is_share else 'numbers'}"
+    layer: list[Spec] = [
+        *_target(target, y, is_share=is_share, at_most=at_most),
+        _band(x, y, drawn),
+        *_line(x, y, drawn, reading),
+    ]
     layer += [*_marked(CALIBRATED, x, CALIBRATED, below=True), *_marked(OWN, x, THIS_RUN, below=False)]
     left_out = sum(value is None or not math.isfinite(value) for value in answer.value)
     said = f"{title} against {along}, {len(rows)} points"
@@ -168,15 +185,16 @@ def _line(x: Spec, y: Spec, drawn: Spec, name: str) -> list[Spec]:
     ]
 
 
-def _target(name: str, y: Spec, *, at_most: bool) -> list[Spec]:
+def _target(name: str, y: Spec, *, is_share: bool, at_most: bool) -> list[Spec]:
     """The line of a limit, and the side on which it is kept; nothing while the parameter is null."""
     word = f"at {'most' if at_most else 'least'} "
+    number = f"format(100 * {name}, '.12~g') + ' %'" if is_share else name
     given: Spec = {
         "data": {"values": [{}]},
         "transform": [
             {"filter": f"isValid({name})"},
             {"calculate": name, "as": "limit"},
-            {"calculate": f"'{word}' + {name}", "as": "label"},
+            {"calculate": f"'{word}' + {number}", "as": "label"},
         ],
     }
     channel = {**y, "field": "limit"}

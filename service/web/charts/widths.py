@@ -8,7 +8,7 @@ from typing import Final
 from service.interop.numbers import as_given, rounded_up
 from service.web.charts.chances import RATE, RATE_TITLE, domain_start
 from service.web.charts.series import Series
-from service.web.charts.style import STRIP_HEIGHT, Spec, coloured, layered, logarithmic, tooltip
+from service.web.charts.style import PERCENT, STRIP_HEIGHT, Spec, coloured, layered, logarithmic, tooltip
 
 NARROWEST: Final = 1e-17
 """Drawn where both ends are the same double: below what two neighbouring doubles differ by."""
@@ -22,7 +22,7 @@ def widths(series: Sequence[Series], names: Sequence[str] | None = None) -> Spec
     drawn = coloured(list(names or [each.name for each in series]), "widths")
     widest = max(row["relative_width"] for row in rows)
     top = domain_start([max(widest, NARROWEST)]) * 10
-    x = logarithmic(RATE, RATE_TITLE, (domain_start([row[RATE] for row in rows]), 1))
+    x = logarithmic(RATE, RATE_TITLE, (domain_start([row[RATE] for row in rows]), 1), written=PERCENT)
     y = logarithmic("drawn", "Relative width", (NARROWEST, min(top, 1.0)), labels=3)
     layer: list[Spec] = [
         {
