@@ -26,6 +26,7 @@ from api_schemas.questions import DeltaQuestion
 from api_schemas.sweeps import SweepsResponse
 from api_schemas.threat_models import ThreatModelSpec
 from service.interop.numbers import as_given, rounded_up
+from service.interop.reports.title import run_title
 from service.web.charts.chances import RECONSTRUCTION, ROC, chances
 from service.web.charts.profile import Profile, profile
 from service.web.charts.series import Series, described, named, series_of
@@ -75,7 +76,7 @@ def digests(response: Result, read: Read) -> list[str]:
 
 def curves_charts(response: CurvesResponse, _: Read) -> list[Spec]:
     """Power against false positive rate, and how well it is known."""
-    return list(_curves(series_of(response), described(response.mechanism)))
+    return list(_curves(series_of(response), run_title(response.mechanism)))
 
 
 def _curves(series: Sequence[Series], subtitle: str) -> Iterator[Spec]:
@@ -159,7 +160,7 @@ def assessment_charts(response: AssessmentsResponse, read: Read) -> list[Spec]:
     parts: dict[str, list[Result | None]] = {}
     for need, each in zip(assessment_needs(response), read, strict=True):
         parts.setdefault(need.part, []).append(each)
-    subtitle, found = f"{described(response.judged_mechanism)}.", list[Spec]()
+    subtitle, found = f"{response.summary.title}.", list[Spec]()
     strip: Spec | None = None
     [curves] = parts["attackers"]
     if isinstance(curves, CurvesResponse):

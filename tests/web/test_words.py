@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.threat_models import ThreatModelSpec
+from service.interop.reports.title import run_title
 from service.web.charts.series import LONGEST_MECHANISM, attackers, described
 from service.web.charts.style import WIDTH, coloured, layered, lines_of_legend, whole
 from service.web.charts.words import LONGEST_LINE, LONGEST_TITLE, enumerated, wrapped
@@ -107,7 +108,7 @@ def test_one_item_is_always_told() -> None:
 def picture(subtitle: list[str], names: list[str], title: str = "T") -> dict[str, Any]:
     """A picture whose texts are these."""
     rows = [{"series": name, "x": 1, "y": 1} for name in names]
-    layer = {
+    layer: dict[str, Any] = {
         "mark": "line",
         "encoding": {"x": {"field": "x", "type": "quantitative"}, "y": {"field": "y", "type": "quantitative"}},
     }
@@ -128,9 +129,9 @@ def test_subtitles_titles_and_legends_are_no_wider_than_their_picture() -> None:
     bare = width_of(picture([], ["a"]))
     assert bare >= WIDTH
     for spec in (*long, *chosen):
-        text = described(spec, 400)
-        assert width_of(picture([f"{text}."], ["a"], text)) <= bare
-        assert width_of(picture([], [text, "a"])) <= bare
+        for text in (described(spec, 400), run_title(spec)):
+            assert width_of(picture([f"{text}."], ["a"], text)) <= bare
+            assert width_of(picture([], [text, "a"])) <= bare
 
 
 def test_a_name_in_a_legend_is_told_whole() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, final
+from typing import Any, Final, NamedTuple, cast, final
 
 from api_schemas.choices import NeighboringRelation
 from api_schemas.curves import Curve, CurvesResponse
@@ -115,7 +115,7 @@ def described(spec: Any, longest: int = LONGEST_MECHANISM, without: Container[st
     counted.
     """
     told: dict[str, Any] = spec.model_dump(mode="json", exclude_defaults=True)
-    items = list(_items({name: value for name, value in told.items() if name not in (*without, "type")}))
+    items = list(_items({name: value for name, value in told.items() if name not in without}))
     kind = f"{spec.type}: " if items else spec.type
     return kind + enumerated(items, longest - len(kind))
 
@@ -125,10 +125,11 @@ def _items(fields: Mapping[str, Any]) -> Iterator[str]:
     for name, value in fields.items():
         if name == "type":
             continue
-        for place, each in enumerate(value if isinstance(value, list) else [value]):
+        several = cast("list[Any]", value) if isinstance(value, list) else [value]
+        for place, each in enumerate(several):
             shown = name if place == 0 else ""
             if isinstance(each, dict):
-                part: dict[str, Any] = each
+                part = cast("dict[str, Any]", each)
                 yield f"{shown} {part.get('type', '')}".strip()
                 yield from _items(part)
             else:

@@ -46,10 +46,25 @@ NOT_SHARES: Final = ("epsilon", "delta", "gdp_mu", "deletion_capacity")
 
 
 def sweep(response: SweepsResponse, place: int, subtitle: Sequence[str]) -> Spec:
-    """One answer against the first place that is varied; a series for every combination of the others."""
+    """Return one answer against the place that varies most; a series for each combination of the others."""
     along, others = _along(response)
     answer = response.answers[place]
     names = _series(response, others)
+    rows = _rows(response, answer, along, names)
+    kept = list(dict.fromkeys(names))
+    layer, rows = _layers(response, place, along, rows, kept)
+    left_out = sum(value is None or not math.isfinite(value) for value in answer.value)
+    said = f"{answer.label} against {along}, {len(rows)} points"
+    said += f", {len(kept)} lines by {', '.join(others)}" if others else ""
+    told = [*subtitle, *([f"{left_out} points have no finite answer."] if left_out else [])]
+    given = {_target_name(place): None, CALIBRATED: None, OWN: _own(response, along)}
+    params: list[Spec] = [{"name": name, "value": value} for name, value in given.items()]
+    params += lines_of_legend(kept, f"sweep_{place}") if len(kept) <= MOST_SERIES else []
+    return layered(f"sweep_{place}", answer.label, told, f"{said}.", rows, layer, SWEEP_HEIGHT, params)
+
+
+def _rows(response: SweepsResponse, answer: SweptAnswer, along: str, names: Sequence[str]) -> list[Spec]:
+    """Return the points with a finite answer, line by line."""
     rows: list[Spec] = [
         {"series": name, "x": x, "value": value, "lower": lower, "upper": upper}
         for name, x, value, lower, upper in zip(
@@ -57,34 +72,36 @@ def sweep(response: SweepsResponse, place: int, subtitle: Sequence[str]) -> Spec
         )
         if value is not None and math.isfinite(value)
     ]
-    rows.sort(key=lambda row: (row["series"], row["x"]))
-    kept = list(dict.fromkeys(names))
-    title = answer.label
+    return sorted(rows, key=lambda row: (row["series"], row["x"]))
+
+
+def _layers(
+    response: SweepsResponse, place: int, along: str, rows: list[Spec], names: list[str]
+) -> tuple[list[Spec], list[Spec]]:
+    """Return the marks, and the rows that their axes have a place for."""
+    answer, name = response.answers[place], f"sweep_{place}"
+    question = response.questions[answer.question]
+    is_share = question.type not in NOT_SHARES
     x = _axis("x", _named(along), [row["x"] for row in rows])
-    is_share = response.questions[answer.question].type not in NOT_SHARES
-    y = _axis("value", _in_words(answer, response.questions[answer.question]), [row["value"] for row in rows])
+    y = _axis("value", _in_words(answer, question), [row["value"] for row in rows])
     if is_share:
         y["axis"]["labelExpr"] = PERCENT
     if _is_logarithmic(y):  # which has no place for zero
         rows = [row for row in rows if row["value"] > 0]
-    drawn = _told_apart(kept, f"sweep_{place}")
-    target = f"target_{place}"
-    at_most = answer.reads != "type_two_error" and not is_guarantee(response.questions[answer.question])
-    reading = f"sweep_{place}_{'shares' if is_share else 'numbers'}"
+    drawn = _told_apart(names, name)
+    at_most = answer.reads != "type_two_error" and not is_guarantee(question)
     layer: list[Spec] = [
-        *_target(target, y, is_share=is_share, at_most=at_most),
+        *_target(_target_name(place), y, is_share=is_share, at_most=at_most),
         _band(x, y, drawn),
-        *_line(x, y, drawn, reading),
+        *_line(x, y, drawn, f"{name}_{'shares' if is_share else 'numbers'}"),
+        *_marked(CALIBRATED, x, CALIBRATED, below=True),
+        *_marked(OWN, x, THIS_RUN, below=False),
     ]
-    layer += [*_marked(CALIBRATED, x, CALIBRATED, below=True), *_marked(OWN, x, THIS_RUN, below=False)]
-    left_out = sum(value is None or not math.isfinite(value) for value in answer.value)
-    said = f"{title} against {along}, {len(rows)} points"
-    said += f", {len(kept)} lines by {', '.join(others)}" if others else ""
-    told = [*subtitle, *([f"{left_out} points have no finite answer."] if left_out else [])]
-    given = {target: None, CALIBRATED: None, OWN: _own(response, along)}
-    params: list[Spec] = [{"name": name, "value": value} for name, value in given.items()]
-    params += lines_of_legend(kept, f"sweep_{place}") if len(kept) <= MOST_SERIES else []
-    return layered(f"sweep_{place}", title, told, f"{said}.", rows, layer, SWEEP_HEIGHT, params)
+    return layer, rows
+
+
+def _target_name(place: int) -> str:
+    return f"target_{place}"
 
 
 def _own(response: SweepsResponse, along: str) -> float | None:

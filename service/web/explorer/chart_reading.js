@@ -41,6 +41,7 @@ export function reader(id, host) {
     marked(true);
   };
   slider.addEventListener("input", () => { if (read) { told(Number(slider.value)); chosen = place; marked(true); } });
+  slider.addEventListener("change", (event) => event.stopPropagation());  // it changes no question
   for (const [name, seen] of [["focus", true], ["blur", false]]) slider.addEventListener(name, () => marked(seen));
   for (const name of ["pointermove", "pointerdown"]) host.addEventListener(name, pointed);
   host.addEventListener("pointerleave", () => marked(document.activeElement === slider));

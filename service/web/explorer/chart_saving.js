@@ -1,6 +1,6 @@
 // Pictures as files: SVG or PNG, with title, on white ground, and as large as the server draws them.
 
-import { save } from "./copies.js";
+import { save } from "./files.js";
 import { element } from "./dom.js";
 import { viewOf } from "./chart_view.js";
 
