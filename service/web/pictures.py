@@ -32,6 +32,7 @@ from service.web.charts.profile import Profile, profile
 from service.web.charts.series import Series, described, named, series_of
 from service.web.charts.style import Spec, column, whole
 from service.web.charts.sweep import sweep
+from service.web.charts.unproved import unproved
 from service.web.charts.widths import widths
 
 _STEPS: Final = ("1", "1.25", "1.6", "2", "2.5", "3.15", "4", "5", "6.3", "8")
@@ -123,6 +124,8 @@ def assessment_needs(response: AssessmentsResponse) -> list[Need]:
     from service.computations.assessments.judged import Run
     from service.computations.curves import CURVES
 
+    if not response.summary.bounded:
+        return []
     mechanism, worst = response.judged_mechanism, response.judged_threat_model
     rates = tuple(sorted({*RATES, response.context.false_positive_rate}))
 
@@ -156,7 +159,11 @@ def assessment_needs(response: AssessmentsResponse) -> list[Need]:
 
 
 def assessment_charts(response: AssessmentsResponse, read: Read) -> list[Spec]:
-    """Power, reconstruction, (epsilon, delta), and how well the curves are known."""
+    """Return power, reconstruction, (epsilon, delta), and how well the curves are known. Where nothing is proved about
+    the run, the picture has no curves.
+    """
+    if not response.summary.bounded:
+        return [unproved([f"{response.summary.title}.", response.summary.sentence])]
     parts: dict[str, list[Result | None]] = {}
     for need, each in zip(assessment_needs(response), read, strict=True):
         parts.setdefault(need.part, []).append(each)

@@ -54,6 +54,12 @@ REQUESTS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
             "mechanism": {"type": "approximate_dp", "epsilon": 0.0, "delta": 1.0},
             "context": {"delta": 0},
         },
+        "refuted": {
+            "mechanism": GAUSSIAN,
+            "context": {"delta": 1e-6, "attested": [{"code": "noise_is_fresh", "holds": "no"}]},
+        },
+        "unproved": {"mechanism": DPSGD, "context": {"delta": 1e-5, "gradient_accumulation_steps": 3}},
+        "changed": {"mechanism": DPSGD, "context": {"delta": 1e-5, "microbatch_size": 4}},
         "no_epsilon": {"mechanism": GAUSSIAN, "context": {"delta": 0.0}},
         "said_by_people": {
             "mechanism": GAUSSIAN,
