@@ -167,7 +167,7 @@ def assessment_charts(response: AssessmentsResponse, read: Read) -> list[Spec]:
     parts: dict[str, list[Result | None]] = {}
     for need, each in zip(assessment_needs(response), read, strict=True):
         parts.setdefault(need.part, []).append(each)
-    subtitle, found = f"{response.summary.title}.", list[Spec]()
+    subtitle, found = _about(response), list[Spec]()
     strip: Spec | None = None
     [curves] = parts["attackers"]
     if isinstance(curves, CurvesResponse):
@@ -175,7 +175,7 @@ def assessment_charts(response: AssessmentsResponse, read: Read) -> list[Spec]:
         for each in parts.get("attacker", ()):
             if isinstance(each, CurvesResponse):
                 series += series_of(each, [curve for curve in each.curves if curve.conditional])
-        found.append(chances(ROC, series, [subtitle]))
+        found.append(chances(ROC, series, subtitle))
         strip = widths(series)
         [alone] = parts.get("alone", [None])
         found.append(_reconstruction(response, curves, alone, subtitle))
@@ -184,19 +184,28 @@ def assessment_charts(response: AssessmentsResponse, read: Read) -> list[Spec]:
     return found if strip is None else [*found, strip]
 
 
-def _reconstruction(response: AssessmentsResponse, curves: CurvesResponse, alone: Result | None, subtitle: str) -> Spec:
+def _about(response: AssessmentsResponse) -> list[str]:
+    """Return which run the pictures are of, and how hazards changed it."""
+    return [f"{response.summary.title}.", *([] if response.judged_as is None else [response.judged_as.text])]
+
+
+def _reconstruction(
+    response: AssessmentsResponse, curves: CurvesResponse, alone: Result | None, subtitle: list[str]
+) -> Spec:
     series = [named("From the whole curve of the run", curves)]
     if isinstance(alone, CurvesResponse):
         epsilon, delta = rounded_up(_epsilon(response) or 0.0), as_given(response.context.delta)
         series.append(named(f"From epsilon {epsilon} at delta {delta} alone", alone)._replace(worst=False))
-    return chances(RECONSTRUCTION, series, [subtitle])
+    return chances(RECONSTRUCTION, series, subtitle)
 
 
-def _profile(response: AssessmentsResponse, run: Result | None, fit: Result | None, subtitle: str) -> Iterator[Spec]:
+def _profile(
+    response: AssessmentsResponse, run: Result | None, fit: Result | None, subtitle: list[str]
+) -> Iterator[Spec]:
     epsilon = _epsilon(response)
     if not isinstance(run, BoundsResponse) or epsilon is None:
         return
-    drawn, told = [Profile("The run", run.answers)], [subtitle]
+    drawn, told = [Profile("The run", run.answers)], [*subtitle]
     if isinstance(fit, BoundsResponse) and response.gdp is not None:
         mu, regret = response.gdp.mu["value"], response.gdp.regret["value"]
         drawn.append(Profile(f"Gaussian differential privacy, mu {rounded_up(mu)}", fit.answers))

@@ -202,7 +202,9 @@ def test_a_run_about_which_nothing_is_proved_has_no_curve() -> None:
             whole = spec("assessments", case)
             assert not any(isinstance(each, float) for each in nodes(whole["layer"]))
             assert not re.search("at most|at least|no attacker|differentially private", json.dumps(whole).lower())
-    assert not response("assessments", "refuted").summary.bounded  # type: ignore[attr-defined]
+    for case in ("refuted", "unproved"):
+        told = response("assessments", case)
+        assert not told.summary.bounded
 
 
 def test_pictures_are_of_the_run_as_hazards_leave_it() -> None:
@@ -210,8 +212,10 @@ def test_pictures_are_of_the_run_as_hazards_leave_it() -> None:
     assert told.judged_as is not None
     asked = CurvesRequest(mechanism=told.judged_as.mechanism, false_positive_rates=RATES)
     assert digest("curves", ENGINE_VERSION, asked) in spec("assessments", "changed")["usermeta"]["digests"]
-    profile = charts("assessments", "changed")["profile"]
-    assert profile["layer"][-2]["data"]["values"][0]["epsilon"] == told.threat_models[0].answers[0].upper
+    drawn = charts("assessments", "changed")
+    assert drawn["profile"]["layer"][-2]["data"]["values"][0]["epsilon"] == told.threat_models[0].answers[0].upper
+    for name in ("roc", "reconstruction", "profile"):
+        assert told.judged_as.text in " ".join(drawn[name]["title"]["subtitle"])
 
 
 def test_the_own_run_is_marked_only_where_the_axis_reaches_it() -> None:

@@ -165,6 +165,12 @@ def logarithmic(
     ends = [round(math.log10(end)) for end in domain]
     step = max(1, math.ceil((ends[1] - ends[0]) / labels))
     values = [float(f"1e{power}") for power in range(ends[1], ends[0] - 1, -step)]
-    axis = {"values": values[::-1], "labelExpr": written, "labelOverlap": True, "labelSeparation": 6, "labelFlush": False}
+    axis = {
+        "values": values[::-1],
+        "labelExpr": written,
+        "labelOverlap": True,
+        "labelSeparation": 6,
+        "labelFlush": False,
+    }
     scale = {"type": "log", "domain": list(domain), "nice": False}
     return {"field": field, "type": "quantitative", "title": title, "scale": scale, "axis": axis}
