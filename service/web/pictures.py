@@ -34,6 +34,7 @@ from service.web.charts.style import Spec, column, whole
 from service.web.charts.sweep import sweep
 from service.web.charts.unproved import unproved
 from service.web.charts.widths import widths
+from service.web.charts.words import ended
 
 _STEPS: Final = ("1", "1.25", "1.6", "2", "2.5", "3.15", "4", "5", "6.3", "8")
 RATES: Final = (*(float(f"{step}e{power}") for power in range(-6, 0) for step in _STEPS), 1.0)
@@ -81,7 +82,7 @@ def curves_charts(response: CurvesResponse, _: Read) -> list[Spec]:
 
 
 def _curves(series: Sequence[Series], subtitle: str) -> Iterator[Spec]:
-    yield chances(ROC, series, [f"{subtitle}."])
+    yield chances(ROC, series, [ended(subtitle)])
     strip = widths(series)
     if strip is not None:
         yield strip
@@ -163,7 +164,7 @@ def assessment_charts(response: AssessmentsResponse, read: Read) -> list[Spec]:
     the run, the picture has no curves.
     """
     if not response.summary.bounded:
-        return [unproved([f"{response.summary.title}.", response.summary.sentence])]
+        return [unproved([ended(response.summary.title), response.summary.sentence])]
     parts: dict[str, list[Result | None]] = {}
     for need, each in zip(assessment_needs(response), read, strict=True):
         parts.setdefault(need.part, []).append(each)
@@ -186,7 +187,7 @@ def assessment_charts(response: AssessmentsResponse, read: Read) -> list[Spec]:
 
 def _about(response: AssessmentsResponse) -> list[str]:
     """Return which run the pictures are of, and how hazards changed it."""
-    return [f"{response.summary.title}.", *([] if response.judged_as is None else [response.judged_as.text])]
+    return [ended(response.summary.title), *([] if response.judged_as is None else [response.judged_as.text])]
 
 
 def _reconstruction(
@@ -226,7 +227,7 @@ def _epsilon(response: AssessmentsResponse) -> float | None:
 def sweep_charts(response: SweepsResponse, _: Read) -> list[Spec]:
     """Every answer against what was varied most."""
     varied = {pointer.removeprefix("/mechanism/") for pointer in response.columns}
-    subtitle = f"{described(response.mechanism, without=varied)}."
+    subtitle = ended(described(response.mechanism, without=varied))
     return [sweep(response, place, [subtitle]) for place in range(len(response.answers))]
 
 

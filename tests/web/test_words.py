@@ -15,7 +15,7 @@ from api_schemas.threat_models import ThreatModelSpec
 from service.interop.reports.title import run_title
 from service.web.charts.series import LONGEST_MECHANISM, attackers, described
 from service.web.charts.style import WIDTH, coloured, layered, lines_of_legend, whole
-from service.web.charts.words import LONGEST_LINE, LONGEST_TITLE, enumerated, wrapped
+from service.web.charts.words import LONGEST_LINE, LONGEST_TITLE, ended, enumerated, wrapped
 from service.web.drawing import Drawn, drawn
 from tests.computations.request_space import THREATS, mechanism
 from tests.privacy.cases import CASES
@@ -98,6 +98,10 @@ def test_every_line_is_made_of_whole_words() -> None:
 )
 def test_numbers_stay_in_one_piece(text: str, lines: list[str]) -> None:
     assert wrapped(text, 18) == lines
+
+
+def test_sentences_end_once() -> None:
+    assert (ended("15 epochs"), ended("noise 1, …")) == ("15 epochs.", "noise 1, …")
 
 
 def test_one_item_is_always_told() -> None:

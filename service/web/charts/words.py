@@ -25,6 +25,11 @@ def wrapped(text: str, longest: int = LONGEST_LINE) -> list[str]:
     return lines
 
 
+def ended(text: str) -> str:
+    """Return a text with a full stop at its end, unless an ellipsis ends it."""
+    return text if text.endswith("…") else f"{text}."
+
+
 def enumerated(items: Sequence[str], longest: int) -> str:
     """Join items by commas. Those that do not fit into `longest` characters are counted: "and 3 more"."""
     kept = len(items)
