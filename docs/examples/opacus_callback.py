@@ -1,10 +1,11 @@
-"""What a run of Opacus has revealed so far, asked after every epoch, and an end at a limit.
+"""Stop a run of Opacus before its epsilon exceeds a limit: ask about the next steps before they are taken.
 
 watch = PrivacyWatch(Local(), delta=1e-5, most=2.0)
 for epoch in range(epochs):
-    train(model, optimizer, loader)
-    if watch(engine.accountant):
+    ahead = {"noise_multiplier": optimizer.noise_multiplier, "sample_rate": 1 / len(loader), "steps": len(loader)}
+    if not watch.allows(engine.accountant, **ahead):
         break
+    train(model, optimizer, loader)
 """
 
 from __future__ import annotations
@@ -17,14 +18,16 @@ from privacy_bounds import Asking
 
 @dataclass
 class PrivacyWatch:
-    """Called with the accountant of a PrivacyEngine; true once epsilon is above what it may be at most."""
+    """A limit on the epsilon of a run. `epsilons`: what each question was answered, an upper bound of the epsilon."""
 
     asking: Asking
     delta: float
     most: float
     epsilons: list[float] = field(default_factory=list[float])
 
-    def __call__(self, accountant: Any) -> bool:
-        """Ask about the run up to here."""
-        self.epsilons.append(self.asking.epsilon(accountant, delta=self.delta, relative_tolerance=1e-3).value)
-        return self.epsilons[-1] > self.most
+    def allows(self, accountant: Any, *, noise_multiplier: float, sample_rate: float, steps: int) -> bool:
+        """Return whether the run keeps the limit with these steps added to those that the accountant has counted."""
+        state = accountant.state_dict()
+        ahead = {**state, "history": [*state["history"], (noise_multiplier, sample_rate, steps)]}
+        self.epsilons.append(self.asking.epsilon(ahead, delta=self.delta, relative_tolerance=1e-3).value)
+        return self.epsilons[-1] <= self.most

@@ -26,12 +26,15 @@ from api_schemas.questions import DeltaQuestion
 from api_schemas.sweeps import SweepsResponse
 from api_schemas.threat_models import ThreatModelSpec
 from service.interop.numbers import as_given, rounded_up
+from service.interop.reports.title import run_title
 from service.web.charts.chances import RECONSTRUCTION, ROC, chances
 from service.web.charts.profile import Profile, profile
 from service.web.charts.series import Series, described, named, series_of
 from service.web.charts.style import Spec, column, whole
 from service.web.charts.sweep import sweep
+from service.web.charts.unproved import unproved
 from service.web.charts.widths import widths
+from service.web.charts.words import ended
 
 _STEPS: Final = ("1", "1.25", "1.6", "2", "2.5", "3.15", "4", "5", "6.3", "8")
 RATES: Final = (*(float(f"{step}e{power}") for power in range(-6, 0) for step in _STEPS), 1.0)
@@ -75,11 +78,11 @@ def digests(response: Result, read: Read) -> list[str]:
 
 def curves_charts(response: CurvesResponse, _: Read) -> list[Spec]:
     """Power against false positive rate, and how well it is known."""
-    return list(_curves(series_of(response), described(response.mechanism)))
+    return list(_curves(series_of(response), run_title(response.mechanism)))
 
 
 def _curves(series: Sequence[Series], subtitle: str) -> Iterator[Spec]:
-    yield chances(ROC, series, [subtitle])
+    yield chances(ROC, series, [ended(subtitle)])
     strip = widths(series)
     if strip is not None:
         yield strip
@@ -122,6 +125,8 @@ def assessment_needs(response: AssessmentsResponse) -> list[Need]:
     from service.computations.assessments.judged import Run
     from service.computations.curves import CURVES
 
+    if not response.summary.bounded:
+        return []
     mechanism, worst = response.judged_mechanism, response.judged_threat_model
     rates = tuple(sorted({*RATES, response.context.false_positive_rate}))
 
@@ -155,11 +160,15 @@ def assessment_needs(response: AssessmentsResponse) -> list[Need]:
 
 
 def assessment_charts(response: AssessmentsResponse, read: Read) -> list[Spec]:
-    """Power, reconstruction, (epsilon, delta), and how well the curves are known."""
+    """Return power, reconstruction, (epsilon, delta), and how well the curves are known. Where nothing is proved about
+    the run, the picture has no curves.
+    """
+    if not response.summary.bounded:
+        return [unproved([ended(response.summary.title), response.summary.sentence])]
     parts: dict[str, list[Result | None]] = {}
     for need, each in zip(assessment_needs(response), read, strict=True):
         parts.setdefault(need.part, []).append(each)
-    subtitle, found = described(response.judged_mechanism), list[Spec]()
+    subtitle, found = _about(response), list[Spec]()
     strip: Spec | None = None
     [curves] = parts["attackers"]
     if isinstance(curves, CurvesResponse):
@@ -167,7 +176,7 @@ def assessment_charts(response: AssessmentsResponse, read: Read) -> list[Spec]:
         for each in parts.get("attacker", ()):
             if isinstance(each, CurvesResponse):
                 series += series_of(each, [curve for curve in each.curves if curve.conditional])
-        found.append(chances(ROC, series, [subtitle]))
+        found.append(chances(ROC, series, subtitle))
         strip = widths(series)
         [alone] = parts.get("alone", [None])
         found.append(_reconstruction(response, curves, alone, subtitle))
@@ -176,23 +185,35 @@ def assessment_charts(response: AssessmentsResponse, read: Read) -> list[Spec]:
     return found if strip is None else [*found, strip]
 
 
-def _reconstruction(response: AssessmentsResponse, curves: CurvesResponse, alone: Result | None, subtitle: str) -> Spec:
+def _about(response: AssessmentsResponse) -> list[str]:
+    """Return which run the pictures are of, and how hazards changed it."""
+    return [ended(response.summary.title), *([] if response.judged_as is None else [response.judged_as.text])]
+
+
+def _reconstruction(
+    response: AssessmentsResponse, curves: CurvesResponse, alone: Result | None, subtitle: list[str]
+) -> Spec:
     series = [named("From the whole curve of the run", curves)]
     if isinstance(alone, CurvesResponse):
         epsilon, delta = rounded_up(_epsilon(response) or 0.0), as_given(response.context.delta)
         series.append(named(f"From epsilon {epsilon} at delta {delta} alone", alone)._replace(worst=False))
-    return chances(RECONSTRUCTION, series, [subtitle])
+    return chances(RECONSTRUCTION, series, subtitle)
 
 
-def _profile(response: AssessmentsResponse, run: Result | None, fit: Result | None, subtitle: str) -> Iterator[Spec]:
+def _profile(
+    response: AssessmentsResponse, run: Result | None, fit: Result | None, subtitle: list[str]
+) -> Iterator[Spec]:
     epsilon = _epsilon(response)
     if not isinstance(run, BoundsResponse) or epsilon is None:
         return
-    drawn, told = [Profile("The run", run.answers)], [subtitle]
+    drawn, told = [Profile("The run", run.answers)], [*subtitle]
     if isinstance(fit, BoundsResponse) and response.gdp is not None:
         mu, regret = response.gdp.mu["value"], response.gdp.regret["value"]
         drawn.append(Profile(f"Gaussian differential privacy, mu {rounded_up(mu)}", fit.answers))
-        told.append(f"mu holds where both error rates are at least {response.gdp.smallest_rate:g}; regret {regret:.2g}")
+        told.append(
+            f"mu holds where both error rates are at least {as_given(response.gdp.smallest_rate)}. "
+            f"Its regret is at most {rounded_up(regret, 2)}."
+        )
     yield profile(drawn, (epsilon, response.context.delta), told)
 
 
@@ -206,7 +227,7 @@ def _epsilon(response: AssessmentsResponse) -> float | None:
 def sweep_charts(response: SweepsResponse, _: Read) -> list[Spec]:
     """Every answer against what was varied most."""
     varied = {pointer.removeprefix("/mechanism/") for pointer in response.columns}
-    subtitle = described(response.mechanism, without=varied)
+    subtitle = ended(described(response.mechanism, without=varied))
     return [sweep(response, place, [subtitle]) for place in range(len(response.answers))]
 
 

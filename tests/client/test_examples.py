@@ -69,18 +69,44 @@ class Recorder(ModuleType):
         self.tags |= tags
 
 
-def test_a_callback_ends_a_run_at_its_limit() -> None:
-    accountant = Accountant()
-    watch = example("opacus_callback").PrivacyWatch(Local(), delta=1e-5, most=1.0)
-    epochs = 0
-    for noise in (1.2, 1.0, 1.0, 1.0, 1.0, 1.0):
-        for _ in range(100):
-            accountant.step(noise_multiplier=noise, sample_rate=0.01)
-        epochs += 1
-        if watch(accountant):
-            break
-    assert epochs < 6
-    assert watch.epsilons == sorted(watch.epsilons)
+def trained_under(watch: Any, accountant: Accountant, noises: list[float], rate: float, interval: int) -> bool:
+    """Train interval by interval, as the example says; whether the watch has ended the run."""
+    for noise in noises:
+        if not watch.allows(accountant, noise_multiplier=noise, sample_rate=rate, steps=interval):
+            return True
+        for _ in range(interval):
+            accountant.step(noise_multiplier=noise, sample_rate=rate)
+    return False
+
+
+FALLING = [1.2] * 3 + [1.0] * 60 + [0.7] * 400
+
+
+@pytest.mark.parametrize("interval", [1, 37, 200])
+@pytest.mark.parametrize("rate", [256 / 60_000, 0.05])
+@pytest.mark.parametrize("limit", [0.5, 1.0, 3.0])
+def test_a_callback_ends_a_run_before_its_limit(limit: float, rate: float, interval: int) -> None:
+    accountant, asking = Accountant(), Local()
+    noises = FALLING if interval > 1 else [0.9] * 12  # one question for each step: few of them
+    watch = example("opacus_callback").PrivacyWatch(asking, delta=1e-5, most=limit)
+    ended = trained_under(watch, accountant, noises, rate, interval)
+    told = asking.epsilon(accountant, delta=1e-5).upper if accountant.history else 0.0
+    assert told is not None
+    assert told <= limit
+    assert ended == (watch.epsilons[-1] > limit)
+    if ended:  # no interval was given away: with the next one the limit is surely exceeded
+        noise = noises[len(watch.epsilons) - 1]
+        beyond = asking.epsilon([*accountant.history, (noise, rate, interval)], delta=1e-5)
+        assert beyond.lower is not None
+        assert beyond.lower > limit * (1 - 1e-3)
+    assert ended or interval == 1
+
+
+def test_a_callback_ends_a_run_before_a_step_with_less_noise() -> None:
+    accountant, asking = Accountant(), Local()
+    watch = example("opacus_callback").PrivacyWatch(asking, delta=1e-5, most=1.0)
+    assert trained_under(watch, accountant, [1.2, 1.2, 0.3, 1.2], 0.01, 100)
+    assert accountant.history == [(1.2, 0.01, 200)]
     assert watch.epsilons[-2] <= 1.0 < watch.epsilons[-1]
 
 

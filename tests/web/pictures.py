@@ -54,6 +54,23 @@ REQUESTS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
             "mechanism": {"type": "approximate_dp", "epsilon": 0.0, "delta": 1.0},
             "context": {"delta": 0},
         },
+        "refuted": {
+            "mechanism": GAUSSIAN,
+            "context": {"delta": 1e-6, "attested": [{"code": "noise_is_fresh", "holds": "no"}]},
+        },
+        "unproved": {
+            "mechanism": {
+                "type": "noisy_sgd",
+                "dataset_size": 50,
+                "batch_size": 50,
+                "dimension": 20,
+                "steps": 2,
+                "noise_std": 0.5,
+                "max_grad_norm": 1.0,
+            },
+            "context": {"delta": 1e-5, "microbatch_size": 4},
+        },
+        "changed": {"mechanism": DPSGD, "context": {"delta": 1e-5, "microbatch_size": 4}},
         "no_epsilon": {"mechanism": GAUSSIAN, "context": {"delta": 0.0}},
         "said_by_people": {
             "mechanism": GAUSSIAN,

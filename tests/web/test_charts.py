@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,14 @@ from api_schemas.bounds import BoundsRequest
 from api_schemas.curves import CurvesRequest
 from api_schemas.sweeps import SweepsResponse
 from service.computations.bounds import BOUNDS
+from service.computations.catalogue import resource
 from service.computations.curves import CURVES
 from service.computations.digest import digest
 from service.engine_version import ENGINE_VERSION
-from service.web.charts.style import COLOURS, CONFIG, SCHEMA, coloured
+from service.local import answered, formed
+from service.web.charts.style import COLOURS, CONFIG, SCHEMA, VEGA_LITE, coloured
 from service.web.pictures import RATES
-from tests.web.pictures import CASES, DEAR, HOSTILE, NAME, REQUESTS, charts, nodes, response, spec
+from tests.web.pictures import CASES, DEAR, GAUSSIAN, HOSTILE, NAME, REQUESTS, charts, nodes, response, spec
 
 BESIDE = {"usermeta"}
 
@@ -190,6 +193,46 @@ def test_the_stated_pair_lies_on_the_profile() -> None:
     assert len(series) == 2  # the Gaussian curve beside
 
 
+def test_a_run_about_which_nothing_is_proved_has_no_curve() -> None:
+    for case in REQUESTS["assessments"]:
+        told: Any = response("assessments", case)
+        drawn = charts("assessments", case)
+        assert (list(drawn) == ["unproved"]) == (not told.summary.bounded), case
+        if not told.summary.bounded:
+            whole = spec("assessments", case)
+            assert not any(isinstance(each, float) for each in nodes(whole["layer"]))
+            assert not re.search("at most|at least|no attacker|differentially private", json.dumps(whole).lower())
+    for case in ("refuted", "unproved"):
+        told = response("assessments", case)
+        assert not told.summary.bounded
+
+
+def test_pictures_are_of_the_run_as_hazards_leave_it() -> None:
+    told: Any = response("assessments", "changed")
+    assert told.judged_as is not None
+    asked = CurvesRequest(mechanism=told.judged_as.mechanism, false_positive_rates=RATES)
+    assert digest("curves", ENGINE_VERSION, asked) in spec("assessments", "changed")["usermeta"]["digests"]
+    drawn = charts("assessments", "changed")
+    assert drawn["profile"]["layer"][-2]["data"]["values"][0]["epsilon"] == told.threat_models[0].answers[0].upper
+    for name in ("roc", "reconstruction", "profile"):
+        assert told.judged_as.text in " ".join(drawn[name]["title"]["subtitle"])
+
+
+def test_the_own_run_is_marked_only_where_the_axis_reaches_it() -> None:
+    for own, marked in ((1.0, True), (0.8, True), (2.0, True), (0.5, False), (3.0, False)):
+        composed = {"type": "composed", "mechanisms": [GAUSSIAN, {**GAUSSIAN, "noise_multiplier": own}]}
+        body = {
+            "mechanism": composed,
+            "vary": {"/mechanism/mechanisms/1/noise_multiplier": {"values": [0.8, 1.3, 2.0]}},
+            "questions": [{"type": "advantage"}],
+        }
+        written = answered(resource("sweeps"), json.dumps(body).encode(), "")
+        assert isinstance(written, bytes)
+        found = json.loads(formed(resource("sweeps"), written, VEGA_LITE))
+        params = {each["name"]: each["value"] for each in found["params"]}
+        assert params["own"] == (own if marked else None)
+
+
 def test_pictures_that_an_answer_does_not_have_are_left_out() -> None:
     assert "profile" not in charts("assessments", "no_epsilon")
     assert "roc" in charts("assessments", "no_epsilon")
@@ -213,16 +256,16 @@ def test_sweeps_are_drawn_through_the_numbers_of_the_answer() -> None:
 
 def test_points_without_an_answer_are_counted_and_not_drawn() -> None:
     drawn = charts("sweeps", "with_problems")
-    assert "3 points have no finite answer" in drawn["sweep_0"]["title"]["subtitle"]
+    assert "3 points have no finite answer." in drawn["sweep_0"]["title"]["subtitle"]
     assert drawn["sweep_0"]["data"]["values"] == []
     assert [row["x"] for row in drawn["sweep_1"]["data"]["values"]] == [0.5, 1.0]
 
 
-def test_a_target_is_null_until_somebody_sets_it() -> None:
+def test_a_target_is_null_until_somebody_sets_it_and_the_run_is_marked() -> None:
     params = spec("sweeps", "two_places")["params"]
     names = {each["name"]: each["value"] for each in params}
     told: Any = response("sweeps", "two_places")
-    assert names == {**{f"target_{place}": None for place in range(len(told.answers))}, "calibrated": None}
+    assert names == {**{f"target_{place}": None for place in range(len(told.answers))}, "calibrated": None, "own": 1.0}
 
 
 def contrast(one: str, other: str) -> float:
@@ -245,6 +288,6 @@ def test_colours_are_seen_on_light_and_on_dark_ground(colour: str, ground: str) 
 
 def test_nothing_names_a_ground_and_sixteen_lines_are_told_apart() -> None:
     assert CONFIG["background"] == "transparent"
-    drawn = coloured([str(place) for place in range(16)])
+    drawn = coloured([str(place) for place in range(16)], "roc")
     looks = zip(drawn["color"]["scale"]["range"], map(tuple, drawn["strokeDash"]["scale"]["range"]), strict=True)
     assert len(set(looks)) == 16

@@ -13,12 +13,24 @@ from typing import Final, NamedTuple, final
 
 from service.interop.numbers import as_given, rounded_up
 from service.web.charts.series import Series
-from service.web.charts.style import BAND_OPACITY, HEIGHT, REGION_OPACITY, TEXT, Spec, coloured, layered, logarithmic
+from service.web.charts.style import (
+    BAND_OPACITY,
+    HEIGHT,
+    PERCENT,
+    REGION_OPACITY,
+    TEXT,
+    Spec,
+    coloured,
+    layered,
+    lines_of_legend,
+    logarithmic,
+    tooltip,
+)
+from service.web.report.figures import percent_given, percent_up
 
 RATE, POWER = "false_positive_rate", "power"
 RATE_TITLE: Final = "False positive rate (alpha): share of others accused falsely"
 MARKED: Final = (1e-3, 1e-2)
-SHOWN_DIGITS: Final = 3
 SMALLEST_POWER: Final = -300
 LABEL: Final[Spec] = {"field": "label", "type": "nominal"}
 
@@ -68,20 +80,25 @@ def chances(axes: Axes, series: Sequence[Series], subtitle: Sequence[str]) -> Sp
     """Every curve with its enclosure, the diagonal, and where nobody gets to in the worst case."""
     rows = [row for each in series for row in each.rows(axes.x, axes.y)]
     smallest = domain_start([row[axes.x] for row in rows])
-    x, y = logarithmic(axes.x, axes.x_title, (smallest, 1)), logarithmic(axes.y, axes.y_title, (smallest, 1))
-    drawn = coloured([each.name for each in series])
+    x, y = (
+        logarithmic(field, title, (smallest, 1), written=PERCENT)
+        for field, title in ((axes.x, axes.x_title), (axes.y, axes.y_title))
+    )
+    names = [each.name for each in series]
+    drawn = coloured(names, axes.name)
     layer: list[Spec] = [
         *_impossible(axes, series, x, y),
         _diagonal(axes, smallest, x, y),
         band(x, y, drawn),
-        line(x, y, drawn),
+        line(x, y, drawn, f"{axes.name}_shares"),
         *_marks(axes, series, x, y),
     ]
     said = "; ".join(map(_told, series))
     description = (
         f"{axes.title}: {axes.y} against {axes.x}, both logarithmic, from {as_given(smallest)} to 1. Lines: {said}."
     )
-    return layered(axes.name, axes.title, [*subtitle, _legend(axes, series)], description, rows, layer, HEIGHT)
+    told, lines = [*subtitle, _legend(axes, series)], lines_of_legend(names, axes.name)
+    return layered(axes.name, axes.title, told, description, rows, layer, HEIGHT, lines)
 
 
 def domain_start(positive: Sequence[float]) -> float:
@@ -106,12 +123,13 @@ def band(x: Spec, y: Spec, drawn: Spec) -> Spec:
     }
 
 
-def line(x: Spec, y: Spec, drawn: Spec) -> Spec:
-    """Through the safe ends: what may be relied on."""
-    shown = [{"field": "series", "type": "nominal", "title": "curve"}]
-    shown += [{"field": each["field"], "type": "quantitative", "title": each["field"]} for each in (x, y)]
-    shown += [{"field": end, "type": "quantitative", "title": end} for end in ("lower", "upper")]
+def line(x: Spec, y: Spec, drawn: Spec, name: str) -> Spec:
+    """Return the line through the safe ends. `name`: what a page that reads values off the picture finds it by; it ends
+    in `_shares` where the values are probabilities, else in `_numbers`.
+    """
+    shown = tooltip("curve", [*(each["field"] for each in (x, y)), "lower", "upper"])
     return {
+        "name": name,
         "mark": {"type": "line", "strokeWidth": 2, "clip": True},
         "encoding": {"x": x, "y": y, **drawn, "tooltip": shown},
     }
@@ -158,7 +176,7 @@ def _marks(axes: Axes, series: Sequence[Series], x: Spec, y: Spec) -> list[Spec]
     if not found:
         return []
     rows = [
-        {axes.x: rate, axes.y: value, "label": f"{rounded_up(value, SHOWN_DIGITS)} at {as_given(rate)}"}
+        {axes.x: rate, axes.y: value, "label": f"{percent_up(value)} at {percent_given(rate)}"}
         for rate, value, _ in found
     ]
     at = {"x": x, "y": y}

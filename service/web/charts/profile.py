@@ -9,7 +9,7 @@ from api_schemas.answers import Answer, ProbabilityAnswer
 from api_schemas.questions import DeltaQuestion
 from service.interop.numbers import as_given, rounded_up
 from service.web.charts.chances import band, domain_start, line
-from service.web.charts.style import HEIGHT, TEXT, Spec, coloured, layered, logarithmic
+from service.web.charts.style import HEIGHT, TEXT, Spec, coloured, layered, lines_of_legend, logarithmic
 
 EPSILON, DELTA = "epsilon", "delta"
 TITLE: Final = "Every (epsilon, delta) of the run"
@@ -53,13 +53,14 @@ def profile(profiles: Sequence[Profile], stated: tuple[float, float], subtitle: 
         "axis": {"tickCount": 6},
     }
     y = logarithmic(DELTA, "delta", (domain_start([row[DELTA] for row in rows]), 1))
-    drawn = coloured([each.name for each in profiles])
+    names = [each.name for each in profiles]
+    drawn = coloured(names, "profile")
     epsilon, delta = stated
     point = [{EPSILON: epsilon, DELTA: delta, "label": f"({rounded_up(epsilon, 3)}, {as_given(delta)})"}]
     at = {"x": x, "y": y}
     layer: list[Spec] = [
         band(x, y, drawn),
-        line(x, y, drawn),
+        line(x, y, drawn, "profile_numbers"),
         {
             "data": {"values": point},
             "mark": {"type": "point", "filled": True, "size": 42, "color": TEXT},
@@ -71,9 +72,9 @@ def profile(profiles: Sequence[Profile], stated: tuple[float, float], subtitle: 
             "encoding": {**at, "text": {"field": "label", "type": "nominal"}},
         },
     ]
-    names = ", ".join(each.name for each in profiles)
     description = (
-        f"{TITLE}: delta, logarithmic, against epsilon. Lines: {names}. Marked: epsilon at most {rounded_up(epsilon)} "
-        f"at a delta of {as_given(delta)}."
+        f"{TITLE}: delta, logarithmic, against epsilon. Lines: {', '.join(names)}. "
+        f"Marked: epsilon at most {rounded_up(epsilon)} at a delta of {as_given(delta)}."
     )
-    return layered("profile", TITLE, list(subtitle), description, rows, layer, HEIGHT)
+    lines = lines_of_legend(names, "profile")
+    return layered("profile", TITLE, list(subtitle), description, rows, layer, HEIGHT, lines)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
-from typing import Any, Final, NamedTuple, final
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, cast, final
 
 from api_schemas.choices import NeighboringRelation
 from api_schemas.curves import Curve, CurvesResponse
 from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel
 from service.interop.numbers import as_given
 from service.web.charts.style import Spec
+from service.web.charts.words import enumerated
 
 LONGEST_MECHANISM: Final = 96
 ATTACKERS: Final = {
@@ -96,7 +97,7 @@ def _told(model: ThreatModelSpec) -> str:
     if isinstance(model, WorstCaseThreatModel):
         records = () if model.records is None else (f"{model.records} records",)
         return ", ".join((NEIGHBOURS[model.neighboring_relation], *records))
-    return _parameters(model.model_dump(exclude_defaults=True))
+    return enumerated(list(_items(model.model_dump(mode="json", exclude_defaults=True))), LONGEST_MECHANISM)
 
 
 def _distinct(names: list[str]) -> list[str]:
@@ -110,18 +111,29 @@ def _distinct(names: list[str]) -> list[str]:
 
 
 def described(spec: Any, longest: int = LONGEST_MECHANISM, without: Container[str] = ()) -> str:
-    """A mechanism in one line, as its request says it, `without` some of its fields; the rest of a long one is left to
-    the request.
+    """Return a mechanism in one line, as its request has it, `without` some of its fields. Items that do not fit are
+    counted.
     """
     told: dict[str, Any] = spec.model_dump(mode="json", exclude_defaults=True)
-    fields = {name: value for name, value in told.items() if name not in without}
-    text = f"{fields.pop('type', spec.type)}: {_parameters(fields)}".removesuffix(": ")
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+    items = list(_items({name: value for name, value in told.items() if name not in without}))
+    kind = f"{spec.type}: " if items else spec.type
+    return kind + enumerated(items, longest - len(kind))
 
 
-def _parameters(fields: dict[str, Any]) -> str:
-    told = (f"{name} {_written(value)}" for name, value in fields.items() if name != "type")
-    return ", ".join(told)
+def _items(fields: Mapping[str, Any]) -> Iterator[str]:
+    """Yield "name value" for each number or word of a request, those of its parts after them."""
+    for name, value in fields.items():
+        if name == "type":
+            continue
+        several = cast("list[Any]", value) if isinstance(value, list) else [value]
+        for place, each in enumerate(several):
+            shown = name if place == 0 else ""
+            if isinstance(each, dict):
+                part = cast("dict[str, Any]", each)
+                yield f"{shown} {part.get('type', '')}".strip()
+                yield from _items(part)
+            else:
+                yield f"{shown} {_written(each)}".strip()
 
 
 def _written(value: Any) -> str:

@@ -8,7 +8,10 @@ white or on black: each has a contrast of 3 or more to both (WCAG 2.2, 1.4.11). 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
+
+from service.web.charts.words import LONGEST_LINE, LONGEST_TITLE, wrapped
 
 Spec: TypeAlias = dict[str, Any]
 """A Vega-Lite spec, or a part of one."""
@@ -46,7 +49,7 @@ CONFIG: Final[Spec] = {
         "titleColor": TEXT,
         "orient": "bottom",
         "direction": "vertical",
-        "labelLimit": 460,
+        "labelLimit": 0,
         "labelFontSize": 12,
         "symbolType": "stroke",
         "symbolStrokeWidth": 2.5,
@@ -68,6 +71,8 @@ CONFIG: Final[Spec] = {
 }
 POWERS_OF_TEN: Final = "datum.value >= 0.001 ? format(datum.value, '~g') : format(datum.value, '.0e')"
 """Of labels on logarithmic axes: 1e-6, but 0.01."""
+PERCENT: Final = "format(100 * datum.value, '.6~g') + ' %'"
+"""Of labels on axes of probabilities."""
 
 
 def whole(chart: Spec, digests: list[str]) -> Spec:
@@ -88,45 +93,84 @@ def column(charts: list[Spec]) -> Spec:
 
 
 def layered(
-    name: str, title: str, subtitle: list[str], description: str, rows: list[Spec], layer: list[Spec], height: int
+    name: str,
+    title: str,
+    subtitle: list[str],
+    description: str,
+    rows: list[Spec],
+    layer: list[Spec],
+    height: int,
+    params: list[Spec] | None = None,
 ) -> Spec:
-    """Marks over one table of data. `description`: what the picture says, for who does not see it."""
-    return {
+    """Return marks over one table of data. `subtitle`: sentences; `description`: the picture in words, for people who
+    do not see it.
+    """
+    heading = wrapped(title, LONGEST_TITLE)
+    found: Spec = {
         "name": name,
-        "title": {"text": title, "subtitle": subtitle},
+        "title": {
+            "text": heading[0] if len(heading) == 1 else heading,
+            "subtitle": [line for sentence in subtitle for line in wrapped(sentence)],
+        },
         "description": description,
         "width": WIDTH,
         "height": height,
         "data": {"values": rows},
         "layer": layer,
     }
+    return {**found, "params": params} if params else found
 
 
-def coloured(names: list[str], title: str | None = None) -> Spec:
-    """Encoding that tells the series `names` apart by colour and by stroke; two channels, one legend."""
+def coloured(names: list[str], picture: str) -> Spec:
+    """Return the encoding that tells the series `names` of a picture apart by colour and by stroke: two channels and
+    one legend.
+    """
     colours = [COLOURS[place % len(COLOURS)] for place in range(len(names))]
     dashes = [DASHES[(place + place // len(COLOURS)) % len(DASHES)] for place in range(len(names))]
+    legend = {"legend": {"labelExpr": f"{_lines_name(picture)}[datum.index]"}} if _are_long(names) else {}
+    shared = {"field": "series", "type": "nominal", "title": None, **legend}
     return {
-        "color": {
-            "field": "series",
-            "type": "nominal",
-            "title": title,
-            "scale": {"domain": names, "range": colours},
-        },
-        "strokeDash": {
-            "field": "series",
-            "type": "nominal",
-            "title": title,
-            "scale": {"domain": names, "range": dashes},
-        },
+        "color": {**shared, "scale": {"domain": names, "range": colours}},
+        "strokeDash": {**shared, "scale": {"domain": names, "range": dashes}},
     }
 
 
-def logarithmic(field: str, title: str, domain: tuple[float, float], labels: int = 8) -> Spec:
+def lines_of_legend(names: list[str], picture: str) -> list[Spec]:
+    """Return the parameter with the lines of each name in a legend, where one of the names needs several. Names are
+    data there: none becomes part of an expression.
+    """
+    return [{"name": _lines_name(picture), "value": list(map(wrapped, names))}] if _are_long(names) else []
+
+
+def _lines_name(picture: str) -> str:
+    return f"{picture}_names"
+
+
+def _are_long(names: list[str]) -> bool:
+    return any(len(name) > LONGEST_LINE for name in names)
+
+
+def tooltip(series: str, fields: Sequence[str]) -> list[Spec]:
+    """Return what is shown at a point: the name of its `series`, and numbers with all their digits. Numbers that a
+    format rounds to the nearest are no bounds.
+    """
+    titles = {"series": series, **{field: field.replace("_", " ") for field in fields}}
+    return [{"field": field, "type": "nominal", "title": title} for field, title in titles.items()]
+
+
+def logarithmic(
+    field: str, title: str, domain: tuple[float, float], labels: int = 8, written: str = POWERS_OF_TEN
+) -> Spec:
     """A channel on a logarithmic axis: a line and a label at powers of ten, at most `labels` of them."""
     ends = [round(math.log10(end)) for end in domain]
     step = max(1, math.ceil((ends[1] - ends[0]) / labels))
     values = [float(f"1e{power}") for power in range(ends[1], ends[0] - 1, -step)]
-    axis = {"values": values[::-1], "labelExpr": POWERS_OF_TEN, "labelOverlap": True}
+    axis = {
+        "values": values[::-1],
+        "labelExpr": written,
+        "labelOverlap": True,
+        "labelSeparation": 6,
+        "labelFlush": False,
+    }
     scale = {"type": "log", "domain": list(domain), "nice": False}
     return {"field": field, "type": "quantitative", "title": title, "scale": scale, "axis": axis}

@@ -1,7 +1,7 @@
 """Answers against what was varied: a line for each number of a second place, and the side on which a target holds.
 
-A target is a parameter of the picture, `target_0` for the first answer and so on, and `calibrated` is a number on the
-axis; both are null at first, and whoever shows the picture sets them.
+The pictures have parameters. `target_0` is a limit of the first answer, and so on; `calibrated` is a number on the
+axis: both are null until a caller sets them. `own` is the number of the run itself, where the axis reaches that number.
 """
 
 from __future__ import annotations
@@ -10,11 +10,22 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
+from api_schemas.pointers import place_of
 from api_schemas.questions import EpsilonQuestion, QuestionSpec, ReconstructionQuestion, TradeOffQuestion
 from api_schemas.sweeps import SweepsResponse, SweptAnswer
 from service.computations.read_numbers import is_guarantee
 from service.interop.numbers import as_given
-from service.web.charts.style import BAND_OPACITY, COLOURS, TEXT, Spec, coloured, layered
+from service.web.charts.style import (
+    BAND_OPACITY,
+    COLOURS,
+    PERCENT,
+    TEXT,
+    Spec,
+    coloured,
+    layered,
+    lines_of_legend,
+    tooltip,
+)
 
 SWEEP_HEIGHT: Final = 240
 WIDE: Final = 20.0
@@ -28,13 +39,32 @@ MINOR_GRID: Final[Spec] = {
 FEASIBLE_OPACITY: Final = 0.15
 ONLY: Final = "all points"
 CALIBRATED: Final = "calibrated"
+OWN: Final = "own"
+THIS_RUN: Final = "this run"
+NOT_SHARES: Final = ("epsilon", "delta", "gdp_mu", "deletion_capacity")
+"""Questions whose answers people read as numbers, not in percent."""
 
 
 def sweep(response: SweepsResponse, place: int, subtitle: Sequence[str]) -> Spec:
-    """One answer against the first place that is varied; a series for every combination of the others."""
+    """Return one answer against the place that varies most; a series for each combination of the others."""
     along, others = _along(response)
     answer = response.answers[place]
     names = _series(response, others)
+    rows = _rows(response, answer, along, names)
+    kept = list(dict.fromkeys(names))
+    layer, rows = _layers(response, place, along, rows, kept)
+    left_out = sum(value is None or not math.isfinite(value) for value in answer.value)
+    said = f"{answer.label} against {along}, {len(rows)} points"
+    said += f", {len(kept)} lines by {', '.join(others)}" if others else ""
+    told = [*subtitle, *([f"{left_out} points have no finite answer."] if left_out else [])]
+    given = {_target_name(place): None, CALIBRATED: None, OWN: _own(response, along)}
+    params: list[Spec] = [{"name": name, "value": value} for name, value in given.items()]
+    params += lines_of_legend(kept, f"sweep_{place}") if len(kept) <= MOST_SERIES else []
+    return layered(f"sweep_{place}", answer.label, told, f"{said}.", rows, layer, SWEEP_HEIGHT, params)
+
+
+def _rows(response: SweepsResponse, answer: SweptAnswer, along: str, names: Sequence[str]) -> list[Spec]:
+    """Return the points with a finite answer, line by line."""
     rows: list[Spec] = [
         {"series": name, "x": x, "value": value, "lower": lower, "upper": upper}
         for name, x, value, lower, upper in zip(
@@ -42,23 +72,50 @@ def sweep(response: SweepsResponse, place: int, subtitle: Sequence[str]) -> Spec
         )
         if value is not None and math.isfinite(value)
     ]
-    rows.sort(key=lambda row: (row["series"], row["x"]))
-    kept = list(dict.fromkeys(names))
-    title = answer.label
-    x = _axis("x", along.rpartition("/")[2].replace("_", " "), [row["x"] for row in rows])
-    y = _axis("value", _in_words(answer, response.questions[answer.question]), [row["value"] for row in rows])
+    return sorted(rows, key=lambda row: (row["series"], row["x"]))
+
+
+def _layers(
+    response: SweepsResponse, place: int, along: str, rows: list[Spec], names: list[str]
+) -> tuple[list[Spec], list[Spec]]:
+    """Return the marks, and the rows that their axes have a place for."""
+    answer, name = response.answers[place], f"sweep_{place}"
+    question = response.questions[answer.question]
+    is_share = question.type not in NOT_SHARES
+    x = _axis("x", _named(along), [row["x"] for row in rows])
+    y = _axis("value", _in_words(answer, question), [row["value"] for row in rows])
+    if is_share:
+        y["axis"]["labelExpr"] = PERCENT
     if _is_logarithmic(y):  # which has no place for zero
         rows = [row for row in rows if row["value"] > 0]
-    drawn = _told_apart(kept)
-    target = f"target_{place}"
-    at_most = answer.reads != "type_two_error" and not is_guarantee(response.questions[answer.question])
-    layer: list[Spec] = [*_target(target, y, at_most=at_most), _band(x, y, drawn), *_line(x, y, drawn), _calibrated(x)]
-    left_out = sum(value is None or not math.isfinite(value) for value in answer.value)
-    said = f"{title} against {along}, {len(rows)} points"
-    said += f", {len(kept)} lines by {', '.join(others)}" if others else ""
-    told = [*subtitle, *([f"{left_out} points have no finite answer"] if left_out else [])]
-    chart = layered(f"sweep_{place}", title, told, f"{said}.", rows, layer, SWEEP_HEIGHT)
-    return {**chart, "params": [{"name": name, "value": None} for name in (target, CALIBRATED)]}
+    drawn = _told_apart(names, name)
+    at_most = answer.reads != "type_two_error" and not is_guarantee(question)
+    layer: list[Spec] = [
+        *_target(_target_name(place), y, is_share=is_share, at_most=at_most),
+        _band(x, y, drawn),
+        *_line(x, y, drawn, f"{name}_{'shares' if is_share else 'numbers'}"),
+        *_marked(CALIBRATED, x, CALIBRATED, below=True),
+        *_marked(OWN, x, THIS_RUN, below=False),
+    ]
+    return layer, rows
+
+
+def _target_name(place: int) -> str:
+    return f"target_{place}"
+
+
+def _own(response: SweepsResponse, along: str) -> float | None:
+    """Return the number of the mechanism itself in the place that is varied, if it lies among the numbers there."""
+    start, _, pointer = along.partition("/mechanism")
+    number = None if start or not pointer else place_of(response.mechanism, pointer).number
+    column = response.columns[along]
+    return number if number is not None and min(column) <= number <= max(column) else None
+
+
+def _named(pointer: str) -> str:
+    """Return the last name of a JSON pointer in words, with its place where that is one of a list."""
+    *_, owner, name = pointer.split("/")
+    return (f"{owner} {name}" if name.isdecimal() else name).replace("_", " ")
 
 
 def _along(response: SweepsResponse) -> tuple[str, list[str]]:
@@ -87,7 +144,7 @@ def _in_words(answer: SweptAnswer, question: QuestionSpec) -> str:
 
 def _series(response: SweepsResponse, others: Sequence[str]) -> list[str]:
     """Which line every point belongs to."""
-    columns = [(pointer.rpartition("/")[2].replace("_", " "), response.columns[pointer]) for pointer in others]
+    columns = [(_named(pointer), response.columns[pointer]) for pointer in others]
     return [
         ", ".join(f"{name} {as_given(column[place])}" for name, column in columns) or ONLY
         for place in range(response.points)
@@ -108,11 +165,11 @@ def _is_logarithmic(channel: Spec) -> bool:
     return channel["scale"]["type"] == "log"
 
 
-def _told_apart(names: list[str]) -> Spec:
+def _told_apart(names: list[str], picture: str) -> Spec:
     """Colours and strokes; of very many lines only one colour, for nobody reads so long a legend."""
     if len(names) > MOST_SERIES:
         return {"color": {"value": COLOURS[0]}, "detail": {"field": "series", "type": "nominal"}}
-    drawn = coloured(names)
+    drawn = coloured(names, picture)
     if names == [ONLY]:
         drawn = {channel: {**encoding, "legend": None} for channel, encoding in drawn.items()}
     return drawn
@@ -132,29 +189,29 @@ def _band(x: Spec, y: Spec, drawn: Spec) -> Spec:
     }
 
 
-def _line(x: Spec, y: Spec, drawn: Spec) -> list[Spec]:
-    shown = [{"field": "series", "type": "nominal", "title": "line"}]
-    shown += [{"field": "x", "type": "quantitative", "title": x["title"]}]
-    shown += [{"field": end, "type": "quantitative", "title": end} for end in ("value", "lower", "upper")]
+def _line(x: Spec, y: Spec, drawn: Spec, name: str) -> list[Spec]:
+    shown = tooltip("line", ["x", "value", "lower", "upper"])
+    shown[1]["title"] = x["title"]
     points = {key: each for key, each in drawn.items() if key != "strokeDash"}
     return [
-        {"mark": {"type": "line", "strokeWidth": 2, "clip": True}, "encoding": {"x": x, "y": y, **drawn}},
+        {"name": name, "mark": {"type": "line", "strokeWidth": 2, "clip": True}, "encoding": {"x": x, "y": y, **drawn}},
         {
-            "mark": {"type": "point", "filled": True, "size": 24, "opacity": 1, "clip": True},
+            "mark": {"type": "point", "filled": True, "size": 24, "opacity": 1},
             "encoding": {"x": x, "y": y, **points, "tooltip": shown},
         },
     ]
 
 
-def _target(name: str, y: Spec, *, at_most: bool) -> list[Spec]:
+def _target(name: str, y: Spec, *, is_share: bool, at_most: bool) -> list[Spec]:
     """The line of a limit, and the side on which it is kept; nothing while the parameter is null."""
     word = f"at {'most' if at_most else 'least'} "
+    number = f"format(100 * {name}, '.12~g') + ' %'" if is_share else name
     given: Spec = {
         "data": {"values": [{}]},
         "transform": [
             {"filter": f"isValid({name})"},
             {"calculate": name, "as": "limit"},
-            {"calculate": f"'{word}' + {name}", "as": "label"},
+            {"calculate": f"'{word}' + {number}", "as": "label"},
         ],
     }
     channel = {**y, "field": "limit"}
@@ -178,11 +235,28 @@ def _target(name: str, y: Spec, *, at_most: bool) -> list[Spec]:
     ]
 
 
-def _calibrated(x: Spec) -> Spec:
-    """Where a calibration has put the number that is varied; nothing while the parameter is null."""
-    return {
-        "data": {"values": [{}]},
-        "transform": [{"filter": f"isValid({CALIBRATED})"}, {"calculate": CALIBRATED, "as": "x"}],
-        "mark": {"type": "rule", "strokeDash": [2, 2], "color": TEXT},
-        "encoding": {"x": x},
+def _marked(param: str, x: Spec, label: str, *, below: bool) -> list[Spec]:
+    """Return a rule at the number of a parameter, with a label above the picture or at its foot; nothing while the
+    parameter is null.
+    """
+    given: Spec = {
+        "data": {"values": [{"label": label}]},
+        "transform": [{"filter": f"isValid({param})"}, {"calculate": param, "as": "x"}],
     }
+    text: Spec = {"dy": -4, "dx": 4, "align": "left"} if below else {"dy": -5, "align": "center"}
+    return [
+        {
+            **given,
+            "mark": {"type": "rule", "strokeDash": [2, 2] if below else [1, 0], "color": TEXT},
+            "encoding": {"x": x},
+        },
+        {
+            **given,
+            "mark": {"type": "text", "baseline": "bottom", **text},
+            "encoding": {
+                "x": x,
+                "y": {"value": "height"} if below else {"value": 0},
+                "text": {"field": "label", "type": "nominal"},
+            },
+        },
+    ]

@@ -1,31 +1,26 @@
-// Pictures: specs of Vega-Lite that the server made, drawn without eval; each with its table of data beside it.
+// Pictures: specs of Vega-Lite that the server made; each with its values in words, its files and its table of data.
 
+import { reader } from "./chart_reading.js";
+import { saveButtons } from "./chart_saving.js";
+import { sized, viewOf } from "./chart_view.js";
 import { element, fill, table } from "./dom.js";
 import { whole } from "./numbers.js";
 
 const ROWS_SHOWN = 400;
 const views = new WeakMap();
 const latest = new WeakMap();  // the drawing that was begun last, by host
-// Specs hold their data: nothing is ever loaded by one.
-const loader = {
-  load: () => Promise.reject(new Error("pictures load nothing")),
-  sanitize: () => Promise.reject(new Error("pictures link nowhere")),
-};
 
-// Draw a spec into a host; what was drawn there before is replaced when the new picture is ready. Of two that are being
-// drawn, the later one stays.
+// Draw a spec into a host; the picture that was drawn there before is replaced when the new one is ready. When two are
+// being drawn, the later one stays. The view that is shown, or null where a later one took its place.
 export async function draw(host, spec) {
   const width = Math.max(220, Math.min(620, host.clientWidth - 88));
-  const compiled = window.vegaLite.compile(sized(spec, width), { logger: quiet }).spec;
   const stage = element("div", { class: "stage" });
-  const view = new window.vega.View(window.vega.parse(compiled, null, { ast: true }), {
-    expr: window.vega.expressionInterpreter, renderer: "svg", container: stage, loader, logger: quiet, hover: true,
-  });
+  const view = viewOf(sized(spec, width), { renderer: "svg", container: stage, hover: true });
   latest.set(host, view);
   await view.runAsync();
   if (latest.get(host) !== view) {
     view.finalize();
-    return;
+    return null;
   }
   const svg = stage.querySelector("svg");
   // One name for the whole picture; its marks have none of their own, and the table has the numbers.
@@ -35,17 +30,7 @@ export async function draw(host, spec) {
   views.get(host)?.finalize();
   views.set(host, view);
   host.replaceChildren(stage);
-}
-
-const quiet = { level() { return this; }, error(...told) { console.error(...told); return this; }, warn() { return this; }, info() { return this; }, debug() { return this; } };
-
-// The same spec as wide as there is room.
-function sized(spec, width) {
-  const made = { ...spec };
-  if ("width" in made) made.width = width;
-  for (const name of ["vconcat", "layer"]) if (Array.isArray(made[name])) made[name] = made[name].map((each) => sized(each, width));
-  if (made.config) made.config = { ...made.config, legend: { ...made.config.legend, labelLimit: width } };
-  return made;
+  return view;
 }
 
 // The charts of a spec, one by one, with what they share.
@@ -74,7 +59,10 @@ export function dataTable(spec) {
 // The names of its lines.
 export const seriesOf = (spec) => [...new Set((spec.data?.values ?? []).map((row) => row.series))];
 
-export const titleOf = (spec) => (typeof spec.title === "string" ? spec.title : spec.title?.text ?? "Chart");
+export const titleOf = (spec) => (typeof spec.title === "string" ? spec.title : [spec.title?.text ?? "Chart"].flat().join(" "));
+
+// The sentences below the title; the server broke them into lines.
+const subtitleOf = (spec) => [spec.title?.subtitle ?? []].flat().join(" ");
 
 // A figure with room for a chart, whose words come with the spec: {node, show(spec), note(words), hide()}. A note is what
 // is said about the picture beside its own words.
@@ -83,24 +71,29 @@ export function figure(id) {
   const data = element("div", {});
   const opened = element("details", { class: "data" }, element("summary", {}, "Data of this picture"), data);
   const heading = element("h3", { id: `${id}-title` });
-  const reading = element("div", {});
+  const subtitle = element("p", { class: "help" });
   const beside = element("div", { class: "beside" });
-  const node = element("figure", { id, "aria-labelledby": `${id}-title`, hidden: true }, heading, reading, host, beside, opened);
+  const values = reader(id, host);
   let current = null;
   let width = 0;
+  const files = saveButtons(() => current, () => titleOf(current));
+  const node = element("figure", { id, "aria-labelledby": `${id}-title`, hidden: true }, heading, subtitle, host, values.node, beside, files, opened);
+  const redraw = async (spec) => {
+    width = host.clientWidth;
+    const view = await draw(host, untitled(spec));
+    if (view) values.of(view, spec);
+  };
   opened.addEventListener("toggle", () => { if (opened.open && current) fill(data, dataTable(current)); });
-  new ResizeObserver(() => {
-    if (current && Math.abs(host.clientWidth - width) > 8) { width = host.clientWidth; draw(host, untitled(current)); }
-  }).observe(host);
+  new ResizeObserver(() => { if (current && Math.abs(host.clientWidth - width) > 8) redraw(current); }).observe(host);
   return {
     node,
     async show(spec) {
       current = spec;
       node.hidden = false;
-      width = host.clientWidth;
       heading.textContent = titleOf(spec);
-      fill(reading, [spec.title?.subtitle ?? []].flat().map((line) => element("p", { class: "help" }, line)));
-      await draw(host, untitled(spec));
+      subtitle.textContent = subtitleOf(spec);
+      subtitle.hidden = subtitle.textContent === "";
+      await redraw(spec);
       if (opened.open) fill(data, dataTable(spec));
     },
     note(...words) { fill(beside, ...words); },
