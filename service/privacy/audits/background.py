@@ -239,7 +239,7 @@ def _susceptibilities(deviations: FloatArray, centred: FloatArray, doubt: float)
 
 def _quotients(deviations: FloatArray, centred: FloatArray) -> FloatArray:
     """Return u'A^-1 u of every row u. Raises OutOfDomain for a singular scatter A."""
-    triangle = np.linalg.qr(centred, mode="r")
+    triangle: FloatArray = np.asarray(np.linalg.qr(centred, mode="r"))
     diagonal = np.abs(np.diag(triangle))
     scales = np.sqrt(np.sum(triangle**2, axis=0))
     if not np.all(diagonal > len(diagonal) * 2.0**-40 * scales) or not scales.min() > 0:
