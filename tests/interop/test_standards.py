@@ -41,7 +41,7 @@ RAI: Final = set(
 ONE_TEXT: Final = {"dataReleaseMaintenancePlan", "dataSocialImpact"}
 """Of those in use, the properties that take one text."""
 NUMBERS: Final = range(COUNT)
-CLAIMS_OF_BOUNDS: Final = re.compile(r"at most|differential|no more than|cannot exceed", re.IGNORECASE)
+CLAIMS_OF_BOUNDS: Final = re.compile(r"at most|differentially private|no more than|cannot exceed", re.IGNORECASE)
 
 
 def validator_of_cyclonedx() -> Any:
@@ -232,6 +232,7 @@ def test_without_a_bound_no_document_claims_one(number: int, form: str) -> None:
         assert listed
         return
     assert not any(isinstance(each, float) for each in leaves(document))
+    assert "differential-privacy" not in said
     for each in said:
         assert not CLAIMS_OF_BOUNDS.search(each), each
     for attacked in response.threat_models:
