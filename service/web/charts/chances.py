@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple, final
 
-from service.interop.numbers import as_given, rounded_up
+from service.interop.numbers import as_given, percent_given, percent_up, rounded_up
 from service.web.charts.series import Series
 from service.web.charts.style import (
     BAND_OPACITY,
@@ -26,7 +26,6 @@ from service.web.charts.style import (
     logarithmic,
     tooltip,
 )
-from service.web.report.figures import percent_given, percent_up
 
 RATE, POWER = "false_positive_rate", "power"
 RATE_TITLE: Final = "False positive rate (alpha): share of others accused falsely"
