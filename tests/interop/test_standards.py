@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from decimal import Decimal
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -197,7 +198,9 @@ def listed_numbers(response: AssessmentsResponse, form: str) -> list[tuple[str, 
     for line in document.get("rai:personalSensitiveInformation", ()):
         title, colon, number = line.rpartition(": ")
         if colon and title in values:
-            assert values[title] <= float(number) <= values[title] * (1 + 1e-5)
+            printed, percent, _ = number.removeprefix("at most ").partition("\xa0%")
+            bound = Decimal(printed.rstrip(".")) / (100 if percent else 1)
+            assert Decimal(values[title]) <= bound <= Decimal(values[title]) * Decimal("1.011")
             found.append((title, values[title]))
     return found
 

@@ -6,7 +6,6 @@ import json
 from typing import Any, Final
 
 from api_schemas.assessments import AssessmentsResponse
-from service.interop.numbers import rounded_up
 from service.interop.reports.metrics import Metric, cautions, metrics, subject_name
 
 CROISSANT: Final = "application/ld+json"
@@ -69,5 +68,5 @@ def _responsible(response: AssessmentsResponse) -> dict[str, str | list[str]]:
 
 
 def _line(metric: Metric) -> str:
-    """Return a number with its title, rounded up."""
-    return f"{metric.title}: {rounded_up(metric.row.value)}"
+    """Return a number with its title, in words and rounded up."""
+    return f"{metric.title}: at most {metric.row.at_most}."

@@ -25,6 +25,11 @@ class Metric(NamedTuple):
     row: Row
 
     @property
+    def is_proved(self) -> bool:
+        """Whether the number is a proved bound that JSON can hold."""
+        return self.row.upper is not None and math.isfinite(self.row.value)
+
+    @property
     def title(self) -> str:
         """Title of the number for people, with the attacker."""
         beside = ", valid beside the worst case only" if self.is_conditional else ""
@@ -41,7 +46,7 @@ def metrics(response: AssessmentsResponse) -> list[Metric]:
 
     An attacker is left out where an assumption about this attacker is attested not to hold.
     """
-    return [each for each in _bounds(response) if not _says_nothing(response, each) and math.isfinite(each.row.value)]
+    return [each for each in _bounds(response) if not each.row.says_nothing and each.is_proved]
 
 
 def has_epsilon(response: AssessmentsResponse) -> bool:
@@ -70,9 +75,9 @@ def _beside_numbers(response: AssessmentsResponse) -> Iterator[str]:
     if response.judged_as is not None:
         yield response.judged_as.text
     for each in _bounds(response):
-        if _says_nothing(response, each):
+        if each.row.says_nothing:
             yield f"{each.title}: every release has 0. This number is no guarantee, and is not listed."
-        elif not math.isfinite(each.row.value):
+        elif not each.is_proved:
             yield f"{each.title}: no finite number is proved, and none is listed."
     for each in response.assumptions:
         if each.holds == "unknown":
@@ -107,12 +112,8 @@ def _gdp_rows(gdp: GdpSummary) -> Iterator[Row]:
         (f"Regret of that mu {where}", "gdp_regret", gdp.regret),
     )
     for title, key, number in named:
-        yield Row(title, key, number["value"], number["lower"], number["upper"], gdp.evidence)
-
-
-def _says_nothing(response: AssessmentsResponse, metric: Metric) -> bool:
-    """Return whether a number is epsilon at delta 1, which is 0 for every release."""
-    return metric.row.key == EPSILON and response.context.delta >= 1
+        ends = number["value"], number["lower"], number["upper"]
+        yield Row(title, key, *ends, gdp.evidence, is_share=False)
 
 
 def _attacker(attacked: AssessedThreatModel) -> str:
