@@ -176,7 +176,7 @@ class RunSummary(Response):
         str,
         Field(
             description="The run in words.",
-            examples=["DP-SGD, noise 1.1, batches of 256 of 60 000, 15 epochs"],
+            examples=["DP-SGD, noise 1.1, batches of 256 of 60\u00a0000, 15 epochs"],
         ),
     ]
     bounded: Annotated[

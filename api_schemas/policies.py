@@ -130,7 +130,7 @@ class Ruling(Response):
         str,
         Field(
             description="The rule as a sentence.",
-            examples=["At a false positive rate of 0.1 %, at most 5 % of members are identified."],
+            examples=["At a false positive rate of 0.1\u00a0%, at most 5\u00a0% of members are identified."],
         ),
     ]
     verdict: Ruled

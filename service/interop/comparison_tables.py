@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from api_schemas.answers import Answer, TradeOffAnswer
 from api_schemas.comparisons import ComparedPair, ComparisonsResponse, RankedQuantity
-from service.interop.numbers import rounded_down, rounded_up
+from service.interop.numbers import SHOWN, as_given, rounded_down, rounded_up
 
 
 class Cell(NamedTuple):
@@ -101,7 +101,10 @@ def _sentence(pair: ComparedPair) -> str:
         case "equal":
             said = f"equally hard to attack at every rate{read}"
         case "crossing":
-            between = ", ".join(f"{each['start']:.3g} and {each['end']:.3g}" for each in found.crossings)
+            ranges = ((rounded_down(each["start"], SHOWN), rounded_up(each["end"], SHOWN)) for each in found.crossings)
+            between = ", ".join(f"{start} and {end}" for start, end in ranges)
+                f"{rounded_down(each['start'], SHOWN)} and {rounded_up(each['end'], SHOWN)}" for each in found.crossings
+            )
             said = f"the curves cross between {between}"
         case "undecided":
             said = f"undecided at {found.undecided_rates} rates"
@@ -113,8 +116,8 @@ def _legend(response: ComparisonsResponse) -> Iterator[str]:
     rates = response.false_positive_rates
     yield "* best, provably; ? best by its safe end. Six digits, rounded to the safe side; lower..upper where wider."
     yield (
-        f"Curves: direction {response.direction}, {len(rates)} false positive rates from {rates[0]:.3g} to "
-        f"{rates[-1]:.9g}."
+        f"Curves: direction {response.direction}, {len(rates)} false positive rates from "
+        f"{as_given(rates[0])} to {as_given(rates[-1])}."
     )
     yield from response.notes
 
