@@ -103,8 +103,6 @@ def _sentence(pair: ComparedPair) -> str:
         case "crossing":
             ranges = ((rounded_down(each["start"], SHOWN), rounded_up(each["end"], SHOWN)) for each in found.crossings)
             between = ", ".join(f"{start} and {end}" for start, end in ranges)
-                f"{rounded_down(each['start'], SHOWN)} and {rounded_up(each['end'], SHOWN)}" for each in found.crossings
-            )
             said = f"the curves cross between {between}"
         case "undecided":
             said = f"undecided at {found.undecided_rates} rates"
