@@ -11,10 +11,10 @@ import pytest
 
 from api_schemas.assessment_context import AssessmentContext
 from api_schemas.assessments import AssessedAssumption
+from api_schemas.caveats import HazardCode
 from api_schemas.mechanisms import GaussianMechanism
 from api_schemas.threat_models import WorstCaseThreatModel
-from service.computations.assessments.effects import HAZARDS
-from service.computations.assessments.hazards import hazard
+from service.computations.assessments.effects import HAZARDS, NO_BOUND, POSSIBLE
 from service.computations.assessments.premises import IF_NOT
 from service.computations.assessments.statement import statement
 from service.interop.reports.summary import MOST_WORDS, Told, run_summary
@@ -55,6 +55,15 @@ def told(
     run = GaussianMechanism(type="gaussian", noise_multiplier=1.0)
     worst = WorstCaseThreatModel(type="worst_case", records=known.records)
     return Told(run, worst, known, answers, None, [assumption], hazards, changed)
+
+
+def hazard(code: HazardCode, text: str, status: str, *, failed: bool = False) -> dict[str, Any]:
+    """Return a hazard as an assessment has it. failed: no run that it leaves can be described."""
+    row = HAZARDS[code]
+    effect, why = (row.effect, row.why) if status == "present" else ("none", POSSIBLE)
+    effect, why = ("no_bound", NO_BOUND) if failed else (effect, why)
+    told = {"code": code, "title": row.title, "text": text, "status": status, "remedy": row.remedy}
+    return {**told, "effect": effect, "effect_text": why, "consequences": []}
 
 
 NOT_SMALL = hazard("delta_not_small", "Delta is too large.", "present")
