@@ -115,7 +115,7 @@ def check_words(epsilon: float, delta: float, power: float, rate: float, hazards
     ],
 )
 def test_the_unit_is_named(unit: str, records: int | None, noun: str, held: str) -> None:
-    more = {} if records is None else {"records": records}
+    more: dict[str, Any] = {} if records is None else {"records": records}
     summary = run_summary(told(privacy_unit=unit, **more))
     assert summary.sentence == (
         f"An attacker who wrongly accuses 0.1\u00a0% of the {noun} outside the data identifies at most 1\u00a0% of the "
@@ -166,7 +166,7 @@ def test_an_estimate_is_called_one() -> None:
     curve = others[1]
     estimate = {"value": 0.5, "lower": None, "upper": None}
     points = [{"false_positive_rate": 1e-3, "power": estimate}]
-    answers = [epsilon | estimate, others[0], curve | {"points": points}, others[2] | estimate, *others[3:]]
+    answers = [{**epsilon, **estimate}, others[0], {**curve, "points": points}, {**others[2], **estimate}, *others[3:]]
     text = run_summary(known._replace(answers=answers)).paragraph
     assert text.count("about") == 3
     assert "at most" not in text
