@@ -26,7 +26,6 @@ from tests.interop.assessment_texts import (
     check_pair,
     check_reconstruction,
     expected_rows,
-    power_of,
 )
 from tests.interop.printed_numbers import (
     NUMBER,
@@ -38,9 +37,8 @@ from tests.interop.printed_numbers import (
     percent_down,
     percent_given,
     percent_up,
-    read,
-    up,
 )
+from tests.interop.report_texts import check_attackers_table, check_figures
 from tests.thorough import thorough
 from tests.web.page_text import page_text, section_of, table_of
 
@@ -181,76 +179,6 @@ def check_probabilities(text: Printed, told: AssessmentsResponse) -> None:
         percent_up(ends(precision)[1]),
         percent_given(told.context.false_positive_rate),
     )
-
-
-def check_attackers_table(section: str, told: AssessmentsResponse) -> None:
-    """Check the table of a report: a row for each number, a column for each attacker."""
-    rows = table_of(section)[:-1]
-    columns = [list(expected_rows(each)) for each in told.threat_models] if told.summary.bounded else []
-    assert len(rows) == (len(columns[0]) if columns else 0)
-    for place, (title, *cells) in enumerate(rows):
-        columns[0][place].check_title(title)
-        for cell, column in zip(cells, columns, strict=True):
-            upper, _, lower = cell.partition(" at least ")
-            column[place].check_upper(upper)
-            column[place].check_lower(lower)
-
-
-def check_figures(text: Printed, told: AssessmentsResponse) -> None:
-    """Check the three large numbers of a report, and the sentence about one point."""
-    context, point = told.context, told.one_point
-    _, _, _, gamma, accuracy, _ = told.threat_models[0].answers
-    rate, chance = context.false_positive_rate, context.baseline_success
-    for truth, sentence, sent, guess, guessed in (
-        (
-            power_of(told),
-            rf"of the \w+ inside are identified by an attacker who wrongly accuses {PERCENT} of those outside\.",
-            rate,
-            "Guessing identifies",
-            rate,
-        ),
-        (
-            ends(gamma),
-            rf"is the chance to reconstruct a record whose chance without the release is {PERCENT}\.",
-            chance,
-            "Without the release it is",
-            chance,
-        ),
-        (
-            ends(accuracy),
-            rf"of the guesses about membership are right, at a prior of {PERCENT}\.",
-            context.prior,
-            "Guessing is right in",
-            None,
-        ),
-    ):
-        lower, upper = truth
-        pattern = (
-            rf"at most {PERCENT} {sentence} (?:0\.0001|0)(?:\u00a0%)? to 100\u00a0%(?:, logarithmic)? "
-            rf"Between {PERCENT} and {PERCENT}, \w+\. {guess} {PERCENT}\."
-        )
-
-        def exactly(printed: str, sent: float | None = guessed) -> None:
-            if sent is not None:
-                percent_given(sent)(printed)
-            else:
-                prior = read(repr(context.prior))
-                assert read(printed) == 100 * max(prior, 1 - prior)
-
-        found = text.take(
-            pattern, percent_up(upper), percent_given(sent), percent_down(lower), percent_up(upper), exactly
-        )
-        assert found == told.summary.bounded
-    if point is not None:
-        text.take(
-            rf"nothing but epsilon {NUMBER} at delta {NUMBER} were known, {PERCENT} of the members could be identified "
-            rf"at a false positive rate of {PERCENT}\. From the run itself at most {PERCENT} can\.",
-            up(point.epsilon),
-            given(context.delta),
-            percent_up(point.power_from_one_point),
-            percent_given(rate),
-            percent_up(point.power),
-        )
 
 
 CHECKS: tuple[Callable[[AssessmentsResponse], None], ...] = (check_summary, check_statement, check_card, check_report)
