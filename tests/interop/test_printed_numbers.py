@@ -73,7 +73,7 @@ def known_texts(told: AssessmentsResponse) -> list[str]:
     fixed += [each.text for each in told.hazards if each.code == "large_sample_rate"]
     fixed += [note for each in told.threat_models for answer in each.answers for note in answer.notes]
     fixed += [each.source for each in told.threat_models[0].answers]
-    fixed += [told.summary.title, run_title(told.judged_mechanism, LONGEST_RUN), canonical_text(told.judged_mechanism)]
+    fixed += [told.summary.title, run_title(told.mechanism, LONGEST_RUN), canonical_text(told.mechanism)]
     return [*fixed, *ruled, *map(prose, ruled), *sent_texts(told), told.digest, told.engine_version]
 
 

@@ -78,7 +78,7 @@ def compute_assessment(request: AssessmentsRequest, digest: str, engine_version:
         relaxed=bool(relaxed),
     )
     hazards = assessed_hazards(known.hazards, described, settled, numbers)
-    texts = Told(run.mechanism, run.threat_model, context, answers, gdp, everybody, hazards, settled.text)
+    texts = Told(request.mechanism, run.threat_model, context, answers, gdp, everybody, hazards, settled.text)
     first = _attacker(run.threat_model, answers, summary=SUMMARIES["worst_case"], conditional=False, assumptions=())
     return {
         "digest": digest,

@@ -23,7 +23,7 @@ VOID: Final = (
     "Nothing is proved about this run: how private it is with the hazards that are present is not known.",
 )
 ONE_RECORD: Final = "Somebody with several records is protected less."
-CHANGED: Final = "Hazards changed it; all numbers are of this run."
+CHANGED: Final = "All numbers are of this run as its hazards leave it."
 LITTLE: Final = "So large an epsilon promises next to nothing by itself."
 
 
@@ -31,8 +31,8 @@ LITTLE: Final = "So large an epsilon promises next to nothing by itself."
 class Told(NamedTuple):
     """What texts about a run are made of.
 
-    mechanism, threat_model: what all numbers are of. answers: to the standard questions, as fields of the response.
-    gdp, hazards: likewise. changed: what hazards changed about the run, in a sentence.
+    mechanism: as it was described. threat_model: what all numbers are of. answers: to the standard questions, as fields
+    of the response. gdp, hazards: likewise. changed: what hazards changed about the run, in a sentence.
     """
 
     mechanism: MechanismSpec
@@ -120,7 +120,7 @@ def _bounded_paragraph(told: Told) -> list[str]:
     for dropped, instead in (
         (one, None),
         (little, None),
-        (changed, "Hazards changed it; all numbers are of this run."),
+        (changed, CHANGED),
     ):
         if _words(found) > MOST_WORDS and dropped:
             place = found.index(dropped[0])
