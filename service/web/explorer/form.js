@@ -3,17 +3,24 @@
 import { byId, element, fill } from "./dom.js";
 import { plain, typed } from "./numbers.js";
 import { activeRun, anotherRun, MOST_RUNS } from "./state.js";
-import { hasSizes, isMean, isRelease } from "./requests.js";
+import { hasOwnDelta, hasSizes, isMean, isRelease, isTyped } from "./requests.js";
 
 const SAMPLERS = {
-  poisson: "Every record enters every batch independently. Most accountants assume it; most training code does not do it.",
+  poisson: "Every record enters every batch independently. Opacus does that after make_private. Most other training code does not.",
   shuffled: "What a data loader with shuffle=True does. The exact answer is not known: it lies between an attack and a theorem.",
-  fixed_without_replacement: "Every batch is a fresh random set of one size. A record then stands in the place of another.",
-  fixed_with_replacement: "Every place in a batch is drawn among all records. Needs both sizes.",
+  fixed_without_replacement: "Every batch is a fresh random set of one size, as random.sample draws it. A record then stands in the place of another.",
+  fixed_with_replacement: "Every place in a batch is drawn among all records, as random.choices does it. Needs both sizes.",
   noisy_sgd: "Every step shows the mean gradient of a fresh batch of one size, each gradient clipped, with noise on the mean. A record then stands in the place of another.",
   gaussian: "One query of sensitivity 1, with Gaussian noise of this standard deviation.",
   laplace: "One query of sensitivity 1, with Laplace noise of this scale.",
 };
+const LIMITS = {
+  epsilon: "The largest epsilon that you allow. Decides the verdict.",
+  trade_off: "The largest share of members that an attacker may find: 0.05 for 5 %. Decides the verdict.",
+  reconstruction: "The largest chance of a reconstruction that you allow: 0.05 for 5 %. Decides the verdict.",
+};
+// A number of one kind means nothing as a number of another: a new kind clears it.
+const CLEARED = { "limit-kind": "limit", "claim-kind": "claim" };
 const PARTS = { run: (state) => activeRun(state), context: (state) => state.context, limit: (state) => state.limit };
 
 const fields = () => [...document.querySelectorAll("[data-run], [data-context], [data-limit]")];
@@ -41,11 +48,13 @@ function showParts(state) {
   const run = activeRun(state);
   const mean = isMean(run);
   const holds = {
+    typed: isTyped(run),
+    ownDelta: hasOwnDelta(run),
     batches: !isRelease(run),
     mean,
     multiplied: !mean,
     sampled: !mean,
-    plain: !mean || run.source !== "form",
+    plain: !mean,
     byRate: !mean && run.rateBy === "rate",
     bySizes: mean || run.rateBy === "sizes",
     bySteps: mean || run.lengthBy === "steps",
@@ -59,6 +68,7 @@ function showParts(state) {
     part.hidden = value === undefined ? !holds[name] : run[name] !== value;
   }
   byId("sampling-help").textContent = SAMPLERS[run.sampling] ?? "";
+  byId("limit-help").textContent = LIMITS[state.limit.kind] ?? "";
 }
 
 const SLIDERS = {
@@ -91,11 +101,20 @@ export function listen(getState, changed) {
     const [part, name] = placeOf(event.target);
     PARTS[part](state)[name] = event.target.value;
     clearError(event.target.id);
+    if (CLEARED[event.target.id]) type(state, CLEARED[event.target.id], "");
     showParts(state);
     showSliders(state);
     changed({ dragging: false });
   });
   for (const id of Object.keys(SLIDERS)) byId(id).addEventListener("change", () => changed({ dragging: false }));
+}
+
+// Put a text into a field, as if it had been typed there.
+export function type(state, id, text) {
+  const [part, name] = placeOf(byId(id));
+  PARTS[part](state)[name] = text;
+  byId(id).value = text;
+  clearError(id);
 }
 
 // The runs as buttons; one of them is in the form.
@@ -126,21 +145,28 @@ export function changeRuns(state, { active, removed, added }) {
   }
 }
 
-// What is wrong with a field, beside it; its part of the form is opened.
-export function showError(id, words) {
+// What is wrong with a field, beside it, and a button for what was perhaps meant; its part of the form is opened.
+export function showError(id, { words, meant }, take) {
   const field = byId(id);
-  if (!field) return;
-  const known = byId(`${id}-error`);
-  if (known) {
-    known.textContent = `${known.textContent} ${words}`;
-    return;
-  }
+  if (!field || byId(`${id}-error`)) return;
   field.setAttribute("aria-invalid", "true");
   field.setAttribute("aria-errormessage", `${id}-error`);
-  (field.closest(".field") ?? field.parentElement).append(element("p", { class: "error", id: `${id}-error`, "aria-live": "polite" }, words));
+  const button = meant && element("button", { type: "button", class: "small", onclick: () => take(id, meant) }, `Use ${meant}`);
+  (field.closest(".field") ?? field.parentElement).append(element("p", { class: "error", id: `${id}-error`, "aria-live": "polite" }, words, " ", button || null));
   const folded = field.closest("details");
   if (folded) folded.open = true;
 }
+
+// To a field of the form, also where it is folded away.
+export function openField(id) {
+  const field = byId(id);
+  const folded = field.closest("details");
+  if (folded) folded.open = true;
+  field.focus();
+}
+
+// Whether a field can be filled in now: it is no part of what is hidden.
+export const isOffered = (id) => Boolean(byId(id)) && !byId(id).closest("[hidden]");
 
 function clearError(id) {
   byId(`${id}-error`)?.remove();

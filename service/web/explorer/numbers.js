@@ -2,13 +2,21 @@
 // stands on the page is still true.
 
 export const INFINITE = "Infinity";
+const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/;
+const GROUPED = /^[+-]?\d{1,3}(\.\d{3})+$/;
 
 // What somebody typed, as a JSON number; undefined where the field is empty, and the text itself where it is none, for
-// the server to refuse with a reason.
+// the server to refuse.
 export function typed(text) {
   const trimmed = String(text ?? "").trim();
   if (trimmed === "") return undefined;
-  return /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/.test(trimmed) ? Number(trimmed) : trimmed;
+  return NUMBER.test(trimmed) ? Number(trimmed) : trimmed;
+}
+
+// The same for a whole number. "60.000" is text there: whoever groups digits by points means sixty thousand.
+export function typedWhole(text) {
+  const trimmed = String(text ?? "").trim();
+  return GROUPED.test(trimmed) ? trimmed : typed(trimmed);
 }
 
 // A number with so many digits, rounded up (or down) where it has more.
@@ -38,18 +46,20 @@ export function plain(number) {
   return value.toLocaleString("en", { maximumSignificantDigits: 17, useGrouping: false });
 }
 
-// A probability in percent, rounded up; very small ones as "1 in ...".
+// A bound on a share, in percent, rounded to the safe side.
 export function percent(value, options) {
   if (value >= 1) return "100 %";
-  const text = rounded(value, options);
-  const shifted = Number(`${Number(text).toExponential().split("e")[0]}e${Number(Number(text).toExponential().split("e")[1]) + 2}`);
-  return `${plain(shifted)} %`;
+  if (value === 0) return "0 %";
+  return `${shifted(rounded(value, options))} %`;
 }
 
-// A rate as people say it: 0.001 is "1 in 1000".
-export function oneIn(value) {
-  const parts = Number(value) > 0 ? Number(value).toExponential().match(/^1e-(\d+)$/) : null;
-  return parts && Number(parts[1]) > 0 && Number(parts[1]) <= 9 ? `1 in ${"1" + "0".repeat(Number(parts[1]))}` : percent(Number(value), { digits: 6 });
+// A share that was typed, in percent, with all its digits: rounding it either way would change the question.
+export const givenPercent = (value) => (Number(value) === 0 ? "0 %" : `${shifted(value)} %`);
+
+// A hundred times a decimal, by moving its exponent.
+function shifted(decimal) {
+  const [mantissa, exponent] = Number(decimal).toExponential().split("e");
+  return plain(Number(`${mantissa}e${Number(exponent) + 2}`));
 }
 
 export const whole = (value) => (value === null || value === undefined ? "" : value === INFINITE ? "infinite" : plain(value));

@@ -1,33 +1,12 @@
-// Beside the answer: verdict, what it rests on, hazards, words.
+// Beside the answer: what it rests on, hazards, words, who is not drawn, runs side by side.
 
 import { element, fill, table } from "./dom.js";
-import { plain, rounded } from "./numbers.js";
+import { percent, rounded } from "./numbers.js";
 import { WORDS } from "./glossary.js";
+import { hazardInWords, inPlainWords } from "./plain_words.js";
+import { claimsNothing } from "./sentences.js";
 
-const VERDICTS = {
-  met: ["good", "The limit is kept."],
-  violated: ["bad", "The limit is not kept."],
-  undecided: ["open", "The limit lies between the two ends of what is known."],
-  void: ["bad", "No limit is kept: something that the numbers rest on is said not to hold."],
-};
-const SYMBOLS = { good: "✓", bad: "✗", open: "?" };
 const QUANTITIES = { epsilon: "Epsilon", trade_off: "Members found", reconstruction: "Reconstruction" };
-
-export function showVerdict(host, response) {
-  if (!response.decision) {
-    fill(host, element("p", {}, "No limit was set. Set one under The promise, and this says whether the run keeps it."));
-    return;
-  }
-  const [kind, words] = VERDICTS[response.decision.verdict] ?? ["open", response.decision.verdict];
-  fill(
-    host,
-    element("p", { class: `verdict ${kind}` }, element("span", { "aria-hidden": "true" }, SYMBOLS[kind]), ` ${words}`),
-    response.decision.rulings.map((each) => {
-      const answer = each.answer.points ? each.answer.points[0].power : each.answer;
-      return element("p", {}, `${QUANTITIES[each.rule.question.type] ?? each.rule.question.type}: at most ${rounded(answer.value, { digits: 4 })}. The limit under The promise is ${plain(each.rule.at_most)}.`);
-    }),
-  );
-}
 
 // Attackers who know less: what they are called, and how the names of their lines begin.
 const ATTACKERS = {
@@ -42,7 +21,7 @@ export function leftOut(response, lines, open) {
     const [name, start] = ATTACKERS[threat_model] ?? [threat_model, ""];
     if (start && lines.some((each) => each.startsWith(start))) return null;
     const [words, field] = helped(threat_model, reason, response) ?? [];
-    const why = field ? element("button", { type: "button", class: "link", onclick: () => open(field) }, words) : reason;
+    const why = field ? element("button", { type: "button", class: "link", onclick: () => open(field) }, words) : inPlainWords(reason);
     return element("p", { class: "help" }, `${name} is not drawn: `, why);
   });
 }
@@ -57,19 +36,7 @@ function helped(attacker, reason, { mechanism, context, threat_model: worst }) {
   return null;
 }
 
-const FREED = {
-  met: (value) => `The least noise that surely keeps the limit is ${rounded(value, { digits: 6 })}.`,
-  trivially_met: () => "Any noise keeps the limit.",
-  infeasible: () => "No noise is known to keep the limit.",
-};
-
-// The calibrated noise, and a button that takes it over.
-export function showCalibration(host, response, take) {
-  const words = FREED[response.status](response.value);
-  host.append(element("p", {}, words, " ", response.status === "met" && take && element("button", { type: "button", onclick: () => take(rounded(response.value, { digits: 6 })) }, "Use it")));
-}
-
-const HOLDS = { yes: "vouched for", no: "does not hold", unknown: "nobody vouches for it yet" };
+const HOLDS = { yes: "Vouched for", no: "Does not hold", unknown: "Nobody vouches for it yet" };
 
 const typing = new Map();  // names that are being typed, by code: an answer that comes meanwhile takes none of it away
 
@@ -94,39 +61,41 @@ export function showAssumptions(host, response, attested, change) {
       const more = element(
         "details",
         { "data-code": each.code },
-        element("summary", {}, `${each.code.replaceAll("_", " ")}: ${HOLDS[each.holds]}`),
-        element("p", {}, element("strong", {}, "Otherwise: "), each.if_not),
+        element("summary", {}, HOLDS[each.holds]),
+        element("p", {}, element("strong", {}, "Otherwise: "), inPlainWords(each.if_not)),
         element("label", { for: `${id}-by` }, "Vouched for by "),
         by,
         element("button", { type: "button", onclick: () => change(each.code, denied ? null : { holds: "no", by: by.value.trim() }) }, denied ? "Take that back" : "It does not hold"),
       );
       more.open = open.has(each.code);
-      return element("div", { class: `assumption ${each.holds}` }, element("div", { class: "tick" }, box, element("label", { for: id }, each.text)), more);
+      return element("div", { class: `assumption ${each.holds}` }, element("div", { class: "tick" }, box, element("label", { for: id }, inPlainWords(each.text))), more);
     }),
   );
   if (focused) document.getElementById(focused)?.focus();
   if (caret !== null) document.getElementById(focused)?.setSelectionRange(caret, caret);
 }
 
-export function showHazards(host, response) {
-  if (!response.hazards.length) {
-    fill(host, element("p", {}, "None that this service knows of."));
-    return;
-  }
-  fill(
-    host,
-    response.hazards.map((each) =>
-      element(
-        "details",
-        { class: `hazard ${each.status}` },
-        element("summary", {}, element("span", { class: "tag" }, each.status), ` ${each.code.replaceAll("_", " ")}`),
-        element("p", {}, each.text),
-        each.consequences.map((one) => element("p", {}, `${one.text}: ${rounded(one.answer.value, { digits: 4 })}`)),
-        element("p", {}, element("strong", {}, "What to do: "), each.remedy),
-      ),
-    ),
+// The hazards of a run. open(id) leads to the field of the form that helps.
+export function showHazards(host, response, open) {
+  const numbers = !claimsNothing(response);
+  const all = response.hazards.map((each) => ({ ...each, ...hazardInWords(each) }));
+  fill(host, all.length ? all.map((each) => hazard(each, numbers, open)) : element("p", {}, "None that this service knows of."));
+}
+
+function hazard(each, numbers, open) {
+  return element(
+    "details",
+    { class: `hazard ${each.status}` },
+    element("summary", {}, element("span", { class: "tag" }, each.status), ` ${each.title}`),
+    element("p", {}, each.text),
+    element("p", {}, each.effect),
+    numbers && each.consequences.map((one) => element("p", {}, `${inPlainWords(one.text)}: ${consequence(one.answer)}`)),
+    element("p", {}, element("strong", {}, "What to do: "), each.remedy, " ",
+      each.field && element("button", { type: "button", class: "link", onclick: () => open(each.field) }, "To the field")),
   );
 }
+
+const consequence = (answer) => (answer.type === "epsilon" ? rounded(answer.value, { digits: 4 }) : percent(answer.points ? answer.points[0].power.value : answer.value, { digits: 4 }));
 
 export function showGlossary(host) {
   fill(host, element("dl", {}, WORDS.flatMap(([word, meaning]) => [element("dt", {}, word), element("dd", {}, meaning)])));
@@ -145,14 +114,14 @@ export function showComparison(host, response) {
   const cell = (run, quantity) => {
     const answer = run.answers[quantity.question];
     const value = quantity.point === undefined ? answer.value : answer.points[quantity.point].power.value;
-    const best = quantity.best.includes(run.name);
-    return best ? element("strong", {}, `${rounded(value, { digits: 4 })}${quantity.certain ? " ✓" : ""}`) : rounded(value, { digits: 4 });
+    const said = answer.type === "epsilon" ? rounded(value, { digits: 4 }) : percent(value, { digits: 4 });
+    return quantity.best.includes(run.name) ? element("strong", {}, `${said}${quantity.certain ? " (least)" : ""}`) : said;
   };
   fill(
     host,
     element("ul", {}, response.pairs.map((pair) => element("li", {}, CURVES[pair.curves.verdict](pair.first, pair.second),
       pair.theorem ? element("abbr", { title: pair.theorem, tabindex: "0" }, " At every rate.") : ` This holds at the ${response.false_positive_rates.length} rates that were looked at.`))),
-    table("The numbers of every run", ["at most", ...names], response.quantities.map((quantity) => [element("abbr", { title: quantity.label, tabindex: "0" }, QUANTITIES[response.questions[quantity.question].type] ?? quantity.label), ...response.runs.map((run) => cell(run, quantity))])),
-    element("p", { class: "help" }, "✓ the smallest, provably."),
+    table("The numbers of every run", ["at most", ...names], response.quantities.map((quantity) => [QUANTITIES[response.questions[quantity.question].type] ?? inPlainWords(quantity.label), ...response.runs.map((run) => cell(run, quantity))])),
+    element("p", { class: "help" }, "“Least”: provably the smallest. The runs are compared as they were described: hazards and what one person has in the data are not part of it."),
   );
 }

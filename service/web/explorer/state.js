@@ -1,21 +1,25 @@
 // What was typed, as it was typed, and its form as a link. Nothing here is checked: that is the server's.
 
-export const VERSION = 1;
+export const VERSION = 2;
 export const MOST_RUNS = 4;
 const LONGEST_LINK = 60_000;
 
 const RUN = {
   name: "run 1", source: "form", sampling: "poisson", noise: "1.0",
-  rateBy: "rate", rate: "0.01", batch: "480", dataset: "48000",
-  lengthBy: "steps", steps: "1000", epochs: "10", paste: "", format: "detect",
+  rateBy: "sizes", rate: "0.01", batch: "480", dataset: "48000",
+  lengthBy: "epochs", steps: "1000", epochs: "10", paste: "", format: "detect",
   noiseStd: "2.84", clip: "500", coordinates: "650", susceptibility: "",
+  statedBy: "epsilon", statedEpsilon: "", statedDelta: "", statedMu: "", claimKind: "epsilon", claim: "",
 };
+// What a run of a link says by leaving it out, by version of the link.
+const OMITTED = { 1: { rateBy: "rate", lengthBy: "steps" } };
 const CONTEXT = {
   delta: "1e-5", fpr: "0.001", kappa: "0.001", prior: "0.5", dataset: "", unit: "example", records: "",
   microbatch: "", accumulation: "", tuning: "", released: "all_checkpoints",
   dimension: "", direction: "common_to_all_steps", epsilonPmp: "", deltaPmp: "",
+  subject: "", version: "", date: "", preparedBy: "",
 };
-const LIMIT = { kind: "epsilon", value: "2" };
+const LIMIT = { kind: "epsilon", value: "", requires: "" };
 const CODE = /^[a-z_]{1,64}$/;
 
 export const freshState = () => ({ runs: [{ ...RUN }], active: 0, context: { ...CONTEXT }, limit: { ...LIMIT }, attested: {} });
@@ -63,7 +67,7 @@ export function readLink(fragment) {
     notices.push("The link is damaged, perhaps cut off where it was copied. The page starts afresh.");
     return { state: freshState(), notices };
   }
-  return { state: stateOf(told), notices };
+  return { state: stateOf(told, version), notices };
 }
 
 const differing = (given, usual) => Object.fromEntries(Object.entries(given).filter(([name, value]) => usual[name] !== value));
@@ -78,10 +82,11 @@ function texts(told, usual) {
   return Object.fromEntries(known);
 }
 
-function stateOf(told) {
+// The state that a link or the history of the browser has: names that are known, texts alone.
+export function stateOf(told, version = VERSION) {
   const state = freshState();
   if (!told || typeof told !== "object") return state;
-  if (Array.isArray(told.runs) && told.runs.length) state.runs = told.runs.slice(0, MOST_RUNS).map((run) => texts(run, RUN));
+  if (Array.isArray(told.runs) && told.runs.length) state.runs = told.runs.slice(0, MOST_RUNS).map((run) => texts(run, { ...RUN, ...OMITTED[version] }));
   state.active = Number.isInteger(told.active) && state.runs[told.active] ? told.active : 0;
   state.context = texts(told.context, CONTEXT);
   state.limit = texts(told.limit, LIMIT);

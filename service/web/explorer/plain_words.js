@@ -1,0 +1,48 @@
+// Words of the form for what the server calls by the names of its fields.
+
+// Names of fields, as the server writes them in sentences.
+const NAMES = [
+  ["noise_multiplier", "noise multiplier"], ["sample_rate", "sampling rate"], ["batch_size", "records in a batch"], ["1/dataset_size", "one in the number of records"],
+  ["dataset_size", "records in the data"], ["max_grad_norm", "clipping norm"], ["noise_std", "noise on the mean gradient"],
+  ["microbatch_size", "records averaged before clipping"], ["gradient_accumulation_steps", "backward passes per update"],
+  ["tuning_runs", "runs tried on these data"], ["privacy_unit", "one person's share"], ["epsilon_pmp", "epsilon of practical membership privacy"],
+  ["delta_pmp", "delta of practical membership privacy"], ["unknown_direction", "direction"], ["false_positive_rate", "rate of false accusations"],
+  ["baseline_success", "chance of a blind reconstruction"], ["worst_case", "the worst case"], ["dpsgd", "a training run"], ["noisy_sgd", "mean gradients with noise"],
+  ["sampling_is_poisson", "that batches are Poisson samples"], ["parameters_are_proved", "that the stated numbers are proved"],
+  ["poisson_sampled", "Poisson samples"], ["add_or_remove_one", "a record added or removed"], ["replace_one", "a record replaced"],
+].map(([name, words]) => [new RegExp(`\`?(?<![\\w/])${name}\\b\`?`, "g"), words]);
+
+// A sentence of the server, without the names of its fields.
+export function inPlainWords(text) {
+  let said = String(text ?? "").replace(/, which \/v1\/pmp computes from data/g, "").replace(/\bask \/v1\/bounds for them\b/g, "the API has them");
+  for (const [pattern, words] of NAMES) said = said.replace(pattern, words);
+  return said.replaceAll("`", "").replace(/\b[a-z]+(_[a-z]+)+\b/g, (name) => name.replaceAll("_", " ")).replace(/\bJSON\b/g, "text");
+}
+
+// What a hazard says and what to do about it, in words of the form, with the field that helps. Absent: what the server says.
+const HAZARDS = {
+  columns_may_be_exchanged: { remedy: "Exchange noise multiplier and sampling rate if they were mixed up. Otherwise take more noise.", field: "noise" },
+  delta_not_small: { remedy: "Take a delta well below one in the number of records.", field: "delta", possible: ["Say how many records the data hold.", "records-in-data"] },
+  epsilon_says_little: { remedy: "Take more noise.", field: "noise" },
+  fixed_batches_are_not_poisson: { remedy: "Quote these numbers, not those of Poisson sampling." },
+  gradient_accumulation_counted: { remedy: "Count a step from one update of the model to the next, with the records of all its backward passes.", field: "accumulation", possible: ["Say how many backward passes there are per update.", "accumulation"] },
+  large_sample_rate: { remedy: "Check that a batch is divided by all records of the data. Smaller batches hide more.", field: "rate" },
+  microbatches_double_sensitivity: { remedy: "Write 1 if every gradient is clipped on its own.", field: "microbatch" },
+  one_point_hides_the_curve: { remedy: "Quote mu, or the share of members that an attack identifies, beside epsilon." },
+  one_record_is_protected: { remedy: "Choose whose data are protected together, and say how many records that are.", field: "unit" },
+  poisson_sampling_assumed: { text: "Batches from shuffled epochs or of a fixed size are not covered, and the attack on them can be far stronger than answered here.", remedy: "Vouch for Poisson sampling under “What it rests on”, or choose how batches were drawn.", field: "sampling" },
+  records_not_capped: { remedy: "Cap them before training, and write the cap into the form.", field: "records" },
+  relaxed_number_alone: { remedy: "Quote these numbers beside the worst case, with their assumptions." },
+  sample_rate_inconsistent: { remedy: "Describe the batches by records instead of a share.", field: "rate-by" },
+  sampler_not_recorded: { text: "The library did not record how batches were drawn. They are taken for Poisson samples. Most training code shuffles, and is less private than answered here.", remedy: "Vouch for Poisson sampling under “What it rests on”, or type the numbers of the run and choose how batches were drawn.", field: "source" },
+  shuffled_epochs_are_not_poisson: { remedy: "Quote these numbers, not those of Poisson sampling." },
+  stated_parameters_alone: { text: "A stated epsilon says the least about a release: every answer is for the worst mechanism that has it.", remedy: "Choose “Numbers of a run”, and describe the run itself.", field: "source" },
+  tuning_not_accounted: { remedy: "Count all runs, or tune on other data.", field: "tuning", possible: ["Say how many runs were tried. Write 1 if the settings came from elsewhere.", "tuning"] },
+};
+
+// A hazard in words of the form: {title, text, remedy, field, effect}.
+export function hazardInWords(hazard) {
+  const row = HAZARDS[hazard.code] ?? {};
+  const [remedy, field] = (hazard.status === "possible" && row.possible) || [row.remedy ?? inPlainWords(hazard.remedy), row.field];
+  return { title: inPlainWords(hazard.title), text: row.text ?? inPlainWords(hazard.text), remedy, field, effect: inPlainWords(hazard.effect_text) };
+}

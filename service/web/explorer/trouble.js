@@ -1,0 +1,48 @@
+// What went wrong, in words: beside the fields that can mend it, and above the answer.
+
+import { Trouble } from "./api.js";
+import { byId, element, fill } from "./dom.js";
+import { clearErrors, isOffered, showError } from "./form.js";
+import { placeOf, wordsElsewhere, wordsFor } from "./words.js";
+
+// Show sentences above the answer, or nothing where there are none.
+export function tell(sentences, again = null) {
+  const box = byId("problem");
+  box.hidden = sentences.length === 0;
+  fill(box, sentences.map((each) => element("p", {}, each)), again && element("button", { type: "button", onclick: again }, "Try again"));
+}
+
+// Show why there is no answer. take(id, text) puts text into a field; again() asks once more. The reason in a sentence.
+export function showTrouble(error, notices, state, { take, again }) {
+  if (!(error instanceof Trouble)) {
+    console.error(error);
+    tell([...notices, "This page failed at showing the answer. Nothing you typed is lost."], again);
+    return "This page failed at showing the answer.";
+  }
+  clearErrors();
+  const elsewhere = new Set();
+  for (const each of error.errors) {
+    const run = /^\/runs\/(\d+)/.exec(each.pointer);
+    const id = run && Number(run[1]) !== state.active ? null : placeOf(each.pointer).ids.find(isOffered);
+    if (id) showError(id, wordsFor(id, byId(id).value, each.detail, each.pointer), take);
+    else elsewhere.add(wordsElsewhere(error.type));
+  }
+  if (error.status === 422 && !error.errors.length) elsewhere.add(wordsElsewhere(error.type));
+  if (error.requestId && error.status >= 500) elsewhere.add(`The operators find this request under ${error.requestId}.`);
+  tell([...notices, error.message, ...elsewhere], error.status === 422 ? null : again);
+  if (error.status === 401) byId("key").closest("details").open = true;
+  return error.message;
+}
+
+// Why runs cannot be compared, by the names of the runs.
+export function comparisonTrouble(error, state) {
+  const found = error.errors.map(({ pointer, detail }) => {
+    const run = state.runs[Number(/^\/runs\/(\d+)/.exec(pointer)?.[1])];
+    const { ids: [id] } = placeOf(pointer);
+    const label = (id && document.querySelector(`label[for="${id}"]`)?.textContent) ?? "";
+    return run && id ? `${run.name}, ${label || byId(id).getAttribute("aria-label")}: ${wordsFor(id, typedIn(run, id), detail, pointer).words}` : wordsElsewhere(error.type);
+  });
+  return ["The runs could not be compared.", ...(found.length ? [...new Set(found)] : [error.message])];
+}
+
+const typedIn = (run, id) => String(run[byId(id).dataset.run] ?? "");

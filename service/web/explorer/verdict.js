@@ -1,0 +1,90 @@
+// The verdict: the short answer that is always in view, the limit in full, a claim that was checked, the least noise.
+
+import { element, fill } from "./dom.js";
+import { givenPercent, percent, rounded, whole } from "./numbers.js";
+import { inPlainWords } from "./plain_words.js";
+import { claimsNothing } from "./sentences.js";
+
+// By verdict: its look and its symbol. A verdict that is not known here is not kept.
+const LOOKS = { met: ["good", "✓"], met_if_attested: ["pending", "○"], violated: ["bad", "✗"], undecided: ["open", "?"], void: ["bad", "⊘"] };
+const UNKNOWN = ["open", "?"];
+
+const said = (kind, symbol, sentence) =>
+  element("p", { class: `verdict ${kind}` }, element("span", { class: "symbol", "aria-hidden": "true" }, symbol), ` ${sentence}`);
+
+// The answer in short. `checked`: what a claim was found to be, as {kind, symbol, sentence}; null without a claim.
+export function showShort(host, response, { isExample, checked, copy }) {
+  const { summary, decision } = response;
+  const [kind, symbol] = decision ? LOOKS[decision.verdict] ?? UNKNOWN : [];
+  const sentence = element("p", { class: decision || checked ? "aside-sentence" : "main-sentence" }, summary.sentence, " ",
+    element("button", { type: "button", class: "small", "data-copy": "sentence", "data-current-only": true, "aria-label": "Copy this sentence", onclick: copy }, "Copy"));
+  fill(
+    host,
+    element("h2", {}, summary.title),
+    checked && said(checked.kind, checked.symbol, checked.sentence),
+    decision && said(kind, symbol, inPlainWords(decision.sentence)),
+    sentence,
+    !decision && element("p", { class: "help" }, isExample ? "This is an example: put in the numbers of your run. No limit was set, so there is no verdict." : "No limit was set, so there is no verdict."),
+  );
+}
+
+const NUMBERS = { epsilon: "epsilon", trade_off: "the share of members found", reconstruction: "the chance of a reconstruction" };
+const CLAIMS = {
+  unsafe: ["bad", "✗", (claim, truth) => `The claim is unsafe: ${claim} is claimed, and ${truth.lower} is proved to be needed at least.`],
+  loose: ["good", "✓", (claim, truth) => `The claim holds, and is loose: ${claim} is claimed, and at most ${truth.upper} is proved.`],
+  consistent: ["good", "✓", (claim, truth) => `The claim agrees with what is proved: ${claim} is claimed, and at most ${truth.upper} is proved.`],
+  undecided: ["open", "?", (claim) => `The claim of ${claim} is undecided: what is known of this run neither proves nor refutes it.`],
+};
+
+// A claim that was checked, in a sentence: {kind, symbol, sentence}. Rounded so that the sentence stays true.
+export function claimInWords({ claims: [checked] }, response) {
+  const { type, points } = checked.answer;
+  const of = points ? points[0].power : checked.answer;
+  const inShares = type !== "epsilon";
+  const write = (value, options) => (inShares ? percent(value, options) : rounded(value, options));
+  const claimed = inShares ? givenPercent(checked.claimed) : whole(checked.claimed);
+  const name = `${NUMBERS[type]} of ${claimed}`;
+  const truth = { lower: write(of.lower, { digits: 4, down: true }), upper: write(of.upper, { digits: 4 }) };
+  if (claimsNothing(response)) return { kind: "bad", symbol: "⊘", sentence: "The claim was not checked: nothing is known about a run whose assumptions do not hold." };
+  const known = response.judged_as && checked.verdict !== "unsafe" ? null : CLAIMS[checked.verdict];
+  const [kind, symbol, words] = known ?? CLAIMS.undecided;
+  return { kind, symbol, sentence: words(name, truth) };
+}
+
+// The limit, one ruling at a time, and the assumptions that somebody has to vouch for first. show(code) leads to one.
+export function showLimit(host, response, show) {
+  const { decision } = response;
+  if (!decision) {
+    fill(host, element("p", {}, "No limit was set. Set one under Our limit, and the page says whether the run keeps it."));
+    return;
+  }
+  const texts = Object.fromEntries(response.assumptions.map((each) => [each.code, each.text]));
+  fill(
+    host,
+    decision.rulings.map((each) => [element("p", {}, inPlainWords(each.meaning)), !claimsNothing(response) && reached(each)]).flat(),
+    decision.missing.length > 0 && element("p", {}, "Nobody vouches yet for:"),
+    decision.missing.length > 0 && element("ul", { class: "missing" }, decision.missing.map((code) => element("li", {},
+      element("a", { href: `#attest-${code}`, onclick: (event) => { event.preventDefault(); event.stopPropagation(); show(code); } }, inPlainWords(texts[code] ?? code))))),
+  );
+}
+
+function reached({ answer, reason }) {
+  const value = answer.points ? answer.points[0].power.value : answer.value;
+  const number = answer.type === "epsilon" ? `Epsilon of this run: at most ${rounded(value, { digits: 4 })}.` : `This run: at most ${percent(value, { digits: 4 })}.`;
+  return element("p", {}, number, reason ? ` ${inPlainWords(reason)}` : "");
+}
+
+const FREED = {
+  met: (value) => `The least noise that surely keeps the limit is ${rounded(value, { digits: 6 })}.`,
+  trivially_met: () => "Every noise keeps this limit.",
+  infeasible: () => "No noise is known to keep the limit.",
+  undecided: () => "Whether some noise keeps the limit is not decided.",
+};
+
+// The least noise that keeps the limit, with a button that takes it over.
+export function showCalibration(host, response, take) {
+  const words = (FREED[response.status] ?? FREED.undecided)(response.value);
+  const button = response.status === "met" && take
+    && element("button", { type: "button", "data-current-only": true, onclick: () => take(rounded(response.value, { digits: 6 })) }, "Use it");
+  fill(host, element("p", {}, words, " ", button));
+}
