@@ -20,8 +20,8 @@ LOOKS: dict[str, dict[str, Any]] = {
 }
 SERIOUS = {"serious", "critical"}
 COMPARED = (
-    "#1:"
-    + '{"runs":[{"name":"today"},{"name":"more noise","noise":"1.3"},{"name":"fewer steps","steps":"400"}],"active":1}'
+    "#2:"
+    + '{"runs":[{"name":"today"},{"name":"more noise","noise":"1.3"},{"name":"fewer epochs","epochs":"4"}],"active":1}'
 )
 REDRAWN = """steps => new Promise(resolve => {
     const slider = document.getElementById("noise-slider"), picture = document.querySelector("#chart-roc .chart");

@@ -9,10 +9,7 @@ const term = (text, title) => element("abbr", { title, tabindex: "0" }, text);
 const EPSILON = "Epsilon and delta: whatever an attacker sees becomes at most e to the power of epsilon times more likely by one record, but for a chance of delta.";
 
 // Whether nothing is claimed about the run: an assumption does not hold, or a hazard leaves no bound.
-export const claimsNothing = (response) =>
-  response.verdict === "void"
-  || response.assumptions.some((each) => each.holds === "no")
-  || response.hazards.some((each) => each.status === "present" && each.effect === "no_bound");
+export const claimsNothing = (response) => !response.summary.bounded;
 
 export function sentences(response) {
   if (claimsNothing(response)) return [[response.summary.sentence]];
