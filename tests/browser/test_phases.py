@@ -1,0 +1,330 @@
+"""Whatever happens, nothing on the page that is of an earlier form looks as if it were of the form as it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Final
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.conftest import DESKTOP, LONGEST_MS, Watched, answered
+from tests.browser.faults import KINDS, Fault, Faults
+
+OLD_NOTE = "Of the form before your last change"
+PASTED, OTHER = (
+    json.dumps({"history": [[noise, 0.004, steps]], "mechanism": "prv"}) for noise, steps in ((1.1, 900), (0.8, 500))
+)
+RUNS: list[dict[str, str]] = [{"source": "paste", "paste": PASTED}, {"name": "run 2", "noise": "1.3", "epochs": "4"}]
+
+
+def link(**changed: Any) -> str:
+    """Return the fragment of a page that holds something in every panel, but for what is changed."""
+    state = {"runs": RUNS, "active": 0, "limit": {"value": "2"}, **changed}
+    return "#2:" + quote(json.dumps(state))
+
+
+FORMS: Final[dict[str, str]] = {
+    "first": link(),
+    "other": link(runs=[{**RUNS[0], "paste": OTHER}, RUNS[1]]),
+    "switched": link(active=1),
+    "fresh": "",
+}
+ALL_PANELS = {
+    "short", "answer", "verdict", "calibration", "rests", "dangers", "imported", "engine", "compare", "what-if",
+    "chart-roc", "compared-charts-roc",
+}  # fmt: skip
+
+LOOK = """
+window.panels = () => {
+  const seen = {};
+  for (const node of document.querySelectorAll("[data-holds]")) {
+    if (node.closest("[hidden]")) continue;
+    const note = node.querySelector(":scope > .old-note");
+    const copy = node.cloneNode(true);
+    for (const each of copy.querySelectorAll(".old-note, details.data")) each.remove();
+    const lines = [...copy.querySelectorAll("path")].map((each) => each.getAttribute("d"));
+    const described = note && node.getAttribute("aria-describedby") === note.id && note.checkVisibility();
+    seen[node.id] = {
+      content: copy.textContent + lines.join(),
+      isMarked: Boolean(described),
+      usable: node.querySelector("[data-current-only]:not(:disabled)") !== null,
+    };
+  }
+  return seen;
+};
+window.watch = (before, isChanged) => {
+  window.wrong = [];
+  window.watching = true;
+  const look = () => {
+    if (!window.watching) return;
+    if (new Function(`return ${isChanged}`)())
+      for (const [id, { content, isMarked, usable }] of Object.entries(panels()))
+        if (before[id] === content && (!isMarked || usable))
+          window.wrong.push([id, document.documentElement.dataset.phase, isMarked, usable].join());
+    requestAnimationFrame(look);
+  };
+  look();
+};
+"""
+# The policy of the page forbids new Function: conditions are named instead.
+LOOK = LOOK.replace("new Function(`return ${isChanged}`)()", "CONDITIONS[isChanged]()")
+CONDITIONS = """
+const CONDITIONS = {
+  other: () => document.getElementById("paste").value === %s,
+  switched: () => document.querySelector("#runs .run:nth-child(2) button").getAttribute("aria-pressed") === "true",
+  fresh: () => document.getElementById("source").value === "form",
+};
+""" % json.dumps(OTHER)
+
+Panels = dict[str, dict[str, Any]]
+
+
+def rest_of(page: Page) -> None:
+    """Wait until everything that the page asks has an answer, what-if pictures included."""
+    page.wait_for_selector("html[data-state=settled][data-rest=settled]", state="attached", timeout=LONGEST_MS)
+
+
+def panels(page: Page) -> Panels:
+    """Return what the panels of the page hold that can be seen."""
+    return page.evaluate("panels()")
+
+
+def opened(page: Page, address: str, form: str) -> Panels:
+    """Open the page with a form and return its panels."""
+    page.goto("about:blank")
+    page.goto(f"{address}/{FORMS[form]}")
+    rest_of(page)
+    return panels(page)
+
+
+@pytest.fixture(scope="module")
+def contents(browser: Browser, address: str) -> dict[str, Panels]:
+    """What the panels hold for every form, when nothing goes wrong."""
+    context = browser.new_context(viewport=DESKTOP)
+    context.add_init_script(CONDITIONS + LOOK)
+    page = context.new_page()
+    found = {form: opened(page, address, form) for form in FORMS}
+    context.close()
+    return found
+
+
+@pytest.fixture
+def first(page: Page, watched: Watched, address: str) -> Page:
+    """The page with something in every panel."""
+    watched.expected = ("Failed to load resource",)
+    page.context.add_init_script(CONDITIONS + LOOK)
+    opened(page, address, "first")
+    return page
+
+
+def back(page: Page) -> None:
+    """Return to the first form."""
+    page.evaluate("fragment => { location.hash = fragment }", FORMS["first"])
+    page.wait_for_function("text => document.getElementById('paste').value === text", arg=PASTED)
+    rest_of(page)
+
+
+def typing(page: Page) -> str:
+    """Type another state."""
+    page.fill("#paste", OTHER)
+    return "other"
+
+
+def linking(page: Page) -> str:
+    """Follow a link to another state."""
+    page.evaluate("fragment => { location.hash = fragment }", FORMS["other"])
+    return "other"
+
+
+def switching(page: Page) -> str:
+    """Choose the other run."""
+    page.get_by_role("button", name="run 2", exact=True).click()
+    return "switched"
+
+
+def starting_over(page: Page) -> str:
+    """Start over."""
+    page.get_by_role("button", name="Start over").click()
+    return "fresh"
+
+
+TARGETS = {typing: "other", linking: "other", switching: "switched", starting_over: "fresh"}
+
+
+class Watching:
+    """Look at every frame whether content of the first form stands somewhere as if it were current."""
+
+    def __init__(self, page: Page, contents: dict[str, Panels], target: str) -> None:
+        """Start to look."""
+        self.page, self.contents, self.target = page, contents, target
+        then = contents[target]
+        before = {
+            name: each["content"]
+            for name, each in contents["first"].items()
+            if name not in then or then[name]["content"] != each["content"]
+        }
+        page.evaluate("([before, target]) => watch(before, target)", [before, target])
+
+    def stop(self) -> None:
+        """Stop to look, and check what was seen."""
+        assert self.page.evaluate("() => { watching = false; return [...new Set(wrong)] }") == []
+
+
+def check_final(page: Page, expected: Panels) -> None:
+    """Check that the page holds what it holds when nothing goes wrong, and that nothing is marked as old."""
+    rest_of(page)
+    found = panels(page)
+    assert [name for name, each in found.items() if each["isMarked"]] == []
+    assert {name: each["content"] for name, each in found.items()} == {
+        name: each["content"] for name, each in expected.items()
+    }
+    expect(page.locator("#status")).to_have_text("")
+    expect(page.locator("#problem")).to_be_hidden()
+
+
+def test_every_panel_holds_something_that_the_other_form_changes(contents: dict[str, Panels]) -> None:
+    """Without this the walk below would look at nothing."""
+    assert set(contents["first"]) >= ALL_PANELS
+    same = {
+        name
+        for name in ALL_PANELS & set(contents["other"])
+        if contents["first"][name]["content"] == contents["other"][name]["content"]
+    }
+    assert same <= {"rests"}  # both runs rest on the same
+
+
+def test_every_part_of_the_answer_is_a_panel(first: Page) -> None:
+    outside = first.evaluate(
+        """() => [...document.querySelectorAll("main section, main figure, aside section, #short, #engine, #imported")]
+        .filter((each) => !each.closest("[data-holds]") && !each.querySelector("#glossary")).map((each) => each.id)"""
+    )
+    assert outside == []
+
+
+@pytest.mark.parametrize("change", TARGETS, ids=lambda change: change.__name__)
+@pytest.mark.parametrize("slow", ["words", "pictures"])
+def test_slow_answers(first: Page, contents: dict[str, Panels], change: Callable[[Page], str], slow: str) -> None:
+    faults = Faults(first)
+    faults.by_kind[slow] = "held"
+    watching = Watching(first, contents, TARGETS[change])
+    target = change(first)
+    marked = panels(first)
+    faults.wait_for(slow)
+    if slow == "words":
+        expect(first.locator("#short .old-note")).to_have_text(OLD_NOTE)
+    first.wait_for_timeout(300)
+    if change is typing:
+        assert [name for name, each in marked.items() if not each["isMarked"]] == []
+        assert "short" in marked
+    faults.release()
+    check_final(first, contents[target])
+    watching.stop()
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in {"words", "pictures", "claim"}])
+def test_slow_answers_beside_the_words(first: Page, contents: dict[str, Panels], kind: str) -> None:
+    faults = Faults(first)
+    faults.by_kind[kind] = "held"
+    watching = Watching(first, contents, "other")
+    typing(first)
+    faults.wait_for(kind)
+    first.wait_for_timeout(300)
+    faults.release()
+    check_final(first, contents["other"])
+    watching.stop()
+
+
+@pytest.mark.parametrize("fault", ["500", "422", "network"])
+def test_failures_beside_the_words(first: Page, contents: dict[str, Panels], fault: Fault) -> None:
+    """The words are there; what failed is empty or says why."""
+    faults = Faults(first)
+    for kind in KINDS:
+        if kind in {"words", "claim"}:
+            continue
+        faults.by_kind = {kind: fault}
+        watching = Watching(first, contents, "other")
+        typing(first)
+        faults.wait_for(kind)
+        rest_of(first)
+        watching.stop()
+        found = panels(first)
+        assert found["short"]["content"] == contents["other"]["short"]["content"], kind
+        assert [name for name, each in found.items() if each["isMarked"]] == [], kind
+        assert "something_else" not in first.locator("body").inner_text(), kind
+        faults.release()
+        back(first)
+
+
+@pytest.mark.parametrize("fault", ["500", "422", "network"])
+@pytest.mark.parametrize("change", TARGETS, ids=lambda change: change.__name__)
+def test_no_panel_survives_a_failure(
+    first: Page, contents: dict[str, Panels], fault: Fault, change: Callable[[Page], str]
+) -> None:
+    faults = Faults(first)
+    faults.by_kind["words"] = fault
+    watching = Watching(first, contents, TARGETS[change])
+    target = change(first)
+    faults.wait_for("words")
+    rest_of(first)
+    assert panels(first) == {}
+    expect(first.locator("#problem")).to_be_visible()
+    expect(first.locator("#status")).to_contain_text("There is no answer to this form.")
+    assert "something_else" not in first.locator("body").inner_text()
+    watching.stop()
+    faults.release()
+    first.get_by_role("button", name="Answer", exact=True).click()
+    check_final(first, contents[target])
+
+
+def test_a_late_answer_of_an_earlier_form_never_lands(first: Page, contents: dict[str, Panels]) -> None:
+    faults = Faults(first)
+    for kind in KINDS:
+        if kind == "claim":
+            continue
+        faults.by_kind = {kind: "held"}
+        first.fill("#paste", PASTED.replace("900", "700"))
+        faults.wait_for(kind)
+        late, faults.held, faults.by_kind, faults.met = faults.held, [], {}, []
+        typing(first)
+        first.wait_for_timeout(500)  # until the newer form is asked about
+        rest_of(first)
+        for route in late:
+            route.continue_()
+        first.wait_for_timeout(300)
+        check_final(first, contents["other"])
+
+
+@pytest.mark.parametrize("source", ["paste", "epsilon"])
+def test_nothing_to_ask_about_is_no_error(page: Page, watched: Watched, source: str) -> None:
+    page.evaluate(f"() => {{ {CONDITIONS} {LOOK} }}")
+    page.select_option("#source", source)
+    page.get_by_role("button", name="Answer", exact=True).click()
+    rest_of(page)
+    assert page.evaluate("document.documentElement.dataset.phase") == "empty"
+    assert panels(page) == {}
+    expect(page.locator("#problem")).to_be_hidden()
+    expect(page.locator(".error")).to_have_count(0)
+    expect(page.locator("#status")).to_contain_text("and the answer follows")
+
+
+def test_from_the_first_key_on_nothing_old_can_be_taken_along(page: Page) -> None:
+    Faults(page).by_kind["words"] = "held"
+    page.press("#noise", "5")
+    for button in page.locator("[data-current-only]").all():
+        expect(button).to_be_disabled()
+    expect(page.get_by_role("button", name="Copy a link to this form")).to_be_enabled()
+
+
+def test_the_table_of_phases_is_whole(page: Page) -> None:
+    """From every phase every other one can be reached, and every event leads to a phase."""
+    table: dict[str, dict[str, str]] = page.evaluate(
+        "async () => (await import(document.querySelector('link[href$=\"phase.js\"]').href)).PHASES"
+    )
+    assert set(table) == {"empty", "asking", "answered", "stale", "failed"}
+    assert {target for row in table.values() for target in row.values()} == set(table)
+    assert all({"edit", "blank", "ask"} <= set(row) for row in table.values())
+    assert all(row["edit"] != "answered" for row in table.values())
+    assert answered(page)
