@@ -95,7 +95,7 @@ function failed(error, notices, state, act, asked) {
     clearErrors();
     tell([...notices, "What was pasted cannot be read. What to change stands beside it."]);
     if (isOffered("paste")) showError("paste", { words: error.message });
-    noAnswer("What was pasted cannot be read.", () => asked.fail());
+    noAnswer("Look at what was pasted.", () => asked.fail());
     return;
   }
   const words = showTrouble(error, notices, state, act);

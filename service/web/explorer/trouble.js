@@ -21,26 +21,31 @@ export function showTrouble(error, notices, state, { take, again }) {
   }
   clearErrors();
   const elsewhere = new Set();
+  const marked = new Set();
   for (const each of error.errors) {
     const run = /^\/runs\/(\d+)/.exec(each.pointer);
     const id = run && Number(run[1]) !== state.active ? null : placeOf(each.pointer).ids.find(isOffered);
-    if (id) showError(id, wordsFor(id, byId(id).value, each.detail, each.pointer), take);
+    if (id) {
+      showError(id, wordsFor(id, byId(id).value, each.detail, each.pointer), take);
+      marked.add(labelOf(id));
+    }
     else elsewhere.add(wordsElsewhere(error.type));
   }
   if (error.status === 422 && !error.errors.length) elsewhere.add(wordsElsewhere(error.type));
   if (error.requestId && error.status >= 500) elsewhere.add(`The operators find this request under ${error.requestId}.`);
   tell([...notices, error.message, ...elsewhere], error.status === 422 ? null : again);
   if (error.status === 401) byId("key").closest("details").open = true;
-  return error.message;
+  return marked.size ? `Look at: ${[...marked].join(", ")}.` : error.message;
 }
+
+const labelOf = (id) => byId(id).getAttribute("aria-label") ?? document.querySelector(`label[for="${id}"]`)?.textContent ?? "";
 
 // Why runs cannot be compared, by the names of the runs.
 export function comparisonTrouble(error, state) {
   const found = error.errors.map(({ pointer, detail }) => {
     const run = state.runs[Number(/^\/runs\/(\d+)/.exec(pointer)?.[1])];
     const { ids: [id] } = placeOf(pointer);
-    const label = (id && document.querySelector(`label[for="${id}"]`)?.textContent) ?? "";
-    return run && id ? `${run.name}, ${label || byId(id).getAttribute("aria-label")}: ${wordsFor(id, typedIn(run, id), detail, pointer).words}` : wordsElsewhere(error.type);
+    return run && id ? `${run.name}, ${labelOf(id)}: ${wordsFor(id, typedIn(run, id), detail, pointer).words}` : wordsElsewhere(error.type);
   });
   return ["The runs could not be compared.", ...(found.length ? [...new Set(found)] : [error.message])];
 }

@@ -51,7 +51,7 @@ export function claimInWords({ claims: [checked] }, response) {
   return { kind, symbol, sentence: words(name, truth) };
 }
 
-// The limit, one ruling at a time, and the assumptions that somebody has to vouch for first. show(code) leads to one.
+// The limit, one ruling at a time, and the assumptions that somebody has to vouch for first. show(id) leads to a control.
 export function showLimit(host, response, show) {
   const { decision } = response;
   if (!decision) {
@@ -64,7 +64,7 @@ export function showLimit(host, response, show) {
     decision.rulings.map((each) => [element("p", {}, inPlainWords(each.meaning)), !claimsNothing(response) && reached(each)]).flat(),
     decision.missing.length > 0 && element("p", {}, "Nobody vouches yet for:"),
     decision.missing.length > 0 && element("ul", { class: "missing" }, decision.missing.map((code) => element("li", {},
-      element("a", { href: `#attest-${code}`, onclick: (event) => { event.preventDefault(); event.stopPropagation(); show(code); } }, inPlainWords(texts[code] ?? code))))),
+      element("a", { href: `#attest-${code}`, onclick: (event) => { event.preventDefault(); event.stopPropagation(); show(`attest-${code}`); } }, inPlainWords(texts[code] ?? code))))),
   );
 }
 
