@@ -112,4 +112,4 @@ def page(context: BrowserContext, watched: Watched, address: str) -> Page:
 def answered(page: Page) -> str:
     """The five sentences, once everything that was asked is answered."""
     page.wait_for_selector("html[data-state=settled]", state="attached", timeout=LONGEST_MS)
-    return page.locator("#sentences").inner_text()
+    return page.locator("#sentences").inner_text().replace("\u00a0", " ")

@@ -13,7 +13,8 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.conftest import Watched, answered
 
 VIEWS = [(390, 844), (820, 1180), (1100, 800), (1280, 800)]
-LIMITED = {"runs": [{"noise": "1.1", "batch": "256", "dataset": "60000", "epochs": "15"}], "limit": {"value": "2"}}
+RUN = {"noise": "1.1", "batch": "256", "dataset": "60000", "epochs": "15"}
+LIMITED: dict[str, Any] = {"runs": [RUN], "limit": {"value": "2"}}
 
 
 def at(address: str, state: dict[str, Any]) -> str:
@@ -135,11 +136,11 @@ def test_a_missing_attestation_leads_to_its_control(page: Page, address: str) ->
 
 def test_a_void_run_claims_nothing_anywhere(page: Page, address: str) -> None:
     void = {**LIMITED, "attested": {"noise_is_fresh": {"holds": "no"}}}
-    void["runs"] = [{**LIMITED["runs"][0], "source": "claim", "claim": "3"}]  # type: ignore[index, dict-item]
+    void["runs"] = [{**RUN, "source": "claim", "claim": "3"}, {"name": "other"}]
     page.goto("about:blank")
     page.goto(at(address, void))
     answered(page)
-    for part in ("#strip", "#answer", "#dangers", "#charts-note"):
+    for part in ("#strip", "#answer", "#comparison", "#charts-note"):
         text = page.locator(part).inner_text()
         assert "at most" not in text, part
         assert "differentially private" not in text, part
@@ -157,7 +158,7 @@ def test_a_void_run_claims_nothing_anywhere(page: Page, address: str) -> None:
     ],
 )
 def test_a_claim_is_checked(page: Page, address: str, claimed: str, words: str, look: str) -> None:
-    run = {**LIMITED["runs"][0], "source": "claim", "claim": claimed}  # type: ignore[index, dict-item]
+    run = {**RUN, "source": "claim", "claim": claimed}
     page.goto("about:blank")
     page.goto(at(address, {"runs": [run]}))
     answered(page)
@@ -197,5 +198,5 @@ def test_from_numbers_to_a_copied_sentence(page: Page, watched: Watched, address
     took["numbers_to_sentence_ms"] = round(1000 * (time.perf_counter() - since))
     took["numbers_to_sentence_actions"] = actions
     sentence = page.evaluate("navigator.clipboard.readText()")
-    assert sentence.startswith("An attacker who wrongly accuses 0.1 % of the people outside the data")
+    assert sentence.startswith("An attacker who wrongly accuses 0.1\u00a0% of the people outside the data")
     assert actions <= 8

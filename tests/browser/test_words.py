@@ -127,7 +127,7 @@ def test_every_kind_of_wrong_input_has_words(page: Page, watched: Watched, addre
         ({"context": {"unit": "user", "records": "1"}}, "records", "100", "At most 64 records"),
         ({}, "delta-pmp", "0.1", "fill in both, or none"),
         ({}, "date", "tomorrow", "year, month, day"),
-        ({}, "date", "2999-01-01", "has not begun yet"),
+        ({}, "date", "2999-01-01", "not in the future"),
         ({}, "version", "2", "needs a name"),
         ({}, "subject", "x" * 201, "1 to 200 characters"),
         ({}, "prepared-by", "x" * 201, "1 to 200 characters"),

@@ -79,7 +79,7 @@ export async function askAll(state, act, notices = []) {
     tell(notices);
     answered = { body, response, calibrated: null };
     showAnswer(response, checked, asked, state, act);
-    await Promise.all([pictures(answered, asked, state), imported(run, response, asked), compare(state, asked)]);
+    await Promise.all([pictures(answered, asked, state), imported(run, response, asked), compare(state, response, asked)]);
     if (!asked.isCurrent) return;
     settle("state");
     await rest(asked, state, act);
@@ -136,7 +136,7 @@ async function imported(run, response, asked) {
   })());
 }
 
-async function compare(state, asked) {
+async function compare(state, response, asked) {
   if (state.runs.length < 2) {
     panels.compare.clear();
     clearOld(asked, COMPARED);
@@ -144,12 +144,13 @@ async function compare(state, asked) {
   }
   const tellInstead = (sentences_) => panels.compare.put(asked, () => fill(byId("comparison"), sentences_.map((each) => element("p", {}, each))));
   const gap = state.runs.find(requests.missing);
-  if (gap) tellInstead([`The runs are compared as soon as ${gap.name} is filled in.`]);
+  if (claimsNothing(response)) tellInstead(["The runs are not compared: nothing is proved about the run in the form."]);
+  else if (gap) tellInstead([`The runs are compared as soon as ${gap.name} is filled in.`]);
   else {
     try {
       const body = requests.comparison(state);
-      const response = await ask("/v1/comparisons", body, { signal: asked.signal });
-      panels.compare.put(asked, () => showComparison(byId("comparison"), response));
+      const compared = await ask("/v1/comparisons", body, { signal: asked.signal });
+      panels.compare.put(asked, () => showComparison(byId("comparison"), compared));
       await quietly(show("/v1/comparisons", body, asked, { host: COMPARED }));
     } catch (error) {
       if (error instanceof requests.Unreadable) tellInstead(["One of the runs to compare cannot be read.", error.message]);

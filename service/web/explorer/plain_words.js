@@ -2,7 +2,7 @@
 
 // Names of fields, as the server writes them in sentences.
 const NAMES = [
-  ["noise_multiplier", "noise multiplier"], ["sample_rate", "sampling rate"], ["batch_size", "records in a batch"], ["1/dataset_size", "one in the number of records"],
+  ["sample_rate", "sampling rate"], ["batch_size", "records in a batch"], ["1/dataset_size", "one in the number of records"],
   ["dataset_size", "records in the data"], ["max_grad_norm", "clipping norm"], ["noise_std", "noise on the mean gradient"],
   ["microbatch_size", "records averaged before clipping"], ["gradient_accumulation_steps", "backward passes per update"],
   ["tuning_runs", "runs tried on these data"], ["privacy_unit", "one person's share"], ["epsilon_pmp", "epsilon of practical membership privacy"],
@@ -14,7 +14,7 @@ const NAMES = [
 
 // A sentence of the server, without the names of its fields.
 export function inPlainWords(text) {
-  let said = String(text ?? "").replace(/, which \/v1\/pmp computes from data/g, "").replace(/\bask \/v1\/bounds for them\b/g, "the API has them");
+  let said = String(text ?? "").replace(/(?<![Aa] )(?:\bthe )?`?\bnoise_multiplier\b`?/g, "the noise multiplier").replace(/, which \/v1\/pmp computes from data/g, "").replace(/\bask \/v1\/bounds for them\b/g, "the API has them");
   for (const [pattern, words] of NAMES) said = said.replace(pattern, words);
   return said.replaceAll("`", "").replace(/\b[a-z]+(_[a-z]+)+\b/g, (name) => name.replaceAll("_", " ")).replace(/\bJSON\b/g, "text");
 }

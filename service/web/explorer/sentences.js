@@ -31,7 +31,7 @@ export function sentences(response) {
 function promised(epsilon, delta, unit) {
   if (epsilon === INFINITE) return [`No finite epsilon holds for this run at a delta of ${plain(delta)}.`];
   if (delta >= 1) return ["A delta of 1 promises nothing, whatever epsilon is."];
-  const numbers = delta === 0 ? rounded(epsilon, { digits: 4 }) : `(${rounded(epsilon, { digits: 4 })}, ${plain(delta)})`;
+  const numbers = delta === 0 ? rounded(epsilon) : `(${rounded(epsilon)}, ${plain(delta)})`;
   return ["The run is ", term(`${numbers}-differentially private`, EPSILON), ` for each ${unit}.`];
 }
 

@@ -61,7 +61,7 @@ export function showLimit(host, response, show) {
   const texts = Object.fromEntries(response.assumptions.map((each) => [each.code, each.text]));
   fill(
     host,
-    decision.rulings.map((each) => [element("p", {}, inPlainWords(each.meaning)), !claimsNothing(response) && reached(each)]).flat(),
+    decision.rulings.map((each) => [element("p", {}, `Limit: ${inPlainWords(each.meaning)}`), claimsNothing(response) ? element("p", {}, "Nothing decides whether it is kept.") : reached(each)]).flat(),
     decision.missing.length > 0 && element("p", {}, "Nobody vouches yet for:"),
     decision.missing.length > 0 && element("ul", { class: "missing" }, decision.missing.map((code) => element("li", {},
       element("a", { href: `#attest-${code}`, onclick: (event) => { event.preventDefault(); event.stopPropagation(); show(`attest-${code}`); } }, inPlainWords(texts[code] ?? code))))),

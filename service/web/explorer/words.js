@@ -46,8 +46,8 @@ const FIELDS = [
 
 // Fields that contradict each other, by the first of them and what the server says.
 const CONTRADICTIONS = [
-  ["batch", /at most dataset_size/, () => "A batch cannot hold more records than the data. Lower this number, or raise “Records in the data”."],
-  ["records", /at most dataset_size/, () => "Nobody can have more records than the data hold. Lower this number, or raise “Records in the data”."],
+  ["batch", /at most .*dataset_size/, () => "A batch cannot hold more records than the data. Lower this number, or raise “Records in the data”."],
+  ["records", /at most .*dataset_size/, () => "Nobody can have more records than the data hold. Lower this number, or raise “Records in the data”."],
   ["records", /up to (\d+) records/, (found) => `At most ${found[1]} records of one person are served for this run.`],
   ["records", /one record/, () => "Only one record of a person is served for batches that are drawn like this."],
   ["rate-by", /both sizes/, () => "Records that may repeat need both sizes: choose “records” here, and fill in the records in the data."],
@@ -56,8 +56,7 @@ const CONTRADICTIONS = [
   ["records-in-data", /batch_size|batches/, () => "The data cannot hold fewer records than a batch."],
   ["name", /Another run/, () => "Another run has this name."],
   ["name", /./, () => "Write 1 to 64 letters, digits or signs."],
-  ["date", /future/, () => "This day has not begun yet anywhere. Write the day of the report, or an earlier one."],
-  ["date", /./, () => "Write a day of the calendar as year, month, day: 2026-11-24."],
+  ["date", /./, () => "Write a day of the calendar that is not in the future, as year, month, day: 2026-11-24."],
   ["subject", /Required/, () => "A version needs a name: fill in the name of the model or release."],
   ...["subject", "version", "prepared-by"].map((each) => [each, /./, () => "Write 1 to 200 characters in one line."]),
 ];
