@@ -50,7 +50,7 @@ window.panels = () => {
     seen[node.id] = {
       content: copy.textContent + lines.join(),
       isMarked: Boolean(described),
-      usable: node.querySelector("[data-current-only]:not(:disabled)") !== null,
+      usable: [...node.querySelectorAll("[data-current-only], .actions button")].some((each) => !each.disabled && each.closest("[data-holds]") === node),
     };
   }
   return seen;

@@ -2,6 +2,7 @@
 
 import { ask } from "./api.js";
 import { byId, element, fill } from "./dom.js";
+import { save } from "./files.js";
 import { revisionNow } from "./phase.js";
 import { linkOf } from "./state.js";
 
@@ -104,13 +105,4 @@ function offer(text) {
   fill(byId("copied-text"), shown);
   byId("copied-text").hidden = false;
   shown.select();
-}
-
-function save(name, type, text) {
-  const address = URL.createObjectURL(new Blob([text], { type }));
-  const link = document.createElement("a");
-  link.href = address;
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }

@@ -127,7 +127,9 @@ export class Panel {
     else this.note.remove();
     if (old) this.node.setAttribute("aria-describedby", this.note.id);
     else this.node.removeAttribute("aria-describedby");
-    for (const button of this.node.querySelectorAll("[data-current-only]")) button.disabled = old;
+    for (const button of this.node.querySelectorAll("[data-current-only], .actions button")) {
+      if (button.closest("[data-holds]") === this.node) button.disabled = old;  // a panel within has its own
+    }
   }
 }
 

@@ -20,7 +20,7 @@ export function showShort(host, response, { isExample, checked, copy }) {
     element("button", { type: "button", class: "small", "data-copy": "sentence", "data-current-only": true, "aria-label": "Copy this sentence", onclick: copy }, "Copy"));
   fill(
     host,
-    element("h2", {}, summary.title),
+    element("h2", {}, isExample && [element("span", { class: "tag" }, "Example"), " "], summary.title),
     checked && said(checked.kind, checked.symbol, checked.sentence),
     decision && said(kind, symbol, inPlainWords(decision.sentence)),
     sentence,
