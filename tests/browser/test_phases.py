@@ -50,7 +50,8 @@ window.panels = () => {
     seen[node.id] = {
       content: copy.textContent + lines.join(),
       isMarked: Boolean(described),
-      usable: [...node.querySelectorAll("[data-current-only], .actions button")].some((each) => !each.disabled && each.closest("[data-holds]") === node),
+      usable: [...node.querySelectorAll("[data-current-only], .actions button")]
+        .some((each) => !each.disabled && each.closest("[data-holds]") === node),
     };
   }
   return seen;
