@@ -101,13 +101,23 @@ def _sentence(pair: ComparedPair) -> str:
         case "equal":
             said = f"equally hard to attack at every rate{read}"
         case "crossing":
-            ranges = ((rounded_down(each["start"], SHOWN), rounded_up(each["end"], SHOWN)) for each in found.crossings)
+            ranges = ((_rate(each["start"], rounded_down), _rate(each["end"], rounded_up)) for each in found.crossings)
             between = ", ".join(f"{start} and {end}" for start, end in ranges)
             said = f"the curves cross between {between}"
         case "undecided":
             said = f"undecided at {found.undecided_rates} rates"
     approximate = " (by approximations)" if found.evidence == "asymptotic" else ""
     return f"{first} / {second}: {said}{approximate}."
+
+
+LONGEST_RATE: Final = 8
+"""Characters of a rate that is written with all its digits."""
+
+
+def _rate(rate: float, outward: Callable[[float, int], str]) -> str:
+    """Return a rate with all its digits where these are few, as rates that were sent are; else rounded outward."""
+    given = as_given(rate)
+    return given if len(given) <= LONGEST_RATE else outward(rate, SHOWN)
 
 
 def _legend(response: ComparisonsResponse) -> Iterator[str]:

@@ -158,7 +158,7 @@ def test_an_answer_is_plotted_into_a_file(tmp_path: Path, capsys: pytest.Capture
     drawn = [tmp_path / name for name in ("a.svg", "a.png", "a.json")]
     plotted = ["plot", str(request), "--resource", "sweeps", "--target", "0.3", "--output"]
     assert [cli.main([*plotted, str(file)]) for file in drawn] == [0, 0, 0]
-    assert "at most 0.3" in drawn[0].read_text("utf-8")
+    assert "at most 30" in drawn[0].read_text("utf-8")
     assert drawn[1].read_bytes().startswith(b"\x89PNG")
     assert json.loads(drawn[2].read_text("utf-8"))["params"][0] == {"name": "target_0", "value": 0.3}
     bounds = tmp_path / "bounds.json"  # asked for curves, which have other fields

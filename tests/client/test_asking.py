@@ -197,7 +197,7 @@ def test_assessments_claims_and_imports() -> None:
     assessed = local.assess(HISTORY, context, policy)
     assert assessed.verdict == "violated"
     assert assessed.statement in local.report(HISTORY, context, policy, form="text/plain")
-    assert "1.82824" in local.report(HISTORY, context)
+    assert "(1.83, 1e-05)-differentially private" in local.report(HISTORY, context)
     [claim] = local.check(HISTORY, [{"question": {"type": "epsilon", "delta": 1e-5}, "value": 1.6177}]).claims
     assert claim.verdict == "unsafe"
     assert local.read(Accountant([[1.0, 0.01, 1000]])).not_carried_over

@@ -48,13 +48,13 @@ export function plain(number) {
 
 // A bound on a share, in percent, rounded to the safe side.
 export function percent(value, options) {
-  if (value >= 1) return "100 %";
-  if (value === 0) return "0 %";
-  return `${shifted(rounded(value, options))} %`;
+  if (value >= 1) return "100\u00a0%";
+  if (value === 0) return "0\u00a0%";
+  return `${shifted(rounded(value, options))}\u00a0%`;
 }
 
 // A share that was typed, in percent, with all its digits: rounding it either way would change the question.
-export const givenPercent = (value) => (Number(value) === 0 ? "0 %" : `${shifted(value)} %`);
+export const givenPercent = (value) => (Number(value) === 0 ? "0\u00a0%" : `${shifted(value)}\u00a0%`);
 
 // A hundred times a decimal, by moving its exponent.
 function shifted(decimal) {
