@@ -150,7 +150,12 @@ def starting_over(page: Page) -> str:
     return "fresh"
 
 
-TARGETS = {typing: "other", linking: "other", switching: "switched", starting_over: "fresh"}
+TARGETS: Final[dict[Callable[[Page], str], str]] = {
+    typing: "other",
+    linking: "other",
+    switching: "switched",
+    starting_over: "fresh",
+}
 
 
 class Watching:
@@ -203,7 +208,7 @@ def test_every_part_of_the_answer_is_a_panel(first: Page) -> None:
     assert outside == []
 
 
-@pytest.mark.parametrize("change", TARGETS, ids=lambda change: change.__name__)
+@pytest.mark.parametrize("change", TARGETS, ids=lambda each: str(each.__name__))
 @pytest.mark.parametrize("slow", ["words", "pictures"])
 def test_slow_answers(first: Page, contents: dict[str, Panels], change: Callable[[Page], str], slow: str) -> None:
     faults = Faults(first)
@@ -258,7 +263,7 @@ def test_failures_beside_the_words(first: Page, contents: dict[str, Panels], fau
 
 
 @pytest.mark.parametrize("fault", ["500", "422", "network"])
-@pytest.mark.parametrize("change", TARGETS, ids=lambda change: change.__name__)
+@pytest.mark.parametrize("change", TARGETS, ids=lambda each: str(each.__name__))
 def test_no_panel_survives_a_failure(
     first: Page, contents: dict[str, Panels], fault: Fault, change: Callable[[Page], str]
 ) -> None:

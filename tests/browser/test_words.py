@@ -91,14 +91,14 @@ def opened(page: Page, address: str, state: dict[str, Any]) -> None:
     page.evaluate("document.querySelectorAll('form details').forEach(each => { each.open = true })")
 
 
-def refused(page: Page, field: str, text: str) -> str:
-    """Type a text, and return what is said beside the field."""
+def refused(page: Page, field: str, text: str, beside: str = "") -> str:
+    """Type a text, and return what is said beside the field, or beside another one."""
     page.fill(f"#{field}", text)
     page.evaluate("document.getElementById('form').requestSubmit()")
     page.wait_for_selector("html[data-phase=failed][data-state=settled]", state="attached", timeout=LONGEST_MS)
-    said = page.locator(f"#{field}-error")
+    said = page.locator(f"#{beside or field}-error")
     expect(said).to_be_visible()
-    expect(page.locator(f"#{field}")).to_have_attribute("aria-invalid", "true")
+    expect(page.locator(f"#{beside or field}")).to_have_attribute("aria-invalid", "true")
     expect(page.locator(f"#{field}")).to_have_value(text)
     return said.inner_text()
 
@@ -145,7 +145,7 @@ def test_contradictions_between_fields_have_words(
         answered(page)
         said = page.locator("#comparison").inner_text()
     else:
-        said = refused(page, field, text)
+        said = refused(page, field, text, beside="subject" if field == "version" else "")
     assert words in said
     assert vocabulary(page.locator("body").inner_text()) == set()
 

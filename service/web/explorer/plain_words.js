@@ -44,5 +44,5 @@ const HAZARDS = {
 export function hazardInWords(hazard) {
   const row = HAZARDS[hazard.code] ?? {};
   const [remedy, field] = (hazard.status === "possible" && row.possible) || [row.remedy ?? inPlainWords(hazard.remedy), row.field];
-  return { title: inPlainWords(hazard.title), text: row.text ?? inPlainWords(hazard.text), remedy, field, effect: inPlainWords(hazard.effect_text) };
+  return { title: inPlainWords(hazard.title), text: row.text ?? inPlainWords(hazard.text.replace(/\s*\bSend [^.]*\./g, "")), remedy, field, effect: inPlainWords(hazard.effect_text) };
 }

@@ -61,6 +61,7 @@ const CONTRADICTIONS = [
   ...["subject", "version", "prepared-by"].map((each) => [each, /./, () => "Write 1 to 200 characters in one line."]),
 ];
 
+const NO_NUMBERS = new Set(["name", "subject", "version", "date", "prepared-by", "rate-by", "length-by", "unit", "sampling", "direction", "requires"]);
 const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/;
 const GROUPED = /^\d{1,3}([.,  '’_]\d{3})+$/;
 const at = (each) => (each >= 1e7 ? each.toExponential().replace("e+", "e") : plain(each));
@@ -106,7 +107,7 @@ export function wordsFor(id, text, detail, pointer = "") {
   if (meant) return { words: inPlainWords(detail), meant };
   const of = { whole: /integer/.test(detail), range: rangeOf(detail), example: placeOf(pointer).example };
   const trimmed = text.trim();
-  if (of.range || /^Required|JSON numbers/.test(detail)) {
+  if (!NO_NUMBERS.has(id) && (of.range || /^Required|JSON numbers/.test(detail))) {
     const kind = KINDS.find(([is]) => is(trimmed, of));
     if (kind) {
       const [words, likely] = kind[1](trimmed, of);
