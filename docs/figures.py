@@ -70,7 +70,7 @@ def widths() -> Spec:
     title = "Error of three ways to compute the same curve"
     x = logarithmic(RATE, RATE_TITLE, (1e-6, 1))
     y = logarithmic("error", "Relative error, or width", (domain_start([row["error"] for row in rows]), 10))
-    marks = [line(x, y, coloured(list(NAMES.values()), "figure"))]
+    marks = [line(x, y, coloured(list(NAMES.values()), "figure"), "error_numbers")]
     return layered("widths", title, ["Power of the same run"], f"{title}.", rows, marks, HEIGHT)
 
 

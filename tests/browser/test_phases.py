@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
 import pytest
@@ -126,31 +126,32 @@ def back(page: Page) -> None:
     rest_of(page)
 
 
-def typing(page: Page) -> str:
+def typing(page: Page, /) -> str:
     """Type another state."""
     page.fill("#paste", OTHER)
     return "other"
 
 
-def linking(page: Page) -> str:
+def linking(page: Page, /) -> str:
     """Follow a link to another state."""
     page.evaluate("fragment => { location.hash = fragment }", FORMS["other"])
     return "other"
 
 
-def switching(page: Page) -> str:
+def switching(page: Page, /) -> str:
     """Choose the other run."""
     page.get_by_role("button", name="run 2", exact=True).click()
     return "switched"
 
 
-def starting_over(page: Page) -> str:
+def starting_over(page: Page, /) -> str:
     """Start over."""
     page.get_by_role("button", name="Start over").click()
     return "fresh"
 
 
-TARGETS: Final[dict[Callable[[Page], str], str]] = {
+Change: TypeAlias = Callable[[Page], str]
+TARGETS: Final[dict[Change, str]] = {
     typing: "other",
     linking: "other",
     switching: "switched",
@@ -210,7 +211,7 @@ def test_every_part_of_the_answer_is_a_panel(first: Page) -> None:
 
 @pytest.mark.parametrize("change", TARGETS, ids=lambda each: str(each.__name__))
 @pytest.mark.parametrize("slow", ["words", "pictures"])
-def test_slow_answers(first: Page, contents: dict[str, Panels], change: Callable[[Page], str], slow: str) -> None:
+def test_slow_answers(first: Page, contents: dict[str, Panels], change: Change, slow: str) -> None:
     faults = Faults(first)
     faults.by_kind[slow] = "held"
     watching = Watching(first, contents, TARGETS[change])
@@ -264,9 +265,7 @@ def test_failures_beside_the_words(first: Page, contents: dict[str, Panels], fau
 
 @pytest.mark.parametrize("fault", ["500", "422", "network"])
 @pytest.mark.parametrize("change", TARGETS, ids=lambda each: str(each.__name__))
-def test_no_panel_survives_a_failure(
-    first: Page, contents: dict[str, Panels], fault: Fault, change: Callable[[Page], str]
-) -> None:
+def test_no_panel_survives_a_failure(first: Page, contents: dict[str, Panels], fault: Fault, change: Change) -> None:
     faults = Faults(first)
     faults.by_kind["words"] = fault
     watching = Watching(first, contents, TARGETS[change])

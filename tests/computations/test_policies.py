@@ -243,8 +243,8 @@ def test_a_limit_is_taken_where_a_run_can_break_it_and_a_run_can_keep_it_and_now
         try:
             PolicyRule.model_validate_json(json.dumps(sent))
         except ValidationError as refused:
-            [error] = refused.errors()
-            assert "every run" in error["ctx"]["sentence"], sent
+            [error] = field_errors(refused)
+            assert "every run" in error.detail, sent
             kept = [_keeps(number, sent, -1e-9) for number in (private, revealing)]
             broken = [not _keeps(number, sent, 1e-9) for number in (private, revealing)]
             assert not (any(kept) and any(broken)), sent

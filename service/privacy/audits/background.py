@@ -233,7 +233,7 @@ def _susceptibilities(deviations: FloatArray, centred: FloatArray, doubt: float)
     count, dimension = centred.shape
     quotients = _quotients(deviations, centred)
     estimate = np.maximum((count - dimension - 2) * quotients - dimension / count, 0.0)
-    scale, offset = float(chdtri(count - dimension, doubt)), -float(ndtri(doubt)) / math.sqrt(count)
+    scale, offset = float(np.asarray(chdtri(count - dimension, doubt))), -float(ndtri(doubt)) / math.sqrt(count)
     return estimate, (np.sqrt(quotients * scale) + offset) ** 2
 
 
