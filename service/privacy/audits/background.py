@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final, final
+from typing import Any, Final, final
 
 import numpy as np
 
@@ -233,8 +233,9 @@ def _susceptibilities(deviations: FloatArray, centred: FloatArray, doubt: float)
     count, dimension = centred.shape
     quotients = _quotients(deviations, centred)
     estimate = np.maximum((count - dimension - 2) * quotients - dimension / count, 0.0)
-    scale, offset = float(np.asarray(chdtri(count - dimension, doubt))), -float(ndtri(doubt)) / math.sqrt(count)
-    return estimate, (np.sqrt(quotients * scale) + offset) ** 2
+    scale: Any = chdtri(count - dimension, doubt)
+    offset = -float(ndtri(doubt)) / math.sqrt(count)
+    return estimate, (np.sqrt(quotients * float(scale)) + offset) ** 2
 
 
 def _quotients(deviations: FloatArray, centred: FloatArray) -> FloatArray:
