@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Final, cast, final
 
 import numpy as np
 
@@ -233,9 +233,9 @@ def _susceptibilities(deviations: FloatArray, centred: FloatArray, doubt: float)
     count, dimension = centred.shape
     quotients = _quotients(deviations, centred)
     estimate = np.maximum((count - dimension - 2) * quotients - dimension / count, 0.0)
-    scale: Any = chdtri(count - dimension, doubt)
+    scale = cast("float", chdtri(count - dimension, doubt))
     offset = -float(ndtri(doubt)) / math.sqrt(count)
-    return estimate, (np.sqrt(quotients * float(scale)) + offset) ** 2
+    return estimate, (np.sqrt(quotients * scale) + offset) ** 2
 
 
 def _quotients(deviations: FloatArray, centred: FloatArray) -> FloatArray:
