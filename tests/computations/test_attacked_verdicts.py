@@ -24,12 +24,16 @@ EPSILON: dict[str, Any] = {"type": "epsilon", "delta": 1e-5}
 POWER: dict[str, Any] = {"type": "trade_off", "false_positive_rates": [0.01]}
 GAUSSIAN: dict[str, Any] = {"type": "gaussian", "noise_multiplier": 2.0}
 DPSGD: dict[str, Any] = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.02, "steps": 200}
-SHUFFLED: dict[str, Any] = {"type": "dpsgd", "noise_multiplier": 1.0, "sampling": "shuffled", "epochs": 2.0}
-SHUFFLED |= {"batch_size": 50, "dataset_size": 1000}
-NOISY_SGD: dict[str, Any] = {"type": "noisy_sgd", "dataset_size": 50, "batch_size": 25, "dimension": 20, "steps": 3}
-NOISY_SGD |= {"noise_std": 0.1, "max_grad_norm": 1.0}
+SHUFFLED: dict[str, Any] = {"type": "dpsgd", "noise_multiplier": 1.0, "sampling": "shuffled", "epochs": 2.0} | {
+    "batch_size": 50,
+    "dataset_size": 1000,
+}
+NOISY_SGD: dict[str, Any] = {"type": "noisy_sgd", "dataset_size": 50, "batch_size": 25, "dimension": 20, "steps": 3} | {
+    "noise_std": 0.1,
+    "max_grad_norm": 1.0,
+}
 WORST_CASE: dict[str, Any] = {"type": "worst_case"}
-REMOVED = "At a false positive rate of 1\u00a0%, at most 50\u00a0% of members are identified, against the worst case with"
+LIMIT = "At a false positive rate of 1\u00a0%, at most 50\u00a0% of members are identified"
 
 
 def request(mechanism: dict[str, Any], context: dict[str, Any], *rules: dict[str, Any]) -> AssessmentsRequest:
@@ -110,7 +114,9 @@ def test_a_schedule_is_held_against_the_batches_that_the_context_names() -> None
         told = assessed(schedule, {"batch_size": batch, "dataset_size": 1000})
         assert effects(told)["sample_rate_inconsistent"] == "numbers_changed"
         assert judged_epsilon(told) >= epsilon_of(schedule | {"sample_rate": batch / 1000, "steps": 100}) * (1 - 1e-9)
-    within = assessed(DPSGD | {"sample_rate": [0.01, 0.03], "steps": [50, 50]}, {"batch_size": 20, "dataset_size": 1000})
+    within = assessed(
+        DPSGD | {"sample_rate": [0.01, 0.03], "steps": [50, 50]}, {"batch_size": 20, "dataset_size": 1000}
+    )
     assert "sample_rate_inconsistent" not in effects(within)
 
 
@@ -129,8 +135,8 @@ def test_a_run_of_so_many_epochs_is_judged_with_the_steps_of_either_rate() -> No
         told = assessed(run, {"batch_size": 10, "dataset_size": 1000})
         for rate in (0.5, 0.01):
             assert judged_epsilon(told) >= epsilon_of(run | {"sample_rate": rate}) * (1 - 1e-9)
-    assert told.judged_as is not None
-    assert "with the steps that its epochs have at the smaller one" in told.judged_as.text
+        assert told.judged_as is not None
+        assert "with the steps that its epochs have at the smaller one" in told.judged_as.text
 
 
 @pytest.mark.parametrize(
@@ -167,7 +173,7 @@ def test_the_meaning_of_a_rule_names_the_neighbours_that_were_checked(run: dict[
     rule = {"question": POWER, "at_most": 0.5, "threat_model": WORST_CASE}
     told = assessed(run, {}, rule)
     assert told.decision is not None
-    assert told.decision.rulings[0].meaning == f"{REMOVED} a record {neighbours}."
+    assert told.decision.rulings[0].meaning == f"{LIMIT}, against the worst case with a record {neighbours}."
 
 
 def test_two_requests_with_different_answers_never_share_a_digest() -> None:
