@@ -41,7 +41,19 @@ class AssessmentsRequest(Request):
         if told is not None and told > 1 and asked is None:
             threat_model = threat_model.model_copy(update={"records": told})
         vars(self)["threat_model"] = threat_model
+        if self.policy is not None:
+            vars(self)["policy"] = self._settled_policy(self.policy)
         return self
+
+    def _settled_policy(self, policy: Policy) -> Policy:
+        """Return the policy whose attackers have the neighbouring relation of the run where they name none."""
+        rules = tuple(
+            rule
+            if rule.threat_model is None
+            else rule.model_copy(update={"threat_model": settled(rule.threat_model, self.mechanism)})
+            for rule in policy.rules
+        )
+        return policy.model_copy(update={"rules": rules})
 
     def _check_sizes(self) -> None:
         """Raise PydanticCustomError where the context contradicts the mechanism."""

@@ -110,6 +110,13 @@ class Policy(Request):
     ]
 
     @model_validator(mode="after")
+    def _can_stop_a_run(self) -> Self:
+        if all(rule.severity == "warning" for rule in self.rules):
+            sentence = "Every limit only warns, so that no run can break the policy. Give one limit the severity error."
+            raise field_refusal("rules", sentence)
+        return self
+
+    @model_validator(mode="after")
     def _each_once(self) -> Self:
         if isinstance(self.requires, tuple):
             seen: set[str] = set()

@@ -122,9 +122,9 @@ def value_range(target: Limit) -> tuple[float, float]:
         case EpsilonQuestion(delta=1.0):
             return 0.0, 0.0
         case AdvantageOverPriorQuestion(prior=prior):
-            return 0.0, 2 * (1 - prior)
+            return 0.0, 2 * (1 - prior) if prior > 0 else 0.0
         case UnlearningGuaranteeQuestion(prior=prior):
-            return 0.0, 1 - prior
+            return (0.0 if prior > 0 else 1.0), 1 - prior
         case _:
             return widest(question)
 
@@ -133,7 +133,7 @@ def _positive_range(question: PositivePredictiveValueQuestion) -> tuple[float, f
     """Return the range of p power / (p power + (1 - p) rate): power from rate to 1; of the least, from 0 to rate."""
     prior, rate = question.prior, question.false_positive_rate or 0.0
     if question.side == "at_least":
-        return 0.0, prior
+        return (0.0 if prior < 1 else 1.0), prior
     return prior, prior / (prior + (1 - prior) * rate) if prior > 0 else 0.0
 
 
@@ -143,7 +143,7 @@ def _capacity_range(question: DeletionCapacityQuestion) -> tuple[float, float]:
     if confidence == 0:
         return math.inf, math.inf
     if prior == 0:
-        return 0.0, math.inf
+        return math.inf, math.inf
     alone = 0.0 if prior == 1 else math.log(confidence) / math.log1p(-prior)
     # (1 + SLACK): a ratio may round to just below a whole number.
     return 0.0, float(math.floor(alone * (1 + SLACK)))
@@ -152,6 +152,8 @@ def _capacity_range(question: DeletionCapacityQuestion) -> tuple[float, float]:
 def _negative_range(question: NegativePredictiveValueQuestion) -> tuple[float, float]:
     """Return the range of (1 - p)(1 - rate) / ((1 - p)(1 - rate) + p beta): beta from 1 - rate to 0, or from 1."""
     prior, rate = question.prior, question.false_positive_rate
+    if prior == 0:
+        return 1.0, 1.0
     if question.side == "at_most":
         return 1 - prior, 1.0 if prior < 1 else 0.0
     kept = 0.0 if rate is None else (1 - prior) * (1 - rate)

@@ -27,6 +27,7 @@ from api_schemas.sweeps import SweepsResponse
 from api_schemas.threat_models import ThreatModelSpec
 from service.interop.numbers import as_given, rounded_up
 from service.interop.reports.title import run_title
+from service.interop.reports.void import is_refuted
 from service.web.charts.chances import RECONSTRUCTION, ROC, chances
 from service.web.charts.profile import Profile, profile
 from service.web.charts.series import Series, described, named, series_of
@@ -117,8 +118,8 @@ def comparison_charts(response: ComparisonsResponse, read: Read) -> list[Spec]:
 
 
 def assessment_needs(response: AssessmentsResponse) -> list[Need]:
-    """Curves of all attackers, of those whose other answers would take long each by itself; where epsilon is finite,
-    that of epsilon alone, and delta at 41 epsilons.
+    """Curves of all attackers whose assumptions may hold, of those whose other answers would take long each by itself;
+    where epsilon is finite, that of epsilon alone, and delta at 41 epsilons.
     """
     # Imported where it is used: pictures are known at import, computations are not.
     from service.computations.assessments.attackers import relaxed_attackers
@@ -130,15 +131,16 @@ def assessment_needs(response: AssessmentsResponse) -> list[Need]:
     mechanism, worst = response.judged_mechanism, response.judged_threat_model
     rates = tuple(sorted({*RATES, response.context.false_positive_rate}))
 
-    def curves(*attackers: ThreatModelSpec) -> CurvesRequest:
+    def curves(*models: ThreatModelSpec) -> CurvesRequest:
         return CurvesRequest(
             mechanism=mechanism,
-            threat_models=attackers,
+            threat_models=models,
             false_positive_rates=rates,
             relative_tolerance=response.relative_tolerance,
         )
 
-    found = [Need("curves", curves(*(each.threat_model for each in response.threat_models)), "attackers")]
+    attackers = [each.threat_model for each in response.threat_models if not is_refuted(each)]
+    found = [Need("curves", curves(*attackers), "attackers")]
     alone = map(curves, relaxed_attackers(Run(mechanism, response.context, worst), response.relative_tolerance).dear)
     found += [Need("curves", each, "attacker") for each in alone if CURVES.quote(each).cost <= DEAREST_CURVE]
     epsilon = _epsilon(response)

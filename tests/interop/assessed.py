@@ -118,6 +118,7 @@ def _drawn(random: Random) -> dict[str, Any]:
     if random.random() < 0.6:
         rules = random.sample(RULES, random.randint(1, len(RULES)))
         named = [{**rule, **_some(random, {"name": HOSTILE})} for rule in rules]
+        named[0].pop("severity", None)  # a policy whose limits all warn is refused
         sent["policy"] = {"name": random.choice(HOSTILE), "rules": named} | _some(random, {"requires": ["all"]})
     return sent
 

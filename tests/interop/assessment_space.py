@@ -102,6 +102,7 @@ def policy(random: Generator) -> Spec:
         }
         for _ in range(random.integers(1, 4))
     ]
+    rules[0].pop("severity", None)  # a policy whose limits all warn is refused
     found: Spec = {"name": str(random.choice(HOSTILE)), "rules": rules}
     return found if random.uniform() < 0.7 else {**found, "requires": "all"}
 

@@ -112,6 +112,8 @@ def check_hazards(text: Printed, told: AssessmentsResponse) -> None:
             given(context.delta),
             percent_up(power_of(told)[1]),
         )
+    if context.dataset_size is None:
+        text.take(rf"Here that is at most {NUMBER}\.", down(1 / (context.batch_size or 1)))
     if context.dataset_size is not None:
         text.take(rf"Here that is {NUMBER}\.", down(1 / context.dataset_size))
         if context.batch_size is not None:

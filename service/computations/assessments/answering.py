@@ -8,7 +8,7 @@ from typing import Any, final
 from api_schemas.bounds import BoundsRequest
 from api_schemas.policies import PolicyRule
 from api_schemas.questions import QuestionSpec, TradeOffQuestion
-from api_schemas.threat_models import ThreatModelSpec
+from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel
 from service.computations.abstract import ResponseFields
 from service.computations.allowance import Shares
 from service.computations.answers import said
@@ -62,7 +62,7 @@ class Answering:
 
     def rule(self, rule: PolicyRule, place: str) -> ResponseFields:
         """Return the answer that a rule is held against. Raise PrivacyComputationError at its place."""
-        model = rule.threat_model
+        model = attacker_of(rule, self._run)
         if model is None or model == self._run.threat_model:
             return self.worst_case(rule.question, f"{place}/question")
         known = self._known_answer(model, rule.question)
@@ -75,7 +75,7 @@ class Answering:
 
     def again(self, rule: PolicyRule, place: str) -> ResponseFields:
         """Return the answer to a rule, read anew within the allowance of the caller, and keep it."""
-        model = rule.threat_model or self._run.threat_model
+        model = attacker_of(rule, self._run) or self._run.threat_model
         if model == self._run.threat_model:
             found = self._read(rule.question, f"{place}/question")
         else:
@@ -107,9 +107,18 @@ class Answering:
         return None
 
 
+def attacker_of(rule: PolicyRule, run: Run) -> ThreatModelSpec | None:
+    """Return the attacker that a rule names, with the records of one privacy unit where a worst case names none."""
+    model, records = rule.threat_model, run.threat_model.records
+    if isinstance(model, WorstCaseThreatModel) and model.records is None and records is not None:
+        return model.model_copy(update={"records": records})
+    return model
+
+
 def ruled(run: Run, rule: PolicyRule, place: str, tolerance: float) -> tuple[BoundsRequest, dict[str, str]]:
     """Return the request of a rule against an attacker of its own, and where its parts stand."""
-    given: dict[str, Any] = {} if rule.threat_model is None else {"threat_model": rule.threat_model}
+    model = attacker_of(rule, run)
+    given: dict[str, Any] = {} if model is None else {"threat_model": model}
     asked = BoundsRequest(mechanism=run.mechanism, questions=(rule.question,), relative_tolerance=tolerance, **given)
     return asked, {"/threat_model": f"{place}/threat_model", "/questions/0": f"{place}/question"}
 

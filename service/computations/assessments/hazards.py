@@ -129,22 +129,26 @@ def _of_the_context(run: Run, numbers: Numbers) -> Iterator[ResponseFields]:
             yield found
 
 
-def largest_delta(run: Run) -> float | None:
-    """Return the delta from which on no epsilon says anything: one in the number of records. None: it is not known."""
-    return 1 / max(run.sizes) if run.sizes else None
+def largest_delta(run: Run) -> float:
+    """Return the delta from which on no epsilon says anything: one in the number of records.
+
+    Where nothing says how many records there are, it is one in the fewest that there can be: those of a batch.
+    """
+    return 1 / max(run.sizes or (1, *run.batches))
 
 
 def _delta(run: Run) -> ResponseFields | None:
     delta, largest = run.context.delta, largest_delta(run)
-    if delta == 0 or (largest is not None and delta < largest):
+    if delta == 0 or (run.sizes and delta < largest):
         return None
     text = (
         "A delta of 1/dataset_size or more allows a mechanism that publishes one record: with such a delta no epsilon "
         "says anything."
     )
-    if largest is None:
+    if delta < largest:
         return _hazard("delta_not_small", f"{text} Send dataset_size.", "possible")
-    return _hazard("delta_not_small", f"{text} Here that is {rounded_down(largest, SHOWN)}.", "present")
+    at_most = "" if run.sizes else "at most "
+    return _hazard("delta_not_small", f"{text} Here that is {at_most}{rounded_down(largest, SHOWN)}.", "present")
 
 
 def _records(run: Run) -> ResponseFields | None:

@@ -151,7 +151,15 @@ def _microbatches(run: Run) -> Change | None:
     if context.microbatches_accounted or context.microbatch_size in (None, 1):
         return None
     text = "with half the noise multiplier, because clipped averages of several gradients have twice the sensitivity"
-    return Change("microbatches_double_sensitivity", text, partial(mapped, change=_with_half_the_noise), True)
+    # A record that is replaced turns its average round once, which is what half the noise says of one that is added.
+    is_attained = run.threat_model.neighboring_relation != "replace_one"
+    return Change("microbatches_double_sensitivity", text, _half_the_noise, is_attained)
+
+
+def _half_the_noise(spec: MechanismSpec) -> MechanismSpec | None:
+    """Return a run at half its noise. None: it has stated parameters and no noise, or noise of unknown relation."""
+    made = mapped(spec, _with_half_the_noise)
+    return None if made == spec else made
 
 
 def _with_half_the_noise(node: MechanismSpec) -> MechanismSpec | None:
@@ -182,39 +190,55 @@ def _consistent_rate(run: Run) -> Change | None:
     if rate is None:
         return None
     text = f"at the larger of both sampling rates, the stated one and that of its batches, {rounded_up(rate)}"
+    if any(_counts_epochs(node) for node in nodes_of(run.mechanism) if _stated_rates(node)):
+        text += ", with the steps that its epochs have at the smaller one"
     return Change("sample_rate_inconsistent", text, partial(mapped, change=partial(_at_least, rate=rate)))
 
 
 def inconsistent_rate(run: Run) -> float | None:
-    """Return the rate of the batches that the context names, where a rate of the mechanism is another one."""
+    """Return the rate of the batches that the context names, where a step of the mechanism cannot have this rate."""
     batch, sizes = run.context.batch_size, run.sizes
     if batch is None or not sizes:
         return None
     known = batch / min(sizes)
-    rates = [rate for node in nodes_of(run.mechanism) if (rate := _stated_rate(node)) is not None]
-    return known if any(abs(rate - known) > RATE_AGREEMENT * known for rate in rates) else None
+    stated = [rates for node in nodes_of(run.mechanism) if (rates := _stated_rates(node))]
+    slack = RATE_AGREEMENT * known
+    return known if any(known < min(rates) - slack or known > max(rates) + slack for rates in stated) else None
 
 
-def _stated_rate(node: MechanismSpec) -> float | None:
-    """Return the one rate of a node that has no sizes of its own, or None."""
+def _stated_rates(node: MechanismSpec) -> tuple[float, ...]:
+    """Return the rates of a node that has no sizes of its own; nothing where it has no rate."""
     if isinstance(node, PoissonSampledMechanism):
-        return node.sample_rate
-    if isinstance(node, DpsgdMechanism) and node.batch_size is None and isinstance(node.sample_rate, float):
-        return node.sample_rate
-    return None
+        return (node.sample_rate,)
+    if isinstance(node, DpsgdMechanism) and node.batch_size is None and node.sample_rate is not None:
+        return listed(node.sample_rate)
+    return ()
+
+
+def _counts_epochs(node: MechanismSpec) -> bool:
+    """Whether the number of steps of a node follows from its epochs and its rate."""
+    return isinstance(node, DpsgdMechanism) and node.epochs is not None and node.sampling != "shuffled"
 
 
 def _at_least(node: MechanismSpec, rate: float) -> MechanismSpec:
-    stated = _stated_rate(node)
-    return node if stated is None or stated >= rate else at_rate(node, rate)
+    """Return a node whose rates are at least `rate`, with the steps that its epochs have at the smaller rates."""
+    match node:
+        case PoissonSampledMechanism(sample_rate=stated, mechanism=inner):
+            return PoissonSampledMechanism(type="poisson_sampled", sample_rate=max(stated, rate), mechanism=inner)
+        case DpsgdMechanism() if _stated_rates(node):
+            larger = remade(node, sample_rate=_each(node, lambda stated: max(stated, rate)))
+            if not _counts_epochs(node):
+                return larger
+            smaller = {"sample_rate": _each(node, lambda stated: min(stated, rate)), "steps": None}
+            return remade(larger, steps=remade(node, **smaller, epochs=node.epochs).steps)
+        case _:
+            return node
 
 
-def at_rate(node: MechanismSpec, rate: float) -> MechanismSpec:
-    """Return a node with another sampling rate and the same steps."""
-    if isinstance(node, DpsgdMechanism):
-        return remade(node, sample_rate=rate)
-    assert isinstance(node, PoissonSampledMechanism)  # noqa: S101 - no other node has a rate
-    return PoissonSampledMechanism(type="poisson_sampled", sample_rate=rate, mechanism=node.mechanism)
+def _each(node: DpsgdMechanism, change: Callable[[float], float]) -> float | tuple[float, ...]:
+    """Return the rates of a node, each one changed: one number where the node has one."""
+    rates = tuple(map(change, listed(node.sample_rate or 1.0)))
+    return rates if isinstance(node.sample_rate, tuple) else rates[0]
 
 
 def _accumulation(run: Run) -> Change | None:
@@ -226,8 +250,12 @@ def _accumulation(run: Run) -> Change | None:
 
 
 def batches_are_between_updates(run: Run) -> bool:
-    """Whether the context names the records between two updates of the model, so that passes cannot be meant."""
-    return run.context.batch_size is not None and bool(run.sizes)
+    """Whether the context names the records between two updates of the model, so that passes cannot be meant.
+
+    One batch size does not say what the rates of a schedule are.
+    """
+    schedules = [node for node in nodes_of(run.mechanism) if len(set(_stated_rates(node))) > 1]
+    return run.context.batch_size is not None and bool(run.sizes) and not schedules
 
 
 def _with_passes(node: MechanismSpec, passes: int) -> MechanismSpec | None:
@@ -235,13 +263,13 @@ def _with_passes(node: MechanismSpec, passes: int) -> MechanismSpec | None:
     if isinstance(node, NoisySgdMechanism):
         return None  # a mean over more records moves less: which noise it had is not known
     if isinstance(node, PoissonSampledMechanism):
-        return at_rate(node, min(node.sample_rate * passes, 1.0))
+        rate = min(node.sample_rate * passes, 1.0)
+        return PoissonSampledMechanism(type="poisson_sampled", sample_rate=rate, mechanism=node.mechanism)
     if not isinstance(node, DpsgdMechanism):
         return node
     if node.batch_size is not None and node.dataset_size is not None:
         return remade(node, batch_size=min(node.batch_size * passes, node.dataset_size))
-    rates = tuple(min(each * passes, 1.0) for each in listed(node.sample_rate or 1.0))
-    return remade(node, sample_rate=rates if isinstance(node.sample_rate, tuple) else rates[0])
+    return remade(node, sample_rate=_each(node, lambda stated: min(stated * passes, 1.0)))
 
 
 def _tuning(run: Run) -> Change | None:

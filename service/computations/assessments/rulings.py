@@ -9,8 +9,18 @@ from typing import Final, final
 
 from api_schemas.assessments import AssessedAssumption
 from api_schemas.policies import Policy, PolicyRule, PolicyVerdict
-from api_schemas.questions import DeltaQuestion, EpsilonQuestion
+from api_schemas.questions import (
+    DeletionCapacityQuestion,
+    DeltaQuestion,
+    EpsilonQuestion,
+    NegativePredictiveValueQuestion,
+    PositivePredictiveValueQuestion,
+    TradeOffQuestion,
+    UnlearningGuaranteeQuestion,
+)
+from api_schemas.threat_models import WorstCaseThreatModel
 from service.computations.abstract import ResponseFields
+from service.computations.assessments.answering import attacker_of
 from service.computations.assessments.effects import HAZARDS, NO_BOUND
 from service.computations.assessments.hazards import largest_delta
 from service.computations.assessments.judged import Judged, Run
@@ -24,7 +34,9 @@ from service.interop.reports.void import RELAXED, refuted
 
 FINEST: Final = 1e-16
 """The finest tolerance that can be asked for."""
-ATTACKER_REFUTED: Final = "Somebody attests that an assumption about the attacker of this limit does not hold."
+ATTACKER_REFUTED: Final = "An assumption about the attacker of this limit does not hold."
+ONE_RECORD: Final = "The theory of this attacker is of one record, and one privacy unit may have several."
+ONLY_FROM_ABOVE: Final = "It is only known that the run reveals no more than the run as hazards may have left it."
 
 
 @final
@@ -62,8 +74,10 @@ def ruling(
         beside = described()
         verdict = "violated" if verdict_of(rule, ReadNumber.of(beside, rule.reads)) == "violated" else "undecided"
     reason = why_undecided(rule, grounds)
-    if reason is not None and (verdict == "met" or reason == ATTACKER_REFUTED):
+    if reason is not None and (verdict == "met" or reason in (ATTACKER_REFUTED, NO_BOUND)):
         verdict = "undecided"
+    elif verdict == "met" and not grounds.judged.is_attained and not is_on_the_safe_side(rule):
+        verdict, reason = "undecided", ONLY_FROM_ABOVE
     elif beside is not None and verdict == "undecided":
         reason = "The run as described keeps this limit, the run as hazards may have left it does not."
     decides = None
@@ -71,7 +85,7 @@ def ruling(
         decides = _deciding_tolerance(rule.limit, number.lower, number.upper)
     return {
         "rule": rule,
-        "meaning": meaning(rule),
+        "meaning": meaning(rule.model_copy(update={"threat_model": attacker_of(rule, grounds.run)})),
         "verdict": verdict,
         **({"reason": reason} if reason is not None and verdict == "undecided" else {}),
         "margin": _margin(rule, number),
@@ -90,6 +104,20 @@ def verdict_of(rule: PolicyRule, number: ReadNumber) -> str:
     if sign * (limit - worse) >= 0:
         return "met"
     return "violated" if sign * (limit - better) < 0 else "undecided"
+
+
+def is_on_the_safe_side(rule: PolicyRule) -> bool:
+    """Whether a run that reveals less keeps a rule, too."""
+    match rule.question:
+        case TradeOffQuestion():
+            grows = rule.reads == "power"
+        case PositivePredictiveValueQuestion(side=side) | NegativePredictiveValueQuestion(side=side):
+            grows = side == "at_most"
+        case DeletionCapacityQuestion() | UnlearningGuaranteeQuestion():
+            grows = False
+        case _:
+            grows = True
+    return grows == (rule.at_most is not None)
 
 
 def _sign(rule: PolicyRule) -> float:
@@ -114,11 +142,12 @@ def why_undecided(rule: PolicyRule, grounds: Grounds) -> str | None:
         return ATTACKER_REFUTED
     if grounds.judged.failed:
         return NO_BOUND
-    own_records = getattr(rule.threat_model, "records", None)
-    if own_records is None and cap_of(grounds.run.context, grounds.run.threat_model) is None:
+    cap = cap_of(grounds.run.context, grounds.run.threat_model)
+    if getattr(rule.threat_model, "records", None) is None and cap is None:
         return HAZARDS["records_not_capped"].why
-    largest = largest_delta(grounds.run)
-    if largest is not None and _delta_of(rule) >= largest:
+    if cap is not None and cap > 1 and not isinstance(rule.threat_model, WorstCaseThreatModel | None):
+        return ONE_RECORD
+    if _delta_of(rule) >= largest_delta(grounds.run):
         return HAZARDS["delta_not_small"].why
     return None
 

@@ -12,6 +12,7 @@ from service.interop.reports.guarantee import gdp_sentence
 from service.interop.reports.hazards import shown_hazards
 from service.interop.reports.outcome import margin_text, outcome
 from service.interop.reports.rows import remarks, rows
+from service.interop.reports.void import NOT_THIS_ATTACKER, is_refuted
 
 
 def model_card(response: AssessmentsResponse) -> str:
@@ -69,6 +70,10 @@ def _table(attacked: AssessedThreatModel, *, beside: bool) -> Iterator[str]:
     relation = f", {model.neighboring_relation}" if beside and isinstance(model, WorstCaseThreatModel) else ""
     yield f"### Attacker: {model.type}{relation}"
     yield ""
+    if is_refuted(attacked):
+        yield f"{attacked.summary} {NOT_THIS_ATTACKER}"
+        yield ""
+        return
     yield attacked.summary + (" Valid beside the worst case only." if attacked.conditional else "")
     yield ""
     yield "| | at most | at least | evidence |"

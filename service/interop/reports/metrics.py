@@ -10,7 +10,7 @@ from api_schemas.assessments import AssessedHazard, AssessedThreatModel, Assessm
 from api_schemas.threat_models import WorstCaseThreatModel
 from service.interop.numbers import as_given
 from service.interop.reports.rows import Row, rows
-from service.interop.reports.void import STILL, refuted
+from service.interop.reports.void import is_refuted, refuted
 
 EPSILON: Final = "epsilon"
 """Key of that number."""
@@ -96,7 +96,7 @@ def _bounds(response: AssessmentsResponse) -> Iterator[Metric]:
         return
     first = response.threat_models[0]
     for attacked in response.threat_models:
-        if all(each.holds != "no" or each.if_not == STILL for each in attacked.assumptions):
+        if not is_refuted(attacked):
             for row in rows(attacked.answers):
                 yield Metric(_attacker(attacked), attacked.conditional, row)
         if attacked is first and response.gdp is not None:

@@ -10,6 +10,7 @@ from api_schemas.assessments import AssessedThreatModel, AssessmentsResponse
 from api_schemas.policies import Decision
 from api_schemas.threat_models import WorstCaseThreatModel
 from service.interop.reports.rows import rows
+from service.interop.reports.void import is_refuted
 
 MLFLOW: Final = "application/vnd.mlflow.run+json"
 LONGEST_PARAMETER: Final = 6000
@@ -24,11 +25,13 @@ def mlflow_run(response: AssessmentsResponse) -> str:
 
     Keys are of letters, digits, `_`, `-`, `.` and `/`; there are fewer than 100 parameters and 1000 metrics. Metrics
     are finite: an infinite one is left out and named in the tag dp.infinite. There is no metric where nothing is proved
-    about the run, and no epsilon at delta 1, where it says nothing.
+    about the run or against an attacker, and no epsilon at delta 1, where it says nothing.
     """
     metrics: dict[str, float] = {}
     infinite: list[str] = []
     for attacked in response.threat_models if response.summary.bounded else ():
+        if is_refuted(attacked):
+            continue
         for name, number in _numbers(attacked, "" if attacked is response.threat_models[0] else _room(attacked)):
             if math.isfinite(number):
                 metrics[name] = number

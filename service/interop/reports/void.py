@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from api_schemas.assessments import AssessedAssumption
+from api_schemas.assessments import AssessedAssumption, AssessedThreatModel
 
 RELAXED: Final = "The numbers of this attacker say nothing about the release; those of the worst case stand."
 STILL: Final = "The numbers stay bounds, for a run that reveals no less."
 """What follows where an assumption does not hold without which the worst case stands."""
+NOT_THIS_ATTACKER: Final = "An assumption about this attacker does not hold. The numbers of the worst case stand."
 MOST_NAMED: Final = 3
 
 
 def refuted(assumptions: Sequence[AssessedAssumption]) -> tuple[AssessedAssumption, ...]:
     """Return the assumptions that are attested not to hold and make all numbers void."""
     return tuple(each for each in assumptions if each.holds == "no" and each.if_not not in (STILL, RELAXED))
+
+
+def is_refuted(attacked: AssessedThreatModel) -> bool:
+    """Whether the numbers of an attacker say nothing: an assumption about this attacker does not hold."""
+    return any(each.holds == "no" and each.if_not != STILL for each in attacked.assumptions)
 
 
 def void(broken: Sequence[AssessedAssumption]) -> str:

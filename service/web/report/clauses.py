@@ -60,7 +60,8 @@ def _without_numbers(guideline: Guideline) -> Guideline:
 
 def _guidelines(response: AssessmentsResponse) -> tuple[Guideline, ...]:
     present = sum(each.status == "present" for each in response.hazards)
-    attested = sum(each.by is not None for each in response.assumptions)
+    given = {each.code for each in response.context.attested}
+    attested = sum(each.code in given for each in response.assumptions)
     attackers = ", ".join(dict.fromkeys(each.threat_model.type for each in response.threat_models))
     return (
         Guideline(
@@ -71,7 +72,7 @@ def _guidelines(response: AssessmentsResponse) -> tuple[Guideline, ...]:
                 Clause(
                     "Algorithms and correctness",
                     "Assumptions",
-                    f"{len(response.assumptions)} assumptions, {attested} of them vouched for by somebody.",
+                    f"{len(response.assumptions)} assumptions, {attested} of them attested by somebody.",
                 ),
                 Clause(
                     "Privacy hazards",

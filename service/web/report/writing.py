@@ -25,6 +25,7 @@ from service.interop.reports.hazards import shown_hazards
 from service.interop.reports.outcome import margin_text, outcome
 from service.interop.reports.rows import Row, rows
 from service.interop.reports.units import protected
+from service.interop.reports.void import NOT_THIS_ATTACKER, is_refuted
 from service.web.charts.series import attackers
 from service.web.charts.style import Spec
 from service.web.drawing import renumbered
@@ -55,10 +56,13 @@ def report(response: AssessmentsResponse, charts: Sequence[Spec], drawings: Sequ
             for chart, drawing in zip(charts, drawings, strict=True)
         ],
         attackers=attackers([each.threat_model for each in response.threat_models]),
+        refuted=[is_refuted(each) for each in response.threat_models],
+        not_this_attacker=NOT_THIS_ATTACKER,
         table=_table(response.threat_models),
         evidence=[_evidence(each) for each in response.threat_models],
         wide=_is_wide,
         one_point=_one_point(response),
+        vouched={each.code for each in response.context.attested},
         hazards=shown_hazards(response),
         guidelines=guidelines(response),
         request=request[:LONGEST_REQUEST],
@@ -136,8 +140,8 @@ def _sections(statement: str) -> list[tuple[str, list[str]]]:
 
 
 def _table(attacked: Sequence[AssessedThreatModel]) -> list[tuple[str, list[Row | None]]]:
-    """Return a row for each number of the worst case, with what each attacker gains."""
-    columns = [{row.key: row for row in rows(each.answers)} for each in attacked]
+    """Return a row for each number of the worst case, with what each attacker gains, where that says anything."""
+    columns = [{} if is_refuted(each) else {row.key: row for row in rows(each.answers)} for each in attacked]
     return [(row.title, [column.get(key) for column in columns]) for key, row in columns[0].items()]
 
 
@@ -152,7 +156,7 @@ def _is_wide(row: Row) -> bool:
 
 
 def _evidence(attacked: AssessedThreatModel) -> str:
-    return ", ".join(dict.fromkeys(row.evidence for row in rows(attacked.answers)))
+    return "" if is_refuted(attacked) else ", ".join(dict.fromkeys(row.evidence for row in rows(attacked.answers)))
 
 
 def _spans(text: str) -> Markup:
