@@ -17,7 +17,14 @@ from api_schemas.limits import check_tree, refusal
 from api_schemas.mechanisms import DpsgdMechanism, MechanismSpec, NoisySgdMechanism, nodes_of
 from api_schemas.policies import Decision, Policy, PolicyVerdict
 from api_schemas.quantities import DEFAULT_TOLERANCE, RelativeTolerance
-from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel, settled, usual_worst_case
+from api_schemas.threat_models import (
+    GlrtThreatModel,
+    PracticalThreatModel,
+    ThreatModelSpec,
+    WorstCaseThreatModel,
+    settled,
+    usual_worst_case,
+)
 
 
 class AssessmentsRequest(Request):
@@ -42,8 +49,24 @@ class AssessmentsRequest(Request):
             threat_model = threat_model.model_copy(update={"records": told})
         vars(self)["threat_model"] = threat_model
         if self.policy is not None:
+            self._check_attackers(self.policy)
             vars(self)["policy"] = self._settled_policy(self.policy)
         return self
+
+    def _check_attackers(self, policy: Policy) -> None:
+        """Raise PydanticCustomError where a rule describes an attacker otherwise than the context does."""
+        context = self.context
+        for index, rule in enumerate(policy.rules):
+            match rule.threat_model:
+                case GlrtThreatModel(dimension=said):
+                    name, known = "dimension", context.dimension
+                case PracticalThreatModel(epsilon_pmp=said):
+                    name, known = "epsilon_pmp", context.epsilon_pmp
+                case _:
+                    continue
+            if known is not None and said != known:
+                place = f"/policy/rules/{index}/threat_model/{name}"
+                raise refusal(place, f"The context says {known}: send the same, or leave it out there.")
 
     def _settled_policy(self, policy: Policy) -> Policy:
         """Return the policy whose attackers have the neighbouring relation of the run where they name none."""

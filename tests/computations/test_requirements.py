@@ -245,3 +245,23 @@ def test_equal_questions_are_answered_once_and_a_rule_has_the_verdict_that_it_ha
             assert alone is not None
             assert alone.rulings[0].verdict == "undecided"
     assert {each.verdict for each in together.rulings} == {"met", "violated"}
+
+
+@pytest.mark.parametrize(
+    ("context", "threat_model", "name"),
+    [
+        ({"dimension": 10}, {"type": "glrt", "dimension": 10**9}, "dimension"),
+        ({"epsilon_pmp": 5.0}, {"type": "practical", "epsilon_pmp": 0.1}, "epsilon_pmp"),
+    ],
+)
+def test_a_rule_does_not_describe_an_attacker_otherwise_than_the_context(
+    context: dict[str, Any], threat_model: dict[str, Any], name: str
+) -> None:
+    sent = body(GAUSSIAN, {}, None, KEPT, KEPT | {"threat_model": threat_model})
+    assert request(sent)
+    sent["context"] |= context
+    with pytest.raises(ValidationError) as refused:
+        request(sent)
+    assert [each.pointer for each in field_errors(refused.value)] == [f"/policy/rules/1/threat_model/{name}"]
+    sent["context"] |= {name: threat_model[name]}
+    assert request(sent)

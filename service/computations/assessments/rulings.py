@@ -10,13 +10,8 @@ from typing import Final, final
 from api_schemas.assessments import AssessedAssumption
 from api_schemas.policies import Policy, PolicyRule, PolicyVerdict
 from api_schemas.questions import (
-    DeletionCapacityQuestion,
     DeltaQuestion,
     EpsilonQuestion,
-    NegativePredictiveValueQuestion,
-    PositivePredictiveValueQuestion,
-    TradeOffQuestion,
-    UnlearningGuaranteeQuestion,
 )
 from api_schemas.threat_models import WorstCaseThreatModel
 from service.computations.abstract import ResponseFields
@@ -26,7 +21,7 @@ from service.computations.assessments.hazards import largest_delta
 from service.computations.assessments.judged import Judged, Run
 from service.computations.assessments.requirements import missing_of, requirements_of
 from service.computations.digest import canonical_text, text_digest
-from service.computations.read_numbers import ReadNumber
+from service.computations.read_numbers import ReadNumber, is_guarantee
 from service.interop.reports.meaning import meaning
 from service.interop.reports.units import cap_of
 from service.interop.reports.verdict import Standing, verdict_sentence
@@ -108,16 +103,7 @@ def verdict_of(rule: PolicyRule, number: ReadNumber) -> str:
 
 def is_on_the_safe_side(rule: PolicyRule) -> bool:
     """Whether a run that reveals less keeps a rule, too."""
-    match rule.question:
-        case TradeOffQuestion():
-            grows = rule.reads == "power"
-        case PositivePredictiveValueQuestion(side=side) | NegativePredictiveValueQuestion(side=side):
-            grows = side == "at_most"
-        case DeletionCapacityQuestion() | UnlearningGuaranteeQuestion():
-            grows = False
-        case _:
-            grows = True
-    return grows == (rule.at_most is not None)
+    return is_guarantee(rule.question, rule.reads) == (rule.at_most is None)
 
 
 def _sign(rule: PolicyRule) -> float:
