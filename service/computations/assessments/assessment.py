@@ -133,7 +133,7 @@ def _rules_of(request: AssessmentsRequest) -> Sequence[PolicyRule]:
 
 
 def _power_at(rate: float, answer: ResponseFields) -> ResponseFields:
-    """The power at a false positive rate, of the answer that has several."""
+    """Return the power at a false positive rate from an answer with several rates."""
     return next(each["power"] for each in answer["points"] if each["false_positive_rate"] == rate)
 
 
@@ -177,7 +177,7 @@ def _relaxed(
 
 
 def _attacker(threat_model: Any, answers: Sequence[ResponseFields], **more: Any) -> dict[str, Any]:
-    """What an attacker gains, as its fields."""
+    """Return the fields of one attacker."""
     return {"threat_model": threat_model, **more, "answers": answers}
 
 
@@ -196,7 +196,7 @@ def _mu_is_read(run: Run) -> bool:
 
 
 def assessment_quote(request: AssessmentsRequest) -> Quote:
-    """By the plans of all attackers and rules; never in the event loop."""
+    """Return the cost of an assessment: the plans of all attackers and rules. It never runs in the event loop."""
     run = judged_of(request).run
     asked = [(_worst_case_request(request, run), {"/questions": "/context"})]
     for index, rule in enumerate(_rules_of(request)):

@@ -53,7 +53,7 @@ MU: Final = GdpMuQuestion(type="gdp_mu", false_positive_rate_min=MU_RANGE, type_
 
 
 def standard_questions(context: AssessmentContext) -> tuple[QuestionSpec, ...]:
-    """What is asked of every attacker."""
+    """Return the questions that every attacker is asked."""
     rate = context.false_positive_rate
     return (
         EpsilonQuestion(type="epsilon", delta=context.delta),
@@ -111,7 +111,7 @@ def relaxed_attackers(run: Run, tolerance: float) -> Attackers:
 def _candidates(
     mechanism: MechanismSpec, context: AssessmentContext
 ) -> tuple[list[ThreatModelSpec], list[NotApplicable]]:
-    """Relaxed attackers of whom enough is said, and the others."""
+    """Return the relaxed attackers that the request describes, and the others with what is missing."""
     found: list[ThreatModelSpec] = [MembershipThreatModel(type="membership")]
     others: list[NotApplicable] = []
     runs = [node for node in nodes_of(mechanism) if isinstance(node, NoisySgdMechanism)]
@@ -131,5 +131,5 @@ def _candidates(
 
 
 def not_applicable(threat_model: ThreatModelSpec, error: UnsupportedCombination) -> NotApplicable:
-    """An attacker whose theory does not cover the run, or the questions."""
+    """Return the entry of an attacker whose theory does not cover the run or the questions."""
     return NotApplicable(threat_model=threat_model.type, reason=str(error))

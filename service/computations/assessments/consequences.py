@@ -1,4 +1,4 @@
-"""What a hazard costs: epsilon of the run as it would be if the hazard is what happened."""
+"""Consequences of hazards: epsilon of the run as it is if a hazard is what happened."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Consequences: TypeAlias = list[ResponseFields]
 
 
 def as_shuffled(run: Run) -> Consequences:
-    """The run if its epochs were shuffled: a bracket. Nothing where its length in records is not known."""
+    """Return epsilon of the run with shuffled epochs, a bracket; nothing where the number of records is not known."""
     mechanism, context = run.mechanism, run.context
     size = max(run.sizes, default=None)
     if not isinstance(mechanism, DpsgdMechanism) or size is None or mechanism.phases > 1:
@@ -66,7 +66,7 @@ def _consequence(
 
 
 def _epsilon(text: str, make: Callable[[], MechanismSpec], run: Run) -> Consequences:
-    """Nothing where the changed run cannot be described, or is not served: the hazard stands without a number."""
+    """Return epsilon of a changed run; an empty list where that run cannot be described or is not served."""
     try:
         asked = BoundsRequest(
             mechanism=make(),

@@ -22,7 +22,7 @@ HIDDEN: Final = 1.1
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """What is known of the judged run when hazards are looked for: bounds against the worst case.
+    """Bounds of the judged run against the worst case, for the hazards that depend on numbers.
 
     epsilon: the answer at the delta of the context.
     """
@@ -92,7 +92,7 @@ TUNING: Final = (
 
 
 def _of_the_mechanism(known: Sequence[Hazard], run: Run) -> Iterator[ResponseFields]:
-    """Yield what is said about every such run, as far as the context says that it is so, or not."""
+    """Yield the hazards that every run of this kind may have, with the status that the context gives them."""
     context = run.context
     attested = {each.code: each.holds for each in context.attested}
     for each in known:

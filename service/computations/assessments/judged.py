@@ -47,7 +47,7 @@ Training: TypeAlias = DpsgdMechanism | NoisySgdMechanism | PoissonSampledMechani
 @final
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What is assessed: a mechanism, what is known beside it, and the worst case with the records of a unit."""
+    """A run to be assessed: its mechanism, its context, and the worst case with the records of a privacy unit."""
 
     mechanism: MechanismSpec
     context: AssessmentContext
@@ -79,7 +79,7 @@ class Run:
 
 
 class Change(NamedTuple):
-    """What a present hazard makes of a run.
+    """The change that a present hazard makes to a run.
 
     make: returns None, or raises ValidationError, where no description of that run is known.
     text: what the run is then, to follow "the run". attained: whether the changed run is what happened for some data,
@@ -108,7 +108,7 @@ class Judged:
 
     @property
     def text(self) -> str | None:
-        """What was changed, in a sentence; None: nothing."""
+        """The changes in a sentence, or None where nothing was changed."""
         if not self.changes:
             return None
         return f"All numbers are of the run {', '.join(each.text for each in self.changes)}."

@@ -1,4 +1,4 @@
-"""What an assessment rests on: who vouches for it, and what follows where it does not hold."""
+"""Assumptions of an assessment: who vouches for them, and what follows where they do not hold."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ relaxed attacker is served under."""
 
 
 def if_not(code: str) -> str:
-    """What follows where an assumption does not hold."""
+    """Return what follows where an assumption does not hold."""
     return IF_NOT.get(code, RELAXED)
 
 
 def assessed(assumptions: Sequence[Assumption], context: AssessmentContext) -> tuple[AssessedAssumption, ...]:
-    """The assumptions, each with what is attested about it: what the service itself knows stays."""
+    """Return the assumptions, each with its attestation. What the request itself states is kept."""
     given = {each.code: each for each in context.attested}
     return tuple(_assessed(each, given.get(each.code)) for each in assumptions)
 
@@ -62,8 +62,8 @@ def _assessed(assumption: Assumption, given: Attestation | None) -> AssessedAssu
 
 
 def check_attested(context: AssessmentContext, assumptions: Sequence[Assumption]) -> None:
-    """Raises UnsupportedCombination for a word about something that no number here rests on, or that contradicts what
-    the description of the run says itself.
+    """Raise UnsupportedCombination for an attestation about an assumption that no number here rests on, or one that
+    contradicts the description of the run.
     """
     known = {each.code: each for each in assumptions}
     for index, given in enumerate(context.attested):

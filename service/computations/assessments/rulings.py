@@ -37,7 +37,7 @@ ONLY_FROM_ABOVE: Final = "It is only known that the run reveals no more than the
 @final
 @dataclass(frozen=True, slots=True)
 class Grounds:
-    """What the limits of a policy rest on, beside their numbers.
+    """Grounds of a verdict beside the numbers.
 
     run: as it was described; judged: as it is judged. assumptions: behind all numbers; of_attackers(rule): those about
     the attacker of a rule.
@@ -150,7 +150,7 @@ def _delta_of(rule: PolicyRule) -> float:
 
 
 def _deciding_tolerance(limit: float, lower: float | None, upper: float | None) -> float | None:
-    """How narrow an enclosure has to be that leaves the limit out, if the truth is in the middle of this one."""
+    """Return the relative width of an enclosure that leaves the limit out, if the truth is in the middle here."""
     if lower is None or upper is None or not math.isfinite(upper) or upper == 0:
         return None
     needed = abs(limit - (lower + upper) / 2) / upper / 2

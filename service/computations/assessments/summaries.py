@@ -19,7 +19,7 @@ from service.privacy.trade_off.pair import TradeOffPair
 
 
 def gdp_summary(curves: TradeOffPair, told: ResponseFields) -> ResponseFields | None:
-    """`told`: the answer to mu in the direction add, on these curves. None where mu is infinite, or no bound."""
+    """Return mu with its regret, or None where mu is infinite or no bound. told: the answer to mu, direction add."""
     curve = curves.add
     if curve.evidence in UNPROVED or not math.isfinite(told["upper"]):
         return None
@@ -36,7 +36,7 @@ def gdp_summary(curves: TradeOffPair, told: ResponseFields) -> ResponseFields | 
 def one_point(
     mechanism: object, context: AssessmentContext, epsilon: ResponseFields, power: ResponseFields
 ) -> ResponseFields | None:
-    """What the certified epsilon at the delta of the context says alone about power at its false positive rate."""
+    """Return the power that the certified epsilon at one delta alone allows, beside the power of the run itself."""
     stated = isinstance(mechanism, ApproximateDpMechanism | PureDpMechanism)
     largest, known = epsilon["upper"], power["upper"]
     if stated or largest is None or known is None or largest > LARGEST_EPSILON:

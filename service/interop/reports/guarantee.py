@@ -1,4 +1,4 @@
-"""What is guaranteed about a run, in sentences: every number is rounded to the safe side."""
+"""Guarantees of a run in sentences. Every number is rounded to the safe side."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ LITTLE: Final = "So large an epsilon promises next to nothing by itself."
 
 @final
 class Told(NamedTuple):
-    """What texts about a run are made of.
+    """Parts of the texts about a run.
 
     mechanism: as it was described. threat_model: what all numbers are of. answers: to the standard questions, as fields
     of the response. gdp, hazards: likewise. changed: what hazards changed about the run, in a sentence.
@@ -72,14 +72,14 @@ class Told(NamedTuple):
 
     @property
     def guarantee(self) -> str:
-        """What epsilon at the delta of the context promises, in a sentence."""
+        """The promise of epsilon at the delta of the context, in a sentence."""
         unit = protected(self.context, self.threat_model)
         is_small = not self.is_present("delta_not_small")
         return pair_sentence(self.answers[0], self.context.delta, unit, delta_is_small=is_small)
 
     @property
     def power_sentence(self) -> str:
-        """What the best attack identifies at the false positive rate of the context, in a sentence."""
+        """The success of the best attack at the false positive rate of the context, in a sentence."""
         context = self.context
         return power_sentence(context.false_positive_rate, self.power, members(context, self.threat_model))
 

@@ -12,7 +12,7 @@ BETWEEN: str = "the limit lies between the two bounds of its number"
 
 @final
 class Standing(NamedTuple):
-    """What a verdict counts.
+    """Counts behind a verdict.
 
     counted: verdict and reason of every rule that counts; warnings: rules that only warn and are not met; assumptions:
     behind these rules, of which `open` have nobody who vouches for them; missing: required attestations that are
