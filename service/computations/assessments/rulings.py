@@ -65,7 +65,7 @@ def ruling(
     if reason is not None and (verdict == "met" or reason == ATTACKER_REFUTED):
         verdict = "undecided"
     elif beside is not None and verdict == "undecided":
-        reason = "The run as described keeps this limit, the run as hazards may have left it does not."
+        reason = "The run as described keeps this limit. With the hazards that are present, nothing proves it."
     decides = None
     if verdict == "undecided" and reason is None and answer["tight"]:
         decides = _deciding_tolerance(rule.limit, number.lower, number.upper)

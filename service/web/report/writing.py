@@ -25,7 +25,7 @@ from service.interop.reports.hazards import shown_hazards
 from service.interop.reports.outcome import margin_text, outcome
 from service.interop.reports.rows import Row, rows
 from service.interop.reports.units import protected
-from service.web.charts.series import attackers
+from service.web.charts.series import ATTACKERS, attackers
 from service.web.charts.style import Spec
 from service.web.drawing import renumbered
 from service.web.report.clauses import guidelines
@@ -55,6 +55,8 @@ def report(response: AssessmentsResponse, charts: Sequence[Spec], drawings: Sequ
             for chart, drawing in zip(charts, drawings, strict=True)
         ],
         attackers=attackers([each.threat_model for each in response.threat_models]),
+        names=ATTACKERS,
+        attested={each.code for each in response.context.attested},
         table=_table(response.threat_models),
         evidence=[_evidence(each) for each in response.threat_models],
         wide=_is_wide,
