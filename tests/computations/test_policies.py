@@ -185,7 +185,7 @@ def test_the_command_takes_a_policy_from_a_file_and_stops_a_script(
         alone = request(body(policy=policy(rule(at_most=limit))))
         assert json.loads(told)["decision"]["id"] == digest(ASSESSMENTS.name, ENGINE_VERSION, alone)
     assert cli.main(["assess", str(run), "--policy", str(gate), "--accept", "text/plain"]) == 1
-    assert "Policy gate: violated" in capsys.readouterr().out
+    assert "- gate: The limit is not kept." in capsys.readouterr().out
     assert cli.main(["assess", str(run), "--policy", str(tmp_path / "none.json")]) == cli.PROBLEM_EXIT_CODE
     assert "none.json" in capsys.readouterr().err
     run.write_text(json.dumps(body(policy=policy(rule(at_most=1.0)))))
