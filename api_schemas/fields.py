@@ -13,6 +13,7 @@ from pydantic import AliasChoices
 from pydantic.fields import FieldInfo
 
 from api_schemas.base import Request
+from api_schemas.texts import Written
 
 Annotation = Any
 """A type expression; Python has no better name for one."""
@@ -24,7 +25,8 @@ class Shape:
 
     Bounds and lengths are None where there is none; `models` are the members of a union, or the one model. A list or a
     number with `choices` may be one of these words instead; a number with `phases` a list of such numbers. The members
-    of a map have names that the client chooses, and are an `item` each.
+    of a map have names that the client chooses, and are an `item` each. `written`: how a text is written, where its
+    length does not say it.
     """
 
     kind: Literal["number", "integer", "text", "choice", "list", "map", "object", "other"]
@@ -38,6 +40,7 @@ class Shape:
     shortest: int | None = None
     longest: int | None = None
     phases: bool = False
+    written: str | None = None
 
     def sentence(self) -> str:
         """What is allowed, to follow the words 'must be'."""
@@ -50,7 +53,7 @@ class Shape:
             quoted = [f'"{choice}"' for choice in self.choices]
             return quoted[0] if len(quoted) == 1 else f"one of {', '.join(quoted)}"
         if self.kind == "text":
-            return (
+            return self.written or (
                 f"a text of {self.shortest or 0} to {self.longest} printable characters" if self.longest else "a text"
             )
         if self.kind == "list":
@@ -97,7 +100,8 @@ def shape_of(annotation: Annotation, metadata: tuple[Any, ...] = ()) -> Shape:
     if origin is dict:
         return Shape(kind="map", item=get_args(annotation)[1], shortest=lengths[0], longest=lengths[1])
     if annotation is str:
-        return Shape(kind="text", shortest=lengths[0], longest=lengths[1])
+        written = next((each.words for each in metadata if isinstance(each, Written)), None)
+        return Shape(kind="text", shortest=lengths[0], longest=lengths[1], written=written)
     if annotation not in (int, float):
         return Shape(kind="other")
     above, below = _first(metadata, Gt, "gt"), _first(metadata, Lt, "lt")

@@ -130,8 +130,8 @@ def test_every_attacker_is_drawn_where_enough_is_known(page: Page) -> None:
     assert "GLRT" not in said.inner_text()
     assert "GMIP" in said.inner_text()
     card = copied(page, "Copy for a model card")
-    assert "### Attacker: glrt" in card
-    assert "### Attacker: practical" in card
+    assert "### Attacker: direction unknown (GLRT)" in card
+    assert "### Attacker: candidates known (PMP)" in card
     page.get_by_role("button", name="its curve is known for mean gradients with noise alone.").click()
     expect(page.locator("#sampling")).to_be_focused()
     page.select_option("#sampling", "noisy_sgd")

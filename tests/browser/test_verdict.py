@@ -152,8 +152,8 @@ def test_a_void_run_claims_nothing_anywhere(page: Page, address: str) -> None:
 @pytest.mark.parametrize(
     ("claimed", "words", "look"),
     [
-        ("1.1", "The claim is unsafe", "bad"),
-        ("3", "The claim holds, and is loose", "good"),
+        ("1.1", "The claim is unsafe: it says at most 1.1, and epsilon is proved to be at least 1.133.", "bad"),
+        ("3", "The claim holds, and is loose: it says at most 3, and epsilon is proved to be at most 1.134.", "good"),
         ("1.1338747152", "The claim agrees", "good"),
     ],
 )
@@ -163,6 +163,80 @@ def test_a_claim_is_checked(page: Page, address: str, claimed: str, words: str, 
     page.goto(at(address, {"runs": [run]}))
     answered(page)
     expect(page.locator(f"#short .verdict.{look}")).to_contain_text(words)
+
+
+def test_a_claim_that_holds_names_what_it_rests_on(page: Page, address: str) -> None:
+    run = {**RUN, "source": "claim", "claim": "3"}
+    page.goto("about:blank")
+    page.goto(at(address, {"runs": [run]}))
+    answered(page)
+    shown = page.locator("#short .verdict")
+    expect(shown).to_contain_text("This rests on 4 assumptions that nobody vouches for.")
+    page.goto("about:blank")
+    page.goto(at(address, {"runs": [run], "context": {"unit": "user"}}))
+    answered(page)
+    expect(page.locator("#short .verdict.open")).to_contain_text("is undecided")
+
+
+def test_a_claim_without_a_number_is_asked_for(page: Page) -> None:
+    page.select_option("#source", "claim")
+    expect(page.locator("#status")).to_contain_text("Put in the number that is claimed")
+    expect(page.locator("#short")).to_be_hidden()
+
+
+def test_nothing_is_claimed_of_a_person_whose_records_nobody_counted(page: Page, address: str) -> None:
+    page.goto("about:blank")
+    page.goto(at(address, {**LIMITED, "context": {"unit": "user"}}))
+    assert "differentially private for each record of one user." in answered(page)
+    page.wait_for_selector("html[data-rest=settled]", state="attached")
+    expect(page.locator("#calibration")).to_be_hidden()
+    expect(page.locator("#what-if")).not_to_contain_text("limit")
+    page.goto("about:blank")
+    page.goto(at(address, {**LIMITED, "context": {"unit": "user", "records": "4"}}))
+    assert "differentially private for each user with up to 4 records." in answered(page)
+
+
+def test_the_least_noise_says_of_which_run_it_is(page: Page, address: str) -> None:
+    page.goto("about:blank")
+    page.goto(at(address, {**LIMITED, "context": {"microbatch": "4"}}))
+    answered(page)
+    page.wait_for_selector("html[data-rest=settled]", state="attached")
+    for part in ("#calibration", "#what-if"):
+        expect(page.locator(part)).to_contain_text("All numbers are of the run with half the noise multiplier")
+    expect(page.get_by_role("button", name="Use it")).to_have_count(0)
+    assert "sensitivity.:" not in page.locator("#hazards").evaluate("each => each.textContent")
+
+
+def test_nobody_vouches_for_what_follows_from_the_numbers(page: Page, address: str) -> None:
+    page.goto("about:blank")
+    page.goto(at(address, {**LIMITED, "attested": {"noise_is_fresh": {"holds": "yes"}}}))
+    answered(page)
+    said = page.locator("#assumptions .yes summary").all_inner_texts()
+    assert sorted(said) == ["Follows from the numbers of the run", "Vouched for"]
+
+
+def test_one_delta_is_written_in_one_way(page: Page, address: str) -> None:
+    page.goto("about:blank")
+    page.goto(
+        at(
+            address,
+            {"runs": [{"source": "epsilon", "statedEpsilon": "1", "statedDelta": "1e-5"}], "limit": {"value": "2"}},
+        )
+    )
+    told = answered(page)
+    assert "rest on 1 assumption, and nobody vouches for it yet" in told
+    for part in ("#short", "#answer", "#verdict"):
+        assert "1e-05" not in page.locator(part).inner_text(), part
+
+
+def test_a_refusal_leads_to_its_field(page: Page, watched: Watched) -> None:
+    watched.expected = ("422",)
+    page.fill("#limit", "abc")
+    page.press("#limit", "Enter")
+    answered(page)
+    page.locator("#noise").focus()
+    page.get_by_role("button", name="Go to “Our limit”").click()
+    expect(page.locator("#limit")).to_be_focused()
 
 
 @pytest.mark.parametrize(

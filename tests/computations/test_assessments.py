@@ -112,7 +112,12 @@ def test_several_worst_cases_are_told_apart_in_every_form() -> None:
     told = assessed(body({"type": "gaussian", "noise_multiplier": 2.0}, context={"delta": 1e-5, **EVERYBODY}))
     forms = {name: render(told) for name, render in ASSESSMENTS.renderings.items()}
     heads = re.findall(r"### Attacker: (.*)", forms["text/markdown"])
-    assert heads == ["worst_case", "glrt", "worst_case, replace_one", "practical"]
+    assert heads == [
+        "worst case",
+        "direction unknown (GLRT)",
+        "worst case, a record replaced",
+        "candidates known (PMP)",
+    ]
     metrics = json.loads(forms[MLFLOW])["metrics"]
     found = [metrics[f"dp.{room}advantage"] for room in ("", "glrt.", "worst_case.replace_one.", "practical.")]
     assert len(set(found)) == 4

@@ -199,6 +199,26 @@ def test_bad_input_is_refused_where_it_stands(change: dict[str, dict[str, Any]],
     assert "xxx" not in errors[0].detail
 
 
+@pytest.mark.parametrize(
+    ("member", "sent", "remedy"),
+    [
+        ("date", TOMORROW, "Must not be in the future: this day has begun in no time zone yet."),
+        ("date", "2026-02-30", "Must be a day of the calendar, as YYYY-MM-DD."),
+        ("date", "24.11.2026", "Must be a day of the calendar, as YYYY-MM-DD."),
+        ("date", 20261124, "Must be a day of the calendar, as YYYY-MM-DD."),
+        ("subject", {"name": "m", "sha256": "12"}, "Must be 64 hexadecimal digits in lower case."),
+        ("subject", {"name": "m", "uri": "not an address"}, "such as https://"),
+    ],
+)
+def test_a_text_that_is_refused_comes_with_its_remedy(member: str, sent: object, remedy: str) -> None:
+    asked = body(GAUSSIAN, {})
+    asked["context"] |= {member: sent}
+    with pytest.raises(ValidationError) as refused:
+        request(asked)
+    [error] = field_errors(refused.value)
+    assert remedy in error.detail
+
+
 def test_a_day_that_has_begun_somewhere_on_earth_is_taken() -> None:
     sent = body(GAUSSIAN, {})
     sent["context"] |= {"date": (datetime.now(UTC) + timedelta(hours=13, minutes=59)).date().isoformat()}

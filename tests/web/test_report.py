@@ -15,6 +15,8 @@ from service.computations.catalogue import resource
 from service.computations.digest import canonical_text, digest
 from service.execution.request_body import parse_request
 from service.interop.numbers import percent_given, percent_up
+from service.local import answered
+from service.web.charts.series import ATTACKERS
 from service.web.forms import HTML, forms_of
 from service.web.report.writing import report, request_of
 from tests.web.pictures import HOSTILE, REQUESTS, form, response
@@ -103,6 +105,34 @@ def test_it_says_what_the_answer_says() -> None:
     )
     assert percent_up(power["upper"]) == "0.407\u00a0%"
     assert "at most 0.407 %" in text  # a space that does not break is one, too, for `split`
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_attackers_have_names_and_no_codes(case: str) -> None:
+    told: Any = response("assessments", case)
+    text = Page(form("assessments", case, HTML)).text
+    for part in re.findall(r"By attacker: .*?\.", text):
+        assert "worst_case" not in part
+    for each in told.not_applicable if told.summary.bounded else ():
+        assert f"{ATTACKERS[each.threat_model]}Not assessed." in text
+
+
+def test_it_says_who_vouches_for_what() -> None:
+    mechanism = {"type": "dpsgd", "noise_multiplier": 2.0, "batch_size": 3, "dataset_size": 10, "epochs": 1}
+    attested = [
+        {"code": "noise_is_fresh", "holds": "yes"},
+        {"code": "sampling_is_poisson", "holds": "yes", "by": "ML"},
+    ]
+    sent = {"mechanism": mechanism, "context": {"delta": 1e-5, "attested": attested}}
+    computation = resource("assessments")
+    told: Any = computation.response_type.model_validate_json(answered(computation, json.dumps(sent).encode(), ""))
+    text = " ".join(Page(report(told, [], [], [])).text.split())
+    unknown = sum(each.holds == "unknown" for each in told.assumptions)
+    assert f"Nobody vouches for {unknown} of them." in text
+    assert text.count("unknown nobody") == unknown
+    assert "yes no name was given" in text
+    assert "yes ML" in text
+    assert "yes follows from the request" in text
 
 
 def test_a_violated_policy_is_said_first() -> None:

@@ -74,7 +74,7 @@ def ruling(
     elif verdict == "met" and not grounds.judged.is_attained and not is_on_the_safe_side(rule):
         verdict, reason = "undecided", ONLY_FROM_ABOVE
     elif beside is not None and verdict == "undecided":
-        reason = "The run as described keeps this limit, the run as hazards may have left it does not."
+        reason = "The run as described keeps this limit. With the hazards that are present, nothing proves it."
     decides = None
     if verdict == "undecided" and reason is None and answer["tight"]:
         decides = _deciding_tolerance(rule.limit, number.lower, number.upper)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 from api_schemas.assessments import AssessedThreatModel, AssessmentsResponse
 from api_schemas.policies import Decision
@@ -13,6 +14,19 @@ from service.interop.reports.hazards import shown_hazards
 from service.interop.reports.outcome import margin_text, outcome
 from service.interop.reports.rows import remarks, rows
 from service.interop.reports.void import NOT_THIS_ATTACKER, is_refuted
+
+ATTACKERS: Final[Mapping[str, str]] = {
+    "worst_case": "worst case",
+    "glrt": "direction unknown (GLRT)",
+    "membership": "data unknown (GMIP)",
+    "practical": "candidates known (PMP)",
+    "mixture": "a mixture of attackers",
+}
+RELATIONS: Final[Mapping[str, str]] = {
+    "add_or_remove_one": "a record added or removed",
+    "replace_one": "a record replaced",
+    "zero_out": "a record emptied",
+}
 
 
 def model_card(response: AssessmentsResponse) -> str:
@@ -67,8 +81,10 @@ def _assumptions(response: AssessmentsResponse) -> Iterator[str]:
 
 def _table(attacked: AssessedThreatModel, *, beside: bool) -> Iterator[str]:
     model = attacked.threat_model
-    relation = f", {model.neighboring_relation}" if beside and isinstance(model, WorstCaseThreatModel) else ""
-    yield f"### Attacker: {model.type}{relation}"
+    relation = (
+        f", {RELATIONS[model.neighboring_relation]}" if beside and isinstance(model, WorstCaseThreatModel) else ""
+    )
+    yield f"### Attacker: {ATTACKERS[model.type]}{relation}"
     yield ""
     if is_refuted(attacked):
         yield f"{attacked.summary} {NOT_THIS_ATTACKER}"

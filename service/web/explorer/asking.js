@@ -17,6 +17,7 @@ const COMPARED = "compared-charts";
 const GAPS = {
   paste: "Paste what the library printed, and the answer follows.",
   "stated-epsilon": "Put in the epsilon that is known, and the answer follows.",
+  claim: "Put in the number that is claimed, and the answer follows.",
   "stated-mu": "Put in the mu that is known, and the answer follows.",
 };
 const LIBRARIES = { opacus: "Opacus", dp_accounting: "dp-accounting", tf_privacy: "TensorFlow Privacy", jax_privacy: "JAX Privacy", riskcal: "riskcal", privacy_bounds: "this service" };
@@ -170,14 +171,17 @@ async function rest(asked, state, act) {
   }
   const judged = judgedRun(response);
   answered.calibrated = await calibrate(judged, asked, state, act);
-  await whatIf(judged, answered.calibrated, asked, state);
+  await whatIf(judged, answered.calibrated, asked, state, isDecidable(response));
 }
 
 // The run that the numbers of an answer are of: hazards that are present may change it.
-const judgedRun = ({ mechanism, threat_model, judged_as }) => ({ mechanism: judged_as?.mechanism ?? mechanism, threat_model: judged_as?.threat_model ?? threat_model, isChanged: Boolean(judged_as) });
+const judgedRun = ({ mechanism, threat_model, judged_as }) => ({ mechanism: judged_as?.mechanism ?? mechanism, threat_model: judged_as?.threat_model ?? threat_model, change: judged_as?.text ?? null });
+
+// Whether numbers decide the limit: no hazard leaves it open, whatever they are.
+const isDecidable = ({ decision }) => !decision?.rulings.some((each) => each.verdict === "undecided" && each.reason);
 
 async function calibrate(judged, asked, state, act) {
-  const body = requests.calibration(state, judged);
+  const body = isDecidable(answered.response) ? requests.calibration(state, judged) : null;
   if (!body) return null;
   const host = byId("calibration");
   const say = (words) => panels.calibration.put(asked, () => fill(host, element("p", { class: "help" }, words)));
@@ -185,8 +189,8 @@ async function calibrate(judged, asked, state, act) {
   say("Looking for the least noise that keeps the limit …");
   try {
     const response = await askPatiently("/v1/calibrations", body, { signal: asked.signal, tell: waiting });
-    const take = requests.isTyped(activeRun(state)) && !judged.isChanged ? act.takeNoise : null;
-    panels.calibration.put(asked, () => showCalibration(host, response, take));
+    const take = requests.isTyped(activeRun(state)) && !judged.change ? act.takeNoise : null;
+    panels.calibration.put(asked, () => showCalibration(host, response, take, judged.change));
     return response.status === "met" ? response.value : null;
   } catch (error) {
     if (!(error instanceof Trouble)) throw error;
@@ -201,7 +205,7 @@ export async function askWhatIf(state) {
   const asked = ticket();
   clearWhatIf(asked);
   document.documentElement.dataset.rest = "asking";
-  await quietly(whatIf(judgedRun(answered.response), answered.calibrated, asked, state));
+  await quietly(whatIf(judgedRun(answered.response), answered.calibrated, asked, state, isDecidable(answered.response)));
   if (asked.isCurrent) settle("rest");
 }
 

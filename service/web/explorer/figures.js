@@ -80,8 +80,9 @@ export async function quietly(work) {
   }
 }
 
-// The numbers of the run against its noise or its length, with the limit and the least noise that keeps it.
-export async function whatIf(run, calibrated, asked, state) {
+// The numbers of the run against its noise or its length, with the least noise that keeps the limit, and the limit where
+// numbers decide it.
+export async function whatIf(run, calibrated, asked, state, isDecidable) {
   const axis = document.querySelector("input[name=axis]:checked").value;
   const body = run && requests.sweep(state, run, axis);
   if (!body) {
@@ -98,12 +99,24 @@ export async function whatIf(run, calibrated, asked, state) {
     return;
   }
   const made = element("div", {});
-  if (!whatIfPanel.put(asked, () => fill(byId("sweeps"), made))) return;
-  await drawSweeps(spec, made, axis === "noise" ? calibrated : null, asked, state);
+  const limit = isDecidable ? requests.limitOf(state) : null;
+  const least = axis === "noise" ? calibrated : null;
+  const words = element("p", { class: "help" }, explained(run, limit, least));
+  if (!whatIfPanel.put(asked, () => fill(byId("sweeps"), words, made))) return;
+  await drawSweeps(spec, made, limit, least, asked, state);
 }
 
-async function drawSweeps(spec, host, calibrated, asked, state) {
-  const limit = requests.limitOf(state);
+// What can be seen in the pictures, and of which run they are.
+function explained({ change }, limit, least) {
+  return [
+    "Everything else stays as it is.",
+    limit && "Shaded is where the limit is kept.",
+    least !== null && "The dotted upright line is the least noise that keeps it.",
+    change && inPlainWords(change),
+  ].filter(Boolean).join(" ");
+}
+
+async function drawSweeps(spec, host, limit, calibrated, asked, state) {
   const kinds = Object.keys(requests.questions(state));
   const shown = parts(spec).filter((part) => !/type.?two/i.test(String(part.title?.text)));
   for (const [index, part] of shown.entries()) {

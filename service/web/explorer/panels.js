@@ -36,7 +36,7 @@ function helped(attacker, reason, { mechanism, context, threat_model: worst }) {
   return null;
 }
 
-const HOLDS = { yes: "Vouched for", no: "Does not hold", unknown: "Nobody vouches for it yet" };
+const HOLDS = { yes: "Vouched for", given: "Follows from the numbers of the run", no: "Does not hold", unknown: "Nobody vouches for it yet" };
 
 const typing = new Map();  // names that are being typed, by code: an answer that comes meanwhile takes none of it away
 
@@ -61,7 +61,7 @@ export function showAssumptions(host, response, attested, change) {
       const more = element(
         "details",
         { "data-code": each.code },
-        element("summary", {}, HOLDS[each.holds]),
+        element("summary", {}, HOLDS[each.holds === "yes" && !attested[each.code] ? "given" : each.holds]),
         element("p", {}, element("strong", {}, "Otherwise: "), inPlainWords(each.if_not)),
         element("label", { for: `${id}-by` }, "Vouched for by "),
         by,
@@ -89,7 +89,7 @@ function hazard(each, numbers, open) {
     element("summary", {}, element("span", { class: "tag" }, each.status), ` ${each.title}`),
     element("p", {}, each.text),
     element("p", {}, each.effect),
-    numbers && each.consequences.map((one) => element("p", {}, `${inPlainWords(one.text)}: ${consequence(one.answer)}`)),
+    numbers && each.consequences.map((one) => element("p", {}, `${inPlainWords(one.text).replace(/\.$/, "")}: ${consequence(one.answer)}`)),
     element("p", {}, element("strong", {}, "What to do: "), each.remedy, " ",
       each.field && element("button", { type: "button", class: "link", onclick: () => open(each.field) }, "To the field")),
   );

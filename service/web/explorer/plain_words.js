@@ -16,7 +16,7 @@ const NAMES = [
 export function inPlainWords(text) {
   let said = String(text ?? "").replace(/(?<![Aa] )(?:\bthe )?`?\bnoise_multiplier\b`?/g, "the noise multiplier").replace(/, which \/v1\/pmp computes from data/g, "").replace(/\bask \/v1\/bounds for them\b/g, "the API has them");
   for (const [pattern, words] of NAMES) said = said.replace(pattern, words);
-  return said.replaceAll("`", "").replace(/\b[a-z]+(_[a-z]+)+\b/g, (name) => name.replaceAll("_", " ")).replace(/\bJSON\b/g, "text");
+  return said.replaceAll("`", "").replace(/\b[a-z]+(_[a-z]+)+\b/g, (name) => name.replaceAll("_", " ")).replace(/\bJSON\b/g, "text").replace(/(\de-)0+(?=\d)/g, "$1");
 }
 
 // What a hazard says and what to do about it, in words of the form, with the field that helps. Absent: what the server says.

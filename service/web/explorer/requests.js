@@ -21,6 +21,7 @@ export function missing(run) {
   if (run.source === "paste" && run.paste.trim() === "") return "paste";
   if (statesEpsilon(run) && run.statedEpsilon.trim() === "") return "stated-epsilon";
   if (run.source === "epsilon" && run.statedBy === "mu" && run.statedMu.trim() === "") return "stated-mu";
+  if (run.source === "claim" && run.claim.trim() === "") return "claim";
   return null;
 }
 

@@ -15,7 +15,7 @@ export function sentences(response) {
   if (claimsNothing(response)) return [[response.summary.sentence]];
   const answers = Object.fromEntries(response.threat_models[0].answers.map((answer) => [answer.type, answer]));
   const { context } = response;
-  const unit = context.privacy_unit === "example" ? "record" : context.privacy_unit;
+  const unit = protectedBy(response);
   return [
     promised(answers.epsilon.value, context.delta, unit),
     [response.summary.sentence, ` Blind guesses identify ${givenPercent(context.false_positive_rate)}.`],
@@ -26,6 +26,14 @@ export function sentences(response) {
     grounds(response, Object.values(answers)),
     ...(response.judged_as ? [[inPlainWords(response.judged_as.text)]] : []),
   ];
+}
+
+// What the numbers protect: a unit, with its records where it has several, or one record where nothing caps them.
+function protectedBy({ context, hazards, judged_as, threat_model }) {
+  const unit = context.privacy_unit === "example" ? "record" : context.privacy_unit;
+  if (hazards.some((each) => each.code === "records_not_capped" && each.status === "present")) return `record of one ${unit}`;
+  const records = (judged_as?.threat_model ?? threat_model).records ?? context.records ?? 1;
+  return records > 1 ? `${unit} with up to ${records} records` : unit;
 }
 
 function promised(epsilon, delta, unit) {
@@ -46,6 +54,7 @@ function grounds(response, answers) {
   const width = bracket ? ", though some attacks may fall short of them" : "";
   if (!total) return [`${how}${width}.`];
   if (!open) return [`${how}${width}, and somebody vouches for all ${total} assumptions they rest on.`];
-  return [`${how}${width}. They rest on ${total} assumptions, of which nobody vouches for ${open} yet: see `,
+  const on = total === 1 ? "1 assumption, and nobody vouches for it yet" : `${total} assumptions, of which nobody vouches for ${open} yet`;
+  return [`${how}${width}. They rest on ${on}: see `,
     element("a", { href: "#assumptions-title", class: "inside" }, "what it rests on"), "."];
 }

@@ -2,7 +2,7 @@
 
 import { Trouble } from "./api.js";
 import { byId, element, fill } from "./dom.js";
-import { clearErrors, isOffered, showError } from "./form.js";
+import { clearErrors, isOffered, openField, showError } from "./form.js";
 import { placeOf, wordsElsewhere, wordsFor } from "./words.js";
 
 // Show sentences above the answer, or nothing where there are none.
@@ -21,21 +21,22 @@ export function showTrouble(error, notices, state, { take, again }) {
   }
   clearErrors();
   const elsewhere = new Set();
-  const marked = new Set();
+  const marked = new Map();  // ids of fields, by their labels
   for (const each of error.errors) {
     const run = /^\/runs\/(\d+)/.exec(each.pointer);
     const id = run && Number(run[1]) !== state.active ? null : placeOf(each.pointer).ids.find(isOffered);
     if (id) {
       showError(id, wordsFor(id, byId(id).value, each.detail, each.pointer), take);
-      marked.add(labelOf(id));
+      marked.set(labelOf(id), id);
     }
     else elsewhere.add(wordsElsewhere(error.type));
   }
   if (error.status === 422 && !error.errors.length) elsewhere.add(wordsElsewhere(error.type));
   if (error.requestId && error.status >= 500) elsewhere.add(`The operators find this request under ${error.requestId}.`);
-  tell([...notices, error.message, ...elsewhere], error.status === 422 ? null : again);
+  const links = [...marked].map(([label, id]) => [" ", element("button", { type: "button", class: "link", onclick: () => openField(id) }, `Go to “${label}”`)]).flat();
+  tell([...notices, [error.message, ...links], ...elsewhere], error.status === 422 ? null : again);
   if (error.status === 401) byId("key").closest("details").open = true;
-  return marked.size ? `Look at: ${[...marked].join(", ")}.` : error.message;
+  return marked.size ? `Look at: ${[...marked.keys()].join(", ")}.` : error.message;
 }
 
 const labelOf = (id) => byId(id).getAttribute("aria-label") ?? document.querySelector(`label[for="${id}"]`)?.textContent ?? "";

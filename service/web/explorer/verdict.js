@@ -20,7 +20,7 @@ export function showShort(host, response, { isExample, checked, copy }) {
     element("button", { type: "button", class: "small", "data-copy": "sentence", "data-current-only": true, "aria-label": "Copy this sentence", onclick: copy }, "Copy"));
   fill(
     host,
-    element("h2", {}, isExample && [element("span", { class: "tag" }, "Example"), " "], summary.title),
+    element("h2", {}, isExample && [element("span", { class: "tag" }, "Example"), " "], inPlainWords(summary.title)),
     checked && said(checked.kind, checked.symbol, checked.sentence),
     decision && said(kind, symbol, inPlainWords(decision.sentence)),
     sentence,
@@ -30,11 +30,21 @@ export function showShort(host, response, { isExample, checked, copy }) {
 
 const NUMBERS = { epsilon: "epsilon", trade_off: "the share of members found", reconstruction: "the chance of a reconstruction" };
 const CLAIMS = {
-  unsafe: ["bad", "✗", (claim, truth) => `The claim is unsafe: ${claim} is claimed, and ${truth.lower} is proved to be needed at least.`],
-  loose: ["good", "✓", (claim, truth) => `The claim holds, and is loose: ${claim} is claimed, and at most ${truth.upper} is proved.`],
-  consistent: ["good", "✓", (claim, truth) => `The claim agrees with what is proved: ${claim} is claimed, and at most ${truth.upper} is proved.`],
-  undecided: ["open", "?", (claim) => `The claim of ${claim} is undecided: what is known of this run neither proves nor refutes it.`],
+  unsafe: ["bad", "✗", (name, claimed, truth) => `The claim is unsafe: it says at most ${claimed}, and ${name} is proved to be at least ${truth.lower}.`],
+  loose: ["good", "✓", (name, claimed, truth) => `The claim holds, and is loose: it says at most ${claimed}, and ${name} is proved to be at most ${truth.upper}.`],
+  consistent: ["good", "✓", (name, claimed, truth) => `The claim agrees with what is proved: it says at most ${claimed}, and ${name} is proved to be at most ${truth.upper}.`],
+  undecided: ["open", "?", (name, claimed) => `The claim that ${name} is at most ${claimed} is undecided: what is known of this run neither proves nor refutes it.`],
 };
+const PROVING = new Set(["loose", "consistent"]);
+
+// Whether a hazard that is present keeps a number of the run as described from proving anything.
+const isOpen = (response) => Boolean(response.judged_as) || response.hazards.some((each) => each.status === "present" && each.effect === "limits_undecided");
+
+// What a proof rests on that nobody vouches for, as a sentence; "" where there is nothing.
+function resting(response) {
+  const open = response.assumptions.filter((each) => each.holds === "unknown").length;
+  return open ? ` This rests on ${open} ${open === 1 ? "assumption" : "assumptions"} that nobody vouches for.` : "";
+}
 
 // A claim that was checked, in a sentence: {kind, symbol, sentence}. Rounded so that the sentence stays true.
 export function claimInWords({ claims: [checked] }, response) {
@@ -43,12 +53,12 @@ export function claimInWords({ claims: [checked] }, response) {
   const inShares = type !== "epsilon";
   const write = (value, options) => (inShares ? percent(value, options) : rounded(value, options));
   const claimed = inShares ? givenPercent(checked.claimed) : whole(checked.claimed);
-  const name = `${NUMBERS[type]} of ${claimed}`;
   const truth = { lower: write(of.lower, { digits: 4, down: true }), upper: write(of.upper, { digits: 4 }) };
   if (claimsNothing(response)) return { kind: "bad", symbol: "⊘", sentence: "The claim was not checked: nothing is known about a run whose assumptions do not hold." };
-  const known = response.judged_as && checked.verdict !== "unsafe" ? null : CLAIMS[checked.verdict];
+  const known = isOpen(response) && checked.verdict !== "unsafe" ? null : CLAIMS[checked.verdict];
   const [kind, symbol, words] = known ?? CLAIMS.undecided;
-  return { kind, symbol, sentence: words(name, truth) };
+  const grounds = known && PROVING.has(checked.verdict) ? resting(response) : "";
+  return { kind, symbol, sentence: `${words(NUMBERS[type], claimed, truth)}${grounds}` };
 }
 
 // The limit, one ruling at a time, and the assumptions that somebody has to vouch for first. show(id) leads to a control.
@@ -81,10 +91,11 @@ const FREED = {
   undecided: () => "Whether some noise keeps the limit is not decided.",
 };
 
-// The least noise that keeps the limit, with a button that takes it over.
-export function showCalibration(host, response, take) {
+// The least noise that keeps the limit, with a button that takes it over. `judged`: a sentence about the run that the
+// number is of, where that is not the run in the form.
+export function showCalibration(host, response, take, judged) {
   const words = (FREED[response.status] ?? FREED.undecided)(response.value);
   const button = response.status === "met" && take
     && element("button", { type: "button", "data-current-only": true, onclick: () => take(rounded(response.value, { digits: 6 })) }, "Use it");
-  fill(host, element("p", {}, words, " ", button));
+  fill(host, element("p", {}, words, " ", button), judged && element("p", { class: "help" }, inPlainWords(judged)));
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple, final
 
 from api_schemas.assessments import AssessmentsResponse
+from service.web.charts.series import ATTACKERS
 
 
 @final
@@ -60,9 +61,8 @@ def _without_numbers(guideline: Guideline) -> Guideline:
 
 def _guidelines(response: AssessmentsResponse) -> tuple[Guideline, ...]:
     present = sum(each.status == "present" for each in response.hazards)
-    given = {each.code for each in response.context.attested}
-    attested = sum(each.code in given for each in response.assumptions)
-    attackers = ", ".join(dict.fromkeys(each.threat_model.type for each in response.threat_models))
+    unknown = sum(each.holds == "unknown" for each in response.assumptions)
+    attackers = ", ".join(dict.fromkeys(ATTACKERS[each.threat_model.type] for each in response.threat_models))
     return (
         Guideline(
             "NIST SP 800-226, Guidelines for Evaluating Differential Privacy Guarantees (2025)",
@@ -72,7 +72,7 @@ def _guidelines(response: AssessmentsResponse) -> tuple[Guideline, ...]:
                 Clause(
                     "Algorithms and correctness",
                     "Assumptions",
-                    f"{len(response.assumptions)} assumptions, {attested} of them attested by somebody.",
+                    f"Assumptions: {len(response.assumptions)}. Nobody vouches for {unknown} of them.",
                 ),
                 Clause(
                     "Privacy hazards",

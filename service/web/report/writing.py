@@ -26,7 +26,7 @@ from service.interop.reports.outcome import margin_text, outcome
 from service.interop.reports.rows import Row, rows
 from service.interop.reports.units import protected
 from service.interop.reports.void import NOT_THIS_ATTACKER, is_refuted
-from service.web.charts.series import attackers
+from service.web.charts.series import ATTACKERS, attackers
 from service.web.charts.style import Spec
 from service.web.drawing import renumbered
 from service.web.report.clauses import guidelines
@@ -58,11 +58,12 @@ def report(response: AssessmentsResponse, charts: Sequence[Spec], drawings: Sequ
         attackers=attackers([each.threat_model for each in response.threat_models]),
         refuted=[is_refuted(each) for each in response.threat_models],
         not_this_attacker=NOT_THIS_ATTACKER,
+        names=ATTACKERS,
+        attested={each.code for each in response.context.attested},
         table=_table(response.threat_models),
         evidence=[_evidence(each) for each in response.threat_models],
         wide=_is_wide,
         one_point=_one_point(response),
-        vouched={each.code for each in response.context.attested},
         hazards=shown_hazards(response),
         guidelines=guidelines(response),
         request=request[:LONGEST_REQUEST],
