@@ -13,7 +13,8 @@ LARGEST_NAME: Final = 200
 LARGEST_URI: Final = 2000
 LATEST_ZONE: Final = timedelta(hours=14)
 """Offset from UTC of the time zone in which a day begins first."""
-_CONTROLS: Final = r"\x00-\x1f\x7f-\x9f\u2028\u2029"
+_CONTROLS: Final = r"\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069"
+"""Control characters, line breaks, and marks that turn the direction of the text after them."""
 
 
 @final
@@ -27,7 +28,7 @@ class Written:
 Name = Annotated[
     str, Field(min_length=1, max_length=LARGEST_NAME, pattern=rf"^[^{_CONTROLS}]*[^\s{_CONTROLS}][^{_CONTROLS}]*$")
 ]
-"""1 to 200 characters, at least one of them visible, no control characters."""
+"""1 to 200 characters, at least one visible, no control characters, no marks that turn the direction of text."""
 
 
 DAY: Final = "a day of the calendar, as YYYY-MM-DD"

@@ -170,6 +170,8 @@ TOMORROW = (datetime.now(UTC) + timedelta(hours=14, days=1)).date().isoformat()
         ({"context": {"subject": {"name": "a\nb"}}}, "/context/subject/name"),
         ({"context": {"subject": {"name": "a\u0007"}}}, "/context/subject/name"),
         ({"context": {"subject": {"name": "a\u2028b"}}}, "/context/subject/name"),
+        ({"context": {"subject": {"name": "at most \u202e9.0"}}}, "/context/subject/name"),
+        ({"context": {"prepared_by": "\u2066a"}}, "/context/prepared_by"),
         ({"context": {"subject": {"name": "x" * 1_000_000}}}, "/context/subject/name"),
         ({"context": {"subject": {"name": "m", "colour": "red"}}}, "/context/subject/colour"),
         ({"context": {"subject": {"name": "m", "version": "\u0085"}}}, "/context/subject/version"),

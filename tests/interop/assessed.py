@@ -39,7 +39,7 @@ HOSTILE: Final = (
     "=",
     "<<",
     " leading and trailing ",
-    "\ufeffmark \u202eright to left\u202c \u200bzero width",
+    "\ufeffmark \u200fright to left\u200e \u200bzero width",
     "emoji \U0001f600 and \U0010fffd",
     "a" * 200,
 )

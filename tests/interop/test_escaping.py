@@ -24,7 +24,7 @@ NAMES = (
     "</title><img src=x>",
     "%s {{ 7*7 }} ${x}",
     "../../etc/passwd",
-    "\u202egnp.exe",
+    "\u200fgnp.exe",
 )
 MARKUP = re.compile(r"[<>|`*\[\]]")
 

@@ -76,9 +76,13 @@ export function showAssumptions(host, response, attested, change) {
 }
 
 // The hazards of a run. open(id) leads to the field of the form that helps.
+// Hazards about numbers: a run about which nothing is proved has no numbers to be careful with.
+const OF_NUMBERS = new Set(["epsilon_says_little", "one_point_hides_the_curve", "relaxed_number_alone"]);
+
 export function showHazards(host, response, open) {
   const numbers = !claimsNothing(response);
-  const all = response.hazards.map((each) => ({ ...each, ...hazardInWords(each) }));
+  const left = response.hazards.filter((each) => numbers || !OF_NUMBERS.has(each.code));
+  const all = left.map((each) => ({ ...each, ...hazardInWords(each) }));
   fill(host, all.length ? all.map((each) => hazard(each, numbers, open)) : element("p", {}, "None that this service knows of."));
 }
 
