@@ -15,6 +15,7 @@ from service.computations.calibration.looks import Looks
 from service.computations.calibration.plateaus import ROUNDED as ROUNDED_NOTE
 from service.computations.calibration.resource import NOT_FOR_SURE
 from tests.computations.calibration_cases import asked, calibrated, fails, log_uniform, meets, with_number
+from tests.thorough import thorough
 
 Spec = dict[str, Any]
 SEED: Final = 28
@@ -129,7 +130,7 @@ def one_fails(body: Spec, number: float) -> bool:
     return any(fails(target, asked(there, index)) for index, target in enumerate(body["targets"]))
 
 
-@pytest.mark.parametrize("index", range(2))
+@pytest.mark.parametrize("index", [0, thorough(1)])
 @pytest.mark.parametrize("name", FREE)
 def test_what_a_calibration_states_holds_by_bounds(name: str, index: int) -> None:
     random = np.random.default_rng([SEED, index, *name.encode()])
@@ -152,7 +153,7 @@ def test_what_a_calibration_states_holds_by_bounds(name: str, index: int) -> Non
     assert name not in ROUNDED or side is None
 
 
-@pytest.mark.parametrize("index", range(4))
+@pytest.mark.parametrize("index", [0, 1, thorough(2), thorough(3)])
 def test_the_batch_of_a_calibration_is_the_best_of_the_plateaus_around_it(index: int) -> None:
     """The smallest batch of the next two numbers of steps fails; a batch that is no divisor is not the end."""
     random = np.random.default_rng([SEED, index])

@@ -16,6 +16,7 @@ from service.computations.catalogue import resource, resources
 from service.privacy.errors import PrivacyComputationError
 from tests.computations.nested_space import any_nested
 from tests.computations.request_space import any_request
+from tests.thorough import thorough
 
 DEAREST = 30_000
 """Cost of a request in microseconds, above which it is left to longer runs."""
@@ -95,7 +96,7 @@ def pmp(random: np.random.Generator) -> tuple[str, dict[str, Any]]:
     return "pmp-exponential", sent | {"epsilon": float(random.choice([0.5, 8.0]))}
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", [*range(6), *map(thorough, range(6, 60))])
 def test_answers_have_no_negative_zero(seed: int) -> None:
     random = np.random.default_rng([20261202, seed])
     for draw in (any_request, pmp, *([any_nested] if seed % 6 == 0 else ())):
