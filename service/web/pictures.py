@@ -27,7 +27,7 @@ from api_schemas.sweeps import SweepsResponse
 from api_schemas.threat_models import ThreatModelSpec
 from service.interop.numbers import as_given, rounded_up
 from service.interop.reports.title import run_title
-from service.interop.reports.void import is_refuted
+from service.interop.reports.void import is_attested_against
 from service.web.charts.chances import RECONSTRUCTION, ROC, chances
 from service.web.charts.profile import Profile, profile
 from service.web.charts.series import Series, described, named, series_of
@@ -139,7 +139,9 @@ def assessment_needs(response: AssessmentsResponse) -> list[Need]:
             relative_tolerance=response.relative_tolerance,
         )
 
-    attackers = [each.threat_model for each in response.threat_models if not is_refuted(each)]
+    attackers = [
+        each.threat_model for each in response.threat_models if not is_attested_against(each, response.context)
+    ]
     found = [Need("curves", curves(*attackers), "attackers")]
     alone = map(curves, relaxed_attackers(Run(mechanism, response.context, worst), response.relative_tolerance).dear)
     found += [Need("curves", each, "attacker") for each in alone if CURVES.quote(each).cost <= DEAREST_CURVE]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from api_schemas.assessment_context import AssessmentContext
 from api_schemas.assessments import AssessedAssumption, AssessedThreatModel
 
 RELAXED: Final = "The numbers of this attacker say nothing about the release; those of the worst case stand."
@@ -22,6 +23,16 @@ def refuted(assumptions: Sequence[AssessedAssumption]) -> tuple[AssessedAssumpti
 def is_refuted(attacked: AssessedThreatModel) -> bool:
     """Whether the numbers of an attacker say nothing: an assumption about this attacker does not hold."""
     return any(each.holds == "no" and each.if_not != STILL for each in attacked.assumptions)
+
+
+def is_attested_against(attacked: AssessedThreatModel, context: AssessmentContext) -> bool:
+    """Whether somebody attests that an assumption about an attacker does not hold.
+
+    Where the request itself says so (a susceptibility that is a mean, not a bound), pictures keep the curve of the
+    attacker: the attacker is conditional there, and the curve is that of the stated number.
+    """
+    refused = {each.code for each in context.attested if each.holds == "no"}
+    return any(each.code in refused for each in attacked.assumptions)
 
 
 def void(broken: Sequence[AssessedAssumption]) -> str:
