@@ -60,8 +60,13 @@ def shown(page: Page, address: str) -> Any:
     return show
 
 
+def plain(text: str | None) -> str:
+    """Return a text of the page with plain spaces."""
+    return (text or "").replace("\u00a0", " ")
+
+
 def told_shares(figure: Locator) -> list[tuple[Decimal, Decimal]]:
-    text = figure.locator("output").inner_text()
+    text = plain(figure.locator("output").inner_text())
     return [(Decimal(low), Decimal(high)) for low, high in SHARES.findall(text)]
 
 
@@ -73,7 +78,7 @@ def test_values_at_the_pointer_are_bounds_of_the_answer(page: Page, shown: Any) 
     seen: set[str] = set()
     for share in range(5, 100, 3):
         page.mouse.move(box["x"] + box["width"] * share / 100, box["y"] + box["height"] / 3)
-        head = figure.locator("output span").inner_text()
+        head = plain(figure.locator("output span").inner_text())
         seen.add(head)
         rate = float(Decimal(head.removesuffix(" %:").split()[-1]) / 100)
         here = [row for row in rows if row["false_positive_rate"] == rate]
@@ -90,11 +95,11 @@ def test_values_at_the_pointer_are_bounds_of_the_answer(page: Page, shown: Any) 
 def test_values_are_read_by_keys(page: Page, shown: Any) -> None:
     figure, spec = shown("/v1/curves", ATTACKERS)
     slider = figure.get_by_role("slider", name="Values at")
-    assert "False positive rate 0.1 %" in (slider.get_attribute("aria-valuetext") or "")
+    assert "False positive rate 0.1 %" in plain(slider.get_attribute("aria-valuetext"))
     slider.press("ArrowRight")
-    assert "False positive rate 1.25 %" in figure.locator("output").inner_text()
+    assert "False positive rate 1.25 %" in plain(figure.locator("output").inner_text())
     slider.press("Home")
-    assert "False positive rate 0.0001 %" in figure.locator("output").inner_text()
+    assert "False positive rate 0.0001 %" in plain(figure.locator("output").inner_text())
     for name in {row["series"] for row in spec["data"]["values"]}:
         assert name in (slider.get_attribute("aria-valuetext") or "")
     expect(figure.locator(".mark")).to_be_visible()
