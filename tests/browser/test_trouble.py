@@ -72,7 +72,7 @@ def ask(page: Page) -> None:
         ('{"histories": []}', "No library that is known here"),
         ('{"history": [[1.1, 4, 3000]], "mechanism": "prv"}', "the columns look exchanged"),
         ('{"history": [[-1, 0.1, 3000]], "mechanism": "prv"}', "“history”, number 1, number 1: must be a number of"),
-        ('{"history": [], "mechanism": "prv", "more": 1}', "what was pasted"),
+        ('{"history": [], "mechanism": "prv", "more": 1}', "is not known in what this library prints"),
     ],
 )
 def test_what_is_pasted_and_cannot_be_read(page: Page, watched: Watched, text: str, words: str) -> None:
