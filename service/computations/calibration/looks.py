@@ -23,7 +23,6 @@ from service.privacy.composition.plan import Plan
 from service.privacy.enclosure import Evidence
 from service.privacy.errors import NumericalFailure, PrivacyComputationError, UnsupportedCombination
 from service.privacy.numerics.work import at_most, is_spent, left
-from service.privacy.questions.gaussian_dp import NOTHING_IN_RANGE, RANGE_MAY_BE_EMPTY
 from service.privacy.threat_models.relaxed import worst_case_beside
 
 MOST_WORK: Final = 7_000_000
@@ -198,7 +197,7 @@ def groups(request: CalibrationsRequest) -> list[Group]:
 
 
 def _target_look(target: CalibrationTarget, answer: ResponseFields) -> TargetLook:
-    read = _number(target, answer)
+    read = ReadNumber.of(answer, target.reads)
     lower, upper = read.lower or 0.0, math.inf if read.upper is None else read.upper
     below = upper <= target.limit or read.is_below(target.limit)
     above = lower >= target.limit or read.is_above(target.limit)
@@ -206,15 +205,6 @@ def _target_look(target: CalibrationTarget, answer: ResponseFields) -> TargetLoo
     if target.at_least is None:
         return TargetLook(lower, upper, below, read.is_above(target.limit), heights[1], -heights[0], answer)
     return TargetLook(lower, upper, above, read.is_below(target.limit), heights[0], -heights[1], answer)
-
-
-def _number(target: CalibrationTarget, answer: ResponseFields) -> ReadNumber:
-    """The number that a target is about. mu over a range that nothing of the curve is in, or perhaps nothing, says
-    nothing: there that of the whole curve counts.
-    """
-    empty = NOTHING_IN_RANGE in answer["notes"] or RANGE_MAY_BE_EMPTY in answer["notes"]
-    number = answer["global_mu"] if empty else answer
-    return ReadNumber.of({**answer, **number}, target.reads)
 
 
 def _height(target: CalibrationTarget, value: float, place: int, read: ReadNumber) -> float:
