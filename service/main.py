@@ -29,6 +29,7 @@ from service.api.routes import computations, decisions, discovery, guide, jobs, 
 from service.computations.catalogue import resources
 from service.engine_version import ENGINE_VERSION
 from service.execution.admission import Admission
+from service.execution.client import requester_of
 from service.execution.leases import RedisLeases
 from service.execution.redis_link import RedisLink
 from service.execution.result_cache import InMemoryResultCache, RedisResultCache
@@ -90,6 +91,7 @@ def create_app(settings: Settings) -> FastAPI:
         HttpTelemetry,
         metrics=metrics,
         logger=logger,
+        requester_of=requester_of,
         unknown_error=problem_responses.unknown_error,
         cancelled=problem_responses.shutting_down,
     )

@@ -18,7 +18,7 @@ from service.api.dependencies import Services, services_of
 from service.api.later import answer_later, preferred_wait
 from service.api.problems import BodyTooLarge, NotAcceptable, UnsupportedMediaType
 from service.computations.abstract import Computation
-from service.execution.client import Client, client_key
+from service.execution.client import Client
 from service.execution.request_body import InvalidRequest
 from service.execution.runner import Answer
 from service.execution.upload_space import Held
@@ -141,8 +141,7 @@ def client_of(request: Request) -> Client:
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
-    address = request.scope.get("client")
-    return Client(client_key(address[0] if address else None), gone)
+    return Client(record_of(request.scope).requester, gone)
 
 
 def stored_response(

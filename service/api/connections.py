@@ -21,7 +21,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from service.api.problems import ServerRefusal
 from service.api.refusals import refusal
-from service.execution.client import client_key
+from service.execution.client import requester_at
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
 
@@ -55,7 +55,7 @@ class Connections:
 
     def add(self, connection: LimitedProtocol) -> None:
         """Take a new connection, in place of another one where there are too many; or refuse it."""
-        client = client_key(connection.client[0] if connection.client else None)
+        client = requester_at(connection.client[0] if connection.client else None)
         self._open[connection] = client
         self._per_client[client] += 1
         if not self._sweeping:

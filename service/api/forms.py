@@ -48,7 +48,7 @@ class DrawingBoard:
 
     async def draw(self, spec: str, image: Image, client: Client) -> bytes:
         """One image. Raises QueueFull, OutOfTime, OutOfMemory or WorkerDied."""
-        async with self._admission.place(client.key, DRAWING_COST):
+        async with self._admission.place(client.requester, DRAWING_COST):
             computed = await self._pool.compute(DRAWING, Drawn(spec=spec, image=image), "", ENGINE_VERSION)
         return computed.body
 

@@ -1,13 +1,13 @@
-"""Who asks, as far as it matters here: whose turn it is, and whether anybody still waits for an answer."""
+"""Who sends a request: the name that every share is counted by, and whether the client still waits for an answer."""
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 
 async def _never() -> None:
@@ -16,9 +16,9 @@ async def _never() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """`key` says whose share of the workers is used; `gone()` returns when the client has gone away."""
+    """`requester`: whose shares are used; `gone()` returns when the client has gone away."""
 
-    key: str
+    requester: str
     gone: Callable[[], Awaitable[None]] = _never
 
 
@@ -27,8 +27,8 @@ LOCAL: Final = Client("local")
 
 
 @lru_cache(maxsize=1024)  # a client asks more than once
-def client_key(address: str | None) -> str:
-    """An address as one client: of IPv6 the network of 64 bits, any address of which one machine can take."""
+def requester_at(address: str | None) -> str:
+    """Return the requester at an address: of IPv6 the network of 64 bits, any address of which one machine can take."""
     if address is None:
         return "unknown"
     try:
@@ -39,3 +39,9 @@ def client_key(address: str | None) -> str:
         return address
     mapped = parsed.ipv4_mapped
     return str(mapped) if mapped is not None else str(ipaddress.ip_network((int(parsed) >> 64 << 64, 64)))
+
+
+def requester_of(scope: Mapping[str, Any]) -> str:
+    """Return the requester of an ASGI scope. What the server says is the peer, or whom a trusted proxy forwards for."""
+    address = scope.get("client")
+    return requester_at(address[0] if address else None)

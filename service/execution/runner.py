@@ -274,7 +274,7 @@ class ComputationRunner:
     ) -> Computed:
         expected = self._corrections.expected(computation.name, quote.engine, quote.cost)
         try:
-            async with self._admission.place(client.key, expected):
+            async with self._admission.place(client.requester, expected):
                 self._metrics.queue_depth.set(self._admission.admitted)
                 computed = await self._pool.compute(computation, request, digest, self._engine_version)
         except QueueFull:

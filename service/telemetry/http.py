@@ -1,4 +1,4 @@
-"""One pure ASGI middleware sees every request: id, metrics, one log event, Server-Timing, the last line of defence."""
+"""One pure ASGI middleware sees every request first: id, requester, metrics, one log event, Server-Timing, last defence."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ class RequestRecord:
     """What is known of a request: filled in by its route, read by the middleware when the response is sent."""
 
     request_id: str
+    requester: str
+    """Whose shares the request uses."""
     digest: str | None = None
     cache: str | None = None
     compute_seconds: float | None = None
@@ -49,7 +51,9 @@ def record_of(scope: Scope) -> RequestRecord:
 
 @final
 class HttpTelemetry:
-    """`unknown_error` answers for an exception that nobody handled, `cancelled` where the server ends a request."""
+    """`requester_of` names who sends a request, `unknown_error` answers for an exception that nobody handled,
+    `cancelled` where the server ends a request.
+    """
 
     def __init__(
         self,
@@ -57,12 +61,14 @@ class HttpTelemetry:
         *,
         metrics: Metrics,
         logger: FilteringBoundLogger,
+        requester_of: Callable[[Scope], str],
         unknown_error: Callable[[Scope], ASGIApp],
         cancelled: Callable[[Scope], ASGIApp],
     ) -> None:
         self._app = app
         self._metrics = metrics
         self._logger = logger
+        self._requester_of = requester_of
         self._unknown_error = unknown_error
         self._cancelled = cancelled
 
@@ -72,7 +78,7 @@ class HttpTelemetry:
             await self._app(scope, receive, send)
             return
         started = time.perf_counter()
-        record = scope[RECORD] = RequestRecord(_request_id(scope))
+        record = scope[RECORD] = RequestRecord(_request_id(scope), self._requester_of(scope))
         status = 0
 
         async def send_named(message: Message) -> None:
@@ -104,11 +110,12 @@ class HttpTelemetry:
         method = scope["method"] if scope["method"] in METHODS else "other"
         self._metrics.request(route, method, status, seconds)
         if record.decision is not None:
-            self._logger.info("decision", request_id=record.request_id, **record.decision)
+            self._logger.info("decision", request_id=record.request_id, requester=record.requester, **record.decision)
         log = self._logger.info if record.error is None else self._logger.error
         log(
             "request",
             request_id=record.request_id,
+            requester=record.requester,
             method=method,
             route=route,
             status=status,

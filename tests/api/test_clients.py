@@ -6,10 +6,9 @@ import ipaddress
 import random
 from typing import Any
 
-from fastapi import Request
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from service.api.answers import client_of
+from service.execution.client import requester_of
 from service.main import create_server
 from service.settings import Settings
 
@@ -25,7 +24,7 @@ async def key_of(settings: Settings, peer: str, forwarded: list[str]) -> str:
     keys: list[str] = []
 
     async def application(scope: Any, receive: Any, send: Any) -> None:
-        keys.append(client_of(Request(scope, receive, send)).key)
+        keys.append(requester_of(scope))
 
     served: Any = configuration.loaded_app
     assert isinstance(served, ProxyHeadersMiddleware) == bool(settings.trusted_proxies)

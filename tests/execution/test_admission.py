@@ -9,7 +9,7 @@ import pytest
 
 from service.execution import admission as admission_module
 from service.execution.admission import Admission
-from service.execution.client import client_key
+from service.execution.client import requester_at
 from service.execution.errors import ComputeBudgetExceeded, QueueFull
 
 
@@ -182,4 +182,4 @@ async def test_a_place_is_free_again_after_a_failure() -> None:
     ],
 )
 def test_one_machine_is_one_client(address: str | None, key: str) -> None:
-    assert client_key(address) == key
+    assert requester_at(address) == key
