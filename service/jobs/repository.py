@@ -1,9 +1,9 @@
 """The protocol that every backend of jobs implements: who keeps jobs, and who gives out their pieces.
 
-A piece is *claimed* by who computes it, for so many seconds; a claim is *renewed* while it is computed, and ends when its
-lines are *saved*, when it is *requeued* (whole, or as its halves), or when its job ends. A claim that is not renewed in
-time is given out anew. Every change of a job's version makes a new *generation*: what belongs to an earlier one changes
-nothing any more. So a job has lines of one `engine_version` only, and every point once, whoever dies or comes back when.
+A piece is *claimed* by who computes it, for so many seconds; a claim is *renewed* while it is computed, and ends when
+its lines are *saved*, when it is *requeued* (whole, or as its halves), or when its job ends. A claim that is not
+renewed in time is given out anew. Every change of a job's version makes a new *generation*: what belongs to an earlier
+one changes nothing any more. So a job has lines of one `engine_version` only, and every point once, whoever dies.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Page:
 class JobRepository(Protocol):
     """Where jobs and their results are kept. Every method blocks, and raises JobsUnavailable where it cannot.
 
-    Those that are given the name of a job raise JobNotFound. What has returned is kept: a process may die at any moment.
+    Those that are given the name of a job raise JobNotFound. What has returned is kept, whatever dies.
     """
 
     def add(self, job: Job, key: str | None, fingerprint: bytes, quota: Quota, size: int) -> Job:
@@ -89,8 +89,8 @@ class JobRepository(Protocol):
         ...
 
     def save(self, claim: Claim, lines: bytes, size: int) -> Job:
-        """Keep the lines of a claimed piece, where it is still wanted; the next pieces of the job may have `size` points.
-        The job as it is then.
+        """Keep the lines of a claimed piece, where it is still wanted; the next ones may have `size` points. The job as
+        it is then.
         """
         ...
 

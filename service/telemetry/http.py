@@ -1,4 +1,4 @@
-"""One pure ASGI middleware sees every request first: id, requester, metrics, one log event, Server-Timing, last defence."""
+"""One pure ASGI middleware sees every request first: id, requester, metrics, log, Server-Timing, last defence."""
 
 from __future__ import annotations
 
