@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if chosen.workers > 1:
             return serve_several(chosen.workers, chosen.host, chosen.port)
         if chosen.socket is not None:
-            return serve_one_of_several(chosen.socket)
+            return serve_one_of_several(chosen.socket, chosen.operator_socket)
         return serve_shared(chosen.host, chosen.port) if chosen.share_port else serve(chosen.host, chosen.port)
     if chosen.command == "worker":
         return work(only_check=chosen.check)

@@ -16,6 +16,8 @@ from service.web.pictures import PICTURES
 
 FIRST_WORDS: Final = re.compile(r"[:.\n]")
 """What ends the first part of a description."""
+LARGEST_PORT: Final = 65_535
+MOST_PROCESSES: Final = 256
 TABLE: Final = "table"
 JSON: Final = "application/json"
 FORMS: Final = (
@@ -50,12 +52,13 @@ def made(names: Mapping[str, str], described: Sequence[str]) -> argparse.Argumen
 def _add_serving(commands: Commands) -> None:
     serve = commands.add_parser("serve", help="serve HTTP; settings come from PRIVACY_BOUNDS_* variables")
     serve.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
-    serve.add_argument("--port", default=8000, type=int, help="port to listen on (default: %(default)s)")
-    serve.add_argument("--workers", default=1, type=int, help="processes that accept requests (default: %(default)s)")
+    serve.add_argument("--port", default=8000, type=port, help="port to listen on (default: %(default)s)")
+    serve.add_argument("--workers", default=1, type=count, help="processes that accept requests (default: %(default)s)")
     serve.add_argument(
         "--share-port", action="store_true", help="other instances may listen on the same port (SO_REUSEPORT)"
     )
-    serve.add_argument("--socket", type=int, help=argparse.SUPPRESS)  # inherited, of one of several processes
+    serve.add_argument("--operator-socket", type=int, help=argparse.SUPPRESS)  # inherited, of one of several processes
+    serve.add_argument("--socket", type=int, help=argparse.SUPPRESS)
 
     worker = commands.add_parser("worker", help="compute pieces of the jobs of a cluster; settings as of serve")
     worker.add_argument("--check", action="store_true", help="only tell whether a worker of this machine runs")
@@ -100,6 +103,20 @@ def _add_computation(commands: Commands, command: str, name: str) -> None:
     if known:
         other = ", ".join(known)
         forms.add_argument("--accept", dest="form", help=f"write it as one of {other}", choices=known)
+
+
+def port(text: str) -> int:
+    """Return a port; 0 is any free one. Raises ArgumentTypeError."""
+    if not (text.isascii() and text.isdigit() and int(text) <= LARGEST_PORT):
+        raise argparse.ArgumentTypeError(f"a port is a number from 0 to {LARGEST_PORT}, not {text!r}")
+    return int(text)
+
+
+def count(text: str) -> int:
+    """Return a number of processes. Raises ArgumentTypeError."""
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= MOST_PROCESSES):
+        raise argparse.ArgumentTypeError(f"use a number from 1 to {MOST_PROCESSES}, not {text!r}")
+    return int(text)
 
 
 def finite(text: str) -> float:

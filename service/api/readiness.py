@@ -14,6 +14,10 @@ from service.execution.worker_pool import WorkerPool
 PROBE_VALID_SECONDS: Final = 5.0
 NOT_SHARED: Final = "results are not shared, because PRIVACY_BOUNDS_SEAL_KEY is not set"
 
+ENDING: Final = Check(
+    name="shutdown", status="failed", detail="the service was told to end: send new requests to another instance"
+)
+
 
 @final
 class Readiness:
@@ -34,10 +38,18 @@ class Readiness:
         self._known_answer_check: tuple[float, Check] | None = None
         self.workers: Callable[[], int | None] | None = None
         """How many workers a cluster has that computes jobs; None: there is none, or it is not known."""
+        self.is_draining: Callable[[], bool] = lambda: False
+        """Whether a signal to end has come."""
 
     def report(self) -> ReadyResponse:
         """The state of all parts and the verdict."""
-        checks = (self._check_known_answer(), self._check_worker_pool(), self._check_redis(), *self._check_jobs())
+        checks = (
+            self._check_known_answer(),
+            self._check_worker_pool(),
+            self._check_redis(),
+            *self._check_jobs(),
+            *([ENDING] if self.is_draining() else []),
+        )
         states = {check.status for check in checks}
         verdict: Literal["ready", "degraded", "unready"] = (
             "unready" if "failed" in states else "degraded" if "degraded" in states else "ready"
