@@ -1,9 +1,10 @@
 """The protocol that every backend of jobs implements: storage of jobs, and distribution of their pieces to workers.
 
 A worker *claims* a piece for some seconds and *renews* the claim while it computes. A claim ends when the lines of the
-piece are *saved*, when the piece is *requeued* (whole, or as its halves), or when its job ends. A piece whose claim runs
-out is given out again. A job that another version begins anew gets a new *generation*; a claim of an earlier generation
-changes nothing any more. So a job has lines of one `engine_version` only, and every point once, whoever dies.
+piece are *saved*, when the piece is *requeued* (whole, or as its halves), or when its job ends. A piece whose claim
+runs out is given out again. A job that another version begins anew gets a new *generation*; a claim of an earlier
+generation changes nothing any more. So a job has lines of one `engine_version` only, and every point once, whoever
+dies.
 """
 
 from __future__ import annotations
