@@ -82,7 +82,6 @@ def create_app(settings: Settings, operators: socket.socket | None = None) -> Fa
         HttpTelemetry,
         metrics=metrics,
         logger=logger,
-        audit=make_logger("info"),
         unknown_error=problem_responses.unknown_error,
         cancelled=problem_responses.shutting_down,
     )

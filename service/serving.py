@@ -155,11 +155,16 @@ def settings_of_environment() -> Settings | None:
     return settings
 
 
-def state_folder() -> Path | None:
-    """Where jobs of this user are kept when no folder is named; None where nothing can be kept there."""
+def state_folder_name() -> Path:
+    """Return the folder in which jobs of this user are kept when no folder is named."""
     base = os.environ.get("XDG_STATE_HOME")
-    folder = (Path(base) if base else Path("~/.local/state").expanduser()) / "privacy-bounds"
+    return (Path(base) if base else Path("~/.local/state").expanduser()) / "privacy-bounds"
+
+
+def state_folder() -> Path | None:
+    """Make that folder and return it; None where nothing can be kept there."""
     try:
+        folder = state_folder_name()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except (OSError, RuntimeError):
         return None

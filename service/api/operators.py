@@ -11,7 +11,7 @@ from starlette.types import ASGIApp
 from service.api import problem_responses
 from service.api.dependencies import Services
 from service.api.head_as_get import HeadAsGet
-from service.api.routes import operations
+from service.api.routes import operate, operations
 
 
 def operator_application(services: Services, telemetry: Callable[[ASGIApp], ASGIApp]) -> FastAPI:
@@ -22,7 +22,7 @@ def operator_application(services: Services, telemetry: Callable[[ASGIApp], ASGI
         yield {"services": services}
 
     app = FastAPI(lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
-    for router in (operations.router, operations.details_router):
+    for router in (operate.router, operations.router, operations.details_router):
         app.include_router(router)
     problem_responses.install(app)
     app.add_middleware(HeadAsGet)

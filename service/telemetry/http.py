@@ -52,7 +52,7 @@ def record_of(scope: Scope) -> RequestRecord:
 @final
 class HttpTelemetry:
     """`requester_of` names who sends a request, `unknown_error` answers for an exception that nobody handled,
-    `cancelled` where the server ends a request. `audit` writes decisions, whatever the level of `logger`.
+    `cancelled` where the server ends a request.
     """
 
     def __init__(
@@ -61,7 +61,6 @@ class HttpTelemetry:
         *,
         metrics: Metrics,
         logger: FilteringBoundLogger,
-        audit: FilteringBoundLogger,
         requester_of: Callable[[Scope], str],
         unknown_error: Callable[[Scope], ASGIApp],
         cancelled: Callable[[Scope], ASGIApp],
@@ -69,7 +68,6 @@ class HttpTelemetry:
         self._app = app
         self._metrics = metrics
         self._logger = logger
-        self._audit = audit
         self._requester_of = requester_of
         self._unknown_error = unknown_error
         self._cancelled = cancelled
@@ -112,7 +110,7 @@ class HttpTelemetry:
         method = scope["method"] if scope["method"] in METHODS else "other"
         self._metrics.request(route, method, status, seconds)
         if record.decision is not None:
-            self._audit.info("decision", request_id=record.request_id, requester=record.requester, **record.decision)
+            self._logger.info("decision", request_id=record.request_id, requester=record.requester, **record.decision)
         log = self._logger.info if record.error is None else self._logger.error
         log(
             "request",

@@ -33,7 +33,9 @@ def joined(**given: str) -> str:
     return url.get_secret_value()
 
 
-@pytest.mark.parametrize("place", ["redis://{}redis:6379/0", "rediss://{}[::1]:6380/3", "unix://{}/run/redis.sock?db=2"])
+@pytest.mark.parametrize(
+    "place", ["redis://{}redis:6379/0", "rediss://{}[::1]:6380/3", "unix://{}/run/redis.sock?db=2"]
+)
 def test_every_password_comes_to_redis_and_to_celery(place: str) -> None:
     for password in PASSWORDS:
         url = joined(redis_password=password, redis_url=place.format("privacy_bounds@"))
