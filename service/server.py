@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import socket
 
 CLOSING_SECONDS: Final = 1
+KEEP_ALIVE_SECONDS: Final = 75
+"""Longer than Prometheus waits between two scrapes."""
 
 
 @final
@@ -81,6 +83,7 @@ async def serving(app: ASGIApp, listening: socket.socket | None) -> AsyncGenerat
         log_config=None,
         server_header=False,
         proxy_headers=False,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=CLOSING_SECONDS,
     )
     server = _SecondServer(configuration)

@@ -10,6 +10,7 @@ from api_schemas.operations import Check, ReadyResponse
 from service.api.known_answers import KnownAnswer
 from service.execution.redis_link import RedisLink
 from service.execution.worker_pool import WorkerPool
+from service.jobs.diagnosis import remedy_for
 from service.jobs.jobs import Condition
 
 PROBE_VALID_SECONDS: Final = 5.0
@@ -80,7 +81,9 @@ class Readiness:
         if self.jobs is None:
             return ()
         now = self.jobs()
-        return (Check(name="jobs", status="ok" if now.works else "degraded", detail=now.sentence),)
+        if now.works:
+            return (Check(name="jobs", status="ok", detail=now.sentence),)
+        return (Check(name="jobs", status="degraded", detail=f"{now.sentence}. {remedy_for(now.sentence)}"),)
 
     def _check_redis(self) -> Check:
         if self._redis is None:

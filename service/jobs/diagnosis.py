@@ -47,10 +47,14 @@ class Scene:
         return [worker for worker in self.workers if self.now - worker.seen <= PRESENT_SECONDS]
 
 
+def remedy_for(reason: str) -> str:
+    """Return what an operator can do where jobs cannot be kept or read. `reason`: of JobsUnavailable."""
+    return next((remedy for part, remedy in STORE_TROUBLES.items() if part in reason), "See the log of the service.")
+
+
 def store_trouble(reason: str) -> str:
     """Return why jobs cannot be kept or read, and what to do. `reason`: of JobsUnavailable."""
-    remedy = next((remedy for part, remedy in STORE_TROUBLES.items() if part in reason), "See the log of the service.")
-    return f"Jobs cannot be kept now: {reason.rstrip('.')}. {remedy}"
+    return f"Jobs cannot be kept now: {reason.rstrip('.')}. {remedy_for(reason)}"
 
 
 def why(job: Job, held: Sequence[Held], scene: Scene) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import sqlite3
 import subprocess
-from contextlib import closing, suppress
+from collections.abc import Generator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,7 @@ def test_an_operator_sees_and_ends_jobs_of_a_service_that_runs_hangs_and_is_down
             assert len(theirs.get("/operate/jobs?all&limit=2").json()["jobs"]) == 2
             assert theirs.get("/operate/jobs?all&cursor=x").json()["type"] == "/problems/invalid-parameter"
             assert theirs.get("/operate/jobs/nothing").status_code == 404
-            assert theirs.post("/operate/jobs/purge").json() == {"removed": 0}
+            assert theirs.delete("/operate/jobs").json() == {"removed": 0}
         own = [job.id for job in Client(str(client.base_url)).jobs()]
         assert own == [waiting, running, ended.split("/")[-1]]
         assert main(["jobs", "list", "--url", str(client.base_url)]) == 0
@@ -119,14 +120,8 @@ def test_a_full_disk_is_the_reason_that_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "small"
-    place.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place], capture_output=True, check=False
-    )
-    if mounted.returncode:
-        pytest.skip("needs the right to mount")
     command = Operator(capsys, monkeypatch, place)
-    try:
+    with mounted(place, "size=1m"):
         with closing(SqliteStore(place)) as store:
             job = store.add(replace(a_job(), digest="sha256:" + "0" * 64), b"{}", None, b"", QUOTA, 1)
             filler = place / "filler"
@@ -136,6 +131,38 @@ def test_a_full_disk_is_the_reason_that_is_told(
             assert "The disk of the data folder is full" in command.says("show", job.id)
         filler.unlink()
         assert "It waits for a worker" in command.says("show", job.id)
+
+
+def test_a_data_folder_that_is_read_only_at_start_is_told(tmp_path: Path) -> None:
+    place = tmp_path / "data"
+    with mounted(place, "size=8m,ro"), served(tmp_path, log_level="warning") as client:
+
+        def jobs() -> dict[str, str]:
+            answer = client.get("/readyz?verbose")
+            assert answer.status_code == 200
+            return next(check for check in answer.json()["checks"] if check["name"] == "jobs")
+
+        wait_for(lambda: "Read-only" in jobs()["detail"])
+        assert jobs()["status"] == "degraded"
+        assert "The data folder is read-only. Let the user of the service write there." in jobs()["detail"]
+        body = {"resource": "sweeps", "request": sweep(2)}
+        assert client.post("/v1/jobs", json=body).json()["type"] == "/problems/jobs-unavailable"
+        lines = [json.loads(line) for line in (tmp_path / "server.log").read_text("utf-8").splitlines()]
+        assert any(line["event"] == "jobs" and "read-only" in line.get("remedy", "") for line in lines)
+        subprocess.run(["mount", "-o", "remount,rw", place], check=True)
+        wait_for(lambda: jobs()["status"] == "ok")
+        assert wait_until_ended(client, submit(client, "sweeps", sweep(2)))["state"] == "succeeded"
+
+
+@contextmanager
+def mounted(place: Path, options: str) -> Generator[None]:
+    """A file system of its own in the block."""
+    place.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", place], capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip("needs the right to mount")
+    try:
+        yield
     finally:
         subprocess.run(["umount", place], check=True)
 

@@ -32,9 +32,9 @@ async def operated_jobs(
     return await _told(lambda: administration.all(requester, limit, cursor))
 
 
-@router.post("/purge")
+@router.delete("")
 async def purge_jobs(services: UsedServices, ended: Flag = None) -> Response:
-    """Remove what has expired; with `ended` all jobs that have ended."""
+    """Remove what has expired; with `ended` all jobs that have ended. No form of a web page can send DELETE."""
     administration = _administration(services)
     return await _told(lambda: administration.purge(None, ended=ended is not None))
 
