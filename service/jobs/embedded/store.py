@@ -253,6 +253,8 @@ class SqliteStore:
                     if not remove_oldest_ended(database):
                         ending += ((job, ResultsTooLarge()) for job in largest_active(database))
                         break
+            with self._file.reading() as database:
+                database.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the file itself becomes smaller
         return ending
 
     def release(self, engine_version: str, worker: str) -> None:
