@@ -254,6 +254,8 @@ class SqliteStore:
                     if not remove_oldest_ended(database):
                         ending += ((job, ResultsTooLarge()) for job in largest_active(database))
                         break
+            with self._file.reading() as database:
+                database.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the file itself becomes smaller
         return ending
 
     def active(self) -> Sequence[Job]:
