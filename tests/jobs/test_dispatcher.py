@@ -1,4 +1,4 @@
-"""Dispatchers of one data folder: versions that follow one another, folders that come late, and failures of any kind."""
+"""Dispatchers of one data folder: versions that follow one another, folders that come late, failures of any kind."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ async def test_nothing_ends_a_dispatcher(tmp_path: Path, broken: str, monkeypatc
 
 async def test_a_stream_of_small_jobs_does_not_starve_a_large_one(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path)
-    large = add(store, time.time(), 400, size=1)
+    large = add(store, time.time(), 400, size=1, cost=10**9)
     async with running(tmp_path, "1") as (_, shop):
         shop.pool.act = slowly
         count = 0
