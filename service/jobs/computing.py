@@ -114,7 +114,7 @@ class PieceWorker:
                 await self._until_written(self._shop.repository.requeue, claim, parts, claim.tries)
                 return
             computed = await self._computed(claim, known.work)
-        except (JobsUnavailable, JobNotFound):
+        except (Unwanted, JobsUnavailable, JobNotFound):
             raise
         except (OutOfTime, OutOfMemory, WorkerDied) as error:
             if not await self._requeued(claim, error):
