@@ -12,6 +12,9 @@ from api_schemas.problems import Problem
 LONGEST_KEY: Final = 255
 LARGEST_PAGE: Final = 10_000
 USUAL_PAGE: Final = 1_000
+MOST_LISTED: Final = 1_000
+USUALLY_LISTED: Final = 50
+LONGEST_CURSOR: Final = 64
 
 ResourceName: TypeAlias = Annotated[
     str,
@@ -79,6 +82,13 @@ class JobResponse(Response):
     updated_at: Annotated[str, Field(description="When something last became known of it.")]
     expires_at: Annotated[str, Field(description="It may be forgotten from then on.")]
     problem: Annotated[Problem | None, Field(description="Why it failed.", exclude_if=is_none)] = None
+
+
+class JobsPage(Response):
+    """The client's own jobs, newest first."""
+
+    jobs: Annotated[tuple[JobResponse, ...], Field(description="As each is now.")]
+    next: Annotated[str | None, Field(description="`cursor` of the next page; null: there is none.")]
 
 
 class JobResultsPage(Response):

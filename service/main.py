@@ -9,7 +9,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from importlib import import_module
 from importlib.metadata import version as distribution_version
-from typing import Any, cast
+from threading import Event
+from typing import TYPE_CHECKING, Any, cast
 
 import uvicorn
 from fastapi import FastAPI
@@ -23,6 +24,7 @@ from service.api.direct_route import Application
 from service.api.forms import DrawingBoard, Forms
 from service.api.head_as_get import HeadAsGet
 from service.api.known_answers import KNOWN_ANSWERS, warm_up
+from service.api.operators import operator_application
 from service.api.problems import problem_of
 from service.api.readiness import Readiness
 from service.api.routes import computations, decisions, discovery, guide, jobs, operations, pages, results
@@ -42,12 +44,16 @@ from service.interop.catalogue import validated
 from service.jobs.embedded.backend import embedded_jobs
 from service.jobs.jobs import Jobs
 from service.jobs.work import Limits
+from service.server import DrainingServer, serving
 from service.settings import Settings
 from service.telemetry.http import HttpTelemetry
 from service.telemetry.logs import make_logger
 from service.telemetry.loop_lag import watch
 from service.telemetry.metrics import Metrics
 from service.web import drawing
+
+if TYPE_CHECKING:
+    import socket
 
 DISTRIBUTION = "privacy-bounds"
 SECONDS_PER_DAY = 86_400
@@ -64,17 +70,30 @@ DESCRIPTION = (
 )
 
 
-def create_app(settings: Settings) -> FastAPI:
-    """The service as an ASGI application; what it holds starts and stops with its lifespan."""
+def create_app(settings: Settings, operators: socket.socket | None = None) -> FastAPI:
+    """The service as an ASGI application; what it holds starts and stops with its lifespan. `operators`: the socket
+    on which they are served meanwhile.
+    """
     version = distribution_version(DISTRIBUTION)
     metrics = Metrics(CollectorRegistry(), ENGINE_VERSION)
     logger = make_logger(settings.log_level)
+    draining = Event()
+    telemetry = partial(
+        HttpTelemetry,
+        metrics=metrics,
+        logger=logger,
+        unknown_error=problem_responses.unknown_error,
+        cancelled=problem_responses.shutting_down,
+    )
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[dict[str, Services]]:
         async with _running(settings, metrics, logger, version) as services:
-            logger.info("started", version=version, engine_version=ENGINE_VERSION)
-            yield {"services": services}
+            services.readiness.is_draining = draining.is_set
+            by_operator = partial(telemetry, requester_of=lambda _: "operator")
+            async with serving(operator_application(services, by_operator), operators):
+                logger.info("started", version=version, engine_version=ENGINE_VERSION)
+                yield {"services": services}
         logger.info("stopped")
 
     app = _framework(version, lifespan)
@@ -82,22 +101,17 @@ def create_app(settings: Settings) -> FastAPI:
     app.router.routes[:0] = map(computations.route_of, offered)  # asked most, matched first
     people = (pages.router, guide.router(*guide.GUIDE))
     stored = (results.router(offered), decisions.router)
-    for router in (jobs.router, *stored, discovery.router(offered), operations.router, *people):
+    ready = operations.details_router if settings.operator_bind is None else operations.verdict_router
+    for router in (jobs.router, *stored, discovery.router(offered), operations.router, ready, *people):
         app.include_router(router)
     documentation.install(app, tuple(computation.request_type for computation in offered))
     problem_responses.install(app)
     app.add_middleware(HeadAsGet)
-    telemetry = partial(
-        HttpTelemetry,
-        metrics=metrics,
-        logger=logger,
-        requester_of=requester_of,
-        unknown_error=problem_responses.unknown_error,
-        cancelled=problem_responses.shutting_down,
-    )
-    app.add_middleware(telemetry)
-    app.open_direct_routes(telemetry)
+    by_address = partial(telemetry, requester_of=requester_of)
+    app.add_middleware(by_address)
+    app.open_direct_routes(by_address)
     app.state.metrics = metrics  # for the server, which counts what never comes as far as the application
+    app.state.draining = draining
     return app
 
 
@@ -120,9 +134,9 @@ def _framework(
     )
 
 
-def create_server(settings: Settings, host: str, port: int) -> uvicorn.Server:
+def create_server(settings: Settings, host: str, port: int, operators: socket.socket | None = None) -> uvicorn.Server:
     """The server of the application, with the limits on connections."""
-    app = create_app(settings)
+    app = create_app(settings, operators)
     connections = Connections(settings, app.state.metrics)
     configuration = uvicorn.Config(
         app,
@@ -137,7 +151,7 @@ def create_server(settings: Settings, host: str, port: int) -> uvicorn.Server:
         forwarded_allow_ips=settings.trusted_proxies,
         timeout_graceful_shutdown=settings.shutdown_timeout_seconds,
     )
-    return uvicorn.Server(configuration)
+    return DrainingServer(configuration, settings.drain_seconds, app.state.draining)
 
 
 @asynccontextmanager

@@ -10,10 +10,15 @@ from api_schemas.operations import Check, ReadyResponse
 from service.api.known_answers import KnownAnswer
 from service.execution.redis_link import RedisLink
 from service.execution.worker_pool import WorkerPool
+from service.jobs.diagnosis import remedy_for
 from service.jobs.jobs import Condition
 
 PROBE_VALID_SECONDS: Final = 5.0
 NOT_SHARED: Final = "results are not shared, because PRIVACY_BOUNDS_SEAL_KEY is not set"
+
+ENDING: Final = Check(
+    name="shutdown", status="failed", detail="the service was told to end: send new requests to another instance"
+)
 
 
 @final
@@ -35,10 +40,18 @@ class Readiness:
         self._known_answer_check: tuple[float, Check] | None = None
         self.jobs: Callable[[], Condition] | None = None
         """Whether jobs are computed."""
+        self.is_draining: Callable[[], bool] = lambda: False
+        """Whether a signal to end has come."""
 
     def report(self) -> ReadyResponse:
         """The state of all parts and the verdict."""
-        checks = (self._check_known_answer(), self._check_worker_pool(), self._check_redis(), *self._check_jobs())
+        checks = (
+            self._check_known_answer(),
+            self._check_worker_pool(),
+            self._check_redis(),
+            *self._check_jobs(),
+            *([ENDING] if self.is_draining() else []),
+        )
         states = {check.status for check in checks}
         verdict: Literal["ready", "degraded", "unready"] = (
             "unready" if "failed" in states else "degraded" if "degraded" in states else "ready"
@@ -68,7 +81,9 @@ class Readiness:
         if self.jobs is None:
             return ()
         now = self.jobs()
-        return (Check(name="jobs", status="ok" if now.works else "degraded", detail=now.sentence),)
+        if now.works:
+            return (Check(name="jobs", status="ok", detail=now.sentence),)
+        return (Check(name="jobs", status="degraded", detail=f"{now.sentence}. {remedy_for(now.sentence)}"),)
 
     def _check_redis(self) -> Check:
         if self._redis is None:

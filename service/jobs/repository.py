@@ -53,6 +53,27 @@ class Page:
     next: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """Who announced itself as a worker. `seen`: when it last did, in seconds since 1970."""
+
+    name: str
+    engine_version: str
+    seen: float
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A piece that was given out and has no lines yet. `tries`: as of a claim; `worker`: whose claim it is, empty if
+    the piece was given back; `until`: when the claim runs out.
+    """
+
+    piece: Piece
+    tries: int
+    worker: str
+    until: float
+
+
 class JobRepository(Protocol):
     """Storage of jobs and results. Every method blocks, and raises JobsUnavailable while the storage does not work.
 
@@ -141,4 +162,28 @@ class JobRepository(Protocol):
         stores most. Return the active jobs that have to end, and why: JobTooOld for those accepted more than
         `age_seconds` ago; ResultsTooLarge for the largest one, when only active jobs are left above the quota.
         """
+        ...
+
+    def active(self) -> Sequence[Job]:
+        """Return all jobs that have not ended, the oldest first."""
+        ...
+
+    def announced(self) -> Sequence[Worker]:
+        """Return those who announced themselves within the last minutes."""
+        ...
+
+    def held(self, name: str) -> Sequence[Held]:
+        """Return the pieces of a job that were given out and have no lines yet, in the order of their points."""
+        ...
+
+    def probe(self) -> None:
+        """Write something that changes nothing. Raises JobsUnavailable where nothing can be written."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Remove a job with its results and its key before it expires; end it first, if it has not ended."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the storage."""
         ...

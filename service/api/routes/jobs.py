@@ -17,12 +17,16 @@ from api_schemas.jobs import (
     ENDED,
     JOB_EXAMPLES,
     LARGEST_PAGE,
+    LONGEST_CURSOR,
     LONGEST_KEY,
+    MOST_LISTED,
     USUAL_PAGE,
+    USUALLY_LISTED,
     EstimatesResponse,
     JobRequest,
     JobResponse,
     JobResultsPage,
+    JobsPage,
     Place,
 )
 from service.api.answers import JSON, SlicedResponse, accepted_form, read_json_body
@@ -38,6 +42,7 @@ from service.jobs.jobs import Jobs
 from service.jobs.lines import whole_response
 from service.jobs.tables import Table
 from service.jobs.work import computation_at, name_of
+from service.telemetry.http import record_of
 
 router = APIRouter(tags=["jobs"])
 
@@ -143,6 +148,21 @@ async def estimate(request: Request, services: UsedServices) -> Response:
         memory_bytes=settings.worker_memory_limit_bytes,
     )
     return Response(response.json_bytes(), headers=NO_STORE, media_type=JSON)
+
+
+@router.get("/v1/jobs", response_model=JobsPage, responses=problems(422, 500, 503))
+async def list_jobs(
+    request: Request,
+    services: UsedServices,
+    limit: Annotated[int, Query(ge=1, le=MOST_LISTED, description="Jobs of a page.")] = USUALLY_LISTED,
+    cursor: Annotated[
+        str | None, Query(max_length=LONGEST_CURSOR, description="`next` of the page before; absent: the first page.")
+    ] = None,
+) -> Response:
+    """The client's own jobs, newest first: those that were sent from its address (of IPv6, from its /64 network)."""
+    page = await services.jobs.list(record_of(request.scope).requester, limit, cursor)
+    told = JobsPage(jobs=tuple(map(job_response, page.jobs)), next=page.next)
+    return Response(told.json_bytes(), headers=NO_STORE, media_type=JSON)
 
 
 @router.get("/v1/jobs/{job_id}", response_model=JobResponse, responses=_OF_A_JOB)

@@ -20,6 +20,7 @@ from service.execution.errors import QueueFull
 from service.execution.seals import Seals
 from service.jobs.celery import scripts
 from service.jobs.celery.client import TIMEOUT_SECONDS, JobsClient
+from service.jobs.celery.overview import RedisOverview
 from service.jobs.errors import (
     IdempotencyKeyReused,
     InvalidCursor,
@@ -51,7 +52,7 @@ LONGEST_COUNT: Final = len(str(LARGEST_COUNT))
 
 
 @final
-class RedisStore:
+class RedisStore(RedisOverview):
     """The jobs of a cluster: a JobRepository whose steps are scripts. Any thread may call."""
 
     def __init__(self, url: str, seals: Seals) -> None:

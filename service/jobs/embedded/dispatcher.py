@@ -19,6 +19,7 @@ from typing import Final, final
 
 from service.execution.worker_pool import WorkerPool
 from service.jobs.computing import Housekeeping, PieceWorker, Workshop
+from service.jobs.diagnosis import remedy_for
 from service.jobs.embedded.store import SqliteStore
 from service.jobs.errors import JobsUnavailable
 from service.jobs.jobs import Condition
@@ -127,7 +128,7 @@ class Dispatcher:
         known = isinstance(error, JobsUnavailable)
         cause = self._troubles[place] = error.reason if isinstance(error, JobsUnavailable) else type(error).__name__
         log = self._shop.logger.warning if known else self._shop.logger.error
-        log("jobs", state="not computed", cause=cause, exc_info=None if known else error)
+        log("jobs", state="not computed", cause=cause, remedy=remedy_for(cause), exc_info=None if known else error)
 
     def _warm_pool(self) -> WorkerPool:
         if self._pool is None:

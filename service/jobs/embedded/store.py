@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, final
 
+from service.jobs.embedded import overview
 from service.jobs.embedded.file import JobsFile
 from service.jobs.embedded.schema import ACTIVE, COLUMNS, NAMES, job_of, read_job
 from service.jobs.embedded.space import largest_active, make_room, remove, remove_oldest_ended, stored_bytes
@@ -24,7 +25,7 @@ from service.jobs.errors import (
 )
 from service.jobs.job import Job, Kept, Piece
 from service.jobs.lines import failed_in
-from service.jobs.repository import OLDEST_EVERY, OVERHEAD_BYTES, Claim, Page, Quota
+from service.jobs.repository import OLDEST_EVERY, OVERHEAD_BYTES, Claim, Held, Page, Quota, Worker
 from service.jobs.sizes import work_class
 
 FORGOTTEN_SECONDS: Final = 3_600.0
@@ -268,6 +269,32 @@ class SqliteStore:
             with self._file.reading() as database:
                 database.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the file itself becomes smaller
         return ending
+
+    def active(self) -> Sequence[Job]:
+        """Return all jobs that have not ended, the oldest first."""
+        with self._file.reading() as database:
+            return overview.active(database)
+
+    def announced(self) -> Sequence[Worker]:
+        """Return those who announced themselves within the last hour."""
+        with self._file.reading() as database:
+            return overview.workers(database)
+
+    def held(self, name: str) -> Sequence[Held]:
+        """Return the pieces of a job that were given out and have no lines yet."""
+        with self._file.reading() as database:
+            return overview.held(database, name)
+
+    def probe(self) -> None:
+        """Write something that changes nothing."""
+        with self._file.changing() as database:
+            overview.probe(database)
+
+    def remove(self, name: str) -> None:
+        """Remove a job with its results and its key; end it first, if it has not ended."""
+        with self._file.changing() as database:
+            self._end(database, read_job(database, name), "cancelled")
+            remove(database, name)
 
     def release(self, engine_version: str, worker: str) -> None:
         """End all claims on jobs of this version but those of this worker: whoever else had one has died."""
