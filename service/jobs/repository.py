@@ -113,9 +113,9 @@ class JobRepository(Protocol):
     def claim(self, engine_version: str, worker: str, seconds: float) -> Claim | None:
         """Return the next piece of a job of this version, for so many seconds; None if there is nothing to compute.
 
-        Requesters take turns. Of one requester, the job with the least work so far comes first, by estimated cost of
-        the points given out; in every fourth turn (OLDEST_EVERY) the oldest job. A piece whose claim ran out comes back
-        with one more try, before new pieces of its job.
+        Requesters take turns. Of one requester, the jobs of the lowest class of work come first (`sizes.work_class` of
+        the estimated cost of the points given out), the oldest of them; in every fourth turn (OLDEST_EVERY) the oldest
+        job of all. A piece whose claim ran out comes back with one more try, before new pieces of its job.
         """
         ...
 

@@ -100,7 +100,9 @@ def sweep(points: int) -> dict[str, Any]:
     }
 
 
-def add(repository: JobRepository, now: float, points: int = 1, version: str = "1", **fields: Any) -> Job:
+def add(
+    repository: JobRepository, now: float, points: int = 1, version: str = "1", size: int = 4, **fields: Any
+) -> Job:
     """Accept a sweep of several points, or a question."""
     request = sweep(points) if points > 1 else {k: v for k, v in sweep(1).items() if k != "vary"}
     made: dict[str, Any] = {
@@ -118,7 +120,7 @@ def add(repository: JobRepository, now: float, points: int = 1, version: str = "
         "updated": now,
     }
     job = Job(**{**made, **fields})
-    return repository.add(job, json.dumps(request).encode(), None, b"f", Quota(10_000, 2**30), 4)
+    return repository.add(job, json.dumps(request).encode(), None, b"f", Quota(10_000, 2**30), size)
 
 
 @contextmanager

@@ -27,7 +27,6 @@ from tests.execution.fakes import counted
 from tests.jobs.backends import Clock, lines, points_and_makers
 from tests.jobs.shops import LIMITS, Shop, add, make_shop
 
-
 FAILURES = "privacy_bounds_computation_failures_total"
 
 
@@ -100,7 +99,7 @@ async def test_a_piece_that_does_not_end_is_halved_down_to_the_point(
     ("error", "violations"),
     [
         (NumericalFailure("a check", Enclosure(0.0, 1.0, evidence=Evidence.CERTIFIED)), 1),
-        (OutOfDomain("/x", "x", 1.0, "below 1"), 0),
+        (OutOfDomain("/x", "x", "below 1"), 0),
         (ValueError("nobody expected this"), 0),
     ],
     ids=lambda value: type(value).__name__,
@@ -235,7 +234,7 @@ async def test_a_piece_that_is_larger_than_a_computation_may_be_is_parted(store:
     claim = store.claim("1", "worker", 9)
     assert claim is not None
     store.requeue(claim, [Piece(0, 4)], 0)
-    with store._file.changing() as database:  # pyright: ignore[reportPrivateUsage]
+    with store._file.changing() as database:
         database.execute("UPDATE claims SET stop = 9000")
         database.execute("UPDATE jobs SET cursor = 9000")
     shop = make_shop(store)

@@ -165,7 +165,7 @@ def test_a_folder_that_is_not_there_is_made_when_it_can_be(tmp_path: Path) -> No
     place.write_text("in the way")
     with sqlite(place / "folder") as backend:
         for _ in range(2):
-            with pytest.raises(JobsUnavailable, match="NotADirectoryError|FileExistsError"):
+            with pytest.raises(JobsUnavailable, match=r"NotADirectoryError|FileExistsError"):
                 backend.add()
         place.unlink()
         backend.repository.get(backend.add().id)
@@ -173,7 +173,6 @@ def test_a_folder_that_is_not_there_is_made_when_it_can_be(tmp_path: Path) -> No
 
 def test_what_is_no_database_is_refused_and_kept(tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).write_bytes(b"nothing of the kind" * 999)
-    with sqlite(tmp_path) as backend:
-        with pytest.raises(JobsUnavailable, match="NOTADB"):
-            backend.add()
+    with sqlite(tmp_path) as backend, pytest.raises(JobsUnavailable, match="NOTADB"):
+        backend.add()
     assert (tmp_path / FILE_NAME).read_bytes() == b"nothing of the kind" * 999

@@ -15,11 +15,14 @@ from service.execution.errors import QueueFull
 from service.jobs.errors import IdempotencyKeyReused, JobNotFound
 from service.jobs.job import Job, Piece
 from service.jobs.repository import Claim, Quota
+from service.jobs.sizes import work_class
 from tests.jobs.backends import BACKENDS, Backend, lines, points_and_makers
 
 QUOTA = Quota(8, 2**20)
 SHORT, LONG = 20, 100_000
 """Of a claim, in moments."""
+COST = 1_500_000
+"""Of a point."""
 REQUESTERS, VERSIONS, KEYS = ("one", "two", "three"), ("1", "2"), ("a", "b")
 
 
@@ -80,7 +83,7 @@ class History:
                 QUOTA,
                 engine_version=version,
                 total=total,
-                cost=total,
+                cost=total * COST,
                 size=size,
                 fingerprint=b"same" if key is None else fingerprint,
             )
@@ -117,7 +120,9 @@ class History:
         if self.turns.get(job.requester, 0) % 4 == 3:
             assert found.job.id == next(iter(own)), "the oldest"
         else:
-            assert job.work == min(each.work for each in own.values()), "the least work"
+            least = min(work_class(each.work) for each in own.values())
+            lowest = [name for name, each in own.items() if work_class(each.work) == least]
+            assert found.job.id == lowest[0], "the oldest of those with least work"
         self.turns[job.requester] = self.turns.get(job.requester, 0) + 1
         self.served.append(job.requester)
         free = self.free(job)
@@ -129,7 +134,7 @@ class History:
             assert (found.piece, found.tries) == (piece, 0)
             job.cursor = piece.stop
         job.open[piece], job.until[piece] = found.tries, now + seconds
-        job.work += piece.points
+        job.work += piece.points * COST
         job.state = "running"
         assert found.job.generation == job.generation
         self.claims.append(found)

@@ -145,6 +145,7 @@ class Dispatcher:
         place = zlib.crc32(self._shop.engine_version.encode())
         locks: list[int] = []
         try:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             for path in (self._folder / LOCK_NAME, self._folder / LEADERS_NAME):
                 locks += (os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600),)
             fcntl.flock(locks[0], fcntl.LOCK_SH | fcntl.LOCK_NB)

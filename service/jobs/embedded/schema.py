@@ -25,7 +25,8 @@ CREATE TABLE jobs (
     expires REAL NOT NULL, kept_seconds REAL NOT NULL, requester TEXT NOT NULL, request_id TEXT NOT NULL,
     generation INTEGER NOT NULL, done INTEGER NOT NULL, failed INTEGER NOT NULL, state TEXT NOT NULL,
     updated REAL NOT NULL, revision INTEGER NOT NULL, problem BLOB, key TEXT, fingerprint BLOB NOT NULL,
-    bytes INTEGER NOT NULL, cursor INTEGER NOT NULL, size INTEGER NOT NULL, work REAL NOT NULL, UNIQUE (requester, key)
+    bytes INTEGER NOT NULL, cursor INTEGER NOT NULL DEFAULT 0, size INTEGER NOT NULL, work REAL NOT NULL DEFAULT 0,
+    class INTEGER NOT NULL DEFAULT 0, UNIQUE (requester, key)
 ) STRICT;
 CREATE INDEX jobs_active ON jobs (engine_version, requester) WHERE {ACTIVE};
 CREATE INDEX jobs_ended ON jobs (requester, updated) WHERE NOT {ACTIVE};
@@ -42,9 +43,9 @@ CREATE TABLE claims (
 CREATE TABLE turns (requester TEXT PRIMARY KEY, served INTEGER NOT NULL, turn INTEGER NOT NULL) STRICT;
 CREATE TABLE workers (worker TEXT PRIMARY KEY, engine_version TEXT NOT NULL, seen REAL NOT NULL) STRICT
 """
-"""Of `jobs`: `bytes`, what the job counts in the quota; `cursor`, the first point that belongs to no piece yet; `size`,
-points of the next piece; `work`, estimated cost of the points given out. `claims`: pieces without lines; `until`, when
-the claim runs out; `worker`: whose claim this is, empty if it was given back.
+"""Columns of `jobs`: `bytes`, what the job counts in the quota; `cursor`, the first point that belongs to no piece yet;
+`size`, points of the next piece; `work`, estimated cost of the points given out, and its `class`. Rows of `claims` are
+pieces without lines: `until`, when the claim runs out; `worker`, whose claim it is, empty if it was given back.
 """
 
 
@@ -110,10 +111,10 @@ def _first(database: sqlite3.Connection) -> None:
     same = "id, resource, digest, engine_version, cost, total, created, expires, done, failed, state, updated, revision"
     database.execute(f"""
         INSERT INTO jobs ({same}, problem, key, fingerprint, kept_seconds, requester, request_id, generation, bytes,
-            cursor, size, work)
+            size)
         SELECT {same}, problem, key, fingerprint, expires - created, 'unknown', '', 0,
             {OVERHEAD_BYTES} + CASE WHEN {ACTIVE} THEN length(request) ELSE 0 END
-            + coalesce((SELECT sum(length(lines)) FROM pieces WHERE job = id), 0), 0, 1, 0
+            + coalesce((SELECT sum(length(lines)) FROM pieces WHERE job = id), 0), 1
         FROM earlier ORDER BY created""")
     database.execute(f"INSERT INTO requests (job, body) SELECT id, request FROM earlier WHERE {ACTIVE}")
     for name, total in database.execute(f"SELECT id, total FROM jobs WHERE {ACTIVE}").fetchall():

@@ -26,6 +26,7 @@ from service.jobs.errors import (
 from service.jobs.job import Job, Kept, Piece
 from service.jobs.lines import failed_in
 from service.jobs.repository import OLDEST_EVERY, OVERHEAD_BYTES, Claim, Held, Page, Quota, Worker
+from service.jobs.sizes import work_class
 
 FORGOTTEN_SECONDS: Final = 3_600.0
 """Workers that announced themselves before are forgotten."""
@@ -36,7 +37,7 @@ SELECT place FROM jobs LEFT JOIN turns USING (requester)
 WHERE {ACTIVE} AND engine_version = ?
     AND (cursor < total OR EXISTS (SELECT 1 FROM claims WHERE job = id AND until <= ?))
 ORDER BY coalesce(served, 0), requester,
-    CASE WHEN coalesce(turn, 0) % {OLDEST_EVERY} = {OLDEST_EVERY - 1} THEN 0 ELSE work END, place
+    CASE WHEN coalesce(turn, 0) % {OLDEST_EVERY} = {OLDEST_EVERY - 1} THEN 0 ELSE class END, place
 LIMIT 1
 """
 
@@ -67,7 +68,15 @@ class SqliteStore:
             counted = OVERHEAD_BYTES + len(request)
             make_room(database, job.requester, quota, counted)
             row = {name: getattr(job, name) for name in COLUMNS}
-            row |= {"key": key, "fingerprint": fingerprint, "bytes": counted, "cursor": 0, "size": size, "work": 0.0}
+            row |= {
+                "key": key,
+                "fingerprint": fingerprint,
+                "bytes": counted,
+                "cursor": 0,
+                "size": size,
+                "work": 0.0,
+                "class": 0,
+            }
             places = ", ".join("?" * len(row))
             database.execute(f"INSERT INTO jobs ({', '.join(row)}) VALUES ({places})", tuple(row.values()))
             database.execute("INSERT INTO requests VALUES (?, ?)", (job.id, request))
@@ -129,21 +138,24 @@ class SqliteStore:
             if row is None:
                 return None
             [place] = row
-            columns = f"cursor, size, {NAMES}"
-            cursor, size, *held = database.execute(f"SELECT {columns} FROM jobs WHERE place = ?", (place,)).fetchone()
+            columns = f"cursor, size, work, {NAMES}"
+            cursor, size, work, *held = database.execute(
+                f"SELECT {columns} FROM jobs WHERE place = ?", (place,)
+            ).fetchone()
             job, now = job_of(held), self._clock()
             returned = database.execute(
                 "SELECT start, stop, tries + (worker != '') FROM claims WHERE job = ? AND until <= ? ORDER BY start",
                 (job.id, now),
             ).fetchone()
             start, stop, tries = returned or (cursor, min(cursor + size, job.total), 0)
+            work += (stop - start) * job.cost / job.total
             database.execute(
                 "INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?, ?)",
                 (job.id, start, stop, tries, now + seconds, worker),
             )
             database.execute(
-                "UPDATE jobs SET cursor = max(cursor, ?), work = work + ? WHERE place = ?",
-                (stop, (stop - start) * job.cost / job.total, place),
+                "UPDATE jobs SET cursor = max(cursor, ?), work = ?, class = ? WHERE place = ?",
+                (stop, work, work_class(work), *row),
             )
             database.execute(
                 "INSERT INTO turns SELECT ?, coalesce(max(served), 0) + 1, 1 FROM turns WHERE TRUE "
@@ -212,7 +224,7 @@ class SqliteStore:
                 database,
                 name,
                 "generation = generation + 1, done = 0, failed = 0, state = 'queued', engine_version = ?, digest = ?, "
-                f"size = ?, cursor = 0, work = 0, bytes = bytes - {freed}",
+                f"size = ?, cursor = 0, work = 0, class = 0, bytes = bytes - {freed}",
                 (engine_version, digest, size),
             )
             for table in ("pieces", "claims"):
