@@ -25,9 +25,10 @@ from api_schemas.jobs import (
     JobResultsPage,
     Place,
 )
-from service.api.answers import JSON, SlicedResponse, accepted_form, read_json_body
+from service.api.answers import JSON, SlicedResponse, read_json_body
 from service.api.dependencies import UsedServices
 from service.api.documentation import SCHEMA_REFERENCE, problems
+from service.api.negotiation import accepted_form
 from service.api.problems import InvalidParameter
 from service.api.told_jobs import accepted, job_response, progress_of
 from service.engine_version import ENGINE_VERSION
