@@ -137,6 +137,7 @@ def create_server(settings: Settings, host: str, port: int) -> uvicorn.Server:
         server_header=False,
         proxy_headers=bool(settings.trusted_proxies),
         forwarded_allow_ips=settings.trusted_proxies,
+        timeout_keep_alive=settings.keep_alive_seconds,
         timeout_graceful_shutdown=settings.shutdown_timeout_seconds,
     )
     return uvicorn.Server(configuration)
