@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry
 from structlog.typing import FilteringBoundLogger
 
 from service.api import documentation, problem_responses
+from service.api.answers import LARGEST_BODIES_AT_ONCE, LARGEST_UPLOADS_AT_ONCE
 from service.api.connections import Connections
 from service.api.dependencies import Services
 from service.api.direct_route import Application
@@ -38,7 +39,7 @@ from service.execution.result_cache import InMemoryResultCache, RedisResultCache
 from service.execution.runner import ComputationRunner
 from service.execution.seals import Seals
 from service.execution.shared_results import SharedResults
-from service.execution.upload_space import LARGEST_BODIES_AT_ONCE, UploadSpace
+from service.execution.shares import Pot
 from service.execution.worker_pool import WorkerPool
 from service.interop.catalogue import validated
 from service.jobs.embedded.backend import embedded_jobs
@@ -125,6 +126,7 @@ def _framework(
         version=version,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         openapi_tags=documentation.TAGS,
+        openapi_url=None,  # the published document is a file of the package
         lifespan=lifespan,
         docs_url=None,  # ours loads nothing from elsewhere
         redoc_url=None,
@@ -149,6 +151,7 @@ def create_server(settings: Settings, host: str, port: int, operators: socket.so
         server_header=False,
         proxy_headers=bool(settings.trusted_proxies),
         forwarded_allow_ips=settings.trusted_proxies,
+        timeout_keep_alive=settings.keep_alive_seconds,
         timeout_graceful_shutdown=settings.shutdown_timeout_seconds,
     )
     return DrainingServer(configuration, settings.drain_seconds, app.state.draining)
@@ -167,6 +170,7 @@ async def _running(
         metrics=metrics,
         warm_up=warm_up,
     )
+    refused = partial(metrics.rejected, "share")
     pool = make_pool(worker_count=settings.worker_count, niceness=settings.worker_niceness)
     async with _redis(settings, metrics, logger) as (link, shared):
         memory = InMemoryResultCache(settings.memory_cache_entries, settings.memory_cache_bytes)
@@ -183,8 +187,8 @@ async def _running(
                     settings=settings,
                     runner=runner,
                     forms=Forms(runner, board, memory, settings.worker_count),
-                    uploads=UploadSpace(settings.max_upload_bytes),
-                    bodies=UploadSpace(settings.max_body_bytes, LARGEST_BODIES_AT_ONCE),
+                    uploads=Pot(LARGEST_UPLOADS_AT_ONCE * settings.max_upload_bytes, refused),
+                    bodies=Pot(LARGEST_BODIES_AT_ONCE * settings.max_body_bytes, refused),
                     readiness=readiness,
                     jobs=running_jobs,
                     validate=validated,
