@@ -13,10 +13,10 @@ from pydantic import BaseModel
 from service.computations.abstract import Computation, Quote
 from service.computations.digest import digest as request_digest
 from service.computations.violations import is_violation
-from service.execution.admission import Admission
 from service.execution.client import LOCAL, Client
 from service.execution.corrections import Corrections
 from service.execution.errors import ClientGone, ComputeBudgetExceeded, OutOfTime, QueueFull
+from service.execution.fair_queue import Work
 from service.execution.leases import Lease
 from service.execution.precision import entries_of, entry, named_digest, question_digest
 from service.execution.redis_link import RedisAway
@@ -25,7 +25,7 @@ from service.execution.result_cache import InMemoryResultCache
 from service.execution.shared_results import SharedResults
 from service.execution.turns import Turns
 from service.execution.worker import Computed, compute_body
-from service.execution.worker_pool import WorkerPool
+from service.execution.workers import Workers
 from service.telemetry.metrics import CacheOutcome, Metrics
 
 AnyComputation = Computation[Any, Any]
@@ -43,10 +43,10 @@ class Answer:
 
 @dataclass(eq=False, slots=True)
 class Flight:
-    """A computation under way, and how many clients wait for it."""
+    """A computation under way, with the requesters that wait for it."""
 
     task: asyncio.Task[Answer]
-    waiting: int = 0
+    work: Work
 
 
 @final
@@ -59,8 +59,7 @@ class ComputationRunner:
         engine_version: str,
         memory: InMemoryResultCache,
         shared: SharedResults | None,
-        pool: WorkerPool,
-        admission: Admission,
+        workers: Workers,
         metrics: Metrics,
         known_bodies: int,
         validate: Validate,
@@ -69,8 +68,8 @@ class ComputationRunner:
         self._validate = validate
         self._memory = memory
         self._shared = shared
-        self._pool = pool
-        self._admission = admission
+        self._workers = workers
+        self._admission = workers.admission
         self._metrics = metrics
         self._corrections = Corrections(metrics)
         self._largest_known_bodies = known_bodies
@@ -210,13 +209,14 @@ class ComputationRunner:
         flight = self._flights.get(digest)
         is_first = flight is None
         if flight is None:
-            flight = Flight(
-                asyncio.get_running_loop().create_task(self._fly(computation, request, digest, quote, client))
-            )
+            work = Work(client.requester)
+            flying = self._fly(computation, request, digest, quote, work)
+            flight = Flight(asyncio.get_running_loop().create_task(flying), work)
             self._flights[digest] = flight
             flight.task.add_done_callback(lambda task: self._land(digest, task))
+        else:
+            self._admission.join(flight.work, client.requester)
         gone = asyncio.ensure_future(client.gone())
-        flight.waiting += 1
         try:
             await asyncio.wait((flight.task, gone), return_when=asyncio.FIRST_COMPLETED)
             if not flight.task.done():
@@ -224,8 +224,8 @@ class ComputationRunner:
             answer = flight.task.result()
         finally:
             gone.cancel()
-            flight.waiting -= 1
-            if not flight.waiting and not flight.task.done():
+            self._admission.leave(flight.work, client.requester)
+            if not flight.work.requesters and not flight.task.done():
                 self._abandon(digest, flight)
         return answer if is_first else Answer(digest, answer.body, "collapsed")
 
@@ -243,7 +243,7 @@ class ComputationRunner:
             task.exception()  # retrieved, also when every client has gone
 
     async def _fly(
-        self, computation: AnyComputation, request: BaseModel, digest: str, quote: Quote, client: Client
+        self, computation: AnyComputation, request: BaseModel, digest: str, quote: Quote, work: Work
     ) -> Answer:
         lease: Lease | None = None
         shared = self._shared_for(quote)
@@ -254,7 +254,7 @@ class ComputationRunner:
                 return Answer(digest, found, "redis")
             lease = found
         try:
-            computed = await self._compute_in_worker(computation, request, digest, quote, client)
+            computed = await self._compute_in_worker(computation, request, digest, quote, work)
             return self._computed(computation, request, digest, computed, quote)
         finally:
             if shared is not None and lease is not None:
@@ -270,23 +270,19 @@ class ComputationRunner:
         return computed
 
     async def _compute_in_worker(
-        self, computation: AnyComputation, request: BaseModel, digest: str, quote: Quote, client: Client
+        self, computation: AnyComputation, request: BaseModel, digest: str, quote: Quote, work: Work
     ) -> Computed:
         expected = self._corrections.expected(computation.name, quote.engine, quote.cost)
         try:
-            async with self._admission.place(client.requester, expected):
-                self._metrics.queue_depth.set(self._admission.admitted)
-                computed = await self._pool.compute(computation, request, digest, self._engine_version)
-        except QueueFull:
-            self._metrics.rejected("queue")
+            computed = await self._workers.compute(work, expected, computation, request, digest, self._engine_version)
+        except QueueFull as error:
+            self._metrics.rejected(error.reason)
             raise
         except Exception as error:
             if isinstance(error, OutOfTime):
                 self._corrections.measured(computation.name, quote.engine, quote.cost, error.limit_seconds)
             self._failed(computation, error)
             raise
-        finally:
-            self._metrics.queue_depth.set(self._admission.admitted)
         self._corrections.measured(computation.name, quote.engine, quote.cost, computed.cpu_seconds)
         self._count(computation, request, "worker", computed)
         return computed
