@@ -31,8 +31,9 @@ from service.engine_version import ENGINE_VERSION
 from service.execution.admission import Admission
 from service.execution.client import requester_of
 from service.execution.leases import RedisLeases
+from service.execution.memory_cache import InMemoryResultCache
 from service.execution.redis_link import RedisLink
-from service.execution.result_cache import InMemoryResultCache, RedisResultCache
+from service.execution.result_cache import RedisResultCache
 from service.execution.runner import ComputationRunner
 from service.execution.seals import Seals
 from service.execution.shared_results import SharedResults

@@ -15,7 +15,7 @@ from service.engine_version import ENGINE_VERSION
 from service.execution.client import Client
 from service.execution.errors import ComputeBudgetExceeded, OutOfTime
 from service.execution.fair_queue import Work
-from service.execution.result_cache import InMemoryResultCache
+from service.execution.memory_cache import InMemoryResultCache
 from service.execution.runner import Answer, ComputationRunner
 from service.execution.worker_pool import WorkerPool
 from service.execution.workers import Workers
@@ -118,7 +118,7 @@ class Forms:
         body = await asyncio.to_thread(form.write, response, read, images)
         is_whole = all(each.late is None for each in found)
         if form.is_drawn and is_whole:
-            self.memory.put(*kept, body)
+            self.memory.put(*kept, body, client.requester)
         return Written(body, is_whole)
 
     async def _read_all(self, needs: Sequence[Need], client: Client) -> list[_Found]:

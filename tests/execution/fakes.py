@@ -16,9 +16,10 @@ from service.computations.abstract import Computation, Quote
 from service.computations.violations import note
 from service.execution.admission import Admission
 from service.execution.leases import RedisLeases
+from service.execution.memory_cache import InMemoryResultCache
 from service.execution.redis_link import RedisLink
 from service.execution.request_body import by_itself
-from service.execution.result_cache import InMemoryResultCache, RedisResultCache
+from service.execution.result_cache import RedisResultCache
 from service.execution.runner import ComputationRunner
 from service.execution.seals import Seals
 from service.execution.shared_results import SharedResults
