@@ -34,6 +34,9 @@ ENGINE_VERSION = "1"
 INLINE, LARGEST_INLINE, DEAR = 100, 8_000, 50_000
 
 
+KEPT: list[bytes] = []
+
+
 class FakeMechanism(Request):
     type: Literal["fake"] = "fake"
 
@@ -42,7 +45,7 @@ class FakeRequest(Request):
     """`log` is a file to which every computation adds its process id; what waits, waits for a file `gate`."""
 
     mechanism: FakeMechanism = FakeMechanism()
-    action: Literal["echo", "sleep", "wait", "fail", "die", "allocate", "defect", "violate", "doubt"] = "echo"
+    action: Literal["echo", "sleep", "wait", "fail", "die", "allocate", "keep", "defect", "violate", "doubt"] = "echo"
     amount: float = 0.0
     cost: int = INLINE
     log: str = ""
@@ -74,6 +77,8 @@ def compute_fake(request: FakeRequest, digest: str, engine_version: str) -> dict
             os.kill(os.getpid(), signal.SIGKILL)
         case "allocate":
             bytearray(int(request.amount))
+        case "keep":
+            KEPT.append(b"\1" * int(request.amount))
         case "defect":
             raise KeyError("defect")
         case "violate":
