@@ -87,7 +87,7 @@ class JobResponse(Response):
 class JobsPage(Response):
     """The client's own jobs, newest first."""
 
-    jobs: tuple[JobResponse, ...]
+    jobs: Annotated[tuple[JobResponse, ...], Field(description="As each is now.")]
     next: Annotated[str | None, Field(description="`cursor` of the next page; null: there is none.")]
 
 

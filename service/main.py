@@ -164,14 +164,7 @@ async def _running(
     settings: Settings, metrics: Metrics, logger: FilteringBoundLogger, version: str
 ) -> AsyncGenerator[Services]:
     """The services of an application, from start to stop."""
-    make_pool = partial(
-        WorkerPool,
-        time_limit_seconds=settings.time_limit_seconds,
-        memory_limit_bytes=settings.worker_memory_limit_bytes,
-        preloaded_modules=preloaded_modules(),
-        metrics=metrics,
-        warm_up=warm_up,
-    )
+    make_pool = _pool_maker(settings, metrics)
     refused = partial(metrics.rejected, "share")
     pool = make_pool(worker_count=settings.worker_count, niceness=settings.worker_niceness)
     reserve = make_pool(
@@ -253,6 +246,18 @@ def _admission(settings: Settings, worker_count: int, reserve_count: int = 0) ->
     )
 
 
+def _pool_maker(settings: Settings, metrics: Metrics) -> Callable[..., WorkerPool]:
+    """Make pools of workers with the limits of the settings; how many workers and how nice is left open."""
+    return partial(
+        WorkerPool,
+        time_limit_seconds=settings.time_limit_seconds,
+        memory_limit_bytes=settings.worker_memory_limit_bytes,
+        preloaded_modules=preloaded_modules(),
+        metrics=metrics,
+        warm_up=warm_up,
+    )
+
+
 async def _warmed(workers: Workers, readiness: Readiness) -> None:
     """Load, here and in the workers at once, what the first request would otherwise wait for."""
     warming = asyncio.create_task(workers.start())
@@ -300,15 +305,17 @@ def run_worker(settings: Settings) -> int:
     """Compute pieces of the jobs of a cluster until a signal comes."""
     from service.jobs.celery.worker import run_worker as run
 
+    metrics = Metrics(CollectorRegistry(), ENGINE_VERSION)
     return run(
         settings,
         limits=job_limits(settings),
         engine_version=ENGINE_VERSION,
-        niceness=job_niceness(settings),
-        preloaded_modules=preloaded_modules(),
-        warm_up=warm_up,
+        make_pool=partial(
+            _pool_maker(settings, metrics), worker_count=settings.job_workers, niceness=job_niceness(settings)
+        ),
         validate=validated,
         describe=describe,
+        metrics=metrics,
         logger=make_logger(settings.log_level),
     )
 
