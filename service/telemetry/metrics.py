@@ -20,7 +20,7 @@ COMPUTATION_BUCKETS = (0.0001, 0.00025, *HTTP_BUCKETS)
 CacheOutcome = Literal["memory", "redis", "collapsed", "computed"]
 WorkerLoss = Literal["time_limit", "memory_limit", "died", "idle"]
 RedisOperation = Literal["connect", "get", "write", "lease"]
-Rejection = Literal["budget", "queue"]
+Rejection = Literal["budget", "queue", "share", "wait"]
 PieceOutcome = Literal["done", "failed", "again"]
 
 
