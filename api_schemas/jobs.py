@@ -154,7 +154,11 @@ class JobLimits(Response):
     cost: Annotated[int, Field(description="Largest cost that a job may surely have, in microseconds of CPU time.")]
     time_limit_seconds: Annotated[float, Field(description="One computation of a job is ended after this long.")]
     at_once: Annotated[int, Field(description="Jobs that may wait or run.")]
-    kept_seconds: Annotated[int, Field(description="How long a job, its results and its Idempotency-Key are kept.")]
+    stored_bytes: Annotated[int, Field(description="Bytes of requests and results of all jobs.")]
+    age_limit_seconds: Annotated[float, Field(description="A job that has not ended so long after it was sent fails.")]
+    kept_seconds: Annotated[
+        int, Field(description="How long a job, its results and its Idempotency-Key are kept after its end.")
+    ]
     promises: Annotated[tuple[str, ...], Field(description="What holds while parts of the service end and come back.")]
 
 

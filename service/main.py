@@ -174,7 +174,7 @@ async def _running(
             await _warmed(workers, readiness)
             for_jobs = partial(make_pool, worker_count=settings.job_workers, niceness=job_niceness(settings))
             async with _jobs(settings, for_jobs, runner, metrics, logger) as running_jobs:
-                readiness.workers = running_jobs.workers
+                readiness.jobs = running_jobs.condition
                 yield Services(
                     settings=settings,
                     runner=runner,
@@ -271,6 +271,7 @@ def _jobs(
         limits=job_limits(settings),
         validate=validated,
         describe=describe,
+        find_answer=lambda computation, digest: runner.find((computation.name,), digest),
         store_answer=runner.keep,
         metrics=metrics,
         logger=logger,
@@ -314,6 +315,8 @@ def job_limits(settings: Settings) -> Limits:
         point_seconds=settings.time_limit_seconds,
         at_once=settings.jobs_at_once,
         kept_seconds=settings.job_ttl_seconds,
+        age_seconds=settings.job_age_limit_seconds,
+        stored_bytes=settings.job_stored_bytes,
     )
 
 

@@ -104,8 +104,20 @@ class Settings(BaseSettings):
         default=600.0,
         description="A job of one request is ended at this time; points of sweeps at `TIME_LIMIT_SECONDS`.",
     )
-    jobs_at_once: Count = Field(default=1_000, description="Jobs that may wait or run; then 503.")
-    job_ttl_seconds: Count = Field(default=7 * 86_400, description="How long a job and its results are kept.")
+    jobs_at_once: Count = Field(
+        default=1_000, description="Jobs that may wait or run, of one client at most half of them; then 503."
+    )
+    job_stored_bytes: Count = Field(
+        default=2**30,
+        description="Bytes of requests and results of all jobs, of one client at most half. Above it, jobs that ended "
+        "longest ago are removed, first those of the client with most; then 503.",
+    )
+    job_age_limit_seconds: Seconds = Field(
+        default=7 * 86_400, description="A job that has not ended so long after it was accepted fails."
+    )
+    job_ttl_seconds: Count = Field(
+        default=7 * 86_400, description="How long a job and its results are kept after its end."
+    )
 
     max_connections: Count = Field(
         default=512, description="Connections at once; above it, one that waits for its client is closed, else 503."

@@ -17,6 +17,7 @@ from service.jobs.celery.cluster import make_cluster, queue_lists, send
 from service.jobs.celery.store import RedisStore, Sent
 from service.jobs.job import Job, Kept, Piece, new_id
 from service.jobs.lines import packed
+from service.jobs.repository import Quota
 from service.settings import Settings
 
 MESSAGES = 300
@@ -47,16 +48,17 @@ def _beside(store: RedisStore, app: Any) -> float:
     whole = Job(
         id=new_id(),
         resource="sweeps",
-        request=b"{}",
         digest="",
         engine_version="none",
         cost=10**12,
         total=1_000,
         created=now,
         expires=now,
+        kept_seconds=0,
+        requester="127.0.0.1",
         updated=now,
     )
-    store.add(whole, None, b"", 10**6, 500)
+    store.add(whole, b"{}", None, b"", Quota(10**6, 2**30), 500)
     first = store.carve(whole.id)
     assert first is not None
     started = time.perf_counter()

@@ -10,6 +10,7 @@ from api_schemas.operations import Check, ReadyResponse
 from service.api.known_answers import KnownAnswer
 from service.execution.redis_link import RedisLink
 from service.execution.worker_pool import WorkerPool
+from service.jobs.jobs import Condition
 
 PROBE_VALID_SECONDS: Final = 5.0
 NOT_SHARED: Final = "results are not shared, because PRIVACY_BOUNDS_SEAL_KEY is not set"
@@ -32,8 +33,8 @@ class Readiness:
         self._redis = redis
         self._are_results_shared = are_results_shared
         self._known_answer_check: tuple[float, Check] | None = None
-        self.workers: Callable[[], int | None] | None = None
-        """How many workers a cluster has that computes jobs; None: there is none, or it is not known."""
+        self.jobs: Callable[[], Condition] | None = None
+        """Whether jobs are computed."""
 
     def report(self) -> ReadyResponse:
         """The state of all parts and the verdict."""
@@ -64,13 +65,10 @@ class Readiness:
         return Check(name="worker_pool", status="ok" if self._pool.alive and warm else "failed", detail=detail)
 
     def _check_jobs(self) -> tuple[Check, ...]:
-        if self.workers is None:
+        if self.jobs is None:
             return ()
-        count = self.workers()
-        if count:
-            return (Check(name="jobs", status="ok", detail=f"{count} workers of the cluster are there"),)
-        detail = "Redis does not answer" if count is None else "no worker is there: jobs are accepted, and wait"
-        return (Check(name="jobs", status="degraded", detail=detail),)
+        now = self.jobs()
+        return (Check(name="jobs", status="ok" if now.works else "degraded", detail=now.sentence),)
 
     def _check_redis(self) -> Check:
         if self._redis is None:

@@ -28,6 +28,8 @@ NEWEST: Final = 0.3
 """Weight of the newest measurement."""
 LARGEST_TRIES: Final = 3
 """So often a piece is begun whose worker dies; then its points have a problem."""
+SMALLEST_CLASS: Final = 2 * COST_UNITS_PER_SECOND
+"""Work of a job that belongs to the first class."""
 CLASSES: Final = (2.0, 60.0, 600.0)
 """Seconds of CPU that jobs of the first classes are estimated at, at most: smaller ones pass larger ones."""
 
@@ -51,6 +53,13 @@ def measured(before: float | None, seconds: float, cpu_seconds: float, points: i
     """
     newest = max(cpu_seconds, seconds / LARGEST_STRETCH) / points
     return newest if before is None else (1 - NEWEST) * before + NEWEST * newest
+
+
+def work_class(work: float) -> int:
+    """Return the class of a job whose points given out are estimated at this work; the least comes first. A class has
+    twice the work of the one before: jobs of a class are computed one after the other, not all at once.
+    """
+    return int(work / SMALLEST_CLASS).bit_length()
 
 
 def urgency(cost: int) -> int:

@@ -32,6 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "service.computations.abstract",
         "service.computations.catalogue",
         "service.computations.digest",
+        "service.computations.violations",
         "service.execution",
         "service.privacy.errors",
         "service.settings",

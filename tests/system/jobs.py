@@ -41,13 +41,14 @@ def a_job() -> Job:
     return Job(
         id=new_id(),
         resource="bounds",
-        request=b"{}",
         digest="",
         engine_version="",
         cost=1,
         total=1,
         created=now,
         expires=now + 60,
+        kept_seconds=60,
+        requester="127.0.0.1",
     )
 
 

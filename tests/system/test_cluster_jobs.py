@@ -18,6 +18,7 @@ import redis
 
 from service.execution.seals import Seals
 from service.jobs.celery.store import RedisStore
+from service.jobs.repository import Quota
 from tests.conftest import RedisServer
 from tests.long_work import LONG
 from tests.system.jobs import (
@@ -204,12 +205,16 @@ def test_a_worker_that_hears_nothing_begins_anew(tmp_path: Path) -> None:
 def test_what_was_promised_is_kept_while_the_disk_is_slow(tmp_path: Path, promised: str) -> None:
     """Redis answers up to two seconds before it writes while its disk is busy: nobody is told before it has."""
     with cluster(tmp_path, workers=0) as made, closing(RedisStore(made.redis.url, Seals([SEAL_KEY]), ())) as store:
-        before = store.add(a_job(), None, b"", 10, 1)
+        before = store.add(a_job(), b"{}", None, b"", Quota(10, 2**20), 1)
         assert made.redis.process is not None
         server = made.redis.process.pid
         with stopped_thread(server, thread_named(server, "bio_aof")):
             wait_for(lambda: has_put_off_writing(made.redis))
-            job = store.add(a_job(), None, b"", 10, 1) if promised == "accepted" else store.cancel(before.id)
+            job = (
+                store.add(a_job(), b"{}", None, b"", Quota(10, 2**20), 1)
+                if promised == "accepted"
+                else store.cancel(before.id)
+            )
             made.redis.process.kill()
         made.redis.kill()
         made.redis.start()

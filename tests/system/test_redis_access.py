@@ -16,6 +16,7 @@ from redis.retry import Retry
 from service.execution.redis_link import RedisLink
 from service.execution.seals import Seals
 from service.jobs.celery.store import RedisStore
+from service.jobs.repository import Quota
 from tests.conftest import REDIS_PASSWORD, ComposedRedis
 from tests.execution.fakes import FAKE, make_metrics, make_shared
 from tests.patience import PATIENCE
@@ -49,7 +50,7 @@ async def test_the_service_can_do_what_it_does(composed: ComposedRedis) -> None:
 
 def test_jobs_are_kept_and_known_to_be_written(composed: ComposedRedis) -> None:
     with closing(RedisStore(composed.url, Seals([SEAL_KEY]), ())) as store:
-        job = store.add(a_job(), None, b"", 10, 1)
+        job = store.add(a_job(), b"{}", None, b"", Quota(10, 2**20), 1)
         assert store.get(job.id) == job
         assert store.cancel(job.id).state == "cancelled"
 

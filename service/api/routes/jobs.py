@@ -28,6 +28,7 @@ from api_schemas.jobs import (
 from service.api.answers import JSON, SlicedResponse, accepted_form, read_json_body
 from service.api.dependencies import UsedServices
 from service.api.documentation import SCHEMA_REFERENCE, problems
+from service.api.later import sender_of
 from service.api.problems import InvalidParameter
 from service.api.told_jobs import accepted, job_response, progress_of
 from service.engine_version import ENGINE_VERSION
@@ -72,8 +73,8 @@ Key = Annotated[
     str | None,
     Header(
         alias="Idempotency-Key",
-        description="Chosen by the client: the same key with the same request gives the same job, however often it is "
-        f"sent. Up to {LONGEST_KEY} visible characters.",
+        description="Chosen by the client: the same key with the same request gives the same job, however often the "
+        f"client sends it. Up to {LONGEST_KEY} visible characters.",
     ),
 ]
 
@@ -107,12 +108,10 @@ class Followed(StreamingResponse):
     responses=problems(400, 413, 415, 422, 500, 503),
     openapi_extra=_BODY,
 )
-async def submit_job(request: Request, services: UsedServices, idempotency_key: Key = None) -> Response:
+async def submit_job(request: Request, services: UsedServices, _idempotency_key: Key = None) -> Response:
     """Accept a request of any resource to be computed later; sweeps of up to a million points a piece at a time."""
-    if idempotency_key is not None and not re.fullmatch(rf"[\x21-\x7e]{{1,{LONGEST_KEY}}}", idempotency_key):
-        raise InvalidParameter("Idempotency-Key", f"Must have 1 to {LONGEST_KEY} visible characters of ASCII.")
-    body = await read_json_body(request, services)
-    return accepted(await services.jobs.submit(body, idempotency_key))
+    sender = sender_of(request)
+    return accepted(await services.jobs.submit(await read_json_body(request, services), sender))
 
 
 @router.post(

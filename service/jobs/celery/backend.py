@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Any, Final, cast
 
 from structlog.typing import FilteringBoundLogger
 
@@ -17,7 +17,7 @@ from service.jobs.celery.store import RedisStore
 from service.jobs.celery.worker import sender, store_of
 from service.jobs.errors import JobNotFound
 from service.jobs.job import Job
-from service.jobs.jobs import Jobs
+from service.jobs.jobs import Condition, Jobs
 from service.jobs.sizes import first_points
 from service.jobs.work import Limits, work_of_job
 from service.settings import Settings
@@ -58,14 +58,14 @@ async def celery_jobs(
         task.add_done_callback(filling.discard)
 
     jobs = Jobs(
-        store=store,
+        repository=cast("Any", store),
         limits=limits,
         about=limits.told("celery", PROMISES, survives_restart=True),
         engine_version=engine_version,
         validate=validate,
         look=fill,
         metrics=metrics,
-        workers=keeper.workers,
+        condition=lambda: _condition(keeper.workers()),
     )
     keeper.start()
     renewing = asyncio.create_task(asyncio.to_thread(_begin_anew, store, engine_version, validate, logger))
@@ -77,6 +77,13 @@ async def celery_jobs(
         jobs.close()
         store.close()
         app.close()
+
+
+def _condition(workers: int | None) -> Condition:
+    if workers:
+        return Condition(works=True, sentence=f"{workers} workers of the cluster are there")
+    away = "Redis does not answer" if workers is None else "no worker is there: jobs are accepted, and wait"
+    return Condition(works=False, sentence=away)
 
 
 def _fill(keeper: Keeper, job: Job, logger: FilteringBoundLogger) -> None:
@@ -94,10 +101,12 @@ def _begin_anew(store: RedisStore, engine_version: str, validate: Validate, logg
             try:
                 job = store.get(name)
                 if job.engine_version != engine_version:
-                    work = work_of_job(job, validate)
+                    work = work_of_job(job, store.request(name), validate)
                     renewed = Job(
-                        **{field: getattr(job, field) for field in ("id", "resource", "request", "cost", "total")},
-                        **{field: getattr(job, field) for field in ("created", "expires")},
+                        **{field: getattr(job, field) for field in ("id", "resource", "cost", "total", "requester")},
+                        **{
+                            field: getattr(job, field) for field in ("created", "expires", "kept_seconds", "request_id")
+                        },
                         digest=work.digest(engine_version),
                         engine_version=engine_version,
                     )

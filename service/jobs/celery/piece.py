@@ -149,7 +149,7 @@ class PieceWorker:
         known = self._known.get(name)
         if known is None:
             job = self._store.get(name)
-            known = self._known[name] = job, work_of_job(job, self._validate)
+            known = self._known[name] = job, work_of_job(job, self._store.request(name), self._validate)
             if len(self._known) > REMEMBERED:
                 forgotten, _ = self._known.popitem(last=False)
                 self._seconds.pop(forgotten, None)

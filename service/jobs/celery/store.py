@@ -25,6 +25,7 @@ from service.jobs.celery import scripts
 from service.jobs.errors import IdempotencyKeyReused, JobNotFound, JobsUnavailable
 from service.jobs.job import Job, Kept, Piece
 from service.jobs.lines import failed_in
+from service.jobs.repository import Quota
 from service.jobs.sizes import LARGEST_TRIES, urgency
 
 PREFIX: Final = "privacy_bounds:job:"
@@ -44,7 +45,10 @@ SEEN_SECONDS: Final = 14.0
 PIECES_AT_ONCE: Final = 64
 """Pieces of one job that are on their way: more than a cluster has workers, and few enough that jobs take turns."""
 LARGEST_BATCH: Final = 100
-RECORD: Final = ("resource", "digest", "engine_version", "cost", "total", "created", "expires")
+RECORD: Final = (
+    *("resource", "digest", "engine_version", "cost", "total", "created", "expires"),
+    *("kept_seconds", "requester", "request_id"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +77,11 @@ class RedisStore:
         """Let go of all connections."""
         self._client.close()
 
-    def add(self, job: Job, key: str | None, fingerprint: bytes, largest_count: int, size: int) -> Job:
+    def add(self, job: Job, request: bytes, key: str | None, fingerprint: bytes, quota: Quota, size: int) -> Job:
         """Accept a job, or give the one that has this key. `size`: points of the first pieces."""
         fields: dict[str, Any] = {
             "record": self._record(job),
-            "request": self._seals.seal("request", job.id, job.request),
+            "request": self._seals.seal("request", job.id, request),
             "total": job.total,
             "urgency": urgency(job.cost),
             "at_once": PIECES_AT_ONCE,
@@ -92,7 +96,7 @@ class RedisStore:
         name = KEYS + ("" if key is None else hashlib.sha256(key.encode()).hexdigest())
         listed = [part for pair in fields.items() for part in pair]
         added = self._run(
-            scripts.ADD, job.id, [name], job.id, fingerprint, largest_count, job.expires, int(key is not None), *listed
+            scripts.ADD, job.id, [name], job.id, fingerprint, quota.jobs, job.expires, int(key is not None), *listed
         ).decode()
         if added == "reused":
             raise IdempotencyKeyReused
@@ -106,6 +110,15 @@ class RedisStore:
         with self._asking() as client:
             held = client.hgetall(PREFIX + name)
         return self._job(name, held)
+
+    def request(self, name: str) -> bytes:
+        """The request of a job as it was sent."""
+        with self._asking() as client:
+            sealed = client.hget(PREFIX + name, "request")
+        request = self._seals.open("request", name, sealed or b"")
+        if request is None:
+            raise JobNotFound
+        return request
 
     def active(self) -> tuple[str, ...]:
         """The names of jobs that have not ended, the oldest first."""
@@ -221,13 +234,11 @@ class RedisStore:
         if not held:
             raise JobNotFound
         record = self._seals.open("job", name, held.get(b"record", b""))
-        request = self._seals.open("request", name, held.get(b"request", b""))
-        if record is None or request is None:
+        if record is None:
             raise JobNotFound  # nobody with the key accepted it
         problem = held.get(b"problem")
         return Job(
             id=name,
-            request=request,
             **json.loads(record),
             done=int(held[b"done"]),
             failed=int(held[b"failed"]),
