@@ -59,7 +59,8 @@ def _read(
 ) -> Iterator[Point]:
     """Some points of a block, which is read together as far as that goes."""
     asked = [_request(request, places, each) for each in block]
-    settings = settings_of([each if isinstance(each, BoundsRequest) else None for each in asked], wanted)
+    known = [each if isinstance(each, BoundsRequest) else None for each in asked]
+    settings = [None] if len(block) == 1 else settings_of(known, wanted)
     for place, setting in zip(wanted, settings, strict=True):
         each = asked[place]
         if not isinstance(each, BoundsRequest):

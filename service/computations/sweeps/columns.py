@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Final, NamedTuple, final
 
 from api_schemas.pointers import Place
@@ -14,6 +15,9 @@ from service.computations.numbers import LOGARITHMS
 NUMBERS: Final = ("value", "lower", "upper")
 BESIDE: Final = ("tolerance_met", "evidence", "tight", "method")
 READ: Final = ("power", "type_two_error")
+_NO_NUMBERS: Final = (None,) * len((*NUMBERS, *LOGARITHMS))
+_NOTHING_BESIDE: Final = (None,) * len(BESIDE)
+_numbers_of, _beside_of = itemgetter(*NUMBERS), itemgetter(*BESIDE)
 
 Answers = Sequence[ResponseFields] | None
 """The answers of a point, as of `/v1/bounds`; None where it has none."""
@@ -53,26 +57,21 @@ class Column:
 
     def __init__(self, quantity: Quantity) -> None:
         self._quantity = quantity
-        self._numbers: dict[str, list[Any]] = {name: [] for name in NUMBERS}
-        self._logarithms: dict[str, list[Any]] = {name: [] for name in LOGARITHMS}
-        self._beside: dict[str, list[Any]] = {name: [] for name in BESIDE}
+        self._numbers: list[tuple[Any, ...]] = []
+        self._beside: list[tuple[Any, ...]] = []
         self._conditional = self._is_small = False
         self._sources, self._notes = dict[str, None](), dict[str, None]()
 
     def add(self, answers: Answers) -> None:
         """The number of the next point."""
         if answers is None:
-            for column in (*self._numbers.values(), *self._logarithms.values(), *self._beside.values()):
-                column.append(None)
+            self._numbers.append(_NO_NUMBERS)
+            self._beside.append(_NOTHING_BESIDE)
             return
         answer = answers[self._quantity.place]
         number = self._quantity.of(answer)
-        for name, column in self._numbers.items():
-            column.append(number[name])
-        for name, column in self._logarithms.items():
-            column.append(number.get(name))
-        for name, column in self._beside.items():
-            column.append(answer[name])
+        self._numbers.append((*_numbers_of(number), *map(number.get, LOGARITHMS)))
+        self._beside.append(_beside_of(answer))
         self._is_small = self._is_small or LOGARITHMS[0] in number
         self._conditional = self._conditional or answer["conditional"]
         self._sources[answer["source"]] = None
@@ -82,13 +81,15 @@ class Column:
     def told(self) -> ResponseFields:
         """The column as it is sent."""
         place, label, point, reads = self._quantity
+        names = (*NUMBERS, *LOGARITHMS) if self._is_small else NUMBERS
+        numbers: ResponseFields = dict(zip(names, zip(*self._numbers, strict=True), strict=False))
+        beside: ResponseFields = dict(zip(BESIDE, zip(*self._beside, strict=True), strict=True))
         return {
             "question": place,
             **({} if point is None else {"point": point, "reads": reads}),
             "label": label,
-            **self._numbers,
-            **(self._logarithms if self._is_small else {}),
-            **self._beside,
+            **numbers,
+            **beside,
             "conditional": self._conditional,
             "sources": list(self._sources),
             "notes": list(self._notes),
