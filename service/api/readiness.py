@@ -83,7 +83,9 @@ class Readiness:
         now = self.jobs()
         if now.works:
             return (Check(name="jobs", status="ok", detail=now.sentence),)
-        return (Check(name="jobs", status="degraded", detail=f"{now.sentence}. {remedy_for(now.sentence)}"),)
+        remedy = remedy_for(now.sentence)
+        detail = f"{now.sentence}. {remedy}" if remedy else now.sentence
+        return (Check(name="jobs", status="degraded", detail=detail),)
 
     def _check_redis(self) -> Check:
         if self._redis is None:
