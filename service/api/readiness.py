@@ -44,7 +44,7 @@ class Readiness:
         """Whether a signal to end has come."""
 
     def report(self) -> ReadyResponse:
-        """The state of all parts and the verdict."""
+        """Return the state of all parts and the verdict."""
         checks = (
             self._check_known_answer(),
             self._check_worker_pool(),
