@@ -266,7 +266,7 @@ class ConfigurationError(Exception):
 
 
 def read_settings() -> Settings:
-    """Return the settings of the environment. Raises ConfigurationError for wrong values and for names without a setting."""
+    """Return the settings of the environment. Raises ConfigurationError for wrong values and unknown names."""
     names = {f"{PREFIX}{field.upper()}" for field in Settings.model_fields}
     sentences = [
         _unknown(name, names) for name in os.environ if name.upper().startswith(PREFIX) and name.upper() not in names
