@@ -1,8 +1,9 @@
 """`privacy-bounds serve --workers N`: several processes that accept from one socket, and one that looks after them.
 
 Each is a service of its own, with its own worker processes; results, leases and jobs are shared as by any instances:
-through Redis, and the data folder. Their metrics are added up (the multi-process mode of prometheus_client), so that
-each of them tells the same.
+through Redis, and the data folder. Without them, each finds results in the memory of the others (`siblings.py`), and
+keeps jobs in a temporary folder of all. Their metrics are added up (the multi-process mode of prometheus_client), so
+that each of them tells the same.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Final, final
+
+from service.execution.siblings import FOLDER_VARIABLE
 
 METRICS_FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
 LOOKED_AFTER_SECONDS: Final = 0.2
@@ -90,6 +93,9 @@ def serve_with(count: int, host: str, port: int, shutdown_seconds: float) -> int
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     folder = Path(tempfile.mkdtemp(prefix="privacy-bounds-metrics-"))
     os.environ[METRICS_FOLDER] = str(folder)
+    together = folder / "processes"
+    together.mkdir(mode=0o700)
+    os.environ[FOLDER_VARIABLE] = str(together)
     try:
         with socket.create_server((host, port), family=family, backlog=2048) as listening:
             listening.set_inheritable(True)
