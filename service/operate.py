@@ -6,7 +6,7 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, cast, final
+from typing import TYPE_CHECKING, Final, final
 
 from service.serving import PROBLEM_EXIT_CODE, settings_of_environment, state_folder_name
 
@@ -92,7 +92,7 @@ def _repository(settings: Settings) -> JobRepository:
     if settings.jobs_backend == "celery":
         from service.jobs.celery.worker import store_of
 
-        return cast("JobRepository", store_of(settings))
+        return store_of(settings)
     from service.jobs.embedded.file import FILE_NAME
     from service.jobs.embedded.store import SqliteStore
 

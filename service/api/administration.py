@@ -101,7 +101,7 @@ class Administration:
         return True
 
     def _scene(self) -> Scene:
-        active, workers = self._repository.active(), self._repository.workers()
+        active, workers = self._repository.active(), self._repository.announced()
         return Scene(active=active, workers=workers, age_seconds=self._age_seconds, now=time.time())
 
     def _trouble(self) -> str | None:

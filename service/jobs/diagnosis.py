@@ -11,7 +11,7 @@ from api_schemas.problems import Problem
 from service.jobs.computing import PRESENT_SECONDS
 from service.jobs.job import Job
 from service.jobs.repository import Held, Worker
-from service.jobs.sizes import LARGEST_TRIES
+from service.jobs.sizes import LARGEST_TRIES, work_class
 
 STORE_TROUBLES: Final = {
     "SQLITE_FULL": "The disk of the data folder is full. Free space, or remove jobs that have ended: "
@@ -27,8 +27,12 @@ STORE_TROUBLES: Final = {
     "SQLITE_IOERR": "The disk of the data folder does not work. See the log of the kernel.",
     "there is no": "Set PRIVACY_BOUNDS_DATA_FOLDER to the folder of the service, and run as its user.",
     "newer version": "Start that version again, or remove the file of jobs to begin anew.",
-    "OutOfMemory": "Redis has no room. Raise maxmemory, or remove jobs that have ended: "
+    "OOM": "Redis has no room. Raise maxmemory, or remove jobs that have ended: "
     "privacy-bounds operate jobs purge --ended.",
+    "MISCONF": "Redis cannot write its append-only file. Free space on its disk.",
+    "READONLY": "This Redis is a replica. Set PRIVACY_BOUNDS_REDIS_URL to the one that takes writes.",
+    "Redis is away": "Start Redis, or correct PRIVACY_BOUNDS_REDIS_URL.",
+    "Redis does not write": "Look at the disk of Redis: jobs are accepted when its file has them.",
 }
 """What to do, by a part of the reason of JobsUnavailable."""
 
@@ -111,10 +115,11 @@ def _with_pieces(job: Job, held: Sequence[Held], now: float) -> str | None:
 
 
 def _in_line(job: Job, scene: Scene) -> str:
+    # Of one requester, jobs of the least class of work so far come first, and of a class older ones before younger.
     own = [
         each for each in scene.active if each.requester == job.requester and each.engine_version == job.engine_version
     ]
-    own.sort(key=_work)  # of one requester, jobs with the least work so far come first, and older ones before younger
+    own.sort(key=_class)
     before = next((place for place, each in enumerate(own) if each.id == job.id), 0)
     others = len({each.requester for each in scene.active} - {job.requester})
     if not before and not others:
@@ -125,8 +130,8 @@ def _in_line(job: Job, scene: Scene) -> str:
     )
 
 
-def _work(job: Job) -> float:
-    return job.cost * job.done / job.total
+def _class(job: Job) -> int:
+    return work_class(job.cost * job.done / job.total)
 
 
 def _points(held: Held) -> str:

@@ -168,7 +168,7 @@ class JobRepository(Protocol):
         """Return all jobs that have not ended, the oldest first."""
         ...
 
-    def workers(self) -> Sequence[Worker]:
+    def announced(self) -> Sequence[Worker]:
         """Return those who announced themselves within the last minutes."""
         ...
 

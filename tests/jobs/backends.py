@@ -8,10 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+import redis
+
+from service.execution.seals import Seals
+from service.jobs.celery import scripts
+from service.jobs.celery.store import RedisStore
 from service.jobs.embedded.store import SqliteStore
 from service.jobs.job import Job, Kept, Piece, new_id
 from service.jobs.lines import packed, unpacked
 from service.jobs.repository import JobRepository, Quota
+from tests.conftest import RedisServer
 
 AMPLE = Quota(1_000, 2**30)
 
@@ -74,7 +81,29 @@ def sqlite(folder: Path) -> Generator[Backend]:
         yield Backend(store, clock.wait, clock, 0.001)
 
 
-BACKENDS: dict[str, Callable[[Path], Any]] = {"sqlite": sqlite}
+@contextmanager
+def cluster(folder: Path) -> Generator[Backend]:
+    """Jobs in Redis, whose time is that of a key."""
+    server = RedisServer(folder)
+    server.start()
+    clock = Clock()
+    try:
+        with pytest.MonkeyPatch.context() as patch, closing(redis.Redis.from_url(server.url)) as database:
+            keyed = scripts.COMMON.replace("local t = call('TIME')", "local t = {call('GET', 'clock'), 0}")
+            patch.setattr(scripts, "COMMON", keyed.replace("QUIET, PATIENCE = 5,", "QUIET, PATIENCE = 1e9,"))
+
+            def wait(seconds: float) -> None:
+                clock.wait(seconds)
+                database.set("clock", clock.seconds)
+
+            wait(0)
+            with closing(RedisStore(server.url, Seals())) as store:
+                yield Backend(store, wait, clock, 0.001)
+    finally:
+        server.stop()
+
+
+BACKENDS: dict[str, Callable[[Path], Any]] = {"sqlite": sqlite, "redis": cluster}
 
 
 def lines(version: str, piece: Piece) -> bytes:

@@ -45,7 +45,7 @@ class Storage:
 
     def why(self, job: Job) -> str:
         store = self.store
-        scene = Scene(active=store.active(), workers=store.workers(), age_seconds=AGE_SECONDS, now=self.now)
+        scene = Scene(active=store.active(), workers=store.announced(), age_seconds=AGE_SECONDS, now=self.now)
         return why(store.get(job.id), store.held(job.id), scene)
 
 
@@ -163,7 +163,7 @@ def test_held_pieces_and_workers_are_told(storage: Storage) -> None:
     assert claim is not None
     storage.store.announce("host:1", "1")
     assert storage.store.held(job.id) == [Held(Piece(0, 10), 0, "host:1", storage.now + 8.0)]
-    assert storage.store.workers() == [Worker("host:1", "1", storage.now)]
+    assert storage.store.announced() == [Worker("host:1", "1", storage.now)]
     storage.store.save(claim, packed(b"{}\n" * 10), 10)
     assert storage.store.held(job.id) == []
     storage.store.probe()

@@ -180,16 +180,6 @@ def test_a_job_of_a_thousand_costs_as_many_commands_as_one_of_ten(store: RedisSt
         assert found[1] <= found[0] + 10 < 150
 
 
-def test_requesters_take_turns_and_the_least_served_job_comes_first(store: RedisStore) -> None:
-    large = accepted(store, requester="a", total=100, cost=100)
-    for _ in range(3):
-        assert store.claim("1", "worker", PATIENCE) is not None
-    small = accepted(store, requester="a", total=4, cost=4)
-    polite = accepted(store, requester="b", total=4, cost=4)
-    order = [claim.job.id for _ in range(5) if (claim := store.claim("1", "worker", PATIENCE))]
-    assert order == [large.id, polite.id, small.id, polite.id, small.id], "the fourth turn is that of the oldest"
-
-
 def test_a_claim_that_runs_out_comes_again_unless_redis_was_away(store: RedisStore, redis_url: str) -> None:
     accepted(store, total=2)
     first = store.claim("1", "worker", 0.05)

@@ -3,13 +3,15 @@
 Keys below `privacy_bounds:jobs:2:`
 
 - `job:ID`: hash with the fields of a job. `job:ID:request`. `job:ID:lines`: results by piece. `job:ID:index`: pieces by
-  their first point. `job:ID:waiting`: list of `PIECE TRIES` that were given back. `job:ID:claims`: tries by piece.
+  their first point. `job:ID:claims`: the tries of each piece without lines, `-` where nobody has it.
+  `job:ID:waiting`: `PIECE TRIES` that were given back or whose claim ran out, by their first point.
 - `v:VERSION:requesters`: requesters with something to compute, by the turn in which they were served last.
-  `v:VERSION:least:WHO`, `v:VERSION:oldest:WHO`: their jobs, by work and by age. `v:VERSION:leases`: `ID PIECE` by the
-  time at which the claim runs out. `v:VERSION:active`: jobs of this engine version.
-- `all`, `of:WHO`, `active`: jobs by creation. `expiry`, `ended:WHO`: jobs by expiry and by end. `count`, `bytes`: what
-  a requester holds. `stored`: the sum of all bytes. `versions`: those of active jobs. `workers`: `NAME VERSION` by the
-  time of the last announcement. `key:HASH`: fingerprint and job of an idempotency key.
+  `v:VERSION:least:WHO`, `v:VERSION:oldest:WHO`: their jobs, by class of work and by age.
+  `v:VERSION:leases`: `ID PIECE` by the time at which the claim runs out. `v:VERSION:active`: jobs of this version.
+- `all`, `of:WHO`: jobs by their rank. `active`: jobs by creation. `expiry`, `ended:WHO`: jobs by expiry and by end.
+- `count`, `bytes`: what a requester holds. `served`, `turns`: the last of its turns, and how many there were.
+- `stored`: the sum of all bytes. `versions`: those of active jobs. `workers`: `NAME VERSION` by the time of the last
+  announcement. `key:HASH`: fingerprint and job of an idempotency key.
 
 A piece is written `start-stop`. Times are those of the server. Scripts look at a few dozen jobs at most.
 """
@@ -17,6 +19,9 @@ A piece is written `start-stop`. Times are those of the server. Scripts look at 
 from __future__ import annotations
 
 from typing import Final
+
+from service.jobs.repository import OLDEST_EVERY
+from service.jobs.sizes import SMALLEST_CLASS
 
 SCHEMA: Final = "2"
 SCHEMA_KEY: Final = "privacy_bounds:jobs:schema"
@@ -27,6 +32,7 @@ COMMON: Final = (
 local P, SCHEMA, SCHEMA_KEY = '{PREFIX}', '{SCHEMA}', '{SCHEMA_KEY}'
 local schema = redis.call('GET', SCHEMA_KEY)
 if schema and schema ~= SCHEMA then return redis.error_reply('SCHEMA') end
+local SMALLEST, OLDEST_EVERY = {SMALLEST_CLASS}, {OLDEST_EVERY}
 """
     + """
 local QUIET, PATIENCE = 5, 15
@@ -62,19 +68,33 @@ local function grow(name, who, bytes)
   if tonumber(call('ZINCRBY', P .. 'bytes', bytes, who)) <= 0 then call('ZREM', P .. 'bytes', who) end
 end
 local function has_more(name)
-  return call('LLEN', key(name, 'waiting')) > 0 or number(name, 'cursor') < number(name, 'total')
+  return call('ZCARD', key(name, 'waiting')) > 0 or number(name, 'cursor') < number(name, 'total')
 end
 local function withdraw(v, who, name)
   call('ZREM', v .. 'oldest:' .. who, name)
   call('ZREM', v .. 'least:' .. who, name)
   if call('ZCARD', v .. 'oldest:' .. who) == 0 then call('ZREM', v .. 'requesters', who) end
 end
+-- Work that doubles from class to class: the jobs of a class are computed one after the other.
+local function class(name)
+  local work, found = number(name, 'work') / SMALLEST, 0
+  while work >= 1 and found < 60 do work, found = math.floor(work) / 2, found + 1 end
+  return found
+end
 local function offer(name)
   local v, who = lane(name)
+  local rank = number(name, 'rank')
+  call('ZADD', v .. 'requesters', call('ZSCORE', P .. 'served', who) or 0, who)
+  call('ZADD', v .. 'oldest:' .. who, rank, name)
+  call('ZADD', v .. 'least:' .. who, class(name) * 1099511627776 + rank, name)
+end
+local function serve(who)
   local turn = call('INCR', P .. 'turn')
-  call('ZADD', v .. 'requesters', 'NX', turn, who)
-  call('ZADD', v .. 'oldest:' .. who, get(name, 'created'), name)
-  call('ZADD', v .. 'least:' .. who, get(name, 'work'), name)
+  call('ZADD', P .. 'served', turn, who)
+  for _, version in ipairs(call('SMEMBERS', P .. 'versions')) do
+    call('ZADD', P .. 'v:' .. version .. ':requesters', 'XX', turn, who)
+  end
+  call('HINCRBY', P .. 'turns', who, 1)
 end
 local function leave(v, who, name)
   withdraw(v, who, name)
@@ -93,6 +113,7 @@ local function forget_active(who, name)
   if call('ZREM', P .. 'active', name) == 1 and call('HINCRBY', P .. 'count', who, -1) <= 0 then
     call('HDEL', P .. 'count', who)
     call('HDEL', P .. 'turns', who)
+    call('ZREM', P .. 'served', who)
   end
 end
 local function finish(name, state)
@@ -120,9 +141,11 @@ local function wanted(name, generation, piece, tries)
     and (call('HGET', key(name, 'claims'), piece) or '') == tries
 end
 local function release(name, piece)
-  local v = lane(name)
+  if call('HDEL', key(name, 'claims'), piece) == 0 then return false end
+  local v, start = (lane(name)), string.match(piece, '%d+')
   call('ZREM', v .. 'leases', name .. ' ' .. piece)
-  return call('HDEL', key(name, 'claims'), piece) == 1
+  call('ZREMRANGEBYSCORE', key(name, 'waiting'), start, start)
+  return true
 end
 """
 )
@@ -175,9 +198,9 @@ end
 if mine() + bytes > tonumber(ARGV[6]) - stored() then return 'full' end
 call('SET', SCHEMA_KEY, SCHEMA)
 call('SET', P .. 'epoch', ARGV[9], 'NX')
-call('HSET', key(name), 'idempotency', idempotency, unpack(ARGV, 10))
+call('HSET', key(name), 'idempotency', idempotency, 'rank', call('INCR', P .. 'rank'), unpack(ARGV, 10))
 if idempotency ~= '' then call('SET', P .. 'key:' .. idempotency, fingerprint .. ' ' .. name) end
-for _, set in ipairs({'all', 'of:' .. who}) do call('ZADD', P .. set, get(name, 'created'), name) end
+for _, set in ipairs({'all', 'of:' .. who}) do call('ZADD', P .. set, get(name, 'rank'), name) end
 if is_active(name) then
   call('SET', key(name, 'request'), request)
   grow(name, who, bytes)
@@ -202,20 +225,15 @@ GET: Final = "return head(ARGV[1])"
 REQUEST: Final = "return {head(ARGV[1]), call('GET', key(ARGV[1], 'request'))}"
 
 LIST: Final = """
-local set = P .. (ARGV[1] == '' and 'all' or 'of:' .. ARGV[1])
-local from = 0
-if ARGV[3] ~= '' then
-  local rank = call('ZREVRANK', set, ARGV[4])
-  from = rank and rank + 1 or call('ZCOUNT', set, ARGV[3], '+inf')
-end
 local found = {}
-for _, name in ipairs(call('ZREVRANGE', set, from, from + tonumber(ARGV[2]))) do
-  local ok, fields = pcall(head, name)
-  table.insert(found, {name, ok and fields or {}})
+local ranks = call('ZREVRANGEBYSCORE', P .. ARGV[1], ARGV[3], '-inf', 'WITHSCORES', 'LIMIT', 0, ARGV[2])
+for at = 1, #ranks, 2 do
+  local ok, fields = pcall(head, ranks[at])
+  table.insert(found, {ranks[at], ok and fields or {}, ranks[at + 1]})
 end
 return found
 """
-"""ARGV: requester, limit, time and name in the cursor."""
+"""ARGV: set of jobs, limit, largest rank."""
 
 RESULTS: Final = """
 local name, start = ARGV[1], tonumber(ARGV[2])
@@ -237,8 +255,7 @@ CLAIM: Final = """
 local v, t, fair = P .. 'v:' .. ARGV[1] .. ':', clock()
 local function give_back(name, piece)
   local tries = assert(tonumber(call('HGET', key(name, 'claims'), piece)))
-  call('HDEL', key(name, 'claims'), piece)
-  call('LPUSH', key(name, 'waiting'), piece .. ' ' .. tries + 1)
+  call('ZADD', key(name, 'waiting'), string.match(piece, '%d+'), piece .. ' ' .. tries + 1)
   offer(name)
 end
 if fair then
@@ -249,7 +266,7 @@ if fair then
   end
 end
 local function next_piece(name)
-  local waiting = call('LPOP', key(name, 'waiting'))
+  local waiting = call('ZPOPMIN', key(name, 'waiting'))[1]
   if waiting then
     local piece, tries = string.match(waiting, '^(%d+%-%d+) (%d+)$')
     return assert(piece), tries
@@ -267,23 +284,20 @@ local function give(who, name)
   call('HSET', key(name, 'claims'), piece, tries)
   call('ZADD', v .. 'leases', t + tonumber(ARGV[2]), name .. ' ' .. piece)
   local from, stop = string.match(piece, '(%d+)-(%d+)')
-  local work = call('HINCRBYFLOAT', key(name), 'work', number(name, 'point_cost') * (stop - from))
+  call('HSET', key(name), 'work', number(name, 'work') + number(name, 'point_cost') * (stop - from))
   if get(name, 'state') == 'queued' then
     call('HSET', key(name), 'state', 'running')
     touch(name)
   end
-  if has_more(name) then
-    call('ZADD', v .. 'least:' .. who, work, name)
-  else
-    withdraw(v, who, name)
-  end
+  if has_more(name) then offer(name) else withdraw(v, who, name) end
+  serve(who)
   return {name, piece, tries, head(name)}
 end
 for _ = 1, 16 do
   local who = call('ZRANGE', v .. 'requesters', 0, 0)[1]
   if not who then return nil end
-  call('ZADD', v .. 'requesters', call('INCR', P .. 'turn'), who)
-  local line = call('HINCRBY', P .. 'turns', who, 1) % 4 == 0 and 'oldest:' or 'least:'
+  local turn = tonumber(call('HGET', P .. 'turns', who) or 0) + 1
+  local line = turn % OLDEST_EVERY == 0 and 'oldest:' or 'least:'
   local name = call('ZRANGE', v .. line .. who, 0, 0)[1]
   if not name then
     call('ZREM', v .. 'requesters', who)
@@ -301,7 +315,11 @@ return nil
 RENEW: Final = """
 local t = clock()
 if not wanted(ARGV[1], ARGV[2], ARGV[3], ARGV[4]) then return 0 end
-local v = lane(ARGV[1])
+local v, who = lane(ARGV[1])
+local start = string.match(ARGV[3], '%d+')
+if call('ZREMRANGEBYSCORE', key(ARGV[1], 'waiting'), start, start) > 0 and not has_more(ARGV[1]) then
+  withdraw(v, who, ARGV[1])
+end
 call('ZADD', v .. 'leases', t + tonumber(ARGV[5]), ARGV[1] .. ' ' .. ARGV[3])
 return 1
 """
@@ -309,11 +327,7 @@ return 1
 
 SAVE: Final = """
 local name, piece = ARGV[1], ARGV[3]
-local function is_missing()
-  local ran_out = piece .. ' ' .. ARGV[9] + 1
-  return release(name, piece) or call('LREM', key(name, 'waiting'), 1, ran_out) == 1
-end
-if is_active(name) and get(name, 'generation') == ARGV[2] and is_missing() then
+if is_active(name) and get(name, 'generation') == ARGV[2] and release(name, piece) then
   local v, who = lane(name)
   call('HSET', key(name, 'lines'), piece, ARGV[4])
   call('ZADD', key(name, 'index'), ARGV[5], piece)
@@ -329,13 +343,16 @@ if is_active(name) and get(name, 'generation') == ARGV[2] and is_missing() then
 end
 return head(name)
 """
-"""ARGV: name, generation, piece, lines, start, points, points that failed, size of the next piece, tries."""
+"""ARGV: name, generation, piece, lines, start, points, points that failed, size of the next piece."""
 
 REQUEUE: Final = """
 local name = ARGV[1]
 if not wanted(name, ARGV[2], ARGV[3], ARGV[4]) then return 0 end
 release(name, ARGV[3])
-for at = #ARGV, 7, -1 do call('LPUSH', key(name, 'waiting'), ARGV[at] .. ' ' .. ARGV[5]) end
+for at = 7, #ARGV do
+  call('ZADD', key(name, 'waiting'), string.match(ARGV[at], '%d+'), ARGV[at] .. ' ' .. ARGV[5])
+  call('HSET', key(name, 'claims'), ARGV[at], '-')
+end
 call('HSET', key(name), 'size', math.min(number(name, 'size'), tonumber(ARGV[6])))
 offer(name)
 return 1
@@ -388,7 +405,7 @@ for _, version in ipairs(call('SMEMBERS', P .. 'versions')) do
   if not here[version] then
     for _, name in ipairs(call('ZRANGE', P .. 'v:' .. version .. ':active', 0, 99)) do
       local ok, changed = pcall(number, name, 'updated')
-      if not ok then give_up(name) elseif changed < now() - tonumber(ARGV[2]) then
+      if not ok then give_up(name) elseif changed <= now() - tonumber(ARGV[2]) then
         table.insert(found, {name, head(name)})
       end
     end

@@ -12,7 +12,7 @@ import math
 import secrets
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, cast, final
 
 from api_schemas.jobs import ENDED, JobState
@@ -20,6 +20,7 @@ from service.execution.errors import QueueFull
 from service.execution.seals import Seals
 from service.jobs.celery import scripts
 from service.jobs.celery.client import TIMEOUT_SECONDS, JobsClient
+from service.jobs.celery.overview import RedisOverview
 from service.jobs.errors import (
     IdempotencyKeyReused,
     InvalidCursor,
@@ -47,10 +48,11 @@ PLAIN: Final = (
 UNLIMITED: Final = Quota(2**40, 2**50)
 STATES: Final = ("queued", "running", *ENDED)
 LARGEST_COUNT: Final = 2**53
+LONGEST_COUNT: Final = len(str(LARGEST_COUNT))
 
 
 @final
-class RedisStore:
+class RedisStore(RedisOverview):
     """The jobs of a cluster: a JobRepository whose steps are scripts. Any thread may call."""
 
     def __init__(self, url: str, seals: Seals) -> None:
@@ -120,19 +122,13 @@ class RedisStore:
         return request
 
     def list(self, requester: str | None, limit: int, cursor: str | None) -> Page:
-        """Return jobs, newest first. The cursor names the last job of the page before by its creation and its name."""
-        created, _, last = (cursor or "").partition(":")
-        try:
-            if cursor is not None and not (math.isfinite(float(created)) and last):
-                raise InvalidCursor
-        except ValueError:
-            raise InvalidCursor from None
-        found = self._run(scripts.LIST, requester or "", limit, created and f"({created}", last)
-        jobs = tuple(self._readable(found))
-        is_last = len(found) <= limit
-        if not is_last:
-            jobs = jobs[:limit]
-        return Page(jobs, None if is_last or not jobs else f"{jobs[-1].created!r}:{jobs[-1].id}")
+        """Return jobs, newest first. The cursor is the rank of the last job of the page before."""
+        if cursor is not None and not (cursor.isascii() and cursor.isdecimal() and len(cursor) < LONGEST_COUNT):
+            raise InvalidCursor
+        those = "all" if requester is None else f"of:{requester}"
+        found = self._run(scripts.LIST, those, limit + 1, "+inf" if cursor is None else f"({cursor}")
+        jobs = tuple(self._readable(each[:2] for each in found[:limit]))
+        return Page(jobs, found[limit - 1][2].decode() if len(found) > limit else None)
 
     def cancel(self, name: str) -> Job:
         """End a job that has not ended."""
@@ -177,7 +173,7 @@ class RedisStore:
         """Keep the lines of a claimed piece."""
         piece = claim.piece
         sealed = self._sealed_lines(claim.job, piece, lines)
-        numbers = piece.start, piece.points, failed_in(lines), size, claim.tries
+        numbers = piece.start, piece.points, failed_in(lines), size
         return self._job(claim.job.id, self._run(scripts.SAVE, *_claimed(claim), sealed, *numbers))
 
     def requeue(self, claim: Claim, pieces: Sequence[Piece], tries: int) -> None:
@@ -197,7 +193,7 @@ class RedisStore:
 
     def orphans(self, engine_version: str, seconds: float) -> Sequence[Job]:
         """Return unchanged active jobs of versions without workers."""
-        return tuple(self._readable(self._run(scripts.ORPHANS, engine_version, seconds)))
+        return [*self._readable(self._run(scripts.ORPHANS, engine_version, seconds))]
 
     def purge(self, now: float, quota: Quota, age_seconds: float) -> Sequence[tuple[Job, JobsError]]:
         """Remove what has expired or is too much. Return the active jobs that have to end."""
@@ -229,7 +225,7 @@ class RedisStore:
     def _sealed_lines(self, job: Job, piece: Piece, lines: bytes) -> bytes:
         return self.seals.seal("lines", _name_of_lines(job, piece), lines)
 
-    def _readable(self, found: Sequence[Any]) -> Iterator[Job]:
+    def _readable(self, found: Iterable[Any]) -> Iterator[Job]:
         """Yield the jobs of those records that are ours."""
         for name, held in found:
             try:
@@ -330,7 +326,7 @@ def _piece(job: Job, text: bytes) -> Piece:
 
 
 def _count(text: bytes | None) -> int:
-    if text is None or not text.isdigit() or len(text) > len(str(LARGEST_COUNT)):
+    if text is None or not text.isdigit() or len(text) > LONGEST_COUNT:
         raise JobsUnavailable("a count in the record of a job is none")
     return int(text)
 

@@ -275,7 +275,7 @@ class SqliteStore:
         with self._file.reading() as database:
             return overview.active(database)
 
-    def workers(self) -> Sequence[Worker]:
+    def announced(self) -> Sequence[Worker]:
         """Return those who announced themselves within the last hour."""
         with self._file.reading() as database:
             return overview.workers(database)
