@@ -54,6 +54,7 @@ from service.telemetry.http import HttpTelemetry
 from service.telemetry.logs import make_logger
 from service.telemetry.loop_lag import watch
 from service.telemetry.metrics import Metrics
+from service.telemetry.operator_metrics import serve_metrics
 from service.web import drawing
 
 if TYPE_CHECKING:
@@ -323,18 +324,19 @@ def run_worker(settings: Settings) -> int:
     from service.jobs.celery.worker import run_worker as run
 
     metrics = Metrics(CollectorRegistry(), ENGINE_VERSION)
-    return run(
-        settings,
-        limits=job_limits(settings),
-        engine_version=ENGINE_VERSION,
-        make_pool=partial(
-            _pool_maker(settings, metrics), worker_count=settings.job_workers, niceness=job_niceness(settings)
-        ),
-        validate=validated,
-        describe=describe,
-        metrics=metrics,
-        logger=make_logger(settings.log_level),
-    )
+    with serve_metrics(settings.operator_address, metrics.exposition):
+        return run(
+            settings,
+            limits=job_limits(settings),
+            engine_version=ENGINE_VERSION,
+            make_pool=partial(
+                _pool_maker(settings, metrics), worker_count=settings.job_workers, niceness=job_niceness(settings)
+            ),
+            validate=validated,
+            describe=describe,
+            metrics=metrics,
+            logger=make_logger(settings.log_level),
+        )
 
 
 def preloaded_modules() -> tuple[str, ...]:
