@@ -16,7 +16,7 @@ from tests.system.jobs import done, state_of, submit, sweep, wait_for, wait_unti
 from tests.system.servers import served
 
 SETTINGS = {"worker_niceness": "0", "worker_count": "1", "job_workers": "1", "log_level": "warning"}
-POINTS = 60_000
+POINTS = 24_000
 PATCH = """
 import os
 if os.environ.get("TEST_ENGINE_VERSION"):
