@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry
 from structlog.typing import FilteringBoundLogger
 
 from service.api import documentation, problem_responses
+from service.api.answers import LARGEST_BODIES_AT_ONCE, LARGEST_UPLOADS_AT_ONCE
 from service.api.connections import Connections
 from service.api.dependencies import Services
 from service.api.direct_route import Application
@@ -33,13 +34,15 @@ from service.engine_version import ENGINE_VERSION
 from service.execution.admission import Admission
 from service.execution.client import requester_of
 from service.execution.leases import RedisLeases
+from service.execution.memory_cache import InMemoryResultCache
 from service.execution.redis_link import RedisLink
-from service.execution.result_cache import InMemoryResultCache, RedisResultCache
+from service.execution.result_cache import RedisResultCache
 from service.execution.runner import ComputationRunner
 from service.execution.seals import Seals
 from service.execution.shared_results import SharedResults
-from service.execution.upload_space import LARGEST_BODIES_AT_ONCE, UploadSpace
+from service.execution.shares import Pot
 from service.execution.worker_pool import WorkerPool
+from service.execution.workers import RESERVE_MEMORY_BYTES, RESERVE_SECONDS, Workers
 from service.interop.catalogue import validated
 from service.jobs.embedded.backend import embedded_jobs
 from service.jobs.jobs import Jobs
@@ -125,6 +128,7 @@ def _framework(
         version=version,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         openapi_tags=documentation.TAGS,
+        openapi_url=None,  # the published document is a file of the package
         lifespan=lifespan,
         docs_url=None,  # ours loads nothing from elsewhere
         redoc_url=None,
@@ -149,6 +153,7 @@ def create_server(settings: Settings, host: str, port: int, operators: socket.so
         server_header=False,
         proxy_headers=bool(settings.trusted_proxies),
         forwarded_allow_ips=settings.trusted_proxies,
+        timeout_keep_alive=settings.keep_alive_seconds,
         timeout_graceful_shutdown=settings.shutdown_timeout_seconds,
     )
     return DrainingServer(configuration, settings.drain_seconds, app.state.draining)
@@ -160,15 +165,24 @@ async def _running(
 ) -> AsyncGenerator[Services]:
     """The services of an application, from start to stop."""
     make_pool = _pool_maker(settings, metrics)
+    refused = partial(metrics.rejected, "share")
     pool = make_pool(worker_count=settings.worker_count, niceness=settings.worker_niceness)
+    reserve = make_pool(
+        worker_count=1,
+        niceness=settings.worker_niceness // 2,  # ahead of long work
+        time_limit_seconds=min(settings.time_limit_seconds, RESERVE_SECONDS),
+        memory_limit_bytes=min(settings.worker_memory_limit_bytes, RESERVE_MEMORY_BYTES),
+    )
     async with _redis(settings, metrics, logger) as (link, shared):
         memory = InMemoryResultCache(settings.memory_cache_entries, settings.memory_cache_bytes)
-        runner = _runner(settings, memory, shared, pool, metrics)
+        admission = _admission(settings, settings.worker_count, reserve_count=1)
+        workers = Workers(pool, admission, reserve, lambda: metrics.queue_depth.set(admission.admitted))
+        runner = _runner(settings, memory, shared, workers, metrics)
         board = _drawing_board(settings, metrics)
         readiness = Readiness(KNOWN_ANSWERS, pool, link, are_results_shared=bool(settings.seal_key))
         watching = asyncio.create_task(watch(metrics))
         try:
-            await _warmed(pool, readiness)
+            await _warmed(workers, readiness)
             for_jobs = partial(make_pool, worker_count=settings.job_workers, niceness=job_niceness(settings))
             async with _jobs(settings, for_jobs, runner, metrics, logger) as running_jobs:
                 readiness.jobs = running_jobs.condition
@@ -176,8 +190,8 @@ async def _running(
                     settings=settings,
                     runner=runner,
                     forms=Forms(runner, board, memory, settings.worker_count),
-                    uploads=UploadSpace(settings.max_upload_bytes),
-                    bodies=UploadSpace(settings.max_body_bytes, LARGEST_BODIES_AT_ONCE),
+                    uploads=Pot(LARGEST_UPLOADS_AT_ONCE * settings.max_upload_bytes, refused),
+                    bodies=Pot(LARGEST_BODIES_AT_ONCE * settings.max_body_bytes, refused),
                     readiness=readiness,
                     jobs=running_jobs,
                     validate=validated,
@@ -186,7 +200,7 @@ async def _running(
                 )
         finally:
             watching.cancel()
-            await pool.close()
+            await workers.close()
             await board.close()
 
 
@@ -209,24 +223,24 @@ async def _redis(
 
 
 def _runner(
-    settings: Settings, memory: InMemoryResultCache, shared: SharedResults | None, pool: WorkerPool, metrics: Metrics
+    settings: Settings, memory: InMemoryResultCache, shared: SharedResults | None, workers: Workers, metrics: Metrics
 ) -> ComputationRunner:
     return ComputationRunner(
         engine_version=ENGINE_VERSION,
         memory=memory,
         shared=shared,
-        pool=pool,
-        admission=_admission(settings, settings.worker_count),
+        workers=workers,
         metrics=metrics,
         known_bodies=settings.memory_cache_entries,
         validate=validated,
     )
 
 
-def _admission(settings: Settings, worker_count: int) -> Admission:
+def _admission(settings: Settings, worker_count: int, reserve_count: int = 0) -> Admission:
     return Admission(
         max_cost=settings.max_cost,
         worker_count=worker_count,
+        reserve_count=reserve_count,
         queue_limit=settings.queue_limit,
         queue_wait_limit_seconds=settings.queue_wait_limit_seconds,
     )
@@ -244,9 +258,9 @@ def _pool_maker(settings: Settings, metrics: Metrics) -> Callable[..., WorkerPoo
     )
 
 
-async def _warmed(pool: WorkerPool, readiness: Readiness) -> None:
+async def _warmed(workers: Workers, readiness: Readiness) -> None:
     """Load, here and in the workers at once, what the first request would otherwise wait for."""
-    warming = asyncio.create_task(pool.start())
+    warming = asyncio.create_task(workers.start())
     await asyncio.to_thread(lambda: [import_module(name) for name in LOADED_AT_START])
     await asyncio.to_thread(readiness.report)
     await warming
@@ -347,7 +361,7 @@ def _drawing_board(settings: Settings, metrics: Metrics) -> DrawingBoard:
         metrics=metrics,
         warm_up=drawing.warm_up,
     )
-    return DrawingBoard(pool, _admission(settings, 1))
+    return DrawingBoard(pool, Workers(pool, _admission(settings, 1)))
 
 
 def _shared_results(settings: Settings, link: RedisLink, metrics: Metrics) -> SharedResults:

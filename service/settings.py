@@ -142,7 +142,14 @@ class Settings(BaseSettings):
         default=30.0, description="A request, headers and body, has to arrive within this time; then 408."
     )
     send_timeout_seconds: Seconds = Field(
-        default=30.0, description="A response has to be taken within this time; then the connection is closed."
+        default=30.0,
+        description="A client that takes next to nothing of a response for so long loses its connection; one that "
+        "reads steadily may take as long as it needs.",
+    )
+    keep_alive_seconds: Count = Field(
+        default=75,
+        description="An idle connection is kept so long after a response; longer than the load balancer before it "
+        "keeps one, which would answer 502 else.",
     )
     shutdown_timeout_seconds: Count = Field(
         default=20,

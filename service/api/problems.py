@@ -133,6 +133,7 @@ INVALID_PARAMETER: Final = ProblemKind(
 
 ServerRefusal = Literal[
     "malformed-http",
+    "http-version-not-supported",
     "request-timeout",
     "uri-too-long",
     "headers-too-large",
@@ -147,6 +148,12 @@ SERVER_KINDS: Final[dict[ServerRefusal, ProblemKind]] = {
         "Not HTTP",
         400,
         "What was sent is not an HTTP request, or too many requests at once.",
+    ),
+    "http-version-not-supported": ProblemKind(
+        "/problems/http-version-not-supported",
+        "HTTP version not supported",
+        505,
+        "This service speaks HTTP/1.1 and HTTP/1.0. Name one of them in the request line.",
     ),
     "request-timeout": ProblemKind(
         "/problems/request-timeout",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar, final
@@ -17,8 +17,9 @@ from api_schemas.problems import FieldError, field_errors
 from service.computations.abstract import Computation, Quote
 from service.computations.digest import canonical_bytes, text_digest
 from service.execution.admission import COST_UNITS_PER_SECOND
-from service.execution.errors import ComputeBudgetExceeded, QueueFull
+from service.execution.errors import ComputeBudgetExceeded
 from service.execution.request_body import InvalidRequest, Validate, parse_request
+from service.execution.shares import Pot, Share
 from service.jobs.errors import InvalidJob, PageBeyondEnd
 from service.jobs.job import Job, Kept, new_id
 from service.jobs.lines import unpacked
@@ -34,9 +35,8 @@ LOOKED_AFTER_SECONDS: Final = 0.5
 TOLD_AFTER_SECONDS: Final = 1.5
 """Who follows a job hears of it at least this often, changed or not."""
 LARGEST_STREAMS: Final = 128
-"""Connections that follow jobs, which nobody may ask to make room."""
+"""Connections that follow jobs, of all requesters together."""
 PIECES_AT_ONCE: Final = 2
-RETRY_SECONDS: Final = 5
 
 Found = TypeVar("Found")
 
@@ -87,7 +87,7 @@ class Jobs:
         self._look = look
         self._metrics = metrics
         self._threads = ThreadPoolExecutor(THREADS, "jobs")
-        self._streams = 0
+        self._streams = Pot(LARGEST_STREAMS, partial(metrics.rejected, "share"))
 
     def close(self) -> None:
         """No more calls."""
@@ -209,16 +209,9 @@ class Jobs:
         found = await self._off_loop(self.repository.results, name, 0, 1)
         return found[0] if found else None
 
-    @contextmanager
-    def stream(self) -> Generator[None]:
-        """A place among those who follow jobs. Raises QueueFull."""
-        if self._streams >= LARGEST_STREAMS:
-            raise QueueFull(RETRY_SECONDS)
-        self._streams += 1
-        try:
-            yield
-        finally:
-            self._streams -= 1
+    def stream(self, requester: str) -> AbstractAsyncContextManager[Share]:
+        """A place among those who follow jobs. Raises QueueFull, also in the block when the requester gives way."""
+        return self._streams.hold(requester, 1)
 
     def _submit(self, sent: bytes, sender: Sender) -> Job:
         work, inner, quote = self.read(sent)

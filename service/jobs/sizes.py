@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from service.computations.abstract import BLOCK_POINTS
 from service.execution.admission import COST_UNITS_PER_SECOND
 
 TARGET_SECONDS: Final = 0.5
@@ -21,6 +22,8 @@ FIRST_SHARE: Final = 0.25
 LARGEST_PIECE: Final = 2_000
 """Points: their lines are about a megabyte, which whoever sends or reads them holds at once."""
 GROWTH: Final = 2.0
+LEAST_OF_A_BLOCK: Final = 0.25
+"""Pieces from this share of a block on are made whole blocks: the first piece of most sweeps is one."""
 NEWEST: Final = 0.3
 """Weight of the newest measurement."""
 LARGEST_TRIES: Final = 3
@@ -66,4 +69,8 @@ def urgency(cost: int) -> int:
 
 
 def _within(points: float, most: int) -> int:
-    return max(1, min(int(points), most))
+    """A few points, or whole blocks of a sweep: what pieces that begin and end with one compute is computed once."""
+    found = max(1, min(int(points), most))
+    if found < BLOCK_POINTS * LEAST_OF_A_BLOCK or most < BLOCK_POINTS:
+        return found
+    return max(BLOCK_POINTS, found - found % BLOCK_POINTS)

@@ -21,7 +21,7 @@ COMPUTATION_BUCKETS = (0.0001, 0.00025, *HTTP_BUCKETS)
 CacheOutcome = Literal["memory", "redis", "collapsed", "computed"]
 WorkerLoss = Literal["time_limit", "memory_limit", "died", "idle"]
 RedisOperation = Literal["connect", "get", "write", "lease"]
-Rejection = Literal["budget", "queue"]
+Rejection = Literal["budget", "queue", "share", "wait"]
 PieceOutcome = Literal["done", "failed", "again"]
 
 
@@ -126,7 +126,7 @@ class Metrics:
         self._violations.inc(count)
 
     def rejected(self, reason: Rejection) -> None:
-        """One request was refused by admission."""
+        """One request was refused by admission, or for what its requester holds already."""
         self._rejections.labels(reason).inc()
 
     def computation_abandoned(self) -> None:

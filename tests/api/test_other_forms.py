@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from service.api.answers import preferred
+from service.api.negotiation import preferred
 from service.api.problems import NotAcceptable
 from service.main import create_app
 from service.settings import Settings
@@ -92,7 +92,7 @@ def test_every_form_has_a_tag_of_its_own(client: TestClient) -> None:
         assert "content-location" not in told.headers
         tags.add(told.headers["etag"])
         again = client.post(ROUTE, json=RUN, headers={"Accept": form, "If-None-Match": told.headers["etag"]})
-        assert again.status_code == 304
+        assert (again.status_code, again.content) == (200, told.content)
         other = client.post(ROUTE, json=RUN, headers={"If-None-Match": told.headers["etag"]})
         assert other.status_code == 200
     assert len(tags) == 1 + len(FORMS)

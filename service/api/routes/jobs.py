@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncGenerator
@@ -10,7 +11,7 @@ from typing import Annotated, Any, Final, final
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi.sse import format_sse_event
 from starlette.responses import StreamingResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 from typing_extensions import override
 
 from api_schemas.jobs import (
@@ -29,13 +30,16 @@ from api_schemas.jobs import (
     JobsPage,
     Place,
 )
-from service.api.answers import JSON, SlicedResponse, accepted_form, read_json_body
+from service.api.answers import JSON, SlicedResponse, read_json_body
 from service.api.dependencies import UsedServices
 from service.api.documentation import SCHEMA_REFERENCE, problems
 from service.api.later import sender_of
+from service.api.limited_protocol import CONNECTION, LimitedProtocol
+from service.api.negotiation import accepted_form
 from service.api.problems import InvalidParameter
 from service.api.told_jobs import accepted, job_response, progress_of
 from service.engine_version import ENGINE_VERSION
+from service.execution.errors import QueueFull
 from service.jobs.errors import PageBeyondEnd
 from service.jobs.job import Job
 from service.jobs.jobs import Jobs
@@ -53,6 +57,8 @@ ANYTHING: Final[dict[str, Any]] = {}
 """Of a stream no schema can be said; its events are described in words."""
 NO_STORE: Final = {"Cache-Control": "no-store"}
 SLICE_LINES: Final = 200
+STEADY_SECONDS: Final = 30
+"""A stream that is older makes room for one of a requester that has none, where each requester has one."""
 
 _BODY: Final[dict[str, Any]] = {
     "requestBody": {
@@ -86,7 +92,9 @@ Key = Annotated[
 
 @final
 class Followed(StreamingResponse):
-    """A stream that takes one of the places of those who follow jobs, for as long as it is read."""
+    """A stream that takes one of the places of those who follow jobs, until it is done, has to make room for another
+    requester, or the server ends.
+    """
 
     def __init__(self, jobs: Jobs, stream: AsyncGenerator[bytes], media_type: str) -> None:
         super().__init__(stream, headers={**NO_STORE, "X-Accel-Buffering": "no"}, media_type=media_type)
@@ -99,11 +107,33 @@ class Followed(StreamingResponse):
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             await send({"type": "http.response.body", "body": b""})
             return
+        connection = scope.get("extensions", {}).get(CONNECTION)
+        is_begun = False
+
+        async def tell(message: Message) -> None:
+            nonlocal is_begun
+            is_begun = True
+            await send(message)
+
         try:
-            with self._jobs.stream():
-                await super().__call__(scope, receive, send)
+            async with self._jobs.stream(record_of(scope).requester) as share:
+                share.due = asyncio.get_running_loop().time() + STEADY_SECONDS
+                if connection is not None:
+                    connection.at_shutdown = share.end
+                await super().__call__(scope, receive, tell)
+        except QueueFull:  # for another follower, or because the server ends
+            if not is_begun:
+                raise
+            await self._end(connection, send)
         finally:
             await self._stream.aclose()
+
+    async def _end(self, connection: LimitedProtocol | None, send: Send) -> None:
+        """End a stream before its job has ended: events go on at `Last-Event-ID`, lines must not look complete."""
+        if connection is not None and not (self.media_type == EVENTS and connection.is_read):
+            connection.cut()
+        else:
+            await send({"type": "http.response.body", "body": b""})
 
 
 @router.post(
