@@ -120,8 +120,8 @@ class Settings(BaseSettings):
     )
     job_stored_bytes: Count = Field(
         default=2**30,
-        description="Bytes of requests and results of all jobs, of one client at most half. Above it, jobs that ended "
-        "longest ago are removed, first those of the client with most; then 503.",
+        description="Bytes of requests and results of all jobs; a client that has half of them is refused. Above it, "
+        "jobs that ended longest ago are removed, first those of the client with most; then 503.",
     )
     job_age_limit_seconds: Seconds = Field(
         default=7 * 86_400, description="A job that has not ended so long after it was accepted fails."

@@ -37,7 +37,7 @@ from service.telemetry.metrics import Metrics
 CLAIM_SECONDS: Final = 8.0
 HEARTBEAT_SECONDS: Final = 0.5
 RETRY_SECONDS: Final = 1.0
-PRESENT_SECONDS: Final = 8.0
+PRESENT_SECONDS: Final = 15.0
 """A version is gone when none of its workers announced itself for so long. They do every two seconds."""
 REMEMBERED: Final = 16
 """Requests that a worker holds as values."""

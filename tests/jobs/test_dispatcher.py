@@ -208,3 +208,30 @@ async def test_a_stream_of_small_jobs_does_not_starve_a_large_one(tmp_path: Path
             await asyncio.sleep(0.002)
         assert count > 16
     store.close()
+
+
+async def test_requests_of_jobs_that_wait_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = SqliteStore(tmp_path)
+    names = [add(store, time.time(), 2).id for _ in range(50)]
+    whole, read = SqliteStore.request, list[str]()
+
+    def counted(self: SqliteStore, name: str) -> bytes:
+        read.append(name)
+        return whole(self, name)
+
+    monkeypatch.setattr(SqliteStore, "request", counted)
+    async with running(tmp_path, "1") as (_, shop):
+        gate = asyncio.Event()
+
+        async def waits(piece: Piece, version: str) -> bytes:
+            await gate.wait()
+            return lines(version, piece)
+
+        shop.pool.act = waits
+        await until(lambda: len(shop.pool.pieces) == 2)
+        await asyncio.sleep(0.3)  # many rounds of a dispatcher
+        assert len(read) == 2, "those that are computed"
+        gate.set()
+        await until(lambda: all(store.get(name).state == "succeeded" for name in names))
+        assert sorted(read) == sorted(names), "each once"
+    store.close()

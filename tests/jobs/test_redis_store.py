@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -266,6 +267,31 @@ def test_who_asks_while_redis_hangs_fails_fast(own_redis: RedisServer) -> None:
             assert time.monotonic() < deadline
             time.sleep(PROBE_SECONDS / 5)
         assert store.get(job.id) == job
+
+
+def test_a_server_without_room_refuses_jobs_and_keeps_what_it_has(tmp_path: Path, each_server: str) -> None:
+    server = RedisServer(tmp_path, executable=each_server)
+    server.start()
+    try:
+        with (
+            closing(RedisStore(server.url, Seals([SEAL_KEY]))) as store,
+            redis.Redis.from_url(server.url) as database,
+        ):
+            job = accepted(store, total=4)
+            claim = store.claim("1", "worker", PATIENCE)
+            assert claim is not None
+            database.config_set("maxmemory", 1)
+            for call in (lambda: accepted(store), lambda: store.claim("1", "worker", PATIENCE)):
+                with pytest.raises(JobsUnavailable):
+                    call()
+            # What frees a claim may still be written, so that no piece is lost between two commands.
+            assert store.save(claim, lines(2), 2).done == 2
+            assert store.get(job.id).state == "running"
+            database.config_set("maxmemory", 0)
+            assert [piece for _, piece in finish_all(store)] == [Piece(2, 4)]
+            assert store.get(job.id).state == "succeeded"
+    finally:
+        server.stop()
 
 
 class Silent:

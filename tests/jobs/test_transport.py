@@ -41,6 +41,7 @@ def garbage(source: random.Random, whole: dict[str, Any]) -> bytes:
             whole | {"body": base64.b64encode(source.randbytes(40)).decode()[source.randrange(3) :]}
         ).encode()
     place: Any = whole
+    held, key = whole, "headers"
     while isinstance(place, dict) and (source.random() < 0.7 or place is whole):
         held, key = place, source.choice(list(place))
         place = held[key]

@@ -18,8 +18,9 @@ import httpx2
 import psutil
 
 from service.jobs.job import Job, new_id
-from tests.conftest import ComposedRedis
+from tests.conftest import ComposedRedis, redis_executable
 from tests.patience import PATIENCE
+from tests.system.servers import module_of
 from tests.system.test_processes import processor_seconds
 
 SEAL_KEY = "the key of these tests and of nothing else"
@@ -145,13 +146,14 @@ class Cluster:
     def settings(self) -> dict[str, str]:
         return {"redis_url": self.redis.url, "seal_key": SEAL_KEY, "jobs_backend": "celery", "worker_niceness": "0"}
 
-    def start_worker(self) -> None:
-        """`privacy-bounds worker` with one process for pieces."""
+    def start_worker(self) -> subprocess.Popen[bytes]:
+        """Start `privacy-bounds worker` with one process for pieces."""
         settings = {**self.settings, "job_workers": "1"}
         environment = os.environ | {f"PRIVACY_BOUNDS_{name.upper()}": value for name, value in settings.items()}
         with (self.directory / f"worker{len(self.workers)}.log").open("w") as log:
-            command = [sys.executable, "-m", "service.cli", "worker"]
+            command = [sys.executable, "-m", module_of(environment), "worker"]
             self.workers.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log))
+        return self.workers[-1]
 
     def processes(self, worker: subprocess.Popen[bytes]) -> list[psutil.Process]:
         """Those that compute pieces, and those that start them."""
@@ -163,9 +165,9 @@ class Cluster:
 
 
 @contextmanager
-def cluster(directory: Path, workers: int = 2) -> Generator[Cluster]:
-    """Everything of a cluster but the service."""
-    made = Cluster(directory, ComposedRedis(directory), [])
+def cluster(directory: Path, workers: int = 2, server: str | None = None) -> Generator[Cluster]:
+    """Everything of a cluster but the service. `server`: the executable of its Redis."""
+    made = Cluster(directory, ComposedRedis(directory, executable=server or redis_executable()), [])
     made.redis.start()
     try:
         for _ in range(workers):

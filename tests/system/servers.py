@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TextIO
@@ -51,7 +51,7 @@ def started(
         with closing(reserved_port()) as place:
             port = port_of(place)
             process = subprocess.Popen(
-                [sys.executable, "-m", "service.cli", "serve", "--port", str(port), *arguments],
+                [sys.executable, "-m", module_of(environment), "serve", "--port", str(port), *arguments],
                 env=environment,
                 stdout=log,
                 stderr=log,
@@ -68,6 +68,11 @@ def started(
         assert process.wait() == UNABLE_TO_LISTEN_EXIT_CODE, "the server ended"
         log.seek(0)
         log.truncate()
+
+
+def module_of(environment: Mapping[str, str]) -> str:
+    """Return the module of the program: with TESTED_VERSION that of another version of it (`versioned.py`)."""
+    return "tests.system.versioned" if "TESTED_VERSION" in environment else "service.cli"
 
 
 def is_live(client: httpx2.Client, process: subprocess.Popen[bytes]) -> bool:

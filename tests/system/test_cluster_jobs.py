@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -16,10 +17,13 @@ import psutil
 import pytest
 import redis
 
+from service.engine_version import ENGINE_VERSION
 from service.execution.seals import Seals
+from service.jobs.celery.cluster import KEY_PREFIX, queue_of
 from service.jobs.celery.store import RedisStore
+from service.jobs.computing import CLAIM_SECONDS
 from service.jobs.repository import Quota
-from tests.conftest import RedisServer
+from tests.conftest import RedisServer, stopped
 from tests.long_work import LONG
 from tests.system.jobs import (
     ADVANTAGE,
@@ -41,6 +45,7 @@ from tests.system.stopped_threads import stopped_thread, thread_named
 from tests.system.test_processes import is_gone
 
 SERVICE = {"worker_count": "1", "log_level": "warning"}
+SEED = 20268
 POINTS = 40_000
 """Seconds of work: a job that has ended when something is killed shows nothing."""
 AGAIN_WITHIN = float(os.environ.get("JOB_AGAIN_SECONDS", "inf"))
@@ -100,10 +105,20 @@ def redis_with_a_restart(made: Cluster, client: httpx2.Client) -> None:
     made.redis.start()
 
 
+def redis_in_order(made: Cluster, client: httpx2.Client) -> None:
+    made.redis.stop()
+    made.redis.start()
+
+
+KILLS = (a_worker_child, a_whole_worker, redis_with_a_restart, redis_in_order)
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize("kill", [a_worker_child, a_whole_worker, redis_with_a_restart], ids=lambda kill: kill.__name__)
-def test_what_is_killed_loses_nothing(tmp_path: Path, kill: Callable[[Cluster, httpx2.Client], None]) -> None:
-    with cluster(tmp_path) as made, served(tmp_path, **SERVICE, **made.settings) as client:
+@pytest.mark.parametrize("kill", KILLS, ids=lambda kill: kill.__name__)
+def test_what_is_killed_loses_nothing(
+    tmp_path: Path, each_server: str, kill: Callable[[Cluster, httpx2.Client], None]
+) -> None:
+    with cluster(tmp_path, server=each_server) as made, served(tmp_path, **SERVICE, **made.settings) as client:
         job = submit(client, "sweeps", sweep(POINTS))
         wait_for(lambda: done(client, job) > 0)
         kill(made, client)
@@ -183,6 +198,35 @@ def test_without_redis_jobs_are_refused_and_nothing_else(tmp_path: Path) -> None
         made.redis.start()
         made.start_worker()
         assert wait_until_ended(client, job)["state"] == "succeeded"
+
+
+@pytest.mark.thorough
+def test_garbage_in_the_queue_ends_no_worker(tmp_path: Path) -> None:
+    source = random.Random(SEED)
+    with cluster(tmp_path, workers=1) as made, served(tmp_path, **SERVICE, **made.settings) as client:
+        wait_for(lambda: "1 workers of the cluster" in client.get("/readyz?verbose").text)
+        with redis.Redis.from_url(made.redis.url) as database:
+            queue = KEY_PREFIX + queue_of(ENGINE_VERSION)
+            for _ in range(100):
+                kind = source.choice([b"", b"{}", b"[]", b'{"headers":{}}', source.randbytes(100), bytes(2**20)])
+                database.lpush(queue, kind)
+            wait_for(lambda: not database.llen(queue))
+        job = submit(client, "sweeps", sweep(100))
+        assert wait_until_ended(client, job)["state"] == "succeeded"
+        assert made.workers[0].poll() is None
+        assert (tmp_path / "worker0.log").read_text("utf-8").count("message dropped") == 100
+
+
+@pytest.mark.thorough
+def test_a_computation_that_stands_still_keeps_its_claim(tmp_path: Path) -> None:
+    """As one that holds the interpreter does: its claim is renewed from outside."""
+    with cluster(tmp_path, workers=1) as made, served(tmp_path, **SERVICE, **made.settings) as client:
+        submit(client, "bounds", LONG)
+        process = first_that_computes(made.all_processes)
+        with stopped(process.pid):
+            time.sleep(1.5 * CLAIM_SECONDS)
+        first_that_computes(lambda: [process])
+        assert "begun again" not in (tmp_path / "worker0.log").read_text("utf-8")
 
 
 @pytest.mark.thorough

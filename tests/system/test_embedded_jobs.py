@@ -129,6 +129,25 @@ def test_a_full_disk_refuses_jobs_and_nothing_else(tmp_path: Path, small_disk: P
         assert_every_point_once(client, job, POINTS)
 
 
+def test_a_folder_that_cannot_be_written_at_first(tmp_path: Path, small_disk: Path) -> None:
+    """The service starts without it, says what is wrong, and takes jobs as soon as it can."""
+
+    def check_of_jobs(client: httpx2.Client) -> dict[str, str]:
+        [check] = [each for each in client.get("/readyz?verbose").json()["checks"] if each["name"] == "jobs"]
+        return dict(check)
+
+    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
+    with served(tmp_path, **SETTINGS, data_folder=str(small_disk / "data")) as client:
+        wait_for(lambda: "Read-only file system" in check_of_jobs(client)["detail"])
+        assert check_of_jobs(client)["status"] == "degraded"
+        refused = client.post("/v1/jobs", json={"resource": "bounds", "request": QUICK})
+        assert (refused.status_code, refused.json()["type"]) == (503, "/problems/jobs-unavailable")
+        assert client.post("/v1/bounds", json=QUICK).status_code == 200
+        subprocess.run(["mount", "-o", "remount,rw", small_disk], check=True)
+        wait_for(lambda: check_of_jobs(client)["status"] == "ok")
+        assert wait_until_ended(client, submit(client, "bounds", QUICK))["state"] == "succeeded"
+
+
 @pytest.mark.thorough
 def test_who_follows_a_job_and_does_not_read_is_let_go(tmp_path: Path) -> None:
     """Nothing leaks: the connections are closed, their places are free, and the service is no larger."""

@@ -19,9 +19,12 @@ TIMEOUT_SECONDS: Final = 2.0
 PROBE_SECONDS: Final = 0.5
 """While Redis is away, one call in so many seconds asks whether it is back; all others fail at once."""
 CONNECTIONS: Final = 16
-BROKEN: Final = ("WRONGTYPE", "ERR")
-"""Begin of what Redis says where a key has another type or a script met a field that is no number."""
+BROKEN: Final = ("WRONGTYPE", "user_script")
+"""Parts of what Redis says where a key has another type or a script met a field that is no number."""
+REFUSED: Final = ("OOM", "READONLY", "MISCONF", "NOPERM", "can't run", "can't access")
+"""Parts of what it says, also of a script, where it does not take anything."""
 NEWER: Final = "SCHEMA"
+LONGEST_REASON: Final = 60
 
 
 @final
@@ -76,6 +79,7 @@ def _refused(error: ResponseError) -> Exception:
     text = str(error)
     if text.startswith(NEWER):
         return JobsUnavailable("the jobs in Redis were written by a newer version of the service")
-    if text.startswith(BROKEN) or ("user_script" in text and not text.startswith(("OOM", "READONLY", "MISCONF"))):
+    is_refusal = type(error) is not ResponseError or any(part in text for part in REFUSED)
+    if not is_refusal and any(part in text for part in BROKEN):
         return JobNotFound("the record of the job cannot be read")
-    return JobsUnavailable(f"Redis: {text.partition(' ')[0]}")
+    return JobsUnavailable(f"Redis refuses: {text[:LONGEST_REASON]}")

@@ -12,7 +12,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Final, final
 
@@ -165,6 +165,8 @@ class Computing:
     async def _main(self) -> None:
         await self._link.start()
         pool = self._make_pool()
+        # By default as many threads as 32 processors need, which is more than a container may have.
+        self._loop.set_default_executor(ThreadPoolExecutor(2 * pool.worker_count + 4, "storage"))
         self._slots, self._pieces = pool.worker_count, PieceWorker(self._shop, lambda: pool)
         try:
             await pool.start()

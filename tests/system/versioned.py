@@ -1,0 +1,32 @@
+"""`privacy-bounds` as another version of itself: of the engine version TESTED_VERSION, which its lines name."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+from service import engine_version
+
+VERSION = os.environ["TESTED_VERSION"]
+engine_version.ENGINE_VERSION = VERSION
+
+from service.cli import main  # noqa: E402
+from service.jobs.celery.store import RedisStore  # noqa: E402
+from service.jobs.job import Job  # noqa: E402
+from service.jobs.lines import packed, unpacked  # noqa: E402
+from service.jobs.repository import Claim  # noqa: E402
+
+save = RedisStore.save
+
+
+def save_marked(self: RedisStore, claim: Claim, lines: bytes, size: int) -> Job:
+    """Save lines that name this version."""
+    rows = [{**json.loads(line), "by": VERSION} for line in unpacked(lines).splitlines()]
+    marked = packed(b"".join(json.dumps(row, separators=(",", ":")).encode() + b"\n" for row in rows))
+    return save(self, claim, marked, size)
+
+
+if __name__ == "__main__":
+    RedisStore.save = save_marked
+    sys.exit(main())
