@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from service.api.compression import SHORTEST_BYTES, TAGGED, packed
 from service.api.dependencies import Services, services_of
-from service.api.later import answer_later, preferred_wait
+from service.api.later import answer_later, preferred_wait, sender_of
 from service.api.negotiation import header, preferred, takes_gzip
 from service.api.problems import BodyTooLarge, UnsupportedMediaType
 from service.computations.abstract import Computation
@@ -62,7 +62,7 @@ async def answer_computation(computation: Computation[Any, Any], request: Reques
         body = await _read_json(request, services, sent)
         patience = None if b"prefer" not in sent else preferred_wait(request.headers.getlist("prefer"))
         if patience is not None:
-            later = await answer_later(computation, body, patience, services)
+            later = await answer_later(computation, body, patience, services, sender_of(request))
             if isinstance(later, Response):
                 return later
             answer = later

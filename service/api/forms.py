@@ -12,12 +12,13 @@ from api_schemas.base import Result
 from service.computations.abstract import Computation
 from service.computations.catalogue import resource
 from service.engine_version import ENGINE_VERSION
-from service.execution.admission import Admission
 from service.execution.client import Client
 from service.execution.errors import ComputeBudgetExceeded, OutOfTime
-from service.execution.result_cache import InMemoryResultCache
+from service.execution.fair_queue import Work
+from service.execution.memory_cache import InMemoryResultCache
 from service.execution.runner import Answer, ComputationRunner
 from service.execution.worker_pool import WorkerPool
+from service.execution.workers import Workers
 from service.privacy.errors import PrivacyComputationError
 from service.web.drawing import Drawing, Drawn, Image
 from service.web.forms import HTML, Form
@@ -32,9 +33,10 @@ DRAWING_COST: Final = 300_000
 class DrawingBoard:
     """Draws images in a process of its own, which starts when the first is asked for; clients have their turns."""
 
-    def __init__(self, pool: WorkerPool, admission: Admission) -> None:
+    def __init__(self, pool: WorkerPool, workers: Workers) -> None:
+        """`workers`: the queue before the pool."""
         self._pool = pool
-        self._admission = admission
+        self._workers = workers
         self._starting: asyncio.Task[None] | None = None
 
     def wake(self) -> None:
@@ -48,8 +50,8 @@ class DrawingBoard:
 
     async def draw(self, spec: str, image: Image, client: Client) -> bytes:
         """One image. Raises QueueFull, OutOfTime, OutOfMemory or WorkerDied."""
-        async with self._admission.place(client.requester, DRAWING_COST):
-            computed = await self._pool.compute(DRAWING, Drawn(spec=spec, image=image), "", ENGINE_VERSION)
+        drawn = Drawn(spec=spec, image=image)
+        computed = await self._workers.compute(Work(client.requester), DRAWING_COST, DRAWING, drawn, "", ENGINE_VERSION)
         return computed.body
 
     async def close(self) -> None:
@@ -112,7 +114,7 @@ class Forms:
         body = await asyncio.to_thread(form.write, response, read, images)
         is_whole = all(each.late is None for each in found)
         if form.is_drawn and is_whole:
-            self.memory.put(*kept, body)
+            self.memory.put(*kept, body, client.requester)
         return Written(body, is_whole)
 
     async def _read_all(self, needs: Sequence[Need], client: Client) -> list[_Found]:

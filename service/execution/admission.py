@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from typing import final
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Final, final
 
 from service.execution.errors import ComputeBudgetExceeded, QueueFull
-from service.execution.fair_queue import FairQueue, Waiting
+from service.execution.fair_queue import FairQueue, Lane, Place, Work
 
 COST_UNITS_PER_SECOND = 1_000_000
+SHORT_WORK_SECONDS: Final = 0.25
+"""Work with a higher price never runs in the reserve."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    requester: str
+    lane: Lane
+    seconds: float
+    began: float
+
+    def remaining(self, now: float) -> float:
+        """Return the expected seconds until the end. Work beyond its price is expected to take as long again."""
+        elapsed = now - self.began
+        return self.seconds - elapsed if elapsed < self.seconds else elapsed
 
 
 @final
@@ -19,9 +36,10 @@ class Admission:
     """Costs are work units of about one microsecond of CPU time.
 
     Work up to `max_cost` runs in a worker process, above it is refused; what the event loop may compute itself never
-    comes here. As many computations run in workers as there are workers; of the others, `queue_limit` may wait, and
-    none that would wait longer than `queue_wait_limit_seconds` by the estimates before it. Clients have their turns one
-    after another; in a full queue a client that has less than another takes the other's last place.
+    comes here. As many computations run as there are workers, and `reserve_count` more that are short. `queue_limit`
+    computations may wait, and as many short ones, and none that would wait longer than `queue_wait_limit_seconds` by
+    the estimates before it. Requesters share the workers by work (`fair_queue.py`); in a full queue a requester that
+    has fewer places than another takes the last place of the other.
     """
 
     def __init__(
@@ -31,19 +49,20 @@ class Admission:
         worker_count: int,
         queue_limit: int,
         queue_wait_limit_seconds: float,
+        reserve_count: int = 0,
     ) -> None:
         self._max_cost = max_cost
-        self._worker_count = worker_count
+        self._room: dict[Lane, int] = {"ordinary": worker_count, "reserve": reserve_count}
         self._queue_limit = queue_limit
         self._queue_wait_limit_seconds = queue_wait_limit_seconds
-        self._queue = FairQueue()
-        self._running: dict[Waiting, float] = {}
-        """Since when each computation runs."""
+        self._queues: dict[Lane, FairQueue] = {lane: FairQueue() for lane in self._room}
+        self._waiting: set[Work] = set()
+        self._running: dict[Work, _Run] = {}
 
     @property
     def admitted(self) -> int:
         """Computations that run in a worker or wait for one."""
-        return len(self._running) + len(self._queue)
+        return len(self._running) + len(self._waiting)
 
     def admits(self, cost: int) -> bool:
         """Whether the cost is within the budget."""
@@ -55,57 +74,125 @@ class Admission:
             raise ComputeBudgetExceeded(cost, self._max_cost)
 
     @asynccontextmanager
-    async def place(self, client: str, cost: int) -> AsyncGenerator[None]:
-        """A worker for this computation, from when it is this client's turn until the block ends. Raises QueueFull."""
-        waiting = Waiting(client, cost / COST_UNITS_PER_SECOND)
-        if len(self._running) < self._worker_count:
-            self._running[waiting] = time.monotonic()
+    async def place(self, work: Work, cost: int) -> AsyncGenerator[Lane]:
+        """Hold a worker for this work, from its turn until the block ends. Yield which kind. Raise QueueFull."""
+        work.seconds = cost / COST_UNITS_PER_SECOND
+        work.is_short = self._room["reserve"] > 0 and work.seconds <= SHORT_WORK_SECONDS
+        lane: Lane | None = next((lane for lane in self._lanes_of(work) if self._has_room(lane)), None)
+        if lane is None:
+            lane = await self._turn(work)
         else:
-            self._enter(waiting)
-            try:
-                await waiting.turn
-            except BaseException:
-                self._queue.remove(waiting)
-                self._end(waiting)  # its turn may have come in the moment in which it was given up
-                raise
+            self._begin(work, next(iter(work.requesters)), lane)
         try:
-            yield
+            yield lane
         finally:
-            self._end(waiting)
+            self._end(work)
 
-    def _enter(self, waiting: Waiting) -> None:
-        wait_seconds = (self._remaining_seconds() + self._queue.seconds_before(waiting.client)) / self._worker_count
-        too_long = wait_seconds - self._queue_wait_limit_seconds
+    def join(self, work: Work, requester: str) -> None:
+        """Let another requester wait for work under way. It adds its place in the queue, if its share has room."""
+        work.requesters[requester] += 1
+        if work.is_waiting and requester not in work.places:
+            with suppress(QueueFull):  # the places of the others are still there
+                self._enter(work, requester)
+
+    def leave(self, work: Work, requester: str) -> None:
+        """Stop waiting. The place of this requester ends, unless it is the only one that those who stay have."""
+        work.requesters[requester] -= 1
+        if not work.requesters[requester]:
+            del work.requesters[requester]
+            if len(work.places) > 1 and requester in work.places:
+                self._remove(work.places[requester])
+
+    async def _turn(self, work: Work) -> Lane:
+        work.turn = asyncio.get_running_loop().create_future()
+        refusal: QueueFull | None = None
+        for requester in tuple(work.requesters):
+            try:
+                self._enter(work, requester)
+            except QueueFull as error:
+                refusal = error
+        if refusal is not None and not work.places:
+            work.turn = None
+            raise refusal
+        self._waiting.add(work)
+        try:
+            return await work.turn
+        except BaseException:
+            self._waiting.discard(work)
+            self._withdraw(work)
+            self._end(work)  # its turn may have come in the moment in which it was given up
+            raise
+        finally:
+            work.turn = None
+
+    def _enter(self, work: Work, requester: str) -> None:
+        """Take a place in the queue. Raise QueueFull."""
+        too_long = self._expected_wait(work, requester) - self._queue_wait_limit_seconds
         if too_long > 0:
-            raise QueueFull(_whole_seconds(too_long))
-        if len(self._queue) >= self._queue_limit:
-            displaced = self._queue.newest_of_largest(waiting.client)
+            raise QueueFull(_whole_seconds(too_long), "wait")
+        place = work.places[requester] = Place(requester, work)
+        for lane in self._lanes_of(work):
+            self._queues[lane].append(place)
+        if self._is_over_full(work):
+            for abandoned in [other for other in self._waiting if not other.is_waiting]:
+                self._withdraw(abandoned)
+        if self._is_over_full(work):
+            displaced = self._queues["ordinary"].last_of_largest(requester, is_short=work.is_short)
+            self._remove(displaced or place)
             if displaced is None:
-                raise QueueFull(self._seconds_until_free())
-            self._queue.remove(displaced)
-            displaced.turn.set_exception(QueueFull(self._seconds_until_free()))
-        self._queue.append(waiting)
+                raise QueueFull(self._seconds_until_free(), "queue")
+            if not displaced.work.places and displaced.work.turn is not None:
+                self._waiting.discard(displaced.work)
+                displaced.work.turn.set_exception(QueueFull(self._seconds_until_free(), "share"))
 
-    def _end(self, waiting: Waiting) -> None:
-        self._running.pop(waiting, None)
-        while len(self._running) < self._worker_count and (following := self._queue.pop()) is not None:
-            if not following.turn.done():  # else its client has gone, and it is about to leave
-                self._running[following] = time.monotonic()
-                following.turn.set_result(None)
+    def _is_over_full(self, work: Work) -> bool:
+        places = self._queues["ordinary"]  # all work may run there
+        return sum(place.work.is_short is work.is_short for place in places) > self._queue_limit
 
-    def _remaining_seconds(self) -> float:
+    def _remove(self, place: Place) -> None:
+        for queue in self._queues.values():
+            queue.remove(place)
+        del place.work.places[place.requester]
+
+    def _withdraw(self, work: Work) -> None:
+        for place in tuple(work.places.values()):
+            self._remove(place)
+
+    def _lanes_of(self, work: Work) -> list[Lane]:
+        return ["ordinary", "reserve"] if work.is_short else ["ordinary"]
+
+    def _has_room(self, lane: Lane) -> bool:
+        return sum(run.lane == lane for run in self._running.values()) < self._room[lane]
+
+    def _begin(self, work: Work, requester: str, lane: Lane) -> None:
+        self._queues[lane].begin(requester, work)
+        self._waiting.discard(work)
+        self._running[work] = _Run(requester, lane, work.seconds, time.monotonic())
+
+    def _end(self, work: Work) -> None:
+        run = self._running.pop(work, None)
+        if run is not None:
+            self._queues[run.lane].end(run.requester, work, time.monotonic() - run.began)
+        for lane, queue in self._queues.items():
+            while self._has_room(lane) and (place := queue.first()) is not None:
+                self._withdraw(place.work)
+                if place.work.turn is not None and place.work.is_waiting:  # else nobody waits, and it is about to leave
+                    self._begin(place.work, place.requester, lane)
+                    place.work.turn.set_result(lane)
+
+    def _expected_wait(self, work: Work, requester: str) -> float:
+        """Return the seconds until this work would have its turn: the shorter of the lanes that take it."""
         now = time.monotonic()
-        return sum(_remaining(waiting.seconds, now - since) for waiting, since in self._running.items())
+        waits: list[float] = []
+        for lane in self._lanes_of(work):
+            running = sum(run.remaining(now) for run in self._running.values() if run.lane == lane)
+            before = self._queues[lane].seconds_before(requester, work)
+            waits.append((running + before) / self._room[lane])
+        return min(waits)
 
     def _seconds_until_free(self) -> int:
         now = time.monotonic()
-        remaining = (_remaining(waiting.seconds, now - since) for waiting, since in self._running.items())
-        return _whole_seconds(min(remaining, default=0.0))
-
-
-def _remaining(expected: float, elapsed: float) -> float:
-    """Expected seconds until the end; what takes longer than was expected is expected to take as long again."""
-    return expected - elapsed if elapsed < expected else elapsed
+        return _whole_seconds(min((run.remaining(now) for run in self._running.values()), default=0.0))
 
 
 def _whole_seconds(seconds: float) -> int:

@@ -11,6 +11,11 @@ ExecutionError
 
 from __future__ import annotations
 
+from typing import Literal
+
+Shortage = Literal["queue", "share", "wait"]
+"""Why there is no place in the queue: all are taken, a requester with fewer places took this one, the wait is long."""
+
 
 class ExecutionError(Exception):
     """Base of all errors of the execution room."""
@@ -27,8 +32,9 @@ class ComputeBudgetExceeded(ExecutionError):
 class QueueFull(ExecutionError):
     """Too many computations wait for a worker; `retry_after_seconds` is the estimated time until a place is free."""
 
-    def __init__(self, retry_after_seconds: int) -> None:
+    def __init__(self, retry_after_seconds: int, reason: Shortage = "queue") -> None:
         self.retry_after_seconds = retry_after_seconds
+        self.reason: Shortage = reason
         super().__init__(f"queue full, retry after {retry_after_seconds} s")
 
 

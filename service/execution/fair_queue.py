@@ -1,72 +1,159 @@
-"""Who waits for a worker, client by client: each client in the order it came, clients in turn."""
+"""The queue for workers: requesters share the workers by work, not by the number of requests.
+
+Each requester has an account of the seconds of work that it had. The next turn goes to the requester with the smallest
+account, the work it asks for added (at most `LONGEST_PREFERENCE_SECONDS` of it). Short work of a requester that has had
+little is therefore next, and long work is overtaken by at most that much work of each other requester. This is fair
+queueing with a virtual time (WF2Q+, Bennett and Zhang 1997): a newcomer begins at the equal share of all accounts, or
+at the smallest account that waits.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
+from bisect import insort
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import final
+from typing import Final, Literal, final
+
+Lane = Literal["ordinary", "reserve"]
+
+LONGEST_PREFERENCE_SECONDS: Final = 2.0
+"""Work that takes longer is ordered as if it took this long."""
 
 
-@dataclass(eq=False, slots=True)
-class Waiting:
-    """One computation that waits; `turn` is done when it may run, or fails when its place was taken from it."""
+@final
+class Work:
+    """One computation that needs a worker, and the requesters that wait for it.
 
-    client: str
-    seconds: float
-    turn: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    While it waits, it has a place in the queue for each of them that has room in its share. The first turn counts.
+    """
+
+    __slots__ = ("is_short", "places", "requesters", "seconds", "turn")
+
+    def __init__(self, requester: str) -> None:
+        self.requesters = Counter((requester,))
+        self.seconds = 0.0
+        self.is_short = False
+        self.places: dict[str, Place] = {}
+        self.turn: asyncio.Future[Lane] | None = None
+        """Result: where the work runs. Fails when the work has lost its last place. None: it does not wait."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the work has no turn yet, and its task is there to take one."""
+        return self.turn is not None and not self.turn.done()
+
+
+@final
+@dataclass(eq=False, frozen=True, slots=True)
+class Place:
+    """A place in the queue: one requester waits for one computation."""
+
+    requester: str
+    work: Work
+
+
+@dataclass(slots=True)
+class _Account:
+    had: float
+    running: float = 0.0
+    runs: int = 0
+    last_turn: int = 0
+    line: list[tuple[float, Place]] = field(default_factory=list[tuple[float, Place]])
+    """Places in their order, each with its rank: the account when the place was taken, with its work."""
+
+    @property
+    def taken(self) -> float:
+        return self.had + self.running
 
 
 @final
 class FairQueue:
-    """Round-robin over clients. However much one client sends, another one's first computation is next but one."""
+    """The line for one kind of workers, with the accounts of what these workers did. All times are seconds."""
 
     def __init__(self) -> None:
-        self._clients: OrderedDict[str, deque[Waiting]] = OrderedDict()
-        self._length = 0
+        self._accounts: dict[str, _Account] = {}
+        self._level = 0.0
+        self._turns = 0
 
-    def __len__(self) -> int:
-        return self._length
+    def __iter__(self) -> Iterator[Place]:
+        for account in self._accounts.values():
+            yield from (place for _, place in account.line)
 
-    def seconds_before(self, client: str) -> float:
-        """Expected work of all that runs before what this client would add now."""
-        own = self._clients.get(client, ())
-        before = sum(waiting.seconds for waiting in own)
-        for other, line in self._clients.items():
-            if other != client:
-                before += sum(waiting.seconds for waiting, _ in zip(line, range(len(own) + 1), strict=False))
+    def append(self, place: Place) -> None:
+        """Add a place, behind the places of its requester that rank as high."""
+        account = self._account(place.requester)
+        insort(account.line, (account.taken + _preference(place.work), place), key=lambda entry: entry[0])
+
+    def remove(self, place: Place) -> None:
+        """Remove a place, wherever it is; do nothing where it was removed before."""
+        account = self._accounts.get(place.requester)
+        if account is not None:
+            account.line[:] = (entry for entry in account.line if entry[1] is not place)
+
+    def begin(self, requester: str, work: Work) -> None:
+        """Give a requester its turn."""
+        account = self._account(requester)
+        self._turns += 1
+        account.last_turn = self._turns
+        account.running += work.seconds
+        account.runs += 1
+
+    def end(self, requester: str, work: Work, took: float) -> None:
+        """Charge a requester for work that has ended."""
+        account = self._accounts[requester]
+        account.runs -= 1
+        account.running = account.running - work.seconds if account.runs else 0.0
+        account.had += took
+        active = [each for each in self._accounts.values() if each.line or each.runs]
+        self._level = self._level + took / len(active) if active else 0.0
+        for name, each in tuple(self._accounts.items()):
+            if not (each.line or each.runs) and (each.had <= self._level or not active):
+                del self._accounts[name]
+
+    def first(self) -> Place | None:
+        """Return the place whose turn is next."""
+        waiting = [account for account in self._accounts.values() if account.line]
+        if not waiting:
+            return None
+        best = min(waiting, key=lambda each: (each.taken + _preference(each.line[0][1].work), each.last_turn))
+        return best.line[0][1]
+
+    def seconds_before(self, requester: str, work: Work) -> float:
+        """Return the work of all places that would have their turn before a new place of this requester."""
+        account = self._account(requester)
+        rank = account.taken + _preference(work)
+        before = sum(place.work.seconds for own_rank, place in account.line if own_rank <= rank)
+        limit = rank + before
+        for other in self._accounts.values():
+            taken = other.taken
+            for _, place in () if other is account else other.line:
+                if taken + _preference(place.work) > limit:
+                    break
+                before += place.work.seconds
+                taken += place.work.seconds
         return before
 
-    def append(self, waiting: Waiting) -> None:
-        """Wait behind everything else of the same client."""
-        self._clients.setdefault(waiting.client, deque()).append(waiting)
-        self._length += 1
-
-    def pop(self) -> Waiting | None:
-        """Who is next."""
-        if not self._clients:
+    def last_of_largest(self, newcomer: str, *, is_short: bool) -> Place | None:
+        """Return the last place of the requester with most places of this kind; None where the newcomer has as many."""
+        counts = Counter(place.requester for place in self if place.work.is_short is is_short)
+        largest, count = max(counts.items(), key=lambda item: item[1], default=(newcomer, 0))
+        if count <= counts[newcomer]:
             return None
-        client, line = self._clients.popitem(last=False)
-        waiting = line.popleft()
-        if line:
-            self._clients[client] = line  # behind all other clients
-        self._length -= 1
-        return waiting
+        line = reversed(self._accounts[largest].line)
+        return next(place for _, place in line if place.work.is_short is is_short)
 
-    def remove(self, waiting: Waiting) -> None:
-        """Leave the queue, from wherever in it; nothing where it was left already."""
-        line = self._clients.get(waiting.client)
-        if line is None or waiting not in line:
-            return
-        line.remove(waiting)
-        self._length -= 1
-        if not line:
-            del self._clients[waiting.client]
+    def _account(self, requester: str) -> _Account:
+        account = self._accounts.get(requester)
+        if account is None or not (account.line or account.runs):
+            smallest = min((each.had for each in self._accounts.values() if each.line), default=0.0)
+            start = max(self._level, smallest)
+            if account is None:
+                account = self._accounts[requester] = _Account(start)
+            account.had = max(account.had, start)
+        return account
 
-    def newest_of_largest(self, newcomer: str) -> Waiting | None:
-        """Whose place a newcomer may have: the last of the client that has most, if that is more than it has."""
-        if not self._clients:
-            return None
-        client, line = max(self._clients.items(), key=lambda item: len(item[1]))
-        fair = len(self._clients.get(newcomer, ())) + 1
-        return line[-1] if client != newcomer and len(line) > fair else None
+
+def _preference(work: Work) -> float:
+    return min(work.seconds, LONGEST_PREFERENCE_SECONDS)

@@ -8,7 +8,7 @@ this very name (`seals.py`); anything else, of any length, is missing too.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -55,51 +55,6 @@ class ResultCache(Protocol):
     async def settle(self) -> None:
         """Wait until everything put so far is kept or forgotten."""
         ...
-
-
-@final
-class InMemoryResultCache:
-    """Least recently used results go first; bounded in entries and in bytes."""
-
-    def __init__(self, max_entries: int, max_bytes: int) -> None:
-        self._max_entries = max_entries
-        self._max_bytes = max_bytes
-        self._bodies: OrderedDict[tuple[str, str], bytes] = OrderedDict()
-        self._bytes = 0
-
-    def __len__(self) -> int:
-        return len(self._bodies)
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of all bodies kept."""
-        return self._bytes
-
-    def lookup(self, computation: str, digest: str) -> bytes | None:
-        """`get` without a detour through the event loop."""
-        key = computation, digest
-        body = self._bodies.get(key)
-        if body is not None:
-            self._bodies.move_to_end(key)
-        return body
-
-    async def get(self, computation: str, digest: str) -> bytes | None:
-        """The body, or None when it is not there."""
-        return self.lookup(computation, digest)
-
-    def put(self, computation: str, digest: str, body: bytes) -> None:
-        """Keep a body; one that is larger than the whole cache is not kept."""
-        if len(body) > self._max_bytes:
-            return
-        key = computation, digest
-        previous = self._bodies.pop(key, None)
-        self._bytes += len(body) - (0 if previous is None else len(previous))
-        self._bodies[key] = body
-        while self._bytes > self._max_bytes or len(self._bodies) > self._max_entries:
-            self._bytes -= len(self._bodies.popitem(last=False)[1])
-
-    async def settle(self) -> None:
-        """Nothing is ever under way."""
 
 
 @final

@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Any, Literal, final
+from functools import partial
+from typing import Any, Final, Literal, final
 
 from pydantic import BaseModel
 
 from service.computations.abstract import Computation, Quote
 from service.computations.digest import digest as request_digest
 from service.computations.violations import is_violation
-from service.execution.admission import Admission
 from service.execution.client import LOCAL, Client
 from service.execution.corrections import Corrections
-from service.execution.errors import ClientGone, ComputeBudgetExceeded, OutOfTime, QueueFull
+from service.execution.errors import ComputeBudgetExceeded, OutOfTime, QueueFull
+from service.execution.fair_queue import Work
+from service.execution.flights import Flights
 from service.execution.leases import Lease
+from service.execution.memory_cache import LOCAL_REQUESTER, InMemoryResultCache
 from service.execution.precision import entries_of, entry, named_digest, question_digest
 from service.execution.redis_link import RedisAway
 from service.execution.request_body import Validate, parse_request
-from service.execution.result_cache import InMemoryResultCache
 from service.execution.shared_results import SharedResults
 from service.execution.turns import Turns
 from service.execution.worker import Computed, compute_body
-from service.execution.worker_pool import WorkerPool
+from service.execution.workers import Workers
 from service.telemetry.metrics import CacheOutcome, Metrics
 
 AnyComputation = Computation[Any, Any]
+BYTES_OF_A_DIGEST: Final = 71
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +42,6 @@ class Answer:
     compute_seconds: float | None = None
 
 
-@dataclass(eq=False, slots=True)
-class Flight:
-    """A computation under way, and how many clients wait for it."""
-
-    task: asyncio.Task[Answer]
-    waiting: int = 0
-
-
 @final
 class ComputationRunner:
     """Runs computations for one event loop."""
@@ -59,8 +52,7 @@ class ComputationRunner:
         engine_version: str,
         memory: InMemoryResultCache,
         shared: SharedResults | None,
-        pool: WorkerPool,
-        admission: Admission,
+        workers: Workers,
         metrics: Metrics,
         known_bodies: int,
         validate: Validate,
@@ -69,13 +61,13 @@ class ComputationRunner:
         self._validate = validate
         self._memory = memory
         self._shared = shared
-        self._pool = pool
-        self._admission = admission
+        self._workers = workers
+        self._admission = workers.admission
         self._metrics = metrics
         self._corrections = Corrections(metrics)
-        self._largest_known_bodies = known_bodies
-        self._known_bodies: OrderedDict[tuple[str, bytes], str] = OrderedDict()
-        self._flights: dict[str, Flight] = {}
+        self._digests = InMemoryResultCache(known_bodies, known_bodies * BYTES_OF_A_DIGEST)
+        """Digests of requests, by the hashes of their bodies as they were sent."""
+        self._flights: Flights[Answer] = Flights(workers.admission, metrics.computation_abandoned)
         self._turns = Turns()
 
     async def answer(self, computation: AnyComputation, raw: bytes, client: Client = LOCAL) -> Answer:
@@ -85,16 +77,17 @@ class ComputationRunner:
         canonicalisation. Raises RequestBodyError, and what `run` raises.
         """
         await self._turns.turn()
-        key = computation.name, hashlib.sha256(raw).digest()
-        digest = self._known_bodies.get(key)
-        if digest is not None:
+        key = computation.name, hashlib.sha256(raw).hexdigest()
+        known = self._digests.lookup(*key)
+        if known is not None:
+            digest = known.decode()
             body = self._memory.lookup(computation.name, digest)
             if body is not None:
                 self._metrics.result(computation.name, "memory")
                 return Answer(digest, body, "memory")
         request = parse_request(computation.request_type, raw, self._validate)
         answer = await self.run(computation, request, client)
-        self._know(key, answer.digest)
+        self._digests.put(*key, answer.digest.encode(), client.requester)
         return answer
 
     async def run(self, computation: AnyComputation, request: BaseModel, client: Client = LOCAL) -> Answer:
@@ -106,16 +99,18 @@ class ComputationRunner:
         else:
             quote = self._quote(computation, request)
             digits = computation.digits(request)
-            precise = None if digits is None else await self._more_precise(computation, request, quote, digits)
+            precise = None if digits is None else await self._more_precise(computation, request, quote, digits, client)
             if precise is not None:
                 answer = precise
             elif quote.inline:
                 # No wait between lookup and store (but for ground truths): equal requests cannot overlap.
                 computed = self._compute_inline(computation, request, digest, quote)
-                answer = self._computed(computation, request, digest, computed, quote)
+                answer = self._computed(computation, request, digest, computed, quote, client.requester)
             else:
                 self._check(computation, quote)
-                answer = await self._join_flight(computation, request, digest, quote, client)
+                fly = partial(self._fly, computation, request, digest, quote)
+                answer, is_first = await self._flights.join(digest, client, fly)
+                answer = answer if is_first else Answer(digest, answer.body, "collapsed")
         self._metrics.result(computation.name, answer.cache)
         return answer
 
@@ -134,9 +129,11 @@ class ComputationRunner:
         self._metrics.result(computation.name, "memory")
         return Answer(digest, body, "memory")
 
-    def keep(self, computation: AnyComputation, digest: str, body: bytes, cost: int) -> None:
+    def keep(
+        self, computation: AnyComputation, digest: str, body: bytes, cost: int, requester: str = LOCAL_REQUESTER
+    ) -> None:
         """Store an answer that was computed elsewhere, at this cost."""
-        self._memory.put(computation.name, digest, body)
+        self._memory.put(computation.name, digest, body, requester)
         if self._shared is not None and cost >= self._shared.cost_floor:
             self._shared.cache.put(computation.name, digest, body)
 
@@ -151,7 +148,7 @@ class ComputationRunner:
         return None
 
     async def _more_precise(
-        self, computation: AnyComputation, request: BaseModel, quote: Quote, digits: int
+        self, computation: AnyComputation, request: BaseModel, quote: Quote, digits: int, client: Client
     ) -> Answer | None:
         """A stored ground truth with more digits than the request asks for."""
         name, question = computation.name, question_digest(computation.name, self._engine_version, request)
@@ -173,7 +170,7 @@ class ComputationRunner:
             return None
         if body is None:
             return None
-        self._memory.put(name, digest, body)
+        self._memory.put(name, digest, body, client.requester)
         return Answer(digest, body, "redis")
 
     def _shared_for(self, quote: Quote) -> SharedResults | None:
@@ -200,62 +197,21 @@ class ComputationRunner:
             self._metrics.rejected("budget")
             raise
 
-    async def _join_flight(
-        self, computation: AnyComputation, request: BaseModel, digest: str, quote: Quote, client: Client
-    ) -> Answer:
-        """The first of equal requests under way computes; all get its answer or its error.
-
-        It is a task of its own: a client that goes away does not take the others' answer with it, the last one does.
-        """
-        flight = self._flights.get(digest)
-        is_first = flight is None
-        if flight is None:
-            flight = Flight(
-                asyncio.get_running_loop().create_task(self._fly(computation, request, digest, quote, client))
-            )
-            self._flights[digest] = flight
-            flight.task.add_done_callback(lambda task: self._land(digest, task))
-        gone = asyncio.ensure_future(client.gone())
-        flight.waiting += 1
-        try:
-            await asyncio.wait((flight.task, gone), return_when=asyncio.FIRST_COMPLETED)
-            if not flight.task.done():
-                raise ClientGone
-            answer = flight.task.result()
-        finally:
-            gone.cancel()
-            flight.waiting -= 1
-            if not flight.waiting and not flight.task.done():
-                self._abandon(digest, flight)
-        return answer if is_first else Answer(digest, answer.body, "collapsed")
-
-    def _abandon(self, digest: str, flight: Flight) -> None:
-        """Nobody waits any more: the task ends, and with it its worker. Who asks from now on asks anew."""
-        self._flights.pop(digest, None)
-        flight.task.cancel()
-        self._metrics.computation_abandoned()
-
-    def _land(self, digest: str, task: asyncio.Task[Answer]) -> None:
-        flight = self._flights.get(digest)
-        if flight is not None and flight.task is task:
-            del self._flights[digest]
-        if not task.cancelled():
-            task.exception()  # retrieved, also when every client has gone
-
     async def _fly(
-        self, computation: AnyComputation, request: BaseModel, digest: str, quote: Quote, client: Client
+        self, computation: AnyComputation, request: BaseModel, digest: str, quote: Quote, work: Work
     ) -> Answer:
         lease: Lease | None = None
+        requester = next(iter(work.requesters))
         shared = self._shared_for(quote)
         if shared is not None:
             found = await shared.result_or_lease(computation.name, digest, quote.cost)
             if isinstance(found, bytes):
-                self._memory.put(computation.name, digest, found)
+                self._memory.put(computation.name, digest, found, requester)
                 return Answer(digest, found, "redis")
             lease = found
         try:
-            computed = await self._compute_in_worker(computation, request, digest, quote, client)
-            return self._computed(computation, request, digest, computed, quote)
+            computed = await self._compute_in_worker(computation, request, digest, quote, work)
+            return self._computed(computation, request, digest, computed, quote, requester)
         finally:
             if shared is not None and lease is not None:
                 shared.leases.release(lease)
@@ -270,23 +226,19 @@ class ComputationRunner:
         return computed
 
     async def _compute_in_worker(
-        self, computation: AnyComputation, request: BaseModel, digest: str, quote: Quote, client: Client
+        self, computation: AnyComputation, request: BaseModel, digest: str, quote: Quote, work: Work
     ) -> Computed:
         expected = self._corrections.expected(computation.name, quote.engine, quote.cost)
         try:
-            async with self._admission.place(client.requester, expected):
-                self._metrics.queue_depth.set(self._admission.admitted)
-                computed = await self._pool.compute(computation, request, digest, self._engine_version)
-        except QueueFull:
-            self._metrics.rejected("queue")
+            computed = await self._workers.compute(work, expected, computation, request, digest, self._engine_version)
+        except QueueFull as error:
+            self._metrics.rejected(error.reason)
             raise
         except Exception as error:
             if isinstance(error, OutOfTime):
                 self._corrections.measured(computation.name, quote.engine, quote.cost, error.limit_seconds)
             self._failed(computation, error)
             raise
-        finally:
-            self._metrics.queue_depth.set(self._admission.admitted)
         self._corrections.measured(computation.name, quote.engine, quote.cost, computed.cpu_seconds)
         self._count(computation, request, "worker", computed)
         return computed
@@ -304,23 +256,24 @@ class ComputationRunner:
         self._metrics.violated(int(is_violation(error)))
 
     def _computed(
-        self, computation: AnyComputation, request: BaseModel, digest: str, computed: Computed, quote: Quote
+        self,
+        computation: AnyComputation,
+        request: BaseModel,
+        digest: str,
+        computed: Computed,
+        quote: Quote,
+        requester: str,
     ) -> Answer:
         shared = self._shared_for(quote)
-        self._memory.put(computation.name, digest, computed.body)
+        self._memory.put(computation.name, digest, computed.body, requester)
         digits = computation.digits(request)
         if digits is not None:
             # Nothing as precise was found, so this answer is the best that is known.
             question = question_digest(computation.name, self._engine_version, request)
             named = entry(digest, digits)
-            self._memory.put(entries_of(computation.name), question, named)
+            self._memory.put(entries_of(computation.name), question, named, requester)
             if shared is not None:
                 shared.cache.put_ground_truth(computation.name, digest, computed.body, question, named)
         elif shared is not None:
             shared.cache.put(computation.name, digest, computed.body)
         return Answer(digest, computed.body, "computed", computed.seconds)
-
-    def _know(self, key: tuple[str, bytes], digest: str) -> None:
-        if len(self._known_bodies) >= self._largest_known_bodies:
-            self._known_bodies.popitem(last=False)
-        self._known_bodies[key] = digest

@@ -147,6 +147,32 @@ def test_one_key_is_one_job(client: TestClient) -> None:
         assert "Idempotency-Key" in other.json()["errors"][0]["detail"]
 
 
+def test_a_client_that_does_not_wait_has_a_key_as_well(client: TestClient) -> None:
+    headers = {"Prefer": "respond-async", "Idempotency-Key": "later"}
+    first = client.post("/v1/bounds", json=LONG, headers=headers)
+    assert first.status_code == 202
+    for again in (
+        client.post("/v1/bounds", json=LONG, headers=headers),
+        submit(client, "bounds", LONG, **{"Idempotency-Key": "later"}),
+    ):
+        assert (again.status_code, again.json()["id"]) == (202, first.json()["id"])
+    other = client.post("/v1/bounds", json={**LONG, "digits": 49}, headers=headers)
+    assert (other.status_code, other.json()["type"]) == (422, "/problems/idempotency-key-reused")
+    wrong = client.post("/v1/bounds", json=LONG, headers={**headers, "Idempotency-Key": "a b"})
+    assert (wrong.status_code, wrong.json()["type"]) == (422, "/problems/invalid-parameter")
+    assert client.delete(first.headers["location"]).json()["state"] == "cancelled"
+
+
+def test_a_job_whose_answer_is_stored_is_not_computed(client: TestClient) -> None:
+    request = {**LONG, "digits": 48}
+    services = client.app_state["services"]
+    digest = client.post("/v1/estimates", json={"resource": "bounds", "request": request}).json()["digest"]
+    services.runner.keep(resource("bounds"), digest, b'{"stored":true}', 10**9)
+    job = submit(client, "bounds", request).headers["location"]
+    assert events_of(client, job)[-1][2]["state"] == "succeeded"
+    assert client.get(f"{job}/results").json()["points"] == [{"point": 0, "response": {"stored": True}}]
+
+
 def test_a_failure_is_told_by_the_problem_of_a_request(client: TestClient) -> None:
     refused = bounds(method="ground_truth", mechanism={"type": "approximate_dp", "epsilon": 1.0, "delta": 1e-6})
     direct = client.post("/v1/bounds", json=refused).json()

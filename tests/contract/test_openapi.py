@@ -38,7 +38,7 @@ def test_the_committed_document_is_the_one_that_is_published() -> None:
 def test_operations_are_named_after_what_they_compute() -> None:
     names = {operation["operationId"] for operation in OPERATIONS.values()}
     discovery = {"catalogue", "limits", "version", "livez", "readyz", "metrics"}
-    jobs = {"submit_job", "job", "cancel_job", "job_events", "job_results", "estimate"}
+    jobs = {"submit_job", "list_jobs", "job", "cancel_job", "job_events", "job_results", "estimate"}
     assert names == {"result", "decision", *(computation.operation for computation in resources()), *discovery, *jobs}
     assert all(len(operation["tags"]) == 1 for operation in OPERATIONS.values())
     assert all(operation.get("description") for operation in OPERATIONS.values())

@@ -16,13 +16,15 @@ from service.computations.abstract import Computation, Quote
 from service.computations.violations import note
 from service.execution.admission import Admission
 from service.execution.leases import RedisLeases
+from service.execution.memory_cache import InMemoryResultCache
 from service.execution.redis_link import RedisLink
 from service.execution.request_body import by_itself
-from service.execution.result_cache import InMemoryResultCache, RedisResultCache
+from service.execution.result_cache import RedisResultCache
 from service.execution.runner import ComputationRunner
 from service.execution.seals import Seals
 from service.execution.shared_results import SharedResults
 from service.execution.worker_pool import WorkerPool
+from service.execution.workers import Workers
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.errors import NumericalFailure, OutOfDomain
 from service.telemetry.metrics import Metrics
@@ -30,6 +32,9 @@ from tests.patience import PATIENCE
 
 ENGINE_VERSION = "1"
 INLINE, LARGEST_INLINE, DEAR = 100, 8_000, 50_000
+
+
+KEPT: list[bytes] = []
 
 
 class FakeMechanism(Request):
@@ -40,7 +45,7 @@ class FakeRequest(Request):
     """`log` is a file to which every computation adds its process id; what waits, waits for a file `gate`."""
 
     mechanism: FakeMechanism = FakeMechanism()
-    action: Literal["echo", "sleep", "wait", "fail", "die", "allocate", "defect", "violate", "doubt"] = "echo"
+    action: Literal["echo", "sleep", "wait", "fail", "die", "allocate", "keep", "defect", "violate", "doubt"] = "echo"
     amount: float = 0.0
     cost: int = INLINE
     log: str = ""
@@ -72,6 +77,8 @@ def compute_fake(request: FakeRequest, digest: str, engine_version: str) -> dict
             os.kill(os.getpid(), signal.SIGKILL)
         case "allocate":
             bytearray(int(request.amount))
+        case "keep":
+            KEPT.append(b"\1" * int(request.amount))
         case "defect":
             raise KeyError("defect")
         case "violate":
@@ -143,20 +150,25 @@ def make_shared(
 
 
 def make_runner(
-    metrics: Metrics, pool: WorkerPool, shared: SharedResults | None = None, **limits: Any
+    metrics: Metrics,
+    pool: WorkerPool,
+    shared: SharedResults | None = None,
+    reserve: WorkerPool | None = None,
+    **limits: Any,
 ) -> ComputationRunner:
     arguments: dict[str, Any] = {
         "max_cost": 1_000_000,
         "worker_count": pool.worker_count,
+        "reserve_count": int(reserve is not None),
         "queue_limit": 2,
         "queue_wait_limit_seconds": 10.0,
     }
+    admission = Admission(**(arguments | limits))
     return ComputationRunner(
         engine_version=ENGINE_VERSION,
         memory=InMemoryResultCache(100, 100_000),
         shared=shared,
-        pool=pool,
-        admission=Admission(**(arguments | limits)),
+        workers=Workers(pool, admission, reserve, lambda: metrics.queue_depth.set(admission.admitted)),
         metrics=metrics,
         known_bodies=100,
         validate=by_itself,

@@ -11,11 +11,11 @@ import pytest
 import redis
 import structlog
 
+from service.execution.memory_cache import InMemoryResultCache
 from service.execution.redis_link import RedisAway, RedisLink
 from service.execution.result_cache import (
     LARGEST_ENTRY_BYTES,
     LONGEST_SEALED_INLINE,
-    InMemoryResultCache,
     RedisResultCache,
     ResultCache,
 )
@@ -88,29 +88,6 @@ async def test_the_last_put_counts(cache: ResultCache) -> None:
     cache.put(FAKE.name, DIGEST, body_of(DIGEST, 2.0))
     await cache.settle()
     assert await cache.get(FAKE.name, DIGEST) == body_of(DIGEST, 2.0)
-
-
-def test_memory_is_bounded_in_entries_and_forgets_the_least_recently_used() -> None:
-    cache = InMemoryResultCache(2, 1_000)
-    cache.put("c", "1", b"one")
-    cache.put("c", "2", b"two")
-    assert cache.lookup("c", "1") == b"one"
-    cache.put("c", "3", b"three")
-    assert cache.lookup("c", "2") is None
-    assert (cache.lookup("c", "1"), cache.lookup("c", "3")) == (b"one", b"three")
-    assert cache.size_bytes == 8
-
-
-def test_memory_is_bounded_in_bytes() -> None:
-    cache = InMemoryResultCache(100, 10)
-    for name in "abcdef":
-        cache.put("c", name, b"1234")
-    assert len(cache) == 2
-    assert cache.size_bytes == 8
-    cache.put("c", "large", bytes(11))
-    assert cache.lookup("c", "large") is None
-    cache.put("c", "f", b"12")
-    assert cache.size_bytes == 6
 
 
 @pytest.mark.parametrize("entry", FORGED.values(), ids=FORGED)

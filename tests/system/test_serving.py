@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-import psutil
 import pytest
 
 from tests.conftest import RedisServer
@@ -21,6 +20,7 @@ from tests.long_work import LONG, MORE_THAN_ITS_PRICE
 from tests.patience import PATIENCE
 from tests.system.jobs import wait_for
 from tests.system.servers import served
+from tests.system.test_processes import workers_of
 
 DPSGD = {
     "mechanism": {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000},
@@ -133,11 +133,6 @@ def test_the_command_line_answers_without_a_web_framework() -> None:
         timeout=PATIENCE,
     )
     assert (run.returncode, run.stderr) == (0, b"")
-
-
-def workers_of(client: httpx2.Client) -> list[psutil.Process]:
-    """Processes that do nothing but compute: children of the fork server, which is a child of the service."""
-    return [grandchild for child in psutil.Process(client.process_id).children() for grandchild in child.children()]  # type: ignore[attr-defined]
 
 
 def test_dear_work_runs_in_a_process_that_may_die(tmp_path: Path) -> None:

@@ -18,17 +18,22 @@ from api_schemas.jobs import (
     ENDED,
     JOB_EXAMPLES,
     LARGEST_PAGE,
+    LONGEST_CURSOR,
     LONGEST_KEY,
+    MOST_LISTED,
     USUAL_PAGE,
+    USUALLY_LISTED,
     EstimatesResponse,
     JobRequest,
     JobResponse,
     JobResultsPage,
+    JobsPage,
     Place,
 )
 from service.api.answers import JSON, SlicedResponse, read_json_body
 from service.api.dependencies import UsedServices
 from service.api.documentation import SCHEMA_REFERENCE, problems
+from service.api.later import sender_of
 from service.api.limited_protocol import CONNECTION, LimitedProtocol
 from service.api.negotiation import accepted_form
 from service.api.problems import InvalidParameter
@@ -79,8 +84,8 @@ Key = Annotated[
     str | None,
     Header(
         alias="Idempotency-Key",
-        description="Chosen by the client: the same key with the same request gives the same job, however often it is "
-        f"sent. Up to {LONGEST_KEY} visible characters.",
+        description="Chosen by the client: the same key with the same request gives the same job, however often the "
+        f"client sends it. Up to {LONGEST_KEY} visible characters.",
     ),
 ]
 
@@ -138,12 +143,10 @@ class Followed(StreamingResponse):
     responses=problems(400, 413, 415, 422, 500, 503),
     openapi_extra=_BODY,
 )
-async def submit_job(request: Request, services: UsedServices, idempotency_key: Key = None) -> Response:
+async def submit_job(request: Request, services: UsedServices, _idempotency_key: Key = None) -> Response:
     """Accept a request of any resource to be computed later; sweeps of up to a million points a piece at a time."""
-    if idempotency_key is not None and not re.fullmatch(rf"[\x21-\x7e]{{1,{LONGEST_KEY}}}", idempotency_key):
-        raise InvalidParameter("Idempotency-Key", f"Must have 1 to {LONGEST_KEY} visible characters of ASCII.")
-    body = await read_json_body(request, services)
-    return accepted(await services.jobs.submit(body, idempotency_key))
+    sender = sender_of(request)
+    return accepted(await services.jobs.submit(await read_json_body(request, services), sender))
 
 
 @router.post(
@@ -175,6 +178,21 @@ async def estimate(request: Request, services: UsedServices) -> Response:
         memory_bytes=settings.worker_memory_limit_bytes,
     )
     return Response(response.json_bytes(), headers=NO_STORE, media_type=JSON)
+
+
+@router.get("/v1/jobs", response_model=JobsPage, responses=problems(422, 500, 503))
+async def list_jobs(
+    request: Request,
+    services: UsedServices,
+    limit: Annotated[int, Query(ge=1, le=MOST_LISTED, description="Jobs of a page.")] = USUALLY_LISTED,
+    cursor: Annotated[
+        str | None, Query(max_length=LONGEST_CURSOR, description="`next` of the page before; absent: the first page.")
+    ] = None,
+) -> Response:
+    """The client's own jobs, newest first: those that were sent from its address (of IPv6, from its /64 network)."""
+    page = await services.jobs.list(record_of(request.scope).requester, limit, cursor)
+    told = JobsPage(jobs=tuple(map(job_response, page.jobs)), next=page.next)
+    return Response(told.json_bytes(), headers=NO_STORE, media_type=JSON)
 
 
 @router.get("/v1/jobs/{job_id}", response_model=JobResponse, responses=_OF_A_JOB)
