@@ -42,8 +42,8 @@ thorough: $(VENV)/development $(GUIDE) ## run the tests that take long for what 
 
 system: $(VENV)/development ## attacks and ends by the clock as well: /livez within 0.3 s; on an idle machine
 	LONGEST_WAIT_SECONDS=0.3 WORKER_FREE_SECONDS=1 WORKER_DEAD_SECONDS=2 LARGEST_P99_FACTOR=3 \
-	JOB_AGAIN_SECONDS=30 JOB_FREE_SECONDS=2 LONGEST_EVENT_SECONDS=2 $(RUN) -m pytest -rP \
-		$(addprefix tests/system/test_,attacks.py processes.py memory.py mixed_load.py embedded_jobs.py cluster_jobs.py several_processes.py)
+	JOB_AGAIN_SECONDS=30 JOB_FREE_SECONDS=2 LONGEST_EVENT_SECONDS=2 LEAST_SHARED_HITS=0.95 $(RUN) -m pytest -rP \
+		tests/execution/test_redis_link.py $(addprefix tests/system/test_,attacks.py processes.py memory.py mixed_load.py embedded_jobs.py cluster_jobs.py several_processes.py)
 
 browser: $(VENV)/browser $(GUIDE) ## drive the page with Chromium, which has to be installed; keeps pictures in build/browser
 	$(RUN) -m pytest tests/browser

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from importlib import import_module
 from importlib.metadata import version as distribution_version
@@ -41,6 +41,7 @@ from service.execution.runner import ComputationRunner
 from service.execution.seals import Seals
 from service.execution.shared_results import SharedResults
 from service.execution.shares import Pot
+from service.execution.siblings import Siblings, supervised_folder
 from service.execution.worker_pool import WorkerPool
 from service.execution.workers import RESERVE_MEMORY_BYTES, RESERVE_SECONDS, Workers
 from service.interop.catalogue import validated
@@ -53,6 +54,7 @@ from service.telemetry.http import HttpTelemetry
 from service.telemetry.logs import make_logger
 from service.telemetry.loop_lag import watch
 from service.telemetry.metrics import Metrics
+from service.telemetry.operator_metrics import serve_metrics
 from service.web import drawing
 
 if TYPE_CHECKING:
@@ -176,15 +178,19 @@ async def _running(
     async with _redis(settings, metrics, logger) as (link, shared):
         memory = InMemoryResultCache(settings.memory_cache_entries, settings.memory_cache_bytes)
         admission = _admission(settings, settings.worker_count, reserve_count=1)
+        siblings = _siblings(memory)
         workers = Workers(pool, admission, reserve, lambda: metrics.queue_depth.set(admission.admitted))
-        runner = _runner(settings, memory, shared, workers, metrics)
+        runner = _runner(settings, memory, shared, siblings, workers, metrics)
         board = _drawing_board(settings, metrics)
         readiness = Readiness(KNOWN_ANSWERS, pool, link, are_results_shared=bool(settings.seal_key))
         watching = asyncio.create_task(watch(metrics))
         try:
             await _warmed(workers, readiness)
             for_jobs = partial(make_pool, worker_count=settings.job_workers, niceness=job_niceness(settings))
-            async with _jobs(settings, for_jobs, runner, metrics, logger) as running_jobs:
+            async with (
+                nullcontext() if siblings is None else siblings.answered(),
+                _jobs(settings, for_jobs, runner, metrics, logger) as running_jobs,
+            ):
                 readiness.jobs = running_jobs.condition
                 yield Services(
                     settings=settings,
@@ -223,17 +229,28 @@ async def _redis(
 
 
 def _runner(
-    settings: Settings, memory: InMemoryResultCache, shared: SharedResults | None, workers: Workers, metrics: Metrics
+    settings: Settings,
+    memory: InMemoryResultCache,
+    shared: SharedResults | None,
+    siblings: Siblings | None,
+    workers: Workers,
+    metrics: Metrics,
 ) -> ComputationRunner:
     return ComputationRunner(
         engine_version=ENGINE_VERSION,
         memory=memory,
         shared=shared,
+        siblings=siblings,
         workers=workers,
         metrics=metrics,
         known_bodies=settings.memory_cache_entries,
         validate=validated,
     )
+
+
+def _siblings(memory: InMemoryResultCache) -> Siblings | None:
+    folder = supervised_folder()
+    return None if folder is None else Siblings(folder, memory.lookup)
 
 
 def _admission(settings: Settings, worker_count: int, reserve_count: int = 0) -> Admission:
@@ -288,6 +305,7 @@ def _jobs(
         )
     return embedded_jobs(
         folder=settings.data_folder,
+        temporary=supervised_folder(),
         make_pool=make_pool,
         worker_count=settings.job_workers,
         engine_version=ENGINE_VERSION,
@@ -306,18 +324,19 @@ def run_worker(settings: Settings) -> int:
     from service.jobs.celery.worker import run_worker as run
 
     metrics = Metrics(CollectorRegistry(), ENGINE_VERSION)
-    return run(
-        settings,
-        limits=job_limits(settings),
-        engine_version=ENGINE_VERSION,
-        make_pool=partial(
-            _pool_maker(settings, metrics), worker_count=settings.job_workers, niceness=job_niceness(settings)
-        ),
-        validate=validated,
-        describe=describe,
-        metrics=metrics,
-        logger=make_logger(settings.log_level),
-    )
+    with serve_metrics(settings.operator_address, metrics.exposition):
+        return run(
+            settings,
+            limits=job_limits(settings),
+            engine_version=ENGINE_VERSION,
+            make_pool=partial(
+                _pool_maker(settings, metrics), worker_count=settings.job_workers, niceness=job_niceness(settings)
+            ),
+            validate=validated,
+            describe=describe,
+            metrics=metrics,
+            logger=make_logger(settings.log_level),
+        )
 
 
 def preloaded_modules() -> tuple[str, ...]:

@@ -1,8 +1,9 @@
 """`privacy-bounds serve --workers N`: several processes that accept from one socket, and one that looks after them.
 
 Each is a service of its own, with its own worker processes; results, leases and jobs are shared as by any instances:
-through Redis, and the data folder. Their metrics are added up (the multi-process mode of prometheus_client), so that
-each of them tells the same.
+through Redis, and the data folder. Without them, each finds results in the memory of the others (`siblings.py`), and
+keeps jobs in a temporary folder of all. Their metrics are added up (the multi-process mode of prometheus_client), so
+that each of them tells the same.
 """
 
 from __future__ import annotations
@@ -20,10 +21,13 @@ from typing import TYPE_CHECKING, Final, final
 
 from structlog.typing import FilteringBoundLogger
 
+from service.execution.siblings import FOLDER_VARIABLE
+
 if TYPE_CHECKING:
     import socket
 
     from service.settings import Settings
+
 
 METRICS_FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
 LOOKED_AFTER_SECONDS: Final = 0.2
@@ -142,12 +146,14 @@ def serve_with(count: int, listening: socket.socket, operators: socket.socket | 
     if operators is not None:
         command += ["--operator-socket", str(operators.fileno())]
     folder = Path(tempfile.mkdtemp(prefix="privacy-bounds-metrics-"))
+    together = folder / "processes"
+    together.mkdir(mode=0o700)
     try:
         return Processes(
             count,
             command,
             descriptors=[each.fileno() for each in (listening, operators) if each is not None],
-            environment=os.environ | {METRICS_FOLDER: str(folder)},
+            environment=os.environ | {METRICS_FOLDER: str(folder), FOLDER_VARIABLE: str(together)},
             stop_seconds=settings.drain_seconds + settings.shutdown_timeout_seconds + PATIENCE_SECONDS,
             logger=make_logger(settings.log_level),
         ).run()

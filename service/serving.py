@@ -133,8 +133,12 @@ def work(*, only_check: bool) -> int:
 
         return 0 if is_worker_here(settings.redis_url.get_secret_value()) else NOT_HERE_EXIT_CODE
     from service.main import run_worker
+    from service.telemetry.listening import CannotListen
 
-    return run_worker(settings)
+    try:
+        return run_worker(settings)
+    except CannotListen as error:
+        return _unable_to_listen(error)
 
 
 def settings_of_environment() -> Settings | None:

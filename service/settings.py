@@ -43,7 +43,9 @@ class Settings(BaseSettings):
         description="`redis://`, `rediss://` or `unix://` address; absent: results are kept in memory only.",
     )
     redis_timeout_seconds: Seconds = Field(
-        default=0.003, description="The longest that a request waits for one answer of Redis; then it does without."
+        default=0.003,
+        description="The longest that a request waits for one answer of Redis; then it does without. Four round trips, "
+        "where Redis is farther away (at most 20 ms).",
     )
     redis_dear_timeout_seconds: Seconds = Field(
         default=0.25, description="The same for dear work, which never waits longer than it would compute."
@@ -61,7 +63,8 @@ class Settings(BaseSettings):
     ground_truth_ttl: Count = Field(default=180, description="Days for which Redis keeps a ground truth.")
 
     memory_cache_entries: Count = Field(
-        default=4_096, description="Results kept in memory, least recently used go first."
+        default=4_096,
+        description="Results kept in memory; the requester that holds most loses its least recently used first.",
     )
     memory_cache_bytes: Count = Field(default=32 * 2**20, description="Bytes of results kept in memory.")
 
@@ -72,7 +75,8 @@ class Settings(BaseSettings):
     max_cost: CostUnits = Field(default=20_000_000, description="What surely costs more is refused before it starts.")
 
     worker_count: Count = Field(
-        default_factory=default_worker_count, description="Worker processes; one is warm before the service is ready."
+        default_factory=default_worker_count,
+        description="Worker processes; one is warm before the service is ready. One more takes short work only.",
     )
     worker_niceness: Annotated[int, Field(ge=0, le=19)] = Field(
         default=10, description="Scheduling niceness of workers, so that cheap requests stay quick beside dear ones."
@@ -83,7 +87,7 @@ class Settings(BaseSettings):
     time_limit_seconds: Seconds = Field(default=30.0, description="A worker is killed at this time; the answer is 504.")
     queue_limit: Count = Field(
         default=64,
-        description="Dear computations that may wait for a worker, clients in turn; then 503, first for who has most.",
+        description="Computations that may wait for a worker, and as many short ones; then 503 for the largest holder.",
     )
     queue_wait_limit_seconds: Seconds = Field(
         default=30.0, description="The longest estimated wait for a worker that is accepted; then 503."

@@ -1,5 +1,8 @@
 """The only way to Redis: short waits, and none at all while it is known to be away.
 
+How far away Redis is, is learnt from its answers: a request waits for `ROUND_TRIPS` of them, where that is longer than
+the setting. Connections are opened before they are needed.
+
 Three states. *answers*: every call is tried. *slow*: answers came later than a cheap request waits for, which a busy
 event loop can also be the reason of; cheap requests do without, dear work, which may wait longer, still asks. *away*:
 a connection failed, or nothing came even for those who wait long; nobody asks. In the latter two one background task
@@ -10,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, final
 
 from structlog.typing import FilteringBoundLogger
@@ -22,6 +26,14 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 Circuit = Literal["answers", "slow", "away"]
 
+CONNECTIONS_IN_ADVANCE = 16
+ROUND_TRIPS = 4
+LONGEST_LEARNT_SECONDS = 0.02
+"""Beyond this Redis is too far away for requests that would rather compute."""
+PATIENT_SECONDS = 0.1
+"""No answer within a wait that is longer, and longer than the setting, means that Redis is away."""
+LEARNING = 1 / 8
+"""Weight of the newest round trip."""
 PROBE_SECONDS = 0.25
 PROBE_TIMEOUT_SECONDS = 1.0
 LATE_ANSWERS_UNTIL_SLOW = 3
@@ -43,24 +55,20 @@ class RedisLink:
     def __init__(
         self, url: str, timeout_seconds: float, metrics: Metrics, logger: FilteringBoundLogger | None = None
     ) -> None:
-        from redis.asyncio import Redis
-        from redis.asyncio.retry import Retry
-        from redis.backoff import NoBackoff
         from redis.exceptions import RedisError, ResponseError
 
+        from service.execution.redis_connections import make_client, timed
+
         self._errors, self._refusals = (RedisError, OSError), ResponseError
-        untyped = cast("Any", Redis)  # its stubs leave keywords without types
-        self._client: Redis = untyped.from_url(
-            url,
-            socket_timeout=PROBE_TIMEOUT_SECONDS,
-            socket_connect_timeout=PROBE_TIMEOUT_SECONDS,
-            retry=Retry(NoBackoff(), 0),
-        )
+        self._client = make_client(url, PROBE_TIMEOUT_SECONDS)
+        self._timed = partial(timed, self._client)
         self.timeout_seconds = timeout_seconds
         self._metrics = metrics
         self._logger = logger
         self._circuit: Circuit | None = None
         self._late_answers = 0
+        self.round_trip_seconds = 0.0
+        """How long answers take, lately."""
         self._probe: asyncio.Task[None] | None = None
 
     @property
@@ -95,17 +103,16 @@ class RedisLink:
         call: Callable[[Redis], Awaitable[Answer]],
         timeout_seconds: float | None = None,
     ) -> Answer:
-        """The answer of `call`. Raises RedisAway at once where the circuit says so, else after at most the timeout.
-
-        `timeout_seconds`: for callers that can wait longer than a cheap request.
+        """The answer of `call`. Raises RedisAway at once where the circuit says so, else after at most the timeout,
+        where a connection is there, else twice the timeout. `timeout_seconds`: for callers that can wait longer.
         """
-        timeout = max(timeout_seconds or 0.0, self.timeout_seconds)
-        is_patient = timeout > self.timeout_seconds
+        learnt = min(ROUND_TRIPS * self.round_trip_seconds, LONGEST_LEARNT_SECONDS)
+        timeout = max(timeout_seconds or 0.0, self.timeout_seconds, learnt)
+        is_patient = timeout > max(self.timeout_seconds, PATIENT_SECONDS)
         if self.away or (self._circuit == "slow" and not is_patient):
             raise RedisAway
         try:
-            async with asyncio.timeout(timeout):
-                answer = await call(self._client)
+            answer, seconds = await self._timed(call, timeout)
         except TimeoutError as error:
             self._late_answers += 1
             self._metrics.redis_failed(operation)
@@ -122,13 +129,17 @@ class RedisLink:
             self._become("away", f"{type(error).__name__} at a {operation}")
             raise RedisAway from error
         self._late_answers = 0
+        if operation != "write":  # those are many at once
+            self.round_trip_seconds += LEARNING * (seconds - self.round_trip_seconds)
         return answer
 
     async def _failure(self) -> str | None:
-        """Why Redis does not answer; None where it does."""
+        """Why Redis does not answer; None where it does, and connections are open in advance."""
+        ping = partial(self._timed, lambda client: cast("Any", client).ping(), PROBE_TIMEOUT_SECONDS)
         try:
-            async with asyncio.timeout(PROBE_TIMEOUT_SECONDS):
-                await cast("Any", self._client).ping()
+            await ping()
+            await asyncio.gather(*(ping() for _ in range(CONNECTIONS_IN_ADVANCE)))
+            _, self.round_trip_seconds = await ping()
         except TimeoutError:
             return f"no answer to a ping within {PROBE_TIMEOUT_SECONDS:g} s"
         except self._errors as error:

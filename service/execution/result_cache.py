@@ -88,6 +88,11 @@ class RedisResultCache:
         self._queued_bytes = 0
         self._writer: asyncio.Task[None] | None = None
 
+    @property
+    def round_trip_seconds(self) -> float:
+        """How long Redis takes to answer, lately."""
+        return self._link.round_trip_seconds
+
     async def get(self, computation: str, digest: str) -> bytes | None:
         """The body, or None when it is not there, not a result of this digest, or Redis is away."""
         try:
@@ -98,6 +103,21 @@ class RedisResultCache:
     async def fetch(self, computation: str, digest: str, timeout_seconds: float | None = None) -> bytes | None:
         """`get` for callers who want to know when Redis is away, and may wait longer. Raises RedisAway."""
         return await self._fetch("result", computation, digest, timeout_seconds)
+
+    async def find(self, computations: Sequence[str], digest: str, timeout_seconds: float) -> bytes | None:
+        """Return the body of a result of one of these computations, or None."""
+        kinds = [f"result:{computation}" for computation in computations]
+        try:
+            entries = await self._link.attempt(
+                "get", partial(_ranges, [_key(kind, digest) for kind in kinds]), timeout_seconds
+            )
+        except RedisAway:
+            return None
+        for kind, entry in zip(kinds, entries, strict=True):
+            body = await self._opened(kind, digest, entry)
+            if body is not None:
+                return body
+        return None
 
     def put(self, computation: str, digest: str, body: bytes) -> None:
         """Write a body soon."""
@@ -147,6 +167,10 @@ class RedisResultCache:
         entry = await self._link.attempt(
             "get", lambda client: client.getrange(key, 0, LARGEST_ENTRY_BYTES), timeout_seconds
         )
+        return await self._opened(kind, name, entry)
+
+    async def _opened(self, kind: str, name: str, entry: bytes | str) -> bytes | None:
+        """Return the body of an entry; None where there is none, or it is not what it should be."""
         if not entry:
             return None
         if len(entry) <= LONGEST_SEALED_INLINE:
@@ -190,6 +214,14 @@ def sealed_result(seals: Seals, computation: str, digest: str, body: bytes) -> t
     """Return key and entry of a result, for processes that write to Redis on their own."""
     kind = f"result:{computation}"
     return _key(kind, digest), seals.seal(kind, digest, body)
+
+
+async def _ranges(keys: Sequence[str], client: Redis) -> list[bytes]:
+    pipeline: Any = client.pipeline(transaction=False)
+    for key in keys:
+        pipeline.getrange(key, 0, LARGEST_ENTRY_BYTES)
+    entries = await pipeline.execute(raise_on_error=False)
+    return [entry if isinstance(entry, bytes) else b"" for entry in entries]  # a key of another type is no result
 
 
 async def _send(commands: Sequence[Sequence[str | bytes | int]], client: Redis) -> int:

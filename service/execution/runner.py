@@ -23,6 +23,7 @@ from service.execution.precision import entries_of, entry, named_digest, questio
 from service.execution.redis_link import RedisAway
 from service.execution.request_body import Validate, parse_request
 from service.execution.shared_results import SharedResults
+from service.execution.siblings import Siblings
 from service.execution.turns import Turns
 from service.execution.worker import Computed, compute_body
 from service.execution.workers import Workers
@@ -52,6 +53,7 @@ class ComputationRunner:
         engine_version: str,
         memory: InMemoryResultCache,
         shared: SharedResults | None,
+        siblings: Siblings | None = None,
         workers: Workers,
         metrics: Metrics,
         known_bodies: int,
@@ -61,6 +63,7 @@ class ComputationRunner:
         self._validate = validate
         self._memory = memory
         self._shared = shared
+        self._siblings = siblings
         self._workers = workers
         self._admission = workers.admission
         self._metrics = metrics
@@ -139,13 +142,13 @@ class ComputationRunner:
 
     async def find(self, names: tuple[str, ...], digest: str) -> bytes | None:
         """A stored result of any of these computations."""
-        for name in names:
-            body = self._memory.lookup(name, digest)
-            if body is None and self._shared is not None:
-                body = await self._shared.cache.get(name, digest)
-            if body is not None:
-                return body
-        return None
+        found = (self._memory.lookup(name, digest) for name in names)
+        body = next((each for each in found if each is not None), None)
+        if body is None and self._siblings is not None:
+            body = await self._siblings.find(names, digest)
+        if body is None and self._shared is not None:
+            body = await self._shared.cache.find(names, digest, self._shared.dear_timeout_seconds)
+        return body
 
     async def _more_precise(
         self, computation: AnyComputation, request: BaseModel, quote: Quote, digits: int, client: Client

@@ -8,7 +8,7 @@ from typing import Final
 
 from service.execution.admission import COST_UNITS_PER_SECOND
 from service.execution.leases import Lease, RedisLeases
-from service.execution.redis_link import RedisAway
+from service.execution.redis_link import ROUND_TRIPS, RedisAway
 from service.execution.result_cache import RedisResultCache
 
 FIRST_POLL_SECONDS: Final = 0.005
@@ -43,6 +43,8 @@ class SharedResults:
             body = await self.cache.fetch(name, digest, timeout)
             if body is not None:
                 return body
+            if cost / COST_UNITS_PER_SECOND < ROUND_TRIPS * self.cache.round_trip_seconds:
+                return None  # a lease takes two more round trips
             while loop.time() < give_up:
                 lease = await self.leases.acquire(digest, seconds, timeout)
                 # Asked after the lease: a holder stores its result before it gives the lease back.

@@ -46,7 +46,7 @@ FindAnswer: TypeAlias = Callable[[Computation[Any, Any], str], Awaitable[bytes |
 """Look a stored answer up: its computation and digest."""
 
 
-class Unwanted(Exception):
+class _Unwanted(Exception):
     """Nobody wants the piece any more."""
 
 
@@ -98,7 +98,7 @@ class PieceWorker:
             return False
         try:
             await self._work_on(claim)
-        except (Unwanted, JobNotFound):
+        except (_Unwanted, JobNotFound):
             pass
         except asyncio.CancelledError:
             with suppress(JobsUnavailable):  # else the claim runs out
@@ -114,7 +114,7 @@ class PieceWorker:
                 await self._until_written(self._shop.repository.requeue, claim, parts, claim.tries)
                 return
             computed = await self._computed(claim, known.work)
-        except (Unwanted, JobsUnavailable, JobNotFound):
+        except (_Unwanted, JobsUnavailable, JobNotFound):
             raise
         except (OutOfTime, OutOfMemory, WorkerDied) as error:
             if not await self._requeued(claim, error):
@@ -137,7 +137,7 @@ class PieceWorker:
         return known
 
     async def _computed(self, claim: Claim, work: Work) -> Computed:
-        """The lines of a piece, stored or computed. Raises Unwanted, and what WorkerPool.compute raises."""
+        """The lines of a piece, stored or computed. Raises _Unwanted, and what WorkerPool.compute raises."""
         shop, piece, job = self._shop, claim.piece, claim.job
         if claim.tries >= LARGEST_TRIES:
             raise WorkerDied
@@ -151,7 +151,7 @@ class PieceWorker:
         try:
             while not (await asyncio.wait((computing,), timeout=HEARTBEAT_SECONDS))[0]:
                 if not await self._is_wanted(claim):
-                    raise Unwanted
+                    raise _Unwanted
             return computing.result()
         finally:
             computing.cancel()  # ends the process, if it has not answered

@@ -31,6 +31,9 @@ STORE_TROUBLES: Final = {
     "privacy-bounds operate jobs purge --ended.",
     "MISCONF": "Redis cannot write its append-only file. Free space on its disk.",
     "READONLY": "This Redis is a replica. Set PRIVACY_BOUNDS_REDIS_URL to the one that takes writes.",
+    "ConnectionError": "Start Redis, or correct PRIVACY_BOUNDS_REDIS_URL.",
+    "TimeoutError": "Redis does not answer in time. Look at its load and at the network.",
+    "AuthenticationError": "Correct PRIVACY_BOUNDS_REDIS_PASSWORD.",
     "Redis is away": "Start Redis, or correct PRIVACY_BOUNDS_REDIS_URL.",
     "Redis does not write": "Look at the disk of Redis: jobs are accepted when its file has them.",
 }

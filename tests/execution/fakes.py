@@ -23,6 +23,7 @@ from service.execution.result_cache import RedisResultCache
 from service.execution.runner import ComputationRunner
 from service.execution.seals import Seals
 from service.execution.shared_results import SharedResults
+from service.execution.siblings import Siblings
 from service.execution.worker_pool import WorkerPool
 from service.execution.workers import Workers
 from service.privacy.enclosure import Enclosure, Evidence
@@ -154,6 +155,7 @@ def make_runner(
     pool: WorkerPool,
     shared: SharedResults | None = None,
     reserve: WorkerPool | None = None,
+    siblings: Siblings | None = None,
     **limits: Any,
 ) -> ComputationRunner:
     arguments: dict[str, Any] = {
@@ -168,6 +170,7 @@ def make_runner(
         engine_version=ENGINE_VERSION,
         memory=InMemoryResultCache(100, 100_000),
         shared=shared,
+        siblings=siblings,
         workers=Workers(pool, admission, reserve, lambda: metrics.queue_depth.set(admission.admitted)),
         metrics=metrics,
         known_bodies=100,

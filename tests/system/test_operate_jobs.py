@@ -21,7 +21,7 @@ from service.jobs.embedded.store import SqliteStore
 from tests.conftest import stopped
 from tests.jobs.test_diagnosis import QUOTA
 from tests.long_work import LONG
-from tests.system.jobs import a_job, submit, sweep, wait_for, wait_until_ended
+from tests.system.jobs import a_job, cluster, submit, sweep, wait_for, wait_until_ended
 from tests.system.servers import served
 from tests.system.test_operator_port import operator
 
@@ -105,6 +105,36 @@ def test_what_is_not_there_is_one_sentence(
     monkeypatch.setenv("PRIVACY_BOUNDS_DATA_FOLDER", str(tmp_path / "nowhere"))
     assert "there is no jobs.sqlite in" in command.complains("list")
     assert not (tmp_path / "nowhere").exists(), "a look makes nothing"
+
+
+@pytest.mark.thorough
+def test_a_worker_of_a_cluster_tells_its_metrics_and_operators_see_its_jobs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "worker.sock"
+    command = Operator(capsys, monkeypatch, tmp_path)
+    with cluster(tmp_path, workers=0) as made:
+        for name, value in made.settings.items():
+            monkeypatch.setenv(f"PRIVACY_BOUNDS_{name.upper()}", value)
+        with served(tmp_path, **made.settings, log_level="warning") as client:
+            name = submit(client, "sweeps", sweep(20)).split("/")[-1]
+            assert "none is there" in command.tells("show", name)["why"]
+            monkeypatch.setenv("PRIVACY_BOUNDS_OPERATOR_BIND", f"unix:{path}")
+            made.start_worker()
+            monkeypatch.delenv("PRIVACY_BOUNDS_OPERATOR_BIND")
+            wait_until_ended(client, f"/v1/jobs/{name}")
+            with operator(path) as theirs:
+                assert 'privacy_bounds_job_points_total{outcome="done"} 20.0' in theirs.get("/metrics").text
+            shown = command.tells("show", name)
+            assert shown["why"] == "It has ended: succeeded."
+            assert [worker["engine_version"] for worker in shown["workers"]] == [shown["engine_version"]]
+            assert command.tells("list", "--ended")["jobs"][0]["id"] == name
+        made.workers[0].terminate()
+        made.workers[0].wait()
+        assert not path.exists()
+        assert command.tells("purge", "--ended") == {"removed": 1}
+        assert command.says("list", "--ended") == "There are no such jobs.\n"
+    assert "Start Redis" in command.complains("list")
 
 
 @pytest.mark.parametrize("words", [["show"], ["cancel"], ["list", "x"], ["jump"], ["list", "--limit", "0"]], ids=str)

@@ -34,6 +34,7 @@ PROMISES: Final = (
 async def embedded_jobs(
     *,
     folder: Path | None,
+    temporary: Path | None = None,
     make_pool: Callable[[], WorkerPool],
     worker_count: int,
     engine_version: str,
@@ -45,9 +46,11 @@ async def embedded_jobs(
     metrics: Metrics,
     logger: FilteringBoundLogger,
 ) -> AsyncGenerator[Jobs]:
-    """Jobs while the block runs. `folder`: absent, they are forgotten at its end."""
+    """Jobs while the block runs. `folder`: absent, they are forgotten at its end, or with the folder `temporary` of
+    several processes.
+    """
     own = folder is None
-    folder = folder or Path(tempfile.mkdtemp(prefix="privacy-bounds-"))
+    folder = folder or temporary or Path(tempfile.mkdtemp(prefix="privacy-bounds-"))
     store = SqliteStore(folder)
     shop = Workshop(
         repository=store,
@@ -80,5 +83,5 @@ async def embedded_jobs(
         await asyncio.gather(running, return_exceptions=True)
         jobs.close()
         await asyncio.to_thread(store.close)
-        if own:
+        if own and temporary is None:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
