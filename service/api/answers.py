@@ -119,7 +119,7 @@ async def read_json_body(request: Request, services: Services) -> bytes:
 
 
 async def _read_json(request: Request, services: Services, sent: dict[bytes, bytes]) -> bytes:
-    """The body, which counts as a share of its requester while it arrives; from then on its computation counts."""
+    """Read the body. It counts as a share of its requester while it arrives; from then on its computation counts."""
     limit = services.settings.max_body_bytes
     _check_length(sent.get(b"content-length", b"0"), limit)
     body, is_whole = await _receive(request, limit)
@@ -132,7 +132,7 @@ async def _read_json(request: Request, services: Services, sent: dict[bytes, byt
 async def _answer_archive(
     computation: Computation[Any, Any], read: Callable[[bytes], Any], request: Request, declared: bytes | None
 ) -> Answer:
-    """The answer to an archive of arrays, which may be much longer than JSON and is not kept for a second look.
+    """Answer an archive of arrays, which may be much longer than JSON and is not kept for a second look.
 
     It counts as a share of its requester until it is answered. When the requester has to give way, the archives that
     are still arriving go first, then those that are computed: their computation ends as if the client had gone.
@@ -166,7 +166,7 @@ def client_of(request: Request) -> Client:
 def stored_response(
     request: Request, tag: str, body: bytes, headers: dict[str, str], media_type: str = JSON
 ) -> Response:
-    """A result, or 304 to a GET of what the client has."""
+    """Return a result, or 304 to a GET of what the client has."""
     if has(request, tag):
         return Response(status_code=304, headers=headers)
     if len(body) > SLICE_BYTES:
@@ -213,13 +213,13 @@ class SlicedResponse(Response):
 
 
 def _check_length(declared: bytes, limit: int) -> None:
-    """Raises BodyTooLarge before any of a body is read."""
+    """Check the announced length before any of a body is read. Raises BodyTooLarge."""
     if len(declared) > LONGEST_LENGTH_DIGITS or (declared.isdigit() and int(declared) > limit):
         raise BodyTooLarge
 
 
 async def _receive(request: Request, left: int) -> tuple[bytes, bool]:
-    """The bytes of a body that have come, and whether they are the last. Raises BodyTooLarge, ClientDisconnect."""
+    """Return the bytes of a body that have come, and whether they are the last. Raises BodyTooLarge."""
     message = await request.receive()
     if message["type"] == "http.disconnect":
         raise ClientDisconnect
@@ -230,7 +230,7 @@ async def _receive(request: Request, left: int) -> tuple[bytes, bool]:
 
 
 async def _read_rest(request: Request, begin: bytes, limit: int, share: Share) -> bytes:
-    """The whole body, of which this is the beginning; as little as possible of one that is too long."""
+    """Return the whole body, which begins like this; read as little as possible of one that is too long."""
     loop = asyncio.get_running_loop()
     pace = Pace(loop.time(), PATIENCE_SECONDS, LEAST_BYTES_PER_SECOND)
     pieces, size, is_whole = [begin], len(begin), False

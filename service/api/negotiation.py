@@ -1,4 +1,4 @@
-"""What a client accepts (RFC 9110, section 12.5): media types and content codings, over all lines of a header."""
+"""Negotiation of content (RFC 9110, section 12.5): media types and codings, over all lines of a header."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def takes_gzip(request: Request) -> bool:
 
 
 def _qualities(given: str) -> list[tuple[float, str]]:
-    """What a header lists, the most preferred first."""
+    """Return the qualities and names in a header, the most preferred first."""
     found: list[tuple[float, str]] = []
     for part in given.split(",")[:LARGEST_ACCEPT]:
         name, *parameters = (each.strip().lower() for each in part.split(";"))

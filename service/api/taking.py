@@ -22,7 +22,7 @@ ACKNOWLEDGED_AT: Final = 120
 
 @final
 class Taking:
-    """What one client takes of its responses, seen at every look.
+    """Progress of one client with its responses.
 
     A client that has something to take is behind when it took less than the least rate for longer than `patience`
     seconds. Who takes all that was there at an earlier look has the whole patience again: it may be sent little.
@@ -62,7 +62,7 @@ class Taking:
         return is_late
 
     def _read(self, kept: int) -> tuple[int, int]:
-        """Bytes that the client has not taken, and that it has taken since the connection was made."""
+        """Return the bytes that the client has not taken yet, and those that it has taken since it connected."""
         connection = _socket_of(self._transport)
         if connection is not None:
             count = array("i", [0])

@@ -38,7 +38,7 @@ class Pace:
 
 @final
 class Share:
-    """What one holder has. `due`: from this time of the event loop on the holder keeps others waiting."""
+    """The units of one holder. `due`: time of the event loop from which on the holder keeps others waiting."""
 
     __slots__ = ("_ending", "_pot", "due", "has_given_way", "requester", "size")
 
@@ -116,7 +116,7 @@ class Pot:
             share.end()
 
     def _who_give_way(self, newcomer: Share, size: int) -> list[Share] | None:
-        """The holders to end, the largest first; None where the newcomer would then hold more than the next of them."""
+        """Return the holders to end, the largest first; None if the newcomer would then hold more than the next one."""
         now = asyncio.get_running_loop().time()
         totals = self._totals.copy()
         missing = size - self._free

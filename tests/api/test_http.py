@@ -119,7 +119,7 @@ def test_health(client: TestClient) -> None:
     verbose = client.get("/readyz?verbose")
     assert verbose.status_code == 200
     checks = {check["name"]: check["status"] for check in verbose.json()["checks"]}
-    assert checks == {"known_answer": "ok", "worker_pool": "ok", "redis": "ok"}
+    assert checks == {"known_answer": "ok", "worker_pool": "ok", "redis": "ok", "jobs": "ok"}
 
 
 def test_metrics_count_by_template(client: TestClient, first: Any) -> None:

@@ -200,10 +200,7 @@ def waits(client: httpx2.Client, case: Case, job: str) -> list[float]:
     return sorted(found)
 
 
-COUNTED_TOGETHER = pytest.mark.xfail(strict=False, reason="the limit on jobs does not yet tell requesters apart")
-
-
-@pytest.mark.parametrize("name", [*list(CASES)[:-1], pytest.param("jobs", marks=COUNTED_TOGETHER)])
+@pytest.mark.parametrize("name", CASES)
 def test_a_polite_client_is_never_refused(server: httpx2.Client, name: str) -> None:
     case = CASES[name]
     rank = int(0.99 * case.rounds)

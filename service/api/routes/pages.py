@@ -36,7 +36,7 @@ def explorer_file(request: Request, build: str, path: str) -> Response:
 
 @router.get("/openapi.json")
 async def openapi(request: Request) -> Response:
-    """The published document: the bytes that were made with the package, which a contract test compares."""
+    """Send the published document: bytes that were made with the package, which a contract test compares."""
     document = await asyncio.to_thread(_published_document)
     return document.response(request, REVALIDATED)
 
