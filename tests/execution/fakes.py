@@ -43,7 +43,7 @@ class FakeRequest(Request):
     """`log` is a file to which every computation adds its process id; what waits, waits for a file `gate`."""
 
     mechanism: FakeMechanism = FakeMechanism()
-    action: Literal["echo", "sleep", "wait", "fail", "die", "allocate", "defect", "violate", "doubt"] = "echo"
+    action: Literal["echo", "sleep", "wait", "fail", "die", "allocate", "defect", "misfit", "violate", "doubt"] = "echo"
     amount: float = 0.0
     cost: int = INLINE
     log: str = ""
@@ -77,6 +77,8 @@ def compute_fake(request: FakeRequest, digest: str, engine_version: str) -> dict
             bytearray(int(request.amount))
         case "defect":
             raise KeyError("defect")
+        case "misfit":
+            FakeResponse.model_validate({"value": request.amount})
         case "violate":
             Enclosure(1.0, 0.5, Evidence.CERTIFIED)
         case "doubt":
