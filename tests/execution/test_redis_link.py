@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import time
 from collections import Counter
 
 import pytest
 
-from service.execution.redis_link import CONNECTIONS_IN_ADVANCE, RedisLink
+from service.execution.redis_link import CONNECTIONS_IN_ADVANCE, RedisAway, RedisLink
 from service.execution.shared_results import SharedResults
 from service.telemetry.metrics import Metrics
 from tests.execution.delaying_proxy import distant
@@ -93,3 +94,20 @@ async def test_a_connection_that_is_to_be_opened_does_not_shorten_the_wait(redis
         calls = (link.attempt("get", lambda client: client.get("x")) for _ in range(3 * CONNECTIONS_IN_ADVANCE))
         assert await asyncio.gather(*calls) == [None] * 3 * CONNECTIONS_IN_ADVANCE
         await link.stop()
+
+
+async def test_a_connection_that_comes_as_the_wait_ends_is_no_error(redis_url: str, metrics: Metrics) -> None:
+    """The event loop is busy for longer than a request waits: the end of the wait and the connection come together."""
+    link = RedisLink(redis_url, 0.002, metrics)
+    await link.start()
+    outcomes: set[type] = set()
+    for number in range(60):
+        link._circuit, link.round_trip_seconds = "answers", 0.0
+        await link._client.connection_pool.disconnect()
+        asked = [asyncio.ensure_future(link.attempt("get", lambda client: client.get("x"))) for _ in range(8)]
+        for _ in range(number % 12):
+            await asyncio.sleep(0)
+        time.sleep(0.003)  # noqa: ASYNC251 - this is the load
+        outcomes |= {type(each) for each in await asyncio.gather(*asked, return_exceptions=True)}
+    assert outcomes <= {type(None), RedisAway}
+    await link.stop()
