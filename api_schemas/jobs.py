@@ -12,6 +12,9 @@ from api_schemas.problems import Problem
 LONGEST_KEY: Final = 255
 LARGEST_PAGE: Final = 10_000
 USUAL_PAGE: Final = 1_000
+MOST_LISTED: Final = 1_000
+USUALLY_LISTED: Final = 50
+LONGEST_CURSOR: Final = 64
 
 ResourceName: TypeAlias = Annotated[
     str,
@@ -79,6 +82,13 @@ class JobResponse(Response):
     updated_at: Annotated[str, Field(description="When something last became known of it.")]
     expires_at: Annotated[str, Field(description="It may be forgotten from then on.")]
     problem: Annotated[Problem | None, Field(description="Why it failed.", exclude_if=is_none)] = None
+
+
+class JobsPage(Response):
+    """The client's own jobs, newest first."""
+
+    jobs: Annotated[tuple[JobResponse, ...], Field(description="As each is now.")]
+    next: Annotated[str | None, Field(description="`cursor` of the next page; null: there is none.")]
 
 
 class JobResultsPage(Response):
@@ -154,7 +164,11 @@ class JobLimits(Response):
     cost: Annotated[int, Field(description="Largest cost that a job may surely have, in microseconds of CPU time.")]
     time_limit_seconds: Annotated[float, Field(description="One computation of a job is ended after this long.")]
     at_once: Annotated[int, Field(description="Jobs that may wait or run.")]
-    kept_seconds: Annotated[int, Field(description="How long a job, its results and its Idempotency-Key are kept.")]
+    stored_bytes: Annotated[int, Field(description="Bytes of requests and results of all jobs.")]
+    age_limit_seconds: Annotated[float, Field(description="A job that has not ended so long after it was sent fails.")]
+    kept_seconds: Annotated[
+        int, Field(description="How long a job, its results and its Idempotency-Key are kept after its end.")
+    ]
     promises: Annotated[tuple[str, ...], Field(description="What holds while parts of the service end and come back.")]
 
 

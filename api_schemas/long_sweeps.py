@@ -9,11 +9,26 @@ from pydantic import Field
 from typing_extensions import override
 
 from api_schemas.base import is_none
-from api_schemas.sweeps import LARGEST_VARIED, Pointer, SweepsRequest, SweptNumbers
+from api_schemas.sweeps import LARGEST_POINTS, LARGEST_VARIED, Pointer, SweepsRequest, SweptNumbers
 
 LARGEST_JOB_POINTS: Final = 1_000_000
 LARGEST_JOB_NUMBERS: Final = 10_000_000
 """Points times the numbers that are read of each."""
+
+
+class PieceOfSweep(SweepsRequest):
+    """Neighbouring points of a sweep, of which some are asked for: those beside them are read with them."""
+
+    largest_points: ClassVar[int] = 2 * LARGEST_POINTS
+    largest_numbers: ClassVar[int] = LARGEST_JOB_NUMBERS
+
+    first: Annotated[int, Field(ge=0, description="Place of the first point that is asked for.")]
+    count: Annotated[int, Field(ge=1, description="How many points are asked for.")]
+
+    @property
+    @override
+    def asked_points(self) -> range:
+        return range(self.first, self.first + self.count)
 
 
 class ManySweptNumbers(SweptNumbers):

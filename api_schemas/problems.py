@@ -25,6 +25,7 @@ _ProblemType: TypeAlias = Literal[
     "/problems/decision-not-found",
     "/problems/headers-too-large",
     "/problems/http-error",
+    "/problems/http-version-not-supported",
     "/problems/idempotency-key-reused",
     "/problems/internal-error",
     "/problems/invalid-parameter",

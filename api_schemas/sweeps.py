@@ -206,6 +206,11 @@ class SweepsRequest(MethodOptions, Request):
         return sizes[0] if self.combine == "zip" else math.prod(sizes)
 
     @property
+    def asked_points(self) -> range:
+        """The places of the points that are answered: all."""
+        return range(self.point_count)
+
+    @property
     def quantity_count(self) -> int:
         """How many numbers are read of each point: of trade_off both error rates at each rate."""
         lists = [each.false_positive_rates for each in self.questions if isinstance(each, TradeOffQuestion)]

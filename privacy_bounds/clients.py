@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Coroutine, Generator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from http.client import HTTPException, HTTPResponse
 from typing import Any, Concatenate, ParamSpec, TypeVar, final
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from pydantic import ValidationError
 from typing_extensions import override
 
-from api_schemas.jobs import EstimatesResponse, JobResponse
+from api_schemas.jobs import MOST_LISTED, EstimatesResponse, JobResponse, JobsPage
 from api_schemas.problems import Problem
 from privacy_bounds.asking import JSON, Asking, encoded
 from privacy_bounds.errors import Refused, Unreachable
@@ -53,6 +53,18 @@ class Client(Asking):
     def job(self, name: str) -> Job:
         """A job by its id."""
         return Job(self, name)
+
+    def jobs(self) -> Iterator[JobResponse]:
+        """Yield one's own jobs, newest first: those that were sent from this address. They are read page by page."""
+        cursor = None
+        while True:
+            path = f"/v1/jobs?limit={MOST_LISTED}" + (f"&cursor={quote(cursor, safe='')}" if cursor else "")
+            with self.opened("GET", path) as answer:
+                page = JobsPage.model_validate_json(answer.read())
+            yield from page.jobs
+            cursor = page.next
+            if cursor is None:
+                return
 
     def estimate(self, resource: str, request: Mapping[str, Any]) -> EstimatesResponse:
         """What a request would cost, and where it would be computed."""

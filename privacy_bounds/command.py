@@ -14,13 +14,17 @@ from privacy_bounds.jobs import Job
 FAILED, PROBLEM = 1, 2
 
 
-def run_jobs(action: str, subject: str, url: str, key: str | None) -> int:
+def run_jobs(action: str, subject: str | None, url: str, key: str | None) -> int:
     """Do one thing with a job; what is asked for goes to standard output, progress and problems to standard error.
 
     The exit code is 0, 1 where a job that was waited for did not succeed, or 2 where a problem was reported.
     """
     try:
         client = Client(url)
+        if subject is None:
+            for each in client.jobs():
+                _write(each.json_bytes())
+            return 0
         if action == "submit":
             return _submit(client, subject, key)
         return _look(client.job(subject), action)

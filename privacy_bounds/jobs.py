@@ -16,6 +16,7 @@ LINES: Final = "application/x-ndjson"
 EVENTS: Final = "text/event-stream"
 PAUSE_SECONDS: Final = 0.5
 UNAVAILABLE: Final = 503
+PIECE_BYTES: Final = 65_536
 
 
 class Opens(Protocol):
@@ -80,11 +81,22 @@ class Job:
 
     def rows(self, start: int = 0) -> Generator[dict[str, Any]]:
         """The results of all points from `start` on, as they come: each an object with its `point`, and `numbers` and
-        `answers` of a sweep, or `response`, or `problem`.
+        `answers` of a sweep, or `response`, or `problem`. A connection that breaks is made anew.
         """
-        with self._client.opened("GET", self._path(f"/results?start={start}"), None, {"Accept": LINES}) as answer:
-            for line in answer:
-                yield json.loads(line)
+        while True:
+            try:
+                with self._client.opened(
+                    "GET", self._path(f"/results?start={start}"), None, {"Accept": LINES}
+                ) as answer:
+                    for line in _read_lines(answer):
+                        row: dict[str, Any] = json.loads(line)
+                        start = row["point"] + 1
+                        yield row
+                return
+            except Unreachable:
+                time.sleep(PAUSE_SECONDS)
+                if start >= self.state().progress.total:  # who is away for longer is told of
+                    return
 
     def response(self) -> dict[str, Any]:
         """What a job of one request answers, when it has ended."""
@@ -113,3 +125,11 @@ def _read_events(answer: HTTPResponse) -> Iterator[tuple[int, JobResponse]]:
             told = JobResponse.model_validate_json(value)
         elif name == "id" and told is not None:
             yield int(value), told
+
+
+def _read_lines(answer: HTTPResponse) -> Iterator[bytes]:
+    """Yield whole lines. Iterating over the response itself would hide that its end is missing."""
+    begin = b""
+    while piece := answer.read1(PIECE_BYTES):
+        *lines, begin = (begin + piece).split(b"\n")
+        yield from lines

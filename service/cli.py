@@ -22,8 +22,11 @@ from service.computations.catalogue import RESOURCES, resource
 from service.serving import PROBLEM_EXIT_CODE, serve, serve_one_of_several, serve_several, serve_shared, work
 from service.web.forms import PNG, SVG, VEGA_LITE, forms_of
 
-OTHERS = ("serve", "worker", "jobs")
+OTHERS = ("serve", "worker", "jobs", "operate")
 """Commands that compute nothing themselves."""
+SUBJECTS: Final = dict.fromkeys(("state", "wait", "results", "cancel"), "the id of a job") | {
+    "submit": "a JSON file, or -"
+}
 FIRST_SIGN_SECONDS: Final = 1.0
 
 PLAIN_PICTURE: Final = "curves"
@@ -49,14 +52,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if chosen.workers > 1:
             return serve_several(chosen.workers, chosen.host, chosen.port)
         if chosen.socket is not None:
-            return serve_one_of_several(chosen.socket)
+            return serve_one_of_several(chosen.socket, chosen.operator_socket)
         return serve_shared(chosen.host, chosen.port) if chosen.share_port else serve(chosen.host, chosen.port)
     if chosen.command == "worker":
         return work(only_check=chosen.check)
     if chosen.command == "jobs":
         from privacy_bounds.command import run_jobs
 
+        if (chosen.subject is None) != (chosen.action == "list"):
+            parser.error("list takes no id" if chosen.subject else f"{chosen.action} needs {SUBJECTS[chosen.action]}")
         return run_jobs(chosen.action, chosen.subject, chosen.url, chosen.key)
+    if chosen.command == "operate":
+        from service.operate import Wanted, operate
+
+        if chosen.subject is None and chosen.action in ("show", "cancel"):
+            parser.error(f"{chosen.action} needs the id of a job")
+        if chosen.subject is not None and chosen.action == "list":
+            parser.error("list takes no id")
+        return operate(
+            Wanted(
+                action=chosen.action,
+                subject=chosen.subject,
+                requester=chosen.requester,
+                ended=chosen.ended,
+                limit=chosen.limit,
+                cursor=chosen.cursor,
+                as_json=chosen.json,
+            )
+        )
     if chosen.command == "completion":
         return completion(parser, chosen.shell)
     if chosen.command == "plot":

@@ -16,6 +16,8 @@ from service.web.pictures import PICTURES
 
 FIRST_WORDS: Final = re.compile(r"[:.\n]")
 """What ends the first part of a description."""
+LARGEST_PORT: Final = 65_535
+LARGEST_COUNT: Final = 1_000
 TABLE: Final = "table"
 JSON: Final = "application/json"
 FORMS: Final = (
@@ -39,6 +41,7 @@ def made(names: Mapping[str, str], described: Sequence[str]) -> argparse.Argumen
     commands = parser.add_subparsers(dest="command", required=True)
     _add_serving(commands)
     _add_jobs(commands)
+    _add_operate(commands)
     completing = commands.add_parser("completion", help="print what a shell needs to complete commands and options")
     completing.add_argument("shell", choices=("bash", "zsh", "tcsh"))
     _add_plot(commands)
@@ -50,12 +53,13 @@ def made(names: Mapping[str, str], described: Sequence[str]) -> argparse.Argumen
 def _add_serving(commands: Commands) -> None:
     serve = commands.add_parser("serve", help="serve HTTP; settings come from PRIVACY_BOUNDS_* variables")
     serve.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
-    serve.add_argument("--port", default=8000, type=int, help="port to listen on (default: %(default)s)")
-    serve.add_argument("--workers", default=1, type=int, help="processes that accept requests (default: %(default)s)")
+    serve.add_argument("--port", default=8000, type=port, help="port to listen on (default: %(default)s)")
+    serve.add_argument("--workers", default=1, type=count, help="processes that accept requests (default: %(default)s)")
     serve.add_argument(
         "--share-port", action="store_true", help="other instances may listen on the same port (SO_REUSEPORT)"
     )
-    serve.add_argument("--socket", type=int, help=argparse.SUPPRESS)  # inherited, of one of several processes
+    serve.add_argument("--operator-socket", type=int, help=argparse.SUPPRESS)  # inherited, of one of several processes
+    serve.add_argument("--socket", type=int, help=argparse.SUPPRESS)
 
     worker = commands.add_parser("worker", help="compute pieces of the jobs of a cluster; settings as of serve")
     worker.add_argument("--check", action="store_true", help="only tell whether a worker of this machine runs")
@@ -63,10 +67,24 @@ def _add_serving(commands: Commands) -> None:
 
 def _add_jobs(commands: Commands) -> None:
     jobs = commands.add_parser("jobs", help="send a request to a service as a job, follow it, fetch its results")
-    jobs.add_argument("action", choices=("submit", "state", "wait", "results", "cancel"), help="what to do")
-    jobs.add_argument("subject", help="a JSON file with resource and request, or - ; else the id of a job")
+    jobs.add_argument("action", choices=("submit", "list", "state", "wait", "results", "cancel"), help="what to do")
+    subject = "of submit: a JSON file with resource and request, or -; of list: none; else the id of a job"
+    jobs.add_argument("subject", nargs="?", help=subject)
     jobs.add_argument("--url", default="http://127.0.0.1:8000", help="the service (default: %(default)s)")
     jobs.add_argument("--key", help="Idempotency-Key of submit: with the same one it is the same job")
+
+
+def _add_operate(commands: Commands) -> None:
+    operate = commands.add_parser("operate", help="for operators: jobs on their storage, while the service is down too")
+    operate.add_argument("what", choices=("jobs",), help="what to look after")
+    actions = "list: jobs that have not ended; show: why a job does not move; cancel; purge: remove what has expired"
+    operate.add_argument("action", choices=("list", "show", "cancel", "purge"), help=actions)
+    operate.add_argument("subject", nargs="?", help="the id of a job, of show, cancel and purge")
+    operate.add_argument("--json", action="store_true", help="JSON for programs")
+    operate.add_argument("--ended", action="store_true", help="of list and purge: all jobs that have ended, too")
+    operate.add_argument("--requester", help="of list: jobs of this requester alone")
+    operate.add_argument("--limit", default=50, type=count, help="of list --ended: jobs (default: %(default)s)")
+    operate.add_argument("--cursor", help="of list --ended: where the page begins")
 
 
 def _add_plot(commands: Commands) -> None:
@@ -100,6 +118,20 @@ def _add_computation(commands: Commands, command: str, name: str) -> None:
     if known:
         other = ", ".join(known)
         forms.add_argument("--accept", dest="form", help=f"write it as one of {other}", choices=known)
+
+
+def port(text: str) -> int:
+    """Return a port; 0 is any free one. Raises ArgumentTypeError."""
+    if not (text.isascii() and text.isdigit() and int(text) <= LARGEST_PORT):
+        raise argparse.ArgumentTypeError(f"a port is a number from 0 to {LARGEST_PORT}, not {text!r}")
+    return int(text)
+
+
+def count(text: str) -> int:
+    """Return a number of processes or jobs. Raises ArgumentTypeError."""
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= LARGEST_COUNT):
+        raise argparse.ArgumentTypeError(f"use a number from 1 to {LARGEST_COUNT}, not {text!r}")
+    return int(text)
 
 
 def finite(text: str) -> float:

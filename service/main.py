@@ -9,7 +9,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from functools import partial
 from importlib import import_module
 from importlib.metadata import version as distribution_version
-from typing import Any, cast
+from threading import Event
+from typing import TYPE_CHECKING, Any, cast
 
 import uvicorn
 from fastapi import FastAPI
@@ -17,12 +18,14 @@ from prometheus_client import CollectorRegistry
 from structlog.typing import FilteringBoundLogger
 
 from service.api import documentation, problem_responses
+from service.api.answers import LARGEST_BODIES_AT_ONCE, LARGEST_UPLOADS_AT_ONCE
 from service.api.connections import Connections
 from service.api.dependencies import Services
 from service.api.direct_route import Application
 from service.api.forms import DrawingBoard, Forms
 from service.api.head_as_get import HeadAsGet
 from service.api.known_answers import KNOWN_ANSWERS, warm_up
+from service.api.operators import operator_application
 from service.api.problems import problem_of
 from service.api.readiness import Readiness
 from service.api.routes import computations, decisions, discovery, guide, jobs, operations, pages, results
@@ -37,20 +40,25 @@ from service.execution.result_cache import RedisResultCache
 from service.execution.runner import ComputationRunner
 from service.execution.seals import Seals
 from service.execution.shared_results import SharedResults
+from service.execution.shares import Pot
 from service.execution.siblings import Siblings, supervised_folder
-from service.execution.upload_space import LARGEST_BODIES_AT_ONCE, UploadSpace
 from service.execution.worker_pool import WorkerPool
 from service.execution.workers import RESERVE_MEMORY_BYTES, RESERVE_SECONDS, Workers
 from service.interop.catalogue import validated
 from service.jobs.embedded.backend import embedded_jobs
 from service.jobs.jobs import Jobs
 from service.jobs.work import Limits
+from service.server import DrainingServer, serving
 from service.settings import Settings
 from service.telemetry.http import HttpTelemetry
 from service.telemetry.logs import make_logger
 from service.telemetry.loop_lag import watch
 from service.telemetry.metrics import Metrics
+from service.telemetry.operator_metrics import serve_metrics
 from service.web import drawing
+
+if TYPE_CHECKING:
+    import socket
 
 DISTRIBUTION = "privacy-bounds"
 SECONDS_PER_DAY = 86_400
@@ -67,17 +75,30 @@ DESCRIPTION = (
 )
 
 
-def create_app(settings: Settings) -> FastAPI:
-    """The service as an ASGI application; what it holds starts and stops with its lifespan."""
+def create_app(settings: Settings, operators: socket.socket | None = None) -> FastAPI:
+    """The service as an ASGI application; what it holds starts and stops with its lifespan. `operators`: the socket
+    on which they are served meanwhile.
+    """
     version = distribution_version(DISTRIBUTION)
     metrics = Metrics(CollectorRegistry(), ENGINE_VERSION)
     logger = make_logger(settings.log_level)
+    draining = Event()
+    telemetry = partial(
+        HttpTelemetry,
+        metrics=metrics,
+        logger=logger,
+        unknown_error=problem_responses.unknown_error,
+        cancelled=problem_responses.shutting_down,
+    )
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[dict[str, Services]]:
         async with _running(settings, metrics, logger, version) as services:
-            logger.info("started", version=version, engine_version=ENGINE_VERSION)
-            yield {"services": services}
+            services.readiness.is_draining = draining.is_set
+            by_operator = partial(telemetry, requester_of=lambda _: "operator")
+            async with serving(operator_application(services, by_operator), operators):
+                logger.info("started", version=version, engine_version=ENGINE_VERSION)
+                yield {"services": services}
         logger.info("stopped")
 
     app = _framework(version, lifespan)
@@ -85,22 +106,17 @@ def create_app(settings: Settings) -> FastAPI:
     app.router.routes[:0] = map(computations.route_of, offered)  # asked most, matched first
     people = (pages.router, guide.router(*guide.GUIDE))
     stored = (results.router(offered), decisions.router)
-    for router in (jobs.router, *stored, discovery.router(offered), operations.router, *people):
+    ready = operations.details_router if settings.operator_bind is None else operations.verdict_router
+    for router in (jobs.router, *stored, discovery.router(offered), operations.router, ready, *people):
         app.include_router(router)
     documentation.install(app, tuple(computation.request_type for computation in offered))
     problem_responses.install(app)
     app.add_middleware(HeadAsGet)
-    telemetry = partial(
-        HttpTelemetry,
-        metrics=metrics,
-        logger=logger,
-        requester_of=requester_of,
-        unknown_error=problem_responses.unknown_error,
-        cancelled=problem_responses.shutting_down,
-    )
-    app.add_middleware(telemetry)
-    app.open_direct_routes(telemetry)
+    by_address = partial(telemetry, requester_of=requester_of)
+    app.add_middleware(by_address)
+    app.open_direct_routes(by_address)
     app.state.metrics = metrics  # for the server, which counts what never comes as far as the application
+    app.state.draining = draining
     return app
 
 
@@ -114,6 +130,7 @@ def _framework(
         version=version,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         openapi_tags=documentation.TAGS,
+        openapi_url=None,  # the published document is a file of the package
         lifespan=lifespan,
         docs_url=None,  # ours loads nothing from elsewhere
         redoc_url=None,
@@ -123,9 +140,9 @@ def _framework(
     )
 
 
-def create_server(settings: Settings, host: str, port: int) -> uvicorn.Server:
+def create_server(settings: Settings, host: str, port: int, operators: socket.socket | None = None) -> uvicorn.Server:
     """The server of the application, with the limits on connections."""
-    app = create_app(settings)
+    app = create_app(settings, operators)
     connections = Connections(settings, app.state.metrics)
     configuration = uvicorn.Config(
         app,
@@ -138,9 +155,10 @@ def create_server(settings: Settings, host: str, port: int) -> uvicorn.Server:
         server_header=False,
         proxy_headers=bool(settings.trusted_proxies),
         forwarded_allow_ips=settings.trusted_proxies,
+        timeout_keep_alive=settings.keep_alive_seconds,
         timeout_graceful_shutdown=settings.shutdown_timeout_seconds,
     )
-    return uvicorn.Server(configuration)
+    return DrainingServer(configuration, settings.drain_seconds, app.state.draining)
 
 
 @asynccontextmanager
@@ -148,14 +166,8 @@ async def _running(
     settings: Settings, metrics: Metrics, logger: FilteringBoundLogger, version: str
 ) -> AsyncGenerator[Services]:
     """The services of an application, from start to stop."""
-    make_pool = partial(
-        WorkerPool,
-        time_limit_seconds=settings.time_limit_seconds,
-        memory_limit_bytes=settings.worker_memory_limit_bytes,
-        preloaded_modules=preloaded_modules(),
-        metrics=metrics,
-        warm_up=warm_up,
-    )
+    make_pool = _pool_maker(settings, metrics)
+    refused = partial(metrics.rejected, "share")
     pool = make_pool(worker_count=settings.worker_count, niceness=settings.worker_niceness)
     reserve = make_pool(
         worker_count=1,
@@ -179,13 +191,13 @@ async def _running(
                 nullcontext() if siblings is None else siblings.answered(),
                 _jobs(settings, for_jobs, runner, metrics, logger) as running_jobs,
             ):
-                readiness.workers = running_jobs.workers
+                readiness.jobs = running_jobs.condition
                 yield Services(
                     settings=settings,
                     runner=runner,
                     forms=Forms(runner, board, memory, settings.worker_count),
-                    uploads=UploadSpace(settings.max_upload_bytes),
-                    bodies=UploadSpace(settings.max_body_bytes, LARGEST_BODIES_AT_ONCE),
+                    uploads=Pot(LARGEST_UPLOADS_AT_ONCE * settings.max_upload_bytes, refused),
+                    bodies=Pot(LARGEST_BODIES_AT_ONCE * settings.max_body_bytes, refused),
                     readiness=readiness,
                     jobs=running_jobs,
                     validate=validated,
@@ -251,6 +263,18 @@ def _admission(settings: Settings, worker_count: int, reserve_count: int = 0) ->
     )
 
 
+def _pool_maker(settings: Settings, metrics: Metrics) -> Callable[..., WorkerPool]:
+    """Make pools of workers with the limits of the settings; how many workers and how nice is left open."""
+    return partial(
+        WorkerPool,
+        time_limit_seconds=settings.time_limit_seconds,
+        memory_limit_bytes=settings.worker_memory_limit_bytes,
+        preloaded_modules=preloaded_modules(),
+        metrics=metrics,
+        warm_up=warm_up,
+    )
+
+
 async def _warmed(workers: Workers, readiness: Readiness) -> None:
     """Load, here and in the workers at once, what the first request would otherwise wait for."""
     warming = asyncio.create_task(workers.start())
@@ -288,6 +312,7 @@ def _jobs(
         limits=job_limits(settings),
         validate=validated,
         describe=describe,
+        find_answer=lambda computation, digest: runner.find((computation.name,), digest),
         store_answer=runner.keep,
         metrics=metrics,
         logger=logger,
@@ -298,17 +323,20 @@ def run_worker(settings: Settings) -> int:
     """Compute pieces of the jobs of a cluster until a signal comes."""
     from service.jobs.celery.worker import run_worker as run
 
-    return run(
-        settings,
-        limits=job_limits(settings),
-        engine_version=ENGINE_VERSION,
-        niceness=job_niceness(settings),
-        preloaded_modules=preloaded_modules(),
-        warm_up=warm_up,
-        validate=validated,
-        describe=describe,
-        logger=make_logger(settings.log_level),
-    )
+    metrics = Metrics(CollectorRegistry(), ENGINE_VERSION)
+    with serve_metrics(settings.operator_address, metrics.exposition):
+        return run(
+            settings,
+            limits=job_limits(settings),
+            engine_version=ENGINE_VERSION,
+            make_pool=partial(
+                _pool_maker(settings, metrics), worker_count=settings.job_workers, niceness=job_niceness(settings)
+            ),
+            validate=validated,
+            describe=describe,
+            metrics=metrics,
+            logger=make_logger(settings.log_level),
+        )
 
 
 def preloaded_modules() -> tuple[str, ...]:
@@ -331,6 +359,8 @@ def job_limits(settings: Settings) -> Limits:
         point_seconds=settings.time_limit_seconds,
         at_once=settings.jobs_at_once,
         kept_seconds=settings.job_ttl_seconds,
+        age_seconds=settings.job_age_limit_seconds,
+        stored_bytes=settings.job_stored_bytes,
     )
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 if TYPE_CHECKING:
     import socket
@@ -17,16 +20,31 @@ PROBLEM_EXIT_CODE: Final = 2
 UNABLE_TO_LISTEN_EXIT_CODE: Final = 3
 
 
-def serve(host: str, port: int, listening: socket.socket | None = None) -> int:
-    """Serve until a signal comes, on a socket of its own or on one that is there."""
+def serve(host: str, port: int, listening: socket.socket | None = None, operators: socket.socket | None = None) -> int:
+    """Serve until a signal comes. `listening`, `operators`: sockets that are there; else the settings name them."""
     settings = settings_of_environment()
     if settings is None:
         return PROBLEM_EXIT_CODE
+    from service.telemetry.listening import CannotListen, check
+
+    try:
+        if listening is None:
+            check(host, port)
+        with _operators(settings, operators) as for_operators:
+            return _serve(settings, host, port, listening, for_operators)
+    except CannotListen as error:
+        return _unable_to_listen(error)
+
+
+def _serve(
+    settings: Settings, host: str, port: int, listening: socket.socket | None, operators: socket.socket | None
+) -> int:
     from service.main import create_server
 
+    signal.signal(signal.SIGTERM, _end)  # which the server raises again when it has ended
     if settings.jobs_backend == "embedded" and settings.data_folder is None:
         settings = settings.model_copy(update={"data_folder": state_folder()})
-    server = create_server(settings, host, port)
+    server = create_server(settings, host, port, operators)
     server.run(None if listening is None else [listening])
     return 0 if server.started else UNABLE_TO_LISTEN_EXIT_CODE
 
@@ -37,35 +55,68 @@ def serve_several(count: int, host: str, port: int) -> int:
     if settings is None:
         return PROBLEM_EXIT_CODE
     from service.processes import serve_with
+    from service.telemetry.listening import CannotListen, listening
 
     try:
-        return serve_with(count, host, port, settings.shutdown_timeout_seconds)
-    except OSError as error:
-        print(f"privacy-bounds: cannot listen on {host}:{port}: {error.strerror}", file=sys.stderr)
-        return UNABLE_TO_LISTEN_EXIT_CODE
+        with listening((host, port)) as public, _operators(settings, None) as operators:
+            return serve_with(count, public, operators, settings)
+    except CannotListen as error:
+        return _unable_to_listen(error)
 
 
 def serve_shared(host: str, port: int) -> int:
     """Serve on a port that other instances may have as well; the kernel gives connections to one or the other."""
-    import socket
+    settings = settings_of_environment()
+    if settings is None:
+        return PROBLEM_EXIT_CODE
+    from service.telemetry.listening import CannotListen, listening
 
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listening = socket.create_server((host, port), family=family, backlog=2048, reuse_port=True)
-    except OSError as error:
-        print(f"privacy-bounds: cannot listen on {host}:{port}: {error.strerror}", file=sys.stderr)
-        return UNABLE_TO_LISTEN_EXIT_CODE
-    return serve(host, port, listening)
+        with (
+            listening((host, port), share_port=True) as public,
+            _operators(settings, None, share_port=True) as operators,
+        ):
+            return serve(host, port, public, operators)
+    except CannotListen as error:
+        return _unable_to_listen(error)
 
 
-def serve_one_of_several(descriptor: int) -> int:
-    """Serve from a socket that another process has opened, and end with it."""
+def serve_one_of_several(descriptor: int, operators: int | None) -> int:
+    """Serve from sockets that another process has opened, and end with it."""
     import socket
 
     from service.execution.worker import end_with_parent
 
     end_with_parent()
-    return serve("", 0, socket.socket(fileno=descriptor))
+    for_operators = None if operators is None else socket.socket(fileno=operators)
+    return serve("", 0, socket.socket(fileno=descriptor), for_operators)
+
+
+@contextmanager
+def _operators(
+    settings: Settings, given: socket.socket | None, *, share_port: bool = False
+) -> Generator[socket.socket | None]:
+    """The socket for operators: the given one, else that of the settings; None where there is none. Raises
+    CannotListen.
+    """
+    address = settings.operator_address
+    if given is not None or address is None:
+        yield given
+        return
+    from service.telemetry.listening import listening
+
+    with listening(address, share_port=share_port) as opened:
+        yield opened
+
+
+def _end(*_: object) -> NoReturn:
+    """End in an orderly way: what was opened is closed and removed."""
+    sys.exit(0)
+
+
+def _unable_to_listen(error: Exception) -> int:
+    print(f"privacy-bounds: {error}", file=sys.stderr)
+    return UNABLE_TO_LISTEN_EXIT_CODE
 
 
 def work(*, only_check: bool) -> int:
@@ -82,8 +133,12 @@ def work(*, only_check: bool) -> int:
 
         return 0 if is_worker_here(settings.redis_url.get_secret_value()) else NOT_HERE_EXIT_CODE
     from service.main import run_worker
+    from service.telemetry.listening import CannotListen
 
-    return run_worker(settings)
+    try:
+        return run_worker(settings)
+    except CannotListen as error:
+        return _unable_to_listen(error)
 
 
 def settings_of_environment() -> Settings | None:
@@ -104,11 +159,16 @@ def settings_of_environment() -> Settings | None:
     return settings
 
 
-def state_folder() -> Path | None:
-    """Where jobs of this user are kept when no folder is named; None where nothing can be kept there."""
+def state_folder_name() -> Path:
+    """Return the folder in which jobs of this user are kept when no folder is named."""
     base = os.environ.get("XDG_STATE_HOME")
-    folder = (Path(base) if base else Path("~/.local/state").expanduser()) / "privacy-bounds"
+    return (Path(base) if base else Path("~/.local/state").expanduser()) / "privacy-bounds"
+
+
+def state_folder() -> Path | None:
+    """Make that folder and return it; None where nothing can be kept there."""
     try:
+        folder = state_folder_name()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except (OSError, RuntimeError):
         return None

@@ -8,13 +8,16 @@ import json
 import os
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 PREFIX: Final = "PRIVACY_BOUNDS_"
 SHORTEST_SEAL_KEY: Final = 32
+LARGEST_PORT: Final = 65_535
+LONGEST_SOCKET_PATH: Final = 107
+"""Bytes, of Linux; elsewhere fewer, which is an error where the socket is made."""
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
@@ -31,6 +34,10 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, frozen=True, extra="forbid")
 
+    redis_password: SecretStr | None = Field(
+        default=None,
+        description="Password for `REDIS_URL`, as it is: any characters, nothing encoded.",
+    )
     redis_url: SecretStr | None = Field(
         default=None,
         description="`redis://`, `rediss://` or `unix://` address; absent: results are kept in memory only.",
@@ -108,8 +115,20 @@ class Settings(BaseSettings):
         default=600.0,
         description="A job of one request is ended at this time; points of sweeps at `TIME_LIMIT_SECONDS`.",
     )
-    jobs_at_once: Count = Field(default=1_000, description="Jobs that may wait or run; then 503.")
-    job_ttl_seconds: Count = Field(default=7 * 86_400, description="How long a job and its results are kept.")
+    jobs_at_once: Count = Field(
+        default=1_000, description="Jobs that may wait or run, of one client at most half of them; then 503."
+    )
+    job_stored_bytes: Count = Field(
+        default=2**30,
+        description="Bytes of requests and results of all jobs, of one client at most half. Above it, jobs that ended "
+        "longest ago are removed, first those of the client with most; then 503.",
+    )
+    job_age_limit_seconds: Seconds = Field(
+        default=7 * 86_400, description="A job that has not ended so long after it was accepted fails."
+    )
+    job_ttl_seconds: Count = Field(
+        default=7 * 86_400, description="How long a job and its results are kept after its end."
+    )
 
     max_connections: Count = Field(
         default=512, description="Connections at once; above it, one that waits for its client is closed, else 503."
@@ -127,11 +146,28 @@ class Settings(BaseSettings):
         default=30.0, description="A request, headers and body, has to arrive within this time; then 408."
     )
     send_timeout_seconds: Seconds = Field(
-        default=30.0, description="A response has to be taken within this time; then the connection is closed."
+        default=30.0,
+        description="A client that takes next to nothing of a response for so long loses its connection; one that "
+        "reads steadily may take as long as it needs.",
+    )
+    keep_alive_seconds: Count = Field(
+        default=75,
+        description="An idle connection is kept so long after a response; longer than the load balancer before it "
+        "keeps one, which would answer 502 else.",
     )
     shutdown_timeout_seconds: Count = Field(
         default=20,
         description="So long a request may last after SIGTERM; then 503. Less than a container's grace period.",
+    )
+    drain_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
+        default=0.0,
+        description="So long after SIGTERM `/readyz` answers 503 while requests are served; then the service ends.",
+    )
+
+    operator_bind: str | None = Field(
+        default=None,
+        description="`host:port` or `unix:path` for `/metrics`, the details of `/readyz` and the administration of "
+        "jobs. Absent: `/metrics` and the details are on the public port.",
     )
 
     log_level: Literal["debug", "info", "warning", "error", "critical"] = Field(
@@ -177,6 +213,31 @@ class Settings(BaseSettings):
                 raise ValueError("not a `redis://`, `rediss://` or `unix://` address")
         return url
 
+    @field_validator("redis_url")
+    @classmethod
+    def _with_password(cls, url: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
+        password: SecretStr | None = info.data.get("redis_password")
+        if url is None or password is None:
+            return url
+        parts = urlsplit(url.get_secret_value())
+        if parts.password is not None:
+            raise ValueError(f"it has a password, and {PREFIX}REDIS_PASSWORD is set too; set one of them")
+        place = parts.netloc.rpartition("@")[2]
+        access = f"{parts.username or ''}:{quote(password.get_secret_value(), safe='')}"
+        return SecretStr(parts._replace(netloc=f"{access}@{place}").geturl())
+
+    @field_validator("operator_bind")
+    @classmethod
+    def _bindable(cls, given: str | None) -> str | None:
+        if given is not None:
+            address_of(given)
+        return given
+
+    @property
+    def operator_address(self) -> tuple[str, int] | Path | None:
+        """Where operators are served; None: on the public port."""
+        return None if self.operator_bind is None else address_of(self.operator_bind)
+
     @field_validator("trusted_proxies")
     @classmethod
     def _networks(cls, given: str) -> str:
@@ -187,6 +248,21 @@ class Settings(BaseSettings):
             except ValueError:
                 raise ValueError("not addresses or networks, separated by commas") from None
         return ",".join(names)
+
+
+def address_of(bind: str) -> tuple[str, int] | Path:
+    """Return the host and port, or the path, that `host:port` or `unix:path` names. Raises ValueError."""
+    kind, _, path = bind.partition(":")
+    if kind == "unix":
+        if not 0 < len(os.fsencode(path)) <= LONGEST_SOCKET_PATH:
+            raise ValueError(f"the path of a Unix socket must have 1 to {LONGEST_SOCKET_PATH} bytes")
+        return Path(path)
+    host, _, port = bind.rpartition(":")
+    is_port = port.isascii() and port.isdigit() and 0 < int(port) <= LARGEST_PORT
+    is_host = ":" not in host or (host.startswith("[") and host.endswith("]"))
+    if not host or not is_port or not is_host:
+        raise ValueError("neither `host:port`, `[IPv6 address]:port` nor `unix:path`")
+    return host.strip("[]"), int(port)
 
 
 class ConfigurationError(Exception):

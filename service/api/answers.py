@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Callable, Mapping
 from typing import Any, final
 
 from fastapi import Request, Response
@@ -13,15 +13,16 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 from typing_extensions import override
 
-from service.api.compression import SHORTEST_BYTES, TAGGED, packed, takes_gzip
+from service.api.compression import SHORTEST_BYTES, TAGGED, packed
 from service.api.dependencies import Services, services_of
-from service.api.later import answer_later, preferred_wait
-from service.api.problems import BodyTooLarge, NotAcceptable, UnsupportedMediaType
+from service.api.later import answer_later, preferred_wait, sender_of
+from service.api.negotiation import header, preferred, takes_gzip
+from service.api.problems import BodyTooLarge, UnsupportedMediaType
 from service.computations.abstract import Computation
 from service.execution.client import Client
 from service.execution.request_body import InvalidRequest
 from service.execution.runner import Answer
-from service.execution.upload_space import Held
+from service.execution.shares import Pace, Share
 from service.telemetry.http import record_of
 from service.telemetry.metrics import CacheOutcome
 from service.web.forms import JSON, Form, forms_of, media_types
@@ -37,7 +38,12 @@ CACHE_STATUS: dict[CacheOutcome, str] = {
 NOT_MODIFIED: dict[int | str, dict[str, Any]] = {304: {"description": "`If-None-Match` names this result."}}
 LONGEST_LENGTH_DIGITS = 15
 SLICE_BYTES = 2**16
-LARGEST_ACCEPT = 32
+PATIENCE_SECONDS = 1.0
+LEAST_BYTES_PER_SECOND = 32 * 1024
+"""A body that arrives more slowly, for longer than that, gives way first."""
+LARGEST_BODIES_AT_ONCE = 32
+LARGEST_UPLOADS_AT_ONCE = 4
+"""Of the largest size; more of those that are smaller."""
 ARCHIVE_TYPES = frozenset({"application/octet-stream", "application/zip", "application/x-npz"})
 
 
@@ -48,7 +54,7 @@ async def answer_computation(computation: Computation[Any, Any], request: Reques
     forms = forms_of(computation.name)
     form = None
     if forms:
-        form = forms.get(preferred(sent.get(b"accept", b"").decode("latin-1"), media_types(computation.name)))
+        form = forms.get(preferred(header(request, b"accept"), media_types(computation.name)))
     if form is not None:
         services.forms.expect(form)
     media_type = _media_type(sent.get(b"content-type", b"").decode("latin-1"))
@@ -56,7 +62,7 @@ async def answer_computation(computation: Computation[Any, Any], request: Reques
         body = await _read_json(request, services, sent)
         patience = None if b"prefer" not in sent else preferred_wait(request.headers.getlist("prefer"))
         if patience is not None:
-            later = await answer_later(computation, body, patience, services)
+            later = await answer_later(computation, body, patience, services, sender_of(request))
             if isinstance(later, Response):
                 return later
             answer = later
@@ -94,8 +100,6 @@ async def _answer_in_form(
         name = await asyncio.to_thread(form.file_name, answer.body)
         headers["Content-Disposition"] = f'inline; filename="{name}"'
     tagged = headers | {"ETag": f'"{tag}"'}
-    if has(request, tag):
-        return Response(status_code=304, headers=tagged)
     written = await services_of(request).forms.written(form, computation, answer, client_of(request))
     if not written.is_whole:  # it will be another one tomorrow: no tag names it
         tagged = headers | {"Cache-Control": "no-store"}
@@ -115,23 +119,38 @@ async def read_json_body(request: Request, services: Services) -> bytes:
 
 
 async def _read_json(request: Request, services: Services, sent: dict[bytes, bytes]) -> bytes:
-    with services.bodies.hold() as held:
-        return await _read_body(request, sent.get(b"content-length", b"0"), services.settings.max_body_bytes, held)
+    """The body, which counts as a share of its requester while it arrives; from then on its computation counts."""
+    limit = services.settings.max_body_bytes
+    _check_length(sent.get(b"content-length", b"0"), limit)
+    body, is_whole = await _receive(request, limit)
+    if is_whole:
+        return body
+    async with services.bodies.hold(record_of(request.scope).requester) as share:
+        return await _read_rest(request, body, limit, share)
 
 
 async def _answer_archive(
     computation: Computation[Any, Any], read: Callable[[bytes], Any], request: Request, declared: bytes | None
 ) -> Answer:
-    """The answer to an archive of arrays, which may be much longer than JSON and is not kept for a second look."""
+    """The answer to an archive of arrays, which may be much longer than JSON and is not kept for a second look.
+
+    It counts as a share of its requester until it is answered. When the requester has to give way, the archives that
+    are still arriving go first, then those that are computed: their computation ends as if the client had gone.
+    """
     services = services_of(request)
-    space = services.uploads
-    with space.hold() as held:
-        body = await _read_body(request, declared or b"0", space.largest_bytes, held)
+    limit = services.settings.max_upload_bytes
+    _check_length(declared or b"0", limit)
+    client = client_of(request)
+    body, is_whole = await _receive(request, limit)
+    async with services.uploads.hold(client.requester) as share:
+        share.grow(len(body))
+        if not is_whole:
+            body = await _read_rest(request, body, limit, share)
         try:
             parsed = await asyncio.to_thread(read, body)
         except ValidationError as error:
             raise InvalidRequest(error) from None
-        return await services.runner.run(computation, parsed, client_of(request))
+        return await services.runner.run(computation, parsed, client)
 
 
 def client_of(request: Request) -> Client:
@@ -147,7 +166,7 @@ def client_of(request: Request) -> Client:
 def stored_response(
     request: Request, tag: str, body: bytes, headers: dict[str, str], media_type: str = JSON
 ) -> Response:
-    """A result, or 304 where the client has it: a POST here only computes, so it is answered like a GET."""
+    """A result, or 304 to a GET of what the client has."""
     if has(request, tag):
         return Response(status_code=304, headers=headers)
     if len(body) > SLICE_BYTES:
@@ -156,51 +175,10 @@ def stored_response(
 
 
 def has(request: Request, tag: str) -> bool:
-    """Whether the client has this result already."""
-    known = header(request, b"if-none-match")
-    return known is not None and names_entity(known, tag)
-
-
-def header(request: Request, name: bytes) -> str | None:
-    """The first header of this name, written small: a look at few is cheaper than all of them as a mapping."""
-    return next((value.decode("latin-1") for sent, value in request.scope["headers"] if sent == name), None)
-
-
-def preferred(accept: str, offered: Iterable[str]) -> str:
-    """The media type that a client asks for (RFC 9110, section 12.5.1), the first that is offered where it says nothing
-    that can be read. Of what is wanted equally, the first that the client names; of a range, the first that is offered.
-
-    Raises NotAcceptable where nothing that is offered was asked for.
+    """Whether the client has this result already, and reads it: a POST is answered with what it asks for (RFC 9110,
+    section 13.1.2: 304 is for GET and HEAD).
     """
-    known = tuple(offered)
-    if accept in ("", "*/*"):
-        return known[0]
-    ranges = _ranges(accept)
-    refused = {name for quality, name in ranges if quality == 0}
-    wanted = [name for quality, name in ranges if quality > 0 and "/" in name]
-    for name in wanted:
-        for form in known:
-            if form not in refused and name in (form, f"{form.partition('/')[0]}/*", "*/*"):
-                return form
-    if wanted:
-        raise NotAcceptable(known)
-    return known[0]
-
-
-def accepted_form(request: Request, offered: tuple[str, ...]) -> str:
-    """The media type to answer this request in. Raises NotAcceptable."""
-    return preferred(request.headers.get("accept", ""), offered)
-
-
-def _ranges(accept: str) -> list[tuple[float, str]]:
-    """What an `Accept` names, the most wanted first."""
-    found: list[tuple[float, str]] = []
-    for part in accept.split(",")[:LARGEST_ACCEPT]:
-        name, *parameters = (each.strip().lower() for each in part.split(";"))
-        quality = next((each[2:] for each in parameters if each.startswith("q=")), "1")
-        if re.fullmatch(r"[01](\.[0-9]{0,3})?", quality):
-            found.append((float(quality), name))
-    return sorted(found, key=lambda each: -each[0])
+    return request.scope["method"] == "GET" and names_entity(header(request, b"if-none-match"), tag)
 
 
 @final
@@ -234,25 +212,38 @@ class SlicedResponse(Response):
             await asyncio.sleep(0)  # quick clients leave the event loop to others as well
 
 
-async def _read_body(request: Request, declared: bytes, limit: int, held: Held) -> bytes:
-    """The body, unless it is longer than the limit; then as little of it as possible."""
+def _check_length(declared: bytes, limit: int) -> None:
+    """Raises BodyTooLarge before any of a body is read."""
     if len(declared) > LONGEST_LENGTH_DIGITS or (declared.isdigit() and int(declared) > limit):
         raise BodyTooLarge
-    chunks: list[bytes] = []
-    size = 0
-    more = True
-    while more:
-        message = await request.receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        chunk: bytes = message.get("body", b"")
-        size += len(chunk)
-        if size > limit:
-            raise BodyTooLarge
-        held.grow(len(chunk))
-        chunks.append(chunk)
-        more = message.get("more_body", False)
-    return b"".join(chunks)
+
+
+async def _receive(request: Request, left: int) -> tuple[bytes, bool]:
+    """The bytes of a body that have come, and whether they are the last. Raises BodyTooLarge, ClientDisconnect."""
+    message = await request.receive()
+    if message["type"] == "http.disconnect":
+        raise ClientDisconnect
+    piece: bytes = message.get("body", b"")
+    if len(piece) > left:
+        raise BodyTooLarge
+    return piece, not message.get("more_body", False)
+
+
+async def _read_rest(request: Request, begin: bytes, limit: int, share: Share) -> bytes:
+    """The whole body, of which this is the beginning; as little as possible of one that is too long."""
+    loop = asyncio.get_running_loop()
+    pace = Pace(loop.time(), PATIENCE_SECONDS, LEAST_BYTES_PER_SECOND)
+    pieces, size, is_whole = [begin], len(begin), False
+    share.grow(size - share.size)
+    while not is_whole:
+        share.due = pace.due
+        piece, is_whole = await _receive(request, limit - size)
+        size += len(piece)
+        share.grow(len(piece))
+        pace.moved(loop.time(), len(piece))
+        pieces.append(piece)
+    share.due = math.inf
+    return b"".join(pieces)
 
 
 def _media_type(content_type: str) -> str:

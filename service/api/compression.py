@@ -6,21 +6,11 @@ import asyncio
 import gzip
 from typing import Final
 
-from fastapi import Request
-
 SHORTEST_BYTES: Final = 1_000
 """A packet holds as much: less is not sent any sooner."""
 LEVEL: Final = 6
 TAGGED: Final = "-gzip"
 """Ends the tag of what is sent compressed: other bytes have another strong tag (RFC 9110, section 8.8.1)."""
-
-
-def takes_gzip(request: Request) -> bool:
-    """Whether `Accept-Encoding` names gzip, and does not refuse it."""
-    return any(
-        part.partition(";")[0].strip().lower() == "gzip" and "q=0" not in part.replace(" ", "").split(";")
-        for part in request.headers.get("accept-encoding", "").split(",")
-    )
 
 
 async def packed(body: bytes) -> bytes:

@@ -11,7 +11,7 @@ from service.api.forms import Forms
 from service.api.readiness import Readiness
 from service.execution.request_body import Validate
 from service.execution.runner import ComputationRunner
-from service.execution.upload_space import UploadSpace
+from service.execution.shares import Pot
 from service.jobs.jobs import Jobs
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
@@ -24,8 +24,8 @@ class Services:
     settings: Settings
     runner: ComputationRunner
     forms: Forms
-    uploads: UploadSpace
-    bodies: UploadSpace
+    uploads: Pot
+    bodies: Pot
     readiness: Readiness
     jobs: Jobs
     validate: Validate

@@ -33,6 +33,7 @@ PROBLEM_TITLES = {
     500: "The computation failed; no number is given.",
     503: "Too much work waits, or too many connections; `Retry-After` says when to try again.",
     504: "The computation met its time limit.",
+    505: "The request line names another version than HTTP/1.1 or HTTP/1.0.",
 }
 
 BINARY = {"schema": {"type": "string", "format": "binary"}}

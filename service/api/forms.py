@@ -95,11 +95,7 @@ class Forms:
     def expect(self, form: Form) -> None:
         """Prepare for an answer in this form, which is yet to be computed."""
         if form.is_image:
-            self.wake()
-
-    def wake(self) -> None:
-        """Prepare for images."""
-        self._board.wake()
+            self._board.wake()
 
     async def written(self, form: Form, computation: Computation[Any, Any], answer: Answer, client: Client) -> Written:
         """An answer in this form. Raises what computing and drawing raise."""

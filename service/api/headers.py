@@ -48,16 +48,18 @@ def describe_headers(document: dict[str, Any]) -> None:
     document["components"]["headers"] = HEADERS
     document["components"]["parameters"] = PARAMETERS
     for item in document["paths"].values():
-        for method, operation in item.items():
+        for operation in item.values():
             responses = operation["responses"]
             if "304" in responses:
                 operation.setdefault("parameters", []).append({"$ref": "#/components/parameters/IfNoneMatch"})
-            if "202" in responses and "200" in responses:
+            is_computation = "202" in responses and "200" in responses
+            is_of_results = is_computation or "304" in responses
+            if is_computation:
                 operation.setdefault("parameters", []).append({"$ref": "#/components/parameters/Prefer"})
-            of_results = OF_COMPUTATIONS if method == "post" else OF_RESULTS
+            of_results = OF_COMPUTATIONS if is_computation else OF_RESULTS
             for status, answer in responses.items():
                 names = [*OF_EVERY_RESPONSE]
-                if "304" in responses and status in ("200", "304"):
+                if is_of_results and status in ("200", "304"):
                     names += of_results
                 if status == "503" and "application/problem+json" in answer.get("content", {}):
                     names.append("Retry-After")

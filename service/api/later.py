@@ -7,16 +7,19 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from fastapi import Response
+from fastapi import Request, Response
 
-from api_schemas.jobs import ENDED
+from api_schemas.jobs import ENDED, LONGEST_KEY
 from api_schemas.problems import Problem
 from service.api.dependencies import Services
+from service.api.problems import InvalidParameter
 from service.api.told_jobs import accepted
 from service.computations.abstract import Computation
 from service.execution.runner import Answer
+from service.jobs.jobs import Sender
 from service.jobs.lines import response_in
 from service.jobs.work import work_of
+from service.telemetry.http import record_of
 
 LONGEST_WAIT_SECONDS: Final = 20
 """Less than what a service that ends leaves to requests under way."""
@@ -32,8 +35,17 @@ def preferred_wait(given: Sequence[str]) -> int | None:
     return min(waits[0], LONGEST_WAIT_SECONDS) if waits else 0
 
 
+def sender_of(request: Request) -> Sender:
+    """Return who sends a job, with its Idempotency-Key. Raises InvalidParameter."""
+    record = record_of(request.scope)
+    key = request.headers.get("idempotency-key")
+    if key is not None and not re.fullmatch(rf"[\x21-\x7e]{{1,{LONGEST_KEY}}}", key):
+        raise InvalidParameter("Idempotency-Key", f"Must have 1 to {LONGEST_KEY} visible characters of ASCII.")
+    return Sender(record.requester, record.request_id, key)
+
+
 async def answer_later(
-    computation: Computation[Any, Any], body: bytes, wait_seconds: int, services: Services
+    computation: Computation[Any, Any], body: bytes, wait_seconds: int, services: Services, sender: Sender
 ) -> Answer | Response:
     """The answer, where it is there or comes within that time; else 202 with the place of its job."""
     jobs, runner = services.jobs, services.runner
@@ -41,7 +53,7 @@ async def answer_later(
     known = runner.at_hand(computation, work.request) if work.total == 1 else None
     if known is not None:
         return known
-    job = await jobs.accept(work, body, work.quote)
+    job = await jobs.accept(work, body, work.quote, sender)
     if computation.pieces is None and wait_seconds:
         job = await jobs.ended(job.id, wait_seconds)
     if job.state not in ENDED or computation.pieces is not None:

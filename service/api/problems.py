@@ -25,6 +25,9 @@ Exception
   - IdempotencyKeyReused
   - InvalidJob
   - PageBeyondEnd
+  - InvalidCursor
+  - JobTooOld
+  - ResultsTooLarge
 - ApiError                    here: what only a service over HTTP has
   - UnsupportedMediaType
   - BodyTooLarge
@@ -47,7 +50,16 @@ from api_schemas.problems import FieldError, Problem, ProblemType, field_errors
 from service.computations.array_archive import ArchiveError
 from service.execution.errors import ComputeBudgetExceeded, OutOfMemory, OutOfTime, QueueFull, WorkerDied
 from service.execution.request_body import DuplicateKeys, InvalidRequest, MalformedJson, NotANumber, TooManyValues
-from service.jobs.errors import IdempotencyKeyReused, InvalidJob, JobNotFound, JobsUnavailable, PageBeyondEnd
+from service.jobs.errors import (
+    IdempotencyKeyReused,
+    InvalidCursor,
+    InvalidJob,
+    JobNotFound,
+    JobsUnavailable,
+    JobTooOld,
+    PageBeyondEnd,
+    ResultsTooLarge,
+)
 from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
 
 
@@ -121,6 +133,7 @@ INVALID_PARAMETER: Final = ProblemKind(
 
 ServerRefusal = Literal[
     "malformed-http",
+    "http-version-not-supported",
     "request-timeout",
     "uri-too-long",
     "headers-too-large",
@@ -135,6 +148,12 @@ SERVER_KINDS: Final[dict[ServerRefusal, ProblemKind]] = {
         "Not HTTP",
         400,
         "What was sent is not an HTTP request, or too many requests at once.",
+    ),
+    "http-version-not-supported": ProblemKind(
+        "/problems/http-version-not-supported",
+        "HTTP version not supported",
+        505,
+        "This service speaks HTTP/1.1 and HTTP/1.0. Name one of them in the request line.",
     ),
     "request-timeout": ProblemKind(
         "/problems/request-timeout",
@@ -226,7 +245,7 @@ KINDS: Final[dict[type[Exception], ProblemKind]] = {
         "/problems/job-not-found",
         "Job not found",
         404,
-        "No job has this id here. Jobs are forgotten some time after they were accepted; GET /v1/limits says when.",
+        "No job has this id here. Jobs are forgotten some time after they have ended; GET /v1/limits says when.",
     ),
     JobsUnavailable: ProblemKind(
         "/problems/jobs-unavailable",
@@ -243,6 +262,19 @@ KINDS: Final[dict[type[Exception], ProblemKind]] = {
     ),
     InvalidJob: ProblemKind("/problems/invalid-request", "Invalid request", 422),
     PageBeyondEnd: INVALID_PARAMETER,
+    InvalidCursor: INVALID_PARAMETER,
+    JobTooOld: ProblemKind(
+        "/problems/out-of-time",
+        "Time limit exceeded",
+        504,
+        "The job did not end within the age limit of jobs. Send it again in smaller parts, or when less work waits.",
+    ),
+    ResultsTooLarge: ProblemKind(
+        "/problems/overloaded",
+        "Overloaded",
+        503,
+        "The results of the job do not fit into the space for all jobs. Send it again in smaller parts.",
+    ),
     NotAcceptable: ProblemKind(
         "/problems/not-acceptable",
         "Not acceptable",
@@ -328,7 +360,7 @@ def _particulars(error: Exception, remedy: str) -> dict[str, Any]:
             return {"detail": detail, "errors": errors, "supported": error.supported}
         case InvalidJob():
             return _in_the_body(error.errors)
-        case InvalidParameter() | PageBeyondEnd() | IdempotencyKeyReused():
+        case InvalidParameter() | PageBeyondEnd() | InvalidCursor() | IdempotencyKeyReused():
             return _in_a_parameter(error.name, error.sentence or remedy)
         case NotAcceptable():
             return {"errors": (FieldError(pointer="", detail=f"Accept: {remedy}"),), "supported": error.offered}

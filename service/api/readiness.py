@@ -10,9 +10,15 @@ from api_schemas.operations import Check, ReadyResponse
 from service.api.known_answers import KnownAnswer
 from service.execution.redis_link import RedisLink
 from service.execution.worker_pool import WorkerPool
+from service.jobs.diagnosis import remedy_for
+from service.jobs.jobs import Condition
 
 PROBE_VALID_SECONDS: Final = 5.0
 NOT_SHARED: Final = "results are not shared, because PRIVACY_BOUNDS_SEAL_KEY is not set"
+
+ENDING: Final = Check(
+    name="shutdown", status="failed", detail="the service was told to end: send new requests to another instance"
+)
 
 
 @final
@@ -32,12 +38,20 @@ class Readiness:
         self._redis = redis
         self._are_results_shared = are_results_shared
         self._known_answer_check: tuple[float, Check] | None = None
-        self.workers: Callable[[], int | None] | None = None
-        """How many workers a cluster has that computes jobs; None: there is none, or it is not known."""
+        self.jobs: Callable[[], Condition] | None = None
+        """Whether jobs are computed."""
+        self.is_draining: Callable[[], bool] = lambda: False
+        """Whether a signal to end has come."""
 
     def report(self) -> ReadyResponse:
         """The state of all parts and the verdict."""
-        checks = (self._check_known_answer(), self._check_worker_pool(), self._check_redis(), *self._check_jobs())
+        checks = (
+            self._check_known_answer(),
+            self._check_worker_pool(),
+            self._check_redis(),
+            *self._check_jobs(),
+            *([ENDING] if self.is_draining() else []),
+        )
         states = {check.status for check in checks}
         verdict: Literal["ready", "degraded", "unready"] = (
             "unready" if "failed" in states else "degraded" if "degraded" in states else "ready"
@@ -64,13 +78,12 @@ class Readiness:
         return Check(name="worker_pool", status="ok" if self._pool.alive and warm else "failed", detail=detail)
 
     def _check_jobs(self) -> tuple[Check, ...]:
-        if self.workers is None:
+        if self.jobs is None:
             return ()
-        count = self.workers()
-        if count:
-            return (Check(name="jobs", status="ok", detail=f"{count} workers of the cluster are there"),)
-        detail = "Redis does not answer" if count is None else "no worker is there: jobs are accepted, and wait"
-        return (Check(name="jobs", status="degraded", detail=detail),)
+        now = self.jobs()
+        if now.works:
+            return (Check(name="jobs", status="ok", detail=now.sentence),)
+        return (Check(name="jobs", status="degraded", detail=f"{now.sentence}. {remedy_for(now.sentence)}"),)
 
     def _check_redis(self) -> Check:
         if self._redis is None:

@@ -12,7 +12,8 @@ from typing import Final, final
 from fastapi import Request, Response
 
 from service.api.answers import names_entity
-from service.api.compression import TAGGED, takes_gzip
+from service.api.compression import TAGGED
+from service.api.negotiation import header, takes_gzip
 from service.api.page_headers import SAME_TYPE
 
 TYPES: Final = {
@@ -48,7 +49,7 @@ class StaticFile:
         tag = self.tag if packed is None else self.tag + TAGGED
         sent = SAME_TYPE | {"ETag": f'"{tag}"', "Cache-Control": cache_control, "Vary": "Accept-Encoding"}
         sent |= headers or {}
-        if names_entity(request.headers.get("if-none-match", ""), tag):
+        if names_entity(header(request, b"if-none-match"), tag):
             return Response(status_code=304, headers=sent)
         if packed is None:
             return Response(self.body, headers=sent, media_type=self.media_type)

@@ -28,6 +28,12 @@ def success(_: Response) -> int:
     return 0
 
 
+BLOCK_POINTS: Final = 128
+"""Points of a request that are read together at most, from multiples of it on: a piece of a job that begins and ends
+there reads none beside its own. More share no more time: their arrays leave the cache of a processor.
+"""
+
+
 class Computes(Protocol):
     """What makes the bytes of an answer: a resource, a piece of a job, a picture, or what was begun for a price."""
 

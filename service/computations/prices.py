@@ -96,13 +96,18 @@ def unseen(mechanism: MechanismSpec, threat_models: Sequence[ThreatModelSpec], r
     """The quote of a description that has more parts than are looked at for a price; None of others."""
     if is_one_step(mechanism) and all(type(each) is WorstCaseThreatModel for each in threat_models):
         return None  # there are fewer threat models than parts that are looked at
-    nodes = nodes_of(mechanism)
-    exact = sum(isinstance(node, NoisySgdMechanism) for node in nodes)  # whose parameters are fractions
-    parts = len(nodes) + phases_of(nodes) + EXACT_PARTS * exact + sum(map(_parts_of, threat_models))
+    parts = parts_of(mechanism, threat_models)
     if parts <= MOST_LOOKED_AT:
         return None
     cost = min(UNSEEN_BASE + UNSEEN_PART * parts * readings, UNSEEN_MOST)
     return Quote(cost, engine=UNSEEN, doubt=DOUBT, most=UNSEEN_MOST)
+
+
+def parts_of(mechanism: MechanismSpec, threat_models: Sequence[ThreatModelSpec]) -> int:
+    """How much there is to look at in a description."""
+    nodes = nodes_of(mechanism)
+    exact = sum(isinstance(node, NoisySgdMechanism) for node in nodes)  # whose parameters are fractions
+    return len(nodes) + phases_of(nodes) + EXACT_PARTS * exact + sum(map(_parts_of, threat_models))
 
 
 def _parts_of(threat_model: ThreatModelSpec) -> int:

@@ -19,7 +19,8 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final
 
 from pydantic import BaseModel
@@ -32,19 +33,24 @@ Clock = Callable[[], float]
 GRACE_SECONDS: Final = 1.0
 """How much later than the service a worker enforces its time limit itself."""
 PR_SET_PDEATHSIG: Final = 1
+STATM: Final = Path("/proc/self/statm")
 NUMERIC_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+_at_start = 0
+"""What a worker process had when it was ready for work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """The response body of a computation, the seconds it took, by the clock and of CPU, and violated invariants that it
-    survived.
+    """The response body of a computation, the seconds it took, by the clock and of CPU, violated invariants that it
+    survived, and what its process holds more than at its start.
     """
 
     body: bytes
     seconds: float
     cpu_seconds: float
     violations: int
+    kept_bytes: int = 0
 
 
 class ForeignError(Exception):
@@ -63,6 +69,7 @@ class Raised:
     arguments: tuple[Any, ...]
     fields: dict[str, Any]
     traceback: str
+    kept_bytes: int = 0
 
     @staticmethod
     def take_apart(error: Exception) -> Raised:
@@ -100,6 +107,16 @@ def initialise(
         importlib.import_module(module)
     if warm_up is not None:
         warm_up()
+    global _at_start  # noqa: PLW0603 - of this process
+    _at_start = resident_bytes()
+
+
+def resident_bytes() -> int:
+    """What this process has of the memory of the machine; 0 where the kernel does not say (Linux does)."""
+    try:
+        return int(STATM.read_bytes().split()[1]) * resource.getpagesize()
+    except OSError:
+        return 0
 
 
 def end_with_service() -> None:
@@ -133,11 +150,12 @@ def run(
     """Compute one response body. Exceptions are values here: only the death of the process is an error of the pool."""
     signal.setitimer(signal.ITIMER_REAL, limit_seconds + GRACE_SECONDS)  # its signal ends the process
     try:
-        return compute_body(computation, request, digest, engine_version, time.process_time)
+        found = compute_body(computation, request, digest, engine_version, time.process_time)
     except Exception as error:  # noqa: BLE001 - every failure of a computation belongs to its request
-        return Raised.take_apart(error)
+        found = Raised.take_apart(error)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
+    return replace(found, kept_bytes=resident_bytes() - _at_start)
 
 
 def ready() -> None:

@@ -14,6 +14,7 @@ import multiprocessing
 import os
 from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from typing import Any, Final, final
 
 from pebble import ProcessExpired, ProcessPool
@@ -26,6 +27,8 @@ from service.telemetry.metrics import Metrics
 
 CALLS_BEFORE_REPLACEMENT: Final = 1_000
 START_LIMIT_SECONDS: Final = 300.0
+KEPT_SHARE: Final = 0.25
+"""Of its memory limit: a process that keeps more after a computation has too little for the next, and is replaced."""
 LOOKED_AFTER_SECONDS: Final = 1.0
 FORK_SERVER: Final = "service.execution.fork_server"
 
@@ -57,6 +60,7 @@ class WorkerPool:
         self._started: set[ProcessPool] = set()
         self._starting: set[asyncio.Task[ProcessPool]] = set()
         self._retiring: set[asyncio.Task[None]] = set()
+        self._missing = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -103,6 +107,10 @@ class WorkerPool:
                 self._metrics.worker_lost("idle")
                 worker = await self._replace(worker)
                 outcome = await self._call(worker, call)
+            if outcome.kept_bytes > KEPT_SHARE * self._memory_limit_bytes:
+                self._retire(worker)
+                worker = None
+                self._missing.set()
         except (BrokenProcessPool, RuntimeError) as error:
             raise WorkerDied from error
         finally:
@@ -144,7 +152,9 @@ class WorkerPool:
                     worker = None  # tried again later, or by who needs it
                 finally:
                     self._idle.put_nowait(worker)
-            await asyncio.sleep(LOOKED_AFTER_SECONDS)
+            self._missing.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._missing.wait(), LOOKED_AFTER_SECONDS)
 
     async def _call(self, worker: ProcessPool, call: tuple[Computes, BaseModel, str, str, float]) -> Computed | Raised:
         limit = call[-1]

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from api_schemas.sweeps import SweepsResponse, SweptAnswer
 
-ENDS: Final = ("value", "lower", "upper", "value_log10", "lower_log10", "upper_log10", "tolerance_met")
+LOGARITHMS: Final = ("value_log10", "lower_log10", "upper_log10")
+ENDS: Final = ("value", "lower", "upper", *LOGARITHMS, "tolerance_met")
 """Columns of an answer that are written, where they are there."""
 
 
@@ -33,8 +34,8 @@ def comma_separated(response: SweepsResponse) -> str:
 
 
 def json_lines(response: SweepsResponse, first: int = 0) -> str:
-    """JSON, an object for each point on a line of its own; infinities are the strings of the whole response. `first`:
-    the place of the first point, where the response is a piece of a longer sweep.
+    """JSON, an object for each point on a line of its own, which says nothing of the others; infinities are the strings
+    of the whole response. `first`: the place of the first point, where the response is a piece of a longer sweep.
     """
     problems = {
         problem.point: problem.model_dump(mode="json") | {"point": first + problem.point}
@@ -47,8 +48,8 @@ def json_lines(response: SweepsResponse, first: int = 0) -> str:
             "numbers": {pointer: column[point] for pointer, column in response.columns.items()},
             "answers": [_row(answer, point) for answer in response.answers],
         }
-        if response.worst_case is not None:
-            row["worst_case"] = [_row(answer, point) for answer in response.worst_case.answers]
+        if any(answer.evidence[point] is not None for answer in _beside(response)):
+            row["worst_case"] = [_row(answer, point) for answer in _beside(response)]
         row["problem"] = problems.get(point)
         lines.append(json.dumps(row, separators=(",", ":")))
     return "\n".join(lines) + "\n"
@@ -86,8 +87,8 @@ def _row(answer: SweptAnswer, point: int) -> dict[str, Any]:
     found: dict[str, Any] = {"label": answer.label}
     for end in (*ENDS, "evidence", "tight", "method"):
         column = getattr(answer, end)
-        if column is not None:
-            value = column[point]
+        value = None if column is None else column[point]
+        if value is not None or end not in LOGARITHMS:
             found[end] = _infinity(value) if isinstance(value, float) and math.isinf(value) else value
     return found
 

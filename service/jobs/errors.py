@@ -6,6 +6,9 @@ JobsError
 - IdempotencyKeyReused     another job has this key
 - InvalidJob               the request in a job is none of its resource
 - PageBeyondEnd            there is no point where the page should start
+- InvalidCursor            no page of a list begins here
+- JobTooOld                the job did not end within the age limit
+- ResultsTooLarge          the results do not fit into the space for all jobs
 """
 
 from __future__ import annotations
@@ -51,3 +54,21 @@ class PageBeyondEnd(JobsError):
     def __init__(self, total: int) -> None:
         self.sentence = f"Must be below {total}, the points of the job."
         super().__init__(f"{total} points")
+
+
+class InvalidCursor(JobsError):
+    """The cursor is not one that a page of the list named as `next`."""
+
+    name, sentence = "cursor", "Must be the `next` of a page of this list."
+
+
+class JobTooOld(JobsError):
+    """The job did not end within the age limit. `limit_seconds`: the limit."""
+
+    def __init__(self, limit_seconds: float) -> None:
+        self.limit_seconds = limit_seconds
+        super().__init__(f"not done {limit_seconds:g} s after it was accepted")
+
+
+class ResultsTooLarge(JobsError):
+    """The results of the job do not fit into the space for all jobs."""

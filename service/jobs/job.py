@@ -1,37 +1,41 @@
-"""What a job is, and what keeps one: the protocol that both backends have."""
+"""Records of jobs, of their pieces and of the results of pieces."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from api_schemas.jobs import JobState
 
 ID_BYTES: Final = 24
-"""192 bits: nobody guesses the id of a job, and who has it may read and cancel the job."""
+"""192 bits: nobody guesses the id of a job. Who has the id may read and cancel the job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A job as it is kept.
+    """A job as it is kept, without its request.
 
-    `request`: as it was sent, which is parsed again where it is computed. `digest`, `engine_version`: of the request,
-    and of all its results. `cost`: estimate for all points in microseconds of CPU. `total`, `done`, `failed`: points;
-    those that failed are done. `revision`: grows with every change. Times are seconds since 1970. `problem`: why it
-    failed, as JSON.
+    `requester`: who sent the job. `request_id`: of the HTTP request that sent the job, for the log. `digest`,
+    `engine_version`: of the request, and of all its results. `generation`: how often another version began the job
+    anew. `cost`: estimate for all points in microseconds of CPU. `total`, `done`, `failed`: points; those that failed
+    are done. `revision`: grows with every change. Times are seconds since 1970. `expires`: when the job may be
+    forgotten, `kept_seconds` after its end; before its end the latest possible value. `problem`: why the job failed, as
+    JSON.
     """
 
     id: str
     resource: str
-    request: bytes
     digest: str
     engine_version: str
     cost: int
     total: int
     created: float
     expires: float
+    kept_seconds: float
+    requester: str
+    request_id: str = ""
+    generation: int = 0
     done: int = 0
     failed: int = 0
     state: JobState = "queued"
@@ -41,7 +45,7 @@ class Job:
 
 
 def new_id() -> str:
-    """An id that nobody can guess."""
+    """Return an id that nobody can guess."""
     return secrets.token_urlsafe(ID_BYTES)
 
 
@@ -54,11 +58,11 @@ class Piece:
 
     @property
     def points(self) -> int:
-        """How many there are."""
+        """The number of points."""
         return self.stop - self.start
 
     def halves(self) -> tuple[Piece, Piece]:
-        """Two of at least one point each, of a piece that has two."""
+        """Return two pieces of at least one point each. The piece must have two points or more."""
         middle = (self.start + self.stop) // 2
         return Piece(self.start, middle), Piece(middle, self.stop)
 
@@ -69,28 +73,3 @@ class Kept:
 
     piece: Piece
     lines: bytes
-
-
-class JobStore(Protocol):
-    """Where jobs and their results are kept. Every method blocks, and raises JobsUnavailable where it cannot.
-
-    Those that are given an id raise JobNotFound. Whatever has returned is kept: a process may die at any moment.
-    """
-
-    def add(self, job: Job, key: str | None, fingerprint: bytes, largest_count: int, size: int) -> Job:
-        """Accept a job, whose first pieces may have `size` points; or the one that has this key, where it has the same
-        fingerprint. Raises IdempotencyKeyReused, and QueueFull where `largest_count` jobs wait or run.
-        """
-        ...
-
-    def get(self, name: str) -> Job:
-        """A job as it is now."""
-        ...
-
-    def cancel(self, name: str) -> Job:
-        """End a job that has not ended."""
-        ...
-
-    def results(self, name: str, start: int, most: int = 1) -> Sequence[Kept]:
-        """The first pieces that have points from `start` on, in the order of their points."""
-        ...

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar, final
 
@@ -16,11 +17,13 @@ from api_schemas.problems import FieldError, field_errors
 from service.computations.abstract import Computation, Quote
 from service.computations.digest import canonical_bytes, text_digest
 from service.execution.admission import COST_UNITS_PER_SECOND
-from service.execution.errors import ComputeBudgetExceeded, QueueFull
+from service.execution.errors import ComputeBudgetExceeded
 from service.execution.request_body import InvalidRequest, Validate, parse_request
+from service.execution.shares import Pot, Share
 from service.jobs.errors import InvalidJob, PageBeyondEnd
-from service.jobs.job import Job, JobStore, Kept, new_id
+from service.jobs.job import Job, Kept, new_id
 from service.jobs.lines import unpacked
+from service.jobs.repository import JobRepository, Page
 from service.jobs.sizes import first_points
 from service.jobs.work import Limits, Work, computation_at, name_of, work_of
 from service.privacy.errors import PrivacyComputationError
@@ -32,53 +35,71 @@ LOOKED_AFTER_SECONDS: Final = 0.5
 TOLD_AFTER_SECONDS: Final = 1.5
 """Who follows a job hears of it at least this often, changed or not."""
 LARGEST_STREAMS: Final = 128
-"""Connections that follow jobs, which nobody may ask to make room."""
+"""Connections that follow jobs, of all requesters together."""
 PIECES_AT_ONCE: Final = 2
-RETRY_SECONDS: Final = 5
 
 Found = TypeVar("Found")
 
 
 @final
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Whether jobs are computed now, and what an operator should know about it."""
+
+    works: bool
+    sentence: str
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Who sends a job: the requester, whose quota it uses; the id of the request, for the log; the Idempotency-Key."""
+
+    requester: str
+    request_id: str
+    key: str | None = None
+
+
+@final
 class Jobs:
     """Accepts, reads and cancels jobs. `look`: called when a job was accepted or cancelled;
-    `about`: which backend this is, and what it promises; `workers`: how many of a cluster are there, None: not known.
+    `about`: which backend this is, and what it promises; `condition`: whether jobs are computed, and a sentence.
     """
 
     def __init__(
         self,
         *,
-        store: JobStore,
+        repository: JobRepository,
         limits: Limits,
         about: JobLimits,
         engine_version: str,
         validate: Validate,
         look: Callable[[Job], Any],
         metrics: Metrics,
-        workers: Callable[[], int | None] | None = None,
+        condition: Callable[[], Condition],
     ) -> None:
         self.limits = limits
-        self.workers = workers
         self.about = about
-        self._store = store
+        self.condition = condition
+        self.repository = repository
         self._engine_version = engine_version
         self._validate = validate
         self._look = look
         self._metrics = metrics
         self._threads = ThreadPoolExecutor(THREADS, "jobs")
-        self._streams = 0
+        self._streams = Pot(LARGEST_STREAMS, partial(metrics.rejected, "share"))
 
     def close(self) -> None:
         """No more calls."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def submit(self, sent: bytes, key: str | None) -> Job:
+    async def submit(self, sent: bytes, sender: Sender) -> Job:
         """Accept the job in a body. Raises RequestBodyError, JobsError, PrivacyComputationError, ExecutionError."""
-        return self._accepted(await self._off_loop(self._submit, sent, key))
+        return self._accepted(await self._off_loop(self._submit, sent, sender))
 
-    async def accept(self, work: Work, sent: bytes, quote: Quote) -> Job:
+    async def accept(self, work: Work, sent: bytes, quote: Quote, sender: Sender) -> Job:
         """Accept a request to a resource as it was sent, and was quoted."""
-        return self._accepted(await self._off_loop(self._accept, work, sent, quote, None))
+        return self._accepted(await self._off_loop(self._accept, work, sent, quote, sender))
 
     def read(self, sent: bytes) -> tuple[Work, bytes, Quote]:
         """The work in a body, its request as it was sent, and what it costs; nothing is computed. Raises like
@@ -105,11 +126,15 @@ class Jobs:
 
     async def get(self, name: str) -> Job:
         """A job as it is now. Raises JobNotFound, JobsUnavailable."""
-        return await self._off_loop(self._store.get, name)
+        return await self._off_loop(self.repository.get, name)
+
+    async def list(self, requester: str | None, limit: int, cursor: str | None) -> Page:
+        """Return jobs of a requester, or of all (None), newest first. Raises InvalidCursor, JobsUnavailable."""
+        return await self._off_loop(self.repository.list, requester, limit, cursor)
 
     async def cancel(self, name: str) -> Job:
         """End a job, if it has not ended. Raises JobNotFound, JobsUnavailable."""
-        job = await self._off_loop(self._store.cancel, name)
+        job = await self._off_loop(self.repository.cancel, name)
         self._look(job)
         return job
 
@@ -181,25 +206,18 @@ class Jobs:
 
     async def whole(self, name: str) -> Kept | None:
         """The result of a job of one request."""
-        found = await self._off_loop(self._store.results, name, 0, 1)
+        found = await self._off_loop(self.repository.results, name, 0, 1)
         return found[0] if found else None
 
-    @contextmanager
-    def stream(self) -> Generator[None]:
-        """A place among those who follow jobs. Raises QueueFull."""
-        if self._streams >= LARGEST_STREAMS:
-            raise QueueFull(RETRY_SECONDS)
-        self._streams += 1
-        try:
-            yield
-        finally:
-            self._streams -= 1
+    def stream(self, requester: str) -> AbstractAsyncContextManager[Share]:
+        """A place among those who follow jobs. Raises QueueFull, also in the block when the requester gives way."""
+        return self._streams.hold(requester, 1)
 
-    def _submit(self, sent: bytes, key: str | None) -> Job:
+    def _submit(self, sent: bytes, sender: Sender) -> Job:
         work, inner, quote = self.read(sent)
-        return self._accept(work, inner, quote, key)
+        return self._accept(work, inner, quote, sender)
 
-    def _accept(self, work: Work, sent: bytes, quote: Quote, key: str | None) -> Job:
+    def _accept(self, work: Work, sent: bytes, quote: Quote, sender: Sender) -> Job:
         if work.total > self.limits.points:
             sentence = f"A job may have at most {self.limits.points} points."
             raise InvalidJob((FieldError(pointer=WITHIN, detail=sentence),))
@@ -211,18 +229,20 @@ class Jobs:
         job = Job(
             id=new_id(),
             resource=name_of(work.computation),
-            request=sent,
             digest=work.digest(self._engine_version),
             engine_version=self._engine_version,
             cost=quote.cost,
             total=work.total,
             created=now,
-            expires=now + self.limits.kept_seconds,
+            expires=now + self.limits.age_seconds + self.limits.kept_seconds,
+            kept_seconds=self.limits.kept_seconds,
+            requester=sender.requester,
+            request_id=sender.request_id,
             updated=now,
         )
         fingerprint = text_digest(canonical_bytes(job.resource, "", work.request).decode()).encode()
         size = first_points(job.cost, job.total, work.largest_piece)
-        accepted = self._store.add(job, key, fingerprint, self.limits.at_once, size)
+        accepted = self.repository.add(job, sent, sender.key, fingerprint, self.limits.quota, size)
         if accepted is job:
             self._metrics.job_accepted(job.resource)
         return accepted
@@ -235,7 +255,7 @@ class Jobs:
         """The first lines from this place on, and where they begin and end."""
 
         def read() -> tuple[int, int, list[bytes]] | None:
-            found = self._store.results(name, place, 1)
+            found = self.repository.results(name, place, 1)
             if not found:
                 return None
             piece = found[0].piece

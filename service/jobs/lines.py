@@ -63,6 +63,11 @@ def answer_in(computation: Computation[Any, Any], kept: bytes) -> tuple[bytes, d
     return body, computation.decision(computation.response_type.model_validate_json(body))
 
 
+def line_of(response: bytes) -> bytes:
+    """Return the one line of a job of one request, as it is kept."""
+    return packed(BEFORE_RESPONSE + response + AFTER_RESPONSE)
+
+
 def whole_response(line: bytes) -> bytes:
     """The same, of its one line."""
     return line.rstrip(b"\n")[len(BEFORE_RESPONSE) : -len(AFTER_RESPONSE.rstrip(b"\n"))]
@@ -81,5 +86,5 @@ class PieceOf:
         computation = resource(self.name)
         body = computation.body(request, digest, engine_version)
         if computation.pieces is None:
-            return packed(BEFORE_RESPONSE + body + AFTER_RESPONSE)
+            return line_of(body)
         return packed(computation.pieces.lines(body, self.start))

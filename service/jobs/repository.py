@@ -1,26 +1,33 @@
-"""The protocol that every backend of jobs implements: who keeps jobs, and who gives out their pieces.
+"""The protocol that every backend of jobs implements: storage of jobs, and distribution of their pieces to workers.
 
-A piece is *claimed* by who computes it, for so many seconds; a claim is *renewed* while it is computed, and ends when
-its lines are *saved*, when it is *requeued* (whole, or as its halves), or when its job ends. A claim that is not
-renewed in time is given out anew. Every change of a job's version makes a new *generation*: what belongs to an earlier
-one changes nothing any more. So a job has lines of one `engine_version` only, and every point once, whoever dies.
+A worker *claims* a piece for some seconds and *renews* the claim while it computes. A claim ends when the lines of the
+piece are *saved*, when the piece is *requeued* (whole, or as its halves), or when its job ends. A piece whose claim
+runs out is given out again. A job that another version begins anew gets a new *generation*; a claim of an earlier
+generation changes nothing any more. So a job has lines of one `engine_version` only, and every point once, whoever
+dies.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
+from service.jobs.errors import JobsError
 from service.jobs.job import Job, Kept, Piece
+
+OVERHEAD_BYTES: Final = 1024
+"""What a job counts in a quota beside its request and its results."""
+OLDEST_EVERY: Final = 4
+"""Every so many turns of a requester, its oldest job is served."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """What all jobs together may take: `jobs` that have not ended, `stored_bytes` of requests and results.
+    """Limits of all jobs together: `jobs` that have not ended, `stored_bytes` of requests and results.
 
-    A requester may have as much of either as is free: one of them never has more than half, two never more than two
-    thirds, and who comes anew has as much as is left.
+    A requester may hold as much as is free afterwards: a single requester half of the quota, two requesters a third
+    each, and a new requester always finds room.
     """
 
     jobs: int
@@ -29,43 +36,70 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A piece that a worker has. `generation`: of the job when it was claimed; `tries`: how many of its workers died.
-
-    `request` of the job may be left out (b"") where the worker asked for heads alone.
+    """A piece that a worker has. `job`: as it was when the piece was claimed, with its generation; `tries`: how often
+    the piece was claimed before and its worker died. The number of tries tells claims of one piece apart.
     """
 
     job: Job
     piece: Piece
     tries: int
-    generation: int
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some jobs, newest first, without their requests; `next`: the cursor of the following page."""
+    """Some jobs, newest first. `next`: the cursor of the following page."""
 
     jobs: tuple[Job, ...]
     next: str | None
 
 
-class JobRepository(Protocol):
-    """Where jobs and their results are kept. Every method blocks, and raises JobsUnavailable where it cannot.
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """Who announced itself as a worker. `seen`: when it last did, in seconds since 1970."""
 
-    Those that are given the name of a job raise JobNotFound. What has returned is kept, whatever dies.
+    name: str
+    engine_version: str
+    seen: float
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A piece that was given out and has no lines yet. `tries`: as of a claim; `worker`: whose claim it is, empty if
+    the piece was given back; `until`: when the claim runs out.
     """
 
-    def add(self, job: Job, key: str | None, fingerprint: bytes, quota: Quota, size: int) -> Job:
-        """Accept a job, whose first pieces may have `size` points; or the one of the same requester that has this key,
-        where it has the same fingerprint. Raises IdempotencyKeyReused; QueueFull where the requester has its share.
+    piece: Piece
+    tries: int
+    worker: str
+    until: float
+
+
+class JobRepository(Protocol):
+    """Storage of jobs and results. Every method blocks, and raises JobsUnavailable while the storage does not work.
+
+    Methods that take the name of a job raise JobNotFound. What has returned is kept, whatever dies. A claim of an
+    earlier generation, a claim that another worker took over, and a claim of a job that has ended are *stale*.
+    """
+
+    def add(self, job: Job, request: bytes, key: str | None, fingerprint: bytes, quota: Quota, size: int) -> Job:
+        """Accept a job, whose first pieces may have `size` points. Where the same requester has sent this key with the
+        same fingerprint, return that job.
+
+        When bytes are short, remove first what ended longest ago, of whoever stores most and no less than this
+        requester. Raises IdempotencyKeyReused; QueueFull where the requester holds as much as is free.
         """
         ...
 
     def get(self, name: str) -> Job:
-        """A job as it is now."""
+        """Return the job as it is now."""
+        ...
+
+    def request(self, name: str) -> bytes:
+        """Return the request of a job as it was sent. A job that has ended has none: raises JobNotFound."""
         ...
 
     def list(self, requester: str | None, limit: int, cursor: str | None) -> Page:
-        """Jobs of a requester, None: of everybody, newest first. Raises InvalidCursor."""
+        """Return jobs of a requester, or of all (None), newest first. Raises InvalidCursor."""
         ...
 
     def cancel(self, name: str) -> Job:
@@ -73,49 +107,83 @@ class JobRepository(Protocol):
         ...
 
     def results(self, name: str, start: int, most: int = 1) -> Sequence[Kept]:
-        """The first pieces that have points from `start` on, in the order of their points."""
+        """Return the first pieces with points from `start` on, in the order of their points."""
         ...
 
     def claim(self, engine_version: str, worker: str, seconds: float) -> Claim | None:
-        """The next piece of a job of this version, for so many seconds; None: there is nothing to do.
+        """Return the next piece of a job of this version, for so many seconds; None if there is nothing to compute.
 
-        Requesters take turns. Of one requester those jobs come first that have had the least work, and every fourth
-        time the one that has waited longest. A piece whose claim has run out comes again with one more try.
+        Requesters take turns. Of one requester, the jobs of the lowest class of work come first (`sizes.work_class` of
+        the estimated cost of the points given out), the oldest of them; in every fourth turn (OLDEST_EVERY) the oldest
+        job of all. A piece whose claim ran out comes back with one more try, before new pieces of its job.
         """
         ...
 
     def renew(self, claim: Claim, seconds: float) -> bool:
-        """Hold a claim for so many seconds more; whether it is still wanted."""
+        """Hold a claim for so many seconds more. Return False for a stale claim."""
         ...
 
     def save(self, claim: Claim, lines: bytes, size: int) -> Job:
-        """Keep the lines of a claimed piece, where it is still wanted; the next ones may have `size` points. The job as
-        it is then.
+        """Keep the lines of a claimed piece; the next pieces may have `size` points. Return the job as it is then.
+
+        Nothing changes if the piece has lines already, if its halves took its place, or if the generation is another.
+        Lines of a claim that another worker took over are as good as any, and are kept.
         """
         ...
 
     def requeue(self, claim: Claim, pieces: Sequence[Piece], tries: int) -> None:
-        """Give a claimed piece back as these pieces, tried so often, where it is still wanted."""
+        """Give a claimed piece back as these pieces with this number of tries; nothing for a stale claim. The next
+        pieces of the job have no more points than the first of these.
+        """
         ...
 
-    def fail(self, name: str, problem: bytes) -> Job:
-        """End a job that has not ended by a problem."""
+    def fail(self, name: str, generation: int, problem: bytes) -> Job:
+        """End a job of this generation that has not ended, with a problem; else change nothing."""
         ...
 
     def begin_anew(self, name: str, generation: int, engine_version: str, digest: str, size: int) -> Job:
-        """Forget the results of a job in this generation, and make it one of this version; nothing in any other one."""
+        """Delete the results of an active job of this generation and make it one of this version: queued, with the next
+        generation. Change nothing in another generation.
+        """
         ...
 
     def announce(self, worker: str, engine_version: str) -> None:
-        """A worker of this version is here; said every few seconds."""
+        """Record that a worker of this version is here now. Workers call this every few seconds."""
         ...
 
-    def orphans(self, engine_version: str, seconds: float) -> Sequence[str]:
-        """Names of jobs of other versions, no worker of which announced itself within so many seconds."""
-        ...
-
-    def purge(self, now: float, quota: Quota, age_seconds: float) -> int:
-        """Remove what has expired, and, while more than the quota is stored, what ended longest ago of the requester
-        that stores most; end active jobs that are older than `age_seconds`. How many jobs were removed.
+    def orphans(self, engine_version: str, seconds: float) -> Sequence[Job]:
+        """Return active jobs of other versions that have not changed for so many seconds, and of whose version no
+        worker announced itself within that time.
         """
+        ...
+
+    def purge(self, now: float, quota: Quota, age_seconds: float) -> Sequence[tuple[Job, JobsError]]:
+        """Remove what has expired. While more than the quota is stored, remove what ended longest ago, of whoever
+        stores most. Return the active jobs that have to end, and why: JobTooOld for those accepted more than
+        `age_seconds` ago; ResultsTooLarge for the largest one, when only active jobs are left above the quota.
+        """
+        ...
+
+    def active(self) -> Sequence[Job]:
+        """Return all jobs that have not ended, the oldest first."""
+        ...
+
+    def announced(self) -> Sequence[Worker]:
+        """Return those who announced themselves within the last minutes."""
+        ...
+
+    def held(self, name: str) -> Sequence[Held]:
+        """Return the pieces of a job that were given out and have no lines yet, in the order of their points."""
+        ...
+
+    def probe(self) -> None:
+        """Write something that changes nothing. Raises JobsUnavailable where nothing can be written."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Remove a job with its results and its key before it expires; end it first, if it has not ended."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the storage."""
         ...

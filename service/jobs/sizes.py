@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from service.computations.abstract import BLOCK_POINTS
 from service.execution.admission import COST_UNITS_PER_SECOND
 
 TARGET_SECONDS: Final = 0.5
@@ -21,10 +22,14 @@ FIRST_SHARE: Final = 0.25
 LARGEST_PIECE: Final = 2_000
 """Points: their lines are about a megabyte, which whoever sends or reads them holds at once."""
 GROWTH: Final = 2.0
+LEAST_OF_A_BLOCK: Final = 0.25
+"""Pieces from this share of a block on are made whole blocks: the first piece of most sweeps is one."""
 NEWEST: Final = 0.3
 """Weight of the newest measurement."""
 LARGEST_TRIES: Final = 3
 """So often a piece is begun whose worker dies; then its points have a problem."""
+SMALLEST_CLASS: Final = 2 * COST_UNITS_PER_SECOND
+"""Work of a job that belongs to the first class."""
 CLASSES: Final = (2.0, 60.0, 600.0)
 """Seconds of CPU that jobs of the first classes are estimated at, at most: smaller ones pass larger ones."""
 
@@ -50,6 +55,13 @@ def measured(before: float | None, seconds: float, cpu_seconds: float, points: i
     return newest if before is None else (1 - NEWEST) * before + NEWEST * newest
 
 
+def work_class(work: float) -> int:
+    """Return the class of a job whose points given out are estimated at this work; the least comes first. A class has
+    twice the work of the one before: jobs of a class are computed one after the other, not all at once.
+    """
+    return int(work / SMALLEST_CLASS).bit_length()
+
+
 def urgency(cost: int) -> int:
     """The class of a job, 0 first."""
     seconds = cost / COST_UNITS_PER_SECOND
@@ -57,4 +69,8 @@ def urgency(cost: int) -> int:
 
 
 def _within(points: float, most: int) -> int:
-    return max(1, min(int(points), most))
+    """A few points, or whole blocks of a sweep: what pieces that begin and end with one compute is computed once."""
+    found = max(1, min(int(points), most))
+    if found < BLOCK_POINTS * LEAST_OF_A_BLOCK or most < BLOCK_POINTS:
+        return found
+    return max(BLOCK_POINTS, found - found % BLOCK_POINTS)

@@ -17,6 +17,7 @@ from service.execution.request_body import Validate, parse_request
 from service.jobs.errors import InvalidJob
 from service.jobs.job import Job, Piece
 from service.jobs.lines import PieceOf
+from service.jobs.repository import Quota
 from service.jobs.sizes import LARGEST_PIECE, PIECE_LIMIT_SECONDS
 
 VERSION: Final = "/v1/"
@@ -28,7 +29,8 @@ StoreAnswer: TypeAlias = Callable[[Computation[Any, Any], str, bytes, int], None
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What a job may be. `single_seconds`: of a computation that is the whole job; `point_seconds`: of one point among
-    several; `kept_seconds`: how long a job is kept after it was accepted.
+    several; `kept_seconds`: how long a job is kept after its end; `age_seconds`: how long it may wait and run;
+    `stored_bytes`: of requests and results of all jobs.
     """
 
     points: int
@@ -37,6 +39,13 @@ class Limits:
     point_seconds: float
     at_once: int
     kept_seconds: int
+    age_seconds: float
+    stored_bytes: int
+
+    @property
+    def quota(self) -> Quota:
+        """The limits of all jobs together."""
+        return Quota(self.at_once, self.stored_bytes)
 
     def told(
         self, backend: Literal["embedded", "celery"], promises: tuple[str, ...], *, survives_restart: bool
@@ -49,6 +58,8 @@ class Limits:
             cost=self.cost,
             time_limit_seconds=self.single_seconds,
             at_once=self.at_once,
+            stored_bytes=self.stored_bytes,
+            age_limit_seconds=self.age_seconds,
             kept_seconds=self.kept_seconds,
             promises=promises,
         )
@@ -115,6 +126,6 @@ def work_of(computation: Computation[Any, Any], sent: bytes, validate: Validate)
     return Work(computation, request, pieces.points(request))
 
 
-def work_of_job(job: Job, validate: Validate) -> Work:
-    """The work of a job that was accepted."""
-    return work_of(computation_at(job.resource), job.request, validate)
+def work_of_job(job: Job, request: bytes, validate: Validate) -> Work:
+    """Return the work of a job that was accepted."""
+    return work_of(computation_at(job.resource), request, validate)

@@ -6,20 +6,33 @@ import json
 import logging
 import sys
 from datetime import UTC, datetime
-from typing import BinaryIO
+from typing import Any, BinaryIO, Final
 
 import structlog
 from pydantic_core import PydanticSerializationError, to_json
 from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
 
+AUDITED: Final = frozenset({"decision"})
+"""Events that a record of decisions needs, whatever the level."""
+
 
 def make_logger(level: str, stream: BinaryIO | None = None) -> FilteringBoundLogger:
-    """A logger that writes events of at least `level` (`debug` ... `critical`), by default to standard error."""
-    wrapper = structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()])
+    """A logger that writes events of at least `level` (`debug` ... `critical`), by default to standard error.
+
+    Events in AUDITED are written at every level.
+    """
+    number = logging.getLevelNamesMapping()[level.upper()]
+    wrapper = structlog.make_filtering_bound_logger(number)
+    if number > logging.INFO:
+        wrapper = type("AuditingLogger", (wrapper,), {"info": _info_of_audit})
     logger: FilteringBoundLogger = structlog.wrap_logger(
         structlog.BytesLogger(stream or sys.stderr.buffer), processors=[_render], wrapper_class=wrapper
     ).bind()
     return logger
+
+
+def _info_of_audit(logger: Any, event: str, **values: Any) -> Any:
+    return logger._proxy_to_logger("info", event, **values) if event in AUDITED else None  # noqa: SLF001 - for wrappers
 
 
 class EventHandler(logging.Handler):

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Final, Literal, final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
-from prometheus_client.multiprocess import MultiProcessCollector
+
+from service.telemetry.shared_counts import exposition_of
 
 NAMESPACE = "privacy_bounds"
 SEVERAL_PROCESSES: Final = "PROMETHEUS_MULTIPROC_DIR"
@@ -125,7 +126,7 @@ class Metrics:
         self._violations.inc(count)
 
     def rejected(self, reason: Rejection) -> None:
-        """One request was refused by admission."""
+        """One request was refused by admission, or for what its requester holds already."""
         self._rejections.labels(reason).inc()
 
     def computation_abandoned(self) -> None:
@@ -167,17 +168,4 @@ class Metrics:
     def exposition(self) -> bytes:
         """All metrics in the Prometheus text format; of several processes on one socket those of all together."""
         folder = os.environ.get(SEVERAL_PROCESSES)
-        if not folder:
-            return generate_latest(self._registry)
-        _forget_dead(Path(folder))
-        together = CollectorRegistry()
-        MultiProcessCollector(together)
-        return generate_latest(together)
-
-
-def _forget_dead(folder: Path) -> None:
-    """What processes that have ended last said of themselves is no more; what they counted stays."""
-    for file in folder.glob("gauge_live*_*.db"):
-        number = file.stem.rpartition("_")[2]
-        if number.isdigit() and not Path(f"/proc/{number}").exists() and Path("/proc/self").exists():
-            file.unlink(missing_ok=True)
+        return exposition_of(Path(folder)) if folder else generate_latest(self._registry)

@@ -7,11 +7,13 @@ import random
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+import pytest
 import uvicorn
 from prometheus_client import CollectorRegistry
 from uvicorn.server import ServerState
 
-from service.api.connections import Connections, LimitedProtocol
+from service.api.connections import Connections
+from service.api.limited_protocol import LimitedProtocol
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
 
@@ -177,3 +179,143 @@ async def test_one_connection_too_many() -> None:
         _, wire = opened(application, connections, f"127.0.1.{opens.index(displaced)}")
         assert wire.written == b""
         assert displaced[1].written.endswith(b"}") or not displaced[1].is_open
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"GET /late HTTP/0.9\r\n",
+        b"GET /late\r\n",
+        b"GET /late HTTP/2.0\r\n",
+        b"GET /late HTTP/1.2\r\n",
+        b"GET /late HTTP/3.0\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n",
+    ],
+)
+async def test_other_versions_are_not_spoken(line: bytes) -> None:
+    for size in (len(line) + 2, 1):
+        application = Application()
+        protocol, wire = opened(application)
+        sent = line + b"\r\n"
+        for start in range(0, len(sent), size):
+            protocol.data_received(sent[start : start + size])
+        protocol.data_received(request("/early", 1))
+        await settle()
+        assert wire.written.startswith(b"HTTP/1.1 505 "), wire.written
+        assert wire.written.count(b"content-type") == 1
+        assert b"connection: close" in wire.written
+        assert b"/problems/http-version-not-supported" in wire.written
+        protocol.connection_lost(None)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"Content-Length: 99999999999999999999999\r\n",
+        b"Content-Length: -1\r\n",
+        b"Content-Length: 1,1\r\n",
+        b"Content-Length: 0x10\r\n",
+        b"Content-Length:\r\n",
+        b"Content-Length: 1\r\nContent-Length: 2\r\n",
+        b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n",
+    ],
+)
+async def test_lengths_that_are_none_are_refused(head: bytes) -> None:
+    protocol, wire = opened(Application())
+    protocol.data_received(b"POST /late HTTP/1.1\r\nHost: a\r\n" + head + b"\r\n")
+    assert wire.written.startswith(b"HTTP/1.1 400 ")
+    assert b"/problems/malformed-http" in wire.written
+    protocol.connection_lost(None)
+
+
+async def test_an_idle_connection_is_kept_for_the_load_balancer_before_it() -> None:
+    limits = Settings()
+    assert limits.keep_alive_seconds > 60 > limits.receive_timeout_seconds
+    application = Application()
+    protocol, wire = opened(application)
+    for start in (0.0, 100.0):
+        protocol.data_received(request("/early", 1))
+        application.allowed.set()
+        await settle()
+        now = asyncio.get_running_loop().time()
+        protocol.data_received(b"\r\n")  # which is no request, and stops the timer of uvicorn
+        protocol.look_at_clock(now + limits.keep_alive_seconds - 1)
+        assert wire.is_open, start
+    written = wire.written
+    protocol.look_at_clock(now + limits.keep_alive_seconds + 1)
+    assert (wire.is_open, wire.written) == (False, written), "closed without a word"
+    protocol.connection_lost(None)
+
+
+async def test_an_idle_connection_makes_room_first_and_without_a_word() -> None:
+    application = Application()
+    connections = Connections(Settings(max_connections=3), Metrics(CollectorRegistry(), "1"))
+    opens = [opened(application, connections, "127.0.0.1") for _ in range(3)]
+    opens[0][0].data_received(b"POST /late HT")
+    for protocol, _ in opens[1:2]:
+        protocol.data_received(request("/early", 1))
+        application.allowed.set()
+        await settle()
+    opens[2][0].data_received(b"POST /late HT")
+    answered = opens[1][1].written
+    opened(application, connections, "127.0.0.2")
+    assert [wire.is_open for _, wire in opens] == [True, False, True]
+    assert opens[1][1].written == answered
+    for protocol, _ in opens:
+        protocol.connection_lost(None)
+
+
+async def test_connections_of_a_proxy_are_counted_by_whom_they_are_for() -> None:
+    """One client holds back requests behind a proxy, others too hold one each: room is made by the one with most."""
+    head = b"POST /late HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: %s\r\nContent-Length: 9\r\n\r\n"
+    settings = Settings(max_connections=12, max_connections_per_client=3, trusted_proxies="10.0.0.0/8")
+    connections = Connections(settings, Metrics(CollectorRegistry(), "1"))
+    names = [b"192.0.2.1", b"192.0.2.2", b"203.0.113.5, 10.0.0.2"] + [b"198.51.100.7"] * 4
+    source = random.Random(SEED)
+    source.shuffle(names)
+    opens = [opened(Application(), connections, f"10.0.0.{1 + number % 2}") for number in range(len(names))]
+    for (protocol, _), name in zip(opens, names, strict=True):
+        protocol.data_received(head % name)
+    direct = [opened(Application(), connections, f"203.0.113.{number}") for number in range(5)]
+    assert all(wire.is_open and not wire.written for _, wire in opens + direct)
+    for number in range(3):
+        opened(Application(), connections, f"203.0.114.{number}")
+    ended = [name for (_, wire), name in zip(opens, names, strict=True) if wire.written]
+    assert ended == [b"198.51.100.7"] * 3
+    assert not any(wire.written for _, wire in direct)
+    for protocol, _ in opens + direct:
+        protocol.connection_lost(None)
+
+
+@pytest.mark.parametrize(("rate", "is_kept"), [(1_000_000, True), (6_000, True), (500, False), (1 / 60, False)])
+async def test_a_response_may_take_as_long_as_it_is_taken(rate: float, is_kept: bool) -> None:
+    """The kernel takes 200 MB at this rate, and the application writes whenever it may; looked at as by the sweep."""
+    protocol, wire = opened(Application())
+    protocol.data_received(request("/late", 1))
+    await settle()
+    now, left, credit = asyncio.get_running_loop().time(), 200_000_000, 0.0
+    while left and wire.is_open and now < asyncio.get_running_loop().time() + 300:
+        now += 0.5
+        credit += rate / 2
+        while credit >= 1 and left:
+            taken = min(int(credit), wire.untaken or 1)
+            credit, wire.untaken, left = credit - taken, max(wire.untaken - taken, 0), left - taken
+            if wire.untaken < 16 * 1024:
+                protocol.resume_writing()
+                wire.untaken += 65_536
+        wire.untaken = wire.untaken or 65_536
+        protocol.look_at_clock(now)
+    assert wire.is_open == is_kept
+    protocol.connection_lost(None)
+
+
+async def test_what_would_go_on_ends_when_the_server_does() -> None:
+    application = Application()
+    protocol, _ = opened(application)
+    protocol.data_received(request("/late", 1))
+    await settle()
+    told: list[bool] = []
+    protocol.at_shutdown = lambda: told.append(True)
+    protocol.shutdown()
+    assert told == [True]
+    protocol.connection_lost(None)

@@ -19,7 +19,7 @@ from tests.patience import PATIENCE
 
 SUBJECT = {"name": "next-word model", "version": "2.1.0", "sha256": "0123456789abcdef" * 4}
 GATE = {"name": "gate", "rules": [{"question": {"type": "advantage"}, "at_most": 0.9}]}
-IMMUTABLE = "public, max-age=31536000, immutable"
+PRIVATE = "private, max-age=31536000, immutable"
 
 
 def run(**context: Any) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def test_a_decision_is_read_as_it_was_stored(client: TestClient, context: dict[s
         answer = client.post("/v1/assessments", json=run(**context)).json()
         told = client.get(f"/v1/decisions/{answer['decision']['id']}")
         assert_is_decision_of(told, answer)
-        assert told.headers["cache-control"] == IMMUTABLE
+        assert told.headers["cache-control"] == PRIVATE
         assert told.headers["content-type"] == "application/json"
 
 

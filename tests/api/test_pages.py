@@ -5,13 +5,16 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
 from service.api.page_headers import page_headers
+from tests.contract.published_document import PATH
 
 WEB = Path(__file__).parents[2] / "service" / "web"
 FIRST_VIEW_BYTES = 400_000
@@ -91,3 +94,21 @@ def test_directives_can_be_added() -> None:
     policy = page_headers("<style>a{}</style>", img_src="'self'")["Content-Security-Policy"]
     assert directives(policy)["img-src"] == "'self'"
     assert policy.count("img-src") == 1
+
+
+def test_the_published_document_is_sent_as_it_was_made(client: TestClient) -> None:
+    response = client.get("/openapi.json")
+    assert response.json() == json.loads(PATH.read_text("utf-8"))
+    assert response.headers["content-type"] == "application/json"
+    assert response.headers["content-encoding"] == "gzip"
+    assert int(response.headers["content-length"]) < len(response.content) / 5
+    assert client.get("/openapi.json", headers={"If-None-Match": response.headers["etag"]}).status_code == 304
+    plain = client.get("/openapi.json", headers={"Accept-Encoding": "identity"})
+    assert (plain.content, plain.headers["etag"] == response.headers["etag"]) == (response.content, False)
+    assert client.app.openapi_schema is None, "nothing was made for it"  # type: ignore[attr-defined]
+
+
+def test_looking_at_the_page_starts_no_process(client: TestClient) -> None:
+    assert client.get("/").status_code == 200
+    board: Any = client.app_state["services"].forms._board
+    assert board._starting is None

@@ -4,18 +4,35 @@ from __future__ import annotations
 
 import io
 import json
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
+from typing_extensions import override
 
+from api_schemas.jobs import JobResponse
 from privacy_bounds import Client, Refused, Unreachable
 from service import cli
 from tests.system.jobs import ADVANTAGE, sweep
 from tests.system.servers import served
 
+STAMP = "2026-11-23T12:00:00Z"
+JOB_STATE: dict[str, Any] = {
+    "id": "j",
+    "resource": "sweeps",
+    "state": "running",
+    "progress": {"done": 9, "failed": 0, "total": 9},
+    "digest": "sha256:" + "0" * 64,
+    "engine_version": "1",
+    "estimated_cost": 1,
+    "created_at": STAMP,
+    "updated_at": STAMP,
+    "expires_at": STAMP,
+}
 BOUNDS: dict[str, Any] = {"mechanism": {"type": "gdp", "mu": 1.0}, "questions": [ADVANTAGE]}
 
 
@@ -67,3 +84,41 @@ def test_a_job_from_a_shell(server: httpx2.Client, tmp_path: Path, capfdbinary: 
     assert (code, json.loads(problem)["type"]) == (2, "/problems/job-not-found")
     file.write_text("[]")
     assert run("submit", str(file))[0] == run("submit", str(tmp_path / "nowhere"))[0] == 2
+
+
+def test_rows_go_on_where_a_connection_broke() -> None:
+    """Streams of lines are cut when the server ends; what has come of a line that is cut does not count."""
+    rows = [json.dumps({"point": point, "numbers": [1.0]}).encode() + b"\n" for point in range(9)]
+    asked: list[str] = []
+
+    class Breaking(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.close_connection = True
+            self.send_response(200)
+            if not self.path.endswith("/j"):
+                start = int(self.path.rpartition("=")[2])
+                self.send_header("Transfer-Encoding", "chunked")
+                self.end_headers()
+                sent = b"".join(rows[start:])[: 130 if start < 8 else 10_000]
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(sent), sent) + (b"0\r\n\r\n" if start >= 8 else b""))
+                return
+            state = JobResponse.model_validate(JOB_STATE).json_bytes()
+            self.send_header("Content-Length", str(len(state)))
+            self.end_headers()
+            self.wfile.write(state)
+
+        @override
+        def log_message(self, *_: object, **__: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Breaking) as service:
+        threading.Thread(target=service.serve_forever).start()
+        try:
+            job = Client(f"http://127.0.0.1:{service.server_port}").job("j")
+            assert [row["point"] for row in job.rows()] == list(range(9))
+        finally:
+            service.shutdown()
+    assert len([path for path in asked if "start=" in path]) > 2

@@ -32,6 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "service.computations.abstract",
         "service.computations.catalogue",
         "service.computations.digest",
+        "service.computations.violations",
         "service.execution",
         "service.privacy.errors",
         "service.settings",
@@ -56,6 +57,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "service.command_line": {"service.computations", "service.web"},
     "service.console": {"api_schemas", "service.interop"},
     "service.local": {"api_schemas", "service"},
+    "service.operate": {"api_schemas", "service"},
     "privacy_bounds": {"api_schemas", "service.local"},
     "service": set(),
 }

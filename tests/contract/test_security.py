@@ -54,3 +54,20 @@ def test_the_container_has_room_and_time_for_what_the_settings_allow() -> None:
     drawing = MEMORY_LIMIT_BYTES / 2**20
     assert SERVER_MEGABYTES + drawing + workers * worker_megabytes < int(found[1])
     assert stated(r"stop_grace_period: (\d+)s") > Settings.model_fields["shutdown_timeout_seconds"].default
+
+
+def test_operators_have_a_port_that_is_not_published() -> None:
+    port = stated(r"PRIVACY_BOUNDS_OPERATOR_BIND: 0\.0\.0\.0:(\d+)")
+    published = re.findall(r'ports: \["(.*?)"\]', COMPOSE)
+    assert len(published) == 2
+    assert not any(f":{port}" in each for each in published)
+    scraped = (ROOT / "deploy/prometheus/prometheus.yml").read_text("utf-8")
+    assert re.findall(r"targets: \[(.*)\]", scraped) == [f'"api:{port}"']
+    assert re.findall(r"port: (\d+)", scraped) == [str(port)]
+    assert "\n  operators: {internal: true}\n" in COMPOSE
+
+
+def test_passwords_of_redis_are_in_no_address() -> None:
+    [address] = re.findall(r"PRIVACY_BOUNDS_REDIS_URL: (.*)", COMPOSE)
+    assert "PASSWORD" not in address
+    assert re.findall(r"PRIVACY_BOUNDS_REDIS_PASSWORD: (.*)", COMPOSE) == ["${REDIS_PASSWORD:-privacy-bounds}"]

@@ -35,6 +35,9 @@ ENGINE_VERSION = "1"
 INLINE, LARGEST_INLINE, DEAR = 100, 8_000, 50_000
 
 
+KEPT: list[bytes] = []
+
+
 class FakeMechanism(Request):
     type: Literal["fake"] = "fake"
 
@@ -43,7 +46,9 @@ class FakeRequest(Request):
     """`log` is a file to which every computation adds its process id; what waits, waits for a file `gate`."""
 
     mechanism: FakeMechanism = FakeMechanism()
-    action: Literal["echo", "sleep", "wait", "fail", "die", "allocate", "defect", "misfit", "violate", "doubt"] = "echo"
+    action: Literal[
+        "echo", "sleep", "wait", "fail", "die", "allocate", "keep", "defect", "misfit", "violate", "doubt"
+    ] = "echo"
     amount: float = 0.0
     cost: int = INLINE
     log: str = ""
@@ -57,10 +62,14 @@ class FakeResponse(Response):
     value: float
 
 
+def _note_process(log: str) -> None:
+    if log:
+        with Path(log).open("a") as file:
+            file.write(f"{os.getpid()}\n")
+
+
 def compute_fake(request: FakeRequest, digest: str, engine_version: str) -> dict[str, Any]:
-    if request.log:
-        with Path(request.log).open("a") as log:
-            log.write(f"{os.getpid()}\n")
+    _note_process(request.log)
     match request.action:
         case "sleep":
             time.sleep(request.amount)
@@ -75,6 +84,8 @@ def compute_fake(request: FakeRequest, digest: str, engine_version: str) -> dict
             os.kill(os.getpid(), signal.SIGKILL)
         case "allocate":
             bytearray(int(request.amount))
+        case "keep":
+            KEPT.append(b"\1" * int(request.amount))
         case "defect":
             raise KeyError("defect")
         case "misfit":
@@ -83,8 +94,6 @@ def compute_fake(request: FakeRequest, digest: str, engine_version: str) -> dict
             Enclosure(1.0, 0.5, Evidence.CERTIFIED)
         case "doubt":
             note(NumericalFailure("two enclosures do not meet"))
-        case _:
-            pass
     return {"digest": digest, "engine_version": engine_version, "value": request.amount}
 
 

@@ -107,6 +107,27 @@ async def test_a_process_may_not_take_all_memory(metrics: Metrics) -> None:
     await pool.close()
 
 
+async def test_a_process_that_keeps_much_is_replaced(metrics: Metrics, tmp_path: Path) -> None:
+    pool = make_pool(metrics, memory_limit_bytes=512 * 2**20)
+    await pool.start()
+    first = await process_of(pool, tmp_path / "log")
+    assert (await compute(pool, action="keep", amount=64.0 * 2**20)).kept_bytes >= 64 * 2**20
+    assert await process_of(pool, tmp_path / "log") == first
+    assert (await compute(pool, action="keep", amount=128.0 * 2**20)).body
+    second = await process_of(pool, tmp_path / "log")
+    assert second != first
+    assert (await compute(pool)).kept_bytes < 64 * 2**20
+    # Between computations, so that nothing is lost; the next is there before anybody asks.
+    assert (await compute(pool, action="keep", amount=200.0 * 2**20)).body
+    while pool.started != 1:
+        await asyncio.sleep(0.01)
+    third = await process_of(pool, tmp_path / "log")
+    assert third not in (first, second)
+    for reason in ("idle", "died", "memory_limit"):
+        assert counted(metrics, f'privacy_bounds_worker_losses_total{{reason="{reason}"}}') == 0
+    await pool.close()
+
+
 async def test_a_process_killed_at_work_fails_its_computation_only(metrics: Metrics, tmp_path: Path) -> None:
     pool = make_pool(metrics, worker_count=2)
     victim_log, other_log, gate = tmp_path / "victim", tmp_path / "other", tmp_path / "gate"

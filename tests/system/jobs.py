@@ -35,20 +35,21 @@ def sweep(points: int) -> dict[str, Any]:
     }
 
 
-def a_job() -> Job:
-    """One that a store can keep."""
+def a_job(**fields: Any) -> Job:
+    """Build a job that a store can keep."""
     now = time.time()
-    return Job(
-        id=new_id(),
-        resource="bounds",
-        request=b"{}",
-        digest="",
-        engine_version="",
-        cost=1,
-        total=1,
-        created=now,
-        expires=now + 60,
-    )
+    usual: dict[str, Any] = {
+        "resource": "bounds",
+        "digest": "sha256:0",
+        "engine_version": "1",
+        "cost": 1,
+        "total": 1,
+        "created": now,
+        "expires": now + 60,
+        "kept_seconds": 60.0,
+        "requester": "127.0.0.1",
+    }
+    return Job(id=new_id(), **{**usual, **fields})
 
 
 def submit(client: httpx2.Client, resource: str, request: dict[str, Any], **headers: str) -> str:
@@ -153,8 +154,8 @@ class Cluster:
             self.workers.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log))
 
     def processes(self, worker: subprocess.Popen[bytes]) -> list[psutil.Process]:
-        """Those that compute pieces."""
-        return psutil.Process(worker.pid).children()
+        """Those that compute pieces, and those that start them."""
+        return psutil.Process(worker.pid).children(recursive=True)
 
     def all_processes(self) -> list[psutil.Process]:
         """Those of all workers."""

@@ -18,6 +18,7 @@ import redis
 
 from service.execution.seals import Seals
 from service.jobs.celery.store import RedisStore
+from service.jobs.repository import Quota
 from tests.conftest import RedisServer
 from tests.long_work import LONG
 from tests.system.jobs import (
@@ -133,7 +134,7 @@ def test_what_a_lost_worker_had_is_begun_again_within_half_a_minute(tmp_path: Pa
         wait_for(lambda: "2 workers of the cluster" in client.get("/readyz?verbose").text)
         submit(client, "bounds", LONG)
         computing = first_that_computes(made.all_processes)
-        busy = next(worker for worker in made.workers if worker.pid == computing.ppid())
+        busy = next(worker for worker in made.workers if computing in made.processes(worker))
         [idle] = [worker for worker in made.workers if worker is not busy]
         busy.kill()
         busy.wait()
@@ -185,7 +186,7 @@ def test_without_redis_jobs_are_refused_and_nothing_else(tmp_path: Path) -> None
 
 
 @pytest.mark.thorough
-def test_a_worker_that_hears_nothing_begins_anew(tmp_path: Path) -> None:
+def test_a_worker_that_hears_nothing_begins_by_itself(tmp_path: Path) -> None:
     """Its consumer asks for nothing any more, as happened after losses of Redis; everything else of it goes on."""
     points = 2_000
     with cluster(tmp_path, workers=1) as made, served(tmp_path, **SERVICE, **made.settings) as client:
@@ -197,19 +198,23 @@ def test_a_worker_that_hears_nothing_begins_anew(tmp_path: Path) -> None:
             found = wait_until_ended(client, job)
         assert found["progress"] == {"done": points, "failed": 0, "total": points}
         assert_every_point_once(client, job, points)
-        assert "begins anew" in (tmp_path / "worker0.log").read_text("utf-8")
+        assert "begins by itself" in (tmp_path / "worker0.log").read_text("utf-8")
 
 
 @pytest.mark.parametrize("promised", ["accepted", "cancelled"])
 def test_what_was_promised_is_kept_while_the_disk_is_slow(tmp_path: Path, promised: str) -> None:
     """Redis answers up to two seconds before it writes while its disk is busy: nobody is told before it has."""
-    with cluster(tmp_path, workers=0) as made, closing(RedisStore(made.redis.url, Seals([SEAL_KEY]), ())) as store:
-        before = store.add(a_job(), None, b"", 10, 1)
+    with cluster(tmp_path, workers=0) as made, closing(RedisStore(made.redis.url, Seals([SEAL_KEY]))) as store:
+        before = store.add(a_job(), b"{}", None, b"", Quota(10, 2**20), 1)
         assert made.redis.process is not None
         server = made.redis.process.pid
         with stopped_thread(server, thread_named(server, "bio_aof")):
             wait_for(lambda: has_put_off_writing(made.redis))
-            job = store.add(a_job(), None, b"", 10, 1) if promised == "accepted" else store.cancel(before.id)
+            job = (
+                store.add(a_job(), b"{}", None, b"", Quota(10, 2**20), 1)
+                if promised == "accepted"
+                else store.cancel(before.id)
+            )
             made.redis.process.kill()
         made.redis.kill()
         made.redis.start()

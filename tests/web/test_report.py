@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
 import json
 import re
@@ -175,6 +177,18 @@ def test_the_policy_of_the_page_is_strict() -> None:
     headers = forms_of("assessments")[HTML].headers
     assert "unsafe" not in headers["Content-Security-Policy"]
     assert headers["Content-Security-Policy"].startswith("default-src 'none'")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_saved_report_has_the_policy_too(case: str) -> None:
+    """Before everything that it is about, and as strict as the header; framing is for a header alone."""
+    page = form("assessments", case, HTML).decode()
+    [policy] = re.findall(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', page)
+    header = forms_of("assessments")[HTML].headers["Content-Security-Policy"]
+    assert html.unescape(policy) == header.removesuffix("; frame-ancestors 'none'")
+    assert page.index("Content-Security-Policy") < page.index("<style>")
+    [style] = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
+    assert f"'sha256-{base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()}'" in policy
 
 
 def test_a_long_request_is_cut_and_says_so() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import Request, Response
 
-from service.api.answers import NOT_MODIFIED, answer_computation
+from service.api.answers import answer_computation
 from service.api.direct_route import DirectRoute
 from service.api.documentation import LATER, other_forms, problems, request_body
 from service.computations.abstract import Computation
@@ -27,6 +27,6 @@ def route_of(computation: Computation[Any, Any]) -> DirectRoute:
         description=computation.description,
         tags=[computation.tag],
         response_model=computation.response_type,
-        responses=other_forms(computation) | LATER | NOT_MODIFIED | problems(400, 413, 415, 422, 500, 503, 504),
+        responses=other_forms(computation) | LATER | problems(400, 413, 415, 422, 500, 503, 504),
         openapi_extra=request_body(computation),
     )

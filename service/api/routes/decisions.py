@@ -13,7 +13,7 @@ from service.api.answers import NOT_MODIFIED, stored_response
 from service.api.dependencies import UsedServices
 from service.api.documentation import problems
 from service.api.problems import DecisionNotFound
-from service.api.routes.results import IMMUTABLE
+from service.api.routes.results import PRIVATE
 from service.telemetry.http import record_of
 
 DECIDING: Final = ("assessments",)
@@ -52,7 +52,7 @@ async def decision(request: Request, name: DecisionId, services: UsedServices) -
     if stored is None:
         raise DecisionNotFound
     tag = f"{name};decision"
-    headers = {"ETag": f'"{tag}"', "Cache-Control": IMMUTABLE, "Cache-Status": "privacy-bounds; hit"}
+    headers = {"ETag": f'"{tag}"', "Cache-Control": PRIVATE, "Cache-Status": "privacy-bounds; hit"}
     return stored_response(request, tag, stored, headers)
 
 

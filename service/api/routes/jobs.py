@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncGenerator
@@ -10,33 +11,42 @@ from typing import Annotated, Any, Final, final
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi.sse import format_sse_event
 from starlette.responses import StreamingResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 from typing_extensions import override
 
 from api_schemas.jobs import (
     ENDED,
     JOB_EXAMPLES,
     LARGEST_PAGE,
+    LONGEST_CURSOR,
     LONGEST_KEY,
+    MOST_LISTED,
     USUAL_PAGE,
+    USUALLY_LISTED,
     EstimatesResponse,
     JobRequest,
     JobResponse,
     JobResultsPage,
+    JobsPage,
     Place,
 )
-from service.api.answers import JSON, SlicedResponse, accepted_form, read_json_body
+from service.api.answers import JSON, SlicedResponse, read_json_body
 from service.api.dependencies import UsedServices
 from service.api.documentation import SCHEMA_REFERENCE, problems
+from service.api.later import sender_of
+from service.api.limited_protocol import CONNECTION, LimitedProtocol
+from service.api.negotiation import accepted_form
 from service.api.problems import InvalidParameter
 from service.api.told_jobs import accepted, job_response, progress_of
 from service.engine_version import ENGINE_VERSION
+from service.execution.errors import QueueFull
 from service.jobs.errors import PageBeyondEnd
 from service.jobs.job import Job
 from service.jobs.jobs import Jobs
 from service.jobs.lines import whole_response
 from service.jobs.tables import Table
 from service.jobs.work import computation_at, name_of
+from service.telemetry.http import record_of
 
 router = APIRouter(tags=["jobs"])
 
@@ -47,6 +57,8 @@ ANYTHING: Final[dict[str, Any]] = {}
 """Of a stream no schema can be said; its events are described in words."""
 NO_STORE: Final = {"Cache-Control": "no-store"}
 SLICE_LINES: Final = 200
+STEADY_SECONDS: Final = 30
+"""A stream that is older makes room for one of a requester that has none, where each requester has one."""
 
 _BODY: Final[dict[str, Any]] = {
     "requestBody": {
@@ -72,15 +84,17 @@ Key = Annotated[
     str | None,
     Header(
         alias="Idempotency-Key",
-        description="Chosen by the client: the same key with the same request gives the same job, however often it is "
-        f"sent. Up to {LONGEST_KEY} visible characters.",
+        description="Chosen by the client: the same key with the same request gives the same job, however often the "
+        f"client sends it. Up to {LONGEST_KEY} visible characters.",
     ),
 ]
 
 
 @final
 class Followed(StreamingResponse):
-    """A stream that takes one of the places of those who follow jobs, for as long as it is read."""
+    """A stream that takes one of the places of those who follow jobs, until it is done, has to make room for another
+    requester, or the server ends.
+    """
 
     def __init__(self, jobs: Jobs, stream: AsyncGenerator[bytes], media_type: str) -> None:
         super().__init__(stream, headers={**NO_STORE, "X-Accel-Buffering": "no"}, media_type=media_type)
@@ -93,11 +107,33 @@ class Followed(StreamingResponse):
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             await send({"type": "http.response.body", "body": b""})
             return
+        connection = scope.get("extensions", {}).get(CONNECTION)
+        is_begun = False
+
+        async def tell(message: Message) -> None:
+            nonlocal is_begun
+            is_begun = True
+            await send(message)
+
         try:
-            with self._jobs.stream():
-                await super().__call__(scope, receive, send)
+            async with self._jobs.stream(record_of(scope).requester) as share:
+                share.due = asyncio.get_running_loop().time() + STEADY_SECONDS
+                if connection is not None:
+                    connection.at_shutdown = share.end
+                await super().__call__(scope, receive, tell)
+        except QueueFull:  # for another follower, or because the server ends
+            if not is_begun:
+                raise
+            await self._end(connection, send)
         finally:
             await self._stream.aclose()
+
+    async def _end(self, connection: LimitedProtocol | None, send: Send) -> None:
+        """End a stream before its job has ended: events go on at `Last-Event-ID`, lines must not look complete."""
+        if connection is not None and not (self.media_type == EVENTS and connection.is_read):
+            connection.cut()
+        else:
+            await send({"type": "http.response.body", "body": b""})
 
 
 @router.post(
@@ -107,12 +143,10 @@ class Followed(StreamingResponse):
     responses=problems(400, 413, 415, 422, 500, 503),
     openapi_extra=_BODY,
 )
-async def submit_job(request: Request, services: UsedServices, idempotency_key: Key = None) -> Response:
+async def submit_job(request: Request, services: UsedServices, _idempotency_key: Key = None) -> Response:
     """Accept a request of any resource to be computed later; sweeps of up to a million points a piece at a time."""
-    if idempotency_key is not None and not re.fullmatch(rf"[\x21-\x7e]{{1,{LONGEST_KEY}}}", idempotency_key):
-        raise InvalidParameter("Idempotency-Key", f"Must have 1 to {LONGEST_KEY} visible characters of ASCII.")
-    body = await read_json_body(request, services)
-    return accepted(await services.jobs.submit(body, idempotency_key))
+    sender = sender_of(request)
+    return accepted(await services.jobs.submit(await read_json_body(request, services), sender))
 
 
 @router.post(
@@ -144,6 +178,21 @@ async def estimate(request: Request, services: UsedServices) -> Response:
         memory_bytes=settings.worker_memory_limit_bytes,
     )
     return Response(response.json_bytes(), headers=NO_STORE, media_type=JSON)
+
+
+@router.get("/v1/jobs", response_model=JobsPage, responses=problems(422, 500, 503))
+async def list_jobs(
+    request: Request,
+    services: UsedServices,
+    limit: Annotated[int, Query(ge=1, le=MOST_LISTED, description="Jobs of a page.")] = USUALLY_LISTED,
+    cursor: Annotated[
+        str | None, Query(max_length=LONGEST_CURSOR, description="`next` of the page before; absent: the first page.")
+    ] = None,
+) -> Response:
+    """The client's own jobs, newest first: those that were sent from its address (of IPv6, from its /64 network)."""
+    page = await services.jobs.list(record_of(request.scope).requester, limit, cursor)
+    told = JobsPage(jobs=tuple(map(job_response, page.jobs)), next=page.next)
+    return Response(told.json_bytes(), headers=NO_STORE, media_type=JSON)
 
 
 @router.get("/v1/jobs/{job_id}", response_model=JobResponse, responses=_OF_A_JOB)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Response
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -12,10 +12,15 @@ from service.api.dependencies import UsedServices
 from service.api.documentation import problems
 
 router = APIRouter(tags=["operations"])
+details_router = APIRouter(tags=["operations"])
+"""What only operators see where they have a port of their own."""
+verdict_router = APIRouter(tags=["operations"])
+"""What everybody sees in its place."""
 
 Verbose = Annotated[
     str | None, Query(description="Present with any value or none: list the checks even when all is well.")
 ]
+UNREADY: Final = 503
 
 
 @router.get("/livez")
@@ -24,24 +29,33 @@ async def livez() -> LiveResponse:
     return LiveResponse(status="live")
 
 
-@router.get(
+@details_router.get(
     "/readyz",
     response_model=ReadyResponse,
     responses={
-        503: {"description": "The service cannot answer; the checks say why.", "model": ReadyResponse},
+        UNREADY: {"description": "The service cannot answer; the checks say why.", "model": ReadyResponse},
         **problems(422),
     },
 )
 async def readyz(services: UsedServices, verbose: Verbose = None) -> Response:
     """A known answer is computed and compared; workers and Redis are looked at. Without Redis: degraded, and ready."""
     report = services.readiness.report()
-    status = 503 if report.status == "unready" else 200
-    if verbose is None and report.status == "ready":
-        report = ReadyResponse(status=report.status, checks=())
-    return Response(report.json_bytes(), status, {"Cache-Control": "no-store"}, "application/json")
+    return _told(report, shows_checks=verbose is not None or report.status != "ready")
 
 
-@router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+@verdict_router.get("/readyz", response_model=ReadyResponse, name="readyz")
+async def verdict(services: UsedServices) -> Response:
+    """Whether the service can answer. The port of operators has the details."""
+    return _told(services.readiness.report(), shows_checks=False)
+
+
+@details_router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
 async def metrics(services: UsedServices) -> Response:
     """Metrics in the Prometheus text format."""
     return Response(services.metrics.exposition(), media_type=CONTENT_TYPE_LATEST)
+
+
+def _told(report: ReadyResponse, *, shows_checks: bool) -> Response:
+    status = UNREADY if report.status == "unready" else 200
+    shown = report if shows_checks else ReadyResponse(status=report.status, checks=())
+    return Response(shown.json_bytes(), status, {"Cache-Control": "no-store"}, "application/json")

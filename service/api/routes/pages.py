@@ -1,13 +1,14 @@
-"""GET /: the explorer, for people with a browser."""
+"""GET /: the explorer, for people with a browser; GET /openapi.json: the published document, for programs."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from functools import cache
+from importlib.resources import files
 
 from fastapi import APIRouter, HTTPException, Request, Response
 
-from service.api.dependencies import UsedServices
 from service.api.page_headers import page_headers
 from service.api.static_files import IMMUTABLE, REVALIDATED, StaticFile, StaticFolder, static_file
 
@@ -18,9 +19,8 @@ TRUSTED_TYPES = {"require_trusted_types_for": "'script'", "trusted_types": "defa
 
 
 @router.get("/")
-async def explorer(request: Request, services: UsedServices) -> Response:
+async def explorer(request: Request) -> Response:
     """The explorer: what a run did, what an attacker can learn from it, and what to write about it."""
-    services.forms.wake()  # whoever reads the page may save a report
     page = await asyncio.to_thread(_explorer_page)
     return page.response(request, REVALIDATED, page_headers(page.body.decode(), **TRUSTED_TYPES))
 
@@ -32,6 +32,19 @@ def explorer_file(request: Request, build: str, path: str) -> Response:
     if build != folder.build or path not in folder.files:
         raise HTTPException(404)
     return folder.files[path].response(request, IMMUTABLE)
+
+
+@router.get("/openapi.json")
+async def openapi(request: Request) -> Response:
+    """The published document: the bytes that were made with the package, which a contract test compares."""
+    document = await asyncio.to_thread(_published_document)
+    return document.response(request, REVALIDATED)
+
+
+@cache
+def _published_document() -> StaticFile:
+    document = json.loads(files("api_schemas").joinpath("openapi.json").read_bytes())
+    return static_file("openapi.json", json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode())
 
 
 @cache

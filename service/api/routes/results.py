@@ -13,7 +13,8 @@ from service.api.problems import ResultNotFound
 from service.computations.abstract import Computation
 from service.telemetry.http import record_of
 
-IMMUTABLE = "public, max-age=31536000, immutable"
+PRIVATE = "private, max-age=31536000, immutable"
+"""A result holds the whole request, with its names and policy: for who knows the digest, and for no shared cache."""
 
 Digest = Annotated[
     str,
@@ -45,7 +46,7 @@ def router(offered: tuple[Computation[Any, Any], ...]) -> APIRouter:
         body = await services.runner.find(names, digest)
         if body is None:
             raise ResultNotFound
-        headers = {"ETag": f'"{digest}"', "Cache-Control": IMMUTABLE, "Cache-Status": "privacy-bounds; hit"}
+        headers = {"ETag": f'"{digest}"', "Cache-Control": PRIVATE, "Cache-Status": "privacy-bounds; hit"}
         return stored_response(request, digest, body, headers)
 
     return made

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
@@ -13,7 +13,10 @@ from service.computations.answers import said
 from service.computations.bounds import Setting, setting_of
 from service.privacy.composition.contour.asked import asked_of
 from service.privacy.composition.contour.many import Wanted, read_ahead, run_of
+from service.privacy.composition.contour.run import ContourRun
 from service.privacy.composition.lines import CONTOUR
+from service.privacy.composition.transforms.steps import SampledGaussianSteps
+from service.privacy.enclosure import Enclosure
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.trade_off.combinators.read_ahead import Known, ReadAhead
 
@@ -21,24 +24,39 @@ NARROW: Final = 1e-7
 """Relative width of what is taken as it is read together; tolerances below it ask for less."""
 MOST_QUESTIONS: Final = 4_096
 
+Asked = tuple[SampledGaussianSteps, tuple[Known, ...]]
+"""The steps of a run, and what is read of it."""
 
-def settings_of(requests: Sequence[BoundsRequest | None]) -> list[Setting | None]:
-    """The settings of requests that lines serve, whose curves know what the questions read where that could be read
-    together; None of others, and where there are none to be had: who asks again is told why.
+
+def settings_of(requests: Sequence[BoundsRequest | None], wanted: range) -> list[Setting | None]:
+    """The settings of those at the places `wanted` among requests that are read together, as far as lines serve them:
+    their curves know what the questions read where that could be read together. None of others, and where there are
+    none to be had: who asks again is told why.
     """
-    settings = [None if request is None else _setting(request) for request in requests]
-    wanted: dict[int, Wanted] = {}
+    asked: dict[int, Asked] = {}
+    settings: list[Setting | None] = []
     narrow = NARROW
-    for index, (request, setting) in enumerate(zip(requests, settings, strict=True)):
+    for place, request in enumerate(requests):
+        setting = None if request is None else _setting(request)
         run = None if setting is None else run_of(setting.main.curves.add)
-        if request is not None and run is not None:
+        if request is not None and run is not None and run.only_step is not None:
             questions: tuple[Any, ...] = request.questions  # frozen, which their type does not say
             readings = (reading for question in questions for reading in _readings(question))
-            wanted[index] = Wanted(run, tuple(dict.fromkeys(readings)))
+            asked[place] = run.only_step, tuple(dict.fromkeys(readings))
             narrow = min(narrow, request.relative_tolerance)
-    if len(wanted) > 1:
-        read_ahead(wanted.values(), narrow)
-    return [_knowing(setting, wanted.get(index)) for index, setting in enumerate(settings)]
+        if place in wanted:
+            settings.append(setting)
+    if not any(place in asked for place in wanted):
+        return settings
+    known = dict(zip(asked, _read_together(tuple(asked.values()), narrow), strict=True))
+    return [_knowing(setting, known.get(place)) for place, setting in zip(wanted, settings, strict=True)]
+
+
+@lru_cache(maxsize=2)  # pieces that are shorter than a block ask for it again
+def _read_together(asked: tuple[Asked, ...], width: float) -> tuple[Mapping[Known, Enclosure], ...]:
+    wanted = [Wanted(ContourRun.of(0.0, (steps,)), readings) for steps, readings in asked]
+    read_ahead(wanted, width)
+    return tuple(each.known for each in wanted)
 
 
 def _setting(request: BoundsRequest) -> Setting | None:
@@ -54,13 +72,13 @@ def _setting(request: BoundsRequest) -> Setting | None:
     return None
 
 
-def _knowing(setting: Setting | None, read: Wanted | None) -> Setting | None:
-    if setting is None or read is None or not read.known:
+def _knowing(setting: Setting | None, known: Mapping[Known, Enclosure] | None) -> Setting | None:
+    if setting is None or not known:
         return setting
     pair = setting.main.curves
-    add = ReadAhead(pair.add, read.known, reflected=False)
-    known = replace(pair, add=add, remove=ReadAhead(pair.remove, read.known, reflected=True))
-    return replace(setting, main=replace(setting.main, build=lambda: known))
+    add = ReadAhead(pair.add, known, reflected=False)
+    knowing = replace(pair, add=add, remove=ReadAhead(pair.remove, known, reflected=True))
+    return replace(setting, main=replace(setting.main, build=lambda: knowing))
 
 
 @lru_cache(maxsize=MOST_QUESTIONS)

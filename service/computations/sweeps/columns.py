@@ -1,9 +1,10 @@
-"""Answers of many points as columns."""
+"""Answers of many points as columns, to which a point is added after the other."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, final
+from operator import itemgetter
+from typing import Any, Final, NamedTuple, final
 
 from api_schemas.pointers import Place
 from api_schemas.questions import QuestionSpec, TradeOffQuestion
@@ -11,9 +12,12 @@ from service.computations.abstract import ResponseFields
 from service.computations.comparisons.labels import label_of
 from service.computations.numbers import LOGARITHMS
 
-NUMBERS = ("value", "lower", "upper")
-BESIDE = ("tolerance_met", "evidence", "tight", "method")
-READ = ("power", "type_two_error")
+NUMBERS: Final = ("value", "lower", "upper")
+BESIDE: Final = ("tolerance_met", "evidence", "tight", "method")
+READ: Final = ("power", "type_two_error")
+_NO_NUMBERS: Final = (None,) * len((*NUMBERS, *LOGARITHMS))
+_NOTHING_BESIDE: Final = (None,) * len(BESIDE)
+_numbers_of, _beside_of = itemgetter(*NUMBERS), itemgetter(*BESIDE)
 
 Answers = Sequence[ResponseFields] | None
 """The answers of a point, as of `/v1/bounds`; None where it has none."""
@@ -47,21 +51,46 @@ def quantities(questions: Sequence[QuestionSpec], varied: Collection[Place]) -> 
             yield from (Quantity(index, label_of(question, rate, reads, fields), rate, reads) for reads in READ)
 
 
-def column_of(quantity: Quantity, points: Sequence[Answers]) -> ResponseFields:
-    """One number of all points."""
-    answers = [None if answers is None else answers[quantity.place] for answers in points]
-    numbers = [None if answer is None else quantity.of(answer) for answer in answers]
-    given = [answer for answer in answers if answer is not None]
-    logarithms = LOGARITHMS if any(number is not None and LOGARITHMS[0] in number for number in numbers) else ()
-    told = {"point": quantity.point, "reads": quantity.reads}
-    return {
-        "question": quantity.place,
-        **({} if quantity.point is None else told),
-        "label": quantity.label,
-        **{name: [None if number is None else number[name] for number in numbers] for name in NUMBERS},
-        **{name: [None if number is None else number.get(name) for number in numbers] for name in logarithms},
-        **{name: [None if answer is None else answer[name] for answer in answers] for name in BESIDE},
-        "conditional": any(answer["conditional"] for answer in given),
-        "sources": list(dict.fromkeys(answer["source"] for answer in given)),
-        "notes": list(dict.fromkeys(note for answer in given for note in answer["notes"])),
-    }
+@final
+class Column:
+    """One number of all points: nothing else is kept of their answers."""
+
+    def __init__(self, quantity: Quantity) -> None:
+        self._quantity = quantity
+        self._numbers: list[tuple[Any, ...]] = []
+        self._beside: list[tuple[Any, ...]] = []
+        self._conditional = self._is_small = False
+        self._sources, self._notes = dict[str, None](), dict[str, None]()
+
+    def add(self, answers: Answers) -> None:
+        """The number of the next point."""
+        if answers is None:
+            self._numbers.append(_NO_NUMBERS)
+            self._beside.append(_NOTHING_BESIDE)
+            return
+        answer = answers[self._quantity.place]
+        number = self._quantity.of(answer)
+        self._numbers.append((*_numbers_of(number), *map(number.get, LOGARITHMS)))
+        self._beside.append(_beside_of(answer))
+        self._is_small = self._is_small or LOGARITHMS[0] in number
+        self._conditional = self._conditional or answer["conditional"]
+        self._sources[answer["source"]] = None
+        self._notes |= dict.fromkeys(answer["notes"])
+
+    @property
+    def told(self) -> ResponseFields:
+        """The column as it is sent."""
+        place, label, point, reads = self._quantity
+        names = (*NUMBERS, *LOGARITHMS) if self._is_small else NUMBERS
+        numbers: ResponseFields = dict(zip(names, zip(*self._numbers, strict=True), strict=False))
+        beside: ResponseFields = dict(zip(BESIDE, zip(*self._beside, strict=True), strict=True))
+        return {
+            "question": place,
+            **({} if point is None else {"point": point, "reads": reads}),
+            "label": label,
+            **numbers,
+            **beside,
+            "conditional": self._conditional,
+            "sources": list(self._sources),
+            "notes": list(self._notes),
+        }

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from api_schemas.long_sweeps import LongSweepsRequest
+from api_schemas.long_sweeps import LongSweepsRequest, PieceOfSweep
 from api_schemas.sweeps import LARGEST_POINTS, LARGEST_SWEPT_NUMBERS, SweepsRequest, SweepsResponse, SweptNumbers
-from service.computations.abstract import Pieces
+from service.computations.abstract import BLOCK_POINTS, Pieces
+from service.computations.sweeps.blocks import block_points
 from service.computations.sweeps.prices import sweeps_quote
 from service.interop.sweep_tables import cells_of_line, json_lines
 
@@ -17,16 +18,20 @@ def points_of(request: LongSweepsRequest) -> int:
 
 
 def largest_piece(request: LongSweepsRequest) -> int:
-    """So many points make a sweep."""
-    return max(1, min(LARGEST_POINTS, LARGEST_SWEPT_NUMBERS // request.quantity_count))
+    """So many points make a sweep, with the rest of their blocks."""
+    return max(1, min(LARGEST_POINTS - 2 * BLOCK_POINTS, LARGEST_SWEPT_NUMBERS // request.quantity_count))
 
 
 def piece_of(request: LongSweepsRequest, start: int, stop: int) -> SweepsRequest:
-    """The points from `start` up to `stop`: zipped, whatever the whole is."""
+    """The points from `start` up to `stop`, and the others of their blocks: zipped, whatever the whole is."""
     held = request.__dict__
     sent = {name: held[name] for name in SweepsRequest.model_fields if held[name] is not None}
-    listed = {pointer: SweptNumbers(values=numbers) for pointer, numbers in request.columns(start, stop).items()}
-    return SweepsRequest.model_validate(sent | {"vary": listed, "combine": "zip"})
+    size = block_points(request)
+    begin = start - start % size
+    columns = request.columns(begin, min(stop + -stop % size, request.point_count))
+    listed = {pointer: SweptNumbers(values=numbers) for pointer, numbers in columns.items()}
+    window = {"first": start - begin, "count": stop - start}
+    return PieceOfSweep.model_validate(sent | {"vary": listed, "combine": "zip"} | window)
 
 
 def lines_of(body: bytes, start: int) -> bytes:

@@ -2,58 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, final
 
-from pydantic import ValidationError
-
-from api_schemas.bounds import BoundsRequest
 from api_schemas.caveats import Assumption, Hazard
-from api_schemas.pointers import Place
 from api_schemas.sweep_examples import SWEEPS_EXAMPLES
 from api_schemas.sweeps import SweepsRequest, SweepsResponse
+from api_schemas.threat_models import ThreatModelSpec
 from service.computations.abstract import Computation, ResponseFields
-from service.computations.bounds import read_bounds
 from service.computations.parts import options_as_sent
-from service.computations.sweeps.ahead import settings_of
-from service.computations.sweeps.columns import Answers, Quantity, column_of, quantities
+from service.computations.sweeps.blocks import Point, answered
+from service.computations.sweeps.columns import Column, Quantity, quantities
 from service.computations.sweeps.pieces import PIECES
 from service.computations.sweeps.prices import sweeps_quote
 from service.computations.sweeps.problems import problem_of
-from service.computations.violations import note
 from service.interop.sweep_tables import RENDERINGS
-from service.privacy.errors import NumericalFailure, PrivacyComputationError
-
-TOGETHER: Final = 2_500
-"""Points that are read together, which bounds the memory."""
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class _Point:
-    """`told`: the fields of the response to its request; None where there is none, but an `error`."""
-
-    told: ResponseFields | None
-    error: ValidationError | PrivacyComputationError | None = None
-
-    @property
-    def answers(self) -> Answers:
-        return None if self.told is None else self.told["answers"]
-
-    @property
-    def worst_case(self) -> Answers:
-        return None if self.told is None or self.told["worst_case"] is None else self.told["worst_case"]["answers"]
 
 
 def compute_sweeps(request: SweepsRequest, digest: str, engine_version: str) -> ResponseFields:
     """Ask at every point. A point that fails has a problem in its place; raises for nothing that is about one alone."""
-    places, numbers = request.places, list(request.points())
-    points: list[_Point] = []
-    for start in range(0, len(numbers), TOGETHER):
-        points += _read(request, places, numbers[start : start + TOGETHER])
-    problems = [problem_of(index, point.error) for index, point in enumerate(points) if point.error is not None]
-    read = tuple(quantities(request.questions, places))
+    places = request.places
+    is_relaxed = request.threat_model.type != "worst_case"
+    told = _Told(tuple(quantities(request.questions, places)), is_relaxed=is_relaxed)
+    columns: list[list[float]] = [[] for _ in places]
+    for numbers, point in answered(request):
+        for column, number in zip(columns, numbers, strict=True):
+            column.append(number)
+        told.add(point)
     return {
         "digest": digest,
         "engine_version": engine_version,
@@ -63,64 +37,54 @@ def compute_sweeps(request: SweepsRequest, digest: str, engine_version: str) -> 
         "questions": request.questions,
         "method": request.method,
         "combine": request.combine,
-        "points": len(points),
-        "columns": {
-            place.pointer: list(column) for place, column in zip(places, zip(*numbers, strict=True), strict=True)
-        },
-        "answers": [column_of(quantity, [point.answers for point in points]) for quantity in read],
-        "worst_case": _worst_case(read, points),
-        "problems": problems,
-        **_grounds(points),
+        "points": told.points,
+        "columns": {place.pointer: column for place, column in zip(places, columns, strict=True)},
+        "answers": [column.told for column in told.columns],
+        "worst_case": told.worst_case,
+        "problems": told.problems,
+        "assumptions": list(told.assumptions.values()),
+        "hazards": list(told.hazards.values()),
     }
 
 
-def _read(request: SweepsRequest, places: Sequence[Place], numbers: Sequence[tuple[float, ...]]) -> Iterator[_Point]:
-    """Some points, read together as far as that goes."""
-    asked = [_request(request, places, each) for each in numbers]
-    settings = settings_of([each if isinstance(each, BoundsRequest) else None for each in asked])
-    for each, setting in zip(asked, settings, strict=True):
-        if not isinstance(each, BoundsRequest):
-            yield _Point(None, each)
-            continue
-        try:
-            yield _Point(read_bounds(each, setting)[0])
-        except PrivacyComputationError as error:
-            if isinstance(error, NumericalFailure):
-                note(error)
-            yield _Point(None, error)
+@final
+class _Told:
+    """What is said of the points, added one after the other: the rest of what each says is let go of."""
 
+    def __init__(self, read: tuple[Quantity, ...], *, is_relaxed: bool) -> None:
+        self.points = 0
+        self.columns = [Column(each) for each in read]
+        self._beside = [Column(each) for each in read] if is_relaxed else []
+        self.problems: list[ResponseFields] = []
+        self.assumptions, self.hazards = dict[str, Assumption](), dict[str, Hazard]()
+        self._models: list[ThreatModelSpec] = []
 
-def _request(
-    request: SweepsRequest, places: Sequence[Place], numbers: tuple[float, ...]
-) -> BoundsRequest | ValidationError:
-    try:
-        return request.asked(places, numbers)
-    except ValidationError as error:
-        return error
-
-
-def _worst_case(read: Sequence[Quantity], points: Sequence[_Point]) -> ResponseFields | None:
-    """What stands beside a relaxed threat model."""
-    models = [point.told["worst_case"]["threat_model"] for point in points if point.told and point.told["worst_case"]]
-    if not models:
-        return None
-    same = all(model == models[0] for model in models)
-    answers = [point.worst_case for point in points]
-    return {
-        "threat_model": models[0] if same else None,
-        "answers": [column_of(quantity, answers) for quantity in read],
-    }
-
-
-def _grounds(points: Sequence[_Point]) -> ResponseFields:
-    """What the answers of any point rest on, and what they do not cover, said once."""
-    assumptions: dict[str, Assumption] = {}
-    hazards: dict[str, Hazard] = {}
-    for point in points:
+    def add(self, point: Point) -> None:
+        """The next point. Raises its error where it is none of a request."""
+        answers = beside = None
+        if point.error is not None:
+            self.problems.append(problem_of(self.points, point.error))
         if point.told is not None:
-            assumptions |= {each.text: each for each in point.told["assumptions"]}
-            hazards |= {each.text: each for each in point.told["hazards"]}
-    return {"assumptions": list(assumptions.values()), "hazards": list(hazards.values())}
+            answers = point.told["answers"]
+            self.assumptions |= {each.text: each for each in point.told["assumptions"]}
+            self.hazards |= {each.text: each for each in point.told["hazards"]}
+            if point.told["worst_case"] is not None:
+                beside, model = point.told["worst_case"]["answers"], point.told["worst_case"]["threat_model"]
+                if model not in self._models:
+                    self._models = [*self._models, model][:2]  # more than one is all that is asked
+        for column in self.columns:
+            column.add(answers)
+        for column in self._beside:
+            column.add(beside)
+        self.points += 1
+
+    @property
+    def worst_case(self) -> ResponseFields | None:
+        """What stands beside a relaxed threat model."""
+        if not self._models:
+            return None
+        model = self._models[0] if len(self._models) == 1 else None
+        return {"threat_model": model, "answers": [column.told for column in self._beside]}
 
 
 SWEEPS: Final = Computation(

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+import time
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import Final
+from functools import partial
+from typing import Any, Final, final
 
 from structlog.typing import FilteringBoundLogger
 
 from api_schemas.jobs import ENDED
 from service.execution.request_body import Validate
-from service.jobs.celery.cluster import make_cluster
-from service.jobs.celery.keeper import Keeper
-from service.jobs.celery.store import RedisStore
-from service.jobs.celery.worker import sender, store_of
-from service.jobs.errors import JobNotFound
+from service.jobs.celery.cluster import make_cluster, wake
+from service.jobs.celery.migration import migrate
+from service.jobs.celery.store import SEEN_SECONDS, RedisStore
+from service.jobs.celery.worker import PERIOD_SECONDS, store_of
 from service.jobs.job import Job
-from service.jobs.jobs import Jobs
-from service.jobs.sizes import first_points
-from service.jobs.work import Limits, work_of_job
+from service.jobs.jobs import Condition, Jobs
+from service.jobs.work import Limits
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
 
@@ -29,9 +29,13 @@ PROMISES: Final = (
     "A piece of a job whose worker dies is begun by another within 30 seconds, up to three times; a piece that takes "
     "too long or needs too much memory is halved, down to single points, which then have a problem in place of an "
     "answer.",
-    "Small jobs pass large ones. What comes back from workers is sealed with a key that Redis does not know.",
+    "Clients take turns, and of one client the job with the least work so far comes first. All results of a job are of "
+    "one engine version. What comes back from workers is sealed with a key that Redis does not know.",
     "While Redis does not answer, jobs are refused and everything else is answered.",
 )
+
+LOST: Final = "Redis came back without the jobs that it had"
+SHOWN_SECONDS: Final = 600.0
 
 
 @asynccontextmanager
@@ -46,63 +50,80 @@ async def celery_jobs(
 ) -> AsyncGenerator[Jobs]:
     """Jobs while the block runs."""
     store = store_of(settings)
-    app = make_cluster(settings)
-    keeper = Keeper(store, sender(app, limits), logger)
-    filling: set[asyncio.Task[None]] = set()
+    app = make_cluster(settings, engine_version, lambda _: None)
+    watch = Watch(store, logger)
+    waking: set[asyncio.Task[Any]] = set()
 
-    def fill(job: Job) -> None:
+    def look(job: Job) -> None:
         if job.state in ENDED:
             return
-        task = asyncio.get_running_loop().create_task(asyncio.to_thread(_fill, keeper, job, logger))
-        filling.add(task)
-        task.add_done_callback(filling.discard)
+        task = asyncio.create_task(asyncio.to_thread(watch.attempt, partial(wake, app, store, engine_version)))
+        waking.add(task)
+        task.add_done_callback(waking.discard)
 
     jobs = Jobs(
-        store=store,
+        repository=store,
         limits=limits,
         about=limits.told("celery", PROMISES, survives_restart=True),
         engine_version=engine_version,
         validate=validate,
-        look=fill,
+        look=look,
         metrics=metrics,
-        workers=keeper.workers,
+        condition=watch.condition,
     )
-    keeper.start()
-    renewing = asyncio.create_task(asyncio.to_thread(_begin_anew, store, engine_version, validate, logger))
+    watching = asyncio.create_task(watch.run())
     try:
         yield jobs
     finally:
-        await asyncio.gather(*filling, renewing, return_exceptions=True)
-        await asyncio.to_thread(keeper.stop)
+        watching.cancel()
+        await asyncio.gather(*waking, watching, return_exceptions=True)
         jobs.close()
         store.close()
         app.close()
 
 
-def _fill(keeper: Keeper, job: Job, logger: FilteringBoundLogger) -> None:
-    """Put its first pieces on their way; where that fails, a keeper does it later."""
-    try:
-        keeper.fill(job.id)
-    except Exception as error:  # noqa: BLE001 - Redis went away, in the words of two libraries; the job is kept
-        logger.warning("jobs", state="unavailable", cause=type(error).__name__)
+@final
+class Watch:
+    """Looks at Redis every two seconds: how many workers are there, and whether it still has its jobs."""
 
+    def __init__(self, store: RedisStore, logger: FilteringBoundLogger) -> None:
+        self._store = store
+        self._logger = logger
+        self._workers: int | None = None
+        self._epoch: str | None = None
+        self._lost_at: float | None = None
 
-def _begin_anew(store: RedisStore, engine_version: str, validate: Validate, logger: FilteringBoundLogger) -> None:
-    """All results of a job are of one version: those that another one left are begun anew by this one."""
-    try:
-        for name in store.active():
-            try:
-                job = store.get(name)
-                if job.engine_version != engine_version:
-                    work = work_of_job(job, validate)
-                    renewed = Job(
-                        **{field: getattr(job, field) for field in ("id", "resource", "request", "cost", "total")},
-                        **{field: getattr(job, field) for field in ("created", "expires")},
-                        digest=work.digest(engine_version),
-                        engine_version=engine_version,
-                    )
-                    store.restart(renewed, first_points(job.cost, job.total, work.largest_piece))
-            except JobNotFound:
-                continue
-    except Exception as error:  # noqa: BLE001 - one job that is none any more must not stop the service
-        logger.warning("jobs", state="not begun anew", cause=type(error).__name__)
+    def condition(self) -> Condition:
+        """Whether jobs are computed, as it was seen last."""
+        if self._workers is None:
+            return Condition(works=False, sentence="Redis does not answer")
+        if self._lost_at is not None and time.monotonic() - self._lost_at < SHOWN_SECONDS:
+            return Condition(works=False, sentence=LOST)
+        if not self._workers:
+            return Condition(works=False, sentence="no worker is there: jobs are accepted, and wait")
+        return Condition(works=True, sentence=f"{self._workers} workers of the cluster are there")
+
+    async def run(self) -> None:
+        """Look until the task is cancelled."""
+        while True:
+            if not await asyncio.to_thread(self.attempt, self._look):
+                self._workers = None
+            await asyncio.sleep(PERIOD_SECONDS)
+
+    def attempt(self, call: Callable[[], object]) -> bool:
+        """Return whether a call came to its end, and log why it did not. Workers do later what it was to do."""
+        try:
+            call()
+        except Exception as error:  # noqa: BLE001 - Redis is away, in the words of two libraries
+            self._logger.warning("jobs", state="unavailable", cause=getattr(error, "reason", type(error).__name__))
+            return False
+        return True
+
+    def _look(self) -> None:
+        migrate(self._store, self._logger)
+        self._workers = len(self._store.workers(SEEN_SECONDS))
+        epoch = self._store.epoch()
+        if self._epoch not in (None, epoch):
+            self._lost_at = time.monotonic()
+            self._logger.error("jobs", state="lost", cause=LOST)
+        self._epoch = epoch

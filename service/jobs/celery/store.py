@@ -1,99 +1,72 @@
-"""Jobs in Redis, for every process of a cluster. What is read back is sealed: who can write to Redis, but has no key,
-can make a cluster forget and compute again, never say what it did not compute.
+"""Storage of jobs in Redis, for every process of a cluster.
+
+Records, requests and results are sealed. Who can write to Redis, but has no key, can make a cluster forget jobs and
+compute them again, but cannot make it return what it did not compute.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
+import secrets
 import socket
 import time
-from collections.abc import Generator, Iterable, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, cast, final
-
-import redis
-from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
-from redis.retry import Retry
 
 from api_schemas.jobs import ENDED, JobState
 from service.execution.errors import QueueFull
 from service.execution.seals import Seals
 from service.jobs.celery import scripts
-from service.jobs.errors import IdempotencyKeyReused, JobNotFound, JobsUnavailable
+from service.jobs.celery.client import TIMEOUT_SECONDS, JobsClient
+from service.jobs.celery.overview import RedisOverview
+from service.jobs.errors import (
+    IdempotencyKeyReused,
+    InvalidCursor,
+    JobNotFound,
+    JobsError,
+    JobsUnavailable,
+    JobTooOld,
+    ResultsTooLarge,
+)
 from service.jobs.job import Job, Kept, Piece
 from service.jobs.lines import failed_in
-from service.jobs.sizes import LARGEST_TRIES, urgency
+from service.jobs.repository import OVERHEAD_BYTES, Claim, Page, Quota
 
-PREFIX: Final = "privacy_bounds:job:"
-ACTIVE: Final = "privacy_bounds:jobs:active"
-NUMBERS: Final = "privacy_bounds:jobs:numbers"
-WORKERS: Final = "privacy_bounds:jobs:workers"
-KEEPER: Final = "privacy_bounds:jobs:keeper"
-KEYS: Final = "privacy_bounds:jobs:key:"
-TIMEOUT_SECONDS: Final = 5.0
 LOOKED_AT_AGAIN_SECONDS: Final = 0.02
 RETRY_SECONDS: Final = 5
-LEASE_SECONDS: Final = 8.0
-LOST_SECONDS: Final = 6.0
-"""Nobody computes a piece whose message is this old, and was given out."""
 SEEN_SECONDS: Final = 14.0
-"""Workers say every two seconds that they are there, and pause for eight when Redis was away."""
-PIECES_AT_ONCE: Final = 64
-"""Pieces of one job that are on their way: more than a cluster has workers, and few enough that jobs take turns."""
-LARGEST_BATCH: Final = 100
-RECORD: Final = ("resource", "digest", "engine_version", "cost", "total", "created", "expires")
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """A piece that is on its way: `number` is that of its message, `urgency` its class, 0 first."""
-
-    piece: Piece
-    number: int
-    urgency: int
+"""Workers announce themselves every two seconds, and pause when Redis was away."""
+STATIC: Final = ("resource", "cost", "total", "created", "kept_seconds", "requester", "request_id")
+"""Fields of a job that never change, sealed together; those of VERSIONED change when a version begins it anew."""
+VERSIONED: Final = ("digest", "engine_version", "generation")
+PLAIN: Final = (
+    *("requester", "generation", "total", "created", "kept_seconds"),
+    *("done", "failed", "state", "updated", "revision", "expires"),
+)
+UNLIMITED: Final = Quota(2**40, 2**50)
+STATES: Final = ("queued", "running", *ENDED)
+LARGEST_COUNT: Final = 2**53
+LONGEST_COUNT: Final = len(str(LARGEST_COUNT))
 
 
 @final
-class RedisStore:
-    """The jobs of a cluster. Any thread may call; a forked process needs one of its own."""
+class RedisStore(RedisOverview):
+    """The jobs of a cluster: a JobRepository whose steps are scripts. Any thread may call."""
 
-    def __init__(self, url: str, seals: Seals, queues: Sequence[str]) -> None:
-        """`queues`: the lists of messages, most urgent first."""
-        self._client: Any = cast("Any", redis.Redis).from_url(
-            url, socket_timeout=TIMEOUT_SECONDS, socket_connect_timeout=TIMEOUT_SECONDS, retry=Retry(NoBackoff(), 0)
-        )
-        self._seals = seals
-        self._queues = tuple(queues)
+    def __init__(self, url: str, seals: Seals) -> None:
+        self.client = JobsClient(url)
+        self.seals = seals
         self._scripts: dict[str, Any] = {}
 
     def close(self) -> None:
-        """Let go of all connections."""
-        self._client.close()
+        """Close all connections."""
+        self.client.close()
 
-    def add(self, job: Job, key: str | None, fingerprint: bytes, largest_count: int, size: int) -> Job:
-        """Accept a job, or give the one that has this key. `size`: points of the first pieces."""
-        fields: dict[str, Any] = {
-            "record": self._record(job),
-            "request": self._seals.seal("request", job.id, job.request),
-            "total": job.total,
-            "urgency": urgency(job.cost),
-            "at_once": PIECES_AT_ONCE,
-            "size": size,
-            "cursor": 0,
-            "done": 0,
-            "failed": 0,
-            "state": job.state,
-            "updated": job.updated,
-            "revision": job.revision,
-        }
-        name = KEYS + ("" if key is None else hashlib.sha256(key.encode()).hexdigest())
-        listed = [part for pair in fields.items() for part in pair]
-        added = self._run(
-            scripts.ADD, job.id, [name], job.id, fingerprint, largest_count, job.expires, int(key is not None), *listed
-        ).decode()
+    def add(self, job: Job, request: bytes, key: str | None, fingerprint: bytes, quota: Quota, size: int) -> Job:
+        """Accept a job, or return the one that has this key."""
+        added = self._put(job, request, key, fingerprint, quota, size)
         if added == "reused":
             raise IdempotencyKeyReused
         if added == "full":
@@ -101,147 +74,199 @@ class RedisStore:
         self._wait_until_written()
         return job if added == job.id else self.get(added)
 
-    def get(self, name: str) -> Job:
-        """A job as it is now."""
-        with self._asking() as client:
-            held = client.hgetall(PREFIX + name)
-        return self._job(name, held)
+    def carry_over(self, job: Job, request: bytes, kept: Sequence[Kept]) -> None:
+        """Write a job of an earlier layout, with its results."""
+        sealed = {_text(each.piece): self._sealed_lines(job, each.piece, each.lines) for each in kept}
+        if sealed:
+            with self.client.asking() as client:
+                client.hset(f"{scripts.PREFIX}job:{job.id}:lines", mapping=sealed)
+                places = {_text(each.piece): each.piece.start for each in kept}
+                client.zadd(f"{scripts.PREFIX}job:{job.id}:index", places)
+        self._put(job, request, None, b"", UNLIMITED, 1, sum(map(len, sealed.values())))
 
-    def active(self) -> tuple[str, ...]:
-        """The names of jobs that have not ended, the oldest first."""
-        with self._asking() as client:
-            return tuple(each.decode() for each in client.zrange(ACTIVE, 0, -1))
+    def _put(
+        self, job: Job, request: bytes, key: str | None, fingerprint: bytes, quota: Quota, size: int, stored: int = 0
+    ) -> str:
+        """Write a job. Return its name, that of the job that has the key, `reused` or `full`. `stored`: bytes."""
+        fields: dict[str, Any] = {
+            "record": self.seals.seal("job", job.id, _json(job, STATIC)),
+            "about": self.seals.seal("version of a job", job.id, _json(job, VERSIONED)),
+            "version": job.engine_version,
+            **{name: getattr(job, name) for name in PLAIN},
+            "point_cost": job.cost / job.total,
+            "work": 0,
+            "size": size,
+            "cursor": 0,
+            "bytes": 0,
+        }
+        if job.problem is not None:
+            fields["problem"] = self.seals.seal("problem", job.id, job.problem)
+        hashed = "" if key is None else hashlib.sha256(f"{job.requester}\n{key}".encode()).hexdigest()
+        text = hashlib.sha256(fingerprint).hexdigest()
+        sealed = self.seals.seal("request", job.id, request)
+        limits = quota.jobs, quota.stored_bytes, sealed, OVERHEAD_BYTES + stored, secrets.token_hex(8)
+        listed = [part for pair in fields.items() for part in pair]
+        return cast("str", self._run(scripts.ADD, job.id, job.requester, hashed, text, *limits, *listed).decode())
+
+    def get(self, name: str) -> Job:
+        """Return a job as it is now."""
+        return self._job(name, self._run(scripts.GET, name))
+
+    def request(self, name: str) -> bytes:
+        """Return the request of an active job."""
+        held, sealed = self._run(scripts.REQUEST, name)
+        self._job(name, held)
+        request = self.seals.open("request", name, sealed or b"")
+        if request is None:
+            raise JobNotFound
+        return request
+
+    def list(self, requester: str | None, limit: int, cursor: str | None) -> Page:
+        """Return jobs, newest first. The cursor is the rank of the last job of the page before."""
+        if cursor is not None and not (cursor.isascii() and cursor.isdecimal() and len(cursor) < LONGEST_COUNT):
+            raise InvalidCursor
+        those = "all" if requester is None else f"of:{requester}"
+        found = self._run(scripts.LIST, those, limit + 1, "+inf" if cursor is None else f"({cursor}")
+        jobs = tuple(self._readable(each[:2] for each in found[:limit]))
+        return Page(jobs, found[limit - 1][2].decode() if len(found) > limit else None)
 
     def cancel(self, name: str) -> Job:
         """End a job that has not ended."""
-        cancelled = self.end(name, "cancelled")
+        cancelled = self._job(name, self._run(scripts.END, name, "cancelled", "", ""))
         self._wait_until_written()
         return cancelled
 
-    def end(self, name: str, state: JobState, problem: bytes | None = None) -> Job:
-        """End a job that has not ended."""
-        sealed = b"" if problem is None else self._seals.seal("problem", name, problem)
-        self._run(scripts.END, name, [], state, sealed)
-        return self.get(name)
+    def fail(self, name: str, generation: int, problem: bytes) -> Job:
+        """End an active job of this generation with a problem."""
+        sealed = self.seals.seal("problem", name, problem)
+        return self._job(name, self._run(scripts.END, name, "failed", sealed, generation))
 
     def results(self, name: str, start: int, most: int = 1) -> Sequence[Kept]:
-        """The first pieces that have points from `start` on."""
-        with self._asking() as client:
-            pipeline = client.pipeline(transaction=False)
-            pipeline.zrevrangebyscore(f"{PREFIX}{name}:index", start, 0, start=0, num=1)
-            pipeline.zrangebyscore(f"{PREFIX}{name}:index", f"({start}", "+inf", start=0, num=most)
-            before, after = pipeline.execute()
-            pieces = [piece for piece in map(_piece, (*before, *after)) if piece.stop > start][:most]
-            if not pieces:
-                if not client.exists(PREFIX + name):
-                    raise JobNotFound
-                return []
-            found = client.hmget(f"{PREFIX}{name}:lines", [_text(piece) for piece in pieces])
+        """Return the first pieces with points from `start` on."""
+        held, *found = self._run(scripts.RESULTS, name, start, most)
+        job = self._job(name, held)
         kept: list[Kept] = []
-        for piece, sealed in zip(pieces, found, strict=True):
-            lines = None if sealed is None else self._seals.open("lines", f"{name}:{_text(piece)}", sealed)
+        for text, sealed in found:
+            piece = _piece(job, text)
+            lines = self.seals.open("lines", _name_of_lines(job, piece), sealed or b"")
             if lines is None:
                 raise JobsUnavailable("a result was not sealed by this service")
             kept.append(Kept(piece, lines))
         return kept
 
-    def carve(self, name: str) -> Sent | None:
-        """A new piece that is on its way."""
-        return _sent(self._run(scripts.CARVE, name, []))
-
-    def take(self, name: str, piece: Piece, number: int) -> str:
-        """Begin a piece: `yours`, or why not."""
-        taken = self._run(scripts.TAKE, name, [], _text(piece), number, LEASE_SECONDS, LARGEST_TRIES)
-        return cast("str", taken.decode())
-
-    def beat(self, name: str, piece: Piece) -> bool:
-        """Still computing: whether it is still wanted."""
-        return bool(self._run(scripts.BEAT, name, [], _text(piece), LEASE_SECONDS))
-
-    def keep(self, name: str, kept: Kept, size: int) -> Sent | None:
-        """The results of a piece, and the next one, of `size` points."""
-        piece = kept.piece
-        sealed = self._seals.seal("lines", f"{name}:{_text(piece)}", kept.lines)
-        failed = failed_in(kept.lines)
-        return _sent(self._run(scripts.KEEP, name, [], _text(piece), piece.start, piece.points, failed, sealed, size))
-
-    def split(self, name: str, piece: Piece) -> list[Sent]:
-        """The halves of a piece that takes too long or too much."""
-        return _all_sent(self._run(scripts.SPLIT, name, [], _text(piece), *map(_text, piece.halves())))
-
-    def lost(self, name: str) -> list[Sent]:
-        """Pieces whose messages are gone, on their way once more."""
-        return _all_sent(self._run(scripts.LOST, name, list(self._queues), LOST_SECONDS))
-
-    def restart(self, job: Job, size: int) -> None:
-        """Forget the results of a job that another version began: it is now that of `job`."""
-        self._run(scripts.RESTART, job.id, [], self._record(job), size)
-
-    def waiting(self) -> int:
-        """Messages that nobody has taken."""
-        with self._asking() as client:
-            return sum(int(client.llen(queue)) for queue in self._queues)
-
-    def forget(self, now: float) -> None:
-        """Remove what has expired and ended."""
-        with self._asking() as client:
-            names = [each.decode() for each in client.zrangebyscore(f"{PREFIX}expiry", 0, now, 0, LARGEST_BATCH)]
-        for name in names:
+    def claim(self, engine_version: str, worker: str, seconds: float) -> Claim | None:  # noqa: ARG002
+        """Return the next piece of this version. A job whose record is not ours ends, and the next one is taken."""
+        while (found := self._run(scripts.CLAIM, engine_version, seconds)) is not None:
+            name = found[0].decode()
             try:
-                if self.get(name).state not in ENDED:
-                    continue
-            except JobNotFound:
-                pass
-            self._run(scripts.FORGET, name, [])
-            with self._asking() as client:
-                client.zrem(f"{PREFIX}expiry", name)
+                job = self._job(name, found[3])
+                return Claim(job, _piece(job, found[1]), _count(found[2]))
+            except (JobNotFound, JobsUnavailable):
+                self._run(scripts.GIVE_UP, name)
+        return None
 
-    def is_keeper(self, seconds: float) -> bool:
-        """Whether the caller is the one of all processes that looks after jobs for so long."""
-        with self._asking() as client:
-            return bool(client.set(KEEPER, "1", nx=True, px=int(1000 * seconds)))
+    def renew(self, claim: Claim, seconds: float) -> bool:
+        """Hold a claim for so many seconds more."""
+        return bool(self._run(scripts.RENEW, *_claimed(claim), claim.tries, seconds))
 
-    def present(self, worker: str) -> None:
-        """A worker is there."""
-        with self._asking() as client:
-            client.zadd(WORKERS, {worker: time.time()})
+    def save(self, claim: Claim, lines: bytes, size: int) -> Job:
+        """Keep the lines of a claimed piece."""
+        piece = claim.piece
+        sealed = self._sealed_lines(claim.job, piece, lines)
+        numbers = piece.start, piece.points, failed_in(lines), size
+        return self._job(claim.job.id, self._run(scripts.SAVE, *_claimed(claim), sealed, *numbers))
 
-    def workers(self, seconds: float) -> tuple[str, ...]:
-        """The workers that were there within so many seconds."""
-        with self._asking() as client:
-            now = time.time()
-            client.zremrangebyscore(WORKERS, 0, now - 60 * seconds)
-            return tuple(name.decode() for name in client.zrangebyscore(WORKERS, now - seconds, "+inf"))
+    def requeue(self, claim: Claim, pieces: Sequence[Piece], tries: int) -> None:
+        """Give a claimed piece back as these pieces."""
+        texts = map(_text, pieces)
+        self._run(scripts.REQUEUE, *_claimed(claim), claim.tries, tries, pieces[0].points, *texts)
 
-    def _record(self, job: Job) -> bytes:
-        body = json.dumps({field: getattr(job, field) for field in RECORD}).encode()
-        return self._seals.seal("job", job.id, body)
+    def begin_anew(self, name: str, generation: int, engine_version: str, digest: str, size: int) -> Job:
+        """Delete the results of an active job and make it one of this version."""
+        body = {"digest": digest, "engine_version": engine_version, "generation": generation + 1}
+        sealed = self.seals.seal("version of a job", name, json.dumps(body).encode())
+        return self._job(name, self._run(scripts.BEGIN_ANEW, name, generation, engine_version, sealed, size))
 
-    def _job(self, name: str, held: dict[bytes, bytes]) -> Job:
-        if not held:
+    def announce(self, worker: str, engine_version: str) -> None:
+        """Record that a worker is here now."""
+        self._run(scripts.ANNOUNCE, worker, engine_version)
+
+    def orphans(self, engine_version: str, seconds: float) -> Sequence[Job]:
+        """Return unchanged active jobs of versions without workers."""
+        return [*self._readable(self._run(scripts.ORPHANS, engine_version, seconds))]
+
+    def purge(self, now: float, quota: Quota, age_seconds: float) -> Sequence[tuple[Job, JobsError]]:
+        """Remove what has expired or is too much. Return the active jobs that have to end."""
+        while True:
+            removed, too_old, too_large = self._run(scripts.PURGE, now, age_seconds, quota.stored_bytes)
+            if not removed:
+                break
+        old = [(job, JobTooOld(age_seconds)) for job in self._readable(too_old)]
+        return [*old, *((job, ResultsTooLarge()) for job in self._readable(too_large))]
+
+    def workers(self, seconds: float) -> tuple[tuple[str, str], ...]:
+        """Return name and engine version of the workers that announced themselves within so many seconds."""
+        found = (each.decode().partition(" ") for each in self._run(scripts.WORKERS, seconds))
+        return tuple((worker, version) for worker, _, version in found)
+
+    def claimable(self, engine_version: str) -> bool:
+        """Whether there is a piece to compute for this version."""
+        return bool(self._run(scripts.CLAIMABLE, engine_version))
+
+    def epoch(self) -> str:
+        """Return the name of this collection of jobs: a Redis that came back without them has another one."""
+        return cast("str", self._run(scripts.EPOCH, secrets.token_hex(8)).decode())
+
+    def waiting(self, queue: str) -> int:
+        """Return the length of a list of messages."""
+        with self.client.asking() as client:
+            return int(client.llen(queue))
+
+    def _sealed_lines(self, job: Job, piece: Piece, lines: bytes) -> bytes:
+        return self.seals.seal("lines", _name_of_lines(job, piece), lines)
+
+    def _readable(self, found: Iterable[Any]) -> Iterator[Job]:
+        """Yield the jobs of those records that are ours."""
+        for name, held in found:
+            try:
+                yield self._job(name.decode(), held)
+            except (JobNotFound, JobsUnavailable):
+                self._run(scripts.GIVE_UP, name)
+
+    def _job(self, name: str, pairs: Sequence[bytes]) -> Job:
+        """Build a job. Raises JobNotFound where nobody with the key wrote it, JobsUnavailable where it contradicts
+        itself.
+        """
+        held = dict(zip(pairs[::2], pairs[1::2], strict=True))
+        record = self.seals.open("job", name, held.get(b"record", b""))
+        about = self.seals.open("version of a job", name, held.get(b"about", b""))
+        if record is None or about is None:
             raise JobNotFound
-        record = self._seals.open("job", name, held.get(b"record", b""))
-        request = self._seals.open("request", name, held.get(b"request", b""))
-        if record is None or request is None:
-            raise JobNotFound  # nobody with the key accepted it
         problem = held.get(b"problem")
-        return Job(
+        job = Job(
             id=name,
-            request=request,
             **json.loads(record),
-            done=int(held[b"done"]),
-            failed=int(held[b"failed"]),
-            state=cast("JobState", held[b"state"].decode()),
-            updated=float(held[b"updated"]),
-            revision=int(held[b"revision"]),
-            problem=None if problem is None else self._seals.open("problem", name, problem),
+            **json.loads(about),
+            done=_count(held.get(b"done")),
+            failed=_count(held.get(b"failed")),
+            revision=_count(held.get(b"revision")),
+            updated=_time(held.get(b"updated")),
+            expires=_time(held.get(b"expires")),
+            state=cast("JobState", held.get(b"state", b"").decode(errors="replace")),
+            problem=None if problem is None else self.seals.open("problem", name, problem),
         )
+        plain = held.get(b"version"), held.get(b"generation"), held.get(b"requester"), held.get(b"total")
+        sealed = job.engine_version, job.generation, job.requester, job.total
+        is_whole = job.failed <= job.done <= job.total and (job.state != "succeeded" or job.done == job.total)
+        if plain != tuple(str(each).encode() for each in sealed) or not is_whole or job.state not in STATES:
+            raise JobsUnavailable("the record of a job contradicts itself")
+        return job
 
-    def _run(self, script: str, name: str, more: Iterable[str], *values: Any) -> Any:
-        with self._asking() as client:
+    def _run(self, script: str, *values: Any) -> Any:
+        with self.client.asking() as client:
             if script not in self._scripts:
-                self._scripts[script] = client.register_script(scripts.whole(script))
-            return self._scripts[script](keys=[PREFIX + name, ACTIVE, NUMBERS, *more], args=[PREFIX, *values])
+                self._scripts[script] = client.register_script(scripts.COMMON + script)
+            return self._scripts[script](args=values)
 
     def _wait_until_written(self) -> None:
         """Return when Redis has given its file all that it was told until now.
@@ -252,7 +277,7 @@ class RedisStore:
         deadline = time.monotonic() + TIMEOUT_SECONDS
         end: int | None = None
         while True:
-            with self._asking() as client:
+            with self.client.asking() as client:
                 about = client.info("persistence")
             if not about["aof_enabled"] or not about["aof_buffer_length"]:
                 return
@@ -264,37 +289,53 @@ class RedisStore:
                 raise JobsUnavailable("Redis does not write its file")
             time.sleep(LOOKED_AT_AGAIN_SECONDS)
 
-    @contextmanager
-    def _asking(self) -> Generator[Any]:
-        try:
-            yield self._client
-        except (RedisError, OSError) as error:
-            raise JobsUnavailable(f"Redis: {type(error).__name__}") from error
-
 
 def is_worker_here(url: str) -> bool:
-    """Whether a worker of this machine was there a few seconds ago."""
-    store = RedisStore(url, Seals(), ())
+    """Whether a worker of this machine announced itself a few seconds ago."""
+    store = RedisStore(url, Seals())
     try:
-        return any(name.startswith(f"{socket.gethostname()}:") for name in store.workers(SEEN_SECONDS))
+        return any(name.startswith(f"{socket.gethostname()}:") for name, _ in store.workers(SEEN_SECONDS))
     except JobsUnavailable:
         return False
     finally:
         store.close()
 
 
+def _json(job: Job, fields: Sequence[str]) -> bytes:
+    return json.dumps({field: getattr(job, field) for field in fields}).encode()
+
+
+def _claimed(claim: Claim) -> tuple[str, int, str]:
+    return claim.job.id, claim.job.generation, _text(claim.piece)
+
+
+def _name_of_lines(job: Job, piece: Piece) -> str:
+    return f"{job.id}:{job.generation}:{job.digest}:{_text(piece)}"
+
+
 def _text(piece: Piece) -> str:
     return f"{piece.start}-{piece.stop}"
 
 
-def _piece(text: bytes) -> Piece:
-    start, _, stop = text.decode().partition("-")
-    return Piece(int(start), int(stop))
+def _piece(job: Job, text: bytes) -> Piece:
+    start, _, stop = text.partition(b"-")
+    piece = Piece(_count(start), _count(stop))
+    if not piece.start < piece.stop <= job.total:
+        raise JobsUnavailable("a piece of a job is none")
+    return piece
 
 
-def _sent(found: Any) -> Sent | None:
-    return None if found is None else Sent(_piece(found[0]), int(found[1]), int(found[2]))
+def _count(text: bytes | None) -> int:
+    if text is None or not text.isdigit() or len(text) > LONGEST_COUNT:
+        raise JobsUnavailable("a count in the record of a job is none")
+    return int(text)
 
 
-def _all_sent(found: Any) -> list[Sent]:
-    return [Sent(_piece(each[0]), int(each[1]), int(each[2])) for each in found]
+def _time(text: bytes | None) -> float:
+    try:
+        value = float(text or b"")
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < LARGEST_COUNT:
+        raise JobsUnavailable("a time in the record of a job is none")
+    return value

@@ -1,51 +1,48 @@
-"""`privacy-bounds worker`: processes that compute pieces of jobs, given out by Celery."""
+"""`privacy-bounds worker`: computes pieces of jobs in processes of its own whenever Celery wakes it.
+
+The main thread belongs to Celery. A second thread has an event loop in which pieces are claimed, computed and saved
+(`computing.py`); a message of Celery lasts as long as there is something to compute.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
-import resource
 import signal
-import socket
-import sys
-from collections.abc import Callable, Sequence
-from importlib import import_module
-from typing import Any, Final
+import threading
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from typing import Any, Final, final
 
 from celery import Celery, signals
 from structlog.typing import FilteringBoundLogger
 
+from service.computations.abstract import Computation
+from service.execution.redis_link import RedisLink
 from service.execution.request_body import Validate
+from service.execution.result_cache import RedisResultCache
 from service.execution.seals import Seals
-from service.execution.worker import NUMERIC_THREAD_VARIABLES, end_with_parent
-from service.jobs.celery.answers import SharedAnswers
-from service.jobs.celery.cluster import TASK, make_cluster, queue_lists, send
-from service.jobs.celery.hearing import Hearing, begin_anew
-from service.jobs.celery.keeper import Keeper
-from service.jobs.celery.piece import PieceWorker
-from service.jobs.celery.store import RedisStore, Sent
-from service.jobs.job import Piece
-from service.jobs.sizes import PIECE_LIMIT_SECONDS
+from service.execution.worker_pool import WorkerPool
+from service.jobs.celery.cluster import make_cluster, wake
+from service.jobs.celery.migration import migrate
+from service.jobs.celery.store import RedisStore
+from service.jobs.celery.transport import TASK
+from service.jobs.computing import Housekeeping, PieceWorker, Workshop, worker_name
+from service.jobs.errors import JobsUnavailable
 from service.jobs.work import Limits
 from service.settings import Settings
+from service.telemetry.metrics import Metrics
 
-PIECES_OF_A_PROCESS: Final = 10_000
+PERIOD_SECONDS: Final = 2.0
+UNHEARD_SECONDS: Final = 6.0
+"""A worker that has something to compute, but no message for so long, begins without one."""
 
 
 def store_of(settings: Settings) -> RedisStore:
-    """The jobs of the cluster that the settings name."""
-    url = "" if settings.redis_url is None else settings.redis_url.get_secret_value()
-    return RedisStore(url, Seals([key.get_secret_value() for key in settings.seal_key]), queue_lists())
-
-
-def sender(app: Celery, limits: Limits) -> Callable[[str, Sent], None]:
-    """What puts a message about a piece on its way. A single point may take longer than a piece of several."""
-
-    def put(name: str, sent: Sent) -> None:
-        longest = max(PIECE_LIMIT_SECONDS, limits.single_seconds, limits.point_seconds)
-        send(app, name, sent, longest if sent.piece.points == 1 else PIECE_LIMIT_SECONDS)
-
-    return put
+    """Return the jobs of the cluster that the settings name."""
+    return RedisStore(_url(settings), _seals(settings))
 
 
 def run_worker(
@@ -53,80 +50,188 @@ def run_worker(
     *,
     limits: Limits,
     engine_version: str,
-    niceness: int,
-    preloaded_modules: Sequence[str],
-    warm_up: Callable[[], None],
+    make_pool: Callable[[], WorkerPool],
     validate: Validate,
     describe: Callable[[Exception], bytes],
+    metrics: Metrics,
     logger: FilteringBoundLogger,
 ) -> int:
-    """Compute pieces until a signal comes. What is loaded here is there in every process, which are forked."""
-    _load(preloaded_modules, warm_up)
-    app, store = make_cluster(settings), store_of(settings)
-    hearing = Hearing(store.waiting)
+    """Compute pieces until a signal comes. Return the exit code."""
 
-    def make() -> PieceWorker:
-        return PieceWorker(
-            store=store_of(settings),
-            send=sender(app, limits),
-            limits=limits,
-            engine_version=engine_version,
-            memory_limit_bytes=settings.worker_memory_limit_bytes,
-            validate=validate,
-            describe=describe,
-            store_answer=SharedAnswers(settings).keep,
-            heard=hearing.heard,
-            logger=logger,
-        )
+    def dropped(reason: str) -> None:
+        metrics.bad_entry()
+        logger.warning("jobs", state="message dropped", cause=reason)
 
-    def look() -> None:
-        if hearing.is_deaf():
-            logger.warning("jobs", state="worker begins anew", cause="messages wait and none comes")
-            begin_anew()
-
-    _add_task(app, make, settings.worker_memory_limit_bytes, niceness)
-    name = f"{socket.gethostname()}:{os.getpid()}"
-    keeper = Keeper(store, sender(app, limits), logger, worker=name, look=look)
-    signals.worker_ready.connect(lambda **_: keeper.start(), weak=False)
-    return _run(app, settings.job_workers)
-
-
-def _load(modules: Sequence[str], warm_up: Callable[[], None]) -> None:
-    for variable in NUMERIC_THREAD_VARIABLES:  # read where numeric libraries are loaded
-        os.environ[variable] = "1"
-    for module in modules:
-        import_module(module)
-    warm_up()
-
-
-def _add_task(app: Celery, make: Callable[[], PieceWorker], memory_limit_bytes: int, niceness: int) -> None:
-    """What every process does with a message. `make`: called in each, once it is limited."""
-    worker: list[PieceWorker] = []
+    answers, store = Answers(settings, metrics, logger), store_of(settings)
+    shop = Workshop(
+        repository=store,
+        limits=limits,
+        engine_version=engine_version,
+        validate=validate,
+        describe=describe,
+        find_answer=answers.find,
+        store_answer=answers.store,
+        metrics=metrics,
+        logger=logger,
+        worker=worker_name(),
+    )
+    app = make_cluster(settings, engine_version, dropped)
+    computing = Computing(shop, app, store, make_pool, answers.link)
 
     @app.task(name=TASK)
-    def piece(job: str, start: int, stop: int, number: int) -> None:
-        worker[0].run(job, Piece(start, stop), number)
+    def work() -> None:
+        computing.work()
 
-    @signals.worker_process_init.connect(weak=False)
-    def begin(**_: Any) -> None:
-        end_with_parent()
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        if sys.platform == "linux":
-            resource.setrlimit(resource.RLIMIT_DATA, (memory_limit_bytes, memory_limit_bytes))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        os.nice(niceness)
-        worker[:] = [make()]
+    computing.start()
+    signals.worker_shutting_down.connect(lambda **_: computing.stop(), weak=False)
+    code = _run(app, settings.job_workers)
+    computing.stop()
+    computing.join()
+    return code if computing.has_worked else 1
 
 
-def _run(app: Celery, processes: int) -> int:
-    """The exit code, when a signal has come."""
+@final
+class Answers:
+    """The results that all instances of the service share, as a worker reads and writes them."""
+
+    def __init__(self, settings: Settings, metrics: Metrics, logger: FilteringBoundLogger) -> None:
+        self.link = RedisLink(_url(settings), settings.redis_dear_timeout_seconds, metrics, logger)
+        self._cost_floor = settings.redis_cost_floor
+        self._cache = RedisResultCache(
+            self.link, ttl_seconds=settings.result_ttl_seconds, seals=_seals(settings), metrics=metrics
+        )
+
+    async def find(self, computation: Computation[Any, Any], digest: str) -> bytes | None:
+        """Return a stored answer."""
+        return await self._cache.get(computation.name, digest)
+
+    def store(self, computation: Computation[Any, Any], digest: str, body: bytes, cost: int) -> None:
+        """Store an answer soon. What Redis refuses is missing there: the job keeps its answer in any case."""
+        if cost >= self._cost_floor:
+            self._cache.put(computation.name, digest, body)
+
+
+@final
+class Computing:
+    """The thread that computes. `has_worked`: whether it ended because it was told to."""
+
+    def __init__(
+        self, shop: Workshop, app: Celery, store: RedisStore, make_pool: Callable[[], WorkerPool], link: RedisLink
+    ) -> None:
+        self.has_worked = True
+        self._shop = shop
+        self._app = app
+        self._store = store
+        self._make_pool = make_pool
+        self._link = link
+        self._housekeeping = Housekeeping(shop)
+        self._ready = threading.Event()
+        self._stopped = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._unheard_since: float | None = None
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="computing")
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Give back what is being computed, and end. Any thread or signal handler may call this, more than once."""
+        with suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self._stopped.set)
+
+    def join(self) -> None:
+        """Wait for the end of the thread."""
+        self._thread.join()
+
+    def work(self) -> None:
+        """Compute for as long as there is something, in a thread of Celery."""
+        self._ready.wait()
+        with suppress(RuntimeError, CancelledError):
+            asyncio.run_coroutine_threadsafe(self._work(), self._loop).result()
+
+    def _run(self) -> None:
+        try:
+            self._loop.run_until_complete(self._main())
+        except Exception as error:
+            self._shop.logger.error("jobs", state="worker ended", exc_info=error)
+            self.has_worked = False
+            os.kill(os.getpid(), signal.SIGTERM)
+        finally:
+            self._loop.close()
+            self._ready.set()
+
+    async def _main(self) -> None:
+        await self._link.start()
+        pool = self._make_pool()
+        self._slots, self._pieces = pool.worker_count, PieceWorker(self._shop, lambda: pool)
+        try:
+            await pool.start()
+            self._ready.set()
+            while not self._stopped.is_set():
+                await self._look()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._stopped.wait(), PERIOD_SECONDS)
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await pool.close()
+            await self._link.stop()
+
+    async def _look(self) -> None:
+        """Announce this worker, keep house and wake workers. Begin without a message where none came in time."""
+        try:
+            has_work = await asyncio.to_thread(self._keep_house)
+        except Exception as error:  # noqa: BLE001 - Redis is away, in the words of two libraries
+            self._shop.logger.warning("jobs", state="unavailable", cause=type(error).__name__)
+            has_work = False
+        now = self._loop.time()
+        free = self._slots - len(self._tasks)
+        if not has_work or free <= 0 or self._unheard_since is None:
+            self._unheard_since = now
+        elif now - self._unheard_since > UNHEARD_SECONDS:
+            # A consumer of Celery may ask for nothing, for ever, once Redis was away.
+            self._shop.logger.warning("jobs", state="worker begins by itself", cause="no message comes")
+            for _ in range(free):
+                self._tasks.add(self._loop.create_task(self._work()))
+
+    def _keep_house(self) -> bool:
+        migrate(self._store, self._shop.logger)
+        self._housekeeping.run()
+        return wake(self._app, self._store, self._shop.engine_version)
+
+    async def _work(self) -> None:
+        task = asyncio.current_task()
+        if task is None or len(self._tasks - {task}) >= self._slots:
+            return
+        self._tasks.add(task)
+        try:
+            while not self._stopped.is_set() and await self._pieces.work_once():
+                pass
+        except JobsUnavailable as error:
+            self._shop.logger.warning("jobs", state="unavailable", cause=error.reason)
+        finally:
+            self._tasks.discard(task)
+
+
+def _url(settings: Settings) -> str:
+    return "" if settings.redis_url is None else settings.redis_url.get_secret_value()
+
+
+def _seals(settings: Settings) -> Seals:
+    return Seals([key.get_secret_value() for key in settings.seal_key])
+
+
+def _run(app: Celery, threads: int) -> int:
+    """Run the consumer of Celery in this thread until a signal comes. Return the exit code."""
     # Who listens to this signal sets up logging in place of Celery; here it stays as it is.
     signals.setup_logging.connect(lambda **_: None, weak=False)
     logging.getLogger("celery.worker").setLevel(logging.ERROR)
     main = app.Worker(
-        pool="prefork",
-        concurrency=processes,
-        max_tasks_per_child=PIECES_OF_A_PROCESS,
+        pool="threads",
+        concurrency=threads,
         loglevel="ERROR",
         quiet=True,
         without_gossip=True,

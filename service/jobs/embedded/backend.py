@@ -14,6 +14,7 @@ from structlog.typing import FilteringBoundLogger
 
 from service.execution.request_body import Validate
 from service.execution.worker_pool import WorkerPool
+from service.jobs.computing import FindAnswer, Workshop, worker_name
 from service.jobs.embedded.dispatcher import Dispatcher
 from service.jobs.embedded.store import SqliteStore
 from service.jobs.jobs import Jobs
@@ -40,6 +41,7 @@ async def embedded_jobs(
     limits: Limits,
     validate: Validate,
     describe: Callable[[Exception], bytes],
+    find_answer: FindAnswer,
     store_answer: StoreAnswer,
     metrics: Metrics,
     logger: FilteringBoundLogger,
@@ -50,27 +52,28 @@ async def embedded_jobs(
     own = folder is None
     folder = folder or temporary or Path(tempfile.mkdtemp(prefix="privacy-bounds-"))
     store = SqliteStore(folder)
-    dispatcher = Dispatcher(
-        store=store,
-        folder=folder,
-        make_pool=make_pool,
-        worker_count=worker_count,
-        engine_version=engine_version,
+    shop = Workshop(
+        repository=store,
         limits=limits,
+        engine_version=engine_version,
         validate=validate,
         describe=describe,
+        find_answer=find_answer,
         store_answer=store_answer,
         metrics=metrics,
         logger=logger,
+        worker=worker_name(),
     )
+    dispatcher = Dispatcher(store, folder, shop, make_pool, worker_count)
     jobs = Jobs(
-        store=store,
+        repository=store,
         limits=limits,
         about=limits.told("embedded", PROMISES[1:] if own else PROMISES, survives_restart=not own),
         engine_version=engine_version,
         validate=validate,
         look=lambda _: dispatcher.look(),
         metrics=metrics,
+        condition=dispatcher.condition,
     )
     running = asyncio.create_task(dispatcher.run())
     try:

@@ -1,152 +1,123 @@
-"""Jobs in a file: SQLite with a write-ahead log, so that readers never wait and a killed process loses nothing.
+"""Jobs in a file. Every change is one transaction, which the disk has when the method returns.
 
-Every change is one transaction, which the disk has when it returns. A file that cannot be written, as on a full disk,
-is JobsUnavailable: what was accepted before stays, and goes on once there is room.
+Requests stand in a table of their own, which is read when a piece is computed and not before.
 """
 
 from __future__ import annotations
 
 import sqlite3
-import threading
 import time
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
-from dataclasses import fields
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, final
 
-from service.execution.errors import QueueFull
-from service.jobs.errors import IdempotencyKeyReused, JobNotFound, JobsUnavailable
+from service.jobs.embedded import overview
+from service.jobs.embedded.file import JobsFile
+from service.jobs.embedded.schema import ACTIVE, COLUMNS, NAMES, job_of, read_job
+from service.jobs.embedded.space import largest_active, make_room, remove, remove_oldest_ended, stored_bytes
+from service.jobs.errors import (
+    IdempotencyKeyReused,
+    InvalidCursor,
+    JobNotFound,
+    JobsError,
+    JobTooOld,
+    ResultsTooLarge,
+)
 from service.jobs.job import Job, Kept, Piece
 from service.jobs.lines import failed_in
+from service.jobs.repository import OLDEST_EVERY, OVERHEAD_BYTES, Claim, Held, Page, Quota, Worker
+from service.jobs.sizes import work_class
 
-FILE_NAME: Final = "jobs.sqlite"
-WAIT_SECONDS: Final = 5.0
-"""For another process that writes."""
-RETRY_SECONDS: Final = 5
-SCHEMA: Final = """
-CREATE TABLE IF NOT EXISTS jobs (
-    id TEXT PRIMARY KEY, resource TEXT NOT NULL, request BLOB NOT NULL, digest TEXT NOT NULL,
-    engine_version TEXT NOT NULL, cost INTEGER NOT NULL, total INTEGER NOT NULL, created REAL NOT NULL,
-    expires REAL NOT NULL, done INTEGER NOT NULL, failed INTEGER NOT NULL, state TEXT NOT NULL, updated REAL NOT NULL,
-    revision INTEGER NOT NULL, problem BLOB, key TEXT UNIQUE, fingerprint BLOB NOT NULL
-) STRICT;
-CREATE INDEX IF NOT EXISTS jobs_by_state ON jobs (state, created);
-CREATE TABLE IF NOT EXISTS pieces (
-    job TEXT NOT NULL, start INTEGER NOT NULL, stop INTEGER NOT NULL, lines BLOB NOT NULL, UNIQUE (job, start)
-) STRICT;
+FORGOTTEN_SECONDS: Final = 3_600.0
+"""Workers that announced themselves before are forgotten."""
+RENEWED_SHARE: Final = 0.5
+"""A claim is written anew once so much of its time has passed: the disk need not know every heartbeat."""
+_READY: Final = f"""
+SELECT place FROM jobs LEFT JOIN turns USING (requester)
+WHERE {ACTIVE} AND engine_version = ?
+    AND (cursor < total OR EXISTS (SELECT 1 FROM claims WHERE job = id AND until <= ?))
+ORDER BY coalesce(served, 0), requester,
+    CASE WHEN coalesce(turn, 0) % {OLDEST_EVERY} = {OLDEST_EVERY - 1} THEN 0 ELSE class END, place
+LIMIT 1
 """
-COLUMNS: Final = tuple(field.name for field in fields(Job))
-_NAMES: Final = ", ".join(COLUMNS)
-_ACTIVE: Final = "state IN ('queued', 'running')"
 
 
 @final
 class SqliteStore:
-    """The jobs of one data folder. Several processes may have it open; any thread may call."""
+    """A JobRepository: the jobs of one data folder. Several processes may have it open; any thread may call."""
 
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / FILE_NAME
-        self._lock = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
+    def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
+        self._file = JobsFile(folder)
+        self._clock = clock
 
     def close(self) -> None:
-        """Let go of the file."""
-        with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
+        """Close the file."""
+        self._file.close()
 
-    def add(self, job: Job, key: str | None, fingerprint: bytes, largest_count: int, size: int) -> Job:  # noqa: ARG002
-        """Accept a job, or give the one that has this key. Pieces get their size when they are begun."""
-        with self._changing() as database:
+    def add(self, job: Job, request: bytes, key: str | None, fingerprint: bytes, quota: Quota, size: int) -> Job:
+        """Accept a job, or return the one that has this key."""
+        with self._file.changing() as database:
             if key is not None:
-                row = database.execute("SELECT fingerprint, id FROM jobs WHERE key = ?", (key,)).fetchone()
-                if row is not None:
-                    if row[0] != fingerprint:
+                known = database.execute(
+                    "SELECT fingerprint, id FROM jobs WHERE requester = ? AND key = ?", (job.requester, key)
+                ).fetchone()
+                if known is not None:
+                    if known[0] != fingerprint:
                         raise IdempotencyKeyReused
-                    return _get(database, row[1])
-            if database.execute(f"SELECT count(*) FROM jobs WHERE {_ACTIVE}").fetchone()[0] >= largest_count:
-                raise QueueFull(RETRY_SECONDS)
-            values = (*(getattr(job, name) for name in COLUMNS), key, fingerprint)
-            places = ", ".join("?" * len(values))
-            database.execute(f"INSERT INTO jobs ({_NAMES}, key, fingerprint) VALUES ({places})", values)
+                    return read_job(database, known[1])
+            counted = OVERHEAD_BYTES + len(request)
+            make_room(database, job.requester, quota, counted)
+            row = {name: getattr(job, name) for name in COLUMNS}
+            row |= {
+                "key": key,
+                "fingerprint": fingerprint,
+                "bytes": counted,
+                "cursor": 0,
+                "size": size,
+                "work": 0.0,
+                "class": 0,
+            }
+            places = ", ".join("?" * len(row))
+            database.execute(f"INSERT INTO jobs ({', '.join(row)}) VALUES ({places})", tuple(row.values()))
+            database.execute("INSERT INTO requests VALUES (?, ?)", (job.id, request))
         return job
 
     def get(self, name: str) -> Job:
-        """A job as it is now."""
-        with self._reading() as database:
-            return _get(database, name)
+        """Return the job as it is now."""
+        with self._file.reading() as database:
+            return read_job(database, name)
 
-    def active(self) -> tuple[Job, ...]:
-        """Jobs that have not ended, the oldest first."""
-        with self._reading() as database:
-            rows = database.execute(f"SELECT {_NAMES} FROM jobs WHERE {_ACTIVE} ORDER BY created").fetchall()
-            return tuple(Job(**dict(zip(COLUMNS, row, strict=True))) for row in rows)
+    def request(self, name: str) -> bytes:
+        """Return the request of an active job as it was sent."""
+        with self._file.reading() as database:
+            row = database.execute("SELECT body FROM requests WHERE job = ?", (name,)).fetchone()
+        if row is None:
+            raise JobNotFound
+        return bytes(row[0])
+
+    def list(self, requester: str | None, limit: int, cursor: str | None) -> Page:
+        """Return jobs of a requester, or of all (None), newest first."""
+        if cursor is not None and not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 19):
+            raise InvalidCursor
+        before = 2**62 if cursor is None else int(cursor)
+        whose = "TRUE" if requester is None else "requester = ?2"
+        with self._file.reading() as database:
+            rows = database.execute(
+                f"SELECT place, {NAMES} FROM jobs WHERE place < ?1 AND {whose} ORDER BY place DESC LIMIT ?3",
+                (before, requester, limit + 1),
+            ).fetchall()
+        found = tuple(job_of(row[1:]) for row in rows[:limit])
+        return Page(found, str(rows[limit - 1][0]) if len(rows) > limit else None)
 
     def cancel(self, name: str) -> Job:
         """End a job that has not ended."""
-        with self._changing() as database:
-            _touch(database, name, "state = 'cancelled'")
-            return _get(database, name)
-
-    def begin(self, name: str) -> Job:
-        """Somebody computes a part of a job."""
-        with self._changing() as database:
-            if _get(database, name).state == "queued":
-                _touch(database, name, "state = 'running'")
-            return _get(database, name)
-
-    def keep(self, name: str, kept: Kept) -> Job:
-        """The results of a piece, if they are not there yet and the job has not ended."""
-        piece = kept.piece
-        with self._changing() as database:
-            if _get(database, name).state in ("queued", "running"):
-                found = database.execute(
-                    "INSERT INTO pieces (job, start, stop, lines) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
-                    (name, piece.start, piece.stop, kept.lines),
-                )
-                if found.rowcount:
-                    state = "CASE WHEN done + ? = total THEN 'succeeded' ELSE 'running' END"
-                    _touch(
-                        database,
-                        name,
-                        f"done = done + ?, failed = failed + ?, state = {state}",
-                        (piece.points, failed_in(kept.lines), piece.points),
-                    )
-            return _get(database, name)
-
-    def fail(self, name: str, problem: bytes) -> Job:
-        """End a job that has not ended by a problem."""
-        with self._changing() as database:
-            _touch(database, name, "state = 'failed', problem = ?", (problem,))
-            return _get(database, name)
-
-    def restart(self, name: str, engine_version: str, digest: str) -> Job:
-        """Forget the results of a job that another version began: all of them are of one version."""
-        with self._changing() as database:
-            database.execute("DELETE FROM pieces WHERE job = ?", (name,))
-            changes = "done = 0, failed = 0, state = 'queued', engine_version = ?, digest = ?"
-            _touch(database, name, changes, (engine_version, digest))
-            return _get(database, name)
-
-    def missing(self, name: str) -> tuple[Piece, ...]:
-        """The points without results, in their order."""
-        with self._reading() as database:
-            total = _get(database, name).total
-            rows = database.execute("SELECT start, stop FROM pieces WHERE job = ? ORDER BY start", (name,)).fetchall()
-        gaps: list[Piece] = []
-        end = 0
-        for start, stop in [*rows, (total, total)]:
-            if start > end:
-                gaps.append(Piece(end, start))
-            end = stop
-        return tuple(gaps)
+        with self._file.changing() as database:
+            return self._end(database, read_job(database, name), "cancelled")
 
     def results(self, name: str, start: int, most: int = 1) -> Sequence[Kept]:
-        """The first pieces that have points from `start` on."""
-        with self._reading() as database:
-            _get(database, name)
+        """Return the first pieces that have points from `start` on."""
+        with self._file.reading() as database:
+            read_job(database, name)
             # The piece that `start` lies in begins before it; the index finds it without looking at all before.
             rows = database.execute(
                 "SELECT start, stop, lines FROM pieces WHERE job = ?1 AND start >= coalesce("
@@ -156,68 +127,226 @@ class SqliteStore:
             ).fetchall()
         return [Kept(Piece(row[0], row[1]), row[2]) for row in rows]
 
-    def forget(self, now: float) -> int:
-        """Remove what has expired; how many jobs that were."""
-        with self._changing() as database:
-            condition = f"expires <= ? AND NOT {_ACTIVE}"
-            database.execute(f"DELETE FROM pieces WHERE job IN (SELECT id FROM jobs WHERE {condition})", (now,))
-            return database.execute(f"DELETE FROM jobs WHERE {condition}", (now,)).rowcount
+    def claim(self, engine_version: str, worker: str, seconds: float) -> Claim | None:
+        """Return the next piece of a job of this version, for so many seconds."""
+        ready = engine_version, self._clock()
+        with self._file.reading() as database:
+            if database.execute(_READY, ready).fetchone() is None:
+                return None  # without a transaction, which would keep others from writing
+        with self._file.changing() as database:
+            row = database.execute(_READY, ready).fetchone()
+            if row is None:
+                return None
+            [place] = row
+            columns = f"cursor, size, work, {NAMES}"
+            cursor, size, work, *held = database.execute(
+                f"SELECT {columns} FROM jobs WHERE place = ?", (place,)
+            ).fetchone()
+            job, now = job_of(held), self._clock()
+            returned = database.execute(
+                "SELECT start, stop, tries + (worker != '') FROM claims WHERE job = ? AND until <= ? ORDER BY start",
+                (job.id, now),
+            ).fetchone()
+            start, stop, tries = returned or (cursor, min(cursor + size, job.total), 0)
+            work += (stop - start) * job.cost / job.total
+            database.execute(
+                "INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?, ?)",
+                (job.id, start, stop, tries, now + seconds, worker),
+            )
+            database.execute(
+                "UPDATE jobs SET cursor = max(cursor, ?), work = ?, class = ? WHERE place = ?",
+                (stop, work, work_class(work), *row),
+            )
+            database.execute(
+                "INSERT INTO turns SELECT ?, coalesce(max(served), 0) + 1, 1 FROM turns WHERE TRUE "
+                "ON CONFLICT DO UPDATE SET served = excluded.served, turn = turn + 1",
+                (job.requester,),
+            )
+            if job.state == "queued":
+                job = self._touch(database, job.id, "state = 'running'")
+        return Claim(job, Piece(start, stop), tries)
 
-    def size_bytes(self) -> int:
-        """What the file takes of the disk."""
-        return sum(path.stat().st_size for path in self._path.parent.glob(f"{FILE_NAME}*"))
+    def renew(self, claim: Claim, seconds: float) -> bool:
+        """Hold a claim for so many seconds more, where it is not stale."""
+        with self._file.reading() as database:
+            until = _held_until(database, claim)
+        until_then = self._clock() + seconds
+        if until is None or until_then - until < RENEWED_SHARE * seconds:
+            return until is not None
+        with self._file.changing() as database:
+            changed = database.execute(
+                "UPDATE claims SET until = ? WHERE job = ? AND start = ? AND tries = ? AND until = ?",
+                (until_then, claim.job.id, claim.piece.start, claim.tries, until),
+            )
+            return changed.rowcount > 0
 
-    @contextmanager
-    def _reading(self) -> Generator[sqlite3.Connection]:
-        with self._lock:
-            try:
-                yield self._open()
-            except sqlite3.Error as error:
-                raise JobsUnavailable(_reason(error)) from error
-            except OSError as error:
-                raise JobsUnavailable(type(error).__name__) from error
+    def save(self, claim: Claim, lines: bytes, size: int) -> Job:
+        """Keep the lines of a claimed piece that has none yet."""
+        piece = claim.piece
+        with self._file.changing() as database:
+            job = read_job(database, claim.job.id)
+            if not _let_go(database, claim, job):
+                return job
+            database.execute("INSERT INTO pieces VALUES (?, ?, ?, ?)", (job.id, piece.start, piece.stop, lines))
+            job = self._touch(
+                database,
+                job.id,
+                "done = done + ?, failed = failed + ?, bytes = bytes + ?, size = ?, state = 'running'",
+                (piece.points, failed_in(lines), len(lines), size),
+            )
+            return self._end(database, job, "succeeded") if job.done == job.total else job
 
-    @contextmanager
-    def _changing(self) -> Generator[sqlite3.Connection]:
-        with self._reading() as database:
-            database.execute("BEGIN IMMEDIATE")
-            try:
-                yield database
-                database.execute("COMMIT")
-            except BaseException:
-                if database.in_transaction:
-                    database.execute("ROLLBACK")
-                raise
+    def requeue(self, claim: Claim, pieces: Sequence[Piece], tries: int) -> None:
+        """Give a claimed piece back as these pieces."""
+        with self._file.changing() as database:
+            if _held_until(database, claim) is None:
+                return
+            _let_go(database, claim, claim.job)
+            rows = [(claim.job.id, piece.start, piece.stop, tries, 0.0, "") for piece in pieces]
+            database.executemany("INSERT INTO claims VALUES (?, ?, ?, ?, ?, ?)", rows)
+            size = pieces[0].points
+            database.execute("UPDATE jobs SET size = min(size, ?) WHERE id = ?", (size, claim.job.id))
 
-    def _open(self) -> sqlite3.Connection:
-        if self._connection is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            opened = sqlite3.connect(self._path, timeout=WAIT_SECONDS, isolation_level=None, check_same_thread=False)
-            try:
-                opened.execute("PRAGMA journal_mode = WAL")
-                opened.execute("PRAGMA synchronous = FULL")
-                opened.executescript(SCHEMA)
-            except BaseException:
-                opened.close()
-                raise
-            self._connection = opened
-        return self._connection
+    def fail(self, name: str, generation: int, problem: bytes) -> Job:
+        """End a job of this generation that has not ended, with a problem."""
+        with self._file.changing() as database:
+            job = read_job(database, name)
+            return self._end(database, job, "failed", problem) if job.generation == generation else job
+
+    def begin_anew(self, name: str, generation: int, engine_version: str, digest: str, size: int) -> Job:
+        """Delete the results of an active job of this generation and make it one of this version."""
+        with self._file.changing() as database:
+            job = read_job(database, name)
+            if job.generation != generation or job.state not in ("queued", "running"):
+                return job
+            freed = "(SELECT coalesce(sum(length(lines)), 0) FROM pieces WHERE job = id)"
+            job = self._touch(
+                database,
+                name,
+                "generation = generation + 1, done = 0, failed = 0, state = 'queued', engine_version = ?, digest = ?, "
+                f"size = ?, cursor = 0, work = 0, class = 0, bytes = bytes - {freed}",
+                (engine_version, digest, size),
+            )
+            for table in ("pieces", "claims"):
+                database.execute(f"DELETE FROM {table} WHERE job = ?", (name,))
+            return job
+
+    def announce(self, worker: str, engine_version: str) -> None:
+        """Record that a worker of this version is here now, if there are jobs: a disk without jobs stays at rest."""
+        now = self._clock()
+        with self._file.changing() as database:
+            present = f"SELECT ?, ?, ? WHERE EXISTS (SELECT 1 FROM jobs WHERE {ACTIVE})"
+            database.execute(f"INSERT OR REPLACE INTO workers {present}", (worker, engine_version, now))
+            database.execute("DELETE FROM workers WHERE seen < ?", (now - FORGOTTEN_SECONDS,))
+
+    def orphans(self, engine_version: str, seconds: float) -> Sequence[Job]:
+        """Return active jobs of other versions, none of whose workers is here."""
+        since = self._clock() - seconds
+        with self._file.reading() as database:
+            rows = database.execute(
+                f"SELECT {NAMES} FROM jobs WHERE {ACTIVE} AND engine_version != ? AND updated <= ? AND NOT EXISTS "
+                "(SELECT 1 FROM workers WHERE workers.engine_version = jobs.engine_version AND seen > ?)",
+                (engine_version, since, since),
+            ).fetchall()
+        return [job_of(row) for row in rows]
+
+    def purge(self, now: float, quota: Quota, age_seconds: float) -> Sequence[tuple[Job, JobsError]]:
+        """Remove what has expired, and what ended longest ago while too much is stored."""
+        ending: list[tuple[Job, JobsError]] = []
+        with self._file.reading() as database:
+            old = f"SELECT {NAMES} FROM jobs WHERE {ACTIVE} AND created <= ?"
+            ending += ((job_of(row), JobTooOld(age_seconds)) for row in database.execute(old, (now - age_seconds,)))
+            expired = database.execute(f"SELECT id FROM jobs WHERE expires <= ? AND NOT {ACTIVE}", (now,)).fetchall()
+            stored = stored_bytes(database)
+        if expired or stored > quota.stored_bytes:
+            with self._file.changing() as database:
+                for [name] in expired:
+                    remove(database, name)
+                while stored_bytes(database) > quota.stored_bytes:
+                    if not remove_oldest_ended(database):
+                        ending += ((job, ResultsTooLarge()) for job in largest_active(database))
+                        break
+            with self._file.reading() as database:
+                database.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the file itself becomes smaller
+        return ending
+
+    def active(self) -> Sequence[Job]:
+        """Return all jobs that have not ended, the oldest first."""
+        with self._file.reading() as database:
+            return overview.active(database)
+
+    def announced(self) -> Sequence[Worker]:
+        """Return those who announced themselves within the last hour."""
+        with self._file.reading() as database:
+            return overview.workers(database)
+
+    def held(self, name: str) -> Sequence[Held]:
+        """Return the pieces of a job that were given out and have no lines yet."""
+        with self._file.reading() as database:
+            return overview.held(database, name)
+
+    def probe(self) -> None:
+        """Write something that changes nothing."""
+        with self._file.changing() as database:
+            overview.probe(database)
+
+    def remove(self, name: str) -> None:
+        """Remove a job with its results and its key; end it first, if it has not ended."""
+        with self._file.changing() as database:
+            self._end(database, read_job(database, name), "cancelled")
+            remove(database, name)
+
+    def release(self, engine_version: str, worker: str) -> None:
+        """End all claims on jobs of this version but those of this worker: whoever else had one has died."""
+        with self._file.changing() as database:
+            database.execute(
+                "UPDATE claims SET until = 0 WHERE worker NOT IN ('', ?) AND job IN "
+                f"(SELECT id FROM jobs WHERE {ACTIVE} AND engine_version = ?)",
+                (worker, engine_version),
+            )
+
+    def active_count(self) -> int:
+        """Return the number of jobs that wait or run."""
+        with self._file.reading() as database:
+            return int(database.execute(f"SELECT count(*) FROM jobs WHERE {ACTIVE}").fetchone()[0])
+
+    def _touch(self, database: sqlite3.Connection, name: str, changes: str, values: Sequence[Any] = ()) -> Job:
+        """Change an active job, and return it."""
+        database.execute(
+            f"UPDATE jobs SET {changes}, updated = ?, revision = revision + 1 WHERE id = ? AND {ACTIVE}",
+            (*values, self._clock(), name),
+        )
+        return read_job(database, name)
+
+    def _end(self, database: sqlite3.Connection, job: Job, state: str, problem: bytes | None = None) -> Job:
+        """End an active job: nobody needs its request any more."""
+        if job.state not in ("queued", "running"):
+            return job
+        freed = "coalesce((SELECT length(body) FROM requests WHERE job = id), 0)"
+        changes = f"state = ?, problem = ?, expires = kept_seconds + ?, bytes = bytes - {freed}"
+        ended = self._touch(database, job.id, changes, (state, problem, self._clock()))
+        for table in ("requests", "claims"):
+            database.execute(f"DELETE FROM {table} WHERE job = ?", (job.id,))
+        others = f"(SELECT 1 FROM jobs WHERE jobs.requester = turns.requester AND {ACTIVE})"
+        database.execute(f"DELETE FROM turns WHERE requester = ? AND NOT EXISTS {others}", (job.requester,))
+        return ended
 
 
-def _get(database: sqlite3.Connection, name: str) -> Job:
-    row = database.execute(f"SELECT {_NAMES} FROM jobs WHERE id = ?", (name,)).fetchone()
-    if row is None:
-        raise JobNotFound
-    return Job(**dict(zip(COLUMNS, row, strict=True)))
+def _held_until(database: sqlite3.Connection, claim: Claim) -> float | None:
+    """When a claim runs out; None for a stale one."""
+    row = database.execute(
+        "SELECT until FROM claims JOIN jobs ON id = job "
+        "WHERE id = ? AND start = ? AND stop = ? AND tries = ? AND worker != '' AND generation = ?",
+        (claim.job.id, claim.piece.start, claim.piece.stop, claim.tries, claim.job.generation),
+    ).fetchone()
+    return None if row is None else float(row[0])
 
 
-def _touch(database: sqlite3.Connection, name: str, changes: str, values: Sequence[Any] = ()) -> None:
-    """Change a job that has not ended."""
-    database.execute(
-        f"UPDATE jobs SET {changes}, updated = ?, revision = revision + 1 WHERE id = ? AND {_ACTIVE}",
-        (*values, time.time(), name),
+def _let_go(database: sqlite3.Connection, claim: Claim, job: Job) -> bool:
+    """Delete the claim on a piece, whoever has it; whether there was one in this generation."""
+    if job.generation != claim.job.generation:
+        return False
+    found = database.execute(
+        "DELETE FROM claims WHERE job = ? AND start = ? AND stop = ?", (job.id, claim.piece.start, claim.piece.stop)
     )
-
-
-def _reason(error: sqlite3.Error) -> str:
-    return f"SQLite: {getattr(error, 'sqlite_errorname', type(error).__name__)}"
+    return found.rowcount > 0

@@ -1,0 +1,138 @@
+"""Administration of jobs on their storage, for the port of operators, and for commands while the service is down."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final, final
+
+from api_schemas.jobs import ENDED
+from api_schemas.operators import (
+    HeldPiece,
+    OperatedJob,
+    OperatedJobDetails,
+    OperatedJobs,
+    PresentWorker,
+    PurgedJobs,
+)
+from service.api.told_jobs import job_response
+from service.jobs.diagnosis import Scene, store_trouble, why
+from service.jobs.errors import JobNotFound, JobsUnavailable
+from service.jobs.job import Job
+from service.jobs.repository import JobRepository
+
+PAGE: Final = 1_000
+
+
+@final
+class Administration:
+    """What operators do with jobs. Every method blocks, and raises JobsUnavailable."""
+
+    def __init__(self, repository: JobRepository, age_seconds: float) -> None:
+        self._repository = repository
+        self._age_seconds = age_seconds
+
+    def active(self, requester: str | None) -> OperatedJobs:
+        """Return all jobs that have not ended, of a requester or of everybody (None), oldest first."""
+        scene = self._scene()
+        jobs = [job for job in scene.active if requester in (None, job.requester)]
+        return self._told(jobs, scene, None)
+
+    def all(self, requester: str | None, limit: int, cursor: str | None) -> OperatedJobs:
+        """Return a page of jobs, newest first. Raises InvalidCursor."""
+        page = self._repository.list(requester, limit, cursor)
+        return self._told(page.jobs, self._scene(), page.next)
+
+    def show(self, name: str) -> OperatedJobDetails:
+        """Return a job with what it depends on. Raises JobNotFound."""
+        job = self._repository.get(name)
+        scene = self._scene()
+        held = self._repository.held(name)
+        return OperatedJobDetails(
+            **_members(job, self._why(job, scene, self._trouble())),
+            pieces=tuple(
+                HeldPiece(
+                    start=each.piece.start,
+                    stop=each.piece.stop,
+                    tries=each.tries,
+                    worker=each.worker,
+                    seconds_left=max(0.0, each.until - scene.now),
+                )
+                for each in held
+            ),
+            workers=tuple(
+                PresentWorker(
+                    name=each.name, engine_version=each.engine_version, seen_seconds_ago=max(0.0, scene.now - each.seen)
+                )
+                for each in scene.workers
+            ),
+        )
+
+    def cancel(self, name: str) -> OperatedJobDetails:
+        """End a job, and return it. Raises JobNotFound."""
+        self._repository.cancel(name)
+        return self.show(name)
+
+    def purge(self, name: str | None, *, ended: bool) -> PurgedJobs:
+        """Remove a job with its results; or all jobs that have ended (`ended`), or those of them that have expired.
+
+        An active job is ended first. Raises JobNotFound.
+        """
+        if name is not None:
+            self._repository.remove(name)
+            return PurgedJobs(removed=1)
+        return PurgedJobs(removed=sum(map(self._remove, self._removable(ended=ended))))
+
+    def _removable(self, *, ended: bool) -> list[str]:
+        now = time.time()
+        found: list[str] = []
+        cursor = None
+        while True:
+            page = self._repository.list(None, PAGE, cursor)
+            found += (job.id for job in page.jobs if job.state in ENDED and (ended or job.expires <= now))
+            cursor = page.next
+            if cursor is None:
+                return found
+
+    def _remove(self, name: str) -> bool:
+        try:
+            self._repository.remove(name)
+        except JobNotFound:  # expired meanwhile
+            return False
+        return True
+
+    def _scene(self) -> Scene:
+        active, workers = self._repository.active(), self._repository.announced()
+        return Scene(active=active, workers=workers, age_seconds=self._age_seconds, now=time.time())
+
+    def _trouble(self) -> str | None:
+        """Why nothing can be written now; None: it can."""
+        try:
+            self._repository.probe()
+        except JobsUnavailable as error:
+            return store_trouble(error.reason)
+        return None
+
+    def _why(self, job: Job, scene: Scene, trouble: str | None) -> str:
+        if trouble is not None and job.state not in ENDED:
+            return trouble
+        try:
+            held = () if job.state in ENDED else self._repository.held(job.id)
+        except JobNotFound:
+            held = ()
+        return why(job, held, scene)
+
+    def _told(self, jobs: list[Job] | tuple[Job, ...], scene: Scene, following: str | None) -> OperatedJobs:
+        trouble = self._trouble()
+        told = tuple(OperatedJob(**_members(job, self._why(job, scene, trouble))) for job in jobs)
+        return OperatedJobs(jobs=told, next=following)
+
+
+def _members(job: Job, reason: str) -> dict[str, Any]:
+    response = job_response(job)
+    members = {name: getattr(response, name) for name in type(response).model_fields}
+    return members | {
+        "requester": job.requester,
+        "request_id": job.request_id,
+        "generation": job.generation,
+        "why": reason,
+    }

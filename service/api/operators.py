@@ -1,0 +1,30 @@
+"""The application on the port of operators: metrics, details of readiness, administration of jobs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from starlette.types import ASGIApp
+
+from service.api import problem_responses
+from service.api.dependencies import Services
+from service.api.head_as_get import HeadAsGet
+from service.api.routes import operate, operations
+
+
+def operator_application(services: Services, telemetry: Callable[[ASGIApp], ASGIApp]) -> FastAPI:
+    """Return an application that is in no published document. `telemetry`: the middleware of every request."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncGenerator[dict[str, Services]]:
+        yield {"services": services}
+
+    app = FastAPI(lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    for router in (operate.router, operations.router, operations.details_router):
+        app.include_router(router)
+    problem_responses.install(app)
+    app.add_middleware(HeadAsGet)
+    app.add_middleware(telemetry)
+    return app

@@ -1,0 +1,65 @@
+"""Administration of jobs on the port of operators."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+
+from api_schemas.base import Response as ResponseModel
+from api_schemas.jobs import LONGEST_CURSOR, MOST_LISTED, USUALLY_LISTED
+from service.api.administration import Administration
+from service.api.dependencies import Services, UsedServices
+
+router = APIRouter(prefix="/operate/jobs")
+Flag = Annotated[str | None, Query(description="Present with any value or none.")]
+
+
+@router.get("")
+async def operated_jobs(
+    services: UsedServices,
+    all_: Annotated[str | None, Query(alias="all")] = None,
+    requester: str | None = None,
+    limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = USUALLY_LISTED,
+    cursor: Annotated[str | None, Query(max_length=LONGEST_CURSOR)] = None,
+) -> Response:
+    """Active jobs, oldest first; with `all` those that have ended too, newest first, a page at a time."""
+    administration = _administration(services)
+    if all_ is None:
+        return await _told(lambda: administration.active(requester))
+    return await _told(lambda: administration.all(requester, limit, cursor))
+
+
+@router.delete("")
+async def purge_jobs(services: UsedServices, ended: Flag = None) -> Response:
+    """Remove what has expired; with `ended` all jobs that have ended. No form of a web page can send DELETE."""
+    administration = _administration(services)
+    return await _told(lambda: administration.purge(None, ended=ended is not None))
+
+
+@router.get("/{job_id}")
+async def operated_job(job_id: str, services: UsedServices) -> Response:
+    """A job, and why it does not move."""
+    administration = _administration(services)
+    return await _told(lambda: administration.show(job_id))
+
+
+@router.delete("/{job_id}")
+async def operate_cancel(job_id: str, services: UsedServices, purge: Flag = None) -> Response:
+    """End a job; with `purge` remove it with its results."""
+    administration = _administration(services)
+    if purge is not None:
+        return await _told(lambda: administration.purge(job_id, ended=True))
+    return await _told(lambda: administration.cancel(job_id))
+
+
+def _administration(services: Services) -> Administration:
+    return Administration(services.jobs.repository, services.settings.job_age_limit_seconds)
+
+
+async def _told(call: Callable[[], ResponseModel]) -> Response:
+    """The answer of a call that blocks."""
+    found = await asyncio.to_thread(call)
+    return Response(found.json_bytes(), headers={"Cache-Control": "no-store"}, media_type="application/json")

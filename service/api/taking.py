@@ -1,0 +1,90 @@
+"""Whether a client takes what it is sent, by what its side acknowledges: the kernel keeps much that nobody reads."""
+
+from __future__ import annotations
+
+import asyncio
+import select
+import socket
+import struct
+from array import array
+from fcntl import ioctl
+from termios import TIOCOUTQ
+from typing import Any, Final, final
+
+from service.execution.shares import Pace
+
+LEAST_BYTES_PER_SECOND: Final = 4096
+DRAINED_BYTES: Final = 48 * 1024
+"""Between the marks at which a transport pauses and resumes writing."""
+ACKNOWLEDGED_AT: Final = 120
+"""Where `tcpi_bytes_acked` stands in `struct tcp_info` of Linux."""
+
+
+@final
+class Taking:
+    """What one client takes of its responses, seen at every look.
+
+    A client that has something to take is behind when it took less than the least rate for longer than `patience`
+    seconds. Who takes all that was there at an earlier look has the whole patience again: it may be sent little.
+    """
+
+    def __init__(self, transport: asyncio.Transport, patience: float) -> None:
+        self._transport = transport
+        self._patience = patience
+        self._pace: Pace | None = None
+        self._taken = self._target = self._untaken = self._drained = 0
+        self.since: float | None = None
+        """Since when nothing was taken of what the transport keeps; None: it keeps nothing."""
+
+    def resumed(self) -> None:
+        """Record that the transport has room again."""
+        self._drained += DRAINED_BYTES
+
+    def is_behind(self, now: float) -> bool:
+        """Look at the connection; whether the client is behind."""
+        kept = self._transport.get_write_buffer_size()
+        untaken, taken = self._read(kept)
+        moved, self._taken, self._untaken, self._drained = taken - self._taken, taken, untaken, 0
+        if not untaken:
+            self._pace = self.since = None
+            return False
+        is_late = False
+        if self._pace is None or taken >= self._target:
+            self._pace, self._target = Pace(now, self._patience, LEAST_BYTES_PER_SECOND), taken + untaken
+            self.since = None
+        else:
+            is_late = now > self._pace.due
+            if moved > 0:
+                self._pace.moved(now, moved)
+                self.since = None
+        if self.since is None and kept:
+            self.since = now
+        return is_late
+
+    def _read(self, kept: int) -> tuple[int, int]:
+        """Bytes that the client has not taken, and that it has taken since the connection was made."""
+        connection = _socket_of(self._transport)
+        if connection is not None:
+            count = array("i", [0])
+            try:
+                ioctl(connection.fileno(), TIOCOUTQ, count)
+                told = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, ACKNOWLEDGED_AT + 8)
+                return kept + count[0], struct.unpack_from("Q", told, ACKNOWLEDGED_AT)[0]
+            except (OSError, struct.error, AttributeError):
+                pass  # no TCP, or another system: only what the transport keeps is known
+        return kept, self._taken + max(self._untaken - kept, self._drained)
+
+
+def has_hung_up(transport: asyncio.Transport) -> bool:
+    """Whether the client has closed its end, after whatever it sent (Linux; elsewhere not known)."""
+    connection = _socket_of(transport)
+    if connection is None or not hasattr(select, "POLLRDHUP"):
+        return False
+    poll = select.poll()
+    poll.register(connection, select.POLLRDHUP)
+    return bool(poll.poll(0))
+
+
+def _socket_of(transport: asyncio.Transport) -> Any:
+    connection = transport.get_extra_info("socket")
+    return None if connection is None or connection.fileno() < 0 else connection

@@ -1,0 +1,83 @@
+"""Points of a sweep in blocks that begin at fixed places of it, whose runs are read together.
+
+What is read together shares nodes, so that the last digits of a point follow from those beside it. A block is the same
+whatever is asked of it: all of a sweep, a piece of a job, or one point. So is every digit, however a job is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, final
+
+from pydantic import ValidationError
+
+from api_schemas.bounds import BoundsRequest
+from api_schemas.mechanisms import is_one_step
+from api_schemas.pointers import Place
+from api_schemas.sweeps import SweepsRequest
+from service.computations.abstract import BLOCK_POINTS, ResponseFields
+from service.computations.bounds import read_bounds
+from service.computations.prices import parts_of
+from service.computations.sweeps.ahead import settings_of
+from service.computations.violations import note
+from service.privacy.errors import NumericalFailure, PrivacyComputationError
+
+BLOCK_PARTS: Final = 2_048
+"""Parts of descriptions that are held at once, which bounds the memory."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Point:
+    """`told`: the fields of the response to its request; None where there is none, but an `error`."""
+
+    told: ResponseFields | None
+    error: ValidationError | PrivacyComputationError | None = None
+
+
+def block_points(request: SweepsRequest) -> int:
+    """How many points a block has: by the description alone, which is the same for a sweep and for its pieces."""
+    if is_one_step(request.mechanism) or request.threat_model.type != "worst_case":
+        return 1  # nothing is read together
+    parts = parts_of(request.mechanism, (request.threat_model,))
+    return max(1, min(BLOCK_POINTS, BLOCK_PARTS // parts))
+
+
+def answered(request: SweepsRequest) -> Iterator[tuple[tuple[float, ...], Point]]:
+    """The numbers of the points that are asked, in their order, and what is said there; a block is held at a time."""
+    places, numbers, asked = request.places, list(request.points()), request.asked_points
+    size = block_points(request)
+    for start in range(asked.start - asked.start % size, asked.stop, size):
+        block = numbers[start : start + size]
+        wanted = range(max(asked.start, start) - start, min(asked.stop, start + len(block)) - start)
+        yield from zip(block[wanted.start : wanted.stop], _read(request, places, block, wanted), strict=True)
+
+
+def _read(
+    request: SweepsRequest, places: Sequence[Place], block: Sequence[tuple[float, ...]], wanted: range
+) -> Iterator[Point]:
+    """Some points of a block, which is read together as far as that goes."""
+    asked = [_request(request, places, each) for each in block]
+    known = [each if isinstance(each, BoundsRequest) else None for each in asked]
+    settings = [None] if len(block) == 1 else settings_of(known, wanted)
+    for place, setting in zip(wanted, settings, strict=True):
+        each = asked[place]
+        if not isinstance(each, BoundsRequest):
+            yield Point(None, each)
+            continue
+        try:
+            yield Point(read_bounds(each, setting)[0])
+        except PrivacyComputationError as error:
+            if isinstance(error, NumericalFailure):
+                note(error)
+            yield Point(None, error)
+
+
+def _request(
+    request: SweepsRequest, places: Sequence[Place], numbers: tuple[float, ...]
+) -> BoundsRequest | ValidationError:
+    try:
+        return request.asked(places, numbers)
+    except ValidationError as error:
+        return error

@@ -1,0 +1,81 @@
+"""A Redis client for threads that fails fast: a circuit breaker in front of a bounded pool of connections."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, Final, cast, final
+
+import redis
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError, ResponseError
+from redis.retry import Retry
+
+from service.jobs.errors import JobNotFound, JobsUnavailable
+
+TIMEOUT_SECONDS: Final = 2.0
+PROBE_SECONDS: Final = 0.5
+"""While Redis is away, one call in so many seconds asks whether it is back; all others fail at once."""
+CONNECTIONS: Final = 16
+BROKEN: Final = ("WRONGTYPE", "ERR")
+"""Begin of what Redis says where a key has another type or a script met a field that is no number."""
+NEWER: Final = "SCHEMA"
+
+
+@final
+class JobsClient:
+    """Calls to Redis from any thread, each of which waits for two seconds at most."""
+
+    def __init__(self, url: str) -> None:
+        pool = cast("Any", redis.BlockingConnectionPool).from_url(
+            url,
+            max_connections=CONNECTIONS,
+            timeout=TIMEOUT_SECONDS,
+            socket_timeout=TIMEOUT_SECONDS,
+            socket_connect_timeout=TIMEOUT_SECONDS,
+            retry=Retry(NoBackoff(), 0),
+        )
+        self._client: Any = redis.Redis(connection_pool=pool)
+        self._lock = threading.Lock()
+        self._probe_at: float | None = None
+        """When Redis may be asked again; None: it answered last time."""
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._client.close()
+        self._client.connection_pool.disconnect()
+
+    @contextmanager
+    def asking(self) -> Generator[Any]:
+        """Yield the client. Raises JobsUnavailable at once while Redis is away, and for all that it refuses;
+        JobNotFound for a record that no script can read.
+        """
+        self._pass()
+        try:
+            yield self._client
+        except ResponseError as error:
+            self._probe_at = None
+            raise _refused(error) from error
+        except (RedisError, OSError) as error:
+            self._probe_at = time.monotonic() + PROBE_SECONDS
+            raise JobsUnavailable(f"Redis: {type(error).__name__}") from error
+        self._probe_at = None
+
+    def _pass(self) -> None:
+        with self._lock:
+            now = time.monotonic()
+            if self._probe_at is not None:
+                if now < self._probe_at:
+                    raise JobsUnavailable("Redis is away")
+                self._probe_at = now + TIMEOUT_SECONDS + PROBE_SECONDS  # who comes meanwhile does not wait
+
+
+def _refused(error: ResponseError) -> Exception:
+    text = str(error)
+    if text.startswith(NEWER):
+        return JobsUnavailable("the jobs in Redis were written by a newer version of the service")
+    if text.startswith(BROKEN) or ("user_script" in text and not text.startswith(("OOM", "READONLY", "MISCONF"))):
+        return JobNotFound("the record of the job cannot be read")
+    return JobsUnavailable(f"Redis: {text.partition(' ')[0]}")

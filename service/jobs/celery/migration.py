@@ -1,0 +1,91 @@
+"""Carries jobs over that an earlier version of the service kept in Redis in another way (schema 1, without a mark).
+
+Jobs that have ended keep their results. Active jobs come without them: they wait as jobs of their engine version, and
+are begun anew if none of its workers is there. To run twice, or in two processes at once, changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from structlog.typing import FilteringBoundLogger
+
+from api_schemas.jobs import ENDED
+from service.execution.seals import Seals
+from service.jobs.celery.store import RedisStore
+from service.jobs.errors import JobNotFound
+from service.jobs.job import Job, Kept, Piece
+
+ACTIVE: Final = "privacy_bounds:jobs:active"
+JOB: Final = "privacy_bounds:job:"
+EXPIRY: Final = f"{JOB}expiry"
+PARTS: Final = ("", ":pending", ":leases", ":lines", ":index")
+LEFT: Final = tuple(f"privacy_bounds:jobs:{part}" for part in ("numbers", "workers", "keeper"))
+AT_ONCE: Final = 50
+REQUESTER: Final = "unknown"
+
+
+def migrate(store: RedisStore, logger: FilteringBoundLogger) -> None:
+    """Carry over what is there. Raises JobsUnavailable."""
+    with store.client.asking() as client:
+        # Active jobs first: their workers take no more pieces of them as soon as they are gone.
+        names = client.zrange(ACTIVE, 0, AT_ONCE - 1) or client.zrange(EXPIRY, 0, AT_ONCE - 1)
+    if not names:
+        return
+    for name in (each.decode() for each in names):
+        try:
+            _carry_over(store, name)
+        except (JobNotFound, LookupError, ValueError, TypeError) as error:  # what is no job stops no other one
+            logger.warning("jobs", state="not carried over", cause=type(error).__name__)
+        with store.client.asking() as client:
+            pipeline = client.pipeline()
+            pipeline.unlink(*(f"{JOB}{name}{part}" for part in PARTS), *LEFT)
+            pipeline.zrem(ACTIVE, name)
+            pipeline.zrem(EXPIRY, name)
+            pipeline.execute()
+    logger.info("jobs", state="carried over", jobs=len(names))
+
+
+def _carry_over(store: RedisStore, name: str) -> None:
+    with store.client.asking() as client:
+        held = client.hgetall(JOB + name)
+        lines = client.hgetall(f"{JOB}{name}:lines")
+        if b"idempotency" in held:  # which were not those of a requester
+            client.unlink(held[b"idempotency"])
+    job, request = _job(store.seals, name, held), store.seals.open("request", name, held.get(b"request", b""))
+    if request is None:
+        raise JobNotFound
+    pieces = [_kept(store.seals, name, *piece) for piece in lines.items()] if job.state in ENDED else []
+    store.carry_over(job, request, pieces)
+
+
+def _job(seals: Seals, name: str, held: dict[bytes, bytes]) -> Job:
+    """Return the job of an earlier record. Raises JobNotFound where nobody with the key wrote it."""
+    record = seals.open("job", name, held.get(b"record", b""))
+    if record is None:
+        raise JobNotFound
+    fields: dict[str, Any] = json.loads(record)
+    fields |= {"kept_seconds": fields["expires"] - fields["created"], "requester": REQUESTER}
+    state: Any = held.get(b"state", b"").decode()
+    if state not in ENDED:
+        return Job(id=name, **fields, updated=fields["created"])
+    problem = held.get(b"problem")
+    return Job(
+        id=name,
+        **fields,
+        state=state,
+        done=int(held[b"done"]),
+        failed=int(held[b"failed"]),
+        revision=int(held[b"revision"]),
+        updated=float(held.get(b"updated", 0)),
+        problem=None if problem is None else seals.open("problem", name, problem),
+    )
+
+
+def _kept(seals: Seals, name: str, text: bytes, sealed: bytes) -> Kept:
+    lines = seals.open("lines", f"{name}:{text.decode()}", sealed)
+    if lines is None:
+        raise JobNotFound
+    start, _, stop = text.decode().partition("-")
+    return Kept(Piece(int(start), int(stop)), lines)

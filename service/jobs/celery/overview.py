@@ -1,0 +1,108 @@
+"""What operators see of the jobs in Redis, and remove."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from service.jobs.celery.scripts import REMOVAL
+from service.jobs.errors import JobNotFound
+from service.jobs.job import Job, Piece
+from service.jobs.repository import Held, Worker
+
+PAGE: Final = 50
+SOMEBODY: Final = "a worker of the cluster"
+"""Redis does not know which worker has a piece."""
+
+_ACTIVE: Final = """
+local found = {}
+for _, name in ipairs(call('ZRANGE', P .. 'active', ARGV[1], ARGV[2])) do
+  local ok, fields = pcall(head, name)
+  table.insert(found, {name, ok and fields or {}})
+end
+return found
+"""
+
+_HELD: Final = """
+local name = ARGV[1]
+local found = {head(name)}
+if #found[1] == 0 then return found end
+local v, seen = lane(name), {}
+for _, each in ipairs(call('ZRANGE', key(name, 'waiting'), 0, -1)) do
+  local piece, tries = string.match(each, '^(%S+) (%d+)$')
+  seen[piece] = true
+  table.insert(found, {piece, tries, ''})
+end
+local claims = call('HGETALL', key(name, 'claims'))
+for at = 1, #claims, 2 do
+  local piece, tries = claims[at], claims[at + 1]
+  if tonumber(tries) and not seen[piece] then
+    table.insert(found, {piece, tries, call('ZSCORE', v .. 'leases', name .. ' ' .. piece) or '0'})
+  end
+end
+return found
+"""
+
+_ANNOUNCED: Final = "return call('ZREVRANGE', P .. 'workers', 0, -1, 'WITHSCORES')"
+
+_PROBE: Final = "return call('SET', P .. 'probe', 1, 'PX', 1)"
+
+_REMOVE: Final = (
+    REMOVAL
+    + """
+local name = ARGV[1]
+if call('EXISTS', key(name)) == 0 then return 0 end
+if is_active(name) then finish(name, 'cancelled') end
+remove(name)
+return 1
+"""
+)
+
+
+class RedisOverview(ABC):
+    """The part of the repository that only operators use."""
+
+    @abstractmethod
+    def _run(self, script: str, *values: Any) -> Any: ...
+
+    @abstractmethod
+    def _readable(self, found: Any) -> Iterator[Job]: ...
+
+    @abstractmethod
+    def _job(self, name: str, pairs: Sequence[bytes]) -> Job: ...
+
+    def active(self) -> Sequence[Job]:
+        """Return all jobs that have not ended, the oldest first."""
+        jobs: list[Job] = []
+        start = 0
+        while found := self._run(_ACTIVE, start, start + PAGE - 1):
+            jobs += self._readable(found)
+            start += PAGE
+        return jobs
+
+    def announced(self) -> Sequence[Worker]:
+        """Return those who announced themselves within the last minutes."""
+        found = self._run(_ANNOUNCED)
+        named = (each.decode().partition(" ") for each in found[::2])
+        return [Worker(name, version, float(seen)) for (name, _, version), seen in zip(named, found[1::2], strict=True)]
+
+    def held(self, name: str) -> Sequence[Held]:
+        """Return the pieces of a job that were given out and have no lines yet."""
+        record, *found = self._run(_HELD, name)
+        self._job(name, record)
+        pieces: list[Held] = []
+        for text, tries, until in found:
+            start, _, stop = text.decode().partition("-")
+            worker = SOMEBODY if until else ""
+            pieces.append(Held(Piece(int(start), int(stop)), int(tries), worker, float(until or 0)))
+        return sorted(pieces, key=lambda each: each.piece.start)
+
+    def probe(self) -> None:
+        """Write a key that expires at once."""
+        self._run(_PROBE)
+
+    def remove(self, name: str) -> None:
+        """Remove a job with its results and its key; end it first, if it has not ended."""
+        if not self._run(_REMOVE, name):
+            raise JobNotFound

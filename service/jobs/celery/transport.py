@@ -1,0 +1,73 @@
+"""The Redis transport of kombu, for a queue in which anybody may have put anything.
+
+kombu and Celery raise errors for messages that are no messages, and a worker ends of some of them. Here a message is
+read only for the name of its task: it is replaced by one that this process made itself, or dropped.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from typing import Any, Final, cast
+from uuid import uuid4
+
+from celery import Celery
+from kombu.transport import redis
+
+TASK: Final = "privacy_bounds.work"
+_redis: Any = redis  # kombu has no types
+
+
+def transport(app: Celery, dropped: Callable[[str], None]) -> Any:
+    """Return the class of a transport that gives out messages of TASK only."""
+
+    class QoS(_redis.QoS):
+        def restore_by_tag(self, tag: Any, client: Any = None, leftmost: bool = False) -> None:
+            try:
+                super().restore_by_tag(tag, client, leftmost)
+            except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+                self._remove_from_indices(tag).execute()
+                dropped(type(error).__name__)
+
+    class Channel(_redis.Channel):
+        def _brpop_read(self, **options: Any) -> Any:
+            try:
+                return super()._brpop_read(**options)
+            except (ValueError, RecursionError) as error:  # no JSON: kombu has taken it out of its list
+                dropped(type(error).__name__)
+                return True
+
+    class Transport(_redis.Transport):
+        def _deliver(self, message: Any, queue: str) -> None:
+            if is_of_task(message):
+                super()._deliver(make_message(app, queue), queue)
+            else:
+                dropped("no message of a task of the service")
+
+    Channel.QoS = QoS
+    Transport.Channel = Channel
+    return Transport
+
+
+def is_of_task(message: Any) -> bool:
+    """Whether a message, as it was in its list, names the one task there is."""
+    headers: Any = cast("Any", message).get("headers") if isinstance(message, dict) else None
+    return isinstance(headers, dict) and cast("Any", headers).get("task") == TASK
+
+
+def make_message(app: Celery, queue: str) -> dict[str, Any]:
+    """Return a message of the task as kombu has it in its lists."""
+    made = cast("Any", app).amqp.as_task_v2(str(uuid4()), TASK)
+    return {
+        "body": base64.b64encode(json.dumps(made.body).encode()).decode(),
+        "content-encoding": "utf-8",
+        "content-type": "application/json",
+        "headers": made.headers,
+        "properties": {
+            **made.properties,
+            "body_encoding": "base64",
+            "delivery_info": {"exchange": "", "routing_key": queue},
+            "delivery_tag": str(uuid4()),
+        },
+    }

@@ -1,0 +1,36 @@
+"""What operators see of the file of jobs."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+from service.jobs.embedded.schema import ACTIVE, NAMES, job_of, read_job
+from service.jobs.job import Job, Piece
+from service.jobs.repository import Held, Worker
+
+
+def active(database: sqlite3.Connection) -> Sequence[Job]:
+    """Return all jobs that have not ended, the oldest first."""
+    return [job_of(row) for row in database.execute(f"SELECT {NAMES} FROM jobs WHERE {ACTIVE} ORDER BY place")]
+
+
+def workers(database: sqlite3.Connection) -> Sequence[Worker]:
+    """Return those who announced themselves, the last one first."""
+    rows = database.execute("SELECT worker, engine_version, seen FROM workers ORDER BY seen DESC")
+    return [Worker(*row) for row in rows]
+
+
+def held(database: sqlite3.Connection, name: str) -> Sequence[Held]:
+    """Return the pieces of a job without lines that were given out. Raises JobNotFound."""
+    read_job(database, name)
+    rows = database.execute(
+        "SELECT start, stop, tries, worker, until FROM claims WHERE job = ? ORDER BY start", (name,)
+    )
+    return [Held(Piece(start, stop), tries, worker, until) for start, stop, tries, worker, until in rows]
+
+
+def probe(database: sqlite3.Connection) -> None:
+    """Write the version of the schema once more, which takes the disk a page of the log."""
+    [version] = database.execute("PRAGMA user_version").fetchone()
+    database.execute(f"PRAGMA user_version = {int(version)}")

@@ -1,0 +1,128 @@
+"""Repositories of jobs that the tests of this folder run on, and what they put in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from service.execution.seals import Seals
+from service.jobs.celery import scripts
+from service.jobs.celery.store import RedisStore
+from service.jobs.embedded.store import SqliteStore
+from service.jobs.job import Job, Kept, Piece, new_id
+from service.jobs.lines import packed, unpacked
+from service.jobs.repository import JobRepository, Quota
+from tests.conftest import RedisServer
+
+AMPLE = Quota(1_000, 2**30)
+
+
+@dataclass
+class Backend:
+    """A repository, and a way to let time pass for it. `moment`: seconds in which nothing else happens to run out."""
+
+    repository: JobRepository
+    wait: Callable[[float], None]
+    now: Callable[[], float]
+    moment: float
+
+    def add(self, requester: str = "one", key: str | None = None, quota: Quota = AMPLE, **fields: Any) -> Job:
+        """Accept a job of ten points, in pieces of four; `request`, `size`, `fingerprint`: of the call."""
+        request = fields.pop("request", b"{}")
+        size, fingerprint = fields.pop("size", 4), fields.pop("fingerprint", b"same")
+        now = self.now()
+        made: dict[str, Any] = {
+            "resource": "sweeps",
+            "digest": "",
+            "engine_version": "1",
+            "cost": 1_000,
+            "total": 10,
+            "created": now,
+            "expires": now + 2_000,
+            "kept_seconds": 1_000.0,
+            "updated": now,
+        }
+        job = Job(id=new_id(), requester=requester, **{**made, **fields})
+        return self.repository.add(job, request, key, fingerprint, quota, size)
+
+    def compute(self, version: str = "1", seconds: float = 100.0) -> tuple[Job, Piece] | None:
+        """Claim a piece and save it; the job afterwards."""
+        claim = self.repository.claim(version, "worker", seconds)
+        if claim is None:
+            return None
+        return self.repository.save(claim, lines(version, claim.piece), 4), claim.piece
+
+
+@dataclass
+class Clock:
+    """Time that passes when it is told to."""
+
+    seconds: float = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+    def wait(self, seconds: float) -> None:
+        """Let it pass."""
+        self.seconds += seconds
+
+
+@contextmanager
+def sqlite(folder: Path) -> Generator[Backend]:
+    """The file of embedded jobs."""
+    clock = Clock()
+    with closing(SqliteStore(folder, clock)) as store:
+        yield Backend(store, clock.wait, clock, 0.001)
+
+
+@contextmanager
+def cluster(folder: Path) -> Generator[Backend]:
+    """Jobs in Redis, whose time is that of a key."""
+    server = RedisServer(folder)
+    server.start()
+    clock = Clock()
+    try:
+        with pytest.MonkeyPatch.context() as patch, closing(redis.Redis.from_url(server.url)) as database:
+            keyed = scripts.COMMON.replace("local t = call('TIME')", "local t = {call('GET', 'clock'), 0}")
+            patch.setattr(scripts, "COMMON", keyed.replace("QUIET, PATIENCE = 5,", "QUIET, PATIENCE = 1e9,"))
+
+            def wait(seconds: float) -> None:
+                clock.wait(seconds)
+                database.set("clock", clock.seconds)
+
+            wait(0)
+            with closing(RedisStore(server.url, Seals())) as store:
+                yield Backend(store, wait, clock, 0.001)
+    finally:
+        server.stop()
+
+
+BACKENDS: dict[str, Callable[[Path], Any]] = {"sqlite": sqlite, "redis": cluster}
+
+
+def lines(version: str, piece: Piece) -> bytes:
+    """Results that name who made them."""
+    return packed(b"".join(b'{"point":%d,"by":"%b"}\n' % (point, version.encode()) for point in range(*bounds(piece))))
+
+
+def bounds(piece: Piece) -> tuple[int, int]:
+    return piece.start, piece.stop
+
+
+def points_and_makers(kept: list[Kept]) -> tuple[list[int], set[str]]:
+    """What the lines of these pieces say."""
+    rows = [row for each in kept for row in map(_read, unpacked(each.lines).splitlines())]
+    return [point for point, _ in rows], {maker for _, maker in rows}
+
+
+def _read(line: bytes) -> tuple[int, str]:
+    import json
+
+    row = json.loads(line)
+    return row["point"], row["by"]

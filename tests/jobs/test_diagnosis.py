@@ -1,0 +1,169 @@
+"""Why a job does not move, in one sentence, from what the storage of jobs holds."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from api_schemas.jobs import ENDED
+from service.api.administration import Administration
+from service.api.problems import problem_of
+from service.jobs.computing import PRESENT_SECONDS
+from service.jobs.diagnosis import STORE_TROUBLES, Scene, store_trouble, why
+from service.jobs.embedded.store import SqliteStore
+from service.jobs.errors import JobNotFound, JobTooOld
+from service.jobs.job import Job, Piece
+from service.jobs.lines import packed
+from service.jobs.repository import Held, Quota, Worker
+from tests.system.jobs import a_job
+
+QUOTA = Quota(1_000, 2**30)
+AGE_SECONDS = 1_000.0
+
+
+@dataclasses.dataclass
+class Storage:
+    """A store with a clock of its own, and what an operator sees of it."""
+
+    store: SqliteStore
+    now: float
+
+    def add(self, **fields: Any) -> Job:
+        told = {
+            "engine_version": "1",
+            "digest": "sha256:" + "0" * 64,
+            "created": self.now,
+            "updated": self.now,
+            "total": 100,
+            "cost": 100,
+        } | fields
+        return self.store.add(dataclasses.replace(a_job(), **told), b"{}", None, b"", QUOTA, 10)
+
+    def why(self, job: Job) -> str:
+        store = self.store
+        scene = Scene(active=store.active(), workers=store.announced(), age_seconds=AGE_SECONDS, now=self.now)
+        return why(store.get(job.id), store.held(job.id), scene)
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Iterator[Storage]:
+    made = Storage(None, 1_000_000.0)  # type: ignore[arg-type]
+    made.store = SqliteStore(tmp_path, lambda: made.now)
+    yield made
+    made.store.close()
+
+
+def test_no_worker(storage: Storage) -> None:
+    job = storage.add()
+    assert storage.why(job).startswith("It waits for a worker, and none is there. Start the service")
+    storage.store.announce("host:1", "1")
+    assert storage.why(job) == "It is next: a free worker takes it within seconds."
+    storage.now += PRESENT_SECONDS + 180
+    assert "none is there; the last one was seen 3 minutes ago" in storage.why(job)
+
+
+def test_no_worker_of_its_version(storage: Storage) -> None:
+    job = storage.add(engine_version="1")
+    storage.store.announce("host:1", "2")
+    assert storage.why(job).startswith(
+        "It waits for a worker of engine version 1, and only 2 is there, which begins it"
+    )
+
+
+def test_its_turn(storage: Storage) -> None:
+    first = [storage.add(), storage.add()]
+    storage.store.announce("host:1", "1")
+    job = storage.add()
+    turn = "It waits for its turn: jobs of its requester before it: {}; other requesters that take turns with it: {}."
+    assert storage.why(job) == turn.format(2, 0)
+    for number in range(3):
+        storage.add(requester=f"192.0.2.{number}")
+    assert storage.why(job) == turn.format(2, 3)
+    for each in first:
+        storage.store.cancel(each.id)
+    assert storage.why(job) == turn.format(0, 3)
+    other = storage.add(requester="192.0.2.1", cost=10**9)
+    storage.store.cancel(other.id)
+    assert storage.why(other) == "It has ended: cancelled."
+
+
+def test_pieces(storage: Storage) -> None:
+    job = storage.add()
+    storage.store.announce("host:1", "1")
+    claim = storage.store.claim("1", "host:1", 8.0)
+    assert claim is not None
+    assert storage.why(job) == "It is computed: 1 of its pieces at host:1; its last change was 0 s ago."
+    storage.store.requeue(claim, claim.piece.halves(), 1)
+    assert storage.why(job) == (
+        "It waits for a free worker. Points 0 to 4 had a worker that died or met a limit, and are at try 2 of 3."
+    )
+    claim = storage.store.claim("1", "host:1", 8.0)
+    assert claim is not None
+    assert storage.why(job).startswith("It is computed: 1 of its pieces at host:1;")
+    assert storage.why(job).endswith("are at try 2 of 3.")
+    storage.now += 9
+    storage.store.announce("host:2", "1")
+    assert storage.why(job).startswith(
+        "The worker host:1 of points 0 to 4 is gone; they are about to be given out again."
+    )
+
+
+def test_age_and_failure(storage: Storage) -> None:
+    job = storage.add()
+    storage.now += AGE_SECONDS + 1
+    storage.store.announce("host:1", "1")
+    assert storage.why(job) == "It is older than 17 minutes, the age limit of jobs, and is about to be ended."
+    storage.store.fail(job.id, 0, problem_of(JobTooOld(1.0), "", "").json_bytes())
+    assert storage.why(job).startswith("It has failed: Time limit exceeded. The job did not end within the age limit")
+
+
+@pytest.mark.parametrize("part", STORE_TROUBLES)
+def test_troubles_of_the_storage_say_what_to_do(part: str) -> None:
+    told = store_trouble(f"SQLite: {part}")
+    assert told == f"Jobs cannot be kept now: SQLite: {part}. {STORE_TROUBLES[part]}"
+    assert store_trouble("ConnectionError").endswith(". See the log of the service.")
+
+
+def test_administration(storage: Storage) -> None:
+    administration = Administration(storage.store, AGE_SECONDS)
+    active, gone, other = storage.add(), storage.add(), storage.add(requester="192.0.2.1")
+    assert [job.id for job in administration.active(None).jobs] == [active.id, gone.id, other.id]
+    assert [job.id for job in administration.active("192.0.2.1").jobs] == [other.id]
+    assert administration.cancel(gone.id).state == "cancelled"
+    assert [job.id for job in administration.active("127.0.0.1").jobs] == [active.id]
+    page = administration.all(None, 2, None)
+    assert [job.id for job in page.jobs] == [other.id, gone.id]
+    assert [job.id for job in administration.all(None, 2, page.next).jobs] == [active.id]
+    assert administration.purge(None, ended=True).removed == 1
+    with pytest.raises(JobNotFound):
+        administration.show(gone.id)
+    assert administration.purge(active.id, ended=False).removed == 1
+    with pytest.raises(JobNotFound):
+        storage.store.results(active.id, 0)
+    assert administration.show(other.id).why.startswith("It waits for a worker")
+
+
+def test_purge_removes_what_has_expired(storage: Storage) -> None:
+    administration = Administration(storage.store, AGE_SECONDS)
+    ended = storage.add(kept_seconds=60)  # by its clock, which is far behind
+    storage.store.cancel(ended.id)
+    kept = storage.add(kept_seconds=10.0**10)
+    storage.store.cancel(kept.id)
+    assert administration.purge(None, ended=False).removed == 1
+    assert storage.store.get(kept.id).state in ENDED
+
+
+def test_held_pieces_and_workers_are_told(storage: Storage) -> None:
+    job = storage.add()
+    claim = storage.store.claim("1", "host:1", 8.0)
+    assert claim is not None
+    storage.store.announce("host:1", "1")
+    assert storage.store.held(job.id) == [Held(Piece(0, 10), 0, "host:1", storage.now + 8.0)]
+    assert storage.store.announced() == [Worker("host:1", "1", storage.now)]
+    storage.store.save(claim, packed(b"{}\n" * 10), 10)
+    assert storage.store.held(job.id) == []
+    storage.store.probe()

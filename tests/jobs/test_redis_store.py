@@ -1,0 +1,329 @@
+"""Jobs in Redis: what a poisoned record, a Redis that hangs, and an earlier layout do to those who ask for jobs."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from typing import Any
+
+import pytest
+import redis
+
+from service.execution.errors import QueueFull
+from service.execution.seals import Seals
+from service.jobs.celery.client import PROBE_SECONDS, TIMEOUT_SECONDS
+from service.jobs.celery.migration import migrate
+from service.jobs.celery.scripts import PREFIX, SCHEMA_KEY
+from service.jobs.celery.store import RedisStore
+from service.jobs.errors import IdempotencyKeyReused, JobNotFound, JobsError, JobsUnavailable
+from service.jobs.job import Job, Piece
+from service.jobs.lines import packed
+from service.jobs.repository import Claim, Quota
+from tests.conftest import RedisServer, stopped
+from tests.execution.fakes import SEAL_KEY
+from tests.patience import PATIENCE
+from tests.system.jobs import a_job
+
+QUOTA = Quota(1_000, 2**30)
+SEED = 20265
+KINDS: dict[str, Any] = {
+    "missing": None,
+    "empty": "",
+    "no number": "seven",
+    "huge": "9" * 400,
+    "negative": "-1",
+    "NaN": "nan",
+    "infinite": "inf",
+    "fraction": "0.5",
+    "noise": bytes(range(256)),
+}
+FIELDS = (
+    *("record", "about", "version", "requester", "generation", "total", "created", "kept_seconds", "done", "failed"),
+    *("state", "updated", "revision", "expires", "point_cost", "work", "size", "cursor", "bytes", "accepted_bytes"),
+    *("idempotency", "problem"),
+)
+PARTS = ("", ":request", ":lines", ":index", ":waiting", ":claims")
+TYPES: dict[str, tuple[str, ...]] = {
+    "text": ("SET", "x"),
+    "list": ("RPUSH", "x", "y z", "0-9 x"),
+    "hash": ("HSET", "0-1", "x", "x", "nan"),
+    "set": ("SADD", "x"),
+    "sorted set": ("ZADD", "0", "x", "1", "9-"),
+}
+
+
+@pytest.fixture
+def store(redis_url: str) -> Iterator[RedisStore]:
+    with closing(RedisStore(redis_url, Seals([SEAL_KEY]))) as store:
+        yield store
+
+
+def accepted(store: RedisStore, key: str | None = None, **fields: Any) -> Job:
+    return store.add(a_job(**fields), b"{}", key, b"", QUOTA, 2)
+
+
+def lines(points: int) -> bytes:
+    return packed(b"{}\n" * points)
+
+
+def finish_all(store: RedisStore, version: str = "1") -> list[tuple[str, Piece]]:
+    """Compute whatever can be claimed, and return it in its order."""
+    found: list[tuple[str, Piece]] = []
+    while (claim := store.claim(version, "worker", PATIENCE)) is not None:
+        found.append((claim.job.id, claim.piece))
+        with suppress(JobNotFound, JobsUnavailable):
+            store.save(claim, lines(claim.piece.points), 2)
+    return found
+
+
+def poisons() -> list[tuple[str, tuple[str, ...]]]:
+    """Commands on a part of a job."""
+    found: list[tuple[str, tuple[str, ...]]] = [
+        ("", ("HDEL", field) if value is None else ("HSET", field, value))
+        for field in FIELDS
+        for value in KINDS.values()
+    ]
+    return found + [(part, command) for part in PARTS for command in TYPES.values()]
+
+
+def call_everything(store: RedisStore, job: Job, held: Claim, source: random.Random) -> None:
+    """Call every method, in some order. Whatever is no error of jobs is raised."""
+    calls: list[Callable[[], object]] = [
+        lambda: store.get(job.id),
+        lambda: store.request(job.id),
+        lambda: store.results(job.id, 0, 3),
+        lambda: store.renew(held, PATIENCE),
+        lambda: store.list(None, 10, None),
+        lambda: store.orphans("2", 0.0),
+        lambda: accepted(store, key="key", total=9),
+        lambda: store.save(held, lines(2), 2),
+        lambda: store.begin_anew(job.id, 0, "2", "sha256:1", 2),
+        lambda: store.purge(time.time(), QUOTA, 3_600.0),
+        lambda: store.fail(job.id, 0, b"{}"),
+        lambda: store.cancel(job.id),
+    ]
+    source.shuffle(calls)
+    for call in calls:
+        with suppress(JobsError, QueueFull):
+            call()
+
+
+def test_a_poisoned_record_is_no_job_and_stops_no_other_one(store: RedisStore, redis_url: str) -> None:
+    """No method raises anything but an error of jobs, which the API answers by 404 or 503."""
+    source = random.Random(SEED)
+    with redis.Redis.from_url(redis_url) as database:
+        for part, (command, *values) in source.sample(poisons(), 90):
+            database.flushdb()
+            job = accepted(store, key="key", total=9)
+            kept, held, back = (store.claim("1", "worker", PATIENCE) for _ in range(3))
+            assert kept is not None
+            assert held is not None
+            assert back is not None
+            store.save(kept, lines(2), 2)
+            store.requeue(back, back.piece.halves(), 1)
+            innocent = accepted(store, total=5, requester="another")
+            key = f"{PREFIX}job:{job.id}{part}"
+            if command not in ("HSET", "HDEL") or part:
+                database.delete(key)
+            database.execute_command(command, key, *values)
+            call_everything(store, job, held, source)
+            finish_all(store)
+            assert store.get(innocent.id).state == "succeeded", (part, command, values)
+            store.purge(time.time() + 3_600.0, QUOTA, 36_000.0)
+
+
+def test_results_of_another_generation_are_refused(store: RedisStore, redis_url: str) -> None:
+    """The seal of a line names the digest and the generation, so that a line of another version is none."""
+    job = accepted(store, total=2)
+    [(_, piece)] = finish_all(store)
+    other = accepted(store, total=2)
+    claim = store.claim("1", "worker", PATIENCE)
+    assert claim is not None
+    anew = store.begin_anew(other.id, 0, "2", "sha256:1", 2)
+    assert (anew.generation, anew.engine_version, anew.digest) == (1, "2", "sha256:1")
+    assert not store.renew(claim, PATIENCE)
+    assert store.save(claim, lines(2), 2).done == 0, "a claim of an earlier generation changes nothing"
+    assert store.fail(other.id, 0, b"{}").state == "queued"
+    assert store.claim("1", "worker", PATIENCE) is None
+    assert finish_all(store, "2") == [(other.id, piece)]
+    with redis.Redis.from_url(redis_url) as database:
+        names = [f"{PREFIX}job:{each.id}:lines" for each in (job, other)]
+        [foreign], [field] = database.hvals(names[0]), database.hkeys(names[1])
+        database.hset(names[1], field, foreign)
+    with pytest.raises(JobsUnavailable):
+        store.results(other.id, 0)
+
+
+def test_a_job_of_a_thousand_costs_as_many_commands_as_one_of_ten(store: RedisStore, redis_url: str) -> None:
+    with redis.Redis.from_url(redis_url) as database:
+
+        def commands_of_a_piece() -> int:
+            database.config_resetstat()
+            claim = store.claim("1", "worker", PATIENCE)
+            assert claim is not None
+            store.renew(claim, PATIENCE)
+            store.save(claim, lines(1), 2)
+            store.list(None, 10, None)
+            store.purge(time.time(), QUOTA, 3_600.0)
+            return sum(each["calls"] for each in database.info("commandstats").values())
+
+        plenty = Quota(10**6, 2**30)
+        found: list[int] = []
+        for count in (10, 990):
+            for number in range(count):
+                store.add(a_job(requester=f"requester {number % 10}", total=9), b"{}", None, b"", plenty, 2)
+            found.append(commands_of_a_piece())
+        assert found[1] <= found[0] + 10 < 150
+
+
+def test_a_claim_that_runs_out_comes_again_unless_redis_was_away(store: RedisStore, redis_url: str) -> None:
+    accepted(store, total=2)
+    first = store.claim("1", "worker", 0.05)
+    assert first is not None
+    time.sleep(0.1)
+    second = store.claim("1", "another", 0.05)
+    assert second is not None
+    assert (second.piece, second.tries) == (first.piece, 1)
+    assert not store.renew(first, PATIENCE)
+    with redis.Redis.from_url(redis_url) as database:
+        database.set(f"{PREFIX}seen", time.time() - 60)  # nobody could renew anything for a minute
+    time.sleep(0.1)
+    assert store.claim("1", "a third", 0.05) is None
+    assert store.save(first, lines(2), 2).state == "succeeded", "lines of an earlier claim are as good as any"
+
+
+def test_a_requester_has_half_alone_and_leaves_room_for_another(store: RedisStore) -> None:
+    quota = Quota(10, 2**20)
+
+    def most(requester: str, request: bytes = b"{}") -> int:
+        for count in range(100):
+            try:
+                store.add(a_job(requester=requester), request, None, b"", quota, 1)
+            except QueueFull:
+                return count
+        raise AssertionError
+
+    assert (most("a"), most("b"), most("c"), most("d")) == (5, 3, 1, 1)
+    for job in store.list(None, 100, None).jobs:
+        store.cancel(job.id)
+    # Jobs that have ended give way to new ones, as long as active ones leave room.
+    assert most("a", bytes(2**17)) == 4
+    assert most("b", bytes(2**17)) == 2
+
+
+def test_pages_are_complete_and_newest_first(store: RedisStore) -> None:
+    names = [accepted(store, requester="ab"[number % 2], created=1e9 + number // 3).id for number in range(20)]
+    seen: list[str] = []
+    cursor = None
+    while True:
+        page = store.list(None, 3, cursor)
+        seen += [job.id for job in page.jobs]
+        if page.next is None:
+            break
+        cursor = page.next
+    assert sorted(seen) == sorted(names)
+    assert [name for name in seen if name in names[:3]] == seen[-3:]
+    assert {job.requester for job in store.list("a", 100, None).jobs} == {"a"}
+    store.add(a_job(), b"{}", "key", b"1", QUOTA, 1)
+    with pytest.raises(IdempotencyKeyReused):
+        store.add(a_job(), b"{}", "key", b"2", QUOTA, 1)
+    assert store.add(a_job(requester="c"), b"{}", "key", b"2", QUOTA, 1).requester == "c"
+
+
+def test_what_a_newer_version_wrote_is_refused_in_one_sentence(store: RedisStore, redis_url: str) -> None:
+    job = accepted(store)
+    with redis.Redis.from_url(redis_url) as database:
+        database.set(SCHEMA_KEY, "3")
+    for call in (lambda: accepted(store), lambda: store.get(job.id), lambda: store.claim("1", "worker", 1.0)):
+        with pytest.raises(JobsUnavailable) as caught:
+            call()
+        assert caught.value.reason == "the jobs in Redis were written by a newer version of the service"
+
+
+def test_who_asks_while_redis_hangs_fails_fast(own_redis: RedisServer) -> None:
+    """Four threads of a service, 48 clients: each thread waits once, and all others hear at once."""
+    assert own_redis.process is not None
+    with closing(RedisStore(own_redis.url, Seals([SEAL_KEY]))) as store, ThreadPoolExecutor(4) as threads:
+        job = accepted(store)
+
+        def fails() -> bool:
+            try:
+                store.get(job.id)
+            except JobsUnavailable:
+                return True
+            return False
+
+        with stopped(own_redis.process.pid):
+            started = time.monotonic()
+            assert all(threads.map(lambda _: fails(), range(48)))
+            assert time.monotonic() - started < 4 * TIMEOUT_SECONDS
+        deadline = time.monotonic() + PATIENCE
+        while fails():
+            assert time.monotonic() < deadline
+            time.sleep(PROBE_SECONDS / 5)
+        assert store.get(job.id) == job
+
+
+class Silent:
+    """A logger that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.events: list[dict[str, Any]] = []
+
+    def info(self, event: str, **fields: Any) -> None:
+        self.events.append({"event": event, **fields})
+
+    warning = error = info
+
+
+def write_earlier(database: Any, name: str, state: str, pieces: list[str], **fields: Any) -> None:
+    """A job as version 0.5.0 of the service kept it."""
+    seals, now = Seals([SEAL_KEY]), time.time()
+    record: dict[str, Any] = {"resource": "bounds", "digest": "sha256:0", "engine_version": "0", "cost": 4, "total": 4}
+    record |= {"created": now, "expires": now + 60}
+    done = sum(int(piece[2]) - int(piece[0]) for piece in pieces)
+    key = f"privacy_bounds:job:{name}"
+    held: dict[str, Any] = {
+        "record": seals.seal("job", name, json.dumps(record).encode()),
+        "request": seals.seal("request", name, b"{}"),
+    }
+    held |= {"total": 4, "urgency": 0, "at_once": 64, "size": 2, "cursor": 4, "done": done, "failed": 0}
+    held |= {"state": state, "updated": now, "revision": 3, "idempotency": "privacy_bounds:jobs:key:0"}
+    database.hset(key, mapping=held | fields)
+    for piece in pieces:
+        database.hset(f"{key}:lines", piece, seals.seal("lines", f"{name}:{piece}", lines(2)))
+        database.zadd(f"{key}:index", {piece: int(piece[0])})
+    database.zadd("privacy_bounds:job:expiry", {name: now + 60})
+    if state in ("queued", "running"):
+        database.zadd("privacy_bounds:jobs:active", {name: now})
+    database.set("privacy_bounds:jobs:key:0", f"fingerprint {name}")
+
+
+def test_jobs_of_the_earlier_layout_are_carried_over(store: RedisStore, redis_url: str) -> None:
+    logger: Any = Silent()
+    with redis.Redis.from_url(redis_url) as database:
+        write_earlier(database, "active", "running", ["0-2"])
+        write_earlier(database, "ended", "succeeded", ["0-2", "2-4"])
+        write_earlier(database, "cancelled", "cancelled", ["2-4"])
+        write_earlier(database, "broken", "running", [], record="none")
+        database.rpush("privacy_bounds:job:list", "x")
+        database.zadd("privacy_bounds:jobs:active", {"list": 1, "gone": 2})
+        for _ in range(4):
+            migrate(store, logger)
+        assert [each.decode() for each in database.scan_iter("privacy_bounds:job:*")] == []
+        assert not database.exists("privacy_bounds:jobs:active", "privacy_bounds:jobs:key:0")
+    assert {job.id for job in store.list(None, 10, None).jobs} == {"active", "ended", "cancelled"}
+    assert [kept.piece for kept in store.results("ended", 0, 5)] == [Piece(0, 2), Piece(2, 4)]
+    assert [kept.piece for kept in store.results("cancelled", 0, 5)] == [Piece(2, 4)]
+    assert (store.get("ended").state, store.get("active").state) == ("succeeded", "queued")
+    [orphan] = store.orphans("1", 0.0)
+    store.begin_anew(orphan.id, 0, "1", "sha256:1", 4)
+    assert store.request("active") == b"{}"
+    assert finish_all(store) == [("active", Piece(0, 4))]
+    assert store.get("active").done == 4
+    store.purge(time.time() + 120, QUOTA, 3_600.0)
+    assert store.list(None, 10, None).jobs == ()

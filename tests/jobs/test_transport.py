@@ -1,0 +1,84 @@
+"""Messages that are none: whoever can write to Redis puts them into the queue of a worker, which goes on."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+from contextlib import closing, suppress
+from typing import Any
+
+import redis
+
+from service.jobs.celery.cluster import KEY_PREFIX, make_cluster, queue_of
+from service.jobs.celery.transport import TASK, make_message
+from service.settings import Settings
+from tests.execution.fakes import SEAL_KEY
+from tests.patience import PATIENCE
+
+SEED = 20266
+ROUNDS = 40
+NESTED = "[" * 100_000
+
+
+def wrong_values(source: random.Random) -> Any:
+    """A value of any kind, in place of what belongs there."""
+    return source.choice([None, 7, -1.5, True, "", "x", "\x00", [], ["x"], [[]], {}, {"x": [{}]}, "9" * 10**5])
+
+
+def garbage(source: random.Random, whole: dict[str, Any]) -> bytes:
+    """No message, or one that is wrong in one place."""
+    kind = source.randrange(6)
+    if kind == 0:
+        return source.randbytes(int(10 ** source.uniform(0, 6)))
+    if kind == 1:
+        return source.choice([b"", b"x", NESTED.encode(), b"NaN", b"1e999", json.dumps(wrong_values(source)).encode()])
+    if kind == 2:
+        sent = json.dumps(whole).encode()
+        return sent[: source.randrange(len(sent))]
+    if kind == 3:
+        return json.dumps(
+            whole | {"body": base64.b64encode(source.randbytes(40)).decode()[source.randrange(3) :]}
+        ).encode()
+    place: Any = whole
+    while isinstance(place, dict) and (source.random() < 0.7 or place is whole):
+        held, key = place, source.choice(list(place))
+        place = held[key]
+    if kind == 4:
+        del held[key]
+    else:
+        held[key] = wrong_values(source)
+    return json.dumps(whole).encode()
+
+
+def test_garbage_is_dropped_and_counted_and_a_message_gets_through(redis_url: str) -> None:
+    source = random.Random(SEED)
+    dropped: list[str] = []
+    settings = Settings.model_validate({"redis_url": redis_url, "seal_key": SEAL_KEY})
+    app: Any = make_cluster(settings, "1", dropped.append)
+    received: list[Any] = []
+
+    def receive(message: Any) -> None:
+        received.append((message.headers["task"], message.payload))
+        message.ack()
+
+    queue, accepted = queue_of("1"), 0
+    with redis.Redis.from_url(redis_url) as database, closing(app), app.connection_for_read() as connection:
+        consumer = connection.Consumer([app.amqp.queues[queue]], on_message=receive, accept=["json"])
+        with consumer:
+            for _ in range(ROUNDS):
+                sent = garbage(source, make_message(app, queue))
+                database.lpush(KEY_PREFIX + queue, sent)
+            while database.llen(KEY_PREFIX + queue):
+                with suppress(TimeoutError):
+                    connection.drain_events(timeout=PATIENCE)
+            accepted = len(received)
+            assert len(dropped) + accepted >= ROUNDS
+            app.send_task(TASK, queue=queue)
+            while len(received) == accepted:
+                connection.drain_events(timeout=PATIENCE)
+        assert not database.exists(f"{KEY_PREFIX}unacked:{queue}")
+    # Whatever names the task is a message like any other: nothing else of it is read.
+    assert {task for task, _ in received} == {TASK}
+    assert all(payload[:2] == [[], {}] for _, payload in received)
+    assert len(dropped) > ROUNDS / 3

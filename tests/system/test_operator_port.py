@@ -1,0 +1,129 @@
+"""`PRIVACY_BOUNDS_OPERATOR_BIND`: what operators see has a port or socket of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import httpx2
+import psutil
+import pytest
+
+from service.serving import PROBLEM_EXIT_CODE, UNABLE_TO_LISTEN_EXIT_CODE
+from tests.conftest import port_of, reserved_port
+from tests.patience import PATIENCE
+from tests.system.jobs import wait_for
+from tests.system.servers import served
+
+QUICK = {"mechanism": {"type": "gdp", "mu": 1.0}, "questions": [{"type": "advantage"}]}
+
+
+@contextmanager
+def operator(path: Path) -> Generator[httpx2.Client]:
+    """A client of the socket of operators."""
+    transport = httpx2.HTTPTransport(uds=str(path))
+    with httpx2.Client(transport=transport, base_url="http://operator", timeout=PATIENCE) as client:
+        yield client
+
+
+def test_operators_have_a_socket_and_the_public_port_says_less(tmp_path: Path) -> None:
+    path = tmp_path / "operator.sock"
+    with served(tmp_path, operator_bind=f"unix:{path}", log_level="warning") as client:
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert client.post("/v1/bounds", json=QUICK).status_code == 200
+        assert client.get("/metrics").status_code == 404
+        assert client.get("/operate/jobs").status_code == 404
+        assert client.get("/readyz?verbose").json() == {"status": "ready", "checks": []}
+        with operator(path) as theirs:
+            assert 'http_requests_total{method="POST",route="/v1/bounds"' in theirs.get("/metrics").text
+            assert theirs.get("/readyz?verbose").json()["checks"]
+            assert theirs.get("/livez").json() == {"status": "live"}
+            assert theirs.post("/v1/bounds", json=QUICK).status_code == 404
+            assert theirs.get("/openapi.json").status_code == 404
+    assert not path.exists()
+
+
+@pytest.mark.thorough
+def test_several_processes_have_one_port_of_operators(tmp_path: Path) -> None:
+    with closing(reserved_port()) as place:
+        port = port_of(place)
+        bind = f"127.0.0.1:{port}"
+        with served(tmp_path, command="--workers 2", operator_bind=bind, log_level="warning") as client:
+            supervisor = psutil.Process(client.process_id)  # type: ignore[attr-defined]
+            wait_for(lambda: len([each for each in supervisor.children() if each.children()]) == 2)
+            for _ in range(20):
+                assert httpx2.post(client.base_url.join("/v1/bounds"), json=QUICK).status_code == 200
+            line = 'http_requests_total{method="POST",route="/v1/bounds",status="200"} 20.0'
+            for _ in range(5):
+                assert line in httpx2.get(f"http://{bind}/metrics").text
+            assert httpx2.get(client.base_url.join("/metrics")).status_code == 404
+
+
+def serve(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "service.cli", "serve", *arguments],
+        env=os.environ | {f"PRIVACY_BOUNDS_{name.upper()}": value for name, value in settings.items()},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+
+
+@pytest.mark.parametrize("command", [(), ("--workers", "2"), ("--share-port",)])
+def test_a_port_of_operators_in_use_is_one_sentence(command: tuple[str, ...]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        bind = f"127.0.0.1:{taken.getsockname()[1]}"
+        ended = serve("--port", "0", *command, operator_bind=bind)
+    assert ended.returncode == UNABLE_TO_LISTEN_EXIT_CODE
+    assert ended.stderr == f"privacy-bounds: cannot listen on {bind}: Address already in use\n"
+
+
+@pytest.mark.parametrize("bind", ["9100", "host:", "host:0", "host:70000", "::1:9100", "unix:", "unix:" + "x" * 108])
+def test_a_bind_that_is_none_is_one_sentence(bind: str) -> None:
+    ended = serve(operator_bind=bind)
+    assert ended.returncode == PROBLEM_EXIT_CODE
+    assert ended.stderr.startswith("privacy-bounds: PRIVACY_BOUNDS_OPERATOR_BIND is not accepted: ")
+    assert ended.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("--port", "70000"), PROBLEM_EXIT_CODE),
+        (("--port", "-1"), PROBLEM_EXIT_CODE),
+        (("--port", "eighty"), PROBLEM_EXIT_CODE),
+        (("--workers", "0"), PROBLEM_EXIT_CODE),
+        (("--host", "no.such.host.invalid"), UNABLE_TO_LISTEN_EXIT_CODE),
+        (("--host", "a..b"), UNABLE_TO_LISTEN_EXIT_CODE),
+        (("--host", "a..b", "--workers", "2"), UNABLE_TO_LISTEN_EXIT_CODE),
+        (("--host", "a..b", "--share-port"), UNABLE_TO_LISTEN_EXIT_CODE),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_served_is_no_traceback(arguments: tuple[str, ...], code: int) -> None:
+    ended = serve(*arguments)
+    assert ended.returncode == code
+    assert "Traceback" not in ended.stderr
+    assert ended.stderr.splitlines()[-1].startswith("privacy-bounds")
+
+
+def test_a_service_that_drains_is_unready_and_answers(tmp_path: Path) -> None:
+    with served(tmp_path, drain_seconds="2", log_level="warning") as client:
+        assert client.get("/readyz").status_code == 200
+        began = time.monotonic()
+        os.kill(client.process_id, signal.SIGTERM)  # type: ignore[attr-defined]
+        wait_for(lambda: httpx2.get(client.base_url.join("/readyz")).status_code == 503)
+        checks = client.get("/readyz").json()["checks"]
+        assert [each["name"] for each in checks if each["status"] == "failed"] == ["shutdown"]
+        assert client.post("/v1/bounds", json=QUICK).status_code == 200
+        psutil.Process(client.process_id).wait(PATIENCE)  # type: ignore[attr-defined]
+        assert time.monotonic() - began >= 2
