@@ -11,6 +11,8 @@ from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 from typing_extensions import override
 
+from service.telemetry.http import record_of
+
 Endpoint = Callable[[Request], Awaitable[Response]]
 Handler = Callable[[Request, Exception], Awaitable[Response]]
 
@@ -77,5 +79,6 @@ class Application(FastAPI):
             if handler is None:
                 raise
             response = await cast("Handler", handler)(request, error)  # all of ours are coroutine functions
-            error.__traceback__ = None  # one that several requests share would grow with each
+            if record_of(scope).error is not error:  # the log needs the traceback of what is our fault
+                error.__traceback__ = None
         await response(scope, receive, send)

@@ -69,7 +69,7 @@ class Admission:
         return cost <= self._max_cost
 
     def check(self, cost: int) -> None:
-        """Raises ComputeBudgetExceeded above the budget."""
+        """Raise ComputeBudgetExceeded above the budget."""
         if not self.admits(cost):
             raise ComputeBudgetExceeded(cost, self._max_cost)
 
@@ -89,7 +89,7 @@ class Admission:
             self._end(work)
 
     def join(self, work: Work, requester: str) -> None:
-        """Let another requester wait for work under way. It adds its place in the queue, if its share has room."""
+        """Add a requester that waits for work under way, with a place of its own if its share has room."""
         work.requesters[requester] += 1
         if work.is_waiting and requester not in work.places:
             with suppress(QueueFull):  # the places of the others are still there

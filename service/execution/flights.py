@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
+from types import TracebackType
 from typing import Any, Generic, TypeVar, final
 
 from service.execution.admission import Admission
@@ -21,6 +23,8 @@ class _Flight(Generic[Result]):
 
     task: asyncio.Task[Result]
     work: Work
+    traceback: TracebackType | None = None
+    """Of the error of the task, which is raised for each who waits: it begins here again, and does not grow."""
 
 
 @final
@@ -50,7 +54,7 @@ class Flights(Generic[Result]):
             work = Work(client.requester)
             flight = _Flight(asyncio.get_running_loop().create_task(fly(work)), work)
             self._flights[digest] = flight
-            flight.task.add_done_callback(lambda task: self._land(digest, task))
+            flight.task.add_done_callback(partial(self._land, digest, flight))
         else:
             self._admission.join(flight.work, client.requester)
         gone = asyncio.ensure_future(client.gone())
@@ -58,6 +62,9 @@ class Flights(Generic[Result]):
             await asyncio.wait((flight.task, gone), return_when=asyncio.FIRST_COMPLETED)
             if not flight.task.done():
                 raise ClientGone
+            error = flight.task.exception()
+            if error is not None:
+                raise error.with_traceback(flight.traceback or error.__traceback__)
             return flight.task.result(), is_first
         finally:
             gone.cancel()
@@ -71,9 +78,8 @@ class Flights(Generic[Result]):
         flight.task.cancel()
         self._abandoned()
 
-    def _land(self, digest: str, task: asyncio.Task[Result]) -> None:
-        flight = self._flights.get(digest)
-        if flight is not None and flight.task is task:
+    def _land(self, digest: str, flight: _Flight[Result], task: asyncio.Task[Result]) -> None:
+        if self._flights.get(digest) is flight:
             del self._flights[digest]
-        if not task.cancelled():
-            task.exception()  # retrieved, also when every client has gone
+        error = None if task.cancelled() else task.exception()  # retrieved, also when every client has gone
+        flight.traceback = None if error is None else error.__traceback__

@@ -88,10 +88,10 @@ class InMemoryResultCache:
             self._make_room()
 
     async def settle(self) -> None:
-        """Nothing is ever under way."""
+        """Return at once: every body is kept or forgotten by `put`."""
 
     def _make_room(self) -> None:
-        """Let the largest holding forget one result."""
+        """Drop one result of the largest holding."""
         claim = heapq.heappop(self._claims)
         holding = self._holdings.get(claim.name)
         if holding is None or -claim.negative_weight < self._weight(holding):

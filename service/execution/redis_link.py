@@ -1,4 +1,4 @@
-"""The only way to Redis: short waits, and none at all while it is known to be away.
+"""The link to Redis, with a circuit breaker: waits are short, and there is none while Redis is known to be away.
 
 How far away Redis is, is learnt from its answers: a request waits for `ROUND_TRIPS` of them, where that is longer than
 the setting. Connections are opened before they are needed.
@@ -78,7 +78,7 @@ class RedisLink:
 
     @property
     def away(self) -> bool:
-        """Whether nobody asks."""
+        """Whether no request asks Redis, because it does not answer."""
         return self._circuit not in ("answers", "slow")
 
     async def start(self) -> None:
@@ -103,8 +103,9 @@ class RedisLink:
         call: Callable[[Redis], Awaitable[Answer]],
         timeout_seconds: float | None = None,
     ) -> Answer:
-        """The answer of `call`. Raises RedisAway at once where the circuit says so, else after at most the timeout,
-        where a connection is there, else twice the timeout. `timeout_seconds`: for callers that can wait longer.
+        """Return the answer of `call`. Raise RedisAway at once where the circuit says so, else after the timeout.
+
+        Opening a connection may take the timeout as well. `timeout_seconds`: for callers that can wait longer.
         """
         learnt = min(ROUND_TRIPS * self.round_trip_seconds, LONGEST_LEARNT_SECONDS)
         timeout = max(timeout_seconds or 0.0, self.timeout_seconds, learnt)
@@ -134,7 +135,7 @@ class RedisLink:
         return answer
 
     async def _failure(self) -> str | None:
-        """Why Redis does not answer; None where it does, and connections are open in advance."""
+        """Return why Redis does not answer. None: it does, and connections are open in advance."""
         ping = partial(self._timed, lambda client: cast("Any", client).ping(), PROBE_TIMEOUT_SECONDS)
         try:
             await ping()

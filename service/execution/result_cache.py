@@ -1,4 +1,4 @@
-"""Where results are kept: response bodies as JSON bytes, found by computation and digest.
+"""Stores of results: response bodies as JSON bytes, found by computation and digest.
 
 The digest covers the resource, the engine version and the whole request, so an entry never goes stale: it is only ever
 missing. What comes from outside this process is believed where its seal proves that a holder of the key stored it under
@@ -45,7 +45,7 @@ class ResultCache(Protocol):
     """A store of results that may forget."""
 
     async def get(self, computation: str, digest: str) -> bytes | None:
-        """The body, or None when it is not there."""
+        """Return the body, or None when it is not there."""
         ...
 
     def put(self, computation: str, digest: str, body: bytes) -> None:
@@ -94,7 +94,7 @@ class RedisResultCache:
         return self._link.round_trip_seconds
 
     async def get(self, computation: str, digest: str) -> bytes | None:
-        """The body, or None when it is not there, not a result of this digest, or Redis is away."""
+        """Return the body, or None when it is not there, not a result of this digest, or Redis is away."""
         try:
             return await self.fetch(computation, digest)
         except RedisAway:
@@ -131,7 +131,7 @@ class RedisResultCache:
     async def ground_truth_entry(
         self, computation: str, question: str, timeout_seconds: float | None = None
     ) -> bytes | None:
-        """The entry of a question as it was written, or None."""
+        """Return the entry of a question as it was written, or None."""
         try:
             return await self._fetch("digits", computation, question, timeout_seconds)
         except RedisAway:

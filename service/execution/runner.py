@@ -74,7 +74,7 @@ class ComputationRunner:
         self._turns = Turns()
 
     async def answer(self, computation: AnyComputation, raw: bytes, client: Client = LOCAL) -> Answer:
-        """The answer to a request as it was sent.
+        """Return the answer to a request as it was sent.
 
         A body that was answered before is known by its hash, so that a hit costs neither validation nor
         canonicalisation. Raises RequestBodyError, and what `run` raises.
@@ -94,7 +94,7 @@ class ComputationRunner:
         return answer
 
     async def run(self, computation: AnyComputation, request: BaseModel, client: Client = LOCAL) -> Answer:
-        """The answer to a validated request. Raises PrivacyComputationError or ExecutionError."""
+        """Return the answer to a validated request. Raise PrivacyComputationError or ExecutionError."""
         digest = request_digest(computation.name, self._engine_version, request)
         body = self._memory.lookup(computation.name, digest)
         if body is not None:
@@ -124,7 +124,7 @@ class ComputationRunner:
         )
 
     def at_hand(self, computation: AnyComputation, request: BaseModel) -> Answer | None:
-        """The answer, where the memory has it."""
+        """Return the answer, where the memory has it."""
         digest = request_digest(computation.name, self._engine_version, request)
         body = self._memory.lookup(computation.name, digest)
         if body is None:
@@ -141,7 +141,7 @@ class ComputationRunner:
             self._shared.cache.put(computation.name, digest, body)
 
     async def find(self, names: tuple[str, ...], digest: str) -> bytes | None:
-        """A stored result of any of these computations."""
+        """Return a stored result of one of these computations, or None."""
         found = (self._memory.lookup(name, digest) for name in names)
         body = next((each for each in found if each is not None), None)
         if body is None and self._siblings is not None:
@@ -153,7 +153,7 @@ class ComputationRunner:
     async def _more_precise(
         self, computation: AnyComputation, request: BaseModel, quote: Quote, digits: int, client: Client
     ) -> Answer | None:
-        """A stored ground truth with more digits than the request asks for."""
+        """Return a stored ground truth with more digits than the request asks for."""
         name, question = computation.name, question_digest(computation.name, self._engine_version, request)
         found = self._memory.lookup(entries_of(computation.name), question)
         shared = self._shared_for(quote)
@@ -177,7 +177,7 @@ class ComputationRunner:
         return Answer(digest, body, "redis")
 
     def _shared_for(self, quote: Quote) -> SharedResults | None:
-        """What results of this cost share; None for cheap ones, for which asking costs as much as computing.
+        """Return the shared store for results of this cost. None: asking it takes as long as computing.
 
         They are not written either: a flood of them would drive dear results out of a Redis that is full.
         """
@@ -193,7 +193,7 @@ class ComputationRunner:
             raise
 
     def _check(self, computation: AnyComputation, quote: Quote) -> None:
-        """Raises ComputeBudgetExceeded for what surely exceeds the limits."""
+        """Raise ComputeBudgetExceeded for what surely exceeds the limits."""
         try:
             self._admission.check(self._corrections.refused_at(computation.name, quote.engine, quote.least))
         except ComputeBudgetExceeded:

@@ -1,4 +1,4 @@
-"""What processes share through Redis: results, and who computes one."""
+"""Results that processes share through Redis, and leases that decide which process computes one."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ LONGEST_POLL_SECONDS: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class SharedResults:
-    """What processes share through Redis: results of computations that cost `cost_floor` or more.
+    """Results of computations that cost `cost_floor` or more, and leases on them.
 
-    Dear work waits up to `dear_timeout_seconds` for an answer of Redis, but not for longer than it would compute
+    Expensive work waits up to `dear_timeout_seconds` for an answer of Redis, but not for longer than it would compute
     itself.
     """
 
@@ -30,11 +30,11 @@ class SharedResults:
     dear_timeout_seconds: float
 
     def timeout_seconds(self, cost: int) -> float:
-        """How long work of this cost waits for one answer."""
+        """Return how long work of this cost waits for one answer of Redis."""
         return min(self.dear_timeout_seconds, cost / COST_UNITS_PER_SECOND)
 
     async def result_or_lease(self, name: str, digest: str, cost: int) -> bytes | Lease | None:
-        """The result from Redis; else the lease to compute it; None when Redis is away or the wait was too long."""
+        """Return the result from Redis, or the lease to compute it. None: Redis is away, or the wait was too long."""
         seconds = min(2 + 4 * cost / COST_UNITS_PER_SECOND, self.longest_lease_seconds)
         timeout = self.timeout_seconds(cost)
         loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""Results of the other processes of one supervisor (`serve --workers N`), which need no Redis to be found.
+"""Results of the other processes of one supervisor (`serve --workers N`), found without Redis.
 
 Each process answers the others on a socket in the folder of their supervisor, which only this user can enter. A result
 is asked for by its digest where this process does not have it; nothing is written, and nothing is kept twice.

@@ -53,6 +53,10 @@ class Computed:
     kept_bytes: int = 0
 
 
+class ForeignError(Exception):
+    """An exception of a library that only its library can make, such as a `ValidationError`. Its argument names it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Raised:
     """An exception on its way to the parent process, taken apart.
@@ -72,7 +76,12 @@ class Raised:
         """What is needed to rebuild `error` elsewhere."""
         # Who has no memory left has none for a text about it.
         text = "" if isinstance(error, MemoryError) else "".join(traceback.format_exception(error))
-        return Raised(type(error), error.args, dict(vars(error)), text)
+        try:
+            taken = Raised(type(error), error.args, dict(vars(error)), text)
+            taken.rebuild()
+        except Exception:  # noqa: BLE001 - whatever its class raises
+            return Raised(ForeignError, (type(error).__name__,), {}, text)
+        return taken
 
     def rebuild(self) -> Exception:
         """The exception as it was raised, with the traceback of its process as a note."""

@@ -27,7 +27,7 @@ _COST_BEYOND_RESERVE: Final = int(RESERVE_SECONDS * COST_UNITS_PER_SECOND)
 
 
 def _nothing() -> None:
-    """Nobody looks at the queue."""
+    """Do nothing after a change of the queue."""
 
 
 @final

@@ -14,6 +14,7 @@ from service.computations.bounds import BOUNDS
 from service.computations.catalogue import resources
 from service.computations.digest import digest
 from service.engine_version import ENGINE_VERSION
+from service.execution import runner
 from service.execution.errors import ComputeBudgetExceeded, OutOfMemory, OutOfTime, QueueFull, WorkerDied
 from service.main import create_app
 from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
@@ -159,6 +160,24 @@ def test_a_defect_is_a_fixed_text_and_a_traceback_in_the_log(capfd: pytest.Captu
     [event] = map(json.loads, capfd.readouterr().err.splitlines())
     assert (event["request_id"], event["level"], event["problem"]) == ("id-1", "error", "/problems/internal-error")
     assert "an inner secret" in event["exception"]
+
+
+def test_a_failure_in_the_event_loop_is_logged_with_its_traceback(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What is the fault of a client is not logged."""
+
+    def deep_in_the_core(*_: object) -> None:
+        raise NumericalFailure("lower end above upper end")
+
+    monkeypatch.setattr(runner, "compute_body", deep_in_the_core)
+    with TestClient(create_app(Settings(log_level="error"))) as client:
+        for _ in range(2):
+            assert post(client, bounds({"type": "gaussian", "noise_multiplier": 3.5})).status_code == 500
+        assert post(client, bounds({"type": "gaussian", "noise_multiplier": -3.5})).status_code == 422
+    events = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
+    assert [event["problem"] for event in events] == ["/problems/numerical-failure"] * 2
+    assert all("deep_in_the_core" in event["exception"] for event in events)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,10 @@ async def distant(url: str, round_trip_seconds: float) -> AsyncGenerator[str]:
         assert task is not None
         connections.add(task)
         task.add_done_callback(connections.discard)
+        with suppress(asyncio.CancelledError):  # at the end
+            await carry_between(reader, writer)
+
+    async def carry_between(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with _closed_at_end(writer):
             await asyncio.sleep(round_trip_seconds)
             opening = (

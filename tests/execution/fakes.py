@@ -46,7 +46,9 @@ class FakeRequest(Request):
     """`log` is a file to which every computation adds its process id; what waits, waits for a file `gate`."""
 
     mechanism: FakeMechanism = FakeMechanism()
-    action: Literal["echo", "sleep", "wait", "fail", "die", "allocate", "keep", "defect", "violate", "doubt"] = "echo"
+    action: Literal[
+        "echo", "sleep", "wait", "fail", "die", "allocate", "keep", "defect", "misfit", "violate", "doubt"
+    ] = "echo"
     amount: float = 0.0
     cost: int = INLINE
     log: str = ""
@@ -60,10 +62,14 @@ class FakeResponse(Response):
     value: float
 
 
+def _note_process(log: str) -> None:
+    if log:
+        with Path(log).open("a") as file:
+            file.write(f"{os.getpid()}\n")
+
+
 def compute_fake(request: FakeRequest, digest: str, engine_version: str) -> dict[str, Any]:
-    if request.log:
-        with Path(request.log).open("a") as log:
-            log.write(f"{os.getpid()}\n")
+    _note_process(request.log)
     match request.action:
         case "sleep":
             time.sleep(request.amount)
@@ -82,12 +88,12 @@ def compute_fake(request: FakeRequest, digest: str, engine_version: str) -> dict
             KEPT.append(b"\1" * int(request.amount))
         case "defect":
             raise KeyError("defect")
+        case "misfit":
+            FakeResponse.model_validate({"value": request.amount})
         case "violate":
             Enclosure(1.0, 0.5, Evidence.CERTIFIED)
         case "doubt":
             note(NumericalFailure("two enclosures do not meet"))
-        case _:
-            pass
     return {"digest": digest, "engine_version": engine_version, "value": request.amount}
 
 

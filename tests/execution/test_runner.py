@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+import traceback
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -124,6 +125,23 @@ async def test_equal_requests_in_flight_compute_once(runner: ComputationRunner, 
     assert computations_logged(log) == 1
     assert len({answer.body for answer in answers}) == 1
     assert sorted(answer.cache for answer in answers) == ["collapsed"] * 19 + ["computed"]
+
+
+async def test_an_error_that_many_wait_for_does_not_grow(runner: ComputationRunner, tmp_path: Path) -> None:
+    """Each of them sees where it was raised, and nothing of the others."""
+    lengths: list[int] = []
+
+    async def ask() -> None:
+        try:
+            await runner.run(FAKE, FakeRequest(action="fail", cost=DEAR))
+        except OutOfDomain as error:
+            frames = traceback.extract_tb(error.__traceback__)
+            assert "_compute_in_worker" in {frame.name for frame in frames}
+            lengths.append(len(frames))
+
+    await asyncio.gather(*(ask() for _ in range(20)))
+    assert len(lengths) == 20
+    assert len(set(lengths)) == 1
 
 
 async def test_a_client_that_leaves_does_not_take_the_answer_along(runner: ComputationRunner, tmp_path: Path) -> None:

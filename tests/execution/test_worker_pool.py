@@ -14,7 +14,7 @@ import pytest
 from pebble import ProcessPool
 
 from service.execution.errors import OutOfMemory, OutOfTime, WorkerDied
-from service.execution.worker import Computed
+from service.execution.worker import Computed, ForeignError
 from service.execution.worker_pool import WorkerPool
 from service.privacy.errors import OutOfDomain
 from service.telemetry.logs import make_logger
@@ -185,3 +185,11 @@ async def test_a_closed_pool_takes_nothing(metrics: Metrics, tmp_path: Path) -> 
         os.kill(process, 0)
     with pytest.raises(WorkerDied):
         await compute(pool)
+
+
+async def test_an_error_that_only_its_library_can_make_is_named(pool: WorkerPool) -> None:
+    with pytest.raises(ForeignError, match="ValidationError") as raised:
+        await compute(pool, action="misfit")
+    assert "2 validation errors for FakeResponse" in raised.value.__notes__[0]
+    assert "compute_fake" in raised.value.__notes__[0]
+    assert (await compute(pool, action="echo")).body

@@ -51,6 +51,34 @@ def test_processes_share_a_port_counts_results_and_jobs(tmp_path: Path, redis_ur
         assert {httpx2.get(url.join(job)).status_code for _ in range(10)} == {200}
 
 
+@pytest.mark.thorough
+def test_processes_without_redis_and_without_a_folder_find_results_and_jobs(tmp_path: Path) -> None:
+    """Whichever process answers; the temporary folder of all goes with their supervisor."""
+    temporary, state = tmp_path / "temporary", tmp_path / "no folder"
+    temporary.mkdir()
+    state.touch()
+    settings = {"data_folder": "", "log_level": "warning", "worker_niceness": "0"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(temporary))
+        patch.setenv("XDG_STATE_HOME", str(state))
+        with served(tmp_path, command="--workers 2", **settings) as client:
+            supervisor = psutil.Process(client.process_id)  # type: ignore[attr-defined]
+            url = client.base_url
+            wait_for(lambda: ready(supervisor))
+            for asked in (QUICK, DEAR):
+                digest = httpx2.post(url.join("/v1/bounds"), json=asked).json()["digest"]
+                found = [httpx2.get(url.join(f"/v1/results/{digest}")) for _ in range(20)]
+                assert {each.status_code for each in found} == {200}
+                assert len({each.content for each in found}) == 1
+            assert httpx2.get(url.join("/v1/results/sha256:" + 64 * "0")).status_code == 404
+            job = submit(client, "sweeps", sweep(500))
+            assert {httpx2.get(url.join(job)).status_code for _ in range(20)} == {200}
+            assert wait_until_ended(client, job)["state"] == "succeeded"
+            [folder] = temporary.glob("*/processes")
+            assert folder.stat().st_mode & 0o777 == 0o700
+        assert not list(temporary.glob("*/processes"))
+
+
 def ready(supervisor: psutil.Process) -> bool:
     """Whether both processes have a warm worker, which is there before they listen."""
     return [bool(child.children(recursive=True)) for child in serving(supervisor)] == [True, True]
