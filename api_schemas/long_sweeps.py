@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
@@ -47,21 +46,3 @@ class LongSweepsRequest(SweepsRequest):
     largest_numbers: ClassVar[int] = LARGEST_JOB_NUMBERS
 
     vary: Annotated[dict[Pointer, ManySweptNumbers], Field(min_length=1, max_length=LARGEST_VARIED)]  # pyright: ignore[reportIncompatibleVariableOverride] - frozen
-
-    def columns(self, start: int, stop: int) -> dict[str, tuple[float, ...]]:
-        """The numbers of the points from `start` up to `stop`, by their pointers; no others are made."""
-        found: dict[str, tuple[float, ...]] = {}
-        period = self.point_count
-        for place, numbers in zip(self.places, self.vary.values(), strict=True):
-            whole = place.shape.kind == "integer"
-            # How many points have the same number here, one after the other: the last place changes fastest.
-            period = 1 if self.combine == "zip" else period // numbers.size
-            places = [point // period % numbers.size for point in range(start, stop)]
-            known = {each: numbers.number(each, whole=whole) for each in set(places)}
-            found[place.pointer] = tuple(known[each] for each in places)
-        return found
-
-    @override
-    def points_at(self, indices: Iterable[int]) -> Iterator[tuple[float, ...]]:
-        for index in indices:
-            yield tuple(column[0] for column in self.columns(index, index + 1).values())

@@ -230,9 +230,24 @@ class SweepsRequest(MethodOptions, Request):
         return zip(*lists, strict=True) if self.combine == "zip" else product(*lists)
 
     def points_at(self, indices: Iterable[int]) -> Iterator[tuple[float, ...]]:
-        """The numbers of some points."""
-        known = list(self.points())
-        return (known[index] for index in indices)
+        """The numbers of some points; no others are made."""
+        return zip(*self._columns(list(indices)).values(), strict=True)
+
+    def columns(self, start: int, stop: int) -> dict[str, tuple[float, ...]]:
+        """The numbers of the points from `start` up to `stop`, by their pointers; no others are made."""
+        return self._columns(range(start, stop))
+
+    def _columns(self, points: Sequence[int]) -> dict[str, tuple[float, ...]]:
+        found: dict[str, tuple[float, ...]] = {}
+        period = self.point_count
+        for place, numbers in zip(self.places, self.vary.values(), strict=True):
+            whole = place.shape.kind == "integer"
+            # How many points have the same number here, one after the other: the last place changes fastest.
+            period = 1 if self.combine == "zip" else period // numbers.size
+            places = [point // period % numbers.size for point in points]
+            known = {each: numbers.number(each, whole=whole) for each in set(places)}
+            found[place.pointer] = tuple(known[each] for each in places)
+        return found
 
     def asked(self, places: Sequence[Place], numbers: Sequence[float]) -> BoundsRequest:
         """What is asked at a point, as a request of its own. Raises ValidationError where it is none."""

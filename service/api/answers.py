@@ -150,7 +150,7 @@ async def _answer_archive(
             parsed = await asyncio.to_thread(read, body)
         except ValidationError as error:
             raise InvalidRequest(error) from None
-        return await services.runner.run(computation, parsed, client)
+        return await services.runner.run_long(computation, parsed, client)
 
 
 def client_of(request: Request) -> Client:

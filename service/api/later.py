@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Sequence
 from typing import Any, Final
@@ -14,11 +13,13 @@ from api_schemas.problems import Problem
 from service.api.dependencies import Services
 from service.api.problems import InvalidParameter
 from service.api.told_jobs import accepted
-from service.computations.abstract import Computation
+from service.computations.abstract import Computation, Quote
+from service.engine_version import ENGINE_VERSION
+from service.execution.request_body import Validate
 from service.execution.runner import Answer
 from service.jobs.jobs import Sender
 from service.jobs.lines import response_in
-from service.jobs.work import work_of
+from service.jobs.work import Work, work_of
 from service.telemetry.http import record_of
 
 LONGEST_WAIT_SECONDS: Final = 20
@@ -44,16 +45,21 @@ def sender_of(request: Request) -> Sender:
     return Sender(record.requester, record.request_id, key)
 
 
+def _read(computation: Computation[Any, Any], body: bytes, validate: Validate) -> tuple[Work, str, Quote]:
+    work = work_of(computation, body, validate)
+    return work, work.digest(ENGINE_VERSION), work.quote
+
+
 async def answer_later(
     computation: Computation[Any, Any], body: bytes, wait_seconds: int, services: Services, sender: Sender
 ) -> Answer | Response:
     """The answer, where it is there or comes within that time; else 202 with the place of its job."""
     jobs, runner = services.jobs, services.runner
-    work = await asyncio.to_thread(work_of, computation, body, services.validate)
-    known = runner.at_hand(computation, work.request) if work.total == 1 else None
+    work, digest, quote = await runner.aside.call(sender.requester, _read, computation, body, services.validate)
+    known = runner.at_hand(computation, digest) if work.total == 1 else None
     if known is not None:
         return known
-    job = await jobs.accept(work, body, work.quote, sender)
+    job = await jobs.accept(work, body, quote, sender)
     if computation.pieces is None and wait_seconds:
         job = await jobs.ended(job.id, wait_seconds)
     if job.state not in ENDED or computation.pieces is not None:

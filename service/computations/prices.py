@@ -96,7 +96,15 @@ def unseen(mechanism: MechanismSpec, threat_models: Sequence[ThreatModelSpec], r
     """The quote of a description that has more parts than are looked at for a price; None of others."""
     if is_one_step(mechanism) and all(type(each) is WorstCaseThreatModel for each in threat_models):
         return None  # there are fewer threat models than parts that are looked at
-    parts = parts_of(mechanism, threat_models)
+    return _unseen(parts_of(mechanism, threat_models), readings)
+
+
+def unseen_together(described: Sequence[tuple[MechanismSpec, ThreatModelSpec]], readings: int) -> Quote | None:
+    """The same of several descriptions, each of which is read so often."""
+    return _unseen(sum(parts_of(mechanism, (model,)) for mechanism, model in described), readings)
+
+
+def _unseen(parts: int, readings: int) -> Quote | None:
     if parts <= MOST_LOOKED_AT:
         return None
     cost = min(UNSEEN_BASE + UNSEEN_PART * parts * readings, UNSEEN_MOST)

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from service.computations.abstract import Computation, Quote
 from service.computations.digest import digest as request_digest
 from service.computations.violations import is_violation
+from service.execution.aside import SHORT_BYTES, Aside
 from service.execution.client import LOCAL, Client
 from service.execution.corrections import Corrections
 from service.execution.errors import ComputeBudgetExceeded, OutOfTime, QueueFull
@@ -44,6 +45,16 @@ class Answer:
 
 
 @final
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A request, the name of its answer, and what it costs; None: nobody has looked."""
+
+    request: BaseModel
+    digest: str
+    quote: Quote | None = None
+
+
+@final
 class ComputationRunner:
     """Runs computations for one event loop."""
 
@@ -72,6 +83,7 @@ class ComputationRunner:
         """Digests of requests, by the hashes of their bodies as they were sent."""
         self._flights: Flights[Answer] = Flights(workers.admission, metrics.computation_abandoned)
         self._turns = Turns()
+        self.aside = Aside()
 
     async def answer(self, computation: AnyComputation, raw: bytes, client: Client = LOCAL) -> Answer:
         """Return the answer to a request as it was sent.
@@ -88,19 +100,39 @@ class ComputationRunner:
             if body is not None:
                 self._metrics.result(computation.name, "memory")
                 return Answer(digest, body, "memory")
-        request = parse_request(computation.request_type, raw, self._validate)
-        answer = await self.run(computation, request, client)
+        if len(raw) <= SHORT_BYTES:
+            request = parse_request(computation.request_type, raw, self._validate)
+            answer = await self.run(computation, request, client)
+        else:
+            read = await self.aside.call(client.requester, self._read, computation, raw)
+            answer = await self._answer(computation, read, client)
         self._digests.put(*key, answer.digest.encode(), client.requester)
         return answer
 
     async def run(self, computation: AnyComputation, request: BaseModel, client: Client = LOCAL) -> Answer:
         """Return the answer to a validated request. Raise PrivacyComputationError or ExecutionError."""
         digest = request_digest(computation.name, self._engine_version, request)
+        return await self._answer(computation, _Read(request, digest), client)
+
+    async def run_long(self, computation: AnyComputation, request: BaseModel, client: Client = LOCAL) -> Answer:
+        """The same for a request that has much to look at."""
+        read = await self.aside.call(client.requester, self._priced, computation, request)
+        return await self._answer(computation, read, client)
+
+    def _read(self, computation: AnyComputation, raw: bytes) -> _Read:
+        return self._priced(computation, parse_request(computation.request_type, raw, self._validate))
+
+    def _priced(self, computation: AnyComputation, request: BaseModel) -> _Read:
+        digest = request_digest(computation.name, self._engine_version, request)
+        return _Read(request, digest, self._quote(computation, request))
+
+    async def _answer(self, computation: AnyComputation, read: _Read, client: Client) -> Answer:
+        request, digest = read.request, read.digest
         body = self._memory.lookup(computation.name, digest)
         if body is not None:
             answer = Answer(digest, body, "memory")
         else:
-            quote = self._quote(computation, request)
+            quote = read.quote or self._quote(computation, request)
             digits = computation.digits(request)
             precise = None if digits is None else await self._more_precise(computation, request, quote, digits, client)
             if precise is not None:
@@ -123,9 +155,8 @@ class ComputationRunner:
             self._corrections.refused_at(computation.name, quote.engine, quote.least)
         )
 
-    def at_hand(self, computation: AnyComputation, request: BaseModel) -> Answer | None:
-        """Return the answer, where the memory has it."""
-        digest = request_digest(computation.name, self._engine_version, request)
+    def at_hand(self, computation: AnyComputation, digest: str) -> Answer | None:
+        """Return the answer of this name, where the memory has it."""
         body = self._memory.lookup(computation.name, digest)
         if body is None:
             return None

@@ -93,17 +93,13 @@ class Jobs:
         """No more calls."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def submit(self, sent: bytes, sender: Sender) -> Job:
-        """Accept the job in a body. Raises RequestBodyError, JobsError, PrivacyComputationError, ExecutionError."""
-        return self._accepted(await self._off_loop(self._submit, sent, sender))
-
     async def accept(self, work: Work, sent: bytes, quote: Quote, sender: Sender) -> Job:
-        """Accept a request to a resource as it was sent, and was quoted."""
+        """Accept a request to a resource as it was sent, and was quoted. Raises JobsError, ExecutionError."""
         return self._accepted(await self._off_loop(self._accept, work, sent, quote, sender))
 
     def read(self, sent: bytes) -> tuple[Work, bytes, Quote]:
-        """The work in a body, its request as it was sent, and what it costs; nothing is computed. Raises like
-        `submit`.
+        """The work in a body, its request as it was sent, and what it costs; nothing is computed. Raises
+        RequestBodyError, JobsError, PrivacyComputationError.
         """
         read = parse_request(JobRequest, sent)
         computation = computation_at(read.resource)
@@ -212,10 +208,6 @@ class Jobs:
     def stream(self, requester: str) -> AbstractAsyncContextManager[Share]:
         """A place among those who follow jobs. Raises QueueFull, also in the block when the requester gives way."""
         return self._streams.hold(requester, 1)
-
-    def _submit(self, sent: bytes, sender: Sender) -> Job:
-        work, inner, quote = self.read(sent)
-        return self._accept(work, inner, quote, sender)
 
     def _accept(self, work: Work, sent: bytes, quote: Quote, sender: Sender) -> Job:
         if work.total > self.limits.points:

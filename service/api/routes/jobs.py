@@ -38,6 +38,7 @@ from service.api.limited_protocol import CONNECTION, LimitedProtocol
 from service.api.negotiation import accepted_form
 from service.api.problems import InvalidParameter
 from service.api.told_jobs import accepted, job_response, progress_of
+from service.computations.abstract import Quote
 from service.engine_version import ENGINE_VERSION
 from service.execution.errors import QueueFull
 from service.jobs.errors import PageBeyondEnd
@@ -45,7 +46,7 @@ from service.jobs.job import Job
 from service.jobs.jobs import Jobs
 from service.jobs.lines import whole_response
 from service.jobs.tables import Table
-from service.jobs.work import computation_at, name_of
+from service.jobs.work import Work, computation_at, name_of
 from service.telemetry.http import record_of
 
 router = APIRouter(tags=["jobs"])
@@ -146,7 +147,14 @@ class Followed(StreamingResponse):
 async def submit_job(request: Request, services: UsedServices, _idempotency_key: Key = None) -> Response:
     """Accept a request of any resource to be computed later; sweeps of up to a million points a piece at a time."""
     sender = sender_of(request)
-    return accepted(await services.jobs.submit(await read_json_body(request, services), sender))
+    body = await read_json_body(request, services)
+    read = await services.runner.aside.call(sender.requester, services.jobs.read, body)
+    return accepted(await services.jobs.accept(*read, sender))
+
+
+def _estimated(jobs: Jobs, body: bytes) -> tuple[Work, str, Quote]:
+    work, _, quote = jobs.read(body)
+    return work, work.digest(ENGINE_VERSION), quote
 
 
 @router.post(
@@ -154,7 +162,8 @@ async def submit_job(request: Request, services: UsedServices, _idempotency_key:
 )
 async def estimate(request: Request, services: UsedServices) -> Response:
     """What a request would cost, by which engine and where. Nothing is computed."""
-    work, _, quote = services.jobs.read(await read_json_body(request, services))
+    body, requester = await read_json_body(request, services), record_of(request.scope).requester
+    work, digest, quote = await services.runner.aside.call(requester, _estimated, services.jobs, body)
     settings = services.settings
     job_limit = services.jobs.largest_cost(work.computation)
     place: Place = "nowhere" if quote.least > job_limit or work.total > services.jobs.limits.points else "job"
@@ -164,7 +173,7 @@ async def estimate(request: Request, services: UsedServices) -> Response:
         place = "event_loop" if quote.inline else "worker"
     response = EstimatesResponse(
         resource=name_of(work.computation),
-        digest=work.digest(ENGINE_VERSION),
+        digest=digest,
         points=work.total,
         cost=quote.cost,
         least_cost=quote.least,

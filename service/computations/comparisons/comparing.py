@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Final, NamedTuple, final
 
@@ -24,6 +25,7 @@ from service.computations.comparisons.ordered import THEOREM, is_at_least_as_har
 from service.computations.curve_points import points_of
 from service.computations.nested import quoted, read
 from service.computations.parts import blamed
+from service.computations.prices import unseen_together
 from service.computations.read_numbers import ReadNumber, is_guarantee
 from service.interop.comparison_tables import RENDERINGS
 from service.privacy.enclosure import Evidence
@@ -196,6 +198,13 @@ def _ranked(
 
 def comparisons_quote(request: ComparisonsRequest) -> Quote:
     """All answers, the curves that have to be read as one more question, and what is written of every pair."""
+    pairs = len(request.runs) * (len(request.runs) - 1) / 2
+    compared = COMPARISON_COST + COMPARED_POINT_COST * len(request.false_positive_rates)
+    beside = math.ceil(pairs * (compared + DIFFERENCE_COST * request.quantity_count))
+    described = [(run.mechanism, run.threat_model) for run in request.runs]
+    long = unseen_together(described, 1 + len(request.questions))
+    if long is not None:
+        return replace(long, cost=long.cost + beside, most=long.most + beside)
     rates = TradeOffQuestion(
         type="trade_off", false_positive_rates=request.false_positive_rates, direction=request.direction
     )
@@ -205,9 +214,6 @@ def comparisons_quote(request: ComparisonsRequest) -> Quote:
         one = request.asked(index)
         more = {"questions": (*one.questions, rates)} if index in drawn else {}
         asked.setdefault(one.model_copy(update=more), index)
-    pairs = len(request.runs) * (len(request.runs) - 1) / 2
-    compared = COMPARISON_COST + COMPARED_POINT_COST * len(request.false_positive_rates)
-    beside = math.ceil(pairs * (compared + DIFFERENCE_COST * request.quantity_count))
     return quoted(((one, request.places(index)) for one, index in asked.items()), beside)
 
 

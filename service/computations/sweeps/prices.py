@@ -12,12 +12,14 @@ from api_schemas.bounds import BoundsRequest
 from api_schemas.sweeps import SweepsRequest
 from service.computations.abstract import Quote
 from service.computations.bounds import bounds_quote
-from service.computations.prices import DOUBT
+from service.computations.prices import DOUBT, parts_of
 from service.privacy.composition.lines import CONTOUR
 from service.privacy.errors import PrivacyComputationError
 
 SAMPLED: Final = 24
 """Points that are looked at for the price of a sweep: pricing one costs some 0.1 ms."""
+SAMPLED_PARTS: Final = 150
+"""Parts of all these points together, beyond which there are fewer of them."""
 POINT_COST: Final = 300
 """Of a point that has no answer, or none that costs anything, in units of cost: it is validated and written."""
 
@@ -28,7 +30,8 @@ OF_MANY: Final = 1 / 20
 def sweeps_quote(request: SweepsRequest) -> Quote:
     """So many times what some of the points cost, which are spread over all of them. Never for the event loop."""
     count = request.point_count
-    stride = math.ceil(count / SAMPLED)
+    parts = parts_of(request.mechanism, (request.threat_model,))
+    stride = math.ceil(count / max(1, min(SAMPLED, SAMPLED_PARTS // parts)))
     places, quotes = request.places, list[Quote]()
     looked = list(request.points_at(range(stride // 2 if count > 1 else 0, count, stride)))
     for numbers in looked:
