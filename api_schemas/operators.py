@@ -45,13 +45,13 @@ class OperatedJobDetails(OperatedJob):
 
 
 class OperatedJobs(Response):
-    """Jobs of everybody."""
+    """Jobs of all requesters, a page at a time."""
 
     jobs: tuple[OperatedJob, ...]
     next: Annotated[str | None, Field(description="The cursor of the next page; null: there is none.")]
 
 
 class PurgedJobs(Response):
-    """What was removed."""
+    """The number of jobs that were removed."""
 
     removed: Annotated[int, Field(description="Jobs that are gone, with their results.")]

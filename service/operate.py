@@ -23,7 +23,7 @@ COLUMNS: Final = ("job", "state", "points", "resource", "requester", "why")
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What the words of a command say. `subject`: the id of a job."""
+    """Arguments of one command. `subject`: the id of a job."""
 
     action: str
     subject: str | None
@@ -84,8 +84,8 @@ def _administration(settings: Settings) -> Generator[Administration]:
 
 
 def _repository(settings: Settings) -> JobRepository:
-    """The storage that the service uses with these settings. Nothing is made where there is none. Raises
-    JobsUnavailable.
+    """Return the storage that the service uses with these settings. Create nothing. Raises JobsUnavailable if there is
+    none.
     """
     from service.jobs.errors import JobsUnavailable
 

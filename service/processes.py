@@ -45,7 +45,7 @@ SIGNAL_EXIT_CODE: Final = 128
 
 @final
 class Processes:
-    """So many processes of one command. `stop_seconds`: how long they may take to end."""
+    """Supervisor of `count` processes of one command. `stop_seconds`: how long they may take to end."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Processes:
         self._ending = False
 
     def run(self) -> int:
-        """Until a signal comes; the exit code of the last process where none can start, else 0."""
+        """Run until a signal comes. Return the exit code of the last process if none can start, else 0."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._end)
         code = 0

@@ -96,9 +96,7 @@ def serve_one_of_several(descriptor: int, operators: int | None) -> int:
 def _operators(
     settings: Settings, given: socket.socket | None, *, share_port: bool = False
 ) -> Generator[socket.socket | None]:
-    """The socket for operators: the given one, else that of the settings; None where there is none. Raises
-    CannotListen.
-    """
+    """Yield the socket for operators: the given one, else that of the settings, or None. Raises CannotListen."""
     address = settings.operator_address
     if given is not None or address is None:
         yield given
@@ -142,7 +140,7 @@ def work(*, only_check: bool) -> int:
 
 
 def settings_of_environment() -> Settings | None:
-    """The settings, with logs as they say; None where they are wrong, which is said on standard error."""
+    """Return the settings and set up the log. Return None for wrong settings, after a sentence on standard error."""
     import logging
 
     from service.settings import ConfigurationError, read_settings

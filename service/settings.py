@@ -25,7 +25,7 @@ CostUnits = Annotated[int, Field(ge=0, description="Work units of about one micr
 
 
 def default_worker_count() -> int:
-    """One core stays with the event loop; more than four workers is a decision, not a default."""
+    """Return the number of cores less one, at least 1 and at most 4: one core stays with the event loop."""
     return min(4, max(1, (os.cpu_count() or 2) - 1))
 
 
@@ -235,7 +235,7 @@ class Settings(BaseSettings):
 
     @property
     def operator_address(self) -> tuple[str, int] | Path | None:
-        """Where operators are served; None: on the public port."""
+        """The address on which operators are served; None for the public port."""
         return None if self.operator_bind is None else address_of(self.operator_bind)
 
     @field_validator("trusted_proxies")
@@ -270,7 +270,7 @@ class ConfigurationError(Exception):
 
 
 def read_settings() -> Settings:
-    """The settings of the environment. Raises ConfigurationError for wrong values and for names without a setting."""
+    """Return the settings of the environment. Raises ConfigurationError for wrong values and unknown names."""
     names = {f"{PREFIX}{field.upper()}" for field in Settings.model_fields}
     sentences = [
         _unknown(name, names) for name in os.environ if name.upper().startswith(PREFIX) and name.upper() not in names

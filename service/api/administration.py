@@ -25,7 +25,7 @@ PAGE: Final = 1_000
 
 @final
 class Administration:
-    """What operators do with jobs. Every method blocks, and raises JobsUnavailable."""
+    """Operations of operators on jobs. Every method blocks, and raises JobsUnavailable."""
 
     def __init__(self, repository: JobRepository, age_seconds: float) -> None:
         self._repository = repository
@@ -105,7 +105,7 @@ class Administration:
         return Scene(active=active, workers=workers, age_seconds=self._age_seconds, now=time.time())
 
     def _trouble(self) -> str | None:
-        """Why nothing can be written now; None: it can."""
+        """Return why the storage cannot be written now; None if it can."""
         try:
             self._repository.probe()
         except JobsUnavailable as error:

@@ -44,7 +44,7 @@ class Readiness:
         """Whether a signal to end has come."""
 
     def report(self) -> ReadyResponse:
-        """The state of all parts and the verdict."""
+        """Return the state of all parts and the verdict."""
         checks = (
             self._check_known_answer(),
             self._check_worker_pool(),
@@ -83,7 +83,9 @@ class Readiness:
         now = self.jobs()
         if now.works:
             return (Check(name="jobs", status="ok", detail=now.sentence),)
-        return (Check(name="jobs", status="degraded", detail=f"{now.sentence}. {remedy_for(now.sentence)}"),)
+        remedy = remedy_for(now.sentence)
+        detail = f"{now.sentence}. {remedy}" if remedy else now.sentence
+        return (Check(name="jobs", status="degraded", detail=detail),)
 
     def _check_redis(self) -> Check:
         if self._redis is None:

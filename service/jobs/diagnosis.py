@@ -34,6 +34,9 @@ STORE_TROUBLES: Final = {
     "ConnectionError": "Start Redis, or correct PRIVACY_BOUNDS_REDIS_URL.",
     "TimeoutError": "Redis does not answer in time. Look at its load and at the network.",
     "AuthenticationError": "Correct PRIVACY_BOUNDS_REDIS_PASSWORD.",
+    "Redis does not answer": "Start Redis, or correct PRIVACY_BOUNDS_REDIS_URL.",
+    "no worker is there": "Start privacy-bounds worker.",
+    "Redis came back without": "Restore its append-only file. Jobs that are not in the file have to be sent again.",
     "Redis is away": "Start Redis, or correct PRIVACY_BOUNDS_REDIS_URL.",
     "Redis does not write": "Look at the disk of Redis: jobs are accepted when its file has them.",
 }
@@ -55,13 +58,16 @@ class Scene:
 
 
 def remedy_for(reason: str) -> str:
-    """Return what an operator can do where jobs cannot be kept or read. `reason`: of JobsUnavailable."""
-    return next((remedy for part, remedy in STORE_TROUBLES.items() if part in reason), "See the log of the service.")
+    """Return what an operator can do where jobs cannot be kept or read, empty if unknown. `reason`: of JobsUnavailable
+    or Condition.
+    """
+    return next((remedy for part, remedy in STORE_TROUBLES.items() if part in reason), "")
 
 
 def store_trouble(reason: str) -> str:
     """Return why jobs cannot be kept or read, and what to do. `reason`: of JobsUnavailable."""
-    return f"Jobs cannot be kept now: {reason.rstrip('.')}. {remedy_for(reason)}"
+    remedy = remedy_for(reason) or "See the log of the service."
+    return f"Jobs cannot be kept now: {reason.rstrip('.')}. {remedy}"
 
 
 def why(job: Job, held: Sequence[Held], scene: Scene) -> str:

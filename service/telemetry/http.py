@@ -28,7 +28,7 @@ ACCEPTED_REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
 
 @dataclass(slots=True)
 class RequestRecord:
-    """What is known of a request: filled in by its route, read by the middleware when the response is sent."""
+    """Facts about a request: filled in by its route, read by the middleware when the response is sent."""
 
     request_id: str
     requester: str
@@ -44,7 +44,7 @@ class RequestRecord:
 
 
 def record_of(scope: Scope) -> RequestRecord:
-    """The record of the request under way."""
+    """Return the record of the request under way."""
     record: RequestRecord = scope[RECORD]
     return record
 
@@ -128,7 +128,7 @@ class HttpTelemetry:
 
 
 def _request_id(scope: Scope) -> str:
-    """The id that the client gave, if it is short and harmless, else a new one."""
+    """Return the id that the client gave, if it is short and harmless, else a new one."""
     for name, value in scope["headers"]:
         if name == REQUEST_ID_HEADER and ACCEPTED_REQUEST_ID.fullmatch(value):
             return value.decode()

@@ -26,7 +26,7 @@ class CannotListen(Exception):
 
 @contextmanager
 def listening(address: Address, *, share_port: bool = False) -> Generator[socket.socket]:
-    """Listen at an address for as long as the block runs. Raises CannotListen.
+    """Yield a socket that listens at an address while the block runs. Raises CannotListen.
 
     A Unix socket has mode 0600 and is removed at the end. A socket on which nobody listens any more is replaced.
     `share_port`: other processes may listen on the same port (SO_REUSEPORT).

@@ -17,7 +17,7 @@ AUDITED: Final = frozenset({"decision"})
 
 
 def make_logger(level: str, stream: BinaryIO | None = None) -> FilteringBoundLogger:
-    """A logger that writes events of at least `level` (`debug` ... `critical`), by default to standard error.
+    """Return a logger that writes events of at least `level` (`debug` ... `critical`), by default to standard error.
 
     Events in AUDITED are written at every level.
     """
@@ -43,14 +43,14 @@ class EventHandler(logging.Handler):
         self._logger = logger
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one record."""
+        """Write one record of the standard library as an event."""
         self._logger.log(
             record.levelno, "library", library=record.name, message=record.getMessage(), exc_info=record.exc_info
         )
 
 
 def _render(logger: WrappedLogger, level: str, event: EventDict) -> bytes:
-    """One line of JSON. One step instead of a chain of processors: every request pays for it."""
+    """Return one line of JSON. One step instead of a chain of processors: every request pays for it."""
     event["level"] = level
     event["timestamp"] = datetime.now(UTC).isoformat()
     if event.get("exc_info") is None:

@@ -89,7 +89,7 @@ class Metrics:
         self._computation_histograms: dict[tuple[str, str, str], Histogram] = {}
 
     def request(self, route: str, method: str, status: int, seconds: float) -> None:
-        """One HTTP request was answered. `route` is a template, `method` a known one."""
+        """Count one HTTP request that was answered. `route` is a template, `method` a known one."""
         # Children are looked up here, not by labels(), which costs more than counting.
         children = self._request_counters.get((route, method, status))
         if children is None:
@@ -99,14 +99,14 @@ class Metrics:
         children[1].observe(seconds)
 
     def result(self, computation: str, cache: CacheOutcome) -> None:
-        """One result was given out."""
+        """Count one result that was sent."""
         child = self._result_counters.get((computation, cache))
         if child is None:
             child = self._result_counters[computation, cache] = self._results.labels(computation, cache)
         child.inc()
 
     def computed(self, computation: str, mechanism: str, place: Literal["inline", "worker"], seconds: float) -> None:
-        """One computation was done. `mechanism` is a tag of the contract."""
+        """Record the time of one computation. `mechanism` is a tag of the contract."""
         child = self._computation_histograms.get((computation, mechanism, place))
         if child is None:
             child = self._computation_seconds.labels(computation, mechanism, place)
@@ -114,58 +114,58 @@ class Metrics:
         child.observe(seconds)
 
     def price_ratio(self, computation: str, engine: str, ratio: float) -> None:
-        """What prices of an engine are worth by now. Both labels are names of ours."""
+        """Set the ratio of CPU time to price of an engine. Both labels are names of this project."""
         self._price_ratios.labels(computation, engine).set(ratio)
 
     def failed(self, computation: str, error: Exception) -> None:
-        """One computation raised. The label is the class of the error: a closed set, as classes are."""
+        """Count one computation that raised. The label is the class of the error, from a closed set."""
         self._failures.labels(computation, type(error).__name__).inc()
 
     def violated(self, count: int) -> None:
-        """So many invariants did not hold in one computation, each of them a defect."""
+        """Count invariants that did not hold in one computation, each of them a defect."""
         self._violations.inc(count)
 
     def rejected(self, reason: Rejection) -> None:
-        """One request was refused by admission, or for what its requester holds already."""
+        """Count one request that was refused by admission, or for what its requester holds already."""
         self._rejections.labels(reason).inc()
 
     def computation_abandoned(self) -> None:
-        """One computation was ended because its last client had gone."""
+        """Count one computation that was ended because its last client had gone."""
         self._abandoned.inc()
 
     def job_accepted(self, resource: str) -> None:
-        """One job was accepted. `resource` is a name of ours."""
+        """Count one accepted job. `resource` is a name of this project."""
         self._jobs.labels(resource, "accepted").inc()
 
     def job_ended(self, resource: str, state: str) -> None:
-        """One job has come to this end."""
+        """Count one job that ended in this state."""
         self._jobs.labels(resource, state).inc()
 
     def piece(self, outcome: PieceOutcome, points: int) -> None:
-        """So many points of a job were computed, or were not."""
+        """Count points of a job by their outcome."""
         self._points.labels(outcome).inc(points)
 
     def refused(self, reason: str) -> None:
-        """The server refused or closed a connection. Reasons are those of `connections.py`, a closed set."""
+        """Count one connection that the server refused or closed. Reasons are those of `connections.py`."""
         self._refusals.labels(reason).inc()
 
     def loop_was_late(self, seconds: float) -> None:
-        """The event loop came so much too late."""
+        """Record the delay of the event loop."""
         self._loop_lag.observe(seconds)
 
     def worker_lost(self, reason: WorkerLoss) -> None:
-        """One worker process ended early, or a computation met its memory limit."""
+        """Count one worker process that ended early, or one computation that met its memory limit."""
         self._worker_losses.labels(reason).inc()
 
     def redis_failed(self, operation: RedisOperation) -> None:
-        """One operation on Redis failed or came too late."""
+        """Count one operation on Redis that failed or came too late."""
         self._redis_failures.labels(operation).inc()
 
     def bad_entry(self) -> None:
-        """An entry of Redis was corrupt or foreign."""
+        """Count one entry of Redis that was corrupt or foreign."""
         self._bad_entries.inc()
 
     def exposition(self) -> bytes:
-        """All metrics in the Prometheus text format; of several processes on one socket those of all together."""
+        """Return all metrics in the Prometheus text format. Several processes on one socket are added up."""
         folder = os.environ.get(SEVERAL_PROCESSES)
         return exposition_of(Path(folder)) if folder else generate_latest(self._registry)

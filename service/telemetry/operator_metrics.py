@@ -64,7 +64,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = CLIENT_SECONDS
 
     def do_GET(self) -> None:
-        """Answer one request."""
+        """Answer one request for metrics or for liveness."""
         path = self.path.partition("?")[0]
         if path == "/metrics":
             self._answer(200, CONTENT_TYPE_LATEST, cast("_Server", self.server).exposition())

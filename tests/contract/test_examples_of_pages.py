@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
+from contextlib import closing
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
@@ -21,7 +23,10 @@ from api_schemas.threat_models import ThreatModelSpec
 from service.cli import main
 from service.computations.abstract import command_of
 from service.computations.catalogue import RESOURCES, resource
+from service.jobs.embedded.store import SqliteStore
+from service.jobs.repository import Quota
 from tests.contract.pages import PAGES, Block, Call, blocks, calls, commands, objects_of_tables
+from tests.system.jobs import a_job
 from tests.system.servers import served
 
 DP_SGD = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
@@ -128,12 +133,23 @@ def run_shell(client: TestClient, block: Block, folder: Path) -> Call | None:
         assert response.status_code in (200, 202), (block.page, block.line, response.text)
     ran = [each for each in commands(block.text) if each[0] not in ("serve", "completion")]
     for words in ran:
+        if words[0] == "operate":
+            operated(words, folder)
+            continue
         prepare(words, folder)
         assert main(words) in (0, 1), words
     lines = [line for line in block.text.splitlines() if re.match(r"[a-z.]", line)]
     rest = [line for line in lines if not line.startswith("curl") and not NOT_RUN.match(line)]
     assert len(rest) == len(ran), f"{block.page}:{block.line}: what no test runs: {rest}"
     return found[-1] if found else None
+
+
+def operated(words: list[str], folder: Path) -> None:
+    """Run a command for operators on a data folder with a job, whose id stands where the page says ID."""
+    with closing(SqliteStore(folder)) as store, pytest.MonkeyPatch.context() as patch:
+        job = store.add(replace(a_job(), digest="sha256:" + "0" * 64), b"{}", None, b"", Quota(9, 2**20), 1)
+        patch.setenv("PRIVACY_BOUNDS_DATA_FOLDER", str(folder))
+        assert main([job.id if word == "ID" else word for word in words]) == 0, words
 
 
 def prepare(words: list[str], folder: Path) -> None:

@@ -183,6 +183,15 @@ def test_the_settings_table_is_complete() -> None:
     assert first_column("Settings", "operating") == {f"PRIVACY_BOUNDS_{name.upper()}" for name in Settings.model_fields}
 
 
+def test_reasons_of_jobs_that_do_not_move_are_those_that_are_told() -> None:
+    told = (ROOT / "service/jobs/diagnosis.py").read_text("utf-8")
+    cells = re.findall(r"(?m)^\| (`.*?) \|", section("Why does a job not move?", "operating"))
+    named = [part.strip() for cell in cells for code in re.findall(r"`(.*?)`", cell) for part in code.split("...")]
+    reasons = [part.removesuffix(":") for part in named if part not in ("", "why")]
+    assert len(reasons) >= 12
+    assert [reason for reason in reasons if reason not in told] == []
+
+
 def test_the_metrics_table_is_complete() -> None:
     metrics = Metrics(CollectorRegistry(), engine_version="any")
     families = text_string_to_metric_families(metrics.exposition().decode())

@@ -125,7 +125,7 @@ def test_age_and_failure(storage: Storage) -> None:
 def test_troubles_of_the_storage_say_what_to_do(part: str) -> None:
     told = store_trouble(f"SQLite: {part}")
     assert told == f"Jobs cannot be kept now: SQLite: {part}. {STORE_TROUBLES[part]}"
-    assert store_trouble("ConnectionError").endswith(". See the log of the service.")
+    assert store_trouble("SomethingElse").endswith(". See the log of the service.")
 
 
 def test_administration(storage: Storage) -> None:

@@ -25,7 +25,7 @@ async def operated_jobs(
     limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = USUALLY_LISTED,
     cursor: Annotated[str | None, Query(max_length=LONGEST_CURSOR)] = None,
 ) -> Response:
-    """Active jobs, oldest first; with `all` those that have ended too, newest first, a page at a time."""
+    """Return active jobs, oldest first; with `all` those that have ended too, newest first, a page at a time."""
     administration = _administration(services)
     if all_ is None:
         return await _told(lambda: administration.active(requester))
@@ -41,7 +41,7 @@ async def purge_jobs(services: UsedServices, ended: Flag = None) -> Response:
 
 @router.get("/{job_id}")
 async def operated_job(job_id: str, services: UsedServices) -> Response:
-    """A job, and why it does not move."""
+    """Return a job, and why it does not move."""
     administration = _administration(services)
     return await _told(lambda: administration.show(job_id))
 
@@ -60,6 +60,6 @@ def _administration(services: Services) -> Administration:
 
 
 async def _told(call: Callable[[], ResponseModel]) -> Response:
-    """The answer of a call that blocks."""
+    """Return the answer of a call that blocks."""
     found = await asyncio.to_thread(call)
     return Response(found.json_bytes(), headers={"Cache-Control": "no-store"}, media_type="application/json")

@@ -1,4 +1,4 @@
-"""What operators see of the jobs in Redis, and remove."""
+"""Jobs in Redis for operators: what is active, who computes, what is removed."""
 
 from __future__ import annotations
 

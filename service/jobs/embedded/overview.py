@@ -1,4 +1,4 @@
-"""What operators see of the file of jobs."""
+"""Jobs in the file for operators: what is active, and who computes."""
 
 from __future__ import annotations
 
