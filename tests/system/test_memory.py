@@ -73,6 +73,13 @@ REQUESTS: list[tuple[str, dict[str, Any]]] = [
     ("/v1/audits/glir", {"simulate": {"dimension": LARGEST_DIMENSION, "queries": 2_048}, "batch_size": 64}),
     ("/v1/bounds", samples(GAUSSIAN, 10**7)),
 ]
+PARTS = [{"type": "gaussian", "noise_multiplier": 1 + number / 100} for number in range(256)]
+SWEPT: dict[str, Any] = {
+    "mechanism": {"type": "composed", "mechanisms": PARTS},
+    "vary": {"/mechanism/mechanisms/0/noise_multiplier": {"from": 1, "to": 9, "count": 1_000}},
+    "questions": [{"type": "delta", "epsilon": 1.0}],
+}
+REQUESTS.append(("/v1/sweeps", SWEPT))
 if IS_THOROUGH:
     noisy = {"simulate": {"dimension": LARGEST_DIMENSION, "queries": 2_000}, "batch_size": 64, "noise_std": 1.0}
     REQUESTS.append(("/v1/audits/glir", noisy))
