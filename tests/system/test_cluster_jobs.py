@@ -20,6 +20,7 @@ import redis
 from service.engine_version import ENGINE_VERSION
 from service.execution.seals import Seals
 from service.jobs.celery.cluster import KEY_PREFIX, queue_of
+from service.jobs.celery.scripts import PREFIX
 from service.jobs.celery.store import RedisStore
 from service.jobs.computing import CLAIM_SECONDS
 from service.jobs.repository import Quota
@@ -278,7 +279,7 @@ def test_who_writes_to_redis_cannot_say_what_was_not_computed(tmp_path: Path) ->
         wait_until_ended(client, job)
         other = submit(client, "sweeps", sweep(20))
         wait_until_ended(client, other)
-        keys = [f"privacy_bounds:job:{each.rpartition('/')[2]}" for each in (job, other)]
+        keys = [f"{PREFIX}job:{each.rpartition('/')[2]}" for each in (job, other)]
         database: Any = redis.Redis.from_url(made.redis.url)
         with database:
             [(piece, lines), *_] = database.hgetall(f"{keys[0]}:lines").items()
@@ -288,5 +289,5 @@ def test_who_writes_to_redis_cannot_say_what_was_not_computed(tmp_path: Path) ->
                 assert client.get(f"{job}/results").status_code == 503
             database.hset(f"{keys[0]}:lines", piece, lines)
             assert client.get(f"{job}/results").status_code == 200
-            database.hset(keys[0], "request", database.hget(keys[1], "request"))
+            database.hset(keys[0], "record", database.hget(keys[1], "record"))
             assert client.get(job).status_code == 404
