@@ -1,4 +1,4 @@
-"""A queue of pieces with four classes, first come first served in each, and so many workers: how long jobs take.
+"""A queue of pieces with classes of work, first come first served in each, and so many workers: how long jobs take.
 
 Jobs come at random (Poisson). At most 64 pieces of one job are in the queue; each that ends puts the next one behind
 all others of its class, as workers do.
@@ -13,7 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.capacity.load import AT_ONCE, PIECE_OVERHEAD_SECONDS, PIECE_SECONDS, Kind
-from service.jobs.sizes import CLASSES, urgency
+from service.jobs.sizes import work_class
+
+LARGEST_CLASS = 16
 
 
 @dataclass
@@ -35,7 +37,7 @@ class Seen:
     times: list[list[float]]
     longest: int = 0
     busy: float = 0.0
-    queue: list[deque[Running]] = field(default_factory=lambda: [deque[Running]() for _ in range(len(CLASSES) + 1)])
+    queue: list[deque[Running]] = field(default_factory=lambda: [deque[Running]() for _ in range(LARGEST_CLASS + 1)])
 
 
 def simulate(kinds: Sequence[Kind], factor: float, workers: int, hours: float, seed: int) -> Seen:
@@ -76,7 +78,7 @@ def simulate(kinds: Sequence[Kind], factor: float, workers: int, hours: float, s
 def _begun(kind: Kind, place: int, now: float) -> Running:
     pieces = 1 if kind.points == 1 else max(1, round(kind.work / PIECE_SECONDS))
     seconds = kind.work / pieces + PIECE_OVERHEAD_SECONDS
-    return Running(place, now, pieces, pieces, seconds, urgency(int(1e6 * kind.work)))
+    return Running(place, now, pieces, pieces, seconds, min(LARGEST_CLASS, work_class(1e6 * kind.work)))
 
 
 def _queue(seen: Seen, job: Running, most: int) -> None:

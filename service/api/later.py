@@ -72,5 +72,5 @@ async def answer_later(
     if kept is None:  # cancelled
         return accepted(job)
     answer = Answer(job.digest, response_in(kept.lines), "computed")
-    runner.keep(computation, answer.digest, answer.body, job.cost)
+    runner.keep(computation, answer.digest, answer.body, job.cost, job.requester)
     return answer

@@ -210,12 +210,6 @@ class RedisResultCache:
         ]
 
 
-def sealed_result(seals: Seals, computation: str, digest: str, body: bytes) -> tuple[str, bytes]:
-    """Return key and entry of a result, for processes that write to Redis on their own."""
-    kind = f"result:{computation}"
-    return _key(kind, digest), seals.seal(kind, digest, body)
-
-
 async def _ranges(keys: Sequence[str], client: Redis) -> list[bytes]:
     pipeline: Any = client.pipeline(transaction=False)
     for key in keys:

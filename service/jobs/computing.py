@@ -178,7 +178,7 @@ class PieceWorker:
         """Store the answer of a job of one request with answers to requests, and log its decision."""
         shop = self._shop
         body, decided = await asyncio.to_thread(answer_in, work.computation, lines)
-        shop.store_answer(work.computation, job.digest, body, job.cost)
+        shop.store_answer(work.computation, job.digest, body, job.cost, job.requester)
         if decided is not None:
             shop.logger.info("decision", **_origin(job), **decided)
 

@@ -30,8 +30,6 @@ LARGEST_TRIES: Final = 3
 """So often a piece is begun whose worker dies; then its points have a problem."""
 SMALLEST_CLASS: Final = 2 * COST_UNITS_PER_SECOND
 """Work of a job that belongs to the first class."""
-CLASSES: Final = (2.0, 60.0, 600.0)
-"""Seconds of CPU that jobs of the first classes are estimated at, at most: smaller ones pass larger ones."""
 
 
 def first_points(cost: int, total: int, most: int) -> int:
@@ -62,10 +60,11 @@ def work_class(work: float) -> int:
     return int(work / SMALLEST_CLASS).bit_length()
 
 
-def urgency(cost: int) -> int:
-    """The class of a job, 0 first."""
-    seconds = cost / COST_UNITS_PER_SECOND
-    return next((place for place, most in enumerate(CLASSES) if seconds <= most), len(CLASSES))
+def end_of_piece(start: int, size: int, total: int) -> int:
+    """Return where a piece of about `size` points ends: at a block of the sweep, if one ends in it."""
+    stop = min(start + size, total)
+    last_block = stop - stop % BLOCK_POINTS
+    return last_block if start < last_block and stop < total else stop
 
 
 def _within(points: float, most: int) -> int:

@@ -21,8 +21,8 @@ from service.jobs.repository import Quota
 from service.jobs.sizes import LARGEST_PIECE, PIECE_LIMIT_SECONDS
 
 VERSION: Final = "/v1/"
-StoreAnswer: TypeAlias = Callable[[Computation[Any, Any], str, bytes, int], None]
-"""Stores an answer: its computation, digest, body and cost."""
+StoreAnswer: TypeAlias = Callable[[Computation[Any, Any], str, bytes, int, str], None]
+"""Stores an answer: its computation, digest, body, cost and requester."""
 
 
 @final

@@ -62,7 +62,7 @@ async def test_every_point_is_computed_once(store: SqliteStore, clock: Clock) ->
     await work_through(shop)
     assert points_and_makers([*store.results(job.id, 0, 999)]) == (list(range(200)), {"1"})
     sizes = [piece.points for piece in shop.pool.pieces]
-    assert sizes == [4, 8, 16, 128, 44], "pieces grow as they are measured, to whole blocks"
+    assert sizes == [4, 8, 16, 100, 72], "pieces grow as they are measured, and end where a block ends"
     assert counted(shop.shop.metrics, 'privacy_bounds_job_points_total{outcome="done"}') == 200
     [ended] = shop.logged("job")
     assert (ended["request_id"], ended["requester"], ended["job_state"]) == ("the-request", "192.0.2.7", "succeeded")

@@ -269,7 +269,7 @@ async def job_results(
         computation = computation_at(read.resource)
         if read.state == "succeeded" and computation.pieces is None and lines:
             # Clients ask for other forms of the answer next.
-            services.runner.keep(computation, read.digest, whole_response(lines[0]), read.cost)
+            services.runner.keep(computation, read.digest, whole_response(lines[0]), read.cost, read.requester)
         head = JobResultsPage(id=job_id, state=read.state, progress=progress_of(read), points=(), next=following)
         before, _, after = head.json_bytes().partition(b'"points":[')
         return SlicedResponse(before + b'"points":[' + b",".join(lines) + after, headers=NO_STORE, media_type=JSON)

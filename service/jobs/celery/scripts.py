@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from service.computations.abstract import BLOCK_POINTS
 from service.jobs.repository import OLDEST_EVERY
 from service.jobs.sizes import SMALLEST_CLASS
 
@@ -32,7 +33,7 @@ COMMON: Final = (
 local P, SCHEMA, SCHEMA_KEY = '{PREFIX}', '{SCHEMA}', '{SCHEMA_KEY}'
 local schema = redis.call('GET', SCHEMA_KEY)
 if schema and schema ~= SCHEMA then return redis.error_reply('SCHEMA') end
-local SMALLEST, OLDEST_EVERY = {SMALLEST_CLASS}, {OLDEST_EVERY}
+local SMALLEST, OLDEST_EVERY, BLOCK = {SMALLEST_CLASS}, {OLDEST_EVERY}, {BLOCK_POINTS}
 """
     + """
 local QUIET, PATIENCE = 5, 15
@@ -274,6 +275,8 @@ local function next_piece(name)
   local from, total = number(name, 'cursor'), number(name, 'total')
   if from >= total then return nil end
   local stop = math.min(from + math.max(1, number(name, 'size')), total)
+  local last_block = stop - stop % BLOCK  -- as end_of_piece in sizes.py
+  if from < last_block and stop < total then stop = last_block end
   call('HSET', key(name), 'cursor', stop)
   return string.format('%d-%d', from, stop), '0'
 end

@@ -105,7 +105,7 @@ class Answers:
         """Return a stored answer."""
         return await self._cache.get(computation.name, digest)
 
-    def store(self, computation: Computation[Any, Any], digest: str, body: bytes, cost: int) -> None:
+    def store(self, computation: Computation[Any, Any], digest: str, body: bytes, cost: int, requester: str) -> None:  # noqa: ARG002
         """Store an answer soon. What Redis refuses is missing there: the job keeps its answer in any case."""
         if cost >= self._cost_floor:
             self._cache.put(computation.name, digest, body)

@@ -26,7 +26,7 @@ from service.jobs.errors import (
 from service.jobs.job import Job, Kept, Piece
 from service.jobs.lines import failed_in
 from service.jobs.repository import OLDEST_EVERY, OVERHEAD_BYTES, Claim, Held, Page, Quota, Worker
-from service.jobs.sizes import work_class
+from service.jobs.sizes import end_of_piece, work_class
 
 FORGOTTEN_SECONDS: Final = 3_600.0
 """Workers that announced themselves before are forgotten."""
@@ -147,7 +147,7 @@ class SqliteStore:
                 "SELECT start, stop, tries + (worker != '') FROM claims WHERE job = ? AND until <= ? ORDER BY start",
                 (job.id, now),
             ).fetchone()
-            start, stop, tries = returned or (cursor, min(cursor + size, job.total), 0)
+            start, stop, tries = returned or (cursor, end_of_piece(cursor, size, job.total), 0)
             work += (stop - start) * job.cost / job.total
             database.execute(
                 "INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?, ?)",
