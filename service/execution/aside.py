@@ -66,7 +66,8 @@ class Aside:
             raise QueueFull(RETRY_SECONDS)
         last = self._lines[largest][-1]
         self._leave(largest, last)
-        last.set_exception(QueueFull(RETRY_SECONDS))
+        if not last.done():  # else its client has gone, and it is about to leave
+            last.set_exception(QueueFull(RETRY_SECONDS))
 
     def _leave(self, requester: str, turn: Turn) -> None:
         self._lines[requester].remove(turn)

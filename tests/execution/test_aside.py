@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from service.execution import aside as module
 from service.execution.aside import LARGEST_LINE, Aside
 from service.execution.errors import QueueFull
 from tests.computations.large_requests import KINDS, large_request
@@ -71,6 +72,24 @@ async def test_who_leaves_the_line_or_the_thread_holds_nobody_up() -> None:
 def parts(count: int, first: float) -> dict[str, Any]:
     made = [{"type": "gaussian", "noise_multiplier": first + number / 100} for number in range(count)]
     return {"type": "composed", "mechanisms": made}
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_no_order_of_arrivals_and_hang_ups_breaks_the_line(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing but QueueFull is raised, and who comes afterwards has a turn at once."""
+    monkeypatch.setattr(module, "LARGEST_LINE", 6)
+    random, line = np.random.default_rng(seed), Aside()
+    calls: list[asyncio.Task[int]] = []
+    for _ in range(300):
+        if random.random() < 0.6:
+            calls.append(asyncio.create_task(line.call(f"requester {random.integers(4)}", int, 1)))
+        elif calls:
+            calls[random.integers(len(calls))].cancel()
+        if random.random() < 0.4:
+            await asyncio.sleep(0)
+    found = await asyncio.gather(*calls, return_exceptions=True)
+    assert {type(each) for each in found} == {int, QueueFull, asyncio.CancelledError}
+    assert await asyncio.wait_for(line.call("another", int, 2), 5) == 2
 
 
 async def test_no_step_of_the_loop_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
