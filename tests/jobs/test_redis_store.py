@@ -154,8 +154,8 @@ def test_garbage_among_pieces_and_workers_hides_no_job(store: RedisStore, redis_
     with redis.Redis.from_url(redis_url) as database:
         key = f"{PREFIX}job:{job.id}"
         database.hset(f"{key}:claims", mapping={"garbage": "3", "1-": "3", b"\xff": "3", "4-5": "9" * 15, "6-7": "-3"})
-        database.zadd(f"{key}:waiting", {"garbage": 0, b"\xff\xfe": 1})
-        database.zadd(f"{PREFIX}workers", {b"\xff 1": time.time(), "nothing": time.time()})
+        database.zadd(f"{key}:waiting", {b"garbage": 0, b"\xff\xfe": 1})
+        database.zadd(f"{PREFIX}workers", {b"\xff 1": time.time(), b"nothing": time.time()})
     assert claim.piece in [held.piece for held in store.held(job.id)]
     assert "\ufffd" in {worker.name for worker in store.announced()}
     assert len(store.workers(PATIENCE)) == 2

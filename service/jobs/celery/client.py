@@ -23,7 +23,11 @@ BROKEN: Final = ("WRONGTYPE", "user_script")
 """Parts of what Redis says where a key has another type or a script met a field that is no number."""
 REFUSED: Final = ("OOM", "READONLY", "MISCONF", "NOPERM", "can't run", "can't access")
 """Parts of what it says, also of a script, where it does not take anything."""
-CODES: Final = {OutOfMemoryError: "OOM", ReadOnlyError: "READONLY", NoPermissionError: "NOPERM"}
+CODES: Final[dict[type[Exception], str]] = {
+    OutOfMemoryError: "OOM",
+    ReadOnlyError: "READONLY",
+    NoPermissionError: "NOPERM",
+}
 """The codes that redis-py takes off the messages of these errors."""
 NEWER: Final = "SCHEMA"
 LONGEST_REASON: Final = 60
