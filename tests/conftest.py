@@ -183,6 +183,11 @@ class ComposedRedis(RedisServer):
         return f"privacy_bounds:{REDIS_PASSWORD}@"
 
     @property
+    def configuring_url(self) -> str:
+        """The address of a user that may do nothing but configure the server."""
+        return f"redis://tests:any@127.0.0.1:{self.port}/0"
+
+    @property
     def command(self) -> list[str]:
         found = re.search(
             r"exec redis-server /etc/redis\.conf\s+(--user .*)", (ROOT / "docker-compose.yml").read_text("utf-8")
@@ -190,7 +195,8 @@ class ComposedRedis(RedisServer):
         assert found
         configuration = (ROOT / "deploy/redis/redis.conf").read_text("utf-8")
         place = self.directory / "redis.conf"
-        place.write_text(configuration.replace("dir /data", f"dir {self.directory}").replace("6379", str(self.port)))
+        configuration = configuration.replace("dir /data", f"dir {self.directory}").replace("6379", str(self.port))
+        place.write_text(f"{configuration}\nuser tests on nopass +config\n")
         return ["sh", "-c", f"exec {self.executable} {place} {found[1].replace('$$', '$')}"]
 
 

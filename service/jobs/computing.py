@@ -247,18 +247,19 @@ class Housekeeping:
         self._shop = shop
 
     def run(self) -> None:
-        """Announce this worker, begin jobs anew whose version is gone, and remove what is too old or too much. Blocks;
+        """Remove what is too old or too much, announce this worker, and begin jobs anew whose version is gone. Blocks;
         raises JobsUnavailable.
         """
         shop = self._shop
+        # Removal comes first: a storage without room refuses everything else.
+        for job, error in shop.repository.purge(time.time(), shop.limits.quota, shop.limits.age_seconds):
+            self._fail(job, error)
         shop.repository.announce(shop.worker, shop.engine_version)
         for job in shop.repository.orphans(shop.engine_version, PRESENT_SECONDS):
             try:
                 self._begin_anew(job)
             except JobNotFound:
                 continue
-        for job, error in shop.repository.purge(time.time(), shop.limits.quota, shop.limits.age_seconds):
-            self._fail(job, error)
 
     def _begin_anew(self, job: Job) -> None:
         shop = self._shop

@@ -31,6 +31,8 @@ STORE_TROUBLES: Final = {
     "privacy-bounds operate jobs purge --ended.",
     "MISCONF": "Redis cannot write its append-only file. Free space on its disk.",
     "READONLY": "This Redis is a replica. Set PRIVACY_BOUNDS_REDIS_URL to the one that takes writes.",
+    "NOPERM": "Give the user of PRIVACY_BOUNDS_REDIS_URL the permissions that docker-compose.yml gives.",
+    "BusyLoadingError": "Wait: Redis reads its append-only file.",
     "ConnectionError": "Start Redis, or correct PRIVACY_BOUNDS_REDIS_URL.",
     "TimeoutError": "Redis does not answer in time. Look at its load and at the network.",
     "AuthenticationError": "Correct PRIVACY_BOUNDS_REDIS_PASSWORD.",

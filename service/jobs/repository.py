@@ -16,8 +16,8 @@ from typing import Final, Protocol
 from service.jobs.errors import JobsError
 from service.jobs.job import Job, Kept, Piece
 
-OVERHEAD_BYTES: Final = 1024
-"""What a job counts in a quota beside its request and its results."""
+OVERHEAD_BYTES: Final = 4096
+"""What a job counts in a quota beside its request and its results. Redis needs about 3 KB for a small job."""
 OLDEST_EVERY: Final = 4
 """Every so many turns of a requester, its oldest job is served."""
 

@@ -23,6 +23,12 @@ def stated(pattern: str) -> int:
     return int(found[0])
 
 
+def test_jobs_leave_room_in_redis() -> None:
+    """Old jobs are removed by the quota of bytes before Redis is full."""
+    [megabytes] = re.findall(r"(?m)^maxmemory (\d+)mb$", (ROOT / "deploy" / "redis" / "redis.conf").read_text("utf-8"))
+    assert 2 * stated(r'PRIVACY_BOUNDS_JOB_STORED_BYTES: "(\d+)"') <= int(megabytes) * 2**20
+
+
 def test_it_listens_to_this_machine_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     hosts: list[str] = []
     monkeypatch.setattr(cli, "serve", lambda host, _: hosts.append(host) or 0)

@@ -12,8 +12,10 @@ from starlette.testclient import TestClient
 from service.jobs.celery.scripts import PREFIX
 from service.main import create_app
 from service.settings import Settings
+from tests.conftest import RedisServer
 from tests.execution.fakes import SEAL_KEY
 from tests.jobs.test_redis_store import poisons
+from tests.system.jobs import wait_for
 
 SEED = 20269
 BODY = {
@@ -22,9 +24,8 @@ BODY = {
 }
 
 
-@pytest.fixture
-def client(redis_url: str) -> Iterator[TestClient]:
-    settings = Settings.model_validate(
+def settings_of(redis_url: str) -> Settings:
+    return Settings.model_validate(
         {
             "redis_url": redis_url,
             "seal_key": SEAL_KEY,
@@ -34,7 +35,11 @@ def client(redis_url: str) -> Iterator[TestClient]:
             "log_level": "error",
         }
     )
-    with TestClient(create_app(settings), raise_server_exceptions=False) as client:
+
+
+@pytest.fixture
+def client(redis_url: str) -> Iterator[TestClient]:
+    with TestClient(create_app(settings_of(redis_url)), raise_server_exceptions=False) as client:
         yield client
 
 
@@ -61,3 +66,12 @@ def test_no_id_and_no_record_is_an_internal_error(client: TestClient, redis_url:
                 seen.add(status)
             database.flushdb()
         assert {404, 503} <= seen
+
+
+def test_a_redis_without_room_is_told_as_such(own_redis: RedisServer) -> None:
+    with TestClient(create_app(settings_of(own_redis.url))) as client, redis.Redis.from_url(own_redis.url) as database:
+        wait_for(lambda: "no worker is there" in client.get("/readyz?verbose").text)
+        database.config_set("maxmemory", 1)
+        wait_for(lambda: "Redis has no room. Raise maxmemory" in client.get("/readyz?verbose").text)
+        database.config_set("maxmemory", 0)
+        wait_for(lambda: "no worker is there" in client.get("/readyz?verbose").text)

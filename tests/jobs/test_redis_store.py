@@ -20,6 +20,7 @@ from service.jobs.celery.client import PROBE_SECONDS, TIMEOUT_SECONDS
 from service.jobs.celery.migration import migrate
 from service.jobs.celery.scripts import PREFIX, SCHEMA_KEY
 from service.jobs.celery.store import RedisStore
+from service.jobs.diagnosis import store_trouble
 from service.jobs.errors import IdempotencyKeyReused, JobNotFound, JobsError, JobsUnavailable
 from service.jobs.job import Job, Piece
 from service.jobs.lines import packed
@@ -135,6 +136,42 @@ def test_a_poisoned_record_is_no_job_and_stops_no_other_one(store: RedisStore, r
             finish_all(store)
             assert store.get(innocent.id).state == "succeeded", (part, command, values)
             store.purge(time.time() + 3_600.0, QUOTA, 36_000.0)
+
+
+def test_who_looks_with_another_key_ends_nothing(store: RedisStore, redis_url: str) -> None:
+    jobs = [accepted(store), accepted(store)]
+    with closing(RedisStore(redis_url, Seals(["x" * 40]))) as another:
+        assert list(another.active()) == []
+        assert another.list(None, 10, None).jobs == ()
+    assert [job.state for job in store.active()] == ["queued", "queued"]
+    assert [job.id for job in store.active()] == [job.id for job in jobs]
+
+
+def test_garbage_among_pieces_and_workers_hides_no_job(store: RedisStore, redis_url: str) -> None:
+    job = accepted(store, total=9)
+    claim = store.claim("1", "worker", PATIENCE)
+    assert claim is not None
+    with redis.Redis.from_url(redis_url) as database:
+        key = f"{PREFIX}job:{job.id}"
+        database.hset(f"{key}:claims", mapping={"garbage": "3", "1-": "3", b"\xff": "3", "4-5": "9" * 15, "6-7": "-3"})
+        database.zadd(f"{key}:waiting", {b"garbage": 0, b"\xff\xfe": 1})
+        database.zadd(f"{PREFIX}workers", {b"\xff 1": time.time(), b"nothing": time.time()})
+    assert claim.piece in [held.piece for held in store.held(job.id)]
+    assert "\ufffd" in {worker.name for worker in store.announced()}
+    assert len(store.workers(PATIENCE)) == 2
+
+
+def test_no_version_is_gone_while_redis_was_away(store: RedisStore, redis_url: str) -> None:
+    job = accepted(store)
+    store.announce("one", "1")
+    with redis.Redis.from_url(redis_url) as database:
+        past = time.time() - 60
+        database.zadd(f"{PREFIX}workers", {"one 1": past})
+        database.hset(f"{PREFIX}job:{job.id}", "updated", past)
+        assert [orphan.id for orphan in store.orphans("2", 15.0)] == [job.id]
+        database.set(f"{PREFIX}seen", past)  # Redis comes back, and a worker of another version is quicker
+        store.announce("two", "2")
+        assert store.orphans("2", 15.0) == []
 
 
 def test_results_of_another_generation_are_refused(store: RedisStore, redis_url: str) -> None:
@@ -277,6 +314,9 @@ def test_a_server_without_room_refuses_jobs_and_keeps_what_it_has(tmp_path: Path
             closing(RedisStore(server.url, Seals([SEAL_KEY]))) as store,
             redis.Redis.from_url(server.url) as database,
         ):
+            ended, expiring = accepted(store), accepted(store)
+            for each in (ended, expiring):
+                store.cancel(each.id)
             job = accepted(store, total=4)
             claim = store.claim("1", "worker", PATIENCE)
             assert claim is not None
@@ -284,9 +324,20 @@ def test_a_server_without_room_refuses_jobs_and_keeps_what_it_has(tmp_path: Path
             for call in (lambda: accepted(store), lambda: store.claim("1", "worker", PATIENCE)):
                 with pytest.raises(JobsUnavailable):
                     call()
+            with pytest.raises(JobsUnavailable) as caught:
+                store.probe()
+            assert "Redis has no room. Raise maxmemory" in store_trouble(caught.value.reason)
             # What frees a claim may still be written, so that no piece is lost between two commands.
             assert store.save(claim, lines(2), 2).done == 2
             assert store.get(job.id).state == "running"
+            # Removal makes room, in the counts of bytes too: for an operator, and when a job expires.
+            before = int(database.get(f"{PREFIX}stored") or 0)
+            store.remove(ended.id)
+            between = int(database.get(f"{PREFIX}stored") or 0)
+            assert list(store.purge(time.time() + 10**6, QUOTA, 10**7)) == []
+            after = int(database.get(f"{PREFIX}stored") or 0)
+            assert before > between > after
+            assert [each.id for each in store.list(None, 10, None).jobs] == [job.id]
             database.config_set("maxmemory", 0)
             assert [piece for _, piece in finish_all(store)] == [Piece(2, 4)]
             assert store.get(job.id).state == "succeeded"

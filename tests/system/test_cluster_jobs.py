@@ -219,6 +219,24 @@ def test_garbage_in_the_queue_ends_no_worker(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
+def test_a_redis_without_room_ends_no_worker(tmp_path: Path) -> None:
+    """Workers that have work, and workers that start, wait until there is room."""
+    with cluster(tmp_path, workers=1) as made, served(tmp_path, **SERVICE, **made.settings) as client:
+        job = submit(client, "sweeps", sweep(5_000))
+        wait_for(lambda: done(client, job) > 0)
+        with redis.Redis.from_url(made.redis.configuring_url) as database:
+            database.config_set("maxmemory", 1)
+            late = made.start_worker()
+            log = tmp_path / "worker1.log"
+            wait_for(lambda: "maxmemory" in log.read_text("utf-8"))
+            time.sleep(12.0)  # longer than a message waits for its acknowledgement
+            assert [made.workers[0].poll(), late.poll()] == [None, None]
+            database.config_set("maxmemory", 0)
+        assert wait_until_ended(client, job)["state"] == "succeeded"
+        assert_every_point_once(client, job, 5_000)
+
+
+@pytest.mark.thorough
 def test_a_computation_that_stands_still_keeps_its_claim(tmp_path: Path) -> None:
     """As one that holds the interpreter does: its claim is renewed from outside."""
     with cluster(tmp_path, workers=1) as made, served(tmp_path, **SERVICE, **made.settings) as client:

@@ -17,6 +17,7 @@ from service.jobs.celery.cluster import make_cluster, wake
 from service.jobs.celery.migration import migrate
 from service.jobs.celery.store import SEEN_SECONDS, RedisStore
 from service.jobs.celery.worker import PERIOD_SECONDS, store_of
+from service.jobs.errors import JobsUnavailable
 from service.jobs.job import Job
 from service.jobs.jobs import Condition, Jobs
 from service.jobs.work import Limits
@@ -36,6 +37,8 @@ PROMISES: Final = (
 
 LOST: Final = "Redis came back without the jobs that it had"
 SHOWN_SECONDS: Final = 600.0
+ANSWERS: Final = ("Redis refuses", "the jobs in Redis")
+"""Beginnings of reasons of a Redis that answers."""
 
 
 @asynccontextmanager
@@ -92,9 +95,13 @@ class Watch:
         self._workers: int | None = None
         self._epoch: str | None = None
         self._lost_at: float | None = None
+        self._refusal: str | None = None
+        """Why Redis answers, but keeps no jobs."""
 
     def condition(self) -> Condition:
         """Whether jobs are computed, as it was seen last."""
+        if self._workers is None and self._refusal is not None:
+            return Condition(works=False, sentence=self._refusal)
         if self._workers is None:
             return Condition(works=False, sentence="Redis does not answer")
         if self._lost_at is not None and time.monotonic() - self._lost_at < SHOWN_SECONDS:
@@ -120,6 +127,14 @@ class Watch:
         return True
 
     def _look(self) -> None:
+        try:
+            self._look_at_jobs()
+        except JobsUnavailable as error:
+            self._refusal = error.reason if error.reason.startswith(ANSWERS) else None
+            raise
+        self._refusal = None
+
+    def _look_at_jobs(self) -> None:
         migrate(self._store, self._logger)
         self._workers = len(self._store.workers(SEEN_SECONDS))
         epoch = self._store.epoch()

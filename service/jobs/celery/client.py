@@ -10,7 +10,7 @@ from typing import Any, Final, cast, final
 
 import redis
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import NoPermissionError, OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
 from redis.retry import Retry
 
 from service.jobs.errors import JobNotFound, JobsUnavailable
@@ -23,6 +23,12 @@ BROKEN: Final = ("WRONGTYPE", "user_script")
 """Parts of what Redis says where a key has another type or a script met a field that is no number."""
 REFUSED: Final = ("OOM", "READONLY", "MISCONF", "NOPERM", "can't run", "can't access")
 """Parts of what it says, also of a script, where it does not take anything."""
+CODES: Final[dict[type[Exception], str]] = {
+    OutOfMemoryError: "OOM",
+    ReadOnlyError: "READONLY",
+    NoPermissionError: "NOPERM",
+}
+"""The codes that redis-py takes off the messages of these errors."""
 NEWER: Final = "SCHEMA"
 LONGEST_REASON: Final = 60
 
@@ -76,10 +82,12 @@ class JobsClient:
 
 
 def _refused(error: ResponseError) -> Exception:
-    text = str(error)
+    text = str(error).partition(" script: ")[0].rstrip(".")
     if text.startswith(NEWER):
         return JobsUnavailable("the jobs in Redis were written by a newer version of the service")
     is_refusal = type(error) is not ResponseError or any(part in text for part in REFUSED)
     if not is_refusal and any(part in text for part in BROKEN):
         return JobNotFound("the record of the job cannot be read")
-    return JobsUnavailable(f"Redis refuses: {text[:LONGEST_REASON]}")
+    code = CODES.get(type(error)) or next((part for part in REFUSED if part in text), "")
+    told = text if text.startswith(code) else f"{code} {text}"
+    return JobsUnavailable(f"Redis refuses: {told[:LONGEST_REASON]}")

@@ -68,6 +68,7 @@ def make_cluster(settings: Settings, engine_version: str, dropped: Callable[[str
         broker_transport_options=options,
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
+        broker_channel_error_retry=True,  # a Redis without room refuses commands: the worker waits until it has room
         broker_connection_timeout=5,
         broker_pool_limit=2,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -12,6 +13,8 @@ from service.jobs.job import Job, Piece
 from service.jobs.repository import Held, Worker
 
 PAGE: Final = 50
+MOST_DIGITS: Final = 16
+PIECE: Final = re.compile(rb"([0-9]{1,16})-([0-9]{1,16})")
 SOMEBODY: Final = "a worker of the cluster"
 """Redis does not know which worker has a piece."""
 
@@ -31,8 +34,10 @@ if #found[1] == 0 then return found end
 local v, seen = lane(name), {}
 for _, each in ipairs(call('ZRANGE', key(name, 'waiting'), 0, -1)) do
   local piece, tries = string.match(each, '^(%S+) (%d+)$')
-  seen[piece] = true
-  table.insert(found, {piece, tries, ''})
+  if piece then
+    seen[piece] = true
+    table.insert(found, {piece, tries, ''})
+  end
 end
 local claims = call('HGETALL', key(name, 'claims'))
 for at = 1, #claims, 2 do
@@ -67,7 +72,7 @@ class RedisOverview(ABC):
     def _run(self, script: str, *values: Any) -> Any: ...
 
     @abstractmethod
-    def _readable(self, found: Any) -> Iterator[Job]: ...
+    def _readable(self, found: Any, *, give_up: bool = True) -> Iterator[Job]: ...
 
     @abstractmethod
     def _job(self, name: str, pairs: Sequence[bytes]) -> Job: ...
@@ -77,14 +82,14 @@ class RedisOverview(ABC):
         jobs: list[Job] = []
         start = 0
         while found := self._run(_ACTIVE, start, start + PAGE - 1):
-            jobs += self._readable(found)
+            jobs += self._readable(found, give_up=False)
             start += PAGE
         return jobs
 
     def announced(self) -> Sequence[Worker]:
         """Return those who announced themselves within the last minutes."""
         found = self._run(_ANNOUNCED)
-        named = (each.decode().partition(" ") for each in found[::2])
+        named = (each.decode(errors="replace").partition(" ") for each in found[::2])
         return [Worker(name, version, float(seen)) for (name, _, version), seen in zip(named, found[1::2], strict=True)]
 
     def held(self, name: str) -> Sequence[Held]:
@@ -93,9 +98,11 @@ class RedisOverview(ABC):
         self._job(name, record)
         pieces: list[Held] = []
         for text, tries, until in found:
-            start, _, stop = text.decode().partition("-")
+            match = PIECE.fullmatch(text)
+            if match is None or not tries.isdigit() or len(tries) > MOST_DIGITS:  # whoever can write put it there
+                continue
             worker = SOMEBODY if until else ""
-            pieces.append(Held(Piece(int(start), int(stop)), int(tries), worker, float(until or 0)))
+            pieces.append(Held(Piece(int(match[1]), int(match[2])), int(tries), worker, float(until or 0)))
         return sorted(pieces, key=lambda each: each.piece.start)
 
     def probe(self) -> None:

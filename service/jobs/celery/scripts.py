@@ -158,8 +158,9 @@ local function field(name, part)
 end
 local function remove(name)
   local who = field(name, 'requester')
-  pcall(grow, name, who, -(tonumber(field(name, 'bytes')) or 0))
+  -- A Redis without room refuses a script whose first write may need memory. So DEL comes first, and the counts follow.
   call('DEL', P .. 'key:' .. field(name, 'idempotency'))
+  pcall(grow, name, who, -(tonumber(field(name, 'bytes')) or 0))
   for _, set in ipairs({'all', 'expiry', 'of:' .. who, 'ended:' .. who}) do call('ZREM', P .. set, name) end
   call('UNLINK', key(name), key(name, 'request'), key(name, 'lines'), key(name, 'index'), key(name, 'waiting'),
     key(name, 'claims'))
@@ -400,6 +401,8 @@ return 1
 WORKERS: Final = "return call('ZRANGEBYSCORE', P .. 'workers', now() - tonumber(ARGV[1]), '+inf')"
 
 ORPHANS: Final = """
+local _, fair = clock()
+if not fair then return {} end  -- while Redis was away nobody could announce a version
 local here, found = {[ARGV[1]] = true}, {}
 for _, worker in ipairs(call('ZRANGEBYSCORE', P .. 'workers', now() - tonumber(ARGV[2]), '+inf')) do
   here[string.match(worker, ' (.*)$') or ''] = true

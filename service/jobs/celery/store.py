@@ -127,7 +127,7 @@ class RedisStore(RedisOverview):
             raise InvalidCursor
         those = "all" if requester is None else f"of:{requester}"
         found = self._run(scripts.LIST, those, limit + 1, "+inf" if cursor is None else f"({cursor}")
-        jobs = tuple(self._readable(each[:2] for each in found[:limit]))
+        jobs = tuple(self._readable((each[:2] for each in found[:limit]), give_up=False))
         return Page(jobs, found[limit - 1][2].decode() if len(found) > limit else None)
 
     def cancel(self, name: str) -> Job:
@@ -206,7 +206,7 @@ class RedisStore(RedisOverview):
 
     def workers(self, seconds: float) -> tuple[tuple[str, str], ...]:
         """Return name and engine version of the workers that announced themselves within so many seconds."""
-        found = (each.decode().partition(" ") for each in self._run(scripts.WORKERS, seconds))
+        found = (each.decode(errors="replace").partition(" ") for each in self._run(scripts.WORKERS, seconds))
         return tuple((worker, version) for worker, _, version in found)
 
     def claimable(self, engine_version: str) -> bool:
@@ -225,13 +225,16 @@ class RedisStore(RedisOverview):
     def _sealed_lines(self, job: Job, piece: Piece, lines: bytes) -> bytes:
         return self.seals.seal("lines", _name_of_lines(job, piece), lines)
 
-    def _readable(self, found: Iterable[Any]) -> Iterator[Job]:
-        """Yield the jobs of those records that are ours."""
+    def _readable(self, found: Iterable[Any], *, give_up: bool = True) -> Iterator[Job]:
+        """Yield the jobs of those records that are ours. `give_up`: end the other jobs, as workers do. A process that
+        only looks may have another key, and changes nothing.
+        """
         for name, held in found:
             try:
                 yield self._job(name.decode(), held)
             except (JobNotFound, JobsUnavailable):
-                self._run(scripts.GIVE_UP, name)
+                if give_up:
+                    self._run(scripts.GIVE_UP, name)
 
     def _job(self, name: str, pairs: Sequence[bytes]) -> Job:
         """Build a job. Raises JobNotFound where nobody with the key wrote it, JobsUnavailable where it contradicts

@@ -187,7 +187,8 @@ class Computing:
         try:
             has_work = await asyncio.to_thread(self._keep_house)
         except Exception as error:  # noqa: BLE001 - Redis is away, in the words of two libraries
-            self._shop.logger.warning("jobs", state="unavailable", cause=type(error).__name__)
+            cause = getattr(error, "reason", type(error).__name__)
+            self._shop.logger.warning("jobs", state="unavailable", cause=cause)
             has_work = False
         now = self._loop.time()
         free = self._slots - len(self._tasks)
