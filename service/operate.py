@@ -47,6 +47,8 @@ def operate(wanted: Wanted) -> int:
             found, lines = _do(administration, wanted)
     except JobNotFound:
         return _complained(f"no job has the id {wanted.subject}.")
+    except UnicodeEncodeError:  # bytes of the command line that are no text: no storage has them
+        return _complained("ids and requesters are ASCII.")
     except InvalidCursor as error:
         return _complained(f"--cursor: {error.sentence}")
     except JobsUnavailable as error:

@@ -1,0 +1,26 @@
+"""Arguments of `privacy-bounds operate jobs` that are no text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from service.jobs.embedded.store import SqliteStore
+from service.operate import Wanted, operate
+
+
+@pytest.mark.parametrize("action", ["show", "cancel", "purge", "list"])
+def test_bytes_that_are_no_text_are_one_sentence(
+    action: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PRIVACY_BOUNDS_DATA_FOLDER", str(tmp_path))
+    store = SqliteStore(tmp_path)
+    store.list(None, 1, None)
+    store.close()
+    odd = "\udcff"
+    wanted = Wanted(
+        action=action, subject=odd, requester=odd, ended=action == "list", limit=5, cursor=None, as_json=False
+    )
+    assert operate(wanted) == 2
+    assert capsys.readouterr().err == "privacy-bounds: ids and requesters are ASCII.\n"
