@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -15,7 +16,9 @@ from service.jobs.embedded.store import SqliteStore
 from service.jobs.errors import JobNotFound, JobsUnavailable
 from service.jobs.job import Piece
 from service.jobs.repository import OVERHEAD_BYTES, Quota
+from service.jobs.sizes import LARGEST_TRIES
 from tests.jobs.backends import AMPLE, Backend, Clock, lines, points_and_makers, sqlite
+from tests.jobs.shops import add
 
 EARLIER = """
 CREATE TABLE IF NOT EXISTS jobs (
@@ -176,3 +179,14 @@ def test_what_is_no_database_is_refused_and_kept(tmp_path: Path) -> None:
     with sqlite(tmp_path) as backend, pytest.raises(JobsUnavailable, match="NOTADB"):
         backend.add()
     assert (tmp_path / FILE_NAME).read_bytes() == b"nothing of the kind" * 999
+
+
+def test_who_is_killed_with_the_service_uses_up_no_tries(tmp_path: Path) -> None:
+    """Each start of a service takes over the pieces of the one before, whose end says nothing about them."""
+    with closing(SqliteStore(tmp_path)) as store:
+        job = add(store, time.time(), 1)
+        for start in range(2 * LARGEST_TRIES):
+            store.release("1", f"service {start}")
+            claim = store.claim("1", f"service {start}", 8.0)
+            assert claim is not None
+            assert (claim.job.id, claim.tries) == (job.id, 0)

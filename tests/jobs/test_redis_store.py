@@ -138,6 +138,18 @@ def test_a_poisoned_record_is_no_job_and_stops_no_other_one(store: RedisStore, r
             store.purge(time.time() + 3_600.0, QUOTA, 36_000.0)
 
 
+def test_records_that_are_given_up_are_reported_once(store: RedisStore, redis_url: str) -> None:
+    jobs = [accepted(store, total=9) for _ in range(3)]
+    with redis.Redis.from_url(redis_url) as database:
+        database.hset(f"{PREFIX}job:{jobs[0].id}", "about", "garbage")
+        database.zadd(f"{PREFIX}job:{jobs[1].id}:waiting", {"garbage": 0})
+    assert not store.given_up()
+    finish_all(store)
+    assert set(store.given_up()) == {jobs[0].id, jobs[1].id}
+    assert not store.given_up()
+    assert store.get(jobs[2].id).state == "succeeded"
+
+
 def test_who_looks_with_another_key_ends_nothing(store: RedisStore, redis_url: str) -> None:
     jobs = [accepted(store), accepted(store)]
     with closing(RedisStore(redis_url, Seals(["x" * 40]))) as another:

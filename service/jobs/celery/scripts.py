@@ -10,6 +10,7 @@ Keys below `privacy_bounds:jobs:2:`
   `v:VERSION:leases`: `ID PIECE` by the time at which the claim runs out. `v:VERSION:active`: jobs of this version.
 - `all`, `of:WHO`: jobs by their rank. `active`: jobs by creation. `expiry`, `ended:WHO`: jobs by expiry and by end.
 - `count`, `bytes`: what a requester holds. `served`, `turns`: the last of its turns, and how many there were.
+- `given_up`: names of records that could not be read, until a worker reports them.
 - `stored`: the sum of all bytes. `versions`: those of active jobs. `workers`: `NAME VERSION` by the time of the last
   announcement. `key:HASH`: fingerprint and job of an idempotency key.
 
@@ -129,8 +130,9 @@ local function finish(name, state)
   call('ZADD', P .. 'ended:' .. who, t, name)
   touch(name)
 end
--- A record that cannot be read stops nobody else.
+-- A record that cannot be read stops nobody else. Workers report its name.
 local function give_up(name)
+  redis.pcall('SADD', P .. 'given_up', name)
   if not pcall(finish, name, 'failed') then
     local who = redis.pcall('HGET', key(name), 'requester')
     pcall(forget_active, type(who) == 'string' and who or '', name)
@@ -372,6 +374,9 @@ end
 return head(name)
 """
 """ARGV: name, state, problem, generation."""
+
+GIVEN_UP: Final = "return redis.pcall('SPOP', P .. 'given_up', 100)"
+"""Up to 100 names of records that were given up since the last call."""
 
 GIVE_UP: Final = "return give_up(ARGV[1])"
 

@@ -217,6 +217,11 @@ class RedisStore(RedisOverview):
         """Return the name of this collection of jobs: a Redis that came back without them has another one."""
         return cast("str", self._run(scripts.EPOCH, secrets.token_hex(8)).decode())
 
+    def given_up(self) -> Sequence[str]:
+        """Return the names of records that could not be read and were ended, each once."""
+        found = self._run(scripts.GIVEN_UP)
+        return [each.decode(errors="replace") for each in found] if isinstance(found, list) else []
+
     def waiting(self, queue: str) -> int:
         """Return the length of a list of messages."""
         with self.client.asking() as client:

@@ -36,6 +36,7 @@ from service.settings import Settings
 from service.telemetry.metrics import Metrics
 
 PERIOD_SECONDS: Final = 2.0
+UNREADABLE: Final = "Redis has changed it, or it was sealed with another key"
 UNHEARD_SECONDS: Final = 6.0
 """A worker that has something to compute, but no message for so long, begins without one."""
 
@@ -203,6 +204,9 @@ class Computing:
     def _keep_house(self) -> bool:
         migrate(self._store, self._shop.logger)
         self._housekeeping.run()
+        for name in self._store.given_up():
+            self._shop.metrics.bad_entry()
+            self._shop.logger.error("jobs", state="record given up", job=name, cause=UNREADABLE)
         return wake(self._app, self._store, self._shop.engine_version)
 
     async def _work(self) -> None:

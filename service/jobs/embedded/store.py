@@ -297,10 +297,10 @@ class SqliteStore:
             remove(database, name)
 
     def release(self, engine_version: str, worker: str) -> None:
-        """End all claims on jobs of this version but those of this worker: whoever else had one has died."""
+        """End the claims on jobs of this version that others had: they died, which counts as no try of a piece."""
         with self._file.changing() as database:
             database.execute(
-                "UPDATE claims SET until = 0 WHERE worker NOT IN ('', ?) AND job IN "
+                "UPDATE claims SET until = 0, worker = '' WHERE worker NOT IN ('', ?) AND job IN "
                 f"(SELECT id FROM jobs WHERE {ACTIVE} AND engine_version = ?)",
                 (worker, engine_version),
             )
