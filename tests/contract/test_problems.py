@@ -15,12 +15,16 @@ from service.api import problems
 from service.api.problems import HTTP_KINDS, INVALID_PARAMETER, KINDS, SERVER_KINDS, UNKNOWN, kind_of
 from service.execution.errors import ClientGone
 from service.execution.redis_link import RedisAway
+from service.execution.worker import ForeignError
 from service.settings import ConfigurationError
+from service.telemetry.listening import CannotListen
 
 ROOT = Path(__file__).parents[2]
 FILE = "service/api/problems.py"
-UNANSWERED = {ClientGone, ConfigurationError, RedisAway}
-"""Nobody is left to be answered; said on standard error before anything runs; caught in its room."""
+NO_ANSWERS = {CannotListen, ConfigurationError, ForeignError, RedisAway}
+"""Said on standard error before anything runs (two); an unknown error of a library; caught in its room."""
+UNANSWERED = {ClientGone, *NO_ANSWERS}
+"""And nobody is left to be answered."""
 
 
 def raised() -> set[type[Exception]]:
@@ -50,7 +54,7 @@ def test_the_tree_is_drawn_as_it_is() -> None:
         depth = len(indent) // 2 + (name != "Exception")
         above[depth:] = [name]
         drawn[name] = above[depth - 1] if depth else ""
-    bases = {error.__name__: error.__bases__[0].__name__ for error in ERRORS - {ConfigurationError, RedisAway}}
+    bases = {error.__name__: error.__bases__[0].__name__ for error in ERRORS - NO_ANSWERS}
     assert drawn == {"Exception": "", **bases}, f"edit the tree at the top of {FILE}"
 
 

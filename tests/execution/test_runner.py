@@ -418,7 +418,8 @@ async def main(url, request):
     print("ready", flush=True)
     sys.stdin.readline()
     answers = await asyncio.gather(*(runner.run(FAKE, FakeRequest.model_validate_json(request)) for _ in range(5)))
-    print(answers[0].cache, answers[0].body.decode(), flush=True)
+    [first] = [answer for answer in answers if answer.cache != "collapsed"]  # any of them may be told by Redis first
+    print(first.cache, first.body.decode(), flush=True)
     await shared.cache.settle()
     await pool.close()
     await link.stop()
