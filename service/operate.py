@@ -36,6 +36,8 @@ class Wanted:
 
 def operate(wanted: Wanted) -> int:
     """Do one thing with jobs. Return 0, or 2 where a problem was reported on standard error."""
+    if wanted.action == "list" and wanted.cursor is not None and not wanted.ended:
+        return _complained("--cursor needs --ended: jobs that have not ended are listed whole.")
     settings = settings_of_environment()
     if settings is None:
         return PROBLEM_EXIT_CODE

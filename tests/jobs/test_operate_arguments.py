@@ -24,3 +24,9 @@ def test_bytes_that_are_no_text_are_one_sentence(
     )
     assert operate(wanted) == 2
     assert capsys.readouterr().err == "privacy-bounds: ids and requesters are ASCII.\n"
+
+
+def test_a_cursor_that_would_be_ignored_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    wanted = Wanted(action="list", subject=None, requester=None, ended=False, limit=5, cursor="7", as_json=False)
+    assert operate(wanted) == 2
+    assert capsys.readouterr().err.startswith("privacy-bounds: --cursor needs --ended")
