@@ -36,7 +36,6 @@ TOLD_AFTER_SECONDS: Final = 1.5
 """Who follows a job hears of it at least this often, changed or not."""
 LARGEST_STREAMS: Final = 128
 """Connections that follow jobs, of all requesters together."""
-PIECES_AT_ONCE: Final = 2
 
 Found = TypeVar("Found")
 
