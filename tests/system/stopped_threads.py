@@ -39,9 +39,11 @@ def stopped_thread(process: int, thread: int) -> Generator[None]:
     trace(SEIZE, thread)
     trace(INTERRUPT, thread)
     os.waitpid(thread, WALL)
-    yield
     try:
-        trace(DETACH, thread)
-    except OSError:  # its process was killed: who traces a thread has to take note of its end before that ends
-        if thread != process:
-            os.waitpid(thread, WALL)
+        yield
+    finally:
+        try:
+            trace(DETACH, thread)
+        except OSError:  # its process was killed: who traces a thread has to take note of its end before that ends
+            if thread != process:
+                os.waitpid(thread, WALL)

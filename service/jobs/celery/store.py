@@ -35,6 +35,7 @@ from service.jobs.lines import failed_in
 from service.jobs.repository import OVERHEAD_BYTES, Claim, Page, Quota
 
 LOOKED_AT_AGAIN_SECONDS: Final = 0.02
+LONGEST_PUT_OFF_SECONDS: Final = 2.0  # Redis writes at last, though its disk is still busy
 RETRY_SECONDS: Final = 5
 SEEN_SECONDS: Final = 14.0
 """Workers announce themselves every two seconds, and pause when Redis was away."""
@@ -282,7 +283,7 @@ class RedisStore(RedisOverview):
         With `appendfsync everysec` Redis answers before it writes, for up to two seconds, while the disk is still busy
         with what it had before. Until then its death would take back what is promised here. Raises JobsUnavailable.
         """
-        deadline = time.monotonic() + TIMEOUT_SECONDS
+        deadline = time.monotonic() + LONGEST_PUT_OFF_SECONDS + TIMEOUT_SECONDS
         end: int | None = None
         while True:
             with self.client.asking() as client:
